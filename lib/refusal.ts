@@ -1,0 +1,43 @@
+import type { FastifyReply } from 'fastify'
+import type { QuotaDecision } from './decision.js'
+
+/** An answer that the quota gives in the operation's place (specification, section 7). */
+interface Refusal {
+  readonly status: number
+  readonly body: string
+  /** Seconds, as RFC 9110, section 10.2.3, has it. */
+  readonly retryAfter?: number
+}
+
+const unauthenticated = refusal(401, 'Authentication is required for this LLM operation.')
+const unavailable = { ...refusal(503, 'The request quota is unavailable. Please try again.'), retryAfter: 1 }
+
+/** The refusal that a decision calls for; null where the request passes on. */
+export function refusalOf (decision: QuotaDecision): Refusal | null {
+  switch (decision.outcome) {
+    case 'unauthenticated': return unauthenticated
+    case 'unavailable': return unavailable
+    case 'rejected': return rejected(decision.limit, decision.windowRemaining ?? 0)
+    default: return null
+  }
+}
+
+/** Answers a request with a refusal, byte for byte, whatever schema or serializer its route has. */
+export function sendRefusal (reply: FastifyReply, { status, body, retryAfter }: Refusal): void {
+  reply.code(status).type('application/json; charset=utf-8').header('cache-control', 'no-store')
+  if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter))
+  reply.serializer(asItIs).send(body)
+}
+
+function rejected (limit: number, windowRemaining: number): Refusal {
+  const message = `Rate limit exceeded. Maximum ${limit} LLM requests per minute. Please wait.`
+  return { ...refusal(429, message), retryAfter: Math.max(1, Math.ceil(windowRemaining / 1000)) }
+}
+
+function refusal (status: number, error: string): Refusal {
+  return { status, body: JSON.stringify({ error, status }) }
+}
+
+function asItIs (payload: unknown): string {
+  return String(payload)
+}

@@ -1,0 +1,47 @@
+import createRouter from 'find-my-way'
+import type { FastifyInstance } from 'fastify'
+import type { Operation } from './operation.js'
+import { type ListedRoute, listRoutes } from './route-listing.js'
+import { readRouterOptions } from './router-options.js'
+
+/**
+ * Warns about protected routes that let callers past the quota: those with a `HEAD` twin, which runs the same handler
+ * under a method that is not protected, and those with a `preHandler` that runs after the quota, where authentication
+ * comes too late.
+ *
+ * @param hookName The name of the quota's own hook, after which others come too late.
+ */
+export function warnOfRoutes (fastify: FastifyInstance, operations: readonly Operation[], prefix: string, hookName: string): void {
+  const routes = listRoutes(fastify)
+  for (const operation of operations) {
+    const method = operation.method.toUpperCase()
+    const path = prefix + operation.path
+    const pattern = patternServing(fastify, routes, method, path)
+    if (pattern === undefined) continue
+    if (method === 'GET' && patternServing(fastify, routes, 'HEAD', path) === pattern) {
+      fastify.log.warn({ operation }, `HEAD ${pattern} runs the handler of the protected GET and is not subject to the quota; declare the route with exposeHeadRoute: false`)
+    }
+    const late = routes.filter((route) => route.pattern === pattern && route.methods.includes(method))
+      .flatMap(({ preHandlers }) => comingAfter(preHandlers, hookName))
+    if (late.length > 0) {
+      fastify.log.warn({ operation, preHandlers: late }, `${method} ${pattern} is protected and has a preHandler of its own, which runs after the quota; authenticate in onRequest or preValidation, there it comes too late`)
+    }
+  }
+}
+
+function patternServing (fastify: FastifyInstance, routes: readonly ListedRoute[], method: string, path: string): string | undefined {
+  const router = createRouter(readRouterOptions(fastify.initialConfig))
+  for (const pattern of new Set(routes.filter(({ methods }) => methods.includes(method)).map((route) => route.pattern))) {
+    try {
+      router.on('GET', pattern, () => {}, pattern)
+    } catch {
+      // A listed pattern can be ambiguous, since the listing does not escape colons; a warning is not worth a failed start.
+    }
+  }
+  return router.find('GET', path)?.store
+}
+
+function comingAfter (names: readonly string[], hookName: string): readonly string[] {
+  const position = names.indexOf(`${hookName}()`)
+  return position === -1 ? [] : names.slice(position + 1)
+}

@@ -1,0 +1,158 @@
+// The public contract, "Which requests": matching agrees with the host's router on every spelling.
+import Fastify, { type FastifyServerOptions } from 'fastify'
+import t from 'tap'
+import quotaPlugin, { type QuotaOptions } from '../lib/index.js'
+import { listen, sendRaw } from './support/raw-socket.js'
+
+const switches = ['ignoreTrailingSlash', 'ignoreDuplicateSlashes', 'caseSensitive', 'useSemicolonDelimiter'] as const
+
+function combinations (): Record<(typeof switches)[number], boolean>[] {
+  return Array.from({ length: 16 }, (_, bits) => ({
+    ignoreTrailingSlash: (bits & 1) !== 0,
+    ignoreDuplicateSlashes: (bits & 2) !== 0,
+    caseSensitive: (bits & 4) === 0,
+    useSemicolonDelimiter: (bits & 8) !== 0
+  }))
+}
+
+const spellings = (path: string) => [
+  path, `${path}/`, path.replace('/', '//'), path.replace('/api', '/api/'), `${path}//`, path.toUpperCase(), path.replace('api', 'aPi'),
+  path.replace('a', '%61'), path.replace('/api', '/%61%70%69'), path.replace('api/', 'api%2F'), path.replace('a', '%2561'), path.replace('a', '%6'),
+  `${path}?q=1`, `${path}#fragment`, `${path};v=1`, `${path};v=1?q`, `${path}%3Fq`, `${path}%23`, `${path}%3B`, `${path}?q=%zz`, `${path}%zz`,
+  `http://any${path}`, `https://any:1${path}/`, `HTTP://any${path}`, `http://any/${path}`, `http://user@any${path}?q`, 'http://any', `ftp://any${path}`, `any${path}`, '*',
+  `/.${path}`, `${path}/.`, `/x/..${path}`, `${path}\u00e9`, path.replace('z', '%C5%BC'), `${path}%00`, `${path}%20`, `/${path}?${path}`
+]
+
+interface Seen { reached: boolean, subject: boolean }
+
+// What the host's own router makes of a request is told by the handler; whether it was subject, by the 401.
+async function seenOnSocket (server: FastifyServerOptions, options: QuotaOptions, path: string, targets: readonly string[]) {
+  const guarded = Fastify(server)
+  await guarded.register(quotaPlugin, options)
+  const open = Fastify(server)
+  for (const app of [guarded, open]) app.get(path, { exposeHeadRoute: false }, async () => 'reached')
+  const [guardedAnswers, openAnswers] = await Promise.all([guarded, open].map(async (app) => {
+    const port = await listen(app)
+    t.teardown(() => app.close())
+    const answers = []
+    for (const target of targets) answers.push((await sendRaw(port, [{ method: 'GET', target }]))[0])
+    return answers
+  }))
+  return targets.map((target, index): Seen & { target: string } => ({
+    target, reached: openAnswers?.[index]?.body === 'reached', subject: guardedAnswers?.[index]?.status === 401
+  }))
+}
+
+for (const way of ['new', 'old'] as const) {
+  t.test(`router options given the ${way} way`, async (t) => {
+    process.removeAllListeners('warning')
+    for (const options of combinations()) {
+      for (const prefix of ['', '/context']) {
+        const server = way === 'new' ? { routerOptions: options } : options
+        const path = '/api/analyze-node'
+        const seen = await seenOnSocket(server, prefix === '' ? {} : { prefix }, prefix + path, spellings(prefix + path))
+        t.same(seen.filter(({ reached, subject }) => reached !== subject), [], `${JSON.stringify(options)} ${prefix}`)
+        t.ok(seen.filter(({ reached }) => reached).length >= 7)
+      }
+    }
+  })
+}
+
+t.test('options given both ways at once count as Fastify counts them', async (t) => {
+  process.removeAllListeners('warning')
+  const path = '/api/analyze-node'
+  for (const server of [
+    { caseSensitive: false, routerOptions: { ignoreTrailingSlash: true } },
+    { ignoreTrailingSlash: true, useSemicolonDelimiter: true, routerOptions: { caseSensitive: false } },
+    { ignoreDuplicateSlashes: true, routerOptions: {} }
+  ]) {
+    const seen = await seenOnSocket(server, {}, path, spellings(path))
+    t.same(seen.filter(({ reached, subject }) => reached !== subject), [], JSON.stringify(server))
+  }
+})
+
+async function statuses (options: QuotaOptions, server: FastifyServerOptions, pattern: string, targets: string[], prefix?: string) {
+  const app = Fastify(server)
+  await app.register(async (scope) => {
+    await scope.register(quotaPlugin, options)
+    scope.post(pattern, async () => 'ran')
+  }, prefix === undefined ? {} : { prefix })
+  const port = await listen(app)
+  t.teardown(() => app.close())
+  const answers = []
+  for (const target of targets) answers.push((await sendRaw(port, [{ method: 'POST', target }]))[0]?.status)
+  return answers
+}
+
+t.test('behind a parametric route', async (t) => {
+  t.same(await statuses({}, {}, '/api/:operation', ['/api/analyze', '/api/%61nalyze', '/api/analyze?x', 'http://h/api/analyze', '/api/other', '/api/analyze%2F', '/api/justify-leaf']),
+    [401, 401, 401, 401, 200, 200, 401])
+})
+
+t.test('behind a wildcard route', async (t) => {
+  t.same(await statuses({}, { routerOptions: { ignoreDuplicateSlashes: true } }, '/*', ['/api/analyze', '/api//analyze', '/API/analyze', '/api/analyze/x', '/']), [401, 401, 200, 200, 200])
+})
+
+t.test('behind a route with a pattern like the operation\'s path', async (t) => {
+  t.same(await statuses({}, { routerOptions: { caseSensitive: false } }, '/API/Analyze', ['/api/analyze', '/API/ANALYZE']), [401, 401])
+  t.same(await statuses({}, { routerOptions: { ignoreTrailingSlash: true } }, '/api/analyze/', ['/api/analyze', '/api/analyze/']), [401, 401])
+})
+
+t.test('the prefix is by default the one of the instance', async (t) => {
+  t.same(await statuses({}, {}, '/api/analyze', ['/context/api/analyze', '/api/analyze'], '/context'), [401, 404])
+  t.same(await statuses({}, {}, '/api/analyze', ['/acme/api/analyze', '/other/api/%61nalyze', '/a/b/api/analyze'], '/:tenant'), [401, 401, 404])
+  t.same(await statuses({ prefix: '/' }, {}, '/api/analyze', ['/context/api/analyze'], '/context'), [200], 'unless another is given')
+  t.same(await statuses({ prefix: '/context/' }, {}, '/api/analyze', ['/context/api/analyze'], '/context'), [401])
+})
+
+t.test('a route at its scope\'s prefix is protected with and without the slash after it', async (t) => {
+  const app = Fastify()
+  await app.register(quotaPlugin, { operations: [{ method: 'POST', path: '/api/analyze' }, { method: 'POST', path: '/api/slashed/' }] })
+  await app.register(async (scope) => { scope.post('/', async () => 'ran') }, { prefix: '/api/analyze' })
+  await app.register(async (scope) => { scope.post('/', async () => 'ran') }, { prefix: '/api/slashed' })
+  const ask = async (url: string) => (await app.inject({ method: 'POST', url })).statusCode
+  t.same([await ask('/api/analyze'), await ask('/api/analyze/')], [401, 401], 'both have the operation\'s path as their pattern')
+  t.same([await ask('/api/slashed'), await ask('/api/slashed/')], [200, 401])
+})
+
+t.test('after rewriteUrl', async (t) => {
+  const rewriteUrl = ({ url = '' }) => url.replace('/v1/', '/api/').replace('/hidden', '/api/analyze')
+  t.same(await statuses({}, { rewriteUrl }, '/api/analyze', ['/v1/analyze', '/hidden', '/v1/%61nalyze', '/api/analyze']), [401, 401, 401, 401])
+})
+
+t.test('an operation whose path is not plain', async (t) => {
+  const operations = [{ method: 'POST', path: '/caf\u00e9 au lait' }, { method: 'POST', path: '/100%25' }]
+  t.same(await statuses({ operations }, {}, '/*', ['/caf%C3%A9%20au%20lait', '/100%2525', '/100%25', '/cafe']), [401, 401, 200, 200])
+})
+
+t.test('routes declared before the plugin are covered, and scopes made before it', async (t) => {
+  const app = Fastify()
+  app.post('/api/analyze', async () => 'ran')
+  await app.register(async (scope) => {
+    scope.decorateRequest('ofTheScope', true)
+    scope.post('/api/justify-leaf', async (request) => ({ quota: request.quota }))
+    scope.post('/api/other', async (request) => ({ quota: request.quota }))
+  })
+  await app.register(quotaPlugin)
+  for (const url of ['/api/analyze', '/api/justify-leaf']) t.equal((await app.inject({ method: 'POST', url })).statusCode, 401, url)
+  t.same((await app.inject({ method: 'POST', url: '/api/other' })).json(), { quota: null })
+})
+
+t.test('a handler that calls reply.callNotFound is counted once', async (t) => {
+  const app = Fastify()
+  await app.register(quotaPlugin, { authentication: () => ({ kind: 'local', authenticated: true, username: 'alice' }), perMinute: 2 })
+  app.post('/api/analyze', (_request, reply) => { reply.callNotFound() })
+  const answers = []
+  for (let request = 0; request < 3; request++) answers.push((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode)
+  t.same(answers, [404, 404, 429])
+})
+
+t.test('two servers with one prefix each, and constraints, are matched by their own routers', async (t) => {
+  const app = Fastify()
+  await app.register(quotaPlugin)
+  app.post('/api/analyze', { constraints: { host: 'one.example' } }, async () => 'one')
+  app.post('/api/analyze', { constraints: { version: '2.0.0' } }, async () => 'two')
+  for (const headers of [{ host: 'one.example' }, { 'accept-version': '2.x' }, { host: 'three.example' }]) {
+    t.equal((await app.inject({ method: 'POST', url: '/api/analyze', headers })).statusCode, 401)
+  }
+})

@@ -1,0 +1,36 @@
+// Specification, section 1: what the service does.
+import t from 'tap'
+import { alice, analyze, bearer, createService } from './support/service.js'
+
+t.test('rule 1: a request is subject when both method and application path match', async (t) => {
+  const app = await createService()
+  t.equal((await analyze(app, null)).statusCode, 401)
+})
+
+t.test('rule 1: the application path is the path without the deployment context prefix', async (t) => {
+  const app = await createService({ prefix: '/context' })
+  app.post('/context/api/analyze', async () => 'ran')
+  t.equal((await app.inject({ method: 'POST', url: '/context/api/analyze' })).statusCode, 401)
+  t.equal((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode, 200, 'the path is not the application path there')
+})
+
+t.test('rule 2: requests that do not match are passed on unchanged and never counted', async (t) => {
+  const app = await createService({ perMinute: 1 })
+  app.post('/api/other', async (request) => ({ body: request.body, quota: request.quota }))
+  for (let request = 0; request < 5; request++) {
+    const response = await app.inject({ method: 'POST', url: '/api/other', payload: { text: 'as it was' }, headers: bearer(app, alice) })
+    t.same(response.json(), { body: { text: 'as it was' }, quota: null })
+  }
+  t.equal((await analyze(app, alice)).statusCode, 200)
+  t.same(app.quotaStore.inspect(), { trackedCallers: 1, sweeps: 0 })
+})
+
+t.test('rule 3: an admitted request is passed on to the operation, and its response gets no quota headers', async (t) => {
+  const app = await createService({ perMinute: 0 })
+  const unlimited = await analyze(app, alice)
+  const counting = await createService()
+  const admitted = await analyze(counting, alice)
+  t.same(admitted.json(), { ran: '/api/analyze' })
+  t.same(Object.keys(admitted.headers), Object.keys(unlimited.headers))
+  t.notOk(Object.keys(admitted.headers).some((name) => /limit|retry/i.test(name)))
+})

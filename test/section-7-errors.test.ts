@@ -1,0 +1,168 @@
+// Specification, section 7: the two refusals, and the 503 of the public contract.
+import { gzipSync } from 'node:zlib'
+import Fastify, { type FastifyInstance } from 'fastify'
+import t from 'tap'
+import quotaPlugin, { localAuthentication, MemoryQuotaStore, type Acquisition, type QuotaStore } from '../lib/index.js'
+import { VirtualClock } from '../lib/testing/virtual-clock.js'
+import { alice, analyze, captureLog, createService } from './support/service.js'
+
+const unauthenticated = '{"error":"Authentication is required for this LLM operation.","status":401}'
+const exhausted = '{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.","status":429}'
+const unavailable = '{"error":"The request quota is unavailable. Please try again.","status":503}'
+
+const brokenStore: QuotaStore = {
+  acquire () { throw new Error('the counters are gone') },
+  clearCounters () {},
+  inspect: () => ({ trackedCallers: 0, sweeps: 0 })
+}
+
+t.test('401', async (t) => {
+  const app = await createService()
+  const response = await analyze(app, null)
+  t.equal(response.statusCode, 401)
+  t.equal(response.body, unauthenticated)
+  t.match(response.headers, { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store', 'content-length': String(unauthenticated.length) })
+  t.notOk('retry-after' in response.headers)
+})
+
+t.test('429', async (t) => {
+  const app = await createService({ perMinute: 1, store: new MemoryQuotaStore({ clock: new VirtualClock().now }) })
+  await analyze(app, alice)
+  const response = await analyze(app, alice)
+  t.equal(response.statusCode, 429)
+  t.equal(response.body, exhausted)
+  t.match(response.headers, { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store', 'retry-after': '60' })
+})
+
+t.test('429 names the effective limit', async (t) => {
+  for (const [configured, named] of [[-3, 1], [2, 2]] as const) {
+    const app = await createService({ perMinute: configured })
+    for (let request = 0; request < named; request++) await analyze(app, alice)
+    t.equal((await analyze(app, alice)).json().error, `Rate limit exceeded. Maximum ${named} LLM requests per minute. Please wait.`)
+  }
+})
+
+t.test('Retry-After is the time left in the window, rounded up to a whole second, at least 1', async (t) => {
+  const clock = new VirtualClock()
+  const app = await createService({ perMinute: 1, store: new MemoryQuotaStore({ clock: clock.now }) })
+  await analyze(app, alice)
+  let passed = 0
+  for (const [at, seconds] of [[0, '60'], [0.5, '60'], [1, '60'], [999, '60'], [1_000, '59'], [1_000.25, '59'], [30_000, '30'], [58_999, '2'], [59_000, '1'], [59_999, '1'], [59_999.75, '1']] as const) {
+    clock.advance(at - passed)
+    passed = at
+    t.equal((await analyze(app, alice)).headers['retry-after'], seconds, `${at} ms into the window`)
+  }
+  clock.advance(60_000 - passed)
+  t.equal((await analyze(app, alice)).statusCode, 200)
+})
+
+t.test('503 where the store fails, and the operation does not run', async (t) => {
+  const failing: [string, QuotaStore['acquire']][] = [
+    ['throws', () => { throw new Error('gone') }],
+    ['rejects', async () => { throw new Error('gone') }],
+    ...[undefined, null, 5, {}, { admitted: 'yes', windowRemaining: 1 }, { admitted: true }, { admitted: true, count: 1, windowRemaining: NaN, overflow: false }]
+      .flatMap((nonsense): [string, QuotaStore['acquire']][] => [
+        [`answers ${JSON.stringify(nonsense)}`, () => nonsense as Acquisition],
+        [`promises ${JSON.stringify(nonsense)}`, async () => nonsense as Acquisition]
+      ])
+  ]
+  for (const [what, acquire] of failing) {
+    const log = captureLog()
+    let ran = false
+    const app = await createService({ store: { ...brokenStore, acquire } }, { logger: log.logger })
+    app.addHook('preHandler', async () => { ran = true })
+    const response = await analyze(app, alice)
+    t.equal(response.statusCode, 503, what)
+    t.equal(response.body, unavailable)
+    t.match(response.headers, { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store', 'retry-after': '1' })
+    t.match(log.errors(), [/store failed/])
+    t.equal(ran, false)
+  }
+})
+
+t.test('a store may answer with a promise', async (t) => {
+  const memory = new MemoryQuotaStore()
+  const app = await createService({ perMinute: 1, store: { ...brokenStore, acquire: async (callerKey, limit) => memory.acquire(callerKey, limit) } })
+  t.equal((await analyze(app, alice)).statusCode, 200)
+  t.equal((await analyze(app, alice)).statusCode, 429)
+  t.equal((await analyze(app, null)).statusCode, 401)
+})
+
+t.test('refusals are the same to the byte, whatever the host does with its own answers', async (t) => {
+  const hosts: Record<string, (app: FastifyInstance) => void> = {
+    'a response schema that has no such fields': (app) => {
+      const empty = { type: 'object', properties: {}, additionalProperties: false }
+      app.addHook('onRoute', (route) => { route.schema = { response: { '4xx': empty, '5xx': empty, default: empty } } })
+    },
+    'a serializer compiler': (app) => { app.setSerializerCompiler(() => () => '"compiled"') },
+    'a reply serializer of the instance': (app) => { app.setReplySerializer(() => '"of the instance"') },
+    'a reply serializer of the request': (app) => { app.addHook('onRequest', async (_request, reply) => { reply.serializer(() => '"of the request"') }) },
+    'a preSerialization hook': (app) => { app.addHook('preSerialization', async () => ({ wrapped: true })) },
+    'an error handler': (app) => { app.setErrorHandler((_error, _request, reply) => { reply.code(418).send('handled') }) },
+    'a not-found handler': (app) => { app.setNotFoundHandler((_request, reply) => { reply.code(404).send('lost') }) },
+    'headers of its own': (app) => {
+      app.addHook('onRequest', async (_request, reply) => { reply.headers({ 'cache-control': 'public', 'content-type': 'text/html', 'retry-after': '9' }) })
+    },
+    'an onSend hook that leaves the payload': (app) => { app.addHook('onSend', async (_request, _reply, payload) => payload) }
+  }
+  for (const [what, prepare] of Object.entries(hosts)) {
+    for (const [store, user, status, body, retryAfter] of [
+      [new MemoryQuotaStore(), null, 401, unauthenticated, what.startsWith('headers') ? '9' : undefined],
+      [new MemoryQuotaStore(), localAuthentication('alice'), 429, exhausted, '60'],
+      [brokenStore, localAuthentication('alice'), 503, unavailable, '1']
+    ] as const) {
+      const app = Fastify()
+      prepare(app)
+      app.addHook('preValidation', async (request) => { Object.assign(request, { user }) })
+      await app.register(quotaPlugin, { store, perMinute: 1 })
+      app.post('/api/analyze', async () => ({ ran: true }))
+      if (status === 429) await app.inject({ method: 'POST', url: '/api/analyze' })
+      const response = await app.inject({ method: 'POST', url: '/api/analyze' })
+      t.equal(response.statusCode, status, what)
+      t.equal(response.body, body, what)
+      t.match(response.headers, { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' }, what)
+      t.equal(response.headers['retry-after'], retryAfter, what)
+    }
+  }
+})
+
+t.test('the host\'s onSend hooks run, and may encode the answer', async (t) => {
+  const app = Fastify()
+  await app.register(quotaPlugin)
+  app.addHook('onSend', async (_request, reply, payload) => {
+    t.equal(payload, unauthenticated)
+    reply.header('content-encoding', 'gzip')
+    return gzipSync(String(payload))
+  })
+  const response = await app.inject({ method: 'POST', url: '/api/analyze' })
+  t.same(response.rawPayload, gzipSync(unauthenticated))
+})
+
+t.test('a host that answers in the meantime is not answered over', async (t) => {
+  const log = captureLog()
+  const app = Fastify({ logger: log.logger })
+  let refuse = (_error: Error): void => {}
+  const slow: QuotaStore = { ...brokenStore, acquire: () => new Promise((_resolve, reject) => { refuse = reject }) }
+  app.addHook('preValidation', async (request, reply) => {
+    Object.assign(request, { user: localAuthentication('alice') })
+    setImmediate(() => { reply.code(504).send('too slow') })
+  })
+  await app.register(quotaPlugin, { store: slow })
+  app.post('/api/analyze', async () => 'ran')
+  const response = await app.inject({ method: 'POST', url: '/api/analyze' })
+  t.equal(response.statusCode, 504)
+  refuse(new Error('late'))
+  await new Promise(setImmediate)
+  t.same(log.warnings(), [])
+})
+
+t.test('refusals are logged at debug with the caller\'s digest shortened', async (t) => {
+  const log = captureLog('debug')
+  const app = await createService({ perMinute: 1 }, { logger: log.logger })
+  await analyze(app, alice)
+  await analyze(app, alice)
+  await analyze(app, null)
+  const refused = log.lines.filter((line) => line.msg === 'refused by the quota')
+  t.match(refused, [{ level: 20, outcome: 'rejected', caller: /^[0-9a-f]{8}$/ }, { level: 20, outcome: 'unauthenticated' }])
+  t.notMatch(JSON.stringify(log.lines), 'identity.example')
+})

@@ -1,0 +1,57 @@
+import type { Acquisition } from '../../lib/index.js'
+
+interface Entry { count: number, windowStart: number, lastSeen: number }
+
+/**
+ * The state table of the specification's section 3, read row by row and as slowly as it pleases: an independent model
+ * that stores are compared with, step by step.
+ */
+export class CounterModel {
+  readonly #maxTrackedCallers: number
+  #entries: { caller: string, entry: Entry }[] = []
+  #overflow: Entry | null = null
+  #sweptAt: number | null = null
+  #sweeps = 0
+
+  constructor (maxTrackedCallers: number) {
+    this.#maxTrackedCallers = maxTrackedCallers
+  }
+
+  acquire (now: number, caller: string, limit: number): Acquisition {
+    if (this.#sweptAt === null) this.#sweptAt = now
+    if (now - this.#sweptAt >= 60_000) {
+      this.#entries = this.#entries.filter(({ entry }) => !(now - entry.lastSeen >= 120_000))
+      this.#sweptAt = now
+      this.#sweeps++
+    }
+    const known = this.#entries.find((item) => item.caller === caller)
+    if (known !== undefined) return step(known.entry, now, limit, false)
+    if (this.#entries.length < this.#maxTrackedCallers) {
+      const entry = { count: 0, windowStart: now, lastSeen: now }
+      this.#entries.push({ caller, entry })
+      return step(entry, now, limit, false)
+    }
+    if (this.#overflow === null) this.#overflow = { count: 0, windowStart: now, lastSeen: now }
+    return step(this.#overflow, now, limit, true)
+  }
+
+  clear (): void {
+    this.#entries = []
+    this.#overflow = null
+    this.#sweptAt = null
+    this.#sweeps = 0
+  }
+
+  inspect () {
+    return { trackedCallers: this.#entries.length, sweeps: this.#sweeps }
+  }
+}
+
+function step (entry: Entry, now: number, limit: number, overflow: boolean): Acquisition {
+  const expired = now - entry.windowStart >= 60_000
+  if (expired) Object.assign(entry, { count: 0, windowStart: now })
+  const admitted = entry.count < limit
+  if (admitted) entry.count++
+  entry.lastSeen = now
+  return { admitted, count: entry.count, windowRemaining: entry.windowStart + 60_000 - now, overflow }
+}
