@@ -12,7 +12,7 @@ import { readRouterOptions } from './router-options.js'
  * @param hookName The name of the quota's own hook, after which others come too late.
  */
 export function warnOfRoutes (fastify: FastifyInstance, operations: readonly Operation[], prefix: string, hookName: string): void {
-  const routes = listRoutes(fastify)
+  const routes = listRoutes(fastify).filter((route) => isReadable(fastify, route))
   for (const operation of operations) {
     const method = operation.method.toUpperCase()
     const path = prefix + operation.path
@@ -32,13 +32,14 @@ export function warnOfRoutes (fastify: FastifyInstance, operations: readonly Ope
 function patternServing (fastify: FastifyInstance, routes: readonly ListedRoute[], method: string, path: string): string | undefined {
   const router = createRouter(readRouterOptions(fastify.initialConfig))
   for (const pattern of new Set(routes.filter(({ methods }) => methods.includes(method)).map((route) => route.pattern))) {
-    try {
-      router.on('GET', pattern, () => {}, pattern)
-    } catch {
-      // A listed pattern can be ambiguous, since the listing does not escape colons; a warning is not worth a failed start.
-    }
+    router.on('GET', pattern, () => {}, pattern)
   }
   return router.find('GET', path)?.store
+}
+
+// The listing writes a literal colon like the one that begins a parameter; only the router knows which it is.
+function isReadable (fastify: FastifyInstance, { methods: [method = ''], pattern }: ListedRoute): boolean {
+  return !pattern.includes(':') || fastify.hasRoute({ method, url: pattern })
 }
 
 function comingAfter (names: readonly string[], hookName: string): readonly string[] {

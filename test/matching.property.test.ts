@@ -71,5 +71,5 @@ t.test(`${batches * targetsPerBatch} random spellings`, async (t) => {
     return differences.length === 0
   }), { numRuns: batches, verbose: 1 })
   t.comment(`${reachedTotal} of them reached a protected handler`)
-  t.ok(reachedTotal > 1_000, 'enough of them did for the rest to mean something')
+  t.ok(reachedTotal > 300, 'enough of them did for the rest to mean something')
 })

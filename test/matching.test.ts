@@ -4,9 +4,7 @@ import t from 'tap'
 import quotaPlugin, { type QuotaOptions } from '../lib/index.js'
 import { listen, sendRaw } from './support/raw-socket.js'
 
-const switches = ['ignoreTrailingSlash', 'ignoreDuplicateSlashes', 'caseSensitive', 'useSemicolonDelimiter'] as const
-
-function combinations (): Record<(typeof switches)[number], boolean>[] {
+function combinations () {
   return Array.from({ length: 16 }, (_, bits) => ({
     ignoreTrailingSlash: (bits & 1) !== 0,
     ignoreDuplicateSlashes: (bits & 2) !== 0,

@@ -14,21 +14,21 @@ export async function sendRaw (port: number, requests: readonly { method: string
   const socket = connect(port, '127.0.0.1')
   const answers: { status: number, body: string }[] = []
   let received: Buffer = Buffer.alloc(0)
+  const connection = { ended: false }
   let wake = (): void => {}
-  let ended = false
   socket.on('data', (chunk) => {
     received = Buffer.concat([received, chunk])
     wake()
   })
   socket.on('close', () => {
-    ended = true
+    connection.ended = true
     wake()
   })
   socket.on('error', () => {})
   for (const { method, target, headers = '' } of requests) {
     socket.write(Buffer.from(`${method} ${target} HTTP/1.1\r\nHost: 127.0.0.1\r\n${headers}Content-Length: 0\r\n\r\n`, 'latin1'))
     let answer = takeAnswer(received)
-    while (answer === undefined && !ended) {
+    while (answer === undefined && !connection.ended) {
       await new Promise<void>((resolve) => { wake = resolve })
       answer = takeAnswer(received)
     }

@@ -1,0 +1,252 @@
+// The public contract, "Registering": options, decorators, start-up errors and warnings, encapsulation.
+import fastifyEnv from '@fastify/env'
+import Fastify, { type FastifyInstance } from 'fastify'
+import t from 'tap'
+import * as entry from '../lib/index.js'
+import quotaPlugin, { localAuthentication, MemoryQuotaStore } from '../lib/index.js'
+import { alice, analyze, captureLog, createService } from './support/service.js'
+
+const asAlice = { authentication: () => localAuthentication('alice') }
+
+t.test('the entry point exports the plugin by default and by name', async (t) => {
+  t.equal(entry.default, entry.quotaPlugin)
+})
+
+t.test('decorators', async (t) => {
+  t.test('quotaStore, quotaConfig and request.quota, and no others', async (t) => {
+    const app = Fastify()
+    const before = new Set(Object.keys(app))
+    await app.register(quotaPlugin)
+    app.get('/', async (request) => Object.keys(request))
+    await app.ready()
+    const added = Object.keys(app).filter((name) => !before.has(name))
+    t.same(added.sort(), ['quotaConfig', 'quotaStore'])
+    t.ok(app.quotaStore instanceof MemoryQuotaStore)
+    t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 })
+    t.equal(app.hasRequestDecorator('quota'), true)
+    t.equal(app.hasDecorator('getEnvs'), false)
+    t.equal(app.hasRequestDecorator('getEnvs'), false)
+  })
+
+  t.test('preferences, when given as an option', async (t) => {
+    const preferences = new Map()
+    const app = Fastify()
+    await app.register(quotaPlugin, { preferences })
+    t.equal(app.preferences, preferences)
+  })
+
+  t.test('the host\'s own quotaStore and preferences are used', async (t) => {
+    const app = Fastify()
+    const store = new MemoryQuotaStore()
+    app.decorate('quotaStore', store)
+    app.decorate('preferences', new Map([['rate-limit.per-minute', 1]]))
+    await app.register(quotaPlugin, asAlice)
+    app.post('/api/analyze', async () => 'ran')
+    t.equal((await analyze(app, null)).statusCode, 200)
+    t.equal((await analyze(app, null)).statusCode, 429)
+    t.equal(app.quotaStore, store)
+    t.equal(store.inspect().trackedCallers, 1)
+  })
+
+  for (const order of ['before', 'after']) {
+    t.test(`the host's own @fastify/env, registered ${order} the plugin, keeps its config and getEnvs`, async (t) => {
+      const app = Fastify()
+      process.env.OF_THE_HOST = 'yes'
+      const host = () => app.register(fastifyEnv, { schema: { type: 'object', properties: { OF_THE_HOST: { type: 'string' } } } })
+      if (order === 'before') await host()
+      await app.register(quotaPlugin)
+      if (order === 'after') await host()
+      await app.ready()
+      t.same(app.getDecorator('config'), { OF_THE_HOST: 'yes' })
+      t.same(app.getEnvs(), { OF_THE_HOST: 'yes' })
+    })
+  }
+
+  t.test('request.quota tells the handler what was decided', async (t) => {
+    const app = Fastify()
+    await app.register(quotaPlugin, { ...asAlice, perMinute: 5 })
+    app.post('/api/analyze', async (request) => request.quota)
+    t.match((await analyze(app, null)).json(), {
+      outcome: 'admitted',
+      operation: { method: 'POST', path: '/api/analyze' },
+      enforced: true,
+      limit: 5,
+      callerKey: /^[0-9a-f]{64}$/,
+      count: 1,
+      windowRemaining: 60_000,
+      overflow: false
+    })
+  })
+})
+
+t.test('start-up fails, naming the option and the value it got', async (t) => {
+  const invalid: [object, RegExp][] = [
+    [{ perMinutes: 5 }, /option perMinutes does not exist; it got 5/],
+    [{ toString: 5 }, /option toString does not exist/],
+    [{ prefix: 'context' }, /option prefix must start with "\/"; it got 'context'/],
+    [{ prefix: '' }, /option prefix must start with "\/"; it got ''/],
+    [{ prefix: 5 }, /option prefix .* it got 5/],
+    [{ operations: 'POST /api' }, /option operations must be an array .* it got 'POST \/api'/],
+    [{ operations: [null] }, /option operations\[0\]\.method must be an HTTP method; it got undefined/],
+    [{ operations: [{ method: 'POST', path: '/a' }, { method: 'P OST', path: '/b' }] }, /option operations\[1\]\.method .* it got 'P OST'/],
+    [{ operations: [{ method: '', path: '/a' }] }, /option operations\[0\]\.method .* it got ''/],
+    [{ operations: [{ method: 'GET', path: 'a' }] }, /option operations\[0\]\.path must start with "\/" .* it got 'a'/],
+    ...['/a?b', '/a#b', '/:a', '/a/*'].map((path): [object, RegExp] => [{ operations: [{ method: 'GET', path }] }, /option operations\[0\]\.path must start with/]),
+    [{ operations: [{ method: 'GET', path: '/a' }, { method: 'get', path: '/a' }] }, /option operations must each have a path of its own .* it got '\/a'/],
+    [{ prefix: '/*/x' }, /option operations must each have a path .* that the router can read .* it got '\/\*\/x\/api\/analyze'/],
+    [{ perMinute: 1.5 }, /option perMinute must be an integer; it got 1.5/],
+    [{ perMinute: '5' }, /option perMinute must be an integer; it got '5'/],
+    [{ perMinute: 2 ** 53 }, /option perMinute must be an integer; it got 9007199254740992/],
+    [{ dotenv: 'file' }, /option dotenv must be .* it got 'file'/],
+    [{ dotenv: null }, /option dotenv must be .* it got null/],
+    [{ authentication: 'session' }, /option authentication must be a function; it got 'session'/],
+    [{ mode: 'audit' }, /option mode must be 'enforce' or 'shadow'; it got 'audit'/],
+    [{ store: {} }, /option store must be a store with a function acquire; it got {}/],
+    [{ store: null }, /option store must be a store .* it got null/],
+    [{ preferences: {} }, /option preferences must be a preference reader with a function get; it got {}/],
+    [{ preferences: 'x'.repeat(500) }, /it got 'x{99}…$/]
+  ]
+  for (const [options, message] of invalid) {
+    const app = Fastify()
+    await t.rejects(async () => { await app.register(quotaPlugin, options) }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message }, String(message))
+  }
+})
+
+t.test('an option that is undefined is not given', async (t) => {
+  const app = Fastify()
+  const options = { prefix: undefined, operations: undefined, store: undefined, preferences: undefined, perMinute: undefined, dotenv: undefined, authentication: undefined, mode: undefined }
+  await app.register(quotaPlugin, Object.fromEntries(Object.entries(options)))
+  t.equal((await analyze(app, null)).statusCode, 401)
+})
+
+t.test('start-up fails where the host has decorated its own and an option gives another', async (t) => {
+  for (const [name, value] of Object.entries({ quotaStore: new MemoryQuotaStore(), preferences: new Map() })) {
+    const app = Fastify()
+    Reflect.apply(app.decorate, app, [name, value])
+    const option = name === 'quotaStore' ? 'store' : name
+    await t.rejects(async () => { await app.register(quotaPlugin, { [option]: value }) }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: new RegExp(`option ${option} is given where the host has decorated its own ${name}`) })
+  }
+})
+
+t.test('start-up fails where what the host decorated cannot be used', async (t) => {
+  const app = Fastify()
+  app.decorate('quotaStore', JSON.parse('{}'))
+  await t.rejects(async () => { await app.register(quotaPlugin) }, /quotaStore, as the host decorated it, must be a store with a function acquire; it got {}/)
+  const other = Fastify()
+  await other.register(quotaPlugin)
+  other.decorate('preferences', JSON.parse('"ten"'))
+  await t.rejects(async () => { await other.ready() }, /preferences, as the host decorated it, must be a preference reader with a function get; it got 'ten'/)
+})
+
+t.test('a second registration that the same requests would pass through', async (t) => {
+  const refused = { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', message: /registered a second time .*prefix '\/?\w*'/ }
+
+  t.test('is refused on the same instance', async (t) => {
+    const app = Fastify()
+    await app.register(quotaPlugin)
+    await t.rejects(async () => { await app.register(quotaPlugin) }, refused)
+  })
+
+  t.test('is refused within', async (t) => {
+    const app = Fastify()
+    await app.register(quotaPlugin)
+    await t.rejects(async () => {
+      await app.register(async (scope) => { await scope.register(async (inner) => { await inner.register(quotaPlugin) }) }, { prefix: '/inner' })
+    }, refused)
+  })
+
+  t.test('is refused around', async (t) => {
+    const app = Fastify()
+    await app.register(async (scope) => { await scope.register(quotaPlugin) })
+    await t.rejects(async () => { await app.register(quotaPlugin) }, refused)
+  })
+})
+
+t.test('two sibling scopes have stores of their own', async (t) => {
+  const app = Fastify()
+  for (const prefix of ['/one', '/two']) {
+    await app.register(async (scope) => {
+      await scope.register(quotaPlugin, { ...asAlice, perMinute: 1 })
+      scope.post('/api/analyze', async () => 'ran')
+    }, { prefix })
+  }
+  const ask = async (url: string) => (await app.inject({ method: 'POST', url })).statusCode
+  t.same([await ask('/one/api/analyze'), await ask('/one/api/analyze'), await ask('/two/api/analyze'), await ask('/two/api/analyze')], [200, 429, 200, 429])
+  t.equal(app.hasDecorator('quotaStore'), false)
+})
+
+t.test('two servers in one process do not know each other', async (t) => {
+  const [one, two] = [await createService({ perMinute: 1 }), await createService({ perMinute: 1 })]
+  t.same([(await analyze(one, alice)).statusCode, (await analyze(two, alice)).statusCode, (await analyze(one, alice)).statusCode], [200, 200, 429])
+})
+
+async function warningsOf (declare: (app: FastifyInstance) => unknown, options = {}): Promise<string[]> {
+  const log = captureLog()
+  const app = Fastify({ logger: log.logger, ...options })
+  await declare(app)
+  await app.ready()
+  return log.warnings()
+}
+
+async function noop (): Promise<void> {}
+
+t.test('start-up warns of HEAD twins of protected operations', async (t) => {
+  const ran = async () => 'ran'
+  for (const order of ['before', 'after']) {
+    const warnings = await warningsOf(async (app) => {
+      if (order === 'after') await app.register(quotaPlugin)
+      app.get('/api/analyze-node', ran)
+      app.get('/api/analyze-stream', { exposeHeadRoute: false }, ran)
+      app.get('/api/other', ran)
+      if (order === 'before') await app.register(quotaPlugin)
+    })
+    t.match(warnings, [/^HEAD \/api\/analyze-node runs the handler of the protected GET .* exposeHeadRoute: false/], `declared ${order} the plugin`)
+    t.equal(warnings.length, 1)
+  }
+  t.same(await warningsOf(async (app) => {
+    await app.register(quotaPlugin)
+    app.get('/api/analyze-node', ran)
+  }, { exposeHeadRoutes: false }), [])
+  t.equal((await warningsOf(async (app) => {
+    await app.register(quotaPlugin, { prefix: '/context' })
+    app.get('/context/api/:operation', ran)
+  })).length, 2, 'one route serves two protected operations')
+})
+
+t.test('start-up warns of a preHandler of a protected route\'s own', async (t) => {
+  const ran = async () => 'ran'
+  for (const order of ['before', 'after']) {
+    const warnings = await warningsOf(async (app) => {
+      if (order === 'after') await app.register(quotaPlugin)
+      app.post('/api/analyze', { preHandler: noop }, ran)
+      app.post('/api/justify-leaf', { preHandler: [noop, noop] }, ran)
+      app.get('/api/analyze-node', { exposeHeadRoute: false, preHandler: [] }, ran)
+      app.get('/api/analyze-stream', { exposeHeadRoute: false, onRequest: noop, preValidation: noop }, ran)
+      app.post('/api/other', { preHandler: noop }, ran)
+      if (order === 'before') await app.register(quotaPlugin)
+    })
+    t.match(warnings, [/^POST \/api\/analyze is protected and has a preHandler of its own/, /^POST \/api\/justify-leaf is protected/], `declared ${order} the plugin`)
+    t.equal(warnings.length, 2)
+  }
+})
+
+t.test('start-up warnings: a preHandler of the instance before the plugin comes early enough', async (t) => {
+  t.same(await warningsOf(async (app) => {
+    app.addHook('preHandler', noop)
+    await app.register(quotaPlugin)
+    app.post('/api/analyze', async () => 'ran')
+  }), [])
+})
+
+t.test('start-up warnings: routes outside of the plugin\'s scope, and listings that cannot be read, warn of nothing', async (t) => {
+  t.same(await warningsOf(async (app) => {
+    await app.register(async (scope) => { await scope.register(quotaPlugin) })
+    app.post('/api/analyze', { preHandler: noop }, async () => 'ran')
+  }), [])
+  t.same(await warningsOf(async (app) => {
+    await app.register(quotaPlugin)
+    app.post('/a::b/:c(^[a-z]+$)', { preHandler: noop }, async () => 'ran')
+    app.route({ method: ['POST', 'PUT'], url: '/x/:id/y', handler: async () => 'ran' })
+    app.post('/x::/*', async () => 'ran')
+  }), [])
+})
