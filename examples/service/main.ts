@@ -1,0 +1,13 @@
+import { createService } from './service.js'
+
+const app = await createService()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => { app.close().catch((error: unknown) => { app.log.error(error) }) })
+}
+const address = await app.listen({ host: app.config.HOST, port: app.config.PORT })
+console.log(`
+Serving at ${address}. Try:
+
+  curl -i ${address}/api/analyze -H "authorization: Bearer $(npm run --silent token -- alice)" \\
+    -H 'content-type: application/json' -d '{"businessText":"Our invoices went out late in March 2025. Customers in Berlin complain."}'
+`)
