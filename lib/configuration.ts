@@ -34,7 +34,7 @@ export async function readConfiguration (fastify: FastifyInstance, defaultValue:
       schema: { type: 'object', properties: { [perMinuteVariable]: { type: 'string', default: String(defaultValue) } } },
       ...(dotenv !== undefined && { dotenv })
     })
-    text = scope.getDecorator<Record<string, string>>('quotaEnvironment')[perMinuteVariable] ?? ''
+    text = scope.getDecorator<Record<typeof perMinuteVariable, string>>('quotaEnvironment')[perMinuteVariable]
   })
   const perMinute = toInteger(text)
   if (perMinute === undefined) throw new EnvironmentError(perMinuteVariable, 'must be an integer', shown(text))

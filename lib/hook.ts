@@ -8,7 +8,7 @@ import { refusalOf, sendRefusal } from './refusal.js'
 /** The hook that takes each request through the rules: operation, limit, caller, store, and refusal or pass. */
 export function createQuotaHook (operations: OperationMatcher, limits: LimitReader, quota: Quota) {
   return function quotaHook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
-    const operation = operations.match(request.method, request.routeOptions.url, request.raw.url ?? '')
+    const operation = operations.match(request.method, request.routeOptions.url, request.url)
     // A handler that calls reply.callNotFound() sends its request through the hooks once more.
     if (operation === null || request.quota !== null) return done()
     const limit = limits.read(request)

@@ -21,7 +21,7 @@ export class PathMatcher {
   readonly #verdicts = new Map<string, Verdict>()
 
   constructor (operations: readonly Operation[], prefix: string, options: RouterOptions) {
-    this.#router = createRouter({ ...options, querystringParser: ignoreQuerystring })
+    this.#router = createRouter({ ...options, querystringParser: empty })
     for (const operation of operations) {
       const path = prefix + operation.path
       this.#route(path, operation)
@@ -59,15 +59,14 @@ export class PathMatcher {
 
   #route (path: string, operation: Operation): void {
     try {
-      this.#router.on('GET', path, noHandler, operation)
+      this.#router.on('GET', path, empty, operation)
     } catch (error) {
       throw new OptionError('operations', `must each have a path of its own that the router can read (${String(error)})`, shown(path))
     }
   }
 }
 
-function ignoreQuerystring (): object {
+// Neither the query nor a handler is of interest here.
+function empty (): object {
   return {}
 }
-
-function noHandler (): void {}

@@ -17,7 +17,7 @@ export function refusalOf (decision: QuotaDecision): Refusal | null {
   switch (decision.outcome) {
     case 'unauthenticated': return unauthenticated
     case 'unavailable': return unavailable
-    case 'rejected': return rejected(decision.limit, decision.windowRemaining ?? 0)
+    case 'rejected': return rejected(decision.limit, Number(decision.windowRemaining))
     default: return null
   }
 }

@@ -22,12 +22,11 @@ export function listRoutes (fastify: FastifyInstance): ListedRoute[] {
   const routes: { methods: string[], pattern: string, preHandlers: string[] }[] = []
   const parts: string[] = []
   for (const line of fastify.printRoutes({ includeHooks: true, commonPrefix: false }).split('\n')) {
-    const drawn = drawing.exec(line)?.[0] ?? ''
-    const text = line.slice(drawn.length)
+    const text = line.replace(drawing, '')
     const [, part, methods] = node.exec(text) ?? []
     const [, hooks] = preHandlers.exec(text) ?? []
     if (part !== undefined && methods !== undefined) {
-      const depth = drawn.length / indent
+      const depth = (line.length - text.length) / indent
       parts.splice(depth - 1, Infinity, part)
       routes.push({ methods: methods.split(', '), pattern: parts.join(''), preHandlers: [] })
     } else if (hooks !== undefined) {

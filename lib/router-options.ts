@@ -19,11 +19,11 @@ export type RouterOptions = typeof defaults
  * contradicts itself is read as the value that is not the default, which meters a spelling too many and never too few.
  */
 export function readRouterOptions (initialConfig: FastifyInstance['initialConfig']): RouterOptions {
-  const oldWay: Partial<RouterOptions> = initialConfig
+  const oldWay: RouterOptions = { ...defaults, ...initialConfig }
   const newWay: Partial<RouterOptions> = initialConfig.routerOptions ?? {}
   function given<Name extends keyof RouterOptions> (name: Name): RouterOptions[Name] {
     const value = newWay[name] ?? defaults[name]
-    return value === defaults[name] ? oldWay[name] ?? value : value
+    return value === defaults[name] ? oldWay[name] : value
   }
   return {
     caseSensitive: given('caseSensitive'),

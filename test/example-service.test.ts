@@ -1,6 +1,7 @@
 // The example service, run as a process of its own and asked over HTTP.
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
+import { plainEnvironment } from './support/environment.js'
 import { printToken, startExample, type Example } from './support/example.js'
 
 const text = 'Our invoices went out late in March 2025. Customers in Berlin complain loudly!'
@@ -119,11 +120,11 @@ t.test('the service', async (t) => {
 })
 
 t.test('the token command prints a token and nothing else', async (t) => {
-  const { stdout, stderr, status } = spawnSync('npm', ['run', '--silent', 'token', '--', 'alice'], { encoding: 'utf8' })
+  const { stdout, stderr, status } = spawnSync('npm', ['run', '--silent', 'token', '--', 'alice'], { encoding: 'utf8', env: plainEnvironment() })
   t.match(stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/)
   t.equal(status, 0)
   t.notMatch(stderr, 'Error')
-  t.match(spawnSync(process.execPath, ['build/examples/service/print-token.js'], { encoding: 'utf8' }), { status: 2, stderr: /^Usage/ })
+  t.match(spawnSync(process.execPath, ['build/examples/service/print-token.js'], { encoding: 'utf8', env: plainEnvironment() }), { status: 2, stderr: /^Usage/ })
 })
 
 t.test('a secret of the environment is used, and one too short is refused', async (t) => {

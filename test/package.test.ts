@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { plainEnvironment } from './support/environment.js'
 
 const program = `
 const app = Fastify()
@@ -19,7 +20,7 @@ console.log(JSON.stringify(answers))
 t.test('the package works through import and require', async (t) => {
   const project = mkdtempSync(join(tmpdir(), 'quota-consumer-'))
   t.teardown(() => { rmSync(project, { recursive: true }) })
-  const run = (command: string, ...words: string[]) => execFileSync(command, words, { cwd: project, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
+  const run = (command: string, ...words: string[]) => execFileSync(command, words, { cwd: project, encoding: 'utf8', env: plainEnvironment(), stdio: ['ignore', 'pipe', 'inherit'] })
   const [{ filename }] = JSON.parse(execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', project], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
   writeFileSync(join(project, 'package.json'), '{ "private": true }')
   run('npm', 'install', '--silent', '--prefer-offline', '--no-audit', '--no-fund', `./${filename}`, 'fastify')

@@ -1,5 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { plainEnvironment } from './environment.js'
 
 /** A running example, in a process of its own, as `npm start` runs it. */
 export interface Example {
@@ -14,7 +15,7 @@ export interface Example {
 /** Starts a built example on a free port. */
 export async function startExample (program: string, environment: Record<string, string> = {}): Promise<Example> {
   const child = spawn(process.execPath, [`build/examples/${program}`], {
-    env: { ...process.env, PORT: '0', ...environment }, stdio: ['ignore', 'pipe', 'pipe']
+    env: plainEnvironment({ PORT: '0', ...environment }), stdio: ['ignore', 'pipe', 'pipe']
   })
   let printed = ''
   const exited = once(child, 'exit')
@@ -42,5 +43,5 @@ export async function startExample (program: string, environment: Record<string,
 
 /** A token of the running service, as `npm run --silent token` prints it. */
 export function printToken (...words: string[]): string {
-  return execFileSync(process.execPath, ['build/examples/service/print-token.js', ...words], { encoding: 'utf8' }).trim()
+  return execFileSync(process.execPath, ['build/examples/service/print-token.js', ...words], { encoding: 'utf8', env: plainEnvironment() }).trim()
 }
