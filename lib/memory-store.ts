@@ -1,6 +1,6 @@
 import { Counter } from './counter.js'
 import { OptionError, shown } from './errors.js'
-import { defaultMaxTrackedCallers, largestMaxTrackedCallers } from './overflow.js'
+import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from './overflow.js'
 import type { Acquisition, QuotaStore, QuotaStoreState } from './store.js'
 import { counterRetention, sweepInterval } from './sweep.js'
 
@@ -27,9 +27,7 @@ export class MemoryQuotaStore implements QuotaStore {
   #sweeps = 0
 
   constructor ({ maxTrackedCallers = defaultMaxTrackedCallers, clock = () => performance.now() }: MemoryQuotaStoreOptions = {}) {
-    if (!Number.isInteger(maxTrackedCallers) || maxTrackedCallers < 1 || maxTrackedCallers > largestMaxTrackedCallers) {
-      throw new OptionError('maxTrackedCallers', `must be an integer from 1 to ${largestMaxTrackedCallers}`, shown(maxTrackedCallers))
-    }
+    assertMaxTrackedCallers(maxTrackedCallers)
     if (typeof clock !== 'function') throw new OptionError('clock', 'must be a function', shown(clock))
     this.#maxTrackedCallers = maxTrackedCallers
     this.#clock = clock

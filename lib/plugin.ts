@@ -15,6 +15,7 @@ import { callerOf } from './request-caller.js'
 import { warnOfRoutes } from './route-warnings.js'
 import { readRouterOptions } from './router-options.js'
 import { decorateWithStore } from './store-decorator.js'
+import { logStoreChanges } from './store-log.js'
 
 async function quota (fastify: FastifyInstance, options: QuotaOptions): Promise<void> {
   assertOptions(options)
@@ -24,6 +25,7 @@ async function quota (fastify: FastifyInstance, options: QuotaOptions): Promise<
 
   refuseSecondRegistration(fastify)
   const store = decorateWithStore(fastify, options.store)
+  logStoreChanges(fastify, store)
   decorateWithPreferences(fastify, options.preferences)
   decorateWithDecision(fastify)
   const configuration = await readConfiguration(fastify, perMinute, options.dotenv)

@@ -2,6 +2,7 @@ import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from 'fastify
 import { OptionError, hasFunction, shown } from './errors.js'
 import { toInteger } from './integer.js'
 import { effectiveLimit, perMinutePreference } from './limit.js'
+import { isThenable } from './thenable.js'
 
 /**
  * The host's runtime preferences. A `Map` is one.
@@ -107,8 +108,4 @@ function effectiveOf (configured: number | Promise<number>): number | Promise<nu
 
 function isUnset (value: unknown): boolean {
   return value == null || (typeof value === 'string' && value.trim() === '')
-}
-
-function isThenable (value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 }

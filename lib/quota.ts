@@ -3,6 +3,7 @@ import type { QuotaDecision } from './decision.js'
 import type { Operation } from './operation.js'
 import type { CallerReader } from './request-caller.js'
 import type { Acquisition, QuotaStore } from './store.js'
+import { isThenable } from './thenable.js'
 
 /** Decides about protected requests (specification, section 4, steps 2, 5 and 6). */
 export class Quota {
@@ -26,7 +27,7 @@ export class Quota {
     if (callerKey === null) return this.#uncounted('unauthenticated', operation, limit, null)
     try {
       const answer = this.#store.acquire(callerKey, limit)
-      return 'then' in answer
+      return isThenable(answer)
         ? this.#await(answer, request, operation, limit, callerKey)
         : this.#counted(answer, operation, limit, callerKey)
     } catch (error) {

@@ -1,0 +1,15 @@
+import { OptionError, hasFunction, shown } from '../errors.js'
+
+/** What the store asks of an `ioredis` client; both `Redis` and `Cluster` have it. */
+export interface RedisClient {
+  evalsha (digest: string, numberOfKeys: number, ...keysAndParameters: (string | number | Buffer)[]): Promise<unknown>
+  eval (script: string, numberOfKeys: number, ...keysAndParameters: (string | number | Buffer)[]): Promise<unknown>
+  unlink (...keys: string[]): Promise<unknown>
+}
+
+/** Throws, naming the option, unless it is such a client. */
+export function assertClient (value: unknown): asserts value is RedisClient {
+  if (!['evalsha', 'eval', 'unlink'].every((name) => hasFunction(value, name))) {
+    throw new OptionError('client', 'must be a Redis or Cluster of ioredis', shown(value))
+  }
+}

@@ -1,0 +1,51 @@
+// The Redis store against the independent model of the state table, step by step, on a real server.
+import { deepStrictEqual } from 'node:assert/strict'
+import fc from 'fast-check'
+import t from 'tap'
+import { RedisQuotaStore } from '../lib/redis.js'
+import { VirtualClock } from '../lib/testing.js'
+import { CounterModel } from './support/counter-model.js'
+import { walks } from './support/random-steps.js'
+import { RedisServer } from './support/redis-server.js'
+
+const runs = 200
+const stepsPerRun = 500
+
+t.test(`${runs * stepsPerRun} random steps`, async (t) => {
+  const server = await RedisServer.start()
+  const client = server.client()
+  t.teardown(async () => {
+    client.disconnect()
+    await server.stop()
+  })
+  const seen = { admitted: 0, rejected: 0, overflow: 0, sweeps: 0 }
+  let walk = 0
+  await fc.assert(fc.asyncProperty(walks(stepsPerRun), async ({ maxTrackedCallers, steps }) => {
+    const clock = new VirtualClock()
+    const store = new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers, rememberRefusals: false, keyPrefix: `walk-${++walk}:` })
+    const model = new CounterModel(maxTrackedCallers)
+    // All are sent at once: one connection keeps their order, and each takes its time from the clock as it is sent.
+    const answers: [unknown, unknown][] = []
+    for (const step of steps) {
+      if (step.kind === 'clear') {
+        answers.push([store.clearCounters(), model.clear()])
+      } else {
+        clock.advance(step.gap)
+        answers.push([store.acquire(step.caller, step.limit), model.acquire(clock.now(), step.caller, step.limit)])
+      }
+      answers.push([store.inspect(), model.inspect()])
+    }
+    for (const [actual, expected] of answers) deepStrictEqual(await actual, expected)
+    for (const [, expected] of answers) tally(expected)
+  }), { numRuns: runs })
+  t.comment(JSON.stringify(seen))
+  t.ok(Object.values(seen).every((count) => count > 4_000), 'every kind of step was taken often')
+
+  function tally (expected: unknown): void {
+    const { admitted, overflow, sweeps } = Object(expected)
+    if (admitted === true) seen.admitted += 1
+    if (admitted === false) seen.rejected += 1
+    if (overflow === true) seen.overflow += 1
+    if (sweeps > 0) seen.sweeps += 1
+  }
+})

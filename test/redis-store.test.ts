@@ -1,0 +1,276 @@
+// The public contract, "Stores": what is particular to the Redis store, on real servers.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Cluster } from 'ioredis'
+import t from 'tap'
+import { callerKey, localAuthentication } from '../lib/index.js'
+import { RedisQuotaStore, type RedisQuotaStoreOptions } from '../lib/redis.js'
+import { VirtualClock } from '../lib/testing.js'
+import { alice, analyze, createService } from './support/service.js'
+import { RedisServer, startCluster } from './support/redis-server.js'
+
+const server = await RedisServer.start()
+const client = server.client()
+t.teardown(async () => {
+  client.disconnect()
+  await server.stop()
+})
+t.beforeEach(async () => { await client.flushall() })
+
+const key = (name: string) => String(callerKey(localAuthentication(name)))
+
+async function commandsDuring (run: () => Promise<unknown>): Promise<Record<string, number>> {
+  await client.config('RESETSTAT')
+  await run()
+  const statistics = [...(await client.info('commandstats')).matchAll(/cmdstat_(\w+):calls=(\d+)/g)]
+  return Object.fromEntries(statistics.map(([, name = '', calls]) => [name, Number(calls)]))
+}
+
+t.test('two instances admit exactly five of forty requests at once, a hundred times over', async (t) => {
+  const clients = [server.client(), server.client({ enableAutoPipelining: true })]
+  const [one, two] = await Promise.all(clients.map((client) => createService({ perMinute: 5, store: new RedisQuotaStore({ client }) })))
+  if (one === undefined || two === undefined) return t.fail('there are two')
+  const admitted = []
+  for (let round = 0; round < 100; round++) {
+    const claims = { ...alice, sub: `caller ${round}` }
+    const answers = await Promise.all(Array.from({ length: 40 }, (_, request) => analyze(request % 2 === 0 ? one : two, claims)))
+    admitted.push(answers.filter(({ statusCode }) => statusCode === 200).length)
+    t.ok(answers.every(({ statusCode }) => statusCode === 200 || statusCode === 429))
+  }
+  t.same(admitted, Array(100).fill(5))
+  for (const client of clients) client.disconnect()
+})
+
+t.test('a decision is one round trip, and one command of the client', async (t) => {
+  const store = new RedisQuotaStore({ client })
+  await store.acquire(key('alice'), 5)
+  const { evalsha, eval: evaluated } = await commandsDuring(async () => { await store.acquire(key('alice'), 5) })
+  t.equal(evalsha, 1)
+  t.equal(evaluated, undefined)
+})
+
+t.test('the script is sent again where the server has forgotten it', async (t) => {
+  const store = new RedisQuotaStore({ client })
+  await store.acquire(key('alice'), 5)
+  await client.script('FLUSH')
+  t.equal((await store.acquire(key('alice'), 5)).count, 2)
+  t.same(await store.inspect(), { trackedCallers: 1, sweeps: 0 })
+})
+
+t.test('the time is the server\'s', async (t) => {
+  const store = new RedisQuotaStore({ client })
+  const { windowRemaining } = await store.acquire(key('alice'), 1)
+  t.equal(windowRemaining, 60_000)
+  await sleep(20)
+  const later = (await store.acquire(key('alice'), 1)).windowRemaining
+  t.ok(later < 60_000 && later > 50_000)
+})
+
+t.test('keys hold digests only, begin with the prefix, and expire by themselves within 180 s', async (t) => {
+  const store = new RedisQuotaStore({ client, keyPrefix: 'mine:', maxTrackedCallers: 2 })
+  for (const name of ['alice', 'bob', 'carol']) await store.acquire(key(name), 5)
+  const keys = await client.keys('*')
+  t.same(keys.sort(), ['mine:{0}:counters', 'mine:{0}:order'])
+  for (const name of keys) {
+    const milliseconds = await client.pttl(name)
+    t.ok(milliseconds > 170_000 && milliseconds <= 180_000, name)
+  }
+  const fields = (await client.hkeysBuffer('mine:{0}:counters')).map((field) => field.toString('hex'))
+  t.same(fields.sort(), [key('alice'), key('bob'), Buffer.from('overflow').toString('hex'), Buffer.from('sweep').toString('hex')].sort())
+})
+
+t.test('keys keep expiring when counters are cleared away and made again', async (t) => {
+  const clock = new VirtualClock()
+  const store = new RedisQuotaStore({ client, clock: clock.now })
+  for (let minute = 0; minute < 5; minute++) {
+    await store.acquire(key(`caller ${minute}`), 5)
+    clock.advance(60_000)
+  }
+  for (const name of await client.keys('*')) t.ok(await client.pttl(name) > 0, name)
+})
+
+t.test('a step back of the clock never lengthens a window nor gives a negative wait', async (t) => {
+  for (const step of [1, 30_000, 59_999, 3_600_000]) {
+    await client.flushall()
+    let now = 10_000_000
+    const store = new RedisQuotaStore({ client, clock: () => now, rememberRefusals: false })
+    await store.acquire(key('alice'), 1)
+    now += 20_000
+    t.equal((await store.acquire(key('alice'), 1)).windowRemaining, 40_000)
+    now -= step
+    t.match(await store.acquire(key('alice'), 1), { admitted: false, windowRemaining: 40_000 }, `${step} ms back`)
+    now += 39_999
+    t.match(await store.acquire(key('alice'), 1), { admitted: false, windowRemaining: 1 })
+    now += 1
+    t.match(await store.acquire(key('alice'), 1), { admitted: true, windowRemaining: 60_000 })
+  }
+})
+
+t.test('after a step back of the clock sweeps go on', async (t) => {
+  let now = 10_000_000
+  const store = new RedisQuotaStore({ client, clock: () => now, rememberRefusals: false })
+  await store.acquire(key('alice'), 1)
+  now -= 3_600_000
+  for (let minute = 0; minute < 3; minute++) {
+    await store.acquire(key('bob'), 1)
+    now += 60_000
+  }
+  t.equal((await store.inspect()).sweeps, 2)
+})
+
+t.test('callers that were seen again between two entries in the order are not swept', async (t) => {
+  const clock = new VirtualClock()
+  const store = new RedisQuotaStore({ client, clock: clock.now, rememberRefusals: false })
+  await Promise.all(Array.from({ length: 1_500 }, (_, caller) => store.acquire(key(`caller ${caller}`), 5)))
+  clock.advance(29_999)
+  await Promise.all(Array.from({ length: 1_200 }, (_, caller) => store.acquire(key(`caller ${caller}`), 5)))
+  clock.advance(100_000)
+  await store.acquire(key('one more'), 5)
+  t.same(await store.inspect(), { trackedCallers: 1_201, sweeps: 1 })
+  t.equal((await store.acquire(key('caller 0'), 5)).count, 1)
+  t.same(await store.inspect(), { trackedCallers: 1_201, sweeps: 1 })
+})
+
+t.test('swept counters are cleared away by the requests that follow', async (t) => {
+  const clock = new VirtualClock()
+  const store = new RedisQuotaStore({ client, clock: clock.now })
+  await Promise.all(Array.from({ length: 3_000 }, (_, caller) => store.acquire(key(`caller ${caller}`), 5)))
+  clock.advance(150_000)
+  for (let caller = 0; caller < 25; caller++) await store.acquire(key(`another ${caller}`), 5)
+  t.same(await store.inspect(), { trackedCallers: 25, sweeps: 1 })
+  t.equal(await client.hlen('llm-quota:{0}:counters'), 26)
+})
+
+t.test('a server that lost a part of the keys is no obstacle', async (t) => {
+  const clock = new VirtualClock()
+  const store = new RedisQuotaStore({ client, clock: clock.now })
+  await store.acquire(key('alice'), 5)
+  await client.hdel('llm-quota:{0}:counters', Buffer.from(key('alice'), 'hex'))
+  clock.advance(130_000)
+  t.equal((await store.acquire(key('bob'), 5)).admitted, true)
+  await client.unlink('llm-quota:{0}:order')
+  t.equal((await store.acquire(key('bob'), 5)).count, 2)
+})
+
+t.test('rememberRefusals', async (t) => {
+  const create = (options: Partial<RedisQuotaStoreOptions> = {}) => {
+    const clock = new VirtualClock()
+    return { clock, store: new RedisQuotaStore({ client, clock: clock.now, ...options }) }
+  }
+
+  t.test('a caller known to be at its limit is refused without asking the server', async (t) => {
+    const { clock, store } = create()
+    for (let request = 0; request < 3; request++) await store.acquire(key('alice'), 2)
+    clock.advance(1_000)
+    const commands = await commandsDuring(async () => {
+      for (let request = 0; request < 100; request++) {
+        t.same(store.acquire(key('alice'), 2), { admitted: false, count: 2, windowRemaining: 59_000, overflow: false })
+      }
+    })
+    t.same(Object.keys(commands).filter((name) => name.startsWith('eval')), [])
+  })
+
+  t.test('until its window ends', async (t) => {
+    const { clock, store } = create()
+    for (let request = 0; request < 2; request++) await store.acquire(key('alice'), 1)
+    clock.advance(59_999)
+    t.match(store.acquire(key('alice'), 1), { admitted: false, windowRemaining: 1 })
+    clock.advance(1)
+    t.match(await store.acquire(key('alice'), 1), { admitted: true, count: 1 })
+  })
+
+  t.test('unless the limit rose, and also when it sank', async (t) => {
+    const { store } = create()
+    for (let request = 0; request < 3; request++) await store.acquire(key('alice'), 2)
+    t.match(store.acquire(key('alice'), 1), { admitted: false, count: 2 })
+    t.match(await store.acquire(key('alice'), 3), { admitted: true, count: 3 })
+    t.match(await store.acquire(key('alice'), 3), { admitted: false, count: 3 })
+    t.match(await store.acquire(key('alice'), 2), { admitted: false, count: 3 })
+  })
+
+  t.test('not on behalf of the overflow counter', async (t) => {
+    const { store } = create({ maxTrackedCallers: 1 })
+    await store.acquire(key('alice'), 1)
+    for (let request = 0; request < 2; request++) await store.acquire(key('bob'), 1)
+    t.ok(store.acquire(key('bob'), 1) instanceof Promise)
+  })
+
+  t.test('for no more callers than are tracked', async (t) => {
+    const { store } = create({ maxTrackedCallers: 2 })
+    for (const name of ['alice', 'bob']) for (let request = 0; request < 2; request++) await store.acquire(key(name), 1)
+    await client.flushall()
+    for (let request = 0; request < 2; request++) await store.acquire(key('carol'), 1)
+    t.ok(store.acquire(key('alice'), 1) instanceof Promise, 'the oldest made room')
+    t.notOk(store.acquire(key('bob'), 1) instanceof Promise)
+    t.notOk(store.acquire(key('carol'), 1) instanceof Promise)
+  })
+
+  t.test('and not after the counters were cleared', async (t) => {
+    const { store } = create()
+    for (let request = 0; request < 2; request++) await store.acquire(key('alice'), 1)
+    await store.clearCounters()
+    t.match(await store.acquire(key('alice'), 1), { admitted: true })
+  })
+
+  t.test('not at all with false', async (t) => {
+    const { store } = create({ rememberRefusals: false })
+    for (let request = 0; request < 2; request++) await store.acquire(key('alice'), 1)
+    t.ok(store.acquire(key('alice'), 1) instanceof Promise)
+  })
+
+  t.test('by the clock of this process, when the server has its own', async (t) => {
+    const store = new RedisQuotaStore({ client })
+    for (let request = 0; request < 2; request++) await store.acquire(key('alice'), 1)
+    const remembered = store.acquire(key('alice'), 1)
+    t.match(remembered, { admitted: false, count: 1 })
+    t.ok(!(remembered instanceof Promise) && remembered.windowRemaining > 50_000 && remembered.windowRemaining <= 60_000)
+  })
+})
+
+t.test('options that cannot be used are refused by name', async (t) => {
+  const invalid: [object, RegExp][] = [
+    [{ client: undefined }, /option client must be a Redis or Cluster of ioredis; it got undefined/],
+    [{ client: {} }, /option client .* it got {}/],
+    [{ keyPrefix: 5 }, /option keyPrefix .* it got 5/],
+    [{ keyPrefix: 'a{b}' }, /option keyPrefix .* it got 'a{b}'/],
+    [{ maxTrackedCallers: 0 }, /option maxTrackedCallers .* it got 0/],
+    [{ shards: 0 }, /option shards .* it got 0/],
+    [{ shards: 1.5 }, /option shards .* it got 1.5/],
+    [{ shards: 3, maxTrackedCallers: 2 }, /option shards .* it got 3/],
+    [{ rememberRefusals: 'yes' }, /option rememberRefusals .* it got 'yes'/],
+    [{ clock: 5 }, /option clock .* it got 5/]
+  ]
+  for (const [options, message] of invalid) {
+    t.throws(() => Reflect.construct(RedisQuotaStore, [{ client, ...options }]), { code: 'FST_ERR_LLM_QUOTA_OPTION', message })
+  }
+})
+
+t.test('an answer that is no acquisition is an error', async (t) => {
+  await client.set('llm-quota:{0}:counters', 'another program\'s')
+  await t.rejects(async () => new RedisQuotaStore({ client }).acquire(key('alice'), 1), /WRONGTYPE/)
+  for (const reply of [null, 'OK', [1, 2, 3], [1, 2, 3, 'x']]) {
+    const other = { evalsha: async () => reply, eval: async () => reply, unlink: async () => 0 }
+    await t.rejects(async () => new RedisQuotaStore({ client: other }).acquire(key('alice'), 1), { name: 'TypeError', message: /answer is not understood/ })
+  }
+})
+
+t.test('shards spread callers over a real cluster, each with its share of the cap', async (t) => {
+  const servers = await startCluster()
+  const cluster = new Cluster(servers.map(({ port }) => ({ host: '127.0.0.1', port })))
+  t.teardown(async () => {
+    cluster.disconnect()
+    await Promise.all(servers.map((node) => node.stop()))
+  })
+  const store = new RedisQuotaStore({ client: cluster, shards: 8, maxTrackedCallers: 42 })
+  for (let round = 0; round < 2; round++) {
+    for (let caller = 0; caller < 200; caller++) await store.acquire(key(`caller ${caller}`), 1)
+  }
+  t.same(await store.inspect(), { trackedCallers: 42, sweeps: 0 })
+  const masters = cluster.nodes('master')
+  const perMaster = await Promise.all(masters.map(async (node) => (await node.keys('llm-quota:*')).length))
+  t.equal(perMaster.reduce((sum, keys) => sum + keys, 0), 16)
+  t.ok(perMaster.every((keys) => keys > 0), `every master holds some: ${perMaster}`)
+  const sizes = await Promise.all(Array.from({ length: 8 }, (_, shard) => cluster.zcard(`llm-quota:{${shard}}:order`)))
+  t.same(sizes.sort(), [5, 5, 5, 5, 5, 5, 6, 6])
+  await store.clearCounters()
+  t.same(await store.inspect(), { trackedCallers: 0, sweeps: 0 })
+})
