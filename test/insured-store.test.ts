@@ -8,6 +8,10 @@ import { alice, analyze, captureLog, createService } from './support/service.js'
 
 const answer: Acquisition = { admitted: true, count: 77, windowRemaining: 60_000, overflow: false }
 
+// The insured store's own timers would not keep this process waiting for them.
+const alive = setInterval(() => {}, 1_000)
+t.teardown(() => { clearInterval(alive) })
+
 /** A store that does as it is told, and tells how often it was asked. */
 class ToldStore implements QuotaStore {
   asked = 0

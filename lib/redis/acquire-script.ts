@@ -10,6 +10,38 @@ const orderLag = 30_000
 /** How long a key outlives the last request that could have refreshed it, in milliseconds. */
 const expiry = counterRetention + sweepInterval
 
+const window = windowLength * microseconds
+const retention = counterRetention * microseconds
+const interval = sweepInterval * microseconds
+const lag = orderLag * microseconds
+
+// The parts below stand in the script where they are needed, rather than in functions of it: making these on every run
+// costs the server more than what most runs do.
+
+const keep = `
+  redis.call('PEXPIRE', counters, ${expiry})
+  redis.call('PEXPIRE', order, ${expiry})`
+
+const clearAway = (most: number): string => `
+  local gone = redis.call('ZRANGEBYSCORE', order, '-inf', sweptAt - ${retention}, 'LIMIT', 0, ${most})
+  if #gone > 0 then
+    redis.call('HDEL', counters, unpack(gone))
+    redis.call('ZREM', order, unpack(gone))
+  end`
+
+const putInOrder = `
+  local oldest = sweptAt - ${retention}
+  local unsure = redis.call('ZRANGEBYSCORE', order, '(' .. string.format('%.0f', oldest - ${lag}), oldest)
+  for first = 1, #unsure, 1000 do
+    local part = {unpack(unsure, first, math.min(first + 999, #unsure))}
+    for place, packed in ipairs(redis.call('HMGET', counters, unpack(part))) do
+      if packed then
+        local _, _, lastSeen = struct.unpack('I4ddd', packed)
+        if lastSeen > oldest then redis.call('ZADD', order, lastSeen, part[place]) end
+      end
+    end
+  end`
+
 /**
  * The acquire step of section 3, whole and atomic, for one shard.
  *
@@ -23,9 +55,11 @@ const expiry = counterRetention + sweepInterval
  * window ends no later than it would have.
  */
 export const acquireScript = `
-local counters, order = KEYS[1], KEYS[2]
-local caller, limit, cap, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-if not now then
+local counters, order, caller = KEYS[1], KEYS[2], ARGV[1]
+local now = ARGV[4]
+if now then
+  now = tonumber(now)
+else
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
@@ -33,57 +67,28 @@ end
 local found = redis.call('HMGET', counters, caller, 'sweep')
 local sweptAt, sweeps = now, 0
 if found[2] then sweptAt, sweeps = struct.unpack('dd', found[2]) end
-
-local function clear_away(most)
-  local gone = redis.call('ZRANGEBYSCORE', order, '-inf', sweptAt - ${counterRetention * microseconds}, 'LIMIT', 0, most)
-  if #gone > 0 then
-    redis.call('HDEL', counters, unpack(gone))
-    redis.call('ZREM', order, unpack(gone))
-  end
-end
-
-local function keep()
-  redis.call('PEXPIRE', counters, ${expiry})
-  redis.call('PEXPIRE', order, ${expiry})
-end
-
-local function put_in_order()
-  local oldest = sweptAt - ${counterRetention * microseconds}
-  local unsure = redis.call('ZRANGEBYSCORE', order, '(' .. string.format('%.0f', oldest - ${orderLag * microseconds}), oldest)
-  for first = 1, #unsure, 1000 do
-    local part = {unpack(unsure, first, math.min(first + 999, #unsure))}
-    for place, packed in ipairs(redis.call('HMGET', counters, unpack(part))) do
-      if packed then
-        local _, _, lastSeen = struct.unpack('I4ddd', packed)
-        if lastSeen > oldest then redis.call('ZADD', order, lastSeen, part[place]) end
-      end
-    end
-  end
-end
-
 local sinceSweep = now - sweptAt
-if not found[2] or sinceSweep < 0 or sinceSweep >= ${sweepInterval * microseconds} then
+if sinceSweep >= ${interval} or sinceSweep < 0 or not found[2] then
   sweptAt = now
-  if sinceSweep >= ${sweepInterval * microseconds} then
+  if sinceSweep >= ${interval} then
     sweeps = sweeps + 1
-    put_in_order()
-    clear_away(1000)
+${putInOrder}
+${clearAway(1000)}
   end
   redis.call('HSET', counters, 'sweep', struct.pack('dd', sweptAt, sweeps))
-  keep()
+${keep}
 end
 
-local field, overflow = caller, 0
-local count, windowStart, lastSeen, placedAt
+local field, overflow, count, windowStart, lastSeen, placedAt = caller, 0
 if found[1] then
   count, windowStart, lastSeen, placedAt = struct.unpack('I4ddd', found[1])
-  if lastSeen <= sweptAt - ${counterRetention * microseconds} then count = nil end
+  if lastSeen <= sweptAt - ${retention} then count = nil end
 end
 if not count then
-  clear_away(100)
-  local gone = redis.call('ZCOUNT', order, '-inf', sweptAt - ${counterRetention * microseconds})
+${clearAway(100)}
+  local untracked = redis.call('ZCOUNT', order, '-inf', sweptAt - ${retention})
   count, windowStart, lastSeen, placedAt = 0, now, now, nil
-  if redis.call('ZCARD', order) - gone >= cap then
+  if redis.call('ZCARD', order) - untracked >= tonumber(ARGV[3]) then
     field, overflow = 'overflow', 1
     local packed = redis.call('HGET', counters, field)
     if packed then count, windowStart, lastSeen = struct.unpack('I4ddd', packed) end
@@ -91,17 +96,19 @@ if not count then
 end
 
 if lastSeen > now then windowStart = windowStart - (lastSeen - now) end
-if now - windowStart >= ${windowLength * microseconds} then count, windowStart = 0, now end
+if now - windowStart >= ${window} then count, windowStart = 0, now end
 local admitted = 0
-if count < limit then count, admitted = count + 1, 1 end
+if count < tonumber(ARGV[2]) then count, admitted = count + 1, 1 end
 
-if overflow == 0 and (not placedAt or now - placedAt >= ${orderLag * microseconds} or now < placedAt) then
+if overflow == 0 and (not placedAt or now - placedAt >= ${lag} or now < placedAt) then
   redis.call('ZADD', order, now, caller)
-  if not placedAt then keep() end
+  if not placedAt then
+${keep}
+  end
   placedAt = now
 end
 redis.call('HSET', counters, field, struct.pack('I4ddd', count, windowStart, now, placedAt or now))
-return {admitted, count, windowStart + ${windowLength * microseconds} - now, overflow}
+return {admitted, count, windowStart + ${window} - now, overflow}
 `
 
 /** Tells how many callers of a shard have a counter, and how many sweeps there have been. KEYS as above. */
@@ -109,6 +116,6 @@ export const inspectScript = `
 local packed = redis.call('HGET', KEYS[1], 'sweep')
 if not packed then return {0, 0} end
 local sweptAt, sweeps = struct.unpack('dd', packed)
-local gone = redis.call('ZCOUNT', KEYS[2], '-inf', sweptAt - ${counterRetention * microseconds})
+local gone = redis.call('ZCOUNT', KEYS[2], '-inf', sweptAt - ${retention})
 return {redis.call('ZCARD', KEYS[2]) - gone, sweeps}
 `

@@ -1,0 +1,201 @@
+// Servers that fail under load, with and without insurance.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
+import { Cluster, Redis } from 'ioredis'
+import tap from 'tap'
+import { InsuredQuotaStore, type QuotaStore } from '../lib/index.js'
+import { RedisQuotaStore, type RedisClient } from '../lib/redis.js'
+import { CuttingProxy } from './support/cutting-proxy.js'
+import { RedisServer, startCluster } from './support/redis-server.js'
+import { alice, bearer, createService } from './support/service.js'
+
+const limit = 5
+const timeout = 100
+
+// Generous, since this machine may be busy; what was seen is printed.
+const slack = 900
+
+const unhandled: unknown[] = []
+process.on('unhandledRejection', (reason) => { unhandled.push(reason) })
+
+interface Asked { readonly subject: string, readonly status: number, readonly milliseconds: number }
+
+/** Asks two instances over and over, until it is stopped; for ever new callers, each more often than it may. */
+function load (services: readonly FastifyInstance[]) {
+  const asked: Asked[] = []
+  const state = { running: true }
+  let turn = 0
+  const ask = async () => {
+    while (state.running) {
+      const service = services[++turn % services.length] ?? services[0]
+      const subject = `caller ${Math.floor(turn / 24)}`
+      if (service === undefined) return
+      asked.push(await request(service, subject))
+      await sleep(1)
+    }
+  }
+  const done = Promise.all(Array.from({ length: 8 }, ask))
+  return {
+    asked,
+    async stop () {
+      state.running = false
+      await done
+    }
+  }
+}
+
+async function request (service: FastifyInstance, subject: string): Promise<Asked> {
+  const started = performance.now()
+  const { statusCode } = await service.inject({ method: 'POST', url: '/api/analyze', headers: bearer(service, { ...alice, sub: subject }) })
+  return { subject, status: statusCode, milliseconds: performance.now() - started }
+}
+
+function mostAdmitted (asked: readonly Asked[]): number {
+  const admitted = new Map<string, number>()
+  for (const { subject, status } of asked) if (status === 200) admitted.set(subject, (admitted.get(subject) ?? 0) + 1)
+  return Math.max(...admitted.values())
+}
+
+function client (port: number, insured: boolean): Redis {
+  const redis = new Redis({ port, host: '127.0.0.1', maxRetriesPerRequest: 0, retryStrategy: () => 50, commandTimeout: insured ? 1_000 : 300 })
+  redis.on('error', () => {})
+  return redis
+}
+
+interface Scenario {
+  /** How often a caller's count begins anew on the server. */
+  readonly losses: number
+  /** Whether there is a time at which the server gives no answer. */
+  readonly interrupts: boolean
+  /** What port the clients connect to, when not the server's own. */
+  readonly through?: (server: RedisServer) => Promise<{ port: number, stop (): Promise<void> }>
+  readonly fail: (server: RedisServer, through: { port: number }) => Promise<unknown>
+  readonly mend?: (server: RedisServer) => Promise<unknown>
+}
+
+async function administer (server: RedisServer, ...command: [string, ...string[]]): Promise<void> {
+  const redis = server.client()
+  await redis.call(...command)
+  redis.disconnect()
+}
+
+const scenarios: Record<string, Scenario> = {
+  'kill -9, and restarted empty': { losses: 1, interrupts: true, fail: (server) => server.kill(), mend: (server) => server.start() },
+  'SIGSTOP, and SIGCONT': { losses: 0, interrupts: true, fail: async (server) => { server.signal('SIGSTOP') }, mend: async (server) => { server.signal('SIGCONT') } },
+  'SCRIPT FLUSH': { losses: 0, interrupts: false, fail: (server) => administer(server, 'SCRIPT', 'FLUSH') },
+  FLUSHALL: { losses: 1, interrupts: false, fail: (server) => administer(server, 'FLUSHALL') },
+  'maxmemory reached': {
+    losses: 0,
+    interrupts: true,
+    fail: (server) => administer(server, 'CONFIG', 'SET', 'maxmemory', '1'),
+    mend: (server) => administer(server, 'CONFIG', 'SET', 'maxmemory', '0')
+  },
+  'demoted to a replica': {
+    losses: 0,
+    interrupts: true,
+    fail: (server) => administer(server, 'REPLICAOF', '127.0.0.1', '1'),
+    mend: (server) => administer(server, 'REPLICAOF', 'NO', 'ONE')
+  },
+  'connections cut half-way through a reply': {
+    losses: 0,
+    interrupts: true,
+    through: (server) => CuttingProxy.start(server.port),
+    fail: async (_server, proxy) => { if (proxy instanceof CuttingProxy) proxy.cut(4) }
+  }
+}
+
+for (const [name, scenario] of Object.entries(scenarios)) {
+  for (const insured of [true, false]) {
+    tap.test(`${name}, ${insured ? 'insured' : 'without insurance'}`, async (t) => {
+      const server = await RedisServer.start()
+      const through = await scenario.through?.(server) ?? { port: server.port, stop: async () => {} }
+      const clients = [client(through.port, insured), client(through.port, insured)]
+      const stores = clients.map((redis) => store(redis, insured))
+      const services = await Promise.all(stores.map((store) => createService({ store, perMinute: limit })))
+      t.teardown(async () => {
+        for (const redis of clients) redis.disconnect()
+        await through.stop()
+        server.signal('SIGCONT')
+        await server.stop()
+      })
+
+      const running = load(services)
+      await sleep(300)
+      await scenario.fail(server, through)
+      await sleep(scenario.mend === undefined ? 100 : 700)
+      await scenario.mend?.(server)
+      const mended = performance.now()
+      await backToShared(t, services, insured ? stores : [])
+      t.comment(`back to the shared count ${Math.round(performance.now() - mended)} ms after the server's return`)
+      await running.stop()
+
+      check(t, running.asked, insured, scenario.interrupts, insured ? 1 + services.length + scenario.losses : 1 + scenario.losses)
+    })
+  }
+}
+
+tap.test('a cluster\'s master killed, and its replica promoted', async (t) => {
+  const servers = await startCluster()
+  const nodes = servers.map(({ port }) => ({ host: '127.0.0.1', port }))
+  const clusters = [new Cluster(nodes, { redisOptions: { maxRetriesPerRequest: 0 } }), new Cluster(nodes, { redisOptions: { maxRetriesPerRequest: 0 } })]
+  for (const cluster of clusters) cluster.on('error', () => {})
+  const stores = clusters.map((cluster) => store(cluster, true))
+  const services = await Promise.all(stores.map((store) => createService({ store, perMinute: limit })))
+  t.teardown(async () => {
+    for (const cluster of clusters) cluster.disconnect()
+    await Promise.all(servers.map((server) => server.stop()))
+  })
+
+  const running = load(services)
+  await sleep(300)
+  const master = await holderOf(servers, 'llm-quota:{0}:counters')
+  await master?.kill()
+  const killed = performance.now()
+  await backToShared(t, services, stores)
+  t.comment(`back to the shared count ${Math.round(performance.now() - killed)} ms after the master's end, the election included`)
+  await running.stop()
+  check(t, running.asked, true, true, 1 + services.length + 1)
+})
+
+function store (client: RedisClient, insured: boolean): QuotaStore {
+  const primary = new RedisQuotaStore({ client })
+  return insured ? new InsuredQuotaStore({ primary, timeout }) : primary
+}
+
+async function holderOf (servers: readonly RedisServer[], key: string): Promise<RedisServer | undefined> {
+  for (const server of servers) {
+    const redis = server.client()
+    const [role] = Object(await redis.role())
+    const holds = role === 'master' && (await redis.keys('*')).includes(key)
+    redis.disconnect()
+    if (holds) return server
+  }
+  return undefined
+}
+
+// Every instance asks the server again, and new callers are admitted up to one limit by all of them together.
+async function backToShared (t: Pick<typeof tap, 'comment' | 'equal' | 'fail' | 'ok' | 'same'>, services: readonly FastifyInstance[], stores: readonly QuotaStore[]): Promise<void> {
+  const deadline = performance.now() + 20_000
+  const isBack = () => stores.every((store) => store instanceof InsuredQuotaStore && store.state === 'primary')
+  for (let attempt = 0; performance.now() < deadline; attempt++) {
+    const statuses = []
+    for (let turn = 0; turn < 4 * limit; turn++) {
+      const service = services[turn % services.length]
+      if (service !== undefined) statuses.push((await request(service, `newcomer ${attempt}`)).status)
+    }
+    const admitted = statuses.filter((status) => status === 200).length
+    if (isBack() && admitted === limit && !statuses.includes(503)) return
+    await sleep(50)
+  }
+  t.fail('the instances did not come back to the shared count')
+}
+
+function check (t: Pick<typeof tap, 'comment' | 'equal' | 'fail' | 'ok' | 'same'>, asked: readonly Asked[], insured: boolean, interrupts: boolean, storesAsked: number): void {
+  const times = asked.map(({ milliseconds }) => milliseconds).sort((one, other) => one - other)
+  const statuses = new Set(asked.map(({ status }) => status))
+  t.comment(`${asked.length} requests, half of them within ${times[times.length >> 1]?.toFixed(1)} ms, all within ${times.at(-1)?.toFixed(0)} ms; at most ${mostAdmitted(asked)} admitted; statuses ${[...statuses].join(', ')}`)
+  t.same(unhandled, [])
+  t.ok(mostAdmitted(asked) <= limit * storesAsked, 'no more than one limit for each store that was asked')
+  t.same(statuses, new Set([200, 429, ...(interrupts && !insured ? [503] : [])]), 'what cannot be metered is not run')
+  if (insured) t.ok(Number(times.at(-1)) < timeout + slack, 'no request waits longer than the timeout and a little')
+}

@@ -1,0 +1,57 @@
+import { once } from 'node:events'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+
+/** Passes connections on to a server, and cuts them half-way through a reply when it is told to. */
+export class CuttingProxy {
+  readonly #server: Server
+  readonly #connections = new Set<Socket>()
+  #cuts = 0
+
+  private constructor (targetPort: number) {
+    this.#server = createServer((downstream) => { this.#pass(downstream, connect(targetPort, '127.0.0.1')) })
+  }
+
+  static async start (targetPort: number): Promise<CuttingProxy> {
+    const proxy = new CuttingProxy(targetPort)
+    proxy.#server.listen(0, '127.0.0.1')
+    await once(proxy.#server, 'listening')
+    return proxy
+  }
+
+  get port (): number {
+    const address = this.#server.address()
+    return typeof address === 'object' && address !== null ? address.port : 0
+  }
+
+  /** Cuts the connections that next get so many replies, each half-way. */
+  cut (replies: number): void {
+    this.#cuts = replies
+  }
+
+  async stop (): Promise<void> {
+    for (const connection of this.#connections) connection.destroy()
+    this.#server.close()
+    await once(this.#server, 'close')
+  }
+
+  #pass (downstream: Socket, upstream: Socket): void {
+    for (const socket of [downstream, upstream]) {
+      this.#connections.add(socket)
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        this.#connections.delete(socket)
+        downstream.destroy()
+        upstream.destroy()
+      })
+    }
+    downstream.on('data', (chunk) => upstream.write(chunk))
+    upstream.on('data', (chunk) => {
+      if (this.#cuts === 0) {
+        downstream.write(chunk)
+      } else {
+        this.#cuts -= 1
+        downstream.write(chunk.subarray(0, Math.ceil(chunk.length / 2)), () => downstream.destroy())
+      }
+    })
+  }
+}
