@@ -1,8 +1,8 @@
 import { fastifySSE } from '@fastify/sse'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
-import createPlugin from 'fastify-plugin'
 import quotaPlugin from 'fastify-llm-quota'
 import { configuration } from './plugins/configuration.js'
+import { shared } from './plugins/shared.js'
 import { tokens } from './plugins/tokens.js'
 import { aboutTheService } from './routes/about.js'
 import { operations } from './routes/operations.js'
@@ -14,8 +14,9 @@ export async function createService (log: { level?: string, stream?: NodeJS.Writ
   await app.register(configuration)
   await app.register(tokens)
   await app.register(fastifySSE)
-  await app.register(createPlugin(preferences))
+  await app.register(shared)
   await app.register(quotaPlugin)
+  await app.register(preferences)
   await app.register(operations)
   await app.register(aboutTheService)
   return app

@@ -8,6 +8,8 @@ interface Configuration {
   readonly HOST: string
   /** The HS256 secret that tokens are verified with; made at start when there is none. */
   readonly JWT_SECRET: string
+  /** The server that instances share counters and preferences through; none by default. */
+  readonly REDIS_URL: string
 }
 
 declare module 'fastify' {
@@ -21,7 +23,8 @@ const schema = {
   properties: {
     PORT: { type: 'integer', minimum: 0, maximum: 65535, default: 3000 },
     HOST: { type: 'string', default: '127.0.0.1' },
-    JWT_SECRET: { type: 'string', default: '' }
+    JWT_SECRET: { type: 'string', default: '' },
+    REDIS_URL: { type: 'string', default: '' }
   }
 }
 

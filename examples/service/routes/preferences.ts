@@ -12,14 +12,14 @@ const preference = {
 
 /** Lets an administrator read and change the limit at run time; null means the configured property. */
 export async function preferences (app: FastifyInstance): Promise<void> {
-  const values = new Map<string, unknown>()
-  app.decorate('preferences', values)
-
-  app.get('/api/preferences', { onRequest: requireAdministrator }, async () => ({ [perMinute]: values.get(perMinute) ?? null }))
+  app.get('/api/preferences', { onRequest: requireAdministrator }, async (request) => {
+    const value: unknown = await app.preferences?.get(perMinute, request)
+    return { [perMinute]: value == null ? null : Number(value) }
+  })
 
   app.put<{ Body: Record<typeof perMinute, number | null> }>('/api/preferences', { onRequest: requireAdministrator, schema: { body: preference } },
     async ({ body }) => {
-      values.set(perMinute, body[perMinute])
+      await app.changePreference(perMinute, body[perMinute])
       return { [perMinute]: body[perMinute] }
     })
 }
