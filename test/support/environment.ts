@@ -1,8 +1,9 @@
 /**
- * The environment for a program that a test starts: without what the test runner adds to follow processes, since the
+ * The environment for a program that a test starts: without settings of the service, and without what the test runner adds
+ * to follow processes, since the
  * build that such programs run is not what coverage is demanded of.
  */
 export function plainEnvironment (more: Record<string, string> = {}): NodeJS.ProcessEnv {
-  const kept = Object.entries(process.env).filter(([name]) => !/^(NODE_OPTIONS|NODE_V8_COVERAGE|_?TAP)/.test(name))
+  const kept = Object.entries(process.env).filter(([name]) => !/^(NODE_OPTIONS|NODE_V8_COVERAGE|_?TAP|REDIS_URL|JWT_SECRET|SERVICE_RATE)/.test(name))
   return { ...Object.fromEntries(kept), _TAPJS_PROCESSINFO_COVERAGE_: '0', ...more }
 }
