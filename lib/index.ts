@@ -5,6 +5,7 @@ export { anonymousAuthentication, localAuthentication, tokenAuthentication } fro
 export { callerKey } from './caller.js'
 export { protectedOperations } from './operation.js'
 export { quotaDecisions } from './decision.js'
+export { quotaResponses } from './responses.js'
 export type { AnonymousAuthentication, Authentication, LocalAuthentication, TokenAuthentication } from './authentication.js'
 export type { DotenvOptions, QuotaConfig } from './configuration.js'
 export type { QuotaDecision, QuotaDecisionMessage } from './decision.js'

@@ -7,6 +7,13 @@ import { assertPreferences, type PreferenceReader } from './preference.js'
 import { assertPrefix } from './prefix.js'
 import { assertStore, type QuotaStore } from './store.js'
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Where the quota's counters are kept. */
+    quotaStore: QuotaStore
+  }
+}
+
 /** What `fastify.register(quotaPlugin, options)` takes. Every option is optional. */
 export interface QuotaOptions {
   /** The deployment context prefix. Default: the route prefix of the instance that the plugin is registered on. */
@@ -29,19 +36,31 @@ export interface QuotaOptions {
 
 type Check = (value: unknown) => void
 
-const checks: { readonly [Name in keyof Required<QuotaOptions>]: Check } = {
+type Checks<Options> = { readonly [Name in keyof Required<Options>]: Check }
+
+/** The checks of the options that have to do with the limit and the prefix. */
+export const limitChecks = {
   prefix: assertPrefix,
+  preferences: (value: unknown): void => { assertPreferences('preferences', value) },
+  perMinute: assertPerMinute,
+  dotenv: assertDotenv
+}
+
+const checks: Checks<QuotaOptions> = {
+  ...limitChecks,
   operations: assertOperations,
   store: (value) => { assertStore('store', value) },
-  preferences: (value) => { assertPreferences('preferences', value) },
-  perMinute: assertPerMinute,
-  dotenv: assertDotenv,
   authentication: assertAuthentication,
   mode: assertMode
 }
 
 /** Throws an `OptionError` that names the option and the value it got, unless all of them can be used. */
-export function assertOptions (options: object): asserts options is QuotaOptions {
+export function assertQuotaOptions (options: object): asserts options is QuotaOptions {
+  assertOptions(options, checks)
+}
+
+/** Throws an `OptionError` that names the option and the value it got, unless each has a check and passes it. */
+export function assertOptions<Options> (options: object, checks: Checks<Options>): asserts options is Options & object {
   for (const [name, value] of Object.entries(options)) {
     const check: Check | undefined = Object.hasOwn(checks, name) ? Reflect.get(checks, name) : undefined
     if (check === undefined) throw new OptionError(name, 'does not exist', shown(value))

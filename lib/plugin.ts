@@ -6,24 +6,26 @@ import { createQuotaHook } from './hook.js'
 import { defaultPerMinute } from './limit.js'
 import { OperationMatcher } from './operation-matcher.js'
 import { protectedOperations } from './operation.js'
-import { assertOptions, type QuotaOptions } from './options.js'
+import { assertQuotaOptions, type QuotaOptions } from './options.js'
 import { LimitReader, decorateWithPreferences } from './preference.js'
 import { normalizePrefix } from './prefix.js'
 import { Quota } from './quota.js'
-import { refuseSecondRegistration } from './registration.js'
+import { Registrations } from './registration.js'
 import { callerOf } from './request-caller.js'
 import { warnOfRoutes } from './route-warnings.js'
 import { readRouterOptions } from './router-options.js'
 import { decorateWithStore } from './store-decorator.js'
 import { logStoreChanges } from './store-log.js'
 
+const registrations = new Registrations()
+
 async function quota (fastify: FastifyInstance, options: QuotaOptions): Promise<void> {
-  assertOptions(options)
+  assertQuotaOptions(options)
   const { operations = protectedOperations, perMinute = defaultPerMinute, mode = 'enforce' } = options
   const prefix = normalizePrefix(options.prefix ?? fastify.prefix)
   const matcher = new OperationMatcher(operations, prefix, readRouterOptions(fastify.initialConfig))
 
-  refuseSecondRegistration(fastify)
+  registrations.add(fastify)
   const store = decorateWithStore(fastify, options.store)
   logStoreChanges(fastify, store)
   decorateWithPreferences(fastify, options.preferences)

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from 'fastify'
 import { OptionError, hasFunction, shown } from './errors.js'
 import { toInteger } from './integer.js'
-import { effectiveLimit, perMinutePreference } from './limit.js'
+import { perMinutePreference } from './limit.js'
 import { isThenable } from './thenable.js'
 
 /**
@@ -41,8 +41,8 @@ export function decorateWithPreferences (fastify: FastifyInstance, given: Prefer
 }
 
 /**
- * Finds the limit in force for a request: the runtime preference where there is one, else the configured property
- * (specification, section 4, steps 1 to 4).
+ * Finds the configured limit for a request: the runtime preference where there is one, else the configured property
+ * (specification, section 4, step 1).
  */
 export class LimitReader {
   #preferences: PreferenceReader | undefined
@@ -55,19 +55,15 @@ export class LimitReader {
     this.#log = log
   }
 
-  /** Takes the preferences that an instance has by now; without any, the configured property holds. */
-  usePreferences ({ preferences }: FastifyInstance): void {
+  /** Takes the preferences of an instance that is ready; without any, the configured property holds. */
+  usePreferences ({ preferences }: { preferences?: PreferenceReader | undefined }): void {
     if (preferences === undefined) return
     assertPreferences('preferences, as the host decorated it,', preferences)
     this.#preferences = preferences
   }
 
-  /** The effective limit: 0 where the quota is off, else an integer of at least 1. A promise only when the reader gives one. */
+  /** The limit as it is configured, an integer. A promise only when the reader gives one. */
   read (request: FastifyRequest): number | Promise<number> {
-    return effectiveOf(this.#read(request))
-  }
-
-  #read (request: FastifyRequest): number | Promise<number> {
     if (this.#preferences === undefined) return this.#configured
     try {
       const value = this.#preferences.get(perMinutePreference, request)
@@ -100,10 +96,6 @@ export class LimitReader {
     this.#available = false
     return this.#configured
   }
-}
-
-function effectiveOf (configured: number | Promise<number>): number | Promise<number> {
-  return typeof configured === 'number' ? effectiveLimit(configured) : configured.then(effectiveLimit)
 }
 
 function isUnset (value: unknown): boolean {

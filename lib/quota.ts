@@ -1,11 +1,12 @@
 import type { FastifyRequest } from 'fastify'
 import type { QuotaDecision } from './decision.js'
+import { effectiveLimit } from './limit.js'
 import type { Operation } from './operation.js'
 import type { CallerReader } from './request-caller.js'
 import type { Acquisition, QuotaStore } from './store.js'
 import { isThenable } from './thenable.js'
 
-/** Decides about protected requests (specification, section 4, steps 2, 5 and 6). */
+/** Decides about protected requests (specification, section 4, steps 2 to 6). */
 export class Quota {
   readonly #callerOf: CallerReader
   readonly #store: QuotaStore
@@ -18,10 +19,11 @@ export class Quota {
   }
 
   /**
-   * @param limit The effective limit, 0 where the quota is off.
+   * @param configured The configured limit.
    * @returns The decision; a promise only where the store gives one, and one that never rejects.
    */
-  decide (request: FastifyRequest, operation: Operation, limit: number): QuotaDecision | Promise<QuotaDecision> {
+  decide (request: FastifyRequest, operation: Operation, configured: number): QuotaDecision | Promise<QuotaDecision> {
+    const limit = effectiveLimit(configured)
     if (limit === 0) return this.#uncounted('disabled', operation, limit, null)
     const callerKey = this.#nameCaller(request)
     if (callerKey === null) return this.#uncounted('unauthenticated', operation, limit, null)

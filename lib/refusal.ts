@@ -9,8 +9,8 @@ interface Refusal {
   readonly retryAfter?: number
 }
 
-const unauthenticated = refusal(401, 'Authentication is required for this LLM operation.')
-const unavailable = { ...refusal(503, 'The request quota is unavailable. Please try again.'), retryAfter: 1 }
+const unauthenticated = { status: 401, body: bodyOf(401, 'Authentication is required for this LLM operation.') }
+const unavailable = { status: 503, body: bodyOf(503, 'The request quota is unavailable. Please try again.'), retryAfter: 1 }
 
 /** The refusal that a decision calls for; null where the request passes on. */
 export function refusalOf (decision: QuotaDecision): Refusal | null {
@@ -26,18 +26,18 @@ export function refusalOf (decision: QuotaDecision): Refusal | null {
 export function sendRefusal (reply: FastifyReply, { status, body, retryAfter }: Refusal): void {
   reply.code(status).type('application/json; charset=utf-8').header('cache-control', 'no-store')
   if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter))
-  reply.serializer(asItIs).send(body)
+  reply.serializer(String).send(body)
+}
+
+/** The body of a 429. */
+export function exhausted (limit: number): string {
+  return bodyOf(429, `Rate limit exceeded. Maximum ${limit} LLM requests per minute. Please wait.`)
 }
 
 function rejected (limit: number, windowRemaining: number): Refusal {
-  const message = `Rate limit exceeded. Maximum ${limit} LLM requests per minute. Please wait.`
-  return { ...refusal(429, message), retryAfter: Math.max(1, Math.ceil(windowRemaining / 1000)) }
+  return { status: 429, body: exhausted(limit), retryAfter: Math.max(1, Math.ceil(windowRemaining / 1000)) }
 }
 
-function refusal (status: number, error: string): Refusal {
-  return { status, body: JSON.stringify({ error, status }) }
-}
-
-function asItIs (payload: unknown): string {
-  return String(payload)
+function bodyOf (status: number, error: string): string {
+  return JSON.stringify({ error, status })
 }

@@ -3,13 +3,6 @@ import { OptionError, shown } from './errors.js'
 import { MemoryQuotaStore } from './memory-store.js'
 import { assertStore, type QuotaStore } from './store.js'
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** Where the quota's counters are kept. */
-    quotaStore: QuotaStore
-  }
-}
-
 /** The store of an instance: the one given, which must be the only one, else the host's own, else a new one in memory. */
 export function decorateWithStore (fastify: FastifyInstance, given: QuotaStore | undefined): QuotaStore {
   if (!fastify.hasDecorator('quotaStore')) {

@@ -2,6 +2,8 @@ import { fastifySSE } from '@fastify/sse'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import quotaPlugin from 'fastify-llm-quota'
 import { configuration } from './plugins/configuration.js'
+import { documentation } from './plugins/documentation.js'
+import { metrics } from './plugins/metrics.js'
 import { shared } from './plugins/shared.js'
 import { tokens } from './plugins/tokens.js'
 import { aboutTheService } from './routes/about.js'
@@ -14,6 +16,8 @@ export async function createService (log: { level?: string, stream?: NodeJS.Writ
   await app.register(configuration)
   await app.register(tokens)
   await app.register(fastifySSE)
+  await app.register(metrics)
+  await app.register(documentation)
   await app.register(shared)
   await app.register(quotaPlugin)
   await app.register(preferences)

@@ -10,6 +10,8 @@ interface Configuration {
   readonly JWT_SECRET: string
   /** The server that instances share counters and preferences through; none by default. */
   readonly REDIS_URL: string
+  /** Whether `GET /metrics` answers; not by default. */
+  readonly METRICS: boolean
 }
 
 declare module 'fastify' {
@@ -24,7 +26,8 @@ const schema = {
     PORT: { type: 'integer', minimum: 0, maximum: 65535, default: 3000 },
     HOST: { type: 'string', default: '127.0.0.1' },
     JWT_SECRET: { type: 'string', default: '' },
-    REDIS_URL: { type: 'string', default: '' }
+    REDIS_URL: { type: 'string', default: '' },
+    METRICS: { type: 'boolean', default: false }
   }
 }
 

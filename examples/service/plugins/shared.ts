@@ -1,7 +1,7 @@
 import fastifyRedis from '@fastify/redis'
 import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import { InsuredQuotaStore } from 'fastify-llm-quota'
+import { InsuredQuotaStore, MemoryQuotaStore } from 'fastify-llm-quota'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
 import { Redis } from 'ioredis'
 
@@ -21,6 +21,7 @@ const preferencesKey = 'language-service:preferences'
 export const shared = createPlugin(async function shared (app: FastifyInstance) {
   if (app.config.REDIS_URL === '') {
     const preferences = new Map<string, unknown>()
+    app.decorate('quotaStore', app.timeStore(new MemoryQuotaStore()))
     app.decorate('preferences', preferences)
     app.decorate('changePreference', (key, value) => preferences.set(key, value))
     return
@@ -31,7 +32,7 @@ export const shared = createPlugin(async function shared (app: FastifyInstance) 
   await app.register(fastifyRedis, { client: redis })
   // The polite way to part waits for an answer, and there may be nobody to give one.
   app.addHook('onClose', async () => { redis.disconnect() })
-  app.decorate('quotaStore', new InsuredQuotaStore({ primary: new RedisQuotaStore({ client: redis }) }))
+  app.decorate('quotaStore', new InsuredQuotaStore({ primary: app.timeStore(new RedisQuotaStore({ client: redis })) }))
   app.decorate('preferences', { get: (key) => redis.hget(preferencesKey, key) })
   app.decorate('changePreference', (key, value) => value === null ? redis.hdel(preferencesKey, key) : redis.hset(preferencesKey, key, value))
-}, { name: 'shared', dependencies: ['configuration'] })
+}, { name: 'shared', dependencies: ['configuration', 'metrics'] })

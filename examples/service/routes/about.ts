@@ -13,11 +13,12 @@ const about = {
     'GET /api/preferences': 'an administrator\'s token; get one with: npm run --silent token -- --admin root',
     'PUT /api/preferences': { 'rate-limit.per-minute': 'integer, or null for the configured limit' }
   },
-  health: 'GET /health'
+  health: 'GET /health',
+  documentation: 'GET /documentation'
 }
 
 /** Says what there is and how to call it, and that the service is well. */
 export async function aboutTheService (app: FastifyInstance): Promise<void> {
-  app.get('/', async () => about)
-  app.get('/health', async () => ({ status: 'ok' }))
+  app.get('/', { schema: { summary: 'What there is, and how to call it', tags: ['Service'] } }, async () => about)
+  app.get('/health', { schema: { summary: 'Whether the service is well', tags: ['Service'] } }, async () => ({ status: 'ok' }))
 }

@@ -12,12 +12,12 @@ const preference = {
 
 /** Lets an administrator read and change the limit at run time; null means the configured property. */
 export async function preferences (app: FastifyInstance): Promise<void> {
-  app.get('/api/preferences', { onRequest: requireAdministrator }, async (request) => {
+  app.get('/api/preferences', { onRequest: requireAdministrator, schema: { summary: 'Read the limit', tags: ['Administration'], security: [{ token: [] }] } }, async (request) => {
     const value: unknown = await app.preferences?.get(perMinute, request)
     return { [perMinute]: value == null ? null : Number(value) }
   })
 
-  app.put<{ Body: Record<typeof perMinute, number | null> }>('/api/preferences', { onRequest: requireAdministrator, schema: { body: preference } },
+  app.put<{ Body: Record<typeof perMinute, number | null> }>('/api/preferences', { onRequest: requireAdministrator, schema: { summary: 'Change the limit', tags: ['Administration'], security: [{ token: [] }], body: preference } },
     async ({ body }) => {
       await app.changePreference(perMinute, body[perMinute])
       return { [perMinute]: body[perMinute] }

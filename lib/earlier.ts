@@ -1,0 +1,3 @@
+export { earlierQuotaPlugin, earlierQuotaPlugin as default } from './earlier/plugin.js'
+export type { EarlierQuotaDecision, EarlierQuotaDecisionMessage } from './earlier/decision.js'
+export type { EarlierQuotaOptions } from './earlier/options.js'

@@ -1,0 +1,70 @@
+// The example service as its operator sees it: metrics after a scripted run, and the API's document.
+import SwaggerParser from '@apidevtools/swagger-parser'
+import parsePrometheus from 'parse-prometheus-text-format'
+import t from 'tap'
+import { printToken, startExample, type Example } from './support/example.js'
+
+interface Metric { name: string, type: string, metrics: { value?: string, count?: string, labels?: Record<string, string> }[] }
+
+const body = JSON.stringify({ businessText: 'Invoices are late.' })
+
+async function analyze (service: Example, token?: string): Promise<number> {
+  const headers = { 'content-type': 'application/json', ...(token !== undefined && { authorization: `Bearer ${token}` }) }
+  return (await fetch(`${service.address}/api/analyze`, { method: 'POST', headers, body })).status
+}
+
+t.test('/metrics after a scripted run equals the counts of that run exactly', async (t) => {
+  const service = await startExample('service/main.js', { METRICS: 'true', SERVICE_RATE_LIMIT_PER_MINUTE: '4' })
+  t.teardown(() => service.stop())
+  const [alice, bob] = [printToken('alice'), printToken('bob')]
+  for (let request = 0; request < 7; request++) await analyze(service, alice)
+  for (let request = 0; request < 2; request++) await analyze(service, bob)
+  for (let request = 0; request < 3; request++) await analyze(service)
+  await fetch(`${service.address}/api/analyze-node?parentCode=FIN&businessText=x`, { headers: { authorization: `Bearer ${bob}` } })
+  await fetch(`${service.address}/health`)
+
+  const response = await fetch(`${service.address}/metrics`)
+  t.match(response.headers.get('content-type'), 'text/plain; version=0.0.4')
+  const text = await response.text()
+  const metrics: Metric[] = parsePrometheus(text)
+  const named = (name: string) => metrics.find((metric) => metric.name === name)
+  const decisions = Object.fromEntries((named('llm_quota_decisions_total')?.metrics ?? [])
+    .filter(({ value }) => Number(value) > 0)
+    .map(({ labels, value }) => [`${labels?.outcome} ${labels?.operation}`, Number(value)]))
+  t.same(decisions, {
+    'admitted POST /api/analyze': 6,
+    'rejected POST /api/analyze': 3,
+    'unauthenticated POST /api/analyze': 3,
+    'admitted GET /api/analyze-node': 1
+  })
+  t.equal(named('llm_quota_decisions_total')?.metrics.length, 20, 'five outcomes of four operations, and no more ever')
+  t.equal(named('llm_quota_tracked_callers')?.metrics[0]?.value, '2')
+  t.equal(named('llm_quota_sweeps')?.metrics[0]?.value, '0')
+  t.equal(named('llm_quota_overflow_decisions_total')?.metrics[0]?.value, '0')
+  t.equal(named('llm_quota_insured_primary')?.metrics[0]?.value, '1')
+  t.equal(named('llm_quota_store_duration_seconds')?.metrics[0]?.count, '10')
+  t.notMatch(text, /alice|bob|"[0-9a-f]{8,}"/)
+})
+
+t.test('/metrics is off unless it is enabled', async (t) => {
+  const service = await startExample('service/main.js')
+  t.teardown(() => service.stop())
+  t.equal((await fetch(`${service.address}/metrics`)).status, 404)
+})
+
+t.test('the API\'s document is OpenAPI 3.1, and shows what the quota answers', async (t) => {
+  const service = await startExample('service/main.js')
+  t.teardown(() => service.stop())
+  const document = JSON.parse(await (await fetch(`${service.address}/documentation/json`)).text())
+  t.equal(document.openapi, '3.1.0')
+  await t.resolves(SwaggerParser.validate(structuredClone(document)))
+  for (const [path, method] of [['/api/analyze', 'post'], ['/api/justify-leaf', 'post'], ['/api/analyze-stream', 'get'], ['/api/analyze-node', 'get']] as const) {
+    const { responses } = document.paths[path][method]
+    t.same(Object.keys(responses).sort(), ['200', '400', '401', '429', '503'], path)
+    t.match(responses['429'].headers, { 'Retry-After': { schema: { type: 'integer' }, description: String }, 'Cache-Control': {} })
+    t.notOk('Retry-After' in responses['401'].headers)
+    t.match(responses['401'].content['application/json'].schema.properties, { error: {}, status: { enum: [401] } })
+  }
+  const page = await fetch(`${service.address}/documentation/`)
+  t.same([page.status, /html/.test(String(page.headers.get('content-type')))], [200, true])
+})

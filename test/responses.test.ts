@@ -1,0 +1,29 @@
+// The public contract, "Refusals": quotaResponses.
+import Fastify from 'fastify'
+import t from 'tap'
+import quotaPlugin, { quotaResponses } from '../lib/index.js'
+
+t.test('describe the three answers', async (t) => {
+  t.same(Object.keys(quotaResponses), ['401', '429', '503'])
+  for (const [status, schema] of Object.entries(quotaResponses)) {
+    t.match(schema, { type: 'object', properties: { status: { enum: [Number(status)] } }, description: String })
+    t.equal('Retry-After' in schema.headers, status !== '401')
+  }
+})
+
+t.test('stand in a route\'s schema, and change nothing of what is sent', async (t) => {
+  const app = Fastify()
+  await app.register(quotaPlugin)
+  app.post('/api/analyze', { schema: { response: quotaResponses } }, async () => 'ran')
+  const response = await app.inject({ method: 'POST', url: '/api/analyze' })
+  t.equal(response.body, '{"error":"Authentication is required for this LLM operation.","status":401}')
+})
+
+t.test('leave the host\'s own answers of the same status alone', async (t) => {
+  const app = Fastify()
+  app.addHook('onRequest', async () => { throw Object.assign(new Error('no such token'), { statusCode: 401, code: 'OF_THE_HOST' }) })
+  await app.register(quotaPlugin)
+  app.post('/api/analyze', { schema: { response: quotaResponses } }, async () => 'ran')
+  const response = await app.inject({ method: 'POST', url: '/api/analyze' })
+  t.same(response.json(), { statusCode: 401, code: 'OF_THE_HOST', error: 'Unauthorized', message: 'no such token' })
+})
