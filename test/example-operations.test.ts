@@ -68,3 +68,15 @@ t.test('the API\'s document is OpenAPI 3.1, and shows what the quota answers', a
   const page = await fetch(`${service.address}/documentation/`)
   t.same([page.status, /html/.test(String(page.headers.get('content-type')))], [200, true])
 })
+
+t.test('a service on its way from the earlier quota prints where the two disagree', async (t) => {
+  const service = await startExample('migration.js', { SERVICE_RATE_LIMIT_PER_MINUTE: '2' })
+  t.teardown(() => { service.process.kill('SIGKILL') })
+  const statuses = []
+  for (let request = 0; request < 3; request++) statuses.push(await analyze(service))
+  t.same(statuses, [200, 200, 429], 'the earlier one still answers')
+  t.same(service.output().match(/^POST.*$/gm), [
+    'POST /api/analyze: earlier admitted, governing unauthenticated (1 different, 0 alike so far)',
+    'POST /api/analyze: earlier admitted, governing unauthenticated (2 different, 0 alike so far)'
+  ])
+})
