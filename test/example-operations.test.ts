@@ -75,6 +75,7 @@ t.test('a service on its way from the earlier quota prints where the two disagre
   const statuses = []
   for (let request = 0; request < 3; request++) statuses.push(await analyze(service))
   t.same(statuses, [200, 200, 429], 'the earlier one still answers')
+  await service.printed(/2 different/)
   t.same(service.output().match(/^POST.*$/gm), [
     'POST /api/analyze: earlier admitted, governing unauthenticated (1 different, 0 alike so far)',
     'POST /api/analyze: earlier admitted, governing unauthenticated (2 different, 0 alike so far)'

@@ -8,6 +8,8 @@ export interface Example {
   readonly process: ChildProcess
   /** All that it has printed so far, its log included. */
   output (): string
+  /** Resolves when it has printed what matches, sooner or later. */
+  printed (pattern: RegExp): Promise<void>
   /** Asks it to end, and gives its exit code. */
   stop (): Promise<number | null>
 }
@@ -18,7 +20,7 @@ export async function startExample (program: string, environment: Record<string,
     env: plainEnvironment({ PORT: '0', ...environment }), stdio: ['ignore', 'pipe', 'pipe']
   })
   let printed = ''
-  const exited = once(child, 'exit')
+  const exited = once(child, 'close')
   const address = await new Promise<string>((resolve, reject) => {
     for (const stream of [child.stdout, child.stderr]) {
       stream.on('data', (chunk) => {
@@ -33,6 +35,9 @@ export async function startExample (program: string, environment: Record<string,
     address,
     process: child,
     output: () => printed,
+    async printed (pattern) {
+      while (!pattern.test(printed)) await once(child.stdout, 'data')
+    },
     async stop () {
       child.kill('SIGTERM')
       const [code] = await exited

@@ -1,0 +1,33 @@
+// One subject as a server in a process of its own, which tells its CPU time when it is asked.
+import fastifyJwt from '@fastify/jwt'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { Redis } from 'ioredis'
+import { subjects, type Scenario } from './subjects.js'
+
+const issuer = 'https://identity.example/realms/taxonomy'
+const secret = 'a secret for the benchmark alone, thirty-two bytes or more'
+
+const [name = '', described = '{}'] = process.argv.slice(2)
+const { limit, asynchronousPreference, decisionsSubscribed, tokens, redisPort, autoPipelining } = JSON.parse(described)
+
+const app: FastifyInstance = Fastify()
+if (tokens === true) {
+  await app.register(fastifyJwt, { secret })
+  app.addHook('onRequest', async (request) => { await request.jwtVerify() })
+} else {
+  app.decorateRequest('user')
+  app.addHook('onRequest', (request, _reply, done) => {
+    request.user = { iss: issuer, sub: request.headers['x-subject'] }
+    done()
+  })
+}
+const redis = typeof redisPort === 'number' ? new Redis({ port: redisPort, enableAutoPipelining: autoPipelining === true }) : undefined
+const scenario: Scenario = { limit, asynchronousPreference, decisionsSubscribed, redis }
+await subjects[name]?.(app, scenario)
+const address = await app.listen({ port: 0, host: '127.0.0.1' })
+
+process.on('message', () => {
+  const { user, system } = process.cpuUsage()
+  process.send?.({ cpu: user + system })
+})
+process.send?.({ address, token: tokens === true ? app.jwt.sign({ iss: issuer, sub: 'alice' }) : undefined })

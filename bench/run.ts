@@ -1,0 +1,90 @@
+// npm run bench [-- --quick]: measures the quota against its peers, and writes docs/benchmarks.md and its plots.
+import { execFileSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { cpus } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import { RedisServer } from '../test/support/redis-server.js'
+import { SubjectServer, type Round, type Situation } from './http/measure.js'
+import { writeReport, type Results } from './report.js'
+
+const quick = process.argv.includes('--quick')
+const [rounds, seconds] = quick ? [3, 0.5] : [9, 1]
+const all = ['bare', 'floor', 'fastify-llm-quota', '@fastify/rate-limit', 'rate-limiter-flexible']
+const high = 1_000_000_000
+
+const scenarios: { name: string, situation: Situation, path?: string, callers?: number, subjects?: string[] }[] = [
+  { name: 'admitted', situation: { limit: high } },
+  { name: 'refused', situation: { limit: 1 } },
+  { name: 'unprotected route', situation: { limit: high }, path: '/api/other' },
+  { name: '10,000 callers at random', situation: { limit: high }, callers: 10_000 },
+  { name: 'at the cap, with overflow', situation: { limit: high }, callers: 20_000 },
+  { name: 'with an HS256 token verified', situation: { limit: high, tokens: true } },
+  { name: 'asynchronous preference reader', situation: { limit: high, asynchronousPreference: true }, subjects: ['bare', 'fastify-llm-quota', '@fastify/rate-limit'] },
+  { name: 'decisions subscribed', situation: { limit: high, decisionsSubscribed: true }, subjects: ['bare', 'floor', 'fastify-llm-quota'] }
+]
+
+const results: Results = {
+  date: new Date().toISOString().slice(0, 10),
+  machine: `${cpus().length} cores, ${cpus()[0]?.model.trim()}`,
+  versions: versions(),
+  rounds,
+  seconds,
+  memory: {},
+  shared: {},
+  functions: program('functions/figures.js'),
+  growth: program('growth.js', '--expose-gc')
+}
+
+const measured = quick ? scenarios.slice(0, 3) : scenarios
+for (const { name, situation, path = '/api/analyze-node', callers = 1, subjects = all } of measured) {
+  console.log(`memory store: ${name}`)
+  results.memory[name] = await compare(subjects, situation, (server) => server.round(path, callers, seconds))
+}
+
+for (const autoPipelining of quick ? [false] : [false, true]) {
+  for (const [name, limit] of [['admitted', high], ['refused', 1]] as const) {
+    const title = `${name}, ${autoPipelining ? 'with' : 'without'} auto-pipelining`
+    console.log(`shared store: ${title}`)
+    const redis = await RedisServer.start()
+    const client = redis.client()
+    const serverCpu = async () => {
+      const information = await client.info('cpu')
+      return 1e6 * (Number(/used_cpu_user:([\d.]+)/.exec(information)?.[1]) + Number(/used_cpu_sys:([\d.]+)/.exec(information)?.[1]))
+    }
+    results.shared[title] = await compare(all.filter((subject) => subject !== 'floor'), { limit, redisPort: redis.port, autoPipelining }, async (server) => {
+      const before = await serverCpu()
+      const round = await server.round('/api/analyze-node', name === 'refused' ? 1 : 100, seconds)
+      return { ...round, serverCpu: (await serverCpu() - before) / round.requests }
+    })
+    client.disconnect()
+    await redis.stop()
+  }
+}
+
+writeFileSync('build/bench/results.json', JSON.stringify(results, undefined, 1))
+if (!quick) writeReport(results)
+console.log(quick ? 'Done: build/bench/results.json' : 'Done: docs/benchmarks.md')
+
+// Subjects take turns round by round, each round in another order, so that a busy machine slows them alike.
+async function compare<Figures extends Round> (subjects: readonly string[], situation: Situation, measure: (server: SubjectServer) => Promise<Figures>): Promise<Record<string, Figures[]>> {
+  const servers = await Promise.all(subjects.map(async (subject) => ({ subject, server: await SubjectServer.start(subject, situation) })))
+  for (const { server } of servers) await server.round('/api/analyze-node', 1, quick ? 0.5 : 1.5)
+  const figures: Record<string, Figures[]> = Object.fromEntries(subjects.map((subject) => [subject, []]))
+  for (let round = 0; round < rounds; round++) {
+    const turn = round % servers.length
+    for (const { subject, server } of [...servers.slice(turn), ...servers.slice(0, turn)]) figures[subject]?.push(await measure(server))
+  }
+  await Promise.all(servers.map(({ server }) => server.stop()))
+  return figures
+}
+
+function program (name: string, ...options: string[]): never {
+  console.log(name)
+  return JSON.parse(execFileSync(process.execPath, [...options, fileURLToPath(new URL(name, import.meta.url)), ...(quick ? ['--quick'] : [])], { encoding: 'utf8', maxBuffer: 2 ** 26 })) as never
+}
+
+function versions (): Record<string, string> {
+  const names = ['fastify', '@fastify/rate-limit', 'rate-limiter-flexible', 'ioredis', 'autocannon', 'mitata']
+  const installed = names.map((name) => [name, JSON.parse(readFileSync(`node_modules/${name}/package.json`, 'utf8')).version])
+  return { node: process.version, ...Object.fromEntries(installed) }
+}
