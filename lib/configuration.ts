@@ -26,7 +26,7 @@ declare module 'fastify' {
  * @throws {EnvironmentError} When the variable is set and not an integer.
  */
 export async function readConfiguration (fastify: FastifyInstance, defaultValue: number, dotenv: DotenvOptions): Promise<QuotaConfig> {
-  let text = ''
+  let text: unknown
   // In a scope of its own, since that plugin decorates `getEnvs` on the instance it meets first, which the host may want.
   await fastify.register(async function quotaEnvironment (scope) {
     await scope.register(fastifyEnv, {
@@ -34,7 +34,7 @@ export async function readConfiguration (fastify: FastifyInstance, defaultValue:
       schema: { type: 'object', properties: { [perMinuteVariable]: { type: 'string', default: String(defaultValue) } } },
       ...(dotenv !== undefined && { dotenv })
     })
-    text = scope.getDecorator<Record<typeof perMinuteVariable, string>>('quotaEnvironment')[perMinuteVariable]
+    text = Object(Reflect.get(scope, 'quotaEnvironment'))[perMinuteVariable]
   })
   const perMinute = toInteger(text)
   if (perMinute === undefined) throw new EnvironmentError(perMinuteVariable, 'must be an integer', shown(text))

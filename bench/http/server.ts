@@ -26,8 +26,9 @@ const scenario: Scenario = { limit, asynchronousPreference, decisionsSubscribed,
 await subjects[name]?.(app, scenario)
 const address = await app.listen({ port: 0, host: '127.0.0.1' })
 
-process.on('message', () => {
+process.on('message', (question) => {
+  if (question === 'heap') globalThis.gc?.()
   const { user, system } = process.cpuUsage()
-  process.send?.({ cpu: user + system })
+  process.send?.({ cpu: user + system, heap: process.memoryUsage().heapUsed })
 })
 process.send?.({ address, token: tokens === true ? app.jwt.sign({ iss: issuer, sub: 'alice' }) : undefined })

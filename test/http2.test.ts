@@ -1,0 +1,34 @@
+// The same rules over HTTP/2, where a method comes in whatever case the client likes.
+import { connect, type ClientHttp2Session } from 'node:http2'
+import Fastify from 'fastify'
+import t from 'tap'
+import quotaPlugin, { localAuthentication } from '../lib/index.js'
+
+function status (session: ClientHttp2Session, method: string, path: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const stream = session.request({ ':method': method, ':path': path })
+    stream.on('response', (headers) => { resolve(Number(headers[':status'])) })
+    stream.on('error', reject)
+    stream.resume()
+    stream.end()
+  })
+}
+
+t.test('over HTTP/2', async (t) => {
+  const app = Fastify({ http2: true })
+  await app.register(quotaPlugin, { perMinute: 2, authentication: (request) => request.headers['x-nobody'] === undefined ? localAuthentication('alice') : null })
+  app.post('/api/analyze', async () => 'ran')
+  app.get('/api/other', async () => 'ran')
+  const address = await app.listen({ port: 0, host: '127.0.0.1' })
+  const session = connect(address)
+  t.teardown(async () => {
+    session.close()
+    await app.close()
+  })
+
+  t.same([await status(session, 'POST', '/api/analyze'), await status(session, 'POST', '/api/%61nalyze?x'), await status(session, 'POST', '/api/analyze')], [200, 200, 429])
+  t.equal(await status(session, 'post', '/api/analyze'), 429, 'a method that the router does not know is subject in any case')
+  t.equal(await status(session, 'post', '/api/other'), 404)
+  t.equal(await status(session, 'GET', '/api/other'), 200)
+  t.same(await Promise.all(Array.from({ length: 20 }, () => status(session, 'POST', '/api/analyze'))), Array(20).fill(429), 'streams of one connection at once')
+})
