@@ -9,7 +9,7 @@ export interface Growth {
   readonly bytes: number
   readonly sweepStaying: number
   readonly sweepGoing: number
-  readonly longestSweep: number
+  readonly sweepAtCap: number
   readonly decisionsPerSecond: number
 }
 
@@ -39,7 +39,7 @@ export function writeReport (results: Results): void {
   const line = (name: string, value: (growth: Growth) => number) => ({ name, points: results.growth.map((growth) => [growth.callers, value(growth)] as const) })
   writeFileSync('docs/benchmarks-growth.svg', linePlots([
     { title: 'Memory a tracked caller, bytes', xLabel: 'callers', logarithmic: true, series: [line('bytes', ({ bytes }) => bytes)] },
-    { title: 'A sweep, ms', xLabel: 'callers', logarithmic: true, series: [line('all stay', ({ sweepStaying }) => sweepStaying), line('all go', ({ sweepGoing }) => sweepGoing)] },
+    { title: 'The longest pause of a sweep, ms', xLabel: 'callers', logarithmic: true, series: [line('all stay', ({ sweepStaying }) => sweepStaying), line('all go', ({ sweepGoing }) => sweepGoing), line('at the cap', ({ sweepAtCap }) => sweepAtCap)] },
     { title: 'Decisions a second, without HTTP and key', xLabel: 'callers', logarithmic: true, series: [line('decisions', ({ decisionsPerSecond }) => decisionsPerSecond)] }
   ]))
   writeFileSync('docs/benchmarks.md', document(results))
@@ -89,8 +89,8 @@ function aims ({ memory, shared, functions, growth }: Results): string {
     ['unprotected route: CPU added', 'at most 2 % of the bare request', `${fixed(100 * addedBy('unprotected route', own) / bare)} %`],
     ['key and acquire without HTTP', 'at most 1.4 times one SHA-256, one look-up, one clock read', `${fixed(median(functions.decision.map((value, round) => value / (functions.floor[round] ?? NaN))), 2)} times`],
     ['memory a tracked caller, key included', 'at most 300 bytes', `${fixed(at(10_000)?.bytes ?? NaN, 0)} bytes at 10,000, ${fixed(at(1_000_000)?.bytes ?? NaN, 0)} at 1,000,000`],
-    ['sweep of 10,000 callers', 'at most 5 ms', `${fixed(at(10_000)?.longestSweep ?? NaN)} ms at the longest`],
-    ['sweep of 1,000,000 callers', 'no pause over 20 ms, else measured and said', `${fixed(at(1_000_000)?.sweepStaying ?? NaN, 0)} ms where all stay, ${fixed(at(1_000_000)?.sweepGoing ?? NaN, 0)} ms where all go`],
+    ['sweep of 10,000 callers', 'at most 5 ms', `the longest pause is ${fixed(at(10_000)?.sweepStaying ?? NaN)} ms where all stay, ${fixed(at(10_000)?.sweepGoing ?? NaN)} ms where all go`],
+    ['sweep of 1,000,000 callers', 'no pause over 20 ms, else measured and said', `the longest pause is ${fixed(at(1_000_000)?.sweepStaying ?? NaN)} ms where all stay, ${fixed(at(1_000_000)?.sweepGoing ?? NaN)} ms where all go, ${fixed(at(1_000_000)?.sweepAtCap ?? NaN)} ms where all stay and a new caller comes first at the cap`],
     ['shared store, admitted: server CPU', 'level with `rate-limiter-flexible`', `${fixed(redis(own) / redis('rate-limiter-flexible'), 2)} times; against a bare script see [scaling.md](scaling.md)`],
     ['shared store, refused again', 'no command to the server', `${fixed(refusedAgain, 2)} µs of the server a request`]
   ]
@@ -135,9 +135,12 @@ ${Object.entries(shared).map(([scenario, subjects]) => `### ${scenario}\n\n${sha
 
 ![Memory, sweeps and decisions by number of callers](benchmarks-growth.svg)
 
-| callers | bytes a caller | a sweep where all stay, ms | a sweep where all go, ms | decisions a second |
-|---:|---:|---:|---:|---:|
-${growth.map(({ callers, bytes, sweepStaying, sweepGoing, decisionsPerSecond }) => `| ${callers.toLocaleString('en')} | ${fixed(bytes, 0)} | ${fixed(sweepStaying, 2)} | ${fixed(sweepGoing, 2)} | ${Math.round(decisionsPerSecond).toLocaleString('en')} |`).join('\n')}
+| callers | bytes a caller | all stay, ms | all go, ms | at the cap, ms | decisions a second |
+|---:|---:|---:|---:|---:|---:|
+${growth.map(({ callers, bytes, sweepStaying, sweepGoing, sweepAtCap, decisionsPerSecond }) => `| ${callers.toLocaleString('en')} | ${fixed(bytes, 0)} | ${fixed(sweepStaying, 2)} | ${fixed(sweepGoing, 2)} | ${fixed(sweepAtCap, 2)} | ${Math.round(decisionsPerSecond).toLocaleString('en')} |`).join('\n')}
+
+A sweep's work is spread over the requests that follow it, a thousand counters each; the three columns are the longest that one request takes. Where as many callers are
+tracked as may be, and a new one is the first to come after the sweep, all counters must be looked at before it is known whether there is room.
 
 ## Where a peer is better
 

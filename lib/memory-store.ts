@@ -4,6 +4,9 @@ import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from './overflow.js
 import type { Acquisition, QuotaStore, QuotaStoreState } from './store.js'
 import { counterRetention, sweepInterval } from './sweep.js'
 
+const never = -Infinity
+const clearedAwayAtOnce = 1_000
+
 /** What a `MemoryQuotaStore` can be told. */
 export interface MemoryQuotaStoreOptions {
   /** How many callers have a counter of their own. Default 10,000 (specification, section 8). */
@@ -23,8 +26,9 @@ export class MemoryQuotaStore implements QuotaStore {
   readonly #clock: () => number
   readonly #counters = new Map<string, Counter>()
   #overflow: Counter | undefined
-  #previousSweep: number | undefined
+  #sweptAt = never
   #sweeps = 0
+  #notClearedAway: MapIterator<[string, Counter]> | undefined
 
   constructor ({ maxTrackedCallers = defaultMaxTrackedCallers, clock = () => performance.now() }: MemoryQuotaStoreOptions = {}) {
     assertMaxTrackedCallers(maxTrackedCallers)
@@ -36,7 +40,7 @@ export class MemoryQuotaStore implements QuotaStore {
   acquire (callerKey: string, limit: number): Acquisition {
     const now = this.#clock()
     this.#sweepWhenDue(now)
-    const own = this.#counters.get(callerKey) ?? this.#track(callerKey, now)
+    const own = this.#find(callerKey) ?? this.#track(callerKey, now)
     const counter = own ?? (this.#overflow ??= new Counter(now))
     const admitted = counter.acquire(now, limit)
     return { admitted, count: counter.count, windowRemaining: counter.windowRemaining(now), overflow: own === undefined }
@@ -45,16 +49,27 @@ export class MemoryQuotaStore implements QuotaStore {
   clearCounters (): void {
     this.#counters.clear()
     this.#overflow = undefined
-    this.#previousSweep = undefined
+    this.#sweptAt = never
     this.#sweeps = 0
+    this.#notClearedAway = undefined
   }
 
   inspect (): QuotaStoreState {
-    return { trackedCallers: this.#counters.size, sweeps: this.#sweeps }
+    const swept = this.#notClearedAway === undefined ? 0 : [...this.#counters.values()].filter((counter) => this.#isSwept(counter)).length
+    return { trackedCallers: this.#counters.size - swept, sweeps: this.#sweeps }
+  }
+
+  #find (callerKey: string): Counter | undefined {
+    const counter = this.#counters.get(callerKey)
+    return counter === undefined || this.#isSwept(counter) ? undefined : counter
   }
 
   #track (callerKey: string, now: number): Counter | undefined {
-    if (this.#counters.size >= this.#maxTrackedCallers) return undefined
+    this.#counters.delete(callerKey)
+    while (this.#counters.size >= this.#maxTrackedCallers) {
+      if (this.#notClearedAway === undefined) return undefined
+      this.#clearAway()
+    }
     const counter = new Counter(now)
     this.#counters.set(callerKey, counter)
     return counter
@@ -62,12 +77,31 @@ export class MemoryQuotaStore implements QuotaStore {
 
   #sweepWhenDue (now: number): void {
     // The first request starts the interval: before it there is nothing to remove.
-    this.#previousSweep ??= now
-    if (now - this.#previousSweep < sweepInterval) return
-    this.#previousSweep = now
-    this.#sweeps += 1
-    for (const [callerKey, counter] of this.#counters) {
-      if (now - counter.lastSeen >= counterRetention) this.#counters.delete(callerKey)
+    if (this.#sweptAt === never) this.#sweptAt = now
+    if (now - this.#sweptAt >= sweepInterval) {
+      this.#sweptAt = now
+      this.#sweeps += 1
+      this.#notClearedAway = this.#counters.entries()
+    }
+    if (this.#notClearedAway !== undefined) this.#clearAway()
+  }
+
+  /** Whether the latest sweep removed a counter, be it that it still lies about. */
+  #isSwept (counter: Counter): boolean {
+    return this.#sweptAt - counter.lastSeen >= counterRetention
+  }
+
+  // A sweep removes counters at once, by their last request alone; from memory they go a few with each request, so that
+  // no request waits for a great many.
+  #clearAway (): void {
+    for (let looked = 0; looked < clearedAwayAtOnce; looked++) {
+      const next = this.#notClearedAway?.next()
+      if (next === undefined || next.done === true) {
+        this.#notClearedAway = undefined
+        return
+      }
+      const [callerKey, counter] = next.value
+      if (this.#isSwept(counter)) this.#counters.delete(callerKey)
     }
   }
 }

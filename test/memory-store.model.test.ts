@@ -34,3 +34,31 @@ t.test(`${runs * stepsPerRun} random steps`, async (t) => {
   t.comment(JSON.stringify(seen))
   t.ok(Object.values(seen).every((count) => count > 10_000), 'every kind of step was taken often')
 })
+
+t.test('so many callers that a sweep clears away over several requests', async (t) => {
+  const seen = { overflow: 0, underWay: 0 }
+  const step = fc.record({
+    gap: fc.oneof({ weight: 3_000, arbitrary: fc.constantFrom(0, 0, 0, 1) }, { weight: 1, arbitrary: fc.constantFrom(60_000, 119_999, 120_000, 180_000) }),
+    caller: fc.noBias(fc.integer({ min: 0, max: 5_999 })).map(String)
+  })
+  const walk = fc.record({ maxTrackedCallers: fc.constantFrom(2_500, 4_000, 6_000), steps: fc.array(step, { minLength: 30_000, maxLength: 30_000, size: 'max' }) })
+  fc.assert(fc.property(walk, ({ maxTrackedCallers, steps }) => {
+    const clock = new VirtualClock()
+    const store = new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers })
+    const model = new CounterModel(maxTrackedCallers)
+    let sinceGap = 0
+    for (const { gap, caller } of steps) {
+      clock.advance(gap)
+      sinceGap = gap > 1 ? 0 : sinceGap + 1
+      const acquisition = store.acquire(caller, 2)
+      deepStrictEqual(acquisition, model.acquire(clock.now(), caller, 2))
+      if (acquisition.overflow) seen.overflow += 1
+      if (sinceGap < 8) {
+        deepStrictEqual(store.inspect(), model.inspect())
+        seen.underWay += 1
+      }
+    }
+  }), { numRuns: 6, endOnFailure: true })
+  t.comment(JSON.stringify(seen))
+  t.ok(seen.overflow > 1_000 && seen.underWay > 50)
+})

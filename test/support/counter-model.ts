@@ -8,7 +8,7 @@ interface Entry { count: number, windowStart: number, lastSeen: number }
  */
 export class CounterModel {
   readonly #maxTrackedCallers: number
-  #entries: { caller: string, entry: Entry }[] = []
+  #entries = new Map<string, Entry>()
   #overflow: Entry | null = null
   #sweptAt: number | null = null
   #sweeps = 0
@@ -20,15 +20,15 @@ export class CounterModel {
   acquire (now: number, caller: string, limit: number): Acquisition {
     if (this.#sweptAt === null) this.#sweptAt = now
     if (now - this.#sweptAt >= 60_000) {
-      this.#entries = this.#entries.filter(({ entry }) => !(now - entry.lastSeen >= 120_000))
+      this.#entries = new Map([...this.#entries].filter(([, entry]) => !(now - entry.lastSeen >= 120_000)))
       this.#sweptAt = now
       this.#sweeps++
     }
-    const known = this.#entries.find((item) => item.caller === caller)
-    if (known !== undefined) return step(known.entry, now, limit, false)
-    if (this.#entries.length < this.#maxTrackedCallers) {
+    const known = this.#entries.get(caller)
+    if (known !== undefined) return step(known, now, limit, false)
+    if (this.#entries.size < this.#maxTrackedCallers) {
       const entry = { count: 0, windowStart: now, lastSeen: now }
-      this.#entries.push({ caller, entry })
+      this.#entries.set(caller, entry)
       return step(entry, now, limit, false)
     }
     if (this.#overflow === null) this.#overflow = { count: 0, windowStart: now, lastSeen: now }
@@ -36,14 +36,14 @@ export class CounterModel {
   }
 
   clear (): void {
-    this.#entries = []
+    this.#entries.clear()
     this.#overflow = null
     this.#sweptAt = null
     this.#sweeps = 0
   }
 
   inspect () {
-    return { trackedCallers: this.#entries.length, sweeps: this.#sweeps }
+    return { trackedCallers: this.#entries.size, sweeps: this.#sweeps }
   }
 }
 
