@@ -1,4 +1,4 @@
-// The same rules over HTTP/2, where a method comes in whatever case the client likes.
+// The same rules over HTTP/2.
 import { connect, type ClientHttp2Session } from 'node:http2'
 import Fastify from 'fastify'
 import t from 'tap'
@@ -27,7 +27,7 @@ t.test('over HTTP/2', async (t) => {
   })
 
   t.same([await status(session, 'POST', '/api/analyze'), await status(session, 'POST', '/api/%61nalyze?x'), await status(session, 'POST', '/api/analyze')], [200, 200, 429])
-  t.equal(await status(session, 'post', '/api/analyze'), 429, 'a method that the router does not know is subject in any case')
+  t.equal(await status(session, 'post', '/api/analyze'), 404, 'the router delivers a method in another case to nobody')
   t.equal(await status(session, 'post', '/api/other'), 404)
   t.equal(await status(session, 'GET', '/api/other'), 200)
   t.same(await Promise.all(Array.from({ length: 20 }, () => status(session, 'POST', '/api/analyze'))), Array(20).fill(429), 'streams of one connection at once')
