@@ -1,4 +1,5 @@
-// The figures of decide.ts as JSON: one decision without HTTP, against the floor, in rounds that take turns.
+// What a decision costs without HTTP, the caller's key and the acquire step, against the least that any such quota does:
+// nanoseconds as JSON, in rounds that take turns.
 import { hash } from 'node:crypto'
 import { callerKey, MemoryQuotaStore } from 'fastify-llm-quota'
 import { do_not_optimize as keep, measure } from 'mitata'
