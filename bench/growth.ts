@@ -29,10 +29,14 @@ function figuresOf (callers: number) {
 
     now = 60_000
     sweepsStaying.push(longestPause(store, callers, resident))
-    now = 120_000
-    sweepsAtCap.push(longestPause(store, callers, 'one more'))
     now = 250_000
     sweepsGoing.push(longestPause(store, callers, resident))
+
+    now = 0
+    const full = new MemoryQuotaStore({ clock: () => now, maxTrackedCallers: callers })
+    for (let caller = 0; caller < callers; caller++) full.acquire(randomBytes(32).toString('hex'), 10)
+    now = 60_000
+    sweepsAtCap.push(longestPause(full, callers, 'one more'))
 
     const keys = Array.from({ length: Math.min(callers, 100_000) }, () => randomBytes(32).toString('hex'))
     for (const key of keys) store.acquire(key, 1_000_000)
