@@ -23,7 +23,7 @@ t.test('the service', async (t) => {
   t.teardown(() => service.stop())
 
   t.test('tells what there is, and that it is well', async (t) => {
-    t.match((await ask(service, null, '/')).json(), { operations: { 'POST /api/analyze': {} } })
+    t.match((await ask(service, null, '/about')).json(), { operations: { 'POST /api/analyze': {} } })
     t.match((await ask(service, null, '/health')).json(), { status: 'ok' })
     t.match(service.output(), `curl -i ${service.address}/api/analyze`)
   })

@@ -6,7 +6,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 }
 const address = await app.listen({ host: app.config.HOST, port: app.config.PORT })
 console.log(`
-Serving at ${address}. Try:
+Serving at ${address}. Open it in a browser, or try:
 
   curl -i ${address}/api/analyze -H "authorization: Bearer $(npm run --silent token -- alice)" \\
     -H 'content-type: application/json' -d '{"businessText":"Our invoices went out late in March 2025. Customers in Berlin complain."}'

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import Fastify from 'fastify'
 import { configuration } from './plugins/configuration.js'
-import { ownIssuer, tokens } from './plugins/tokens.js'
+import { ownIssuer, ownTokens } from './plugins/tokens.js'
 
 const { positionals: [subject], values: { admin } } = parseArgs({ allowPositionals: true, options: { admin: { type: 'boolean', default: false } } })
 if (subject === undefined) {
@@ -11,5 +11,9 @@ if (subject === undefined) {
 
 const app = Fastify()
 await app.register(configuration)
-await app.register(tokens)
+await app.register(ownTokens)
+if (app.config.JWT_ISSUER !== '') {
+  console.error(`The service accepts the tokens of ${app.config.JWT_ISSUER} alone, as JWT_ISSUER says; get one there.`)
+  process.exit(2)
+}
 console.log(app.jwt.sign({ iss: ownIssuer, sub: subject, ...(admin && { role: 'admin' }) }))

@@ -4,6 +4,6 @@
  * build that such programs run is not what coverage is demanded of.
  */
 export function plainEnvironment (more: Record<string, string> = {}): NodeJS.ProcessEnv {
-  const kept = Object.entries(process.env).filter(([name]) => !/^(NODE_OPTIONS|NODE_V8_COVERAGE|_?TAP|REDIS_URL|JWT_SECRET|SERVICE_RATE)/.test(name))
+  const kept = Object.entries(process.env).filter(([name]) => !/^(NODE_OPTIONS|NODE_V8_COVERAGE|_?TAP|REDIS_URL|JWT_|OIDC_|PUBLIC_URL|SERVICE_RATE)/.test(name))
   return { ...Object.fromEntries(kept), _TAPJS_PROCESSINFO_COVERAGE_: '0', ...more }
 }

@@ -18,10 +18,10 @@ const preferencesKey = 'language-service:preferences'
  * The counters and the preferences: on the server at `REDIS_URL`, shared by all instances and insured against its
  * failure, or in this process where there is none.
  */
-export const shared = createPlugin(async function shared (app: FastifyInstance) {
+export const shared = createPlugin(async function shared (app: FastifyInstance, clock: { clock?: () => number }) {
   if (app.config.REDIS_URL === '') {
     const preferences = new Map<string, unknown>()
-    app.decorate('quotaStore', app.timeStore(new MemoryQuotaStore()))
+    app.decorate('quotaStore', app.timeStore(new MemoryQuotaStore(clock)))
     app.decorate('preferences', preferences)
     app.decorate('changePreference', (key, value) => preferences.set(key, value))
     return
@@ -32,7 +32,7 @@ export const shared = createPlugin(async function shared (app: FastifyInstance) 
   await app.register(fastifyRedis, { client: redis })
   // The polite way to part waits for an answer, and there may be nobody to give one.
   app.addHook('onClose', async () => { redis.disconnect() })
-  app.decorate('quotaStore', new InsuredQuotaStore({ primary: app.timeStore(new RedisQuotaStore({ client: redis })) }))
+  app.decorate('quotaStore', new InsuredQuotaStore({ primary: app.timeStore(new RedisQuotaStore({ client: redis, ...clock })) }))
   app.decorate('preferences', { get: (key) => redis.hget(preferencesKey, key) })
   app.decorate('changePreference', (key, value) => value === null ? redis.hdel(preferencesKey, key) : redis.hset(preferencesKey, key, value))
 }, { name: 'shared', dependencies: ['configuration', 'metrics'] })

@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 
 const about = {
   service: 'Business texts, read by a language model, behind a quota',
+  page: 'GET /',
   authorization: 'Bearer token; get one with: npm run --silent token -- alice',
   operations: {
     'POST /api/analyze': { businessText: 'text' },
@@ -19,6 +20,6 @@ const about = {
 
 /** Says what there is and how to call it, and that the service is well. */
 export async function aboutTheService (app: FastifyInstance): Promise<void> {
-  app.get('/', { schema: { summary: 'What there is, and how to call it', tags: ['Service'] } }, async () => about)
+  app.get('/about', { schema: { summary: 'What there is, and how to call it', tags: ['Service'] } }, async () => about)
   app.get('/health', { schema: { summary: 'Whether the service is well', tags: ['Service'] } }, async () => ({ status: 'ok' }))
 }

@@ -1,7 +1,6 @@
 import type { FastifyInstance } from 'fastify'
-import { requireAdministrator } from '../plugins/tokens.js'
-
-const perMinute = 'rate-limit.per-minute'
+import { requireAdministrator } from '../plugins/authentication.js'
+import { perMinute } from '../plugins/watching.js'
 
 const preference = {
   type: 'object',
@@ -20,6 +19,7 @@ export async function preferences (app: FastifyInstance): Promise<void> {
   app.put<{ Body: Record<typeof perMinute, number | null> }>('/api/preferences', { onRequest: requireAdministrator, schema: { summary: 'Change the limit', tags: ['Administration'], security: [{ token: [] }], body: preference } },
     async ({ body }) => {
       await app.changePreference(perMinute, body[perMinute])
+      app.watching.changed()
       return { [perMinute]: body[perMinute] }
     })
 }
