@@ -21,14 +21,15 @@ import { watching } from './routes/watching.js'
 
 /** What the service can be given by the program that runs it. */
 export interface ServiceSettings {
-  readonly log?: { readonly level?: string, readonly stream?: NodeJS.WritableStream }
+  /** Where the log goes, when not to standard output. */
+  readonly log?: NodeJS.WritableStream
   /** The clock of the counters, in monotonic milliseconds. */
   readonly clock?: () => number
 }
 
 /** The service, ready to listen. */
-export async function createService ({ log = {}, clock }: ServiceSettings = {}): Promise<FastifyInstance> {
-  const app: FastifyInstance = Fastify({ logger: { ...log, serializers: { req: loggedRequest } }, forceCloseConnections: true })
+export async function createService ({ log, clock }: ServiceSettings = {}): Promise<FastifyInstance> {
+  const app: FastifyInstance = Fastify({ logger: { ...(log && { stream: log }), serializers: { req: loggedRequest } }, forceCloseConnections: true })
   await app.register(configuration)
   await app.register(developmentProvider)
   await app.register(ownTokens)

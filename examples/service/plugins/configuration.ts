@@ -6,6 +6,8 @@ import createPlugin from 'fastify-plugin'
 interface Configuration {
   readonly PORT: number
   readonly HOST: string
+  /** What is logged: `trace`, `debug`, `info`, `warn`, `error`, `fatal` or `silent`. */
+  readonly LOG_LEVEL: string
   /** Where browsers reach the service; by default where it listens. */
   readonly PUBLIC_URL: string
   /** The HS256 secret of the service's own tokens, and of its sessions; made at start when there is none. */
@@ -44,6 +46,7 @@ const schema = {
   properties: {
     PORT: { type: 'integer', minimum: 0, maximum: 65535, default: 3000 },
     HOST: { type: 'string', default: '127.0.0.1' },
+    LOG_LEVEL: { type: 'string', enum: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], default: 'info' },
     PUBLIC_URL: text,
     JWT_SECRET: text,
     JWT_ISSUER: text,
@@ -61,6 +64,7 @@ const loopback = new Set(['127.0.0.1', '::1', '[::1]', 'localhost'])
 
 export const configuration = createPlugin(async function configuration (app: FastifyInstance) {
   await app.register(fastifyEnv, { schema })
+  app.log.level = app.config.LOG_LEVEL
   for (const name of ['PUBLIC_URL', 'JWT_ISSUER', 'JWT_JWKS_URL', 'OIDC_ISSUER'] as const) checkUrl(name, app.config[name])
   checkTogether('JWT_AUDIENCE', 'JWT_ISSUER', app.config)
   checkTogether('OIDC_CLIENT_ID', 'OIDC_ISSUER', app.config)

@@ -1,0 +1,249 @@
+// The example service's sign-ins, each by its real protocol over real HTTP: OpenID Connect, local accounts, sessions.
+import { callerKey, localAuthentication, tokenAuthentication } from '../lib/index.js'
+import { calculatePKCECodeChallenge, randomPKCECodeVerifier } from 'openid-client'
+import t from 'tap'
+import { type Example, printToken, startExample } from './support/example.js'
+import { RedisServer } from './support/redis-server.js'
+import { locationOf, Visitor } from './support/visitor.js'
+
+const post = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"businessText":"Invoices are late."}' }
+const mira = '550e8400-e29b-41d4-a716-446655440000'
+
+async function trackedCallers ({ address }: Example): Promise<string | undefined> {
+  return /^llm_quota_tracked_callers (\d+)$/m.exec(await (await fetch(`${address}/metrics`)).text())?.[1]
+}
+
+async function statuses (times: number, ask: () => Promise<{ status: number }>): Promise<number[]> {
+  const answers = []
+  for (let request = 0; request < times; request++) answers.push((await ask()).status)
+  return answers
+}
+
+function basic (username: string, password: string): RequestInit {
+  return { ...post, headers: { ...post.headers, authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}` } }
+}
+
+async function accessToken (address: string, person: string): Promise<{ token: string, issuer: string }> {
+  const visitor = new Visitor(address)
+  const authorization = locationOf(await visitor.ask('/sign-in/openid'))
+  if (authorization === undefined) throw new Error('there is no provider')
+  // A program of one's own on the same machine, with a proof key of its own.
+  const codeVerifier = randomPKCECodeVerifier()
+  const redirectUri = 'http://127.0.0.1:1/sign-in/openid/callback'
+  authorization.searchParams.set('code_challenge', await calculatePKCECodeChallenge(codeVerifier))
+  authorization.searchParams.set('redirect_uri', redirectUri)
+  const code = locationOf(await visitor.goToProvider(person, undefined, authorization))?.searchParams.get('code') ?? ''
+  const body = new URLSearchParams({ grant_type: 'authorization_code', client_id: 'language-service', code, code_verifier: codeVerifier, redirect_uri: redirectUri })
+  const response = await fetch(`${authorization.origin}/token`, { method: 'POST', body })
+  const { access_token: token } = await response.json() as { access_token: string }
+  return { token, issuer: authorization.origin }
+}
+
+t.test('OpenID Connect: sign in, call, be refused, sign out, be nobody', async (t) => {
+  const service = await startExample('service/main.js', { SERVICE_RATE_LIMIT_PER_MINUTE: '3', METRICS: 'true' })
+  t.teardown(() => service.stop())
+  const visitor = new Visitor(service.address)
+  t.equal((await visitor.send('/api/analyze', post)).status, 401)
+
+  const landed = await visitor.signInWithOpenId('Mira Lindqvist')
+  t.equal(landed.url, `${service.address}/`)
+  const session = await visitor.session()
+  t.match(session.signedIn, { by: 'openid', name: 'mira', administrator: false })
+  t.same(await statuses(4, () => visitor.send('/api/analyze', post)), [200, 200, 200, 429])
+
+  await t.test('under another name the subject is the same', async (t) => {
+    const again = new Visitor(service.address)
+    await again.signInWithOpenId('Mira Lindqvist', 'somebody else')
+    t.match(await again.session(), { signedIn: { name: 'somebody else' }, caller: session.caller })
+    t.equal((await again.send('/api/analyze', post)).status, 429)
+  })
+
+  await t.test('a bearer token of the same subject shares the counter', async (t) => {
+    const { token, issuer } = await accessToken(service.address, 'Mira Lindqvist')
+    t.equal(session.caller, callerKey(tokenAuthentication({ iss: issuer, sub: mira }))?.slice(0, 8))
+    const bearer = { ...post, headers: { ...post.headers, authorization: `Bearer ${token}` } }
+    t.equal((await fetch(`${service.address}/api/analyze`, bearer)).status, 429)
+    const another = await accessToken(service.address, 'Tomás Okafor')
+    t.equal((await fetch(`${service.address}/api/analyze`, { ...bearer, headers: { ...bearer.headers, authorization: `Bearer ${another.token}` } })).status, 200)
+  })
+
+  await t.test('the cookie is encrypted, and no script of a page can read it', async (t) => {
+    const fresh = new Visitor(service.address)
+    const { headers } = await fresh.ask('/api/session')
+    t.match(headers.get('set-cookie'), /^language-service-session=[^;]+; Max-Age=28800; Path=\/; HttpOnly; SameSite=Lax$/)
+    const plain = decodeURIComponent(visitor.cookies) + Buffer.from(decodeURIComponent(visitor.cookies), 'base64').toString()
+    t.notMatch(plain, new RegExp(`${mira}|mira|openid`))
+    const forged = new Visitor(service.address)
+    forged.cookies = visitor.cookies.replace(/(language-service-session=)(.{10})/, '$1AAAAAAAAAA')
+    t.equal((await forged.session()).signedIn, null)
+  })
+
+  await t.test('signing out ends both sessions', async (t) => {
+    const { location } = JSON.parse((await visitor.send('/sign-out', { method: 'POST' })).text)
+    t.equal((await visitor.session()).signedIn, null)
+    t.equal((await visitor.send('/api/analyze', post)).status, 401)
+    const asked = await visitor.ask(location)
+    const [, xsrf] = /name="xsrf" value="([^"]+)"/.exec(asked.text) ?? []
+    const out = await visitor.ask(new URL('/session/end/confirm', location).href, { method: 'POST', body: new URLSearchParams({ xsrf: xsrf ?? '', logout: 'yes' }) })
+    t.equal(locationOf(out)?.href, `${service.address}/`)
+    t.match((await visitor.follow(await visitor.ask('/sign-in/openid'))).text, 'Sign in as Mira', 'the provider asks again')
+  })
+})
+
+t.test('an answer of the provider serves once, in the browser that asked, and nothing else does', async (t) => {
+  const service = await startExample('service/main.js', { METRICS: 'true' })
+  t.teardown(() => service.stop())
+  const refused = `${service.address}/?sign-in=refused`
+  const visitor = new Visitor(service.address)
+  const callback = locationOf(await visitor.goToProvider('Mira Lindqvist'))
+  if (callback === undefined) throw new Error('the provider does not send back')
+  const cookiesBefore = visitor.cookies
+
+  const thief = new Visitor(service.address)
+  t.equal(locationOf(await thief.ask(callback.href))?.href, refused, 'in another browser')
+  const other = new Visitor(service.address)
+  await other.goToProvider('Tomás Okafor')
+  t.equal(locationOf(await other.ask(callback.href))?.href, refused, 'with another state')
+  t.equal((await other.session()).signedIn, null)
+
+  t.equal(locationOf(await visitor.ask(callback.href))?.href, `${service.address}/`)
+  t.match((await visitor.session()).signedIn, { name: 'mira' })
+  const replay = new Visitor(service.address)
+  replay.cookies = cookiesBefore
+  t.equal(locationOf(await replay.ask(callback.href))?.href, refused, 'replayed with all that the first had')
+  t.equal((await replay.session()).signedIn, null)
+
+  const invented = new Visitor(service.address)
+  const state = locationOf(await invented.ask('/sign-in/openid'))?.searchParams.get('state') ?? ''
+  t.equal(locationOf(await invented.ask(`/sign-in/openid/callback?${new URLSearchParams({ code: 'invented', state, iss: callback.searchParams.get('iss') ?? '' }).toString()}`))?.href, refused, 'with an invented code')
+
+  const cancelled = new Visitor(service.address)
+  const asked = await cancelled.follow(await cancelled.ask('/sign-in/openid'))
+  const back = await cancelled.ask(`${asked.url}/abort`, { method: 'POST' })
+  t.equal((await cancelled.follow(back, ({ search }) => search !== '?sign-in=refused')).headers.get('location'), '/?sign-in=refused', 'when it is cancelled')
+
+  for (const nobody of [thief, other, replay, invented, cancelled]) t.equal((await nobody.send('/api/analyze', post)).status, 401)
+  t.equal(await trackedCallers(service), '0', 'nothing is counted')
+  t.equal((await new Visitor(service.address).ask(`${asked.url}/abort`, { method: 'POST' })).status, 400, 'nobody answers for somebody else')
+})
+
+t.test('local accounts: by the form and by basic authentication, one counter, apart from tokens of that name', async (t) => {
+  const service = await startExample('service/main.js', { SERVICE_RATE_LIMIT_PER_MINUTE: '3', METRICS: 'true' })
+  t.teardown(() => service.stop())
+  const visitor = new Visitor(service.address)
+  for (const [username, password] of [['alice', 'looking-glass'], ['alice', 'wonderland '], ['Alice', 'wonderland'], ['nobody', 'wonderland'], ['__proto__', 'wonderland']] as const) {
+    const answer = await visitor.signInLocally(username, password)
+    t.same([answer.status, answer.text], [401, '{"error":"The user name or the password is wrong.","status":401}'], `${username} ${password}`)
+    t.equal((await fetch(`${service.address}/api/analyze`, basic(username, password))).status, 401)
+  }
+  t.equal((await visitor.send('/sign-in/local', { method: 'POST', body: new URLSearchParams({ username: 'alice' }) })).status, 400)
+  t.equal(await trackedCallers(service), '0', 'nothing is counted')
+
+  t.equal((await visitor.signInLocally('alice', 'wonderland')).status, 204)
+  t.match(await visitor.session(), { signedIn: { by: 'local', name: 'alice' }, caller: callerKey(localAuthentication('alice'))?.slice(0, 8) })
+  t.same(await statuses(2, () => visitor.send('/api/analyze', post)), [200, 200])
+  t.same(await statuses(2, () => fetch(`${service.address}/api/analyze`, basic('alice', 'wonderland'))), [200, 429])
+  t.equal((await fetch(`${service.address}/api/analyze`, { ...post, headers: { ...post.headers, authorization: `Bearer ${printToken('alice')}` } })).status, 200)
+
+  const malformed = await fetch(`${service.address}/api/analyze`, { ...post, headers: { ...post.headers, authorization: 'Basic nonsense' } })
+  t.equal(malformed.status, 401)
+  t.equal(malformed.headers.get('www-authenticate'), null, 'browsers are not asked for a password')
+
+  const administrator = new Visitor(service.address)
+  await administrator.signInLocally('admin', 'looking-glass')
+  t.equal((await administrator.ask('/api/preferences')).status, 200)
+  t.equal((await visitor.ask('/api/preferences')).status, 403)
+})
+
+t.test('a request that another site forged is refused before it is counted', async (t) => {
+  const service = await startExample('service/main.js', { METRICS: 'true' })
+  t.teardown(() => service.stop())
+  const visitor = new Visitor(service.address)
+  const stranger = await new Visitor(service.address).session()
+  t.equal((await visitor.ask('/sign-in/local', { method: 'POST', body: new URLSearchParams({ username: 'alice', password: 'wonderland' }) })).status, 403, 'the sign-in itself')
+  await visitor.signInLocally('alice', 'wonderland')
+
+  const forged = { 'without a token': {}, 'with another session\'s token': { 'csrf-token': stranger.csrfToken }, 'with nonsense': { 'csrf-token': 'nonsense' } }
+  const node = '/api/analyze-node?parentCode=FIN&businessText=invoices'
+  for (const [how, headers] of Object.entries(forged)) {
+    t.equal((await visitor.ask('/api/analyze', { ...post, headers: { ...post.headers, ...headers } })).status, 403, `POST ${how}`)
+    t.equal((await visitor.ask(node, { headers })).status, 403, `GET that spends ${how}`)
+    t.equal((await visitor.ask('/sign-out', { method: 'POST', headers })).status, 403, `sign-out ${how}`)
+  }
+  t.equal(await trackedCallers(service), '0', 'nothing is counted')
+  t.equal((await visitor.send(node)).status, 200)
+  t.equal((await fetch(`${service.address}/api/analyze`, basic('alice', 'wonderland'))).status, 200, 'a script has no session to protect')
+})
+
+t.test('sessions hold on every instance, with one secret and a shared store', async (t) => {
+  const server = await RedisServer.start()
+  const environment = { REDIS_URL: server.url, JWT_SECRET: 'a secret that both instances know of', SERVICE_RATE_LIMIT_PER_MINUTE: '3' }
+  const one = await startExample('service/main.js', environment)
+  const two = await startExample('service/main.js', environment)
+  t.teardown(async () => {
+    await Promise.all([one.stop(), two.stop()])
+    await server.stop()
+  })
+  const visitor = new Visitor(one.address)
+  await visitor.signInWithOpenId('Mira Lindqvist')
+  const elsewhere = new Visitor(two.address)
+  elsewhere.cookies = visitor.cookies
+  t.same([
+    ...await statuses(2, () => visitor.send('/api/analyze', post)),
+    ...await statuses(2, () => elsewhere.send('/api/analyze', post)),
+    ...await statuses(1, () => visitor.send('/api/analyze', post))
+  ], [200, 200, 200, 429, 429])
+})
+
+t.test('where other machines reach the service, nobody signs in with what everybody knows', async (t) => {
+  const service = await startExample('service/main.js', { HOST: '0.0.0.0' })
+  t.teardown(() => service.stop())
+  const visitor = new Visitor(service.address)
+  t.match(await visitor.session(), { signedIn: null, ways: { local: false, openId: false } })
+  t.equal((await visitor.signInLocally('alice', 'wonderland')).status, 401)
+  t.equal((await fetch(`${service.address}/api/analyze`, basic('alice', 'wonderland'))).status, 401)
+  t.equal((await visitor.ask('/sign-in/openid')).status, 404)
+})
+
+t.test('behind TLS the cookie is for TLS alone, and the provider sends browsers back there', async (t) => {
+  const service = await startExample('service/main.js', { PUBLIC_URL: 'https://service.example/' })
+  t.teardown(() => service.stop())
+  const { headers } = await new Visitor(service.address).ask('/sign-in/openid')
+  t.match(headers.get('set-cookie'), /; Secure; SameSite=Lax$/)
+  t.equal(new URL(headers.get('location') ?? '').searchParams.get('redirect_uri'), 'https://service.example/sign-in/openid/callback')
+})
+
+t.test('no identity, token, cookie, code or password stands in the log', async (t) => {
+  const service = await startExample('service/main.js', { LOG_LEVEL: 'trace', SERVICE_RATE_LIMIT_PER_MINUTE: '1' })
+  const secrets = ['wonderland', 'looking-glass', mira, 'mira', 'Lindqvist', 'alice', Buffer.from('alice:wonderland').toString('base64'), 'Invoices are late']
+  const visitor = new Visitor(service.address)
+  const callback = locationOf(await visitor.goToProvider('Mira Lindqvist'))
+  for (const name of ['code', 'state']) secrets.push(callback?.searchParams.get(name) ?? 'no such parameter')
+  secrets.push(visitor.cookies)
+  await visitor.ask(callback?.href ?? '')
+  await visitor.ask(callback?.href ?? '')
+  await visitor.send('/api/analyze', post)
+  await visitor.send('/api/analyze', post)
+  await visitor.ask('/api/analyze', post)
+  const { token } = await accessToken(service.address, 'Mira Lindqvist')
+  const printed = printToken('alice')
+  for (const authorization of [`Bearer ${token}`, `Bearer ${printed}`, `Bearer ${printed.slice(0, -4)}AAAA`, 'Bearer', 'Basic nonsense']) {
+    await fetch(`${service.address}/api/analyze`, { ...post, headers: { ...post.headers, authorization } })
+  }
+  const local = new Visitor(service.address)
+  await local.signInLocally('alice', 'a wrong one')
+  await local.signInLocally('alice', 'wonderland')
+  await local.send('/api/analyze', post)
+  await fetch(`${service.address}/api/analyze`, basic('alice', 'wonderland'))
+  await fetch(`${service.address}/api/analyze`, basic('alice', 'a wrong one'))
+  secrets.push(token, printed, visitor.cookies, local.cookies, (await visitor.session()).csrfToken, 'a wrong one', Buffer.from('alice:a wrong one').toString('base64'))
+  for (const kind of [visitor, local]) await kind.send('/sign-out', { method: 'POST' })
+  t.equal(await service.stop(), 0)
+
+  const log = service.output().split('\n').filter((line) => line.startsWith('{'))
+  t.ok(log.some((line) => line.includes('"level":10')), 'the log tells all there is to tell')
+  for (const secret of secrets) {
+    t.ok(secret.length > 3, 'there is a secret')
+    t.notOk(log.some((line) => line.includes(secret) || line.includes(encodeURIComponent(secret))), `${secret} does not stand in the log`)
+  }
+})

@@ -1,0 +1,102 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT, type CryptoKey } from 'jose'
+
+type Algorithm = 'RS256' | 'EdDSA'
+
+interface Key { readonly kid: string, readonly algorithm: Algorithm, readonly privateKey: CryptoKey, readonly publicJwk: JWK }
+
+/**
+ * An issuer over real HTTP, with keys of its own, that signs whatever a test wants signed: an OpenID provider that can be
+ * made to misbehave.
+ */
+export class TokenIssuer {
+  /** What the token endpoint answers with as ID token, made of the nonce that the client sent. */
+  idToken: (nonce: string) => Promise<string> = async () => { throw new Error('no ID token was prepared') }
+  /** How often the keys were asked for. */
+  keysAsked = 0
+  readonly #server: Server
+  readonly #keys: readonly Key[]
+  #nonce = ''
+
+  private constructor (keys: readonly Key[]) {
+    this.#keys = keys
+    this.#server = createServer((request, response) => {
+      this.#answer(new URL(request.url ?? '/', this.url)).then(
+        ({ status = 200, location, body }) => { response.writeHead(status, { 'content-type': 'application/json', ...(location && { location }) }).end(JSON.stringify(body)) },
+        (error: unknown) => { response.writeHead(500).end(String(error)) })
+    })
+  }
+
+  static async start (): Promise<TokenIssuer> {
+    const issuer = new TokenIssuer(await Promise.all([makeKey('RS256'), makeKey('EdDSA')]))
+    issuer.#server.listen(0, '127.0.0.1')
+    await once(issuer.#server, 'listening')
+    return issuer
+  }
+
+  get url (): string {
+    const address = this.#server.address()
+    return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`
+  }
+
+  get jwksUrl (): string {
+    return `${this.url}/keys?set=current`
+  }
+
+  /** Signs claims; `with` names what is different about the token. */
+  async sign (claims: JWTPayload, { algorithm = 'RS256', forged = false, kid, expired = false }: { algorithm?: Algorithm, forged?: boolean, kid?: string, expired?: boolean } = {}): Promise<string> {
+    const key = this.key(algorithm)
+    const { privateKey } = forged ? await makeKey(algorithm) : key
+    const seconds = Math.floor(Date.now() / 1000)
+    return await new SignJWT({ iat: seconds - 7200, ...claims }).setExpirationTime(expired ? seconds - 3600 : seconds + 3600)
+      .setProtectedHeader({ alg: algorithm, kid: kid ?? key.kid }).sign(privateKey)
+  }
+
+  key (algorithm: Algorithm): Key {
+    const key = this.#keys.find((candidate) => candidate.algorithm === algorithm)
+    if (key === undefined) throw new Error(`there is no ${algorithm} key`)
+    return key
+  }
+
+  async stop (): Promise<void> {
+    this.#server.closeAllConnections()
+    this.#server.close()
+    await once(this.#server, 'close')
+  }
+
+  async #answer ({ pathname, searchParams, search }: URL): Promise<{ status?: number, location?: string, body?: unknown }> {
+    if (pathname === '/.well-known/openid-configuration') {
+      return {
+        body: {
+          issuer: this.url,
+          jwks_uri: this.jwksUrl,
+          authorization_endpoint: `${this.url}/authorize`,
+          token_endpoint: `${this.url}/token`,
+          response_types_supported: ['code'],
+          subject_types_supported: ['public'],
+          id_token_signing_alg_values_supported: ['RS256']
+        }
+      }
+    }
+    if (pathname + search === '/keys?set=current') {
+      this.keysAsked++
+      return { body: { keys: this.#keys.map(({ publicJwk }) => publicJwk) } }
+    }
+    if (pathname === '/authorize') {
+      this.#nonce = searchParams.get('nonce') ?? ''
+      const back = new URL(searchParams.get('redirect_uri') ?? '')
+      back.search = new URLSearchParams({ code: randomUUID(), state: searchParams.get('state') ?? '' }).toString()
+      return { status: 302, location: back.href }
+    }
+    if (pathname === '/token') return { body: { access_token: randomUUID(), token_type: 'Bearer', expires_in: 3600, id_token: await this.idToken(this.#nonce) } }
+    return { status: 404 }
+  }
+}
+
+async function makeKey (algorithm: Algorithm): Promise<Key> {
+  const { privateKey, publicKey } = await generateKeyPair(algorithm, { extractable: true })
+  const kid = randomUUID()
+  return { kid, algorithm, privateKey, publicJwk: { ...await exportJWK(publicKey), kid, alg: algorithm, use: 'sig' } }
+}
