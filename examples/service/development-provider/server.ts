@@ -35,6 +35,7 @@ async function pages (app: FastifyInstance, { provider, people }: { provider: Pr
   app.setErrorHandler(async (_error, _request, reply) => reply.code(400).type('text/html').send(messagePage('This sign-in has ended or cannot be used. Please start it again.')))
 
   app.get('/style.css', async (_request, reply) => reply.type('text/css').send(await readFile(`${pageFolder}style.css`)))
+  app.get('/icon.svg', async (_request, reply) => reply.type('image/svg+xml').send(await readFile(`${pageFolder}icon.svg`)))
 
   app.get<Interaction>('/interaction/:uid', async (request, reply) => {
     const { uid } = await (await provider).interactionDetails(request.raw, reply.raw)

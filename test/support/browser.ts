@@ -1,0 +1,27 @@
+import { spawnSync } from 'node:child_process'
+import { mkdirSync } from 'node:fs'
+import axe from 'axe-core'
+import { type Browser, chromium, type Page } from 'playwright-core'
+
+/** Where screenshots go; git ignores it. */
+export const screenshots = 'build/screenshots'
+
+/** Starts the Chromium that is on the PATH. */
+export async function startBrowser (): Promise<Browser> {
+  mkdirSync(screenshots, { recursive: true })
+  const found = ['chromium', 'chromium-browser', 'google-chrome'].map((name) => spawnSync('which', [name], { encoding: 'utf8' }).stdout.trim()).find((path) => path !== '')
+  if (found === undefined) throw new Error('there is no chromium on the PATH; install Debian\'s chromium')
+  // Root has no sandbox to give, and the browser has no business outside loopback.
+  return await chromium.launch({
+    executablePath: found,
+    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync']
+  })
+}
+
+/** What is inaccessible about a page by the WCAG's rules that a program can check. */
+export async function inaccessible (page: Page): Promise<string[]> {
+  await page.evaluate(axe.source)
+  const violations = await page.evaluate<{ id: string, nodes: { html: string, failureSummary?: string }[] }[]>(
+    'axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }).then(({ violations }) => violations)')
+  return violations.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary ?? ''}`))
+}
