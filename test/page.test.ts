@@ -51,7 +51,7 @@ class Visit {
   async signInWithOpenId (person: string): Promise<void> {
     await this.page.getByRole('link', { name: 'Sign in with OpenID' }).click()
     await this.page.getByRole('button', { name: `Sign in as ${person}` }).click()
-    await this.reads('#who', 'Signed in')
+    await this.reads('#who', /^Signed in as/)
   }
 
   /** Runs an operation and waits for what the page says of it. */
@@ -82,11 +82,12 @@ async function start (t: Test, redisUrl = '') {
   const app = await createService({ clock: clock.now })
   await app.listen({ host: '127.0.0.1', port: 0 })
   t.teardown(() => app.close())
-  const minutePasses = async (...visits: Visit[]): Promise<void> => {
-    clock.advance(60_000)
-    for (const { page } of visits) await page.clock.runFor(60_000)
+  const pass = async (seconds: number, ...visits: Visit[]): Promise<void> => {
+    clock.advance(seconds * 1000)
+    for (const { page } of visits) await page.clock.runFor(seconds * 1000)
   }
-  return { address: app.listeningOrigin, minutePasses }
+  const minutePasses = async (...visits: Visit[]): Promise<void> => await pass(60, ...visits)
+  return { address: app.listeningOrigin, pass, minutePasses }
 }
 
 t.test('the page', async (t) => {
@@ -178,7 +179,7 @@ t.test('the page', async (t) => {
         await administrator.signInLocally('admin', 'looking-glass')
         await administrator.reads('#callers-caption', 'Callers with a counter')
         await alice.signInLocally('alice', 'wonderland')
-        await alice.reads('#who', 'Signed in')
+        await alice.reads('#who', /^Signed in as/)
         for (const expected of ['Done.', 'Done.', 'Done.', 'Rate limit exceeded.']) await alice.run('Analyze', expected)
         await administrator.reads('#callers', /fe8a67d0\s*3 of 3\s*1\s*\d+ s/)
         await administrator.reads('#callers', /Overflow, shared by all others\s*not in use/)
@@ -233,7 +234,7 @@ t.test('the page', async (t) => {
 
   for (const [name, options] of Object.entries({ light: {}, dark: { colorScheme: 'dark' }, phone: { width: 390 }, 'phone-dark': { width: 390, colorScheme: 'dark' } } as const)) {
     t.test(`it is accessible and fits: ${name}`, async (t) => {
-      const { address } = await start(t)
+      const { address, pass } = await start(t)
       const visit = await Visit.begin(browser, address, options)
       const fits = async (): Promise<boolean> => await visit.page.evaluate('document.documentElement.scrollWidth <= innerWidth')
       await visit.screenshot(`${name}-signed-out`)
@@ -245,14 +246,18 @@ t.test('the page', async (t) => {
       t.ok(await fits())
       await visit.page.goBack()
       await visit.signInLocally('admin', 'looking-glass')
-      await visit.reads('#who', 'Signed in')
-      for (const expected of ['Done.', 'Done.', 'Done.']) {
-        await visit.run('Analyze', expected)
-        await visit.page.clock.runFor(1000)
+      await visit.reads('#who', /^Signed in as/)
+      for (const seconds of [9, 14, 6]) {
+        await visit.run('Analyze')
+        await pass(seconds, visit)
       }
       await visit.reads('#callers', /3 of 3/)
       t.same(await inaccessible(visit.page), [], 'with an answer')
+      const headers = { authorization: `Basic ${Buffer.from('alice:wonderland').toString('base64')}`, 'content-type': 'application/json' }
+      for (let request = 0; request < 2; request++) await fetch(`${address}/api/analyze`, { method: 'POST', headers, body: '{"businessText":"Invoices are late."}' })
+      await visit.reads('#callers', /2 of 3/)
       await visit.run('Analyze', 'Rate limit exceeded.')
+      await pass(4, visit)
       await visit.reads('#callers', /3 of 3\s*1/)
       t.same(await inaccessible(visit.page), [], 'refused')
       t.ok(await fits())
