@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import type { Round } from './http/measure.js'
 import { barPlots, linePlots, type Bar } from './plot.js'
-import { median } from './statistics.js'
+import { median, quiet } from './statistics.js'
 
 export interface Growth {
   readonly callers: number
@@ -31,10 +31,10 @@ const peers = ['@fastify/rate-limit', 'rate-limiter-flexible']
 
 export function writeReport (results: Results): void {
   writeFileSync('docs/benchmarks-memory.svg', barPlots(Object.entries(results.memory).map(([scenario, subjects]) => ({
-    title: `${scenario}: CPU added to a bare request, µs`, bars: Object.keys(subjects).filter((name) => name !== 'bare').map((name) => spread(name, added(subjects, name)))
+    title: `${scenario}: CPU added to a bare request, µs`, bars: Object.keys(subjects).filter((name) => name !== 'bare').map((name) => spread(name, cpus(subjects, name), quiet(cpus(subjects, 'bare'))))
   }))))
   writeFileSync('docs/benchmarks-shared.svg', barPlots(Object.entries(results.shared).map(([scenario, subjects]) => ({
-    title: `${scenario}: CPU of the Redis server a request, µs`, bars: Object.keys(subjects).filter((name) => name !== 'bare').map((name) => spread(name, (subjects[name] ?? []).map(({ serverCpu }) => serverCpu)))
+    title: `${scenario}: CPU of the Redis server a request, µs`, bars: Object.keys(subjects).filter((name) => name !== 'bare').map((name) => spread(name, serverCpus(subjects, name), 0))
   }))))
   const line = (name: string, value: (growth: Growth) => number) => ({ name, points: results.growth.map((growth) => [growth.callers, value(growth)] as const) })
   writeFileSync('docs/benchmarks-growth.svg', linePlots([
@@ -45,13 +45,21 @@ export function writeReport (results: Results): void {
   writeFileSync('docs/benchmarks.md', document(results))
 }
 
-/** What a subject's requests cost more than bare ones, round by round. */
-function added (subjects: Record<string, readonly Round[]>, name: string): number[] {
-  return (subjects[name] ?? []).map(({ cpu }, round) => cpu - (subjects.bare?.[round]?.cpu ?? NaN))
+function cpus (subjects: Record<string, readonly Round[]>, name: string): number[] {
+  return (subjects[name] ?? []).map(({ cpu }) => cpu)
 }
 
-function spread (name: string, figures: readonly number[]): Bar {
-  return { name, middle: median(figures), least: Math.min(...figures), most: Math.max(...figures) }
+function serverCpus (subjects: Record<string, readonly { serverCpu: number }[]>, name: string): number[] {
+  return (subjects[name] ?? []).map(({ serverCpu }) => serverCpu)
+}
+
+/** What a subject's requests cost more than bare ones. */
+function added (subjects: Record<string, readonly Round[]>, name: string): number {
+  return quiet(cpus(subjects, name)) - quiet(cpus(subjects, 'bare'))
+}
+
+function spread (name: string, figures: readonly number[], from: number): Bar {
+  return { name, middle: quiet(figures) - from, least: Math.min(...figures) - from, most: median(figures) - from }
 }
 
 function fixed (figure: number, digits = 1): string {
@@ -65,24 +73,24 @@ function range (figures: readonly number[], digits = 1): string {
 function memoryTable (subjects: Record<string, readonly Round[]>): string {
   const rows = Object.entries(subjects).map(([name, rounds]) => {
     const of = (figure: (round: Round) => number) => median(rounds.map(figure))
-    return `| ${name} | ${range(rounds.map(({ cpu }) => cpu))} | ${name === 'bare' ? '' : range(added(subjects, name))} | ${Math.round(of(({ requestsPerSecond }) => requestsPerSecond))} | ${of(({ p50 }) => p50)} / ${of(({ p99 }) => p99)} / ${of(({ p999 }) => p999)} |`
+    return `| ${name} | ${range(cpus(subjects, name))} | ${name === 'bare' ? '' : fixed(added(subjects, name))} | ${Math.round(of(({ requestsPerSecond }) => requestsPerSecond))} | ${of(({ p50 }) => p50)} / ${of(({ p99 }) => p99)} / ${of(({ p999 }) => p999)} |`
   })
   return `| subject | CPU a request, µs | added to bare, µs | requests a second | p50 / p99 / p99.9, ms |\n|---|---:|---:|---:|---:|\n${rows.join('\n')}`
 }
 
 function sharedTable (subjects: Record<string, readonly (Round & { serverCpu: number })[]>): string {
   const rows = Object.entries(subjects).map(([name, rounds]) =>
-    `| ${name} | ${name === 'bare' ? '' : range(rounds.map(({ serverCpu }) => serverCpu), 2)} | ${name === 'bare' ? '' : range(added(subjects, name))} | ${Math.round(median(rounds.map(({ requestsPerSecond }) => requestsPerSecond)))} | ${median(rounds.map(({ p99 }) => p99))} |`)
-  return `| subject | Redis CPU a request, µs | client CPU added to bare, µs | requests a second | p99, ms |\n|---|---:|---:|---:|---:|\n${rows.join('\n')}`
+    `| ${name} | ${name === 'bare' ? '' : fixed(quiet(serverCpus(subjects, name)), 2)} | ${name === 'bare' ? '' : range(serverCpus(subjects, name), 2)} | ${name === 'bare' ? '' : fixed(added(subjects, name))} | ${Math.round(median(rounds.map(({ requestsPerSecond }) => requestsPerSecond)))} | ${median(rounds.map(({ p99 }) => p99))} |`)
+  return `| subject | Redis CPU a request, µs | median of the rounds, µs | client CPU added to bare, µs | requests a second | p99, ms |\n|---|---:|---:|---:|---:|---:|\n${rows.join('\n')}`
 }
 
 function aims ({ memory, shared, functions, growth }: Results): string {
-  const addedBy = (scenario: string, name: string) => median(added(memory[scenario] ?? {}, name))
+  const addedBy = (scenario: string, name: string) => added(memory[scenario] ?? {}, name)
   const cheapest = (scenario: string) => Math.min(...peers.map((name) => addedBy(scenario, name)))
-  const bare = median((memory['unprotected route']?.bare ?? []).map(({ cpu }) => cpu))
+  const bare = quiet(cpus(memory['unprotected route'] ?? {}, 'bare'))
   const at = (callers: number) => growth.find((figures) => figures.callers === callers)
-  const redis = (name: string) => median((shared['admitted, without auto-pipelining']?.[name] ?? []).map(({ serverCpu }) => serverCpu))
-  const refusedAgain = median((shared['refused, without auto-pipelining']?.[own] ?? []).map(({ serverCpu }) => serverCpu))
+  const redis = (name: string) => quiet(serverCpus(shared['admitted, without auto-pipelining'] ?? {}, name))
+  const refusedAgain = quiet(serverCpus(shared['refused, without auto-pipelining'] ?? {}, own))
   const rows = [
     ['admitted, memory store: CPU added over a bare route', 'at most 1.15 times the floor\'s, and below each peer\'s or level with it', `${fixed(addedBy('admitted', own) / addedBy('admitted', 'floor'), 2)} times the floor's; ${fixed(addedBy('admitted', own) / cheapest('admitted'), 2)} times the cheapest peer's`],
     ['refused, memory store: CPU added', 'at most 0.65 times the cheapest peer\'s', `${fixed(addedBy('refused', own) / cheapest('refused'), 2)} times`],
@@ -104,9 +112,10 @@ function document (results: Results): string {
 Written by \`npm run bench\` from the figures of its run of ${date}: ${machine}, ${Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(', ')}.
 
 Every subject is a server in a process of its own, keyed by the same SHA-256 of issuer and subject and without quota headers. Subjects take
-turns round by round, ${rounds} rounds of ${seconds} s and 20 connections, after one that does not count. The figures are medians, with the least and the most. The main one is the CPU
-time of the server process for each request, and what it adds to the bare route's in the same round. The machine is shared and noisy, and so differences of
-some tenths of a microsecond mean nothing.
+turns round by round, ${rounds} rounds of ${seconds} s and 20 connections, after one that does not count. The main figure is the CPU time of the server process for each request: its median over the rounds, with the least and the
+most, and what a subject adds to the bare route. The machine is shared, and what else runs on it only ever makes a round dearer, by more than the subjects differ; so
+the addition is between the three least of each subject's rounds, whose mean is the cost when little gets in the way. In the plots a bar ends there, and its line goes from the least round to the
+median. Differences of some tenths of a microsecond still mean nothing.
 
 *bare* is Fastify with the route alone; *floor* a hook that does one \`crypto.hash\`, one \`Map\` look-up and one clock read, and nothing else.
 
@@ -142,6 +151,8 @@ ${growth.map(({ callers, bytes, sweepStaying, sweepGoing, sweepAtCap, decisionsP
 A sweep's work is spread over the requests that follow it, a thousand counters each; the three columns are the longest that one request takes. Where as many callers are
 tracked as may be, and a new one is the first to come after the sweep, all counters must be looked at before it is known whether there is room.
 
+Ten minutes at full load, with ever new callers past the cap: [benchmarks-soak.md](benchmarks-soak.md).
+
 ## Where a peer is better
 
 ${whereAPeerIsBetter(results)}
@@ -150,11 +161,11 @@ ${whereAPeerIsBetter(results)}
 
 function whereAPeerIsBetter ({ memory, shared }: Results): string {
   const inMemory = Object.entries(memory).flatMap(([scenario, subjects]) => peers
-    .filter((peer) => peer in subjects && median(added(subjects, peer)) < median(added(subjects, own)))
-    .map((peer) => `- ${scenario}: \`${peer}\` adds ${fixed(median(added(subjects, peer)))} µs, this quota ${fixed(median(added(subjects, own)))} µs.`))
+    .filter((peer) => peer in subjects && added(subjects, peer) < added(subjects, own))
+    .map((peer) => `- ${scenario}: \`${peer}\` adds ${fixed(added(subjects, peer))} µs, this quota ${fixed(added(subjects, own))} µs.`))
   const onServer = Object.entries(shared).flatMap(([scenario, subjects]) => peers
-    .filter((peer) => median((subjects[peer] ?? []).map(({ serverCpu }) => serverCpu)) < median((subjects[own] ?? []).map(({ serverCpu }) => serverCpu)))
-    .map((peer) => `- ${scenario}: \`${peer}\` takes ${fixed(median((subjects[peer] ?? []).map(({ serverCpu }) => serverCpu)), 2)} µs of the Redis server, this quota ${fixed(median((subjects[own] ?? []).map(({ serverCpu }) => serverCpu)), 2)} µs. It keeps a key a caller that expires, and so has no cap, no overflow counter and no sweep.`))
+    .filter((peer) => quiet(serverCpus(subjects, peer)) < quiet(serverCpus(subjects, own)))
+    .map((peer) => `- ${scenario}: \`${peer}\` takes ${fixed(quiet(serverCpus(subjects, peer)), 2)} µs of the Redis server, this quota ${fixed(quiet(serverCpus(subjects, own)), 2)} µs. It keeps a key a caller that expires, and so has no cap, no overflow counter and no sweep.`))
   const all = [...inMemory, ...onServer]
   return all.length === 0 ? 'In no scenario of this run.' : all.join('\n')
 }

@@ -8,7 +8,7 @@ import { SubjectServer, type Round, type Situation } from './http/measure.js'
 import { writeReport, type Results } from './report.js'
 
 const quick = process.argv.includes('--quick')
-const [rounds, seconds] = quick ? [3, 1] : [9, 1]
+const [rounds, seconds] = quick ? [3, 1] : [12, 1]
 const all = ['bare', 'floor', 'fastify-llm-quota', '@fastify/rate-limit', 'rate-limiter-flexible']
 const high = 1_000_000_000
 
