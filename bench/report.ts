@@ -4,7 +4,7 @@ import type { Round } from './http/measure.js'
 import { barPlots, linePlots, type Bar } from './plot.js'
 import { median, quiet } from './statistics.js'
 
-export interface Growth {
+interface Growth {
   readonly callers: number
   readonly bytes: number
   readonly sweepStaying: number

@@ -1,11 +1,30 @@
 /** A bearer token (JWT), or an OpenID Connect browser login, with the claims that were verified. */
-export interface TokenAuthentication { readonly kind: 'token', readonly authenticated: boolean, readonly claims: unknown }
+export interface TokenAuthentication {
+  /** Tells the kinds apart. */
+  readonly kind: 'token'
+  /** Whether the token was verified. */
+  readonly authenticated: boolean
+  /** The claims, of which `iss` and `sub` name the caller (RFC 7519, sections 4.1.1 and 4.1.2). */
+  readonly claims: unknown
+}
 
 /** A local account. */
-export interface LocalAuthentication { readonly kind: 'local', readonly authenticated: boolean, readonly username: unknown }
+export interface LocalAuthentication {
+  /** Tells the kinds apart. */
+  readonly kind: 'local'
+  /** Whether the account's credentials were proved. */
+  readonly authenticated: boolean
+  /** The user name, which names the caller. */
+  readonly username: unknown
+}
 
 /** A caller that the host lets in without knowing who it is. */
-export interface AnonymousAuthentication { readonly kind: 'anonymous', readonly authenticated: boolean }
+export interface AnonymousAuthentication {
+  /** Tells the kinds apart. */
+  readonly kind: 'anonymous'
+  /** Whether the host let the caller in; that names nobody. */
+  readonly authenticated: boolean
+}
 
 /** How the host authenticated a request (specification, section 5). */
 export type Authentication = TokenAuthentication | LocalAuthentication | AnonymousAuthentication
@@ -27,7 +46,18 @@ export function isAuthentication (value: object): value is Authentication {
  * A caller identified by a token: the pair of its issuer (`iss`) and subject (`sub`) claims (specification, section 5).
  *
  * @param claims The verified claims.
- * @param options.authenticated False when the verification did not succeed. Default true.
+ * @param options `authenticated` is false when the verification did not succeed. Default true.
+ *
+ * @example
+ * ```ts
+ * import Fastify from 'fastify'
+ * import quotaPlugin, { tokenAuthentication } from 'fastify-llm-quota'
+ *
+ * // Where a gateway has verified the token, and says so in headers that only it can set.
+ * await Fastify().register(quotaPlugin, {
+ *   authentication: ({ headers }) => tokenAuthentication({ iss: headers['x-verified-issuer'], sub: headers['x-verified-subject'] })
+ * })
+ * ```
  */
 export function tokenAuthentication (claims: unknown, { authenticated = true } = {}): TokenAuthentication {
   return make({ kind: 'token', authenticated, claims })
@@ -37,13 +67,29 @@ export function tokenAuthentication (claims: unknown, { authenticated = true } =
  * A caller identified by a local account's user name (specification, section 5).
  *
  * @param username The account's user name.
- * @param options.authenticated False when the account's credentials were not proved. Default true.
+ * @param options `authenticated` is false when the account's credentials were not proved. Default true.
+ *
+ * @example
+ * ```ts
+ * import { callerKey, localAuthentication } from 'fastify-llm-quota'
+ *
+ * console.log(callerKey(localAuthentication('alice'))?.slice(0, 8)) // fe8a67d0
+ * ```
  */
 export function localAuthentication (username: unknown, { authenticated = true } = {}): LocalAuthentication {
   return make({ kind: 'local', authenticated, username })
 }
 
-/** A caller that is nobody in particular: protected operations answer it 401 (specification, section 5). */
+/**
+ * A caller that is nobody in particular: protected operations answer it 401 (specification, section 5).
+ *
+ * @example
+ * ```ts
+ * import { anonymousAuthentication, callerKey } from 'fastify-llm-quota'
+ *
+ * console.log(callerKey(anonymousAuthentication())) // null
+ * ```
+ */
 export function anonymousAuthentication (): AnonymousAuthentication {
   return make({ kind: 'anonymous', authenticated: true })
 }

@@ -12,6 +12,14 @@ const separator = '\0'
  *
  * @returns The digest, or null when there is no caller: no authentication, one that is anonymous or not marked
  *   authenticated, or an identity that is missing, blank, not a string, not well-formed Unicode or holds NUL.
+ *
+ * @example
+ * ```ts
+ * import { callerKey, localAuthentication, tokenAuthentication } from 'fastify-llm-quota'
+ *
+ * console.log(callerKey(tokenAuthentication({ iss: 'https://identity.example', sub: 'alice' }))?.length) // 64
+ * console.log(callerKey(localAuthentication(' '))) // null
+ * ```
  */
 export function callerKey (authentication: Authentication | null | undefined): string | null {
   if (authentication == null || authentication.authenticated !== true) return null

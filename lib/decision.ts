@@ -4,6 +4,10 @@ import type { Operation } from './operation.js'
 
 /** What the quota decided about one protected request; it never holds an identity. */
 export interface QuotaDecision {
+  /**
+   * `admitted`; `rejected`, at the limit; `unauthenticated`, where nobody can be named; `disabled`, by a limit of 0; or
+   * `unavailable`, where the store failed.
+   */
   readonly outcome: 'admitted' | 'rejected' | 'unauthenticated' | 'disabled' | 'unavailable'
   /** The protected operation that the request reached. */
   readonly operation: Operation
@@ -23,7 +27,9 @@ export interface QuotaDecision {
 
 /** A message of the decisions channel. */
 export interface QuotaDecisionMessage {
+  /** The request that was decided about; `request.quota` holds the same decision. */
   readonly request: FastifyRequest
+  /** What was decided. */
   readonly decision: QuotaDecision
 }
 
@@ -37,6 +43,17 @@ declare module 'fastify' {
 /**
  * Every decision, as it is taken: a channel of `node:diagnostics_channel` whose messages are `QuotaDecisionMessage`s.
  * With no subscriber it costs next to nothing.
+ *
+ * @example
+ * ```ts
+ * import { subscribe } from 'node:diagnostics_channel'
+ * import { quotaDecisions, type QuotaDecisionMessage } from 'fastify-llm-quota'
+ *
+ * subscribe(quotaDecisions.name, (message) => {
+ *   const { decision } = message as QuotaDecisionMessage
+ *   if (decision.outcome === 'rejected') console.log('refused', decision.operation.path, decision.callerKey?.slice(0, 8))
+ * })
+ * ```
  */
 export const quotaDecisions = channel('fastify-llm-quota:decision')
 

@@ -21,7 +21,9 @@ export type InsuredQuotaStoreState = 'primary' | 'fallback'
 
 /** A message about an insured store that changed over. */
 export class InsuredQuotaStoreChange {
+  /** The store that changed over. */
   readonly store: InsuredQuotaStore
+  /** Which store answers from now on. */
   readonly state: InsuredQuotaStoreState
   /** Why the primary is not asked any more; undefined when it is asked again. */
   readonly error: unknown
@@ -46,6 +48,17 @@ export const insuredStoreChanges = channel('fastify-llm-quota:insured-store')
  * Each change of store is published once on the diagnostics channel `fastify-llm-quota:insured-store`; the plugin logs it.
  *
  * @throws {OptionError} When an option cannot be used.
+ *
+ * @example
+ * ```ts
+ * import { Redis } from 'ioredis'
+ * import { InsuredQuotaStore } from 'fastify-llm-quota'
+ * import { RedisQuotaStore } from 'fastify-llm-quota/redis'
+ *
+ * const redis = new Redis({ lazyConnect: true, maxRetriesPerRequest: 0 })
+ * const store = new InsuredQuotaStore({ primary: new RedisQuotaStore({ client: redis }), timeout: 50 })
+ * console.log(store.state) // primary
+ * ```
  */
 export class InsuredQuotaStore implements QuotaStore {
   readonly #primary: QuotaStore

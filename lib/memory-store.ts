@@ -20,6 +20,15 @@ export interface MemoryQuotaStoreOptions {
  * `maxTrackedCallers` counters and the overflow counter.
  *
  * @throws {OptionError} When an option cannot be used.
+ *
+ * @example
+ * ```ts
+ * import { callerKey, localAuthentication, MemoryQuotaStore } from 'fastify-llm-quota'
+ *
+ * const store = new MemoryQuotaStore({ maxTrackedCallers: 50_000 })
+ * const key = callerKey(localAuthentication('alice'))
+ * if (key !== null) console.log(store.acquire(key, 10)) // { admitted: true, count: 1, windowRemaining: 60000, overflow: false }
+ * ```
  */
 export class MemoryQuotaStore implements QuotaStore {
   readonly #maxTrackedCallers: number

@@ -8,7 +8,18 @@ export interface Operation {
   readonly path: string
 }
 
-/** The four model-backed operations that the quota applies to (specification, section 4). */
+/**
+ * The four model-backed operations that the quota applies to (specification, section 4).
+ *
+ * @example
+ * ```ts
+ * import Fastify from 'fastify'
+ * import quotaPlugin, { protectedOperations } from 'fastify-llm-quota'
+ *
+ * const app = Fastify()
+ * await app.register(quotaPlugin, { operations: [...protectedOperations, { method: 'POST', path: '/api/translate' }] })
+ * ```
+ */
 export const protectedOperations: readonly Operation[] = Object.freeze([
   Object.freeze({ method: 'POST', path: '/api/analyze' }),
   Object.freeze({ method: 'POST', path: '/api/justify-leaf' }),

@@ -51,5 +51,19 @@ async function quota (fastify: FastifyInstance, options: QuotaOptions): Promise<
  * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, when an option cannot be used.
  * @throws {EnvironmentError} `FST_ERR_LLM_QUOTA_ENVIRONMENT`, when `SERVICE_RATE_LIMIT_PER_MINUTE` is not an integer.
  * @throws {SecondRegistrationError} `FST_ERR_LLM_QUOTA_SECOND_REGISTRATION`, when the same requests already pass through it.
+ *
+ * @example
+ * ```ts
+ * import Fastify from 'fastify'
+ * import quotaPlugin, { localAuthentication } from 'fastify-llm-quota'
+ *
+ * const app = Fastify()
+ * await app.register(quotaPlugin, { perMinute: 1, authentication: () => localAuthentication('alice') })
+ * app.post('/api/analyze', async () => 'from your model')
+ *
+ * const first = await app.inject({ method: 'POST', url: '/api/analyze' })
+ * const second = await app.inject({ method: 'POST', url: '/api/analyze' })
+ * console.log(first.statusCode, second.statusCode, second.headers['retry-after']) // 200 429 60
+ * ```
  */
 export const quotaPlugin = createPlugin(quota, { fastify: '5.x', name: 'fastify-llm-quota' })

@@ -8,6 +8,17 @@ import { isThenable } from './thenable.js'
  * The host's runtime preferences. A `Map` is one.
  *
  * The quota asks for `rate-limit.per-minute` on every protected request (specification, section 2).
+ *
+ * @example
+ * ```ts
+ * import Fastify from 'fastify'
+ * import quotaPlugin, { type PreferenceReader } from 'fastify-llm-quota'
+ *
+ * const preferences: PreferenceReader = {
+ *   get: (key, request) => key === 'rate-limit.per-minute' && request.headers['x-plan'] === 'team' ? 100 : undefined
+ * }
+ * await Fastify().register(quotaPlugin, { preferences })
+ * ```
  */
 export interface PreferenceReader {
   /**

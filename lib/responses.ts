@@ -28,8 +28,18 @@ function response (status: number, description: string, headers: object) {
 /**
  * JSON Schemas of the quota's answers by status code, for a route's `schema.response`: they describe the operation in API
  * documents, and change nothing of what is sent (specification, section 7).
+ *
+ * @example
+ * ```ts
+ * import Fastify from 'fastify'
+ * import { quotaResponses } from 'fastify-llm-quota'
+ *
+ * const app = Fastify()
+ * const answer = { type: 'object', properties: { answer: { type: 'string' } } }
+ * app.post('/api/analyze', { schema: { response: { 200: answer, ...quotaResponses } } }, async () => ({ answer: 'from your model' }))
+ * ```
  */
-export const quotaResponses = Object.freeze({
+export const quotaResponses: Readonly<Record<401 | 429 | 503, object>> = Object.freeze({
   401: response(401, 'Nobody can be named as the caller.', {}),
   429: response(429, 'The caller is at its limit in the current window.', { 'Retry-After': retryAfter('Seconds left in the caller\'s window.') }),
   503: response(503, 'The quota\'s store failed; the operation did not run.', { 'Retry-After': retryAfter('Seconds.') })

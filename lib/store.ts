@@ -6,6 +6,26 @@ import { OptionError, hasFunction, shown } from './errors.js'
  * A store is asked once for each protected request that has a caller. It may answer at once or with a promise; when it
  * answers at once, the request takes no extra turn of the event loop. A store that throws or rejects makes the request
  * be answered 503: nothing is admitted unmetered.
+ *
+ * @example
+ * ```ts
+ * import { MemoryQuotaStore, type QuotaStore } from 'fastify-llm-quota'
+ *
+ * // Another store, and how often it is asked.
+ * function counted (store: QuotaStore, asked: () => void): QuotaStore {
+ *   return {
+ *     acquire (callerKey, limit) {
+ *       asked()
+ *       return store.acquire(callerKey, limit)
+ *     },
+ *     clearCounters: () => store.clearCounters(),
+ *     inspect: () => store.inspect()
+ *   }
+ * }
+ *
+ * const store = counted(new MemoryQuotaStore(), () => { console.log('asked') })
+ * await store.acquire('a digest', 10) // asked
+ * ```
  */
 export interface QuotaStore {
   /**

@@ -1,9 +1,9 @@
-// The packed tarball, installed beside Fastify in an empty project.
+// The packed tarball: well made, and installed beside the newest and the oldest Fastify that it names, in empty projects.
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { plainEnvironment } from './support/environment.js'
 
 const program = `
@@ -49,13 +49,19 @@ app.register(quotaPlugin, { operations: [{ method: 'GET' }] })
 new RedisQuotaStore({})
 `
 
-t.test('the package works through import and require', async (t) => {
+/** An empty project with the packed package in it. */
+function install (t: Test, ...packages: string[]) {
   const project = mkdtempSync(join(tmpdir(), 'quota-consumer-'))
   t.teardown(() => { rmSync(project, { recursive: true }) })
   const run = (command: string, ...words: string[]) => execFileSync(command, words, { cwd: project, encoding: 'utf8', env: plainEnvironment(), stdio: ['ignore', 'pipe', 'inherit'] })
   const [{ filename }] = JSON.parse(execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', project], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
   writeFileSync(join(project, 'package.json'), '{ "private": true }')
-  run('npm', 'install', '--silent', '--prefer-offline', '--no-audit', '--no-fund', `./${filename}`, 'fastify', 'ioredis', '@types/node@20')
+  run('npm', 'install', '--silent', '--prefer-offline', '--no-audit', '--no-fund', `./${filename}`, ...packages)
+  return { project, tarball: join(project, filename), run }
+}
+
+t.test('the package works through import and require', async (t) => {
+  const { project, tarball, run } = install(t, 'fastify@5', 'ioredis', '@types/node@20')
 
   writeFileSync(join(project, 'consumer.mjs'), `import Fastify from 'fastify'\nimport * as quota from 'fastify-llm-quota'\n${program}`)
   writeFileSync(join(project, 'consumer.cjs'), `const Fastify = require('fastify')\nconst quota = require('fastify-llm-quota')\nasync function main () {\n${program.replace('quota.default', 'quota')}\n}\nmain()`)
@@ -78,4 +84,30 @@ t.test('the package works through import and require', async (t) => {
     writeFileSync(join(project, consumer), typedConsumer)
     t.doesNotThrow(() => run(process.execPath, tsc, '--noEmit', '--strict', '--target', 'es2023', '--lib', 'es2024', '--types', 'node', ...options, consumer), consumer)
   }
+
+  const tool = (script: string, ...words: string[]) => run(process.execPath, join(process.cwd(), 'node_modules', script), ...words)
+  t.match(tool('publint/src/cli.js', 'run', '--strict', tarball), 'All good!')
+  // Sub-paths cannot be found by the resolution of Node 10, which no Node that is supported uses.
+  t.doesNotThrow(() => tool('@arethetypeswrong/cli/dist/index.js', '--profile', 'node16', tarball), 'types resolve whichever way they are asked for')
+})
+
+t.test('the oldest Fastify that the peer range names', async (t) => {
+  const { peerDependencies: { fastify } } = JSON.parse(readFileSync('package.json', 'utf8'))
+  const { project, run } = install(t, `fastify@${fastify.replace('^', '')}`)
+  writeFileSync(join(project, 'oldest.mjs'), `
+    import Fastify from 'fastify'
+    import quotaPlugin, { localAuthentication, protectedOperations, quotaResponses } from 'fastify-llm-quota'
+    const warnings = []
+    const app = Fastify({ ignoreTrailingSlash: true, caseSensitive: false, logger: { level: 'warn', stream: { write (line) { warnings.push(JSON.parse(line).msg) } } } })
+    app.get('/context/api/analyze-node', { schema: { response: quotaResponses } }, async (request) => request.quota.outcome)
+    await app.register(quotaPlugin, { prefix: '/context', perMinute: 2, authentication: ({ headers }) => headers['x-caller'] && localAuthentication(headers['x-caller']) })
+    app.post('/context/api/analyze', async (request) => request.quota.outcome)
+    const answers = []
+    for (const [method, url, caller] of [
+      ['POST', '/context/api/analyze'], ['POST', '/context/API/%61nalyze/', 'alice'], ['GET', '/context/api/analyze-node?x', 'alice'],
+      ['POST', '/context/api/analyze', 'alice'], ['POST', '/context/api/analyze', 'bob'], ['GET', '/context/api/analyze', 'alice']
+    ]) answers.push((await app.inject({ method, url, headers: caller ? { 'x-caller': caller } : {} })).statusCode)
+    console.log(JSON.stringify({ version: app.version, answers, warned: warnings.some((warning) => /HEAD/.test(warning)), operations: protectedOperations.length }))
+  `)
+  t.same(JSON.parse(run(process.execPath, 'oldest.mjs')), { version: '5.0.0', answers: [401, 200, 200, 429, 200, 404], warned: true, operations: 4 })
 })

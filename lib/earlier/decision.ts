@@ -4,6 +4,7 @@ import type { Operation } from '../operation.js'
 
 /** What the earlier quota decided about one request; it never holds an address. */
 export interface EarlierQuotaDecision {
+  /** What became of the request; `disabled` where the limit is 0 or negative. */
   readonly outcome: 'admitted' | 'rejected' | 'disabled'
   /** The method of the request, and the operation's path. */
   readonly operation: Operation
@@ -13,7 +14,9 @@ export interface EarlierQuotaDecision {
 
 /** A message of the channel `fastify-llm-quota:earlier-decision`. */
 export interface EarlierQuotaDecisionMessage {
+  /** The request that was decided about. */
   readonly request: FastifyRequest
+  /** What was decided. */
   readonly decision: EarlierQuotaDecision
 }
 

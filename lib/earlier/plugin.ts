@@ -56,5 +56,13 @@ async function refuse (reply: FastifyReply, limit: number): Promise<FastifyReply
  *
  * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, when an option cannot be used.
  * @throws {EnvironmentError} `FST_ERR_LLM_QUOTA_ENVIRONMENT`, when `SERVICE_RATE_LIMIT_PER_MINUTE` is not an integer.
+ *
+ * @example
+ * ```ts
+ * import Fastify from 'fastify'
+ * import earlierQuotaPlugin from 'fastify-llm-quota/earlier'
+ *
+ * await Fastify().register(earlierQuotaPlugin, { perMinute: 10 })
+ * ```
  */
 export const earlierQuotaPlugin = createPlugin(earlierQuota, { fastify: '5.x', name: 'fastify-llm-quota-earlier' })

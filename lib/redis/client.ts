@@ -2,8 +2,11 @@ import { OptionError, hasFunction, shown } from '../errors.js'
 
 /** What the store asks of an `ioredis` client; both `Redis` and `Cluster` have it. */
 export interface RedisClient {
+  /** Runs a script that the server knows by its SHA-1 digest (`EVALSHA`). */
   evalsha (digest: string, numberOfKeys: number, ...keysAndParameters: (string | number | Buffer)[]): Promise<unknown>
+  /** Runs a script, and lets the server know it (`EVAL`). */
   eval (script: string, numberOfKeys: number, ...keysAndParameters: (string | number | Buffer)[]): Promise<unknown>
+  /** Removes keys (`UNLINK`). */
   unlink (...keys: string[]): Promise<unknown>
 }
 

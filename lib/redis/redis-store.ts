@@ -32,6 +32,17 @@ const inspect = new Script(inspectScript)
  * one atomic script, one round trip a decision. The keys expire by themselves, within 180 seconds of the last request.
  *
  * @throws {OptionError} When an option cannot be used.
+ *
+ * @example
+ * ```ts
+ * import Fastify from 'fastify'
+ * import { Redis } from 'ioredis'
+ * import quotaPlugin from 'fastify-llm-quota'
+ * import { RedisQuotaStore } from 'fastify-llm-quota/redis'
+ *
+ * const client = new Redis({ lazyConnect: true })
+ * await Fastify().register(quotaPlugin, { store: new RedisQuotaStore({ client, keyPrefix: 'my-service:quota:' }) })
+ * ```
  */
 export class RedisQuotaStore implements QuotaStore {
   readonly #client: RedisClient

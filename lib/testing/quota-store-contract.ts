@@ -10,12 +10,15 @@ import { VirtualClock } from './virtual-clock.js'
 export interface QuotaStoreContractOptions {
   /** The only clock that the store may look at; monotonic milliseconds. */
   readonly clock: () => number
+  /** How many callers may have a counter of their own. */
   readonly maxTrackedCallers: number
 }
 
 /** One check of a store, for any test runner: it rejects with an `AssertionError` where the store breaks the specification. */
 export interface QuotaStoreContractCheck {
+  /** The rule, as a sentence. */
   readonly name: string
+  /** Makes a store and checks the rule on it. */
   run (): Promise<void>
 }
 
@@ -34,6 +37,15 @@ const smallCap = 4
  * share the cap and have each an overflow counter of its own, as long as every part tracks at least one caller.
  *
  * @param create Makes the store under test, empty and on the clock that it is given.
+ *
+ * @example
+ * ```ts
+ * import test from 'node:test'
+ * import { MemoryQuotaStore } from 'fastify-llm-quota'
+ * import { quotaStoreContract } from 'fastify-llm-quota/testing'
+ *
+ * for (const { name, run } of quotaStoreContract((options) => new MemoryQuotaStore(options))) test(name, run)
+ * ```
  */
 export function quotaStoreContract (create: (options: QuotaStoreContractOptions) => QuotaStore | Promise<QuotaStore>): QuotaStoreContractCheck[] {
   return [...checksWithCap(checks, 10_000), ...checksWithCap(overflowChecks, smallCap)]

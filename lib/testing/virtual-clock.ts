@@ -1,4 +1,18 @@
-/** Monotonic time that passes only when it is told to, for tests: `new MemoryQuotaStore({ clock: clock.now })`. */
+/**
+ * Monotonic time that passes only when it is told to, for tests: `new MemoryQuotaStore({ clock: clock.now })`.
+ *
+ * @example
+ * ```ts
+ * import { MemoryQuotaStore } from 'fastify-llm-quota'
+ * import { VirtualClock } from 'fastify-llm-quota/testing'
+ *
+ * const clock = new VirtualClock()
+ * const store = new MemoryQuotaStore({ clock: clock.now })
+ * console.log(store.acquire('a digest', 1).admitted, store.acquire('a digest', 1).admitted) // true false
+ * clock.advance(60_000)
+ * console.log(store.acquire('a digest', 1).admitted) // true
+ * ```
+ */
 export class VirtualClock {
   #time = 0
 

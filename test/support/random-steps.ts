@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 
 /** One step of a random walk through the state table. Gaps lie on and around every boundary of the specification. */
-export type Step = { kind: 'acquire', gap: number, caller: string, limit: number } | { kind: 'clear' }
+type Step = { kind: 'acquire', gap: number, caller: string, limit: number } | { kind: 'clear' }
 
 const gap = fc.oneof(
   { weight: 12, arbitrary: fc.constantFrom(0, 0, 1, 1_000) },

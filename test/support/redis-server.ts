@@ -20,7 +20,7 @@ function program (kind: 'server' | 'cli'): string {
   throw new Error(`there is neither redis-${kind} nor valkey-${kind} on the PATH; install Debian's redis-server`)
 }
 
-export async function freePort (): Promise<number> {
+async function freePort (): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()

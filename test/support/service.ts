@@ -20,14 +20,14 @@ export function captureLog (level = 'info') {
 }
 
 /** Verifies bearer tokens where there are any, as a host does with @fastify/jwt. */
-export async function verifyTokens (app: FastifyInstance): Promise<void> {
+async function verifyTokens (app: FastifyInstance): Promise<void> {
   await app.register(fastifyJwt, { secret: 'a secret for the tests alone, thirty-two bytes or more' })
   app.addHook('onRequest', async (request) => {
     if (request.headers.authorization !== undefined) await request.jwtVerify()
   })
 }
 
-export function declareOperations (app: FastifyInstance): void {
+function declareOperations (app: FastifyInstance): void {
   for (const { method, path } of protectedOperations) {
     app.route({ method, url: path, exposeHeadRoute: false, handler: async () => ({ ran: path }) })
   }

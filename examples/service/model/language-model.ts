@@ -14,7 +14,7 @@ export interface Sentence {
 }
 
 /** A name, number, date or the like. */
-export interface Entity {
+interface Entity {
   readonly text: string
   readonly type: string
 }

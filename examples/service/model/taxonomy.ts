@@ -11,7 +11,7 @@ function node (code: string, name: string, about: string, children: readonly Tax
   return { code, name, about, children }
 }
 
-export const taxonomy = node('BC', 'Business capabilities', 'everything that a business can do', [
+const taxonomy = node('BC', 'Business capabilities', 'everything that a business can do', [
   node('FIN', 'Finance', 'money, budgets, accounting, invoices and payments', [
     node('FIN-INV', 'Invoicing', 'invoices sent to customers, billing, payment terms, reminders and dunning'),
     node('FIN-ACC', 'Accounting', 'ledgers, bookings, closing of the year, balance sheet, audit and tax'),

@@ -9,7 +9,7 @@ import type { SessionUser } from './sessions.js'
 import { ownIssuer } from './tokens.js'
 
 /** Somebody who has signed in, or sent what proves who they are. */
-export interface SignedIn {
+interface SignedIn {
   readonly by: 'token' | 'openid' | 'local'
   /** What people are called; it is shown to nobody but themselves, and never logged. */
   readonly name: string

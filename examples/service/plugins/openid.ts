@@ -5,7 +5,7 @@ import { clientId as developmentClientId } from '../development-provider/provide
 import type { PendingSignIn, SessionUser } from './sessions.js'
 
 /** Sign-in at an OpenID provider, by authorization code with PKCE (OpenID Connect Core 1.0, section 3.1; RFC 7636). */
-export interface OpenId {
+interface OpenId {
   /** Where the browser goes to sign in, and what its session keeps until it comes back. */
   begin (): Promise<{ location: URL, pending: PendingSignIn }>
   /** Who has come back. Rejects where the answer, its code or its ID token is not what was asked for. */

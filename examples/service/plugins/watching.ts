@@ -5,7 +5,7 @@ import { quotaDecisions, type QuotaDecisionMessage } from 'fastify-llm-quota'
 import { QuotaWindows } from '../quota-windows.js'
 
 /** What this instance has seen the quota do, for those who watch. */
-export interface Watching {
+interface Watching {
   readonly windows: QuotaWindows
   /** Calls back soon after something has changed, however much; gives what ends it. */
   onChange (listener: () => void): () => void

@@ -1,0 +1,98 @@
+// npm run fuzz [-- SECONDS]: a coverage-guided search for a request, an identity or a preference that the quota reads otherwise than
+// the specification does. The first byte chooses which.
+import { createHash } from 'node:crypto'
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
+import Fastify = require('fastify')
+import quota = require('fastify-llm-quota')
+
+const { callerKey, localAuthentication, protectedOperations, quotaPlugin, tokenAuthentication } = quota
+
+type Check = (data: Buffer) => void | Promise<void>
+type App = ReturnType<typeof Fastify>
+
+const routerOptions = Array.from({ length: 16 }, (_, bits) => ({
+  ignoreTrailingSlash: (bits & 1) > 0, ignoreDuplicateSlashes: (bits & 2) > 0, caseSensitive: (bits & 4) === 0, useSemicolonDelimiter: (bits & 8) > 0
+}))
+
+async function service (options: object, guarded: boolean): Promise<App> {
+  const app = Fastify({ routerOptions: options })
+  if (guarded) await app.register(quotaPlugin, { prefix: '/context' })
+  for (const { method, path } of protectedOperations) app.route({ method, url: `/context${path}`, exposeHeadRoute: false, handler: async () => 'reached' })
+  app.all('/context/api/:name', async () => 'elsewhere')
+  await app.ready()
+  return app
+}
+
+const services = routerOptions.map((options) => Promise.all([service(options, true), service(options, false)]))
+
+// A target as a client can really send it, past what would tidy it.
+async function answer (app: App, method: string, target: string): Promise<{ status: number, body: string }> {
+  const request = new IncomingMessage(new Socket())
+  Object.assign(request, { method, url: target, headers: { host: 'h' }, httpVersion: '1.1' })
+  request.push(null)
+  const response = new ServerResponse(request)
+  return await new Promise((resolve) => {
+    response.end = ((body: unknown) => {
+      resolve({ status: response.statusCode, body: String(body) })
+      return response
+    }) as typeof response.end
+    app.server.emit('request', request, response)
+  })
+}
+
+const matching: Check = async (data) => {
+  const [options = 0] = data
+  const [guarded, open] = await (services[options % 16] ?? Promise.reject(new Error('no such options')))
+  const method = options & 16 ? 'POST' : 'GET'
+  const target = data.subarray(1).toString('latin1')
+  // What Node's own parser lets through as a request target.
+  if (!/^[\x21-\x7e\x80-\xff]+$/.test(target)) return
+  const [guardedAnswer, openAnswer] = [await answer(guarded, method, target), await answer(open, method, target)]
+  const reached = openAnswer.body === 'reached'
+  if (reached !== (guardedAnswer.status === 401)) throw new Error(`${method} ${JSON.stringify(target)} ${JSON.stringify(routerOptions[options % 16])}: reached ${reached}, answered ${guardedAnswer.status}`)
+}
+
+function expectedKey (category: string, parts: readonly unknown[]): string | null {
+  const identity = [Buffer.from(category)]
+  for (const part of parts) {
+    if (typeof part !== 'string' || /^\s*$/.test(part) || part.includes('\0') || Buffer.from(part).toString() !== part) return null
+    identity.push(Buffer.from([0]), Buffer.from(part))
+  }
+  return createHash('sha256').update(Buffer.concat(identity)).digest('hex')
+}
+
+const identities: Check = (data) => {
+  const text = data.toString('utf16le')
+  const [iss = '', sub] = text.split('|')
+  const claims: unknown = JSON.parse(JSON.stringify({ iss, ...(sub !== undefined && { sub }) }))
+  if (callerKey(tokenAuthentication(claims)) !== expectedKey('oidc', [iss, sub])) throw new Error(`claims ${JSON.stringify(claims)}`)
+  if (callerKey(localAuthentication(text)) !== expectedKey('local', [text])) throw new Error(`user name ${JSON.stringify(text)}`)
+}
+
+let preference: unknown
+const limited = (async () => {
+  const app = Fastify()
+  await app.register(quotaPlugin, { perMinute: 7, preferences: { get: () => preference }, authentication: () => localAuthentication('alice') })
+  app.post('/api/analyze', async (request) => String(request.quota?.limit))
+  await app.ready()
+  return app
+})()
+
+const limits: Check = async (data) => {
+  preference = data.toString()
+  const app = await limited
+  await app.quotaStore.clearCounters()
+  const spelled = /^-?[0-9]+$/.test(String(preference)) ? BigInt(String(preference)) : undefined
+  const safe = spelled !== undefined && spelled <= BigInt(Number.MAX_SAFE_INTEGER) && spelled >= BigInt(Number.MIN_SAFE_INTEGER)
+  const expected = !safe ? 7n : spelled < 0n ? 1n : spelled
+  const { body } = await answer(app, 'POST', '/api/analyze')
+  if (body !== String(expected)) throw new Error(`preference ${JSON.stringify(preference)}: limit ${body} in place of ${expected}`)
+}
+
+const checks = [matching, matching, identities, limits]
+
+export async function fuzz (data: Buffer): Promise<void> {
+  const [choice = 0] = data
+  await checks[choice % checks.length]?.(data.subarray(1))
+}

@@ -1,0 +1,18 @@
+// docs/api is what the docstrings say now.
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+
+function pages (folder: string): Record<string, string> {
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.md')).sort()
+  return Object.fromEntries(names.map((name) => [name, readFileSync(join(folder, name), 'utf8')]))
+}
+
+t.test('the API reference is current; `npm run api` renews it', async (t) => {
+  const fresh = mkdtempSync(join(tmpdir(), 'quota-api-'))
+  t.teardown(() => { rmSync(fresh, { recursive: true }) })
+  execFileSync(process.execPath, ['node_modules/typedoc/bin/typedoc', '--logLevel', 'Warn', '--out', fresh], { stdio: ['ignore', 'inherit', 'inherit'] })
+  t.same(pages('docs/api'), pages(fresh))
+})

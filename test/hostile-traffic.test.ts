@@ -1,0 +1,251 @@
+// Hostile traffic over real sockets: whatever clients do to their connections, no counter is lost or taken twice, memory stays
+// bounded, no error goes unhandled (which would fail the test that it falls into), and the service answers rightly afterwards.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
+import { Agent, request as send } from 'node:http'
+import { connect as connectHttp2, constants } from 'node:http2'
+import { connect, type Socket } from 'node:net'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import Fastify, { type FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
+import quotaPlugin, { localAuthentication, MemoryQuotaStore, quotaDecisions, type QuotaDecisionMessage, type QuotaStore } from '../lib/index.js'
+import { listen, sendRaw } from './support/raw-socket.js'
+
+const limit = 10
+
+/** A service whose decisions are counted. */
+async function start (t: Test, { http2 = false, store = new MemoryQuotaStore(), handler = async () => 'ran' }: { http2?: boolean, store?: QuotaStore, handler?: () => Promise<unknown> } = {}) {
+  const app: FastifyInstance = http2 ? Fastify({ http2, bodyLimit: 1000, forceCloseConnections: true }) as unknown as FastifyInstance : Fastify({ bodyLimit: 1000, forceCloseConnections: true })
+  const outcomes: Record<string, number> = {}
+  const admittedBy = new Map<string | null, number>()
+  const count = (message: unknown): void => {
+    const { request, decision } = message as QuotaDecisionMessage
+    if (request.server.server !== app.server) return
+    outcomes[decision.outcome] = (outcomes[decision.outcome] ?? 0) + 1
+    if (decision.outcome === 'admitted') admittedBy.set(decision.callerKey, (admittedBy.get(decision.callerKey) ?? 0) + 1)
+  }
+  subscribe(quotaDecisions.name, count)
+  await app.register(quotaPlugin, { perMinute: limit, store, authentication: ({ headers }) => localAuthentication(headers['x-caller'] ?? 'alice') })
+  app.post('/api/analyze', handler)
+  const port = await listen(app)
+  t.teardown(async () => {
+    await app.close()
+    unsubscribe(quotaDecisions.name, count)
+  })
+  /** That the service counts on exactly where it should. */
+  const isRight = async (used: number): Promise<void> => {
+    const answers = await sendRaw(port, Array.from({ length: limit + 2 - used }, () => ({ method: 'POST', target: '/api/analyze' })))
+    t.same(answers.map(({ status }) => status), [...Array(limit - used).fill(200), 429, 429], 'the service counts on where it was')
+  }
+  return { app, port, outcomes, admittedBy, isRight }
+}
+
+async function open (port: number): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => {})
+  await once(socket, 'connect')
+  return socket
+}
+
+async function closed (app: FastifyInstance): Promise<void> {
+  const connections = () => new Promise<number>((resolve, reject) => { app.server.getConnections((error, count) => { if (error) reject(error); else resolve(count) }) })
+  while (await connections() > 0) await new Promise(setImmediate)
+}
+
+const head = 'POST /api/analyze HTTP/1.1\r\nHost: h\r\n'
+
+t.test('requests that are pipelined are counted one by one, in their order', async (t) => {
+  const { port, outcomes } = await start(t)
+  const socket = await open(port)
+  let received = ''
+  socket.on('data', (chunk) => { received += String(chunk) })
+  socket.end(`${head}Content-Length: 0\r\n\r\n`.repeat(49) + `${head}Connection: close\r\nContent-Length: 0\r\n\r\n`)
+  await once(socket, 'close')
+  t.same([...received.matchAll(/HTTP\/1.1 (\d+)/g)].map(([, status]) => Number(status)), [...Array(limit).fill(200), ...Array(50 - limit).fill(429)])
+  t.same(outcomes, { admitted: limit, rejected: 50 - limit })
+})
+
+t.test('requests that never become whole are not counted', async (t) => {
+  const { app, port, outcomes, isRight } = await start(t)
+  const beginnings = ['', 'P', 'POST /api/analyze', head, `${head}Content-Length: 10\r\n\r\n`, `${head}Content-Type: application/json\r\nContent-Length: 10\r\n\r\n{"a":`,
+    `${head}Transfer-Encoding: chunked\r\n\r\n5\r\n{"a":`, `${head}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"a":\r\n`]
+  for (const [how, end] of [['half-open', (socket: Socket) => { socket.end() }], ['aborted', (socket: Socket) => { socket.destroy() }], ['reset', (socket: Socket) => { socket.resetAndDestroy() }]] as const) {
+    const sockets = await Promise.all(Array.from({ length: 80 }, async (_, index) => {
+      const socket = await open(port)
+      await new Promise((resolve) => socket.write(beginnings[index % beginnings.length] ?? '', resolve))
+      return socket
+    }))
+    for (const socket of sockets) {
+      socket.resume()
+      end(socket)
+    }
+    await Promise.all(sockets.map((socket) => socket.closed || once(socket, 'close')))
+    await closed(app)
+    t.same(outcomes, {}, how)
+  }
+  await isRight(0)
+})
+
+t.test('bodies that never end are cut off uncounted', async (t) => {
+  const { app, port, outcomes, isRight } = await start(t)
+  for (const headers of ['Content-Type: application/json\r\nTransfer-Encoding: chunked', 'Content-Type: text/plain\r\nTransfer-Encoding: chunked']) {
+    const socket = await open(port)
+    let received = ''
+    socket.on('data', (chunk) => { received += String(chunk) })
+    socket.write(`${head}${headers}\r\n\r\n`)
+    const trickle = setInterval(() => { socket.write('40\r\n' + 'x'.repeat(64) + '\r\n') }, 1)
+    await once(socket, 'close')
+    clearInterval(trickle)
+    t.match(received, /^HTTP\/1.1 413 /)
+  }
+  await closed(app)
+  t.same(outcomes, {})
+  await isRight(0)
+})
+
+for (const kind of ['at once', 'with a promise']) {
+  t.test(`requests aborted after the hook, with a store that answers ${kind}, have taken one each`, async (t) => {
+    const memory = new MemoryQuotaStore()
+    const reached: (() => void)[] = []
+    const slow: QuotaStore = {
+      async acquire (...asked) {
+        await new Promise<void>((resolve) => { reached.push(resolve) })
+        return memory.acquire(...asked)
+      },
+      clearCounters: () => { memory.clearCounters() },
+      inspect: () => memory.inspect()
+    }
+    const { app, port, outcomes, isRight } = await start(t, kind === 'at once'
+      ? { store: memory, handler: async () => { await new Promise<void>((resolve) => { reached.push(resolve) }) } }
+      : { store: slow })
+    for (let request = 0; request < 4; request++) {
+      const socket = await open(port)
+      socket.write(`${head}Content-Length: 0\r\n\r\n`)
+      while (reached.length === 0) await new Promise(setImmediate)
+      socket.resetAndDestroy()
+      await closed(app)
+      for (const goOn of reached.splice(0)) goOn()
+      await new Promise(setImmediate)
+    }
+    t.same(outcomes, { admitted: 4 })
+    t.match(await memory.inspect(), { trackedCallers: 1 })
+    const answered = isRight(4)
+    const going = setInterval(() => { for (const goOn of reached.splice(0)) goOn() }, 1)
+    await answered
+    clearInterval(going)
+  })
+}
+
+t.test('a thousand connections of one caller get no more than its limit', async (t) => {
+  const { port, outcomes } = await start(t)
+  const sockets = await Promise.all(Array.from({ length: 1000 }, () => open(port)))
+  const answers = await Promise.all(sockets.map(async (socket) => {
+    socket.write(`${head}Content-Length: 0\r\n\r\n`)
+    const [chunk] = await once(socket, 'data')
+    socket.destroy()
+    return Number(/^HTTP\/1.1 (\d+)/.exec(String(chunk))?.[1])
+  }))
+  t.equal(answers.filter((status) => status === 200).length, limit)
+  t.equal(answers.filter((status) => status === 429).length, 1000 - limit)
+  t.same(outcomes, { admitted: limit, rejected: 1000 - limit })
+})
+
+t.test('ever new callers past the cap leave memory as it was', async (t) => {
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  const store = new MemoryQuotaStore({ maxTrackedCallers: 500 })
+  const { port, outcomes } = await start(t, { store })
+  const agent = new Agent({ keepAlive: true, maxSockets: 50 })
+  t.teardown(() => { agent.destroy() })
+  let caller = 0
+  const ask = () => new Promise<number | undefined>((resolve, reject) => {
+    send({ agent, port, host: '127.0.0.1', method: 'POST', path: '/api/analyze', headers: { 'x-caller': `caller ${caller++}`, 'content-length': 0 } }, (response) => {
+      response.resume()
+      response.on('end', () => { resolve(response.statusCode) })
+    }).on('error', reject).end()
+  })
+  const flood = async (requests: number) => {
+    const statuses: (number | undefined)[] = []
+    await Promise.all(Array.from({ length: 50 }, async () => {
+      for (let request = 0; request < requests / 50; request++) statuses.push(await ask())
+    }))
+    collect()
+    return { admitted: statuses.filter((status) => status === 200).length, heap: process.memoryUsage().heapUsed }
+  }
+  const first = await flood(2000)
+  t.equal(first.admitted, 500 + limit, 'one for each counter, and one limit for all the rest')
+  const heaps = []
+  for (let round = 0; round < 4; round++) {
+    const { admitted, heap } = await flood(2000)
+    t.equal(admitted, 0)
+    heaps.push(heap)
+  }
+  t.same(store.inspect(), { trackedCallers: 500, sweeps: 0 })
+  t.same(outcomes, { admitted: 500 + limit, rejected: 10_000 - 500 - limit })
+  // A counter for each of the 8,000 later callers would take more than a megabyte.
+  t.ok(Math.min(...heaps.slice(1)) - Math.max(heaps[0] ?? 0, first.heap) < 500_000, `the heap after each round: ${[first.heap, ...heaps].join(', ')}`)
+})
+
+t.test('over HTTP/2, streams opened at once and reset by the client', async (t) => {
+  const { app, port, outcomes, admittedBy } = await start(t, { http2: true })
+  const session = connectHttp2(`http://127.0.0.1:${port}`)
+  session.on('error', () => {})
+  await once(session, 'connect')
+  const ask = (caller: string) => session.request({ ':method': 'POST', ':path': '/api/analyze', 'x-caller': caller })
+  const statuses = await Promise.all(Array.from({ length: 90 }, async () => {
+    const stream = ask('alice')
+    stream.end()
+    stream.resume()
+    const [headers] = await once(stream, 'response')
+    return Number(headers[':status'])
+  }))
+  t.same([statuses.filter((status) => status === 200).length, statuses.filter((status) => status === 429).length], [limit, 90 - limit])
+  t.same(outcomes, { admitted: limit, rejected: 90 - limit })
+
+  for (let request = 0; request < 500; request++) {
+    const stream = ask('bob')
+    stream.on('error', () => {})
+    stream.close(constants.NGHTTP2_CANCEL)
+  }
+  session.destroy()
+  await closed(app)
+  const another = connectHttp2(`http://127.0.0.1:${port}`)
+  const stream = another.request({ ':method': 'POST', ':path': '/api/analyze', 'x-caller': 'carol' })
+  stream.end()
+  stream.resume()
+  const [headers] = await once(stream, 'response')
+  t.equal(headers[':status'], 200, 'the service goes on')
+  another.destroy()
+  t.ok([...admittedBy.values()].every((admitted) => admitted <= limit), `nobody got more than the limit: ${[...admittedBy.values()].join(', ')}`)
+})
+
+t.test('streams that the client cuts have taken one each', async (t) => {
+  const cut: (() => void)[] = []
+  const app = Fastify({ forceCloseConnections: true })
+  await app.register(quotaPlugin, { perMinute: limit, authentication: () => localAuthentication('alice') })
+  app.get('/api/analyze-stream', { exposeHeadRoute: false }, (request, reply) => {
+    reply.hijack()
+    reply.raw.writeHead(200, { 'content-type': 'text/event-stream' })
+    const timer = setInterval(() => { reply.raw.write('data: more\n\n') }, 1)
+    request.raw.once('close', () => {
+      clearInterval(timer)
+      cut.shift()?.()
+    })
+  })
+  const port = await listen(app)
+  t.teardown(() => app.close())
+  const statuses = []
+  for (let request = 0; request < limit + 5; request++) {
+    const socket = await open(port)
+    const gone = new Promise<void>((resolve) => { cut.push(resolve) })
+    socket.write('GET /api/analyze-stream HTTP/1.1\r\nHost: h\r\n\r\n')
+    const [chunk] = await once(socket, 'data')
+    const status = Number(/^HTTP\/1.1 (\d+)/.exec(String(chunk))?.[1])
+    statuses.push(status)
+    socket.destroy()
+    if (status === 200) await gone
+    else cut.pop()
+  }
+  t.same(statuses, [...Array(limit).fill(200), ...Array(5).fill(429)])
+})

@@ -1,0 +1,65 @@
+// Specification, section 4, steps 1 to 4, on arbitrary preferences: whatever a reader answers, the limit is the one that it means
+// or the configured one, and never none by accident.
+import fc from 'fast-check'
+import Fastify from 'fastify'
+import t from 'tap'
+import quotaPlugin, { localAuthentication, type QuotaDecision } from '../lib/index.js'
+import { captureLog } from './support/service.js'
+import { assertProperty } from './support/property.js'
+
+const configured = 7
+
+const value = fc.oneof(
+  fc.anything({ withBigInt: true, withDate: true, withMap: true, withObjectString: true }),
+  fc.integer(),
+  fc.maxSafeInteger(),
+  fc.double(),
+  fc.integer().map(String),
+  fc.bigInt().map(String),
+  fc.string({ unit: fc.constantFrom('0', '1', '-', '+', '.', 'e', 'x', ' ', '_', '\u0661') }),
+  fc.constantFrom(-0, '-0', '00', '1e1', '0x10', '1_0', ' 5', '5 ', '+5', '5.0', '0.5', 0.5, -0.5, NaN, Infinity, true, [5], '9007199254740992', 2 ** 53)
+)
+
+function expectedLimit (value: unknown): number {
+  const spelled = typeof value === 'string' && /^-?[0-9]+$/.test(value) ? BigInt(value) : undefined
+  const meant = spelled ?? (typeof value === 'number' && Number.isInteger(value) ? BigInt(value) : undefined)
+  if (meant === undefined || meant > BigInt(Number.MAX_SAFE_INTEGER) || meant < BigInt(Number.MIN_SAFE_INTEGER)) return configured
+  return meant < 0n ? 1 : Number(meant)
+}
+
+t.test('the limit for arbitrary preferences', async (t) => {
+  let preference: () => unknown = () => undefined
+  let decision: QuotaDecision | null = null
+  const log = captureLog('warn')
+  const app = Fastify({ logger: log.logger })
+  await app.register(quotaPlugin, { perMinute: configured, preferences: { get: () => preference() }, authentication: () => localAuthentication('alice') })
+  app.post('/api/analyze', async () => 'ran')
+  app.addHook('onSend', async (request) => { decision = request.quota })
+  const decide = async (reader: () => unknown): Promise<QuotaDecision | null> => {
+    preference = reader
+    await app.quotaStore.clearCounters()
+    await app.inject({ method: 'POST', url: '/api/analyze' })
+    return decision
+  }
+  const asExpected = (decision: QuotaDecision | null, value: unknown): boolean => {
+    const limit = expectedLimit(value)
+    return decision?.limit === limit && decision.outcome === (limit === 0 ? 'disabled' : 'admitted') && !Object.is(decision.limit, -0)
+  }
+
+  await t.test('answered at once', async () => {
+    // What has a `then` of its own is a promise by the language's rules, and no value.
+    const plain = value.filter((value) => !(typeof value === 'object' && value !== null && 'then' in value))
+    await assertProperty(fc.asyncProperty(plain, async (value) => asExpected(await decide(() => value), value)), { numRuns: 3000 })
+  })
+
+  await t.test('promised', async () => {
+    const plain = value.filter((value) => !(typeof value === 'object' && value !== null && 'then' in value))
+    await assertProperty(fc.asyncProperty(plain, async (value) => asExpected(await decide(async () => value), value)), { numRuns: 1000 })
+  })
+
+  await t.test('thrown or rejected', async () => {
+    await assertProperty(fc.asyncProperty(fc.anything(), fc.boolean(), async (reason, promised) =>
+      asExpected(await decide(promised ? () => Promise.reject(reason) : () => { throw reason }), undefined)), { numRuns: 500 })
+  })
+  t.ok(log.warnings().length > 0)
+})
