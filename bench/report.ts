@@ -19,6 +19,8 @@ export interface Results {
   readonly machine: string
   readonly versions: Record<string, string>
   readonly rounds: number
+  /** How often each subject was started anew. */
+  readonly generations: number
   readonly seconds: number
   readonly memory: Record<string, Record<string, Round[]>>
   readonly shared: Record<string, Record<string, (Round & { serverCpu: number })[]>>
@@ -106,13 +108,13 @@ function aims ({ memory, shared, functions, growth }: Results): string {
 }
 
 function document (results: Results): string {
-  const { date, machine, versions, rounds, seconds, memory, shared, growth } = results
+  const { date, machine, versions, rounds, generations, seconds, memory, shared, growth } = results
   return `# Benchmarks
 
 Written by \`npm run bench\` from the figures of its run of ${date}: ${machine}, ${Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(', ')}.
 
 Every subject is a server in a process of its own, keyed by the same SHA-256 of issuer and subject and without quota headers. Subjects take
-turns round by round, ${rounds} rounds of ${seconds} s and 20 connections, after one that does not count. The main figure is the CPU time of the server process for each request: its median over the rounds, with the least and the
+turns round by round, ${rounds} rounds of ${seconds} s and 20 connections, in ${generations} processes one after the other, each after a round that does not count. The main figure is the CPU time of the server process for each request: its median over the rounds, with the least and the
 most, and what a subject adds to the bare route. The machine is shared, and what else runs on it only ever makes a round dearer, by more than the subjects differ; so
 the addition is between the three least of each subject's rounds, whose mean is the cost when little gets in the way. In the plots a bar ends there, and its line goes from the least round to the
 median. Differences of some tenths of a microsecond still mean nothing.

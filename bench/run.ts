@@ -8,7 +8,7 @@ import { SubjectServer, type Round, type Situation } from './http/measure.js'
 import { writeReport, type Results } from './report.js'
 
 const quick = process.argv.includes('--quick')
-const [rounds, seconds] = quick ? [3, 1] : [12, 1]
+const [generations, roundsOfEach, seconds] = quick ? [1, 3, 1] : [3, 3, 1]
 const all = ['bare', 'floor', 'fastify-llm-quota', '@fastify/rate-limit', 'rate-limiter-flexible']
 const high = 1_000_000_000
 
@@ -27,7 +27,8 @@ const results: Results = {
   date: new Date().toISOString().slice(0, 10),
   machine: `${cpus().length} cores, ${cpus()[0]?.model.trim()}`,
   versions: versions(),
-  rounds,
+  rounds: generations * roundsOfEach,
+  generations,
   seconds,
   memory: {},
   shared: {},
@@ -65,16 +66,19 @@ writeFileSync('build/bench/results.json', JSON.stringify(results, undefined, 1))
 if (!quick) writeReport(results)
 console.log(quick ? 'Done: build/bench/results.json' : 'Done: docs/benchmarks.md')
 
-// Subjects take turns round by round, each round in another order, so that a busy machine slows them alike.
+// Subjects take turns round by round, each round in another order, so that a busy machine slows them alike; and every few rounds they
+// start anew, since one process of the same program compiles its hot path a little better than another.
 async function compare<Figures extends Round> (subjects: readonly string[], situation: Situation, measure: (server: SubjectServer) => Promise<Figures>): Promise<Record<string, Figures[]>> {
-  const servers = await Promise.all(subjects.map(async (subject) => ({ subject, server: await SubjectServer.start(subject, situation) })))
-  for (const { server } of servers) await server.round('/api/analyze-node', 1, quick ? 0.5 : 1.5)
   const figures: Record<string, Figures[]> = Object.fromEntries(subjects.map((subject) => [subject, []]))
-  for (let round = 0; round < rounds; round++) {
-    const turn = round % servers.length
-    for (const { subject, server } of [...servers.slice(turn), ...servers.slice(0, turn)]) figures[subject]?.push(await measure(server))
+  for (let generation = 0; generation < generations; generation++) {
+    const servers = await Promise.all(subjects.map(async (subject) => ({ subject, server: await SubjectServer.start(subject, situation) })))
+    for (const { server } of servers) await server.round('/api/analyze-node', 1, quick ? 0.5 : 1.5)
+    for (let round = 0; round < roundsOfEach; round++) {
+      const turn = (generation + round) % servers.length
+      for (const { subject, server } of [...servers.slice(turn), ...servers.slice(0, turn)]) figures[subject]?.push(await measure(server))
+    }
+    await Promise.all(servers.map(({ server }) => server.stop()))
   }
-  await Promise.all(servers.map(({ server }) => server.stop()))
   return figures
 }
 

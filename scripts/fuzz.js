@@ -1,24 +1,41 @@
-// npm run fuzz [-- SECONDS]: lets jazzer.js look for input that the quota reads wrongly. What it finds is printed and kept in
-// build/fuzz/findings; `npm run fuzz -- FILE` replays one. Turn each into a test.
-import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+// npm run fuzz [-- SECONDS]: lets jsfuzz look for input that the quota reads wrongly, guided by what it covers. What it finds is printed and
+// kept as a file; `npm run fuzz -- FILE` replays one. Turn each into a test. The fuzzer is installed under build/, and nothing of it into
+// the project.
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { resolve } from 'node:path'
 
 const [given = '180'] = process.argv.slice(2)
-const corpus = 'build/fuzz/corpus'
-const findings = 'build/fuzz/findings/'
-mkdirSync(corpus, { recursive: true })
-mkdirSync(findings, { recursive: true })
+const home = resolve('build/fuzzer')
+const target = 'build/fuzz/quota.cjs'
 
-// Where to begin: a request for each operation and set of router options, an identity, and a preference.
-for (const [index, target] of ['/context/api/analyze', '/context/api/justify-leaf', '/context/api/analyze-stream', '/context/api/%61nalyze-node', 'http://h/context/api/analyze'].entries()) {
-  for (let options = 0; options < 32; options += 5) writeFileSync(`${corpus}/target-${index}-${options}`, Buffer.concat([Buffer.from([0, options]), Buffer.from(target)]))
+if (existsSync(given)) {
+  await createRequire(import.meta.url)(resolve(target)).fuzz(readFileSync(given))
+  console.log('The quota reads it rightly.')
+  process.exit(0)
+}
+
+mkdirSync(home, { recursive: true })
+if (!existsSync(`${home}/node_modules/jsfuzz`)) {
+  writeFileSync(`${home}/package.json`, '{ "private": true }\n')
+  execFileSync('npm', ['install', '--silent', '--no-audit', '--no-fund', 'jsfuzz@1'], { cwd: home, stdio: 'inherit' })
+}
+
+// Where to begin: requests for each operation under several router options, an identity, and preferences.
+const corpus = `${home}/corpus`
+mkdirSync(corpus, { recursive: true })
+for (const [index, path] of ['/context/api/analyze', '/context/api/justify-leaf', '/context/api/analyze-stream', '/context/api/%61nalyze-node', 'http://h/context/api/analyze'].entries()) {
+  for (let options = 0; options < 32; options += 5) writeFileSync(`${corpus}/target-${index}-${options}`, Buffer.concat([Buffer.from([0, options]), Buffer.from(path)]))
 }
 writeFileSync(`${corpus}/identity`, Buffer.concat([Buffer.from([2]), Buffer.from('https://identity.example|alice', 'utf16le')]))
 for (const preference of ['10', '-1', '0', '1e3', ' ']) writeFileSync(`${corpus}/preference-${preference.trim()}`, Buffer.concat([Buffer.from([3]), Buffer.from(preference)]))
 
-const replay = existsSync(given)
-const jazzer = createRequire(import.meta.url).resolve('@jazzer.js/core/dist/cli.js')
-const { status } = spawnSync(process.execPath, [jazzer, 'build/fuzz/quota.cjs', ...(replay ? [given] : [corpus]), '-i', 'dist/cjs', '-i', 'find-my-way', '--timeout', '5000',
-  '--', `-artifact_prefix=${findings}`, '-max_len=120', ...(replay ? [] : [`-max_total_time=${Number(given)}`])], { stdio: 'inherit' })
-process.exit(status ?? 1)
+const fuzzer = spawn(process.execPath, [`${home}/node_modules/jsfuzz/build/src/index.js`, target, corpus], { stdio: 'inherit', detached: true })
+const ended = once(fuzzer, 'exit')
+const enough = setTimeout(() => { process.kill(-fuzzer.pid, 'SIGKILL') }, Number(given) * 1000)
+const [status] = await ended
+clearTimeout(enough)
+console.log(status === null ? `Nothing found in ${given} s.` : 'Something was found; see above.')
+process.exitCode = status === null ? 0 : 1

@@ -18,7 +18,7 @@ for (const [name, from] of waiting) {
 
 function placeOf (name, from) {
   const folders = from.split('/node_modules/')
-  for (let depth = folders.length; depth > 0; depth--) {
+  for (let depth = folders.length; depth >= 0; depth--) {
     const place = `${folders.slice(0, depth).join('/node_modules/')}/node_modules/${name}`.replace(/^\//, '')
     if (place in packages) return place
   }
