@@ -4,6 +4,7 @@ import { calculatePKCECodeChallenge, randomPKCECodeVerifier } from 'openid-clien
 import t from 'tap'
 import { type Example, printToken, startExample } from './support/example.js'
 import { RedisServer } from './support/redis-server.js'
+import { TokenIssuer } from './support/token-issuer.js'
 import { locationOf, Visitor } from './support/visitor.js'
 
 const post = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"businessText":"Invoices are late."}' }
@@ -195,19 +196,25 @@ t.test('sessions hold on every instance, with one secret and a shared store', as
   ], [200, 200, 200, 429, 429])
 })
 
-t.test('where other machines reach the service, nobody signs in with what everybody knows', async (t) => {
-  const service = await startExample('service/main.js', { HOST: '0.0.0.0' })
-  t.teardown(() => service.stop())
-  const visitor = new Visitor(service.address)
-  t.match(await visitor.session(), { signedIn: null, ways: { local: false, openId: false } })
-  t.equal((await visitor.signInLocally('alice', 'wonderland')).status, 401)
-  t.equal((await fetch(`${service.address}/api/analyze`, basic('alice', 'wonderland'))).status, 401)
-  t.equal((await visitor.ask('/sign-in/openid')).status, 404)
-})
+for (const [how, environment] of Object.entries({ directly: { HOST: '0.0.0.0' }, 'through a proxy': { PUBLIC_URL: 'https://service.example' } })) {
+  t.test(`where other machines reach the service ${how}, nobody signs in with what everybody knows`, async (t) => {
+    const service = await startExample('service/main.js', environment)
+    t.teardown(() => service.stop())
+    const visitor = new Visitor(service.address)
+    t.match(await visitor.session(), { signedIn: null, ways: { local: false, openId: false } })
+    t.equal((await visitor.signInLocally('alice', 'wonderland')).status, 401)
+    t.equal((await fetch(`${service.address}/api/analyze`, basic('alice', 'wonderland'))).status, 401)
+    t.equal((await visitor.ask('/sign-in/openid')).status, 404)
+  })
+}
 
 t.test('behind TLS the cookie is for TLS alone, and the provider sends browsers back there', async (t) => {
-  const service = await startExample('service/main.js', { PUBLIC_URL: 'https://service.example/' })
-  t.teardown(() => service.stop())
+  const issuer = await TokenIssuer.start()
+  const service = await startExample('service/main.js', { PUBLIC_URL: 'https://service.example/', OIDC_ISSUER: issuer.url, OIDC_CLIENT_ID: 'client' })
+  t.teardown(async () => {
+    await service.stop()
+    await issuer.stop()
+  })
   const { headers } = await new Visitor(service.address).ask('/sign-in/openid')
   t.match(headers.get('set-cookie'), /; Secure; SameSite=Lax$/)
   t.equal(new URL(headers.get('location') ?? '').searchParams.get('redirect_uri'), 'https://service.example/sign-in/openid/callback')

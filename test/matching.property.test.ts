@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import quotaPlugin, { protectedOperations } from '../lib/index.js'
+import { assertProperty } from './support/property.js'
 import { listen, sendRaw } from './support/raw-socket.js'
 
 const batches = 24
@@ -65,7 +66,7 @@ async function compare (routerOptions: object, requests: { method: string, targe
 
 t.test(`${batches * targetsPerBatch} random spellings`, async (t) => {
   let reachedTotal = 0
-  await fc.assert(fc.asyncProperty(options, fc.array(request, { minLength: targetsPerBatch, maxLength: targetsPerBatch }), async (routerOptions, requests) => {
+  await assertProperty(fc.asyncProperty(options, fc.array(request, { minLength: targetsPerBatch, maxLength: targetsPerBatch }), async (routerOptions, requests) => {
     const { differences, reachedCount } = await compare(routerOptions, requests)
     reachedTotal += reachedCount
     return differences.length === 0

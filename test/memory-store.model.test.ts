@@ -5,6 +5,7 @@ import t from 'tap'
 import { MemoryQuotaStore } from '../lib/index.js'
 import { VirtualClock } from '../lib/testing/virtual-clock.js'
 import { CounterModel } from './support/counter-model.js'
+import { assertProperty } from './support/property.js'
 import { walks } from './support/random-steps.js'
 
 const runs = 500
@@ -12,7 +13,7 @@ const stepsPerRun = 500
 
 t.test(`${runs * stepsPerRun} random steps`, async (t) => {
   const seen = { admitted: 0, rejected: 0, overflow: 0, sweeps: 0 }
-  fc.assert(fc.property(walks(stepsPerRun), ({ maxTrackedCallers, steps }) => {
+  await assertProperty(fc.asyncProperty(walks(stepsPerRun), async ({ maxTrackedCallers, steps }) => {
     const clock = new VirtualClock()
     const store = new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers })
     const model = new CounterModel(maxTrackedCallers)
@@ -42,7 +43,7 @@ t.test('so many callers that a sweep clears away over several requests', async (
     caller: fc.noBias(fc.integer({ min: 0, max: 5_999 })).map(String)
   })
   const walk = fc.record({ maxTrackedCallers: fc.constantFrom(2_500, 4_000, 6_000), steps: fc.array(step, { minLength: 30_000, maxLength: 30_000, size: 'max' }) })
-  fc.assert(fc.property(walk, ({ maxTrackedCallers, steps }) => {
+  await assertProperty(fc.asyncProperty(walk, async ({ maxTrackedCallers, steps }) => {
     const clock = new VirtualClock()
     const store = new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers })
     const model = new CounterModel(maxTrackedCallers)

@@ -5,6 +5,7 @@ import t from 'tap'
 import { RedisQuotaStore } from '../lib/redis.js'
 import { VirtualClock } from '../lib/testing.js'
 import { CounterModel } from './support/counter-model.js'
+import { assertProperty } from './support/property.js'
 import { walks } from './support/random-steps.js'
 import { RedisServer } from './support/redis-server.js'
 
@@ -25,7 +26,7 @@ t.test(`${runs * stepsPerRun} random steps`, async (t) => {
 
   const seen = { admitted: 0, rejected: 0, overflow: 0, sweeps: 0 }
   let walk = 0
-  await fc.assert(fc.asyncProperty(walks(stepsPerRun), async ({ maxTrackedCallers, steps }) => {
+  await assertProperty(fc.asyncProperty(walks(stepsPerRun), async ({ maxTrackedCallers, steps }) => {
     const clock = new VirtualClock()
     const store = new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers, rememberRefusals: false, keyPrefix: `walk-${++walk}:` })
     const model = new CounterModel(maxTrackedCallers)

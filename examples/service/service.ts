@@ -6,11 +6,11 @@ import { configuration } from './plugins/configuration.js'
 import { developmentProvider } from './plugins/development-provider.js'
 import { documentation } from './plugins/documentation.js'
 import { metrics } from './plugins/metrics.js'
+import { observation } from './plugins/observation.js'
 import { openId } from './plugins/openid.js'
 import { sessions } from './plugins/sessions.js'
 import { shared } from './plugins/shared.js'
 import { ownTokens, tokens } from './plugins/tokens.js'
-import { watching as whatIsSeen } from './plugins/watching.js'
 import { aboutTheService } from './routes/about.js'
 import { operations } from './routes/operations.js'
 import { page } from './routes/page.js'
@@ -41,7 +41,7 @@ export async function createService ({ log, clock }: ServiceSettings = {}): Prom
   await app.register(metrics)
   await app.register(documentation)
   await app.register(shared, clock === undefined ? {} : { clock })
-  await app.register(whatIsSeen, clock === undefined ? {} : { clock })
+  await app.register(observation, clock === undefined ? {} : { clock })
   await app.register(quotaPlugin)
   await app.register(preferences)
   await app.register(operations)

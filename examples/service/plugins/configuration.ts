@@ -69,7 +69,8 @@ export const configuration = createPlugin(async function configuration (app: Fas
   checkTogether('JWT_AUDIENCE', 'JWT_ISSUER', app.config)
   checkTogether('OIDC_CLIENT_ID', 'OIDC_ISSUER', app.config)
   app.decorate('publicUrl', () => app.config.PUBLIC_URL === '' ? app.listeningOrigin : new URL(app.config.PUBLIC_URL).origin)
-  app.decorate('onLoopback', loopback.has(app.config.HOST))
+  // A proxy on this machine brings others to a service that listens on loopback.
+  app.decorate('onLoopback', loopback.has(app.config.HOST) && loopback.has(new URL(app.config.PUBLIC_URL || 'http://localhost').hostname))
 }, { name: 'configuration' })
 
 // Keys, codes and cookies are as trustworthy as the way they come by: TLS, or never leaving this machine.

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { requireAdministrator } from '../plugins/authentication.js'
-import { perMinute } from '../plugins/watching.js'
+import { perMinute } from '../plugins/observation.js'
 
 const preference = {
   type: 'object',
@@ -19,7 +19,7 @@ export async function preferences (app: FastifyInstance): Promise<void> {
   app.put<{ Body: Record<typeof perMinute, number | null> }>('/api/preferences', { onRequest: requireAdministrator, schema: { summary: 'Change the limit', tags: ['Administration'], security: [{ token: [] }], body: preference } },
     async ({ body }) => {
       await app.changePreference(perMinute, body[perMinute])
-      app.watching.changed()
+      app.observation.changed()
       return { [perMinute]: body[perMinute] }
     })
 }

@@ -11,20 +11,20 @@ export async function watching (app: FastifyInstance): Promise<void> {
   app.get('/api/window', { ...events, onRequest: requireSignIn, schema: { summary: 'Watch one\'s own window', tags: ['Watching'], security: [{ token: [] }] } }, async (request, reply) => {
     const key = callerKey(request.user as Authentication)
     await watch(request, reply, async () => ({
-      limit: await app.watching.limit(request),
-      window: key === null ? null : app.watching.windows.of(key) ?? app.watching.windows.overflow()
+      limit: await app.observation.limit(request),
+      window: key === null ? null : app.observation.windows.of(key) ?? app.observation.windows.overflow()
     }))
   })
 
   app.get('/api/callers', { ...events, onRequest: requireAdministrator, schema: { summary: 'Watch all callers\' windows', tags: ['Administration'], security: [{ token: [] }] } }, async (request, reply) => {
     await watch(request, reply, async () => {
-      const callers = app.watching.windows.all()
+      const callers = app.observation.windows.all()
       return {
-        limit: await app.watching.limit(request),
+        limit: await app.observation.limit(request),
         trackedCallers: await trackedCallers(app),
         callers: callers.slice(0, mostShown).map(({ marks, ...counts }) => counts),
         more: Math.max(0, callers.length - mostShown),
-        overflow: app.watching.windows.overflow()
+        overflow: app.observation.windows.overflow()
       }
     })
   })
@@ -35,7 +35,7 @@ export async function watching (app: FastifyInstance): Promise<void> {
       if (!request.raw.destroyed && !reply.raw.writableNeedDrain) await reply.sse.send({ event: 'state', data: await state() })
     }
     reply.sse.keepAlive()
-    const stop = app.watching.onChange(() => { show().catch((error: unknown) => { request.log.debug({ err: error }, 'a watcher has gone') }) })
+    const stop = app.observation.onChange(() => { show().catch((error: unknown) => { request.log.debug({ err: error }, 'a watcher has gone') }) })
     reply.sse.onClose(stop)
     await show()
   }

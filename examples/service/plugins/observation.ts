@@ -5,19 +5,19 @@ import { quotaDecisions, type QuotaDecisionMessage } from 'fastify-llm-quota'
 import { QuotaWindows } from '../quota-windows.js'
 
 /** What this instance has seen the quota do, for those who watch. */
-interface Watching {
+interface Observation {
   readonly windows: QuotaWindows
   /** Calls back soon after something has changed, however much; gives what ends it. */
   onChange (listener: () => void): () => void
   /** Says that something other than a decision has changed. */
   changed (): void
-  /** The limit that holds for a request. */
+  /** The limit in force for a request; 0 where the quota is off. */
   limit (request: FastifyRequest): Promise<number>
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    watching: Watching
+    observation: Observation
   }
 }
 
@@ -27,7 +27,7 @@ export const perMinute = 'rate-limit.per-minute'
 const soon = 50
 
 /** @param options.clock The clock of the counters, in monotonic milliseconds. */
-export const watching = createPlugin(async function watching (app: FastifyInstance, { clock = () => performance.now() }: { clock?: () => number }) {
+export const observation = createPlugin(async function observation (app: FastifyInstance, { clock = () => performance.now() }: { clock?: () => number }) {
   const windows = new QuotaWindows(clock)
   const listeners = new Set<() => void>()
   let due: NodeJS.Timeout | undefined
@@ -51,7 +51,7 @@ export const watching = createPlugin(async function watching (app: FastifyInstan
     clearTimeout(due)
   })
 
-  app.decorate('watching', {
+  app.decorate('observation', {
     windows,
     changed,
     onChange (listener) {
@@ -60,7 +60,8 @@ export const watching = createPlugin(async function watching (app: FastifyInstan
     },
     async limit (request) {
       const preference: unknown = await Promise.resolve(app.preferences?.get(perMinute, request)).catch(() => null)
-      return Number(preference ?? app.quotaConfig.SERVICE_RATE_LIMIT_PER_MINUTE)
+      const limit = Number(preference ?? app.quotaConfig.SERVICE_RATE_LIMIT_PER_MINUTE)
+      return limit < 0 ? 1 : limit
     }
   })
-}, { name: 'watching' })
+}, { name: 'observation' })
