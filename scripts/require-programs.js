@@ -1,15 +1,15 @@
 // Makes sure that the programs that the tests run are on the PATH: as root it installs Debian's, and else it says what to install.
 import { execFileSync, spawnSync } from 'node:child_process'
 
-// Each program with those that serve in its place, and Debian's package of it.
+// Each program with those that serve in its place, and what Debian has of it; a browser without a font shows no text.
 const known = {
-  'redis-server': { instead: ['valkey-server'], debianPackage: 'redis-server' },
-  chromium: { instead: ['chromium-browser', 'google-chrome'], debianPackage: 'chromium' }
+  'redis-server': { instead: ['valkey-server'], debianPackages: ['redis-server'] },
+  chromium: { instead: ['chromium-browser', 'google-chrome'], debianPackages: ['chromium', 'fonts-dejavu-core'] }
 }
 
 const missing = process.argv.slice(2).filter((program) => ![program, ...known[program].instead].some(isOnPath))
 if (missing.length > 0) {
-  const packages = missing.map((program) => known[program].debianPackage)
+  const packages = missing.flatMap((program) => known[program].debianPackages)
   if (process.getuid?.() !== 0 || !isOnPath('apt-get')) {
     console.error(`The tests need ${missing.join(' and ')} on the PATH. Install Debian's ${packages.join(' and ')}, or run the tests as root.`)
     process.exit(1)
