@@ -114,6 +114,27 @@ for (const options of [{ maxTrackedCallers: 0 }, { maxTrackedCallers: 1.5 }, { m
   t.test(`a store with ${JSON.stringify(options)} is refused by name`, async (t) => {
     const [[name, value] = []] = Object.entries(options)
     const create = () => Reflect.construct(MemoryQuotaStore, [options])
-    t.throws(create, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: new RegExp(`option ${name} .*it got ${value}`) })
+    const rule = name === 'clock' ? 'must be a function' : 'must be an integer from 1 to 16777216'
+    t.throws(create, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: new RegExp(`option ${name} ${rule}.*it got ${value}`) })
   })
 }
+
+t.test('a store may track as many callers as a Map can hold', async (t) => {
+  t.doesNotThrow(() => new MemoryQuotaStore({ maxTrackedCallers: 2 ** 24 }))
+})
+
+t.test('what a sweep removed makes room at once, wherever among the counters it lies and however many there are', async (t) => {
+  const clock = new VirtualClock()
+  const store = new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 4_000 })
+  for (let caller = 0; caller < 4_000; caller++) store.acquire(`caller ${caller}`, 1)
+  clock.advance(119_999)
+  for (let caller = 0; caller < 2_500; caller++) store.acquire(`caller ${caller}`, 1)
+  clock.advance(60_000)
+  t.match(store.acquire('somebody new', 1), { admitted: true, count: 1, overflow: false }, 'the 1,500 that go lie behind the 2,500 that stay')
+  t.same(store.inspect(), { trackedCallers: 2_501, sweeps: 2 })
+  t.match(store.acquire('caller 3999', 1), { admitted: true, count: 1, overflow: false }, 'who was removed comes back anew')
+  t.same(store.inspect(), { trackedCallers: 2_502, sweeps: 2 })
+  for (let caller = 0; caller < 1_498; caller++) store.acquire(`another ${caller}`, 1)
+  t.match(store.inspect(), { trackedCallers: 4_000 })
+  t.equal(store.acquire('one too many', 1).overflow, true)
+})

@@ -172,6 +172,9 @@ t.test('the preference reader', async (t) => {
       for (let request = 0; request < 4; request++) answers.push((await analyze(app, alice)).statusCode)
       t.same(answers, [200, 200, 429, 429])
       t.equal(log.warnings().length, 1)
+      const [line] = log.lines.filter(({ level }) => level === 40)
+      t.match(line, { preference: 'rate-limit.per-minute', configured: 2 })
+      t.ok(/nonsense/.test(what) ? line?.['value'] === "'many'" : Reflect.get(Object(line?.['err']), 'message') === failure.message, 'it says what is wrong')
       state.well = true
       t.equal((await analyze(app, alice)).statusCode, 200)
       state.well = false

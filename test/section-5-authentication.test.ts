@@ -179,6 +179,7 @@ t.test('the option authentication', async (t) => {
     const app = await createService({ authentication: () => { throw new Error('no session store') } }, { logger: log.logger })
     t.equal((await analyze(app, alice)).statusCode, 401)
     t.match(log.errors(), [/authentication could not be read/])
+    t.match(log.lines.find(({ level }) => level === 50), { err: { message: 'no session store' } })
   })
 
   t.test('that gives a promise names nobody', async (t) => {

@@ -60,7 +60,8 @@ t.test('503 where the store fails, and the operation does not run', async (t) =>
   const failing: [string, QuotaStore['acquire']][] = [
     ['throws', () => { throw new Error('gone') }],
     ['rejects', async () => { throw new Error('gone') }],
-    ...[undefined, null, 5, {}, { admitted: 'yes', windowRemaining: 1 }, { admitted: true }, { admitted: true, count: 1, windowRemaining: NaN, overflow: false }]
+    ...[undefined, null, 5, {}, { admitted: 'yes', windowRemaining: 1 }, { admitted: true }, { admitted: true, count: 1, windowRemaining: NaN, overflow: false },
+      { admitted: true, count: 1, windowRemaining: 0, overflow: false }]
       .flatMap((nonsense): [string, QuotaStore['acquire']][] => [
         [`answers ${JSON.stringify(nonsense)}`, () => nonsense as Acquisition],
         [`promises ${JSON.stringify(nonsense)}`, async () => nonsense as Acquisition]
@@ -76,6 +77,7 @@ t.test('503 where the store fails, and the operation does not run', async (t) =>
     t.equal(response.body, unavailable)
     t.match(response.headers, { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store', 'retry-after': '1' })
     t.match(log.errors(), [/store failed/])
+    t.match(log.lines.find(({ level }) => level === 50), { err: { message: /throws|rejects/.test(what) ? 'gone' : /.+/ } })
     t.equal(ran, false)
   }
 })
