@@ -1,4 +1,14 @@
-/** A bearer token (JWT), or an OpenID Connect browser login, with the claims that were verified. */
+/**
+ * A bearer token (JWT), or an OpenID Connect browser login, with the claims that were verified.
+ *
+ * @example
+ * ```ts
+ * import { tokenAuthentication, type TokenAuthentication } from 'fastify-llm-quota'
+ *
+ * const authentication: TokenAuthentication = tokenAuthentication({ iss: 'https://identity.example', sub: 'alice' })
+ * console.log(authentication.kind, authentication.authenticated) // token true
+ * ```
+ */
 export interface TokenAuthentication {
   /** Tells the kinds apart. */
   readonly kind: 'token'
@@ -8,7 +18,17 @@ export interface TokenAuthentication {
   readonly claims: unknown
 }
 
-/** A local account. */
+/**
+ * A local account.
+ *
+ * @example
+ * ```ts
+ * import { localAuthentication, type LocalAuthentication } from 'fastify-llm-quota'
+ *
+ * const authentication: LocalAuthentication = localAuthentication('alice')
+ * console.log(authentication.kind, authentication.username) // local alice
+ * ```
+ */
 export interface LocalAuthentication {
   /** Tells the kinds apart. */
   readonly kind: 'local'
@@ -18,7 +38,17 @@ export interface LocalAuthentication {
   readonly username: unknown
 }
 
-/** A caller that the host lets in without knowing who it is. */
+/**
+ * A caller that the host lets in without knowing who it is.
+ *
+ * @example
+ * ```ts
+ * import { anonymousAuthentication, type AnonymousAuthentication } from 'fastify-llm-quota'
+ *
+ * const authentication: AnonymousAuthentication = anonymousAuthentication()
+ * console.log(authentication.kind, authentication.authenticated) // anonymous true
+ * ```
+ */
 export interface AnonymousAuthentication {
   /** Tells the kinds apart. */
   readonly kind: 'anonymous'
@@ -26,7 +56,20 @@ export interface AnonymousAuthentication {
   readonly authenticated: boolean
 }
 
-/** How the host authenticated a request (specification, section 5). */
+/**
+ * How the host authenticated a request (specification, section 5).
+ *
+ * @example
+ * ```ts
+ * import type { FastifyRequest } from 'fastify'
+ * import { anonymousAuthentication, localAuthentication, type Authentication } from 'fastify-llm-quota'
+ *
+ * // For the option of that name, where another hook has put the account's name on the request.
+ * export function authentication (request: FastifyRequest & { accountName?: string }): Authentication {
+ *   return request.accountName === undefined ? anonymousAuthentication() : localAuthentication(request.accountName)
+ * }
+ * ```
+ */
 export type Authentication = TokenAuthentication | LocalAuthentication | AnonymousAuthentication
 
 // Verified claims are whatever JSON a token held, so a look at their fields could not tell them from an authentication.

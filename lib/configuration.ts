@@ -4,13 +4,38 @@ import { EnvironmentError, shown } from './errors.js'
 import { toInteger } from './integer.js'
 import { perMinuteVariable } from './limit.js'
 
-/** The configured property, as `fastify.quotaConfig` holds it (specification, section 2). */
+/**
+ * The configured property, as `fastify.quotaConfig` holds it (specification, section 2).
+ *
+ * @example
+ * ```ts
+ * import Fastify from 'fastify'
+ * import quotaPlugin, { type QuotaConfig } from 'fastify-llm-quota'
+ *
+ * const app = Fastify()
+ * await app.register(quotaPlugin, { perMinute: 30 })
+ * const configured: QuotaConfig = app.quotaConfig
+ * console.log(configured.SERVICE_RATE_LIMIT_PER_MINUTE) // 30
+ * ```
+ */
 export interface QuotaConfig {
   /** Requests per window per caller where no runtime preference says otherwise; an integer. */
   readonly SERVICE_RATE_LIMIT_PER_MINUTE: number
 }
 
-/** Where else than the environment the variable may stand, as `@fastify/env` takes it. */
+/**
+ * Where else than the environment the variable may stand, as `@fastify/env` takes it.
+ *
+ * @example
+ * ```ts
+ * import Fastify from 'fastify'
+ * import quotaPlugin, { type DotenvOptions } from 'fastify-llm-quota'
+ *
+ * // A file beside the service, which need not be there. The environment wins over it.
+ * const dotenv: DotenvOptions = { path: 'quota.env' }
+ * await Fastify().register(quotaPlugin, { dotenv })
+ * ```
+ */
 export type DotenvOptions = FastifyEnvOptions['dotenv']
 
 declare module 'fastify' {

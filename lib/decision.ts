@@ -2,7 +2,26 @@ import { channel } from 'node:diagnostics_channel'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Operation } from './operation.js'
 
-/** What the quota decided about one protected request; it never holds an identity. */
+/**
+ * What the quota decided about one protected request; it never holds an identity.
+ *
+ * @example
+ * ```ts
+ * import Fastify from 'fastify'
+ * import quotaPlugin, { localAuthentication, type QuotaDecision } from 'fastify-llm-quota'
+ *
+ * const app = Fastify()
+ * await app.register(quotaPlugin, { perMinute: 2, authentication: () => localAuthentication('alice') })
+ * app.post('/api/analyze', async (request) => left(request.quota))
+ *
+ * // How many requests the caller has left in its window.
+ * function left (decision: QuotaDecision | null): number | null {
+ *   return decision === null || decision.count === null ? null : decision.limit - decision.count
+ * }
+ *
+ * console.log((await app.inject({ method: 'POST', url: '/api/analyze' })).json()) // 1
+ * ```
+ */
 export interface QuotaDecision {
   /**
    * `admitted`; `rejected`, at the limit; `unauthenticated`, where nobody can be named; `disabled`, by a limit of 0; or
@@ -25,7 +44,19 @@ export interface QuotaDecision {
   readonly overflow: boolean
 }
 
-/** A message of the decisions channel. */
+/**
+ * A message of the decisions channel.
+ *
+ * @example
+ * ```ts
+ * import type { QuotaDecisionMessage } from 'fastify-llm-quota'
+ *
+ * // What a subscriber may log about it.
+ * export function line ({ request, decision }: QuotaDecisionMessage): string {
+ *   return `${request.id} ${decision.outcome} ${decision.count ?? '-'} of ${decision.limit}`
+ * }
+ * ```
+ */
 export interface QuotaDecisionMessage {
   /** The request that was decided about; `request.quota` holds the same decision. */
   readonly request: FastifyRequest

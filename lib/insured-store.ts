@@ -4,7 +4,22 @@ import { MemoryQuotaStore } from './memory-store.js'
 import { assertStore, type Acquisition, type QuotaStore, type QuotaStoreState } from './store.js'
 import { isThenable } from './thenable.js'
 
-/** What an `InsuredQuotaStore` can be told. */
+/**
+ * What an `InsuredQuotaStore` can be told.
+ *
+ * @example
+ * ```ts
+ * import { InsuredQuotaStore, MemoryQuotaStore, type InsuredQuotaStoreOptions } from 'fastify-llm-quota'
+ *
+ * const options: InsuredQuotaStoreOptions = {
+ *   primary: new MemoryQuotaStore(), // in earnest a RedisQuotaStore
+ *   fallback: new MemoryQuotaStore({ maxTrackedCallers: 2_000 }),
+ *   timeout: 50,
+ *   coolDown: 5_000
+ * }
+ * console.log(new InsuredQuotaStore(options).state) // primary
+ * ```
+ */
 export interface InsuredQuotaStoreOptions {
   /** The store that is asked as long as it answers. */
   readonly primary: QuotaStore
@@ -16,10 +31,44 @@ export interface InsuredQuotaStoreOptions {
   readonly coolDown?: number
 }
 
-/** Which store answers. */
+/**
+ * Which store answers.
+ *
+ * @example
+ * ```ts
+ * import type { InsuredQuotaStoreState } from 'fastify-llm-quota'
+ *
+ * // As the value of a gauge.
+ * function primaryAnswers (state: InsuredQuotaStoreState): number {
+ *   return state === 'primary' ? 1 : 0
+ * }
+ *
+ * console.log(primaryAnswers('fallback')) // 0
+ * ```
+ */
 export type InsuredQuotaStoreState = 'primary' | 'fallback'
 
-/** A message about an insured store that changed over. */
+/**
+ * A message about an insured store that changed over.
+ *
+ * @example
+ * ```ts
+ * import { subscribe } from 'node:diagnostics_channel'
+ * import { InsuredQuotaStore, type InsuredQuotaStoreChange, type QuotaStore } from 'fastify-llm-quota'
+ *
+ * subscribe('fastify-llm-quota:insured-store', (message) => {
+ *   const { state, error } = message as InsuredQuotaStoreChange
+ *   console.log(`the ${state} answers`, error instanceof Error ? error.message : '')
+ * })
+ *
+ * const failing: QuotaStore = {
+ *   acquire () { throw new Error('no connection') },
+ *   clearCounters () {},
+ *   inspect: () => ({ trackedCallers: 0, sweeps: 0 })
+ * }
+ * await new InsuredQuotaStore({ primary: failing }).acquire('a digest', 10) // the fallback answers no connection
+ * ```
+ */
 export class InsuredQuotaStoreChange {
   /** The store that changed over. */
   readonly store: InsuredQuotaStore

@@ -7,7 +7,17 @@ import { counterRetention, sweepInterval } from './sweep.js'
 const never = -Infinity
 const clearedAwayAtOnce = 1_000
 
-/** What a `MemoryQuotaStore` can be told. */
+/**
+ * What a `MemoryQuotaStore` can be told.
+ *
+ * @example
+ * ```ts
+ * import { MemoryQuotaStore, type MemoryQuotaStoreOptions } from 'fastify-llm-quota'
+ *
+ * const options: MemoryQuotaStoreOptions = { maxTrackedCallers: 50_000, clock: () => performance.now() }
+ * console.log(new MemoryQuotaStore(options).inspect()) // { trackedCallers: 0, sweeps: 0 }
+ * ```
+ */
 export interface MemoryQuotaStoreOptions {
   /** How many callers have a counter of their own. Default 10,000 (specification, section 8). */
   readonly maxTrackedCallers?: number

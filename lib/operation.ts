@@ -1,6 +1,18 @@
 import { OptionError, shown } from './errors.js'
 
-/** An HTTP operation, by method and application path: the request path without the deployment context prefix. */
+/**
+ * An HTTP operation, by method and application path: the request path without the deployment context prefix.
+ *
+ * @example
+ * ```ts
+ * import Fastify from 'fastify'
+ * import quotaPlugin, { type Operation } from 'fastify-llm-quota'
+ *
+ * // With the prefix, the request path is /context/api/translate.
+ * const translate: Operation = { method: 'POST', path: '/api/translate' }
+ * await Fastify().register(quotaPlugin, { prefix: '/context', operations: [translate] })
+ * ```
+ */
 export interface Operation {
   /** The HTTP method, in any case (RFC 9110, section 9.1). */
   readonly method: string

@@ -14,7 +14,24 @@ declare module 'fastify' {
   }
 }
 
-/** What `fastify.register(quotaPlugin, options)` takes. Every option is optional. */
+/**
+ * What `fastify.register(quotaPlugin, options)` takes. Every option is optional.
+ *
+ * @example
+ * ```ts
+ * import Fastify from 'fastify'
+ * import quotaPlugin, { MemoryQuotaStore, protectedOperations, type QuotaOptions } from 'fastify-llm-quota'
+ *
+ * const options: QuotaOptions = {
+ *   prefix: '/context',
+ *   operations: protectedOperations,
+ *   store: new MemoryQuotaStore({ maxTrackedCallers: 50_000 }),
+ *   perMinute: 20,
+ *   mode: 'shadow'
+ * }
+ * await Fastify().register(quotaPlugin, options)
+ * ```
+ */
 export interface QuotaOptions {
   /** The deployment context prefix. Default: the route prefix of the instance that the plugin is registered on. */
   readonly prefix?: string

@@ -41,7 +41,17 @@ export interface QuotaStore {
   inspect (): QuotaStoreState | Promise<QuotaStoreState>
 }
 
-/** What a store answers to one request. */
+/**
+ * What a store answers to one request.
+ *
+ * @example
+ * ```ts
+ * import { MemoryQuotaStore, type Acquisition } from 'fastify-llm-quota'
+ *
+ * const acquisition: Acquisition = new MemoryQuotaStore().acquire('a digest', 10)
+ * if (!acquisition.admitted) console.log(`again in ${Math.ceil(acquisition.windowRemaining / 1000)} seconds`)
+ * ```
+ */
 export interface Acquisition {
   /** Whether the request was admitted, and so counted. */
   admitted: boolean
@@ -53,7 +63,19 @@ export interface Acquisition {
   overflow: boolean
 }
 
-/** The bookkeeping of a store. */
+/**
+ * The bookkeeping of a store.
+ *
+ * @example
+ * ```ts
+ * import { MemoryQuotaStore, type QuotaStoreState } from 'fastify-llm-quota'
+ *
+ * const store = new MemoryQuotaStore()
+ * store.acquire('a digest', 10)
+ * const state: QuotaStoreState = store.inspect()
+ * console.log(state.trackedCallers) // 1
+ * ```
+ */
 export interface QuotaStoreState {
   /** Callers that have a counter of their own. */
   trackedCallers: number

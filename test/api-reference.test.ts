@@ -1,4 +1,4 @@
-// docs/api is what the docstrings say now.
+// docs/api is what the docstrings say now, with an example for every public symbol.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,5 +14,7 @@ t.test('the API reference is current; `npm run api` renews it', async (t) => {
   const fresh = mkdtempSync(join(tmpdir(), 'quota-api-'))
   t.teardown(() => { rmSync(fresh, { recursive: true }) })
   execFileSync(process.execPath, ['node_modules/typedoc/bin/typedoc', '--logLevel', 'Warn', '--out', fresh], { stdio: ['ignore', 'inherit', 'inherit'] })
-  t.same(pages('docs/api'), pages(fresh))
+  const symbols = pages(fresh)
+  t.same(pages('docs/api'), symbols)
+  t.same(Object.entries(symbols).filter(([name, page]) => !name.endsWith('README.md') && !page.includes('## Example')).map(([name]) => name), [], 'each symbol has an example')
 })

@@ -32,7 +32,7 @@ function expectedOf (source: string): string[] {
 }
 
 t.test('the programs that are documented', async (t) => {
-  t.ok(programs.length > 20, `${programs.length} of them`)
+  t.ok(programs.length > 40, `${programs.length} of them`)
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
   for (const { name, source } of programs) writeFileSync(join(folder, `${name}.ts`), `${source}\nconsole.log('${atTheEnd}')\n`)

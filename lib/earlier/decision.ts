@@ -2,7 +2,17 @@ import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
 import type { Operation } from '../operation.js'
 
-/** What the earlier quota decided about one request; it never holds an address. */
+/**
+ * What the earlier quota decided about one request; it never holds an address.
+ *
+ * @example
+ * ```ts
+ * import type { EarlierQuotaDecision } from 'fastify-llm-quota/earlier'
+ *
+ * const decision: EarlierQuotaDecision = { outcome: 'rejected', operation: { method: 'POST', path: '/api/analyze' }, limit: 10 }
+ * console.log(`${decision.outcome} at ${decision.limit}`) // rejected at 10
+ * ```
+ */
 export interface EarlierQuotaDecision {
   /** What became of the request; `disabled` where the limit is 0 or negative. */
   readonly outcome: 'admitted' | 'rejected' | 'disabled'
@@ -12,7 +22,26 @@ export interface EarlierQuotaDecision {
   readonly limit: number
 }
 
-/** A message of the channel `fastify-llm-quota:earlier-decision`. */
+/**
+ * A message of the channel `fastify-llm-quota:earlier-decision`.
+ *
+ * @example
+ * ```ts
+ * import { subscribe } from 'node:diagnostics_channel'
+ * import Fastify from 'fastify'
+ * import earlierQuotaPlugin, { type EarlierQuotaDecisionMessage } from 'fastify-llm-quota/earlier'
+ *
+ * subscribe('fastify-llm-quota:earlier-decision', (message) => {
+ *   const { decision } = message as EarlierQuotaDecisionMessage
+ *   console.log(decision.operation.path, decision.outcome)
+ * })
+ *
+ * const app = Fastify()
+ * await app.register(earlierQuotaPlugin)
+ * app.post('/api/analyze', async () => 'ran')
+ * await app.inject({ method: 'POST', url: '/api/analyze' }) // /api/analyze admitted
+ * ```
+ */
 export interface EarlierQuotaDecisionMessage {
   /** The request that was decided about. */
   readonly request: FastifyRequest

@@ -1,7 +1,18 @@
 import { OptionError, shown } from '../errors.js'
 import { assertOptions, limitChecks, type QuotaOptions } from '../options.js'
 
-/** What `fastify.register(earlierQuotaPlugin, options)` takes. Every option is optional; they mean what the quota's do. */
+/**
+ * What `fastify.register(earlierQuotaPlugin, options)` takes. Every option is optional; they mean what the quota's do.
+ *
+ * @example
+ * ```ts
+ * import Fastify from 'fastify'
+ * import earlierQuotaPlugin, { type EarlierQuotaOptions } from 'fastify-llm-quota/earlier'
+ *
+ * const options: EarlierQuotaOptions = { prefix: '/context', perMinute: 20 }
+ * await Fastify().register(earlierQuotaPlugin, options)
+ * ```
+ */
 export interface EarlierQuotaOptions extends Pick<QuotaOptions, 'prefix' | 'preferences' | 'perMinute' | 'dotenv'> {
   /** Gives monotonic milliseconds. Default `performance.now`. */
   readonly clock?: () => number

@@ -1,6 +1,17 @@
 import { OptionError, hasFunction, shown } from '../errors.js'
 
-/** What the store asks of an `ioredis` client; both `Redis` and `Cluster` have it. */
+/**
+ * What the store asks of an `ioredis` client; both `Redis` and `Cluster` have it.
+ *
+ * @example
+ * ```ts
+ * import { Redis } from 'ioredis'
+ * import { RedisQuotaStore, type RedisClient } from 'fastify-llm-quota/redis'
+ *
+ * const client: RedisClient = new Redis({ lazyConnect: true, maxRetriesPerRequest: 0, commandTimeout: 300 })
+ * console.log(new RedisQuotaStore({ client }) instanceof RedisQuotaStore) // true
+ * ```
+ */
 export interface RedisClient {
   /** Runs a script that the server knows by its SHA-1 digest (`EVALSHA`). */
   evalsha (digest: string, numberOfKeys: number, ...keysAndParameters: (string | number | Buffer)[]): Promise<unknown>

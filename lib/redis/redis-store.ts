@@ -8,7 +8,23 @@ import { readAcquisition, readState } from './replies.js'
 import { Script } from './script.js'
 import { packCaller, Shards } from './shards.js'
 
-/** What a `RedisQuotaStore` can be told. */
+/**
+ * What a `RedisQuotaStore` can be told.
+ *
+ * @example
+ * ```ts
+ * import { Cluster } from 'ioredis'
+ * import { RedisQuotaStore, type RedisQuotaStoreOptions } from 'fastify-llm-quota/redis'
+ *
+ * const options: RedisQuotaStoreOptions = {
+ *   client: new Cluster([{ host: 'redis.example', port: 6379 }], { lazyConnect: true }),
+ *   keyPrefix: 'my-service:quota:',
+ *   maxTrackedCallers: 100_000,
+ *   shards: 16
+ * }
+ * console.log(new RedisQuotaStore(options) instanceof RedisQuotaStore) // true
+ * ```
+ */
 export interface RedisQuotaStoreOptions {
   /** The host's own `ioredis` `Redis` or `Cluster`, for Redis 6.2 or later, or Valkey. The store never closes it. */
   readonly client: RedisClient

@@ -6,7 +6,18 @@ import { counterRetention, sweepInterval } from '../sweep.js'
 import { windowLength } from '../window.js'
 import { VirtualClock } from './virtual-clock.js'
 
-/** What the store under test must be made with. */
+/**
+ * What the store under test must be made with.
+ *
+ * @example
+ * ```ts
+ * import { MemoryQuotaStore } from 'fastify-llm-quota'
+ * import type { QuotaStoreContractOptions } from 'fastify-llm-quota/testing'
+ *
+ * const create = ({ clock, maxTrackedCallers }: QuotaStoreContractOptions) => new MemoryQuotaStore({ clock, maxTrackedCallers })
+ * console.log(create({ clock: () => 0, maxTrackedCallers: 4 }).inspect().trackedCallers) // 0
+ * ```
+ */
 export interface QuotaStoreContractOptions {
   /** The only clock that the store may look at; monotonic milliseconds. */
   readonly clock: () => number
@@ -14,7 +25,18 @@ export interface QuotaStoreContractOptions {
   readonly maxTrackedCallers: number
 }
 
-/** One check of a store, for any test runner: it rejects with an `AssertionError` where the store breaks the specification. */
+/**
+ * One check of a store, for any test runner: it rejects with an `AssertionError` where the store breaks the specification.
+ *
+ * @example
+ * ```ts
+ * import { MemoryQuotaStore } from 'fastify-llm-quota'
+ * import { quotaStoreContract, type QuotaStoreContractCheck } from 'fastify-llm-quota/testing'
+ *
+ * const checks: QuotaStoreContractCheck[] = quotaStoreContract((options) => new MemoryQuotaStore(options))
+ * for (const { name, run } of checks.slice(0, 1)) await run().then(() => { console.log(name) }) // admits up to the limit and rejects from there on
+ * ```
+ */
 export interface QuotaStoreContractCheck {
   /** The rule, as a sentence. */
   readonly name: string
