@@ -79,5 +79,5 @@ t.test('random route tables', async (t) => {
     }
   }), { numRuns: 120 })
   t.comment(`${subjects} of ${all} requests were subject`)
-  t.ok(subjects > all / 10, 'enough of them for the rest to mean something')
+  t.ok(subjects > 200, 'enough of them for the rest to mean something')
 })

@@ -175,7 +175,7 @@ async function holderOf (servers: readonly RedisServer[], key: string): Promise<
 
 // Every instance asks the server again, and new callers are admitted up to one limit by all of them together.
 async function backToShared (t: Pick<typeof tap, 'comment' | 'equal' | 'fail' | 'ok' | 'same'>, services: readonly FastifyInstance[], stores: readonly QuotaStore[]): Promise<void> {
-  const deadline = performance.now() + 20_000
+  const deadline = performance.now() + 60_000
   const isBack = () => stores.every((store) => store instanceof InsuredQuotaStore && store.state === 'primary')
   for (let attempt = 0; performance.now() < deadline; attempt++) {
     const statuses = []
