@@ -76,13 +76,12 @@ t.test('the package works through import and require', async (t) => {
   t.equal(run(process.execPath, 'shared.mjs'), 'true\n', 'both halves of an application share one copy')
 
   const tsc = join(process.cwd(), 'node_modules/typescript/bin/tsc')
-  for (const [consumer, ...options] of [
-    ['typed.mts', '--module', 'nodenext'],
-    ['typed.cts', '--module', 'nodenext', '--esModuleInterop'],
-    ['typed.ts', '--module', 'esnext', '--moduleResolution', 'bundler']
+  for (const [consumers, ...options] of [
+    [['typed.mts', 'typed.cts'], '--module', 'nodenext'],
+    [['typed.ts'], '--module', 'esnext', '--moduleResolution', 'bundler']
   ] as const) {
-    writeFileSync(join(project, consumer), typedConsumer)
-    t.doesNotThrow(() => run(process.execPath, tsc, '--noEmit', '--strict', '--target', 'es2023', '--lib', 'es2024', '--types', 'node', ...options, consumer), consumer)
+    for (const consumer of consumers) writeFileSync(join(project, consumer), typedConsumer)
+    t.doesNotThrow(() => run(process.execPath, tsc, '--noEmit', '--strict', '--target', 'es2023', '--lib', 'es2024', '--types', 'node', ...options, ...consumers), consumers.join(', '))
   }
 
   const tool = (script: string, ...words: string[]) => run(process.execPath, join(process.cwd(), 'node_modules', script), ...words)
