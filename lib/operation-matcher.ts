@@ -13,13 +13,12 @@ export class OperationMatcher {
   }
 
   /**
-   * @param method The request's method, in any case.
+   * @param method The request's method, which tells upper case from lower (RFC 9110, section 9.1).
    * @param pattern The pattern of the route that Fastify matched; undefined where it matched none.
    * @param target The request target as it came.
    */
   match (method: string, pattern: string | undefined, target: string): Operation | null {
-    const paths = this.#byMethod.get(method) ?? this.#byMethod.get(method.toUpperCase())
-    return paths === undefined ? null : paths.match(pattern, target)
+    return this.#byMethod.get(method)?.match(pattern, target) ?? null
   }
 }
 

@@ -5,9 +5,24 @@ import quotaPlugin, { quotaResponses } from '../lib/index.js'
 
 t.test('describe the three answers', async (t) => {
   t.same(Object.keys(quotaResponses), ['401', '429', '503'])
+  const described = (schema: object) => ({ ...schema, description: /\w/ })
   for (const [status, schema] of Object.entries<{ headers?: object }>(quotaResponses)) {
-    t.match(schema, { type: 'object', properties: { status: { enum: [Number(status)] } }, description: String })
-    t.match(Object.keys(schema.headers ?? {}), status === '401' ? ['Cache-Control'] : ['Cache-Control', 'Retry-After'])
+    t.match(schema, described({
+      type: 'object',
+      headers: {
+        'Cache-Control': described({ type: 'string', enum: ['no-store'] }),
+        ...(status !== '401' && { 'Retry-After': described({ type: 'integer', minimum: 1 }) })
+      },
+      properties: {
+        error: described({ type: 'string' }),
+        status: described({ type: 'integer', enum: [Number(status)] }),
+        statusCode: described({ type: 'integer' }),
+        code: described({ type: 'string' }),
+        message: described({ type: 'string' })
+      },
+      additionalProperties: true
+    }))
+    t.equal(Object.hasOwn(Object(schema.headers), 'Retry-After'), status !== '401')
   }
 })
 

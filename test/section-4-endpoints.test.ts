@@ -1,7 +1,8 @@
 // Specification, section 4: the four protected operations and the effective limit algorithm.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import Fastify from 'fastify'
 import t from 'tap'
-import quotaPlugin, { localAuthentication, protectedOperations, type PreferenceReader, type QuotaDecision } from '../lib/index.js'
+import quotaPlugin, { localAuthentication, protectedOperations, quotaDecisions, type PreferenceReader, type QuotaDecision, type QuotaDecisionMessage } from '../lib/index.js'
 import { alice, analyze, bearer, captureLog, createService } from './support/service.js'
 
 t.test('the quota applies to exactly the four operations', async (t) => {
@@ -93,7 +94,12 @@ t.test('step 1: anything else counts as unavailable: the configured property, an
 t.test('step 2: exactly 0 passes the request on with no quota check and no authentication check', async (t) => {
   for (const value of [0, -0, '0', '-0', '00']) {
     const app = await createService({ preferences: new Map([['rate-limit.per-minute', value]]), perMinute: 1 })
+    const limits: unknown[] = []
+    const note = (message: unknown): void => { limits.push((message as QuotaDecisionMessage).decision.limit) }
+    subscribe(quotaDecisions.name, note)
     for (let request = 0; request < 3; request++) t.equal((await analyze(app, null)).statusCode, 200)
+    unsubscribe(quotaDecisions.name, note)
+    t.ok(limits.length === 3 && limits.every((limit) => Object.is(limit, 0)), 'the limit in force is 0, without a sign')
     t.same(app.quotaStore.inspect(), { trackedCallers: 0, sweeps: 0 })
   }
 })
