@@ -1,4 +1,6 @@
 // Specification, section 3: states and transitions, a test for every row of the table.
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { MemoryQuotaStore } from '../lib/index.js'
 import { VirtualClock } from '../lib/testing/virtual-clock.js'
@@ -137,4 +139,22 @@ t.test('what a sweep removed makes room at once, wherever among the counters it 
   for (let caller = 0; caller < 1_498; caller++) store.acquire(`another ${caller}`, 1)
   t.match(store.inspect(), { trackedCallers: 4_000 })
   t.equal(store.acquire('one too many', 1).overflow, true)
+})
+
+t.test('cleanup sweep: the memory of the counters that it removed is given back over the requests that follow', async (t) => {
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  const heap = (): number => {
+    collect()
+    return process.memoryUsage().heapUsed
+  }
+  const { clock, store } = createStore(100_000)
+  const empty = heap()
+  for (let caller = 0; caller < 100_000; caller++) store.acquire(`caller ${caller}`, 10)
+  const full = heap()
+  clock.advance(120_000)
+  for (let request = 0; request < 200; request++) store.acquire('somebody', 10)
+  const swept = heap()
+  t.same(store.inspect(), { trackedCallers: 1, sweeps: 1 })
+  t.ok(swept - empty < (full - empty) / 4, `${full - empty} bytes of ${100_000} counters, ${swept - empty} when they were gone`)
 })
