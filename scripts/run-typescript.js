@@ -1,4 +1,4 @@
-// For mutation tests, which start thousands of processes: runs TypeScript as it stands, with the types stripped by Node (22.18 or
+// For the tests on other Nodes and for mutation tests: runs TypeScript as it stands, with the types stripped by Node (22.18 or
 // later), and finds the source that an import of its build names.
 import { existsSync } from 'node:fs'
 import { registerHooks } from 'node:module'
