@@ -1,10 +1,13 @@
 // The public contract, "Stores": the insured store, with stores that fail in every way.
 import { spawnSync } from 'node:child_process'
+import { channel } from 'node:diagnostics_channel'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { InsuredQuotaStore, MemoryQuotaStore, type Acquisition, type QuotaStore } from '../lib/index.js'
+import { InsuredQuotaStore, MemoryQuotaStore, type Acquisition, type InsuredQuotaStoreChange, type QuotaStore } from '../lib/index.js'
 import { plainEnvironment } from './support/environment.js'
 import { alice, analyze, captureLog, createService } from './support/service.js'
+
+const changes = channel('fastify-llm-quota:insured-store')
 
 const answer: Acquisition = { admitted: true, count: 77, windowRemaining: 60_000, overflow: false }
 
@@ -52,12 +55,18 @@ t.test('the primary answers as long as it does, at once when it does', async (t)
   t.equal(store.state, 'primary')
 })
 
+const tooLate = 'no answer within 30 ms'
+const reasons = { throws: 'thrown', rejects: 'rejected', hangs: tooLate, 'answers late': tooLate, 'fails late': tooLate }
+
 for (const manner of ['throws', 'rejects', 'hangs', 'answers late', 'fails late'] as const) {
   t.test(`a primary that ${manner}`, async (t) => {
     const { primary, store } = insure()
     const unhandled: unknown[] = []
     const listener = (reason: unknown) => { unhandled.push(reason) }
     process.on('unhandledRejection', listener)
+    const published: InsuredQuotaStoreChange[] = []
+    const publish = (message: unknown): void => { published.push(message as InsuredQuotaStoreChange) }
+    changes.subscribe(publish)
     primary.manner = manner
     t.match(await store.acquire('a', 1), { admitted: true, count: 1 }, 'the fallback answers')
     t.equal(store.state, 'fallback')
@@ -79,6 +88,9 @@ for (const manner of ['throws', 'rejects', 'hangs', 'answers late', 'fails late'
     await sleep(70)
     t.same(unhandled, [])
     t.equal(store.state, 'primary', 'late answers are dropped')
+    t.match(published, [{ store, state: 'fallback', error: { message: reasons[manner] } }, { store, state: 'primary', error: undefined }], 'each change is published once')
+    t.equal(published.length, 2)
+    changes.unsubscribe(publish)
     process.off('unhandledRejection', listener)
   })
 }
@@ -91,6 +103,7 @@ t.test('many requests that fail at once are one change', async (t) => {
   const answers = await Promise.all(Array.from({ length: 50 }, () => analyze(app, alice)))
   t.ok(answers.every(({ statusCode }) => statusCode === 200))
   t.match(log.warnings(), [/primary store fails; its fallback answers/])
+  t.match(log.lines.filter(({ level }) => level === 40), [{ err: { message: tooLate } }])
   primary.manner = 'promises'
   await sleep(110)
   for (let request = 0; request < 3; request++) await analyze(app, alice)
@@ -122,6 +135,22 @@ t.test('an answer that was asked for before a change changes nothing', async (t)
   t.equal(store.state, 'primary')
 })
 
+t.test('a good answer that was asked for before the primary failed does not end its rest', async (t) => {
+  const { primary, store } = insure({ timeout: 200, coolDown: 1_000 })
+  primary.manner = 'answers late'
+  const slow = store.acquire('a', 5)
+  primary.manner = 'throws'
+  await store.acquire('a', 5)
+  t.same(await slow, answer)
+  t.equal(store.state, 'fallback')
+})
+
+t.test('a server whose store is not insured listens for no changes', async (t) => {
+  const app = await createService()
+  t.equal(changes.hasSubscribers, false)
+  await app.close()
+})
+
 t.test('where the fallback fails as well, nothing is admitted', async (t) => {
   const [primary, fallback] = [new ToldStore(), new ToldStore()]
   primary.manner = 'rejects'
@@ -148,6 +177,10 @@ t.test('its timers keep no process alive', async (t) => {
   `
   const { status } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], { env: plainEnvironment(), timeout: 60_000 })
   t.equal(status, 0)
+})
+
+t.test('the longest time that a timer can take', async (t) => {
+  t.doesNotThrow(() => new InsuredQuotaStore({ primary: new MemoryQuotaStore(), timeout: 2 ** 31 - 1, coolDown: 2 ** 31 - 1 }))
 })
 
 t.test('options that cannot be used are refused by name', async (t) => {

@@ -87,6 +87,22 @@ t.test('behind a parametric route', async (t) => {
     [401, 401, 401, 401, 200, 200, 401])
 })
 
+t.test('behind a parametric route, by each option of the router, given either way', async (t) => {
+  process.removeAllListeners('warning')
+  const targets = ['/api/analyze', '/API/ANALYZE', '/api//analyze', '/api/analyze;v=1', '/api/other']
+  for (const [name, value, expected] of [
+    ['caseSensitive', false, [401, 401, 404, 200, 200]],
+    ['ignoreDuplicateSlashes', true, [401, 404, 401, 200, 200]],
+    ['useSemicolonDelimiter', true, [401, 404, 404, 401, 200]],
+    ['useSemicolonDelimiter', false, [401, 404, 404, 200, 200]]
+  ] as const) {
+    for (const server of [{ [name]: value }, { routerOptions: { [name]: value } }]) t.same(await statuses({}, server, '/api/:operation', targets), expected, JSON.stringify(server))
+  }
+  for (const server of [{ ignoreTrailingSlash: true }, { routerOptions: { ignoreTrailingSlash: true } }]) {
+    t.same(await statuses({}, server, '/api/:operation', ['/api/analyze', '/api/analyze/', '/api/other/']), [401, 401, 200], JSON.stringify(server))
+  }
+})
+
 t.test('behind a wildcard route', async (t) => {
   t.same(await statuses({}, { routerOptions: { ignoreDuplicateSlashes: true } }, '/*', ['/api/analyze', '/api//analyze', '/API/analyze', '/api/analyze/x', '/']), [401, 401, 200, 200, 200])
 })

@@ -12,6 +12,10 @@ t.test('the entry point exports the plugin by default and by name', async (t) =>
   t.equal(entry.default, entry.quotaPlugin)
 })
 
+t.test('the plugin tells Fastify its name and the Fastify that it is for', async (t) => {
+  t.same(Reflect.get(quotaPlugin, Symbol.for('plugin-meta')), { fastify: '5.x', name: 'fastify-llm-quota' })
+})
+
 t.test('decorators', async (t) => {
   t.test('quotaStore, quotaConfig and request.quota, and no others', async (t) => {
     const app = Fastify()
@@ -104,11 +108,22 @@ t.test('start-up fails, naming the option and the value it got', async (t) => {
     [{ store: {} }, /option store must be a store with a function acquire; it got {}/],
     [{ store: null }, /option store must be a store .* it got null/],
     [{ preferences: {} }, /option preferences must be a preference reader with a function get; it got {}/],
-    [{ preferences: 'x'.repeat(500) }, /it got 'x{99}…$/]
+    [{ preferences: 'x'.repeat(500) }, /it got 'x{99}…$/],
+    [{ preferences: 'x'.repeat(98) }, /it got 'x{98}'$/],
+    [{ preferences: { first: 'x'.repeat(40), second: 'y'.repeat(40) } }, /it got { first: 'x{40}', second: 'y{30,40}.*…$/],
+    [{ preferences: { one: { two: { three: 3 } } } }, /it got { one: { two: \[Object\] } }$/]
   ]
   for (const [options, message] of invalid) {
     const app = Fastify()
     await t.rejects(async () => { await app.register(quotaPlugin, options) }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message }, String(message))
+  }
+})
+
+t.test('dotenv may be a boolean, or an object', async (t) => {
+  for (const dotenv of [true, false, { path: 'no-such-file' }]) {
+    const app = Fastify()
+    await app.register(quotaPlugin, { dotenv })
+    t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 })
   }
 })
 
@@ -180,12 +195,16 @@ t.test('two servers in one process do not know each other', async (t) => {
   t.same([(await analyze(one, alice)).statusCode, (await analyze(two, alice)).statusCode, (await analyze(one, alice)).statusCode], [200, 200, 429])
 })
 
-async function warningsOf (declare: (app: FastifyInstance) => unknown, options = {}): Promise<string[]> {
+async function logOf (declare: (app: FastifyInstance) => unknown, options = {}) {
   const log = captureLog()
   const app = Fastify({ logger: log.logger, ...options })
   await declare(app)
   await app.ready()
-  return log.warnings()
+  return log
+}
+
+async function warningsOf (declare: (app: FastifyInstance) => unknown, options = {}): Promise<string[]> {
+  return (await logOf(declare, options)).warnings()
 }
 
 async function noop (): Promise<void> {}
@@ -228,6 +247,55 @@ t.test('start-up warns of a preHandler of a protected route\'s own', async (t) =
     t.match(warnings, [/^POST \/api\/analyze is protected and has a preHandler of its own/, /^POST \/api\/justify-leaf is protected/], `declared ${order} the plugin`)
     t.equal(warnings.length, 2)
   }
+})
+
+t.test('start-up warnings: each names its operation, and the hooks of its route alone, wherever the route stands', async (t) => {
+  const ran = async () => 'ran'
+  async function first (): Promise<void> {}
+  async function second (): Promise<void> {}
+  for (const root of [true, false]) {
+    const { lines } = await logOf(async (app) => {
+      await app.register(quotaPlugin)
+      if (root) app.get('/', ran)
+      app.get('/api', ran)
+      app.get('/api/:operation', { preHandler: first }, ran)
+      app.get('/api/analyze', { preHandler: first }, ran)
+      app.post('/api/analyze', { preHandler: [first, second] }, ran)
+      app.route({ method: ['POST', 'PUT'], url: '/api/analyze/deeper/still', preHandler: second, handler: ran })
+      app.post('/api/justify-leaf', { constraints: { host: 'one.example' }, preHandler: second }, ran)
+      app.post('/api/justify-leaf', ran)
+      app.get('/api/analyze-stream', { onRequest: noop, preHandler: second, onSend: noop }, ran)
+      app.get('/elsewhere/below', { preHandler: noop }, ran)
+    })
+    t.same(lines.filter(({ level }) => level === 40).map(({ operation, preHandlers, msg }) => [operation, preHandlers, /^[A-Z]+ \S+/.exec(String(msg))?.[0]]), [
+      [{ method: 'POST', path: '/api/analyze' }, ['first()', 'second()'], 'POST /api/analyze'],
+      [{ method: 'POST', path: '/api/justify-leaf' }, ['second()'], 'POST /api/justify-leaf'],
+      [{ method: 'GET', path: '/api/analyze-stream' }, undefined, 'HEAD /api/analyze-stream'],
+      [{ method: 'GET', path: '/api/analyze-stream' }, ['second()'], 'GET /api/analyze-stream'],
+      [{ method: 'GET', path: '/api/analyze-node' }, undefined, 'HEAD /api/:operation'],
+      [{ method: 'GET', path: '/api/analyze-node' }, ['first()'], 'GET /api/:operation']
+    ])
+  }
+})
+
+t.test('start-up warnings: a handler that the host itself gave to HEAD and a protected method is its own business', async (t) => {
+  t.same(await warningsOf(async (app) => {
+    await app.register(quotaPlugin)
+    app.route({ method: ['HEAD', 'POST'], url: '/api/analyze', handler: async () => 'ran' })
+  }), [])
+})
+
+t.test('start-up warnings: a route is looked for as the host\'s router looks', async (t) => {
+  const route = async (app: FastifyInstance) => {
+    await app.register(quotaPlugin)
+    app.get('/api/:operation', async () => 'ran')
+  }
+  t.equal((await warningsOf(route, { routerOptions: { maxParamLength: 12 } })).length, 1, 'a parameter longer than 12 characters reaches no route')
+  t.equal((await warningsOf(route, { routerOptions: { maxParamLength: 11 } })).length, 0)
+  t.equal((await warningsOf(async (app) => {
+    await app.register(quotaPlugin)
+    app.get('/api/:operation(^(?:[a-z]+-?)*$)', async () => 'ran')
+  }, { routerOptions: { allowUnsafeRegex: true } })).length, 2, 'a pattern that only this host allows')
 })
 
 t.test('start-up warnings: a preHandler of the instance before the plugin comes early enough', async (t) => {
