@@ -180,3 +180,26 @@ t.test('it decorates nothing, and stands beside the governing quota in shadow mo
   unsubscribe('fastify-llm-quota:decision', governing)
   t.same(decisions, [['earlier', 'admitted'], ['governing', 'unauthenticated'], ['earlier', 'rejected']])
 })
+
+t.test('its decisions tell the outcome, the operation by the request\'s own method, and the limit', async (t) => {
+  const decisions: unknown[] = []
+  const record = (message: unknown) => { decisions.push(Object(message).decision) }
+  subscribe('fastify-llm-quota:earlier-decision', record)
+  for (const perMinute of [1, 0]) {
+    const app = await createEarlier({ perMinute })
+    await from(app)
+    await from(app)
+  }
+  unsubscribe('fastify-llm-quota:earlier-decision', record)
+  const operation = { method: 'POST', path: '/api/analyze' }
+  t.same(decisions, [
+    { outcome: 'admitted', operation, limit: 1 },
+    { outcome: 'rejected', operation, limit: 1 },
+    { outcome: 'disabled', operation, limit: 0 },
+    { outcome: 'disabled', operation, limit: 0 }
+  ])
+})
+
+t.test('it tells Fastify its name and the Fastify that it is for', async (t) => {
+  t.same(Reflect.get(earlierQuotaPlugin, Symbol.for('plugin-meta')), { fastify: '5.x', name: 'fastify-llm-quota-earlier' })
+})
