@@ -63,6 +63,18 @@ t.test('the time is the server\'s', async (t) => {
   await sleep(20)
   const later = (await store.acquire(key('alice'), 1)).windowRemaining
   t.ok(later < 60_000 && later > 50_000)
+  const [seconds] = await client.time()
+  const placed = Number(await client.zscore('llm-quota:{0}:order', Buffer.from(key('alice'), 'hex')))
+  t.ok(Math.abs(placed / 1_000_000 - Number(seconds)) < 60, 'this process has a clock that began with it')
+})
+
+t.test('keys that are no digests have counters of their own', async (t) => {
+  const store = new RedisQuotaStore({ client, rememberRefusals: false })
+  const keys = ['', 'alice', 'bob', key('alice'), `x${key('alice')}`, `${key('alice')}x`, key('alice').toUpperCase()]
+  for (const admitted of [true, false]) {
+    for (const callerKey of keys) t.equal((await store.acquire(callerKey, 1)).admitted, admitted, callerKey)
+  }
+  t.match(await store.inspect(), { trackedCallers: keys.length })
 })
 
 t.test('keys hold digests only, begin with the prefix, and expire by themselves within 180 s', async (t) => {
@@ -230,14 +242,15 @@ t.test('options that cannot be used are refused by name', async (t) => {
   const invalid: [object, RegExp][] = [
     [{ client: undefined }, /option client must be a Redis or Cluster of ioredis; it got undefined/],
     [{ client: {} }, /option client .* it got {}/],
-    [{ keyPrefix: 5 }, /option keyPrefix .* it got 5/],
+    [{ client: { evalsha: async () => null, eval: async () => null } }, /option client must be a Redis or Cluster of ioredis/],
+    [{ keyPrefix: 5 }, /option keyPrefix must be a string without braces; it got 5/],
     [{ keyPrefix: 'a{b}' }, /option keyPrefix .* it got 'a{b}'/],
     [{ maxTrackedCallers: 0 }, /option maxTrackedCallers .* it got 0/],
-    [{ shards: 0 }, /option shards .* it got 0/],
+    [{ shards: 0 }, /option shards must be an integer from 1 to maxTrackedCallers; it got 0/],
     [{ shards: 1.5 }, /option shards .* it got 1.5/],
     [{ shards: 3, maxTrackedCallers: 2 }, /option shards .* it got 3/],
-    [{ rememberRefusals: 'yes' }, /option rememberRefusals .* it got 'yes'/],
-    [{ clock: 5 }, /option clock .* it got 5/]
+    [{ rememberRefusals: 'yes' }, /option rememberRefusals must be true or false; it got 'yes'/],
+    [{ clock: 5 }, /option clock must be a function; it got 5/]
   ]
   for (const [options, message] of invalid) {
     t.throws(() => Reflect.construct(RedisQuotaStore, [{ client, ...options }]), { code: 'FST_ERR_LLM_QUOTA_OPTION', message })
@@ -246,10 +259,14 @@ t.test('options that cannot be used are refused by name', async (t) => {
 
 t.test('an answer that is no acquisition is an error', async (t) => {
   await client.set('llm-quota:{0}:counters', 'another program\'s')
-  await t.rejects(async () => new RedisQuotaStore({ client }).acquire(key('alice'), 1), /WRONGTYPE/)
+  const commands = await commandsDuring(async () => {
+    await t.rejects(async () => new RedisQuotaStore({ client }).acquire(key('alice'), 1), /WRONGTYPE/)
+  })
+  t.match([commands.evalsha, commands.eval], [1, undefined], 'what may have been counted is not sent again')
   for (const reply of [null, 'OK', [1, 2, 3], [1, 2, 3, 'x']]) {
     const other = { evalsha: async () => reply, eval: async () => reply, unlink: async () => 0 }
     await t.rejects(async () => new RedisQuotaStore({ client: other }).acquire(key('alice'), 1), { name: 'TypeError', message: /answer is not understood/ })
+    await t.rejects(async () => new RedisQuotaStore({ client: other }).inspect(), { name: 'TypeError', message: /answer is not understood/ })
   }
 })
 
