@@ -10,7 +10,7 @@ export interface ListedRoute {
 
 // A line is the tree's drawing, then a node's part of the pattern and its method, or one kind of hook of the node above.
 const drawing = /^(?:[│ ] {3})*(?:[├└]── )?/
-const node = /^(\S+) \(([A-Z-]+(?:, [A-Z-]+)*)\)/
+const node = /^(.+) \(([A-Z-]+(?:, [A-Z-]+)*)\)/
 const preHandlers = /^• \(preHandler\) (\[.*\])$/
 const indent = 4
 

@@ -32,7 +32,11 @@ export function warnOfRoutes (fastify: FastifyInstance, operations: readonly Ope
 function patternServing (fastify: FastifyInstance, routes: readonly ListedRoute[], method: string, path: string): string | undefined {
   const router = createRouter(readRouterOptions(fastify.initialConfig))
   for (const pattern of new Set(routes.filter(({ methods }) => methods.includes(method)).map((route) => route.pattern))) {
-    router.on('GET', pattern, () => {}, pattern)
+    try {
+      router.on('GET', pattern, () => {}, pattern)
+    } catch {
+      // A pattern of several lines is misread. That may cost a warning; it must not keep the server from starting.
+    }
   }
   return router.find('GET', path)?.store
 }

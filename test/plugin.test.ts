@@ -298,6 +298,18 @@ t.test('start-up warnings: a route is looked for as the host\'s router looks', a
   }, { routerOptions: { allowUnsafeRegex: true } })).length, 2, 'a pattern that only this host allows')
 })
 
+t.test('start-up warnings: no pattern, however odd, keeps a server from starting or hides another route', async (t) => {
+  const ran = async () => 'ran'
+  for (const odd of ['/a b', '/a b/api', '/api/analyze (GET)', '/api/analyze (GET) x/y', '/one\ntwo', '/one\n-two', '/one\n:id(^\\d+$)', '/one\n::two', '/:id(^a\n:b(c)$)', '/:id(^(?:a\n:b(c|d))$)', '/(POST)', '/•/ (preHandler) ["x()"]', '/│   /x', '/api/analyze\u0000']) {
+    t.match(await warningsOf(async (app) => {
+      await app.register(quotaPlugin)
+      app.get('/api/*', ran)
+      for (const path of [odd, `${odd}/api`, `${odd}-more`]) app.get(path, ran)
+      app.post('/api/analyze', { preHandler: noop }, ran)
+    }, { exposeHeadRoutes: false }), [/^POST \/api\/analyze is protected/], JSON.stringify(odd))
+  }
+})
+
 t.test('start-up warnings: a preHandler of the instance before the plugin comes early enough', async (t) => {
   t.same(await warningsOf(async (app) => {
     app.addHook('preHandler', noop)
