@@ -8,7 +8,7 @@ import { listen, sendRaw } from './support/raw-socket.js'
 import { assertProperty } from './support/property.js'
 
 const methods = ['GET', 'POST'] as const
-const segments = ['api', 'API', 'analyze', 'Analyze', 'a.b', 'x~y', 'a b', 'ä', '%25', '*', ':id', ':id(^\\d+$)', 'v:major', ':a-:b'] as const
+const segments = ['api', 'API', 'analyze', 'Analyze', 'a.b', 'x~y', 'a b', 'x (GET)', 'a\nb', 'ä', '%25', '*', ':id', ':id(^\\d+$)', 'v:major', ':a-:b'] as const
 const plainSegments = ['api', 'analyze', 'Analyze', 'a.b', 'x~y', 'ä', '7'] as const
 
 const path = (of: readonly string[]) => fc.array(fc.constantFrom(...of), { minLength: 1, maxLength: 3 })
@@ -27,7 +27,7 @@ const respelled = (path: string) => fc.tuple(
 ).map(([before, choices, after]) => before + [...path].map((letter, index) => {
   const hex = Buffer.from(letter).toString('hex').replace(/../g, '%$&')
   const choice = choices[index]
-  if (choice === 0 || letter > '~' || letter === ' ') return hex
+  if (choice === 0 || letter > '~' || letter <= ' ') return hex
   if (choice === 1) return letter.toUpperCase()
   if (choice === 2 && letter === '/') return '//'
   return letter
