@@ -30,8 +30,17 @@ export function listRoutes (fastify: FastifyInstance): ListedRoute[] {
       parts.splice(depth - 1, Infinity, part)
       routes.push({ methods: methods.split(', '), pattern: parts.join(''), preHandlers: [] })
     } else if (hooks !== undefined) {
-      routes.at(-1)?.preHandlers.push(...JSON.parse(hooks))
+      routes.at(-1)?.preHandlers.push(...namesIn(hooks))
     }
   }
   return routes
+}
+
+// A pattern of several lines can look like hooks and be none.
+function namesIn (hooks: string): string[] {
+  try {
+    return JSON.parse(hooks)
+  } catch {
+    return []
+  }
 }
