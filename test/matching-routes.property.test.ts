@@ -34,7 +34,7 @@ const respelled = (path: string) => fc.tuple(
 }).join('') + after)
 
 const cases = fc.record({ routes, operations, prefix, routerOptions }).chain((table) => {
-  const spellable = [...table.routes, ...table.operations, ...table.operations, ...table.operations].map(({ method, path }) => ({ method, path: path.replace(/:id\(.*?\)|:\w+/g, '7').replace('*', 'analyze') }))
+  const spellable = [...table.routes, ...Array.from({ length: 8 }, () => table.operations).flat()].map(({ method, path }) => ({ method, path: path.replace(/:id\(.*?\)|:\w+/g, '7').replace('*', 'analyze') }))
   const request = fc.constantFrom(...spellable).chain(({ method, path }) => respelled((table.prefix ?? '') + path).map((target) => ({ method, target })))
   return fc.array(request, { minLength: 40, maxLength: 40 }).map((requests) => ({ ...table, requests }))
 })
@@ -79,5 +79,5 @@ t.test('random route tables', async (t) => {
     }
   }), { numRuns: 120 })
   t.comment(`${subjects} of ${all} requests were subject`)
-  t.ok(subjects > 200, 'enough of them for the rest to mean something')
+  t.ok(subjects > all / 10, 'enough of them for the rest to mean something')
 })
