@@ -1,4 +1,4 @@
-// Draws docs/dashboard.svg: what the dashboard shows of a run of the example service, from what its /metrics said.
+// Draws docs/dashboard.svg: the dashboard for a run of the example service, from the values of its /metrics.
 import { writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { printToken, startExample } from '../test/support/example.js'
@@ -20,12 +20,12 @@ for (let second = 0; second <= seconds; second++) {
 await service.stop()
 
 writeFileSync('docs/dashboard.svg', linePlots([
-  { title: 'Decisions a second, by outcome', xLabel: 'seconds', series: outcomes.map((outcome) => ({ name: outcome, points: rate((name) => name.includes(`outcome="${outcome}"`)) })) },
+  { title: 'Decisions per second, by outcome', xLabel: 'seconds', series: outcomes.map((outcome) => ({ name: outcome, points: rate((name) => name.includes(`outcome="${outcome}"`)) })) },
   { title: 'Tracked callers', xLabel: 'seconds', series: [{ name: 'tracked callers', points: samples.map((sample, second) => [second, sample.get('llm_quota_tracked_callers') ?? 0]) }] },
-  { title: 'Store, mean microseconds an answer', xLabel: 'seconds', series: [{ name: 'memory store', points: storeTimes() }] }
+  { title: 'Mean store latency, µs', xLabel: 'seconds', series: [{ name: 'memory store', points: storeTimes() }] }
 ]))
 
-// Callers come one after another; each asks until it is refused for a while; some requests bring no token.
+// More and more callers send requests, one of them floods the service until it is rejected, and some requests have no token.
 function requestsOf (second: number): (string | undefined)[] {
   const callers = tokens.slice(0, Math.min(tokens.length, 2 + second))
   const wave = Math.round(6 + 5 * Math.sin(second / 8))

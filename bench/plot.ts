@@ -1,4 +1,4 @@
-// Plots as SVG that read well in light and dark, by themselves or in a document.
+// Draws SVG plots for light and dark mode.
 
 const colors = ['#3b82f6', '#f59e0b', '#ef4444', '#10b981', '#a855f7', '#64748b']
 
@@ -11,7 +11,7 @@ export interface LinePlot {
   readonly title: string
   readonly xLabel: string
   readonly series: readonly Series[]
-  /** Whether the horizontal axis goes by powers of ten. */
+  /** Whether the horizontal axis is logarithmic. */
   readonly logarithmic?: boolean
 }
 
@@ -30,12 +30,12 @@ export interface BarPlot {
 const width = 720
 const panelHeight = 220
 
-/** Line plots, one below the other. */
+/** Draws line plots, one below the other. */
 export function linePlots (plots: readonly LinePlot[]): string {
   return svg(plots.length * panelHeight, plots.map((plot, index) => `<g transform="translate(0 ${index * panelHeight})">${linePlot(plot)}</g>`).join('\n'))
 }
 
-/** Bar plots with the spread of each bar, one below the other. */
+/** Draws bar plots with the spread of each bar, one below the other. */
 export function barPlots (plots: readonly BarPlot[]): string {
   let top = 0
   const parts = plots.map((plot) => {

@@ -1,39 +1,40 @@
-// npm run bench [-- --quick]: measures the quota against its peers, and writes docs/benchmarks.md and its plots.
+// npm run bench [-- --quick]: measures times of the quota and its peers, and writes the second part of docs/benchmarks.md and its plots.
 import { execFileSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { RedisServer } from '../test/support/redis-server.js'
 import { SubjectServer, type Round, type Situation } from './http/measure.js'
 import { writeReport, type Results } from './report.js'
+import { versionsOf } from './versions.js'
 
 const quick = process.argv.includes('--quick')
 const [generations, roundsOfEach, seconds] = quick ? [1, 3, 1] : [3, 3, 1]
-const all = ['bare', 'floor', 'fastify-llm-quota', '@fastify/rate-limit', 'rate-limiter-flexible']
+const all = ['bare', 'bare again', 'floor', 'fastify-llm-quota', '@fastify/rate-limit', 'rate-limiter-flexible']
 const high = 1_000_000_000
 
 const scenarios: { name: string, situation: Situation, path?: string, callers?: number, subjects?: string[] }[] = [
   { name: 'admitted', situation: { limit: high } },
-  { name: 'refused', situation: { limit: 1 } },
+  { name: 'rejected', situation: { limit: 1 } },
   { name: 'unprotected route', situation: { limit: high }, path: '/api/other' },
   { name: '10,000 callers at random', situation: { limit: high }, callers: 10_000 },
   { name: 'at the cap, with overflow', situation: { limit: high }, callers: 20_000 },
   { name: 'with an HS256 token verified', situation: { limit: high, tokens: true } },
-  { name: 'asynchronous preference reader', situation: { limit: high, asynchronousPreference: true }, subjects: ['bare', 'fastify-llm-quota', '@fastify/rate-limit'] },
-  { name: 'decisions subscribed', situation: { limit: high, decisionsSubscribed: true }, subjects: ['bare', 'floor', 'fastify-llm-quota'] }
+  { name: 'asynchronous preference reader', situation: { limit: high, asynchronousPreference: true }, subjects: ['bare', 'bare again', 'fastify-llm-quota', '@fastify/rate-limit'] },
+  { name: 'decisions subscribed', situation: { limit: high, decisionsSubscribed: true }, subjects: ['bare', 'bare again', 'floor', 'fastify-llm-quota'] }
 ]
 
 const results: Results = {
   date: new Date().toISOString().slice(0, 10),
   machine: `${cpus().length} cores, ${cpus()[0]?.model.trim()}`,
-  versions: versions(),
+  versions: versionsOf(['fastify', '@fastify/rate-limit', 'rate-limiter-flexible', 'ioredis', 'autocannon', 'mitata']),
   rounds: generations * roundsOfEach,
   generations,
   seconds,
   memory: {},
   shared: {},
   functions: program('functions/figures.js'),
-  growth: program('growth.js', '--expose-gc')
+  growth: program('growth.js', '--expose-gc', '--single-threaded-gc')
 }
 
 const measured = quick ? scenarios.slice(0, 3) : scenarios
@@ -43,7 +44,7 @@ for (const { name, situation, path = '/api/analyze-node', callers = 1, subjects 
 }
 
 for (const autoPipelining of quick ? [false] : [false, true]) {
-  for (const [name, limit] of [['admitted', high], ['refused', 1]] as const) {
+  for (const [name, limit] of [['admitted', high], ['rejected', 1]] as const) {
     const title = `${name}, ${autoPipelining ? 'with' : 'without'} auto-pipelining`
     console.log(`shared store: ${title}`)
     const redis = await RedisServer.start()
@@ -54,7 +55,7 @@ for (const autoPipelining of quick ? [false] : [false, true]) {
     }
     results.shared[title] = await compare(all.filter((subject) => subject !== 'floor'), { limit, redisPort: redis.port, autoPipelining }, async (server) => {
       const before = await serverCpu()
-      const round = await server.round('/api/analyze-node', name === 'refused' ? 1 : 100, seconds)
+      const round = await server.round('/api/analyze-node', name === 'rejected' ? 1 : 100, seconds)
       return { ...round, serverCpu: (await serverCpu() - before) / round.requests }
     })
     client.disconnect()
@@ -66,8 +67,8 @@ writeFileSync('build/bench/results.json', JSON.stringify(results, undefined, 1))
 if (!quick) writeReport(results)
 console.log(quick ? 'Done: build/bench/results.json' : 'Done: docs/benchmarks.md')
 
-// Subjects take turns round by round, each round in another order, so that a busy machine slows them alike; and every few rounds they
-// start anew, since one process of the same program compiles its hot path a little better than another.
+// The subjects take turns in each round, in a different order, so that other load on the machine affects them equally. They are restarted
+// after a few rounds, because V8 can compile the same program differently in each process.
 async function compare<Figures extends Round> (subjects: readonly string[], situation: Situation, measure: (server: SubjectServer) => Promise<Figures>): Promise<Record<string, Figures[]>> {
   const figures: Record<string, Figures[]> = Object.fromEntries(subjects.map((subject) => [subject, []]))
   for (let generation = 0; generation < generations; generation++) {
@@ -85,10 +86,4 @@ async function compare<Figures extends Round> (subjects: readonly string[], situ
 function program (name: string, ...options: string[]): never {
   console.log(name)
   return JSON.parse(execFileSync(process.execPath, [...options, fileURLToPath(new URL(name, import.meta.url)), ...(quick ? ['--quick'] : [])], { encoding: 'utf8', maxBuffer: 2 ** 26 })) as never
-}
-
-function versions (): Record<string, string> {
-  const names = ['fastify', '@fastify/rate-limit', 'rate-limiter-flexible', 'ioredis', 'autocannon', 'mitata']
-  const installed = names.map((name) => [name, JSON.parse(readFileSync(`node_modules/${name}/package.json`, 'utf8')).version])
-  return { node: process.version, ...Object.fromEntries(installed) }
 }

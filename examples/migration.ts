@@ -1,5 +1,5 @@
-// A service on the way from the earlier quota to the governing one: the earlier one still refuses, the governing one
-// takes its decisions in shadow, and what they disagree about is printed.
+// A service during the migration from the earlier quota. The earlier quota still enforces its limit, the new one runs in shadow mode,
+// and the program prints each request on which they decide differently.
 import './compare-decisions.js'
 import fastifyJwt from '@fastify/jwt'
 import Fastify from 'fastify'

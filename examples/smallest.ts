@@ -1,4 +1,4 @@
-// The smallest service with a quota: ten requests a minute for each verified token.
+// The smallest service with a quota: ten requests per minute for each caller with a verified token.
 import fastifyJwt from '@fastify/jwt'
 import Fastify from 'fastify'
 import quotaPlugin from 'fastify-llm-quota'

@@ -1,5 +1,5 @@
-// npm run fuzz [-- SECONDS]: a coverage-guided search for a request, an identity or a preference that the quota reads otherwise than
-// the specification does. The first byte chooses which.
+// npm run fuzz [-- SECONDS]: a coverage-guided search for requests, identities or preferences that the quota does not treat according to
+// the rules. The first byte selects one of the three.
 import { createHash } from 'node:crypto'
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
@@ -26,7 +26,7 @@ async function service (options: object, guarded: boolean): Promise<App> {
 
 const services = routerOptions.map((options) => Promise.all([service(options, true), service(options, false)]))
 
-// A target as a client can really send it, past what would tidy it.
+// Sends the target unchanged, because HTTP clients would normalize it.
 async function answer (app: App, method: string, target: string): Promise<{ status: number, body: string }> {
   const request = new IncomingMessage(new Socket())
   Object.assign(request, { method, url: target, headers: { host: 'h' }, httpVersion: '1.1' })
@@ -46,7 +46,7 @@ const matching: Check = async (data) => {
   const [guarded, open] = await (services[options % 16] ?? Promise.reject(new Error('no such options')))
   const method = options & 16 ? 'POST' : 'GET'
   const target = data.subarray(1).toString('latin1')
-  // What Node's own parser lets through as a request target.
+  // The request targets that Node's parser accepts.
   if (!/^[\x21-\x7e\x80-\xff]+$/.test(target)) return
   const [guardedAnswer, openAnswer] = [await answer(guarded, method, target), await answer(open, method, target)]
   const reached = openAnswer.body === 'reached'

@@ -1,34 +1,73 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
-import { publishDecision, type QuotaDecision } from './decision.js'
-import type { OperationMatcher } from './operation-matcher.js'
-import type { LimitReader } from './preference.js'
-import type { Quota } from './quota.js'
-import { refusalOf, sendRefusal } from './refusal.js'
+import { publishDecision } from './decision/decision-channel.js'
+import type { QuotaDecision } from './decision/decision.js'
+import { decide } from './decision/decide.js'
+import { MistakeWarnings } from './decision/mistake-warnings.js'
+import type { Quota } from './decision/quota.js'
+import { claimRequest, showDecision, type RequestState } from './decision/request-decision.js'
+import { Pending } from './pending.js'
+import type { RefusalBodyWriter } from './refusal/host-body.js'
+import { setRateLimitFields } from './refusal/rate-limit-fields.js'
+import { callsForRefusal, sendRefusal } from './refusal/refusal.js'
+import { shownError } from './shown.js'
+import type { RequestMatcher } from './subject/request-matcher.js'
 
-/** The hook that takes each request through the rules: operation, limit, caller, store, and refusal or pass. */
-export function createQuotaHook (operations: OperationMatcher, limits: LimitReader, quota: Quota) {
+/** Options for the answers of the hook. */
+export interface AnswerOptions {
+  readonly rateLimitHeaders?: 'draft-10' | undefined
+  readonly refusalBody?: RefusalBodyWriter | undefined
+}
+
+/** Creates the hook that takes each request through all steps: operation, limit, caller, store, and refusal or admission. */
+export function createQuotaHook (requests: RequestMatcher, quotas: ReadonlyMap<string, Quota>, answers: AnswerOptions) {
+  const warnings = new MistakeWarnings()
+
+  function conclude (state: RequestState, reply: FastifyReply, done: HookHandlerDoneFunction, decision: QuotaDecision): void {
+    const { request } = reply
+    // Subscribers and handlers get the decision object itself. Changes that they make to it must not admit the request.
+    const isRefusal = callsForRefusal(decision)
+    showDecision(state, decision)
+    publishDecision(request, decision)
+    if (decision.reason !== null) warnings.warn(request.log, decision)
+    if (decision.enforced && answers.rateLimitHeaders !== undefined) setRateLimitFields(reply, decision)
+    if (!isRefusal) return done()
+    logRefusal(request, decision)
+    // The host may have answered during an asynchronous step, for example because its own time limit was over.
+    if (!reply.sent) sendRefusal(decision, request, reply, answers.refusalBody)
+  }
+
   return function quotaHook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
-    const operation = operations.match(request.method, request.routeOptions.url, request.url)
-    // A handler that calls reply.callNotFound() sends its request through the hooks once more.
-    if (operation === null || request.quota !== null) return done()
-    const limit = limits.read(request)
-    const decision = typeof limit === 'number'
-      ? quota.decide(request, operation, limit)
-      : limit.then((awaited) => quota.decide(request, operation, awaited))
-    if (decision instanceof Promise) {
-      decision.then((awaited) => { conclude(request, reply, awaited, done) }, done)
-    } else {
-      conclude(request, reply, decision, done)
-    }
+    const match = requests.match(request)
+    if (match === null) return done()
+    // After reply.callNotFound() in a handler, the request passes through the hooks again.
+    const state = claimRequest(request)
+    const quota = quotas.get(match.quota)
+    if (state === null || quota === undefined) return done()
+    const decision = decide(quota, request, match.operation)
+    if (!(decision instanceof Pending)) return conclude(state, reply, done, decision)
+    const fail = (error: unknown): void => { passError(request, done, error) }
+    decision.then((decision) => {
+      try {
+        conclude(state, reply, done, decision)
+      } catch (error) {
+        fail(error)
+      }
+    }, fail)
   }
 }
 
-function conclude (request: FastifyRequest, reply: FastifyReply, decision: QuotaDecision, done: HookHandlerDoneFunction): void {
-  request.quota = decision
-  publishDecision(request, decision)
-  const refusal = refusalOf(decision)
-  if (refusal === null || !decision.enforced) return done()
-  request.log.debug({ outcome: decision.outcome, operation: decision.operation, caller: decision.callerKey?.slice(0, 8) }, 'refused by the quota')
-  // A handler timeout of the host may have answered while the store was asked.
-  if (!reply.sent) sendRefusal(reply, refusal)
+// Nothing else catches errors after an asynchronous step. Fastify itself throws if it is already answering an error.
+function passError (request: FastifyRequest, done: HookHandlerDoneFunction, error: unknown): void {
+  try {
+    // Fastify accepts any thrown value as an error.
+    Reflect.apply(done, undefined, [error])
+  } catch (failure) {
+    request.log.error({ err: shownError(failure) }, 'an error after the decision of the quota could not be answered')
+  }
+}
+
+// Avoids building a log line that is not written.
+function logRefusal ({ log }: FastifyRequest, { outcome, reason, quota, operation, callerKey }: QuotaDecision): void {
+  if (log.level !== 'debug' && log.level !== 'trace') return
+  log.debug({ outcome, reason, quota, operation, caller: callerKey?.slice(0, 8) }, 'the quota answers with a refusal')
 }

@@ -1,56 +1,72 @@
 import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import { readConfiguration } from './configuration.js'
-import { decorateWithDecision } from './decision.js'
+import { readConfiguration } from './limit/configuration.js'
+import { decorateWithDecision } from './decision/request-decision.js'
+import { createStandingReader } from './decision/standing.js'
 import { createQuotaHook } from './hook.js'
-import { defaultPerMinute } from './limit.js'
-import { OperationMatcher } from './operation-matcher.js'
-import { protectedOperations } from './operation.js'
-import { assertQuotaOptions, type QuotaOptions } from './options.js'
-import { LimitReader, decorateWithPreferences } from './preference.js'
-import { normalizePrefix } from './prefix.js'
-import { Quota } from './quota.js'
-import { Registrations } from './registration.js'
-import { callerOf } from './request-caller.js'
-import { warnOfRoutes } from './route-warnings.js'
-import { readRouterOptions } from './router-options.js'
-import { decorateWithStore } from './store-decorator.js'
-import { logStoreChanges } from './store-log.js'
+import { OperationMatcher } from './subject/operation-matcher.js'
+import { MarkedRoutes } from './subject/marked-routes.js'
+import { RequestMatcher } from './subject/request-matcher.js'
+import { configurationDefaults, configureQuotas, defineQuotas } from './start/quotas.js'
+import { assertQuotaOptions } from './start/option-checks.js'
+import type { QuotaOptions } from './start/options.js'
+import { LimitReader } from './limit/limit-reader.js'
+import { Preferences } from './limit/preferences.js'
+import { decorateWithPreferences, preferencesOf } from './start/preferences-decorator.js'
+import { normalizePrefix } from './subject/prefix.js'
+import { Quota } from './decision/quota.js'
+import { assertNoQuotaDecorator } from './start/quota-decorator.js'
+import { Registrations } from './start/registration.js'
+import { callerReader } from './caller/request-caller.js'
+import { RouteReport } from './start/route-report.js'
+import { readRouterOptions } from './subject/router-options.js'
+import { decorateWithStore } from './start/store-decorator.js'
+import { logStoreChanges } from './start/store-log.js'
 
 const registrations = new Registrations()
 
 async function quota (fastify: FastifyInstance, options: QuotaOptions): Promise<void> {
   assertQuotaOptions(options)
-  const { operations = protectedOperations, perMinute = defaultPerMinute, mode = 'enforce' } = options
   const prefix = normalizePrefix(options.prefix ?? fastify.prefix)
-  const matcher = new OperationMatcher(operations, prefix, readRouterOptions(fastify.initialConfig))
+  const quotas = defineQuotas(options)
+  const operations = new OperationMatcher(quotas, prefix, readRouterOptions(fastify.initialConfig))
+  const markedRoutes = new MarkedRoutes(quotas.map(({ name }) => name), prefix)
 
   registrations.add(fastify)
+  const report = new RouteReport(fastify, operations, markedRoutes, prefix)
   const store = decorateWithStore(fastify, options.store)
   logStoreChanges(fastify, store)
   decorateWithPreferences(fastify, options.preferences)
+  assertNoQuotaDecorator(fastify)
   decorateWithDecision(fastify)
-  const configuration = await readConfiguration(fastify, perMinute, options.dotenv)
+  const configuration = await readConfiguration(fastify, configurationDefaults(quotas), options.dotenv)
   fastify.decorate('quotaConfig', configuration)
 
-  const limits = new LimitReader(configuration.SERVICE_RATE_LIMIT_PER_MINUTE, fastify.log)
-  const quotaHook = createQuotaHook(matcher, limits, new Quota(callerOf(options.authentication), store, mode === 'enforce'))
+  const preferences = new Preferences(fastify.log, options.preferenceTimeout)
+  const callers = callerReader(options.authentication)
+  const configured = configureQuotas(quotas, configuration)
+  const byName = new Map(configured.map(({ name, preference, configured }) => {
+    return [name, new Quota(name, new LimitReader(preferences, preference, configured), callers, store, options.mode !== 'shadow')]
+  }))
+  fastify.decorate('quotaStanding', createStandingReader(byName))
+  const quotaHook = createQuotaHook(new RequestMatcher(operations, markedRoutes), byName, options)
   fastify.addHook('preHandler', quotaHook)
   fastify.addHook('onReady', async function quotaReady () {
-    limits.usePreferences(fastify)
-    warnOfRoutes(fastify, operations, prefix, quotaHook.name)
+    preferences.use(preferencesOf(fastify, options.preferences))
+    report.log(configured, options.operations !== undefined)
   })
 }
 
 /**
- * Limits how often each authenticated caller may invoke a service's model-backed operations.
+ * Limits how many requests per minute each authenticated caller can send to the protected operations of a service.
  *
- * Register it on the instance that declares the protected routes, or on one around it:
+ * Register it on the instance that declares the protected routes, or on a parent of that instance:
  * `await fastify.register(quotaPlugin, options)`.
  *
- * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, when an option cannot be used.
- * @throws {EnvironmentError} `FST_ERR_LLM_QUOTA_ENVIRONMENT`, when `SERVICE_RATE_LIMIT_PER_MINUTE` is not an integer.
- * @throws {SecondRegistrationError} `FST_ERR_LLM_QUOTA_SECOND_REGISTRATION`, when the same requests already pass through it.
+ * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if an option has an invalid value.
+ * @throws {EnvironmentError} `FST_ERR_LLM_QUOTA_ENVIRONMENT`, if an environment variable such as `SERVICE_RATE_LIMIT_PER_MINUTE` is not
+ *   an integer.
+ * @throws {SecondRegistrationError} `FST_ERR_LLM_QUOTA_SECOND_REGISTRATION`, if the plugin already handles the same requests.
  *
  * @example
  * ```ts
@@ -66,4 +82,4 @@ async function quota (fastify: FastifyInstance, options: QuotaOptions): Promise<
  * console.log(first.statusCode, second.statusCode, second.headers['retry-after']) // 200 429 60
  * ```
  */
-export const quotaPlugin = createPlugin(quota, { fastify: '5.x', name: 'fastify-llm-quota' })
+export const quotaPlugin = createPlugin(quota, { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota' })

@@ -1,25 +1,53 @@
-// Builds dist/: the package once, as CommonJS, and for each entry point a module that passes it on to `import`. There is
-// one copy of everything, so that what one half of an application makes is known to the other half.
+// Builds dist/: the package once, as CommonJS in dist/cjs. An entry point is a module for `import` in dist/esm, which exports the same
+// objects, and for `require` either the file in dist/cjs or, where it has a default export, one in dist/require that is the plugin itself
+// with everything else as its properties, as Fastify's own plugins are. There is one copy of everything, so that both halves of an
+// application share their classes.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { basename } from 'node:path'
+import { basename, dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
 
 const root = new URL('../', import.meta.url)
 const { exports: entries } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8'))
+const names = Object.values(entries).flatMap((entry) => entry.import === undefined ? [] : [basename(entry.import.default, '.js')])
 
 rmSync(new URL('dist', root), { recursive: true, force: true })
-const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc')
-execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' })
-writeFileSync(new URL('dist/cjs/package.json', root), '{ "type": "commonjs" }\n')
+execFileSync(process.execPath, [fileURLToPath(import.meta.resolve('typescript/bin/tsc')), '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' })
+write('dist/cjs/package.json', '{ "type": "commonjs" }\n')
+write('dist/require/package.json', '{ "type": "commonjs" }\n')
+for (const { name, exported, main } of describe(names)) {
+  const passedOn = `export * from '../cjs/${name}.js'\n` + (main === undefined ? '' : `export { ${main} as default } from '../cjs/${name}.js'\n`)
+  write(`dist/esm/${name}.js`, passedOn)
+  write(`dist/esm/${name}.d.ts`, passedOn)
+  if (main === undefined) continue
+  write(`dist/require/${name}.js`, `const entry = require('../cjs/${name}.js')\nmodule.exports = Object.assign(entry.${main}, entry)\n`)
+  write(`dist/require/${name}.d.ts`, `import { ${exported.join(', ')} } from '../cjs/${name}.js'
+declare function plugin (...parameters: Parameters<typeof ${main}>): ReturnType<typeof ${main}>
+declare namespace plugin {
+  export { ${exported.join(', ')}, plugin as default }
+}
+export = plugin
+`)
+}
 
-mkdirSync(new URL('dist/esm', root))
-for (const { import: entry } of Object.values(entries)) {
-  if (entry === undefined) continue
-  const name = basename(entry.default)
-  const defaultExport = /\b(\w+) as default\b/.exec(readFileSync(new URL(`lib/${name.replace('.js', '.ts')}`, root), 'utf8'))?.[1]
-  const source = `export * from '../cjs/${name}'\n` +
-    (defaultExport ? `export { ${defaultExport} as default } from '../cjs/${name}'\n` : '')
-  writeFileSync(new URL(entry.default, root), source)
-  writeFileSync(new URL(entry.types, root), source)
+/** What each entry point exports by name, types included, and which of these is its default export as well. */
+function describe (names) {
+  const files = names.map((name) => fileURLToPath(new URL(`dist/cjs/${name}.d.ts`, root)))
+  const program = ts.createProgram(files, { module: ts.ModuleKind.NodeNext, skipLibCheck: true })
+  const checker = program.getTypeChecker()
+  return names.map((name, index) => {
+    const all = checker.getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(files[index])))
+    const isDefault = ({ name }) => name === 'default'
+    const named = all.filter((symbol) => !isDefault(symbol))
+    const main = all.find(isDefault)
+    const twin = main && named.find((symbol) => checker.getAliasedSymbol(symbol) === checker.getAliasedSymbol(main))
+    return { name, exported: named.map((symbol) => symbol.name), main: twin?.name }
+  })
+}
+
+function write (file, text) {
+  const url = new URL(file, root)
+  mkdirSync(dirname(fileURLToPath(url)), { recursive: true })
+  writeFileSync(url, text)
 }

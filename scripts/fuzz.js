@@ -1,5 +1,5 @@
-// npm run fuzz [-- SECONDS]: lets jsfuzz look for input that the quota reads wrongly, guided by what it covers. What it finds is printed and
-// kept as a file; `npm run fuzz -- FILE` replays one. Turn each into a test. The fuzzer is installed under build/, and nothing of it into
+// npm run fuzz [-- SECONDS]: uses jsfuzz to search for input that the quota handles incorrectly, guided by coverage. A finding is printed
+// and stored in a file. `npm run fuzz -- FILE` replays it. Turn each finding into a test. The fuzzer is installed under build/ and not in
 // the project.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -23,7 +23,7 @@ if (!existsSync(`${home}/node_modules/jsfuzz`)) {
   execFileSync('npm', ['install', '--silent', '--no-audit', '--no-fund', 'jsfuzz@1'], { cwd: home, stdio: 'inherit' })
 }
 
-// Where to begin: requests for each operation under several router options, an identity, and preferences.
+// The initial corpus: requests to each operation with several router options, an identity, and preferences.
 const corpus = `${home}/corpus`
 mkdirSync(corpus, { recursive: true })
 for (const [index, path] of ['/context/api/analyze', '/context/api/justify-leaf', '/context/api/analyze-stream', '/context/api/%61nalyze-node', 'http://h/context/api/analyze'].entries()) {

@@ -1,13 +1,16 @@
-// Makes sure that the programs that the tests run are on the PATH: as root it installs Debian's, and else it says what to install.
+// Checks that the given programs, which the tests need, are on the PATH. Installs missing ones if it runs as root on Debian; otherwise
+// prints which packages to install.
 import { execFileSync, spawnSync } from 'node:child_process'
 
-// Each program with those that serve in its place, and what Debian has of it; a browser without a font shows no text.
+// Alternatives for each program, and its Debian packages. A browser needs fonts to show text.
 const known = {
-  'redis-server': { instead: ['valkey-server'], debianPackages: ['redis-server'] },
-  chromium: { instead: ['chromium-browser', 'google-chrome'], debianPackages: ['chromium', 'fonts-dejavu-core'] }
+  'redis-server': { alternatives: ['valkey-server'], debianPackages: ['redis-server'] },
+  chromium: { alternatives: ['chromium-browser', 'google-chrome'], debianPackages: ['chromium', 'fonts-dejavu-core'] },
+  promtool: { alternatives: [], debianPackages: ['prometheus'] },
+  valgrind: { alternatives: [], debianPackages: ['valgrind'] }
 }
 
-const missing = process.argv.slice(2).filter((program) => ![program, ...known[program].instead].some(isOnPath))
+const missing = process.argv.slice(2).filter((program) => ![program, ...known[program].alternatives].some(isOnPath))
 if (missing.length > 0) {
   const packages = missing.flatMap((program) => known[program].debianPackages)
   if (process.getuid?.() !== 0 || !isOnPath('apt-get')) {

@@ -1,4 +1,4 @@
-// npm run size: how large the package is, and what it brings along.
+// npm run size: prints the size of the package and of its dependencies.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
@@ -6,7 +6,7 @@ const [{ size, unpackedSize, entryCount }] = JSON.parse(execFileSync('npm', ['pa
 const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'))
 const direct = Object.keys(packages[''].dependencies)
 
-// What is installed for a dependency, as the lock file has it.
+// Finds the packages that are installed for a dependency, according to the lock file.
 const brought = new Set()
 const waiting = direct.map((name) => [name, ''])
 for (const [name, from] of waiting) {

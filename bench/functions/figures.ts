@@ -1,5 +1,5 @@
-// What a decision costs without HTTP, the caller's key and the acquire step, against the least that any such quota does:
-// nanoseconds as JSON, in rounds that take turns.
+// Measures a decision without HTTP (the caller key and the acquire step), and the minimum work of any such quota, in alternating rounds.
+// Prints nanoseconds as JSON.
 import { hash } from 'node:crypto'
 import { callerKey, MemoryQuotaStore } from 'fastify-llm-quota'
 import { do_not_optimize as keep, measure } from 'mitata'

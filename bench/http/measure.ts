@@ -3,30 +3,29 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import autocannon from 'autocannon'
 
-/** What a server is started for. */
+/** The situation that a server is started for. */
 export interface Situation {
   readonly limit: number
   readonly asynchronousPreference?: boolean
+  readonly asynchronousStore?: boolean
+  readonly asynchronousAuthentication?: boolean
   readonly decisionsSubscribed?: boolean
   readonly tokens?: boolean
   readonly redisPort?: number
   readonly autoPipelining?: boolean
 }
 
-/** Figures of one round of one subject. */
+/** The figures of one round of one subject. */
 export interface Round {
-  /** CPU time of the server process for each request, µs. */
+  /** CPU time of the server process per request, in µs. */
   readonly cpu: number
   readonly requestsPerSecond: number
-  readonly p50: number
-  readonly p99: number
-  readonly p999: number
   readonly requests: number
 }
 
 const connections = 20
 
-/** A subject's server, in a process of its own. */
+/** The server of a subject, in a separate process. */
 export class SubjectServer {
   readonly #process: ChildProcess
   readonly #address: string
@@ -38,18 +37,18 @@ export class SubjectServer {
     this.#token = token
   }
 
+  /** @param subject The name of a subject. With the suffix `again`, the same subject is started once more. */
   static async start (subject: string, situation: Situation): Promise<SubjectServer> {
-    const described = JSON.stringify({ asynchronousPreference: false, decisionsSubscribed: false, ...situation })
-    const child = fork(fileURLToPath(new URL('server.js', import.meta.url)), [subject, described])
+    const child = fork(fileURLToPath(new URL('server.js', import.meta.url)), [subject.replace(/ again$/, ''), JSON.stringify(situation)])
     const [{ address, token }] = await once(child, 'message')
     return new SubjectServer(child, address, token)
   }
 
-  /** Sends requests for a while, each for the next of so many callers. */
+  /** Sends requests for some seconds, spread over a number of callers. */
   async round (path: string, callers: number, seconds: number): Promise<Round> {
     const authorization = this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }
     const request = (caller: number) => ({ path, headers: { 'x-subject': `caller ${caller}`, ...authorization } })
-    // Each connection has its share of the callers, and asks for them in no order.
+    // Each connection has its share of the callers, in random order.
     const share = Math.ceil(callers / connections)
     let first = 0
     const before = await this.#cpu()
@@ -67,9 +66,6 @@ export class SubjectServer {
     return {
       cpu: (await this.#cpu() - before) / total,
       requestsPerSecond: total / seconds,
-      p50: result.latency.p50,
-      p99: result.latency.p99,
-      p999: result.latency.p99_9,
       requests: total
     }
   }

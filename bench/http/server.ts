@@ -1,4 +1,4 @@
-// One subject as a server in a process of its own, which tells its CPU time when it is asked.
+// Runs one subject as a server in a separate process, which reports its CPU time on request.
 import fastifyJwt from '@fastify/jwt'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'
@@ -8,7 +8,7 @@ const issuer = 'https://identity.example/realms/taxonomy'
 const secret = 'a secret for the benchmark alone, thirty-two bytes or more'
 
 const [name = '', described = '{}'] = process.argv.slice(2)
-const { limit, asynchronousPreference, decisionsSubscribed, tokens, redisPort, autoPipelining } = JSON.parse(described)
+const { limit, asynchronousPreference, asynchronousStore, asynchronousAuthentication, decisionsSubscribed, tokens, redisPort, autoPipelining } = JSON.parse(described)
 
 const app: FastifyInstance = Fastify()
 if (tokens === true) {
@@ -22,11 +22,19 @@ if (tokens === true) {
   })
 }
 const redis = typeof redisPort === 'number' ? new Redis({ port: redisPort, enableAutoPipelining: autoPipelining === true }) : undefined
-const scenario: Scenario = { limit, asynchronousPreference, decisionsSubscribed, redis }
+const scenario: Scenario = {
+  limit,
+  asynchronousPreference: asynchronousPreference === true,
+  asynchronousStore: asynchronousStore === true,
+  asynchronousAuthentication: asynchronousAuthentication === true,
+  decisionsSubscribed: decisionsSubscribed === true,
+  redis
+}
 await subjects[name]?.(app, scenario)
 const address = await app.listen({ port: 0, host: '127.0.0.1' })
 
 process.on('message', (question) => {
+  if (question === 'end') process.exit()
   if (question === 'heap') globalThis.gc?.()
   const { user, system } = process.cpuUsage()
   process.send?.({ cpu: user + system, heap: process.memoryUsage().heapUsed })

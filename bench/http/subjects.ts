@@ -2,20 +2,22 @@ import { hash } from 'node:crypto'
 import { subscribe } from 'node:diagnostics_channel'
 import fastifyRateLimit from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import quotaPlugin, { quotaDecisions, type QuotaStore } from 'fastify-llm-quota'
+import quotaPlugin, { MemoryQuotaStore, quotaDecisions, type QuotaStore } from 'fastify-llm-quota'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
 import type { Redis } from 'ioredis'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 
-/** What is asked of a subject. */
+/** The options of a subject. */
 export interface Scenario {
   readonly limit: number
   readonly asynchronousPreference: boolean
+  readonly asynchronousStore: boolean
+  readonly asynchronousAuthentication: boolean
   readonly decisionsSubscribed: boolean
   readonly redis: Redis | undefined
 }
 
-/** Puts a subject in front of the protected route of an application. */
+/** Registers a subject on an application before its protected route. */
 export type Subject = (app: FastifyInstance, scenario: Scenario) => Promise<void>
 
 const protectedPath = '/api/analyze-node'
@@ -27,9 +29,14 @@ function keyOf (request: FastifyRequest): string {
   return hash('sha256', `oidc\0${iss}\0${sub}`, 'hex')
 }
 
-/** All subjects: keyed by the same SHA-256 of issuer and subject, and without quota headers. */
+/** All subjects. They use the same SHA-256 digest of issuer and subject as the key, and send no quota headers. */
 export const subjects: Record<string, Subject> = {
   async bare (app) {
+    declare(app)
+  },
+
+  async 'idle hook' (app) {
+    app.addHook('preHandler', (_request, _reply, done) => { done() })
     declare(app)
   },
 
@@ -37,12 +44,7 @@ export const subjects: Record<string, Subject> = {
     const counters = new Map<string, { count: number }>()
     app.addHook('preHandler', (request, reply, done) => {
       if (request.routeOptions.url !== protectedPath) return done()
-      const key = keyOf(request)
-      let counter = counters.get(key)
-      if (counter === undefined) {
-        counter = { count: 0 }
-        counters.set(key, counter)
-      }
+      const counter = counterOf(request, counters)
       if (performance.now() > 0 && counter.count >= limit) {
         reply.code(429).send(tooMany)
         return
@@ -53,10 +55,34 @@ export const subjects: Record<string, Subject> = {
     declare(app)
   },
 
-  async 'fastify-llm-quota' (app, { limit, asynchronousPreference, decisionsSubscribed, redis }) {
+  async 'least refusal' (app, { limit }) {
+    const counters = new Map<string, { count: number }>()
+    const body = JSON.stringify(tooMany)
+    app.addHook('preHandler', (request, reply, done) => {
+      if (request.routeOptions.url !== protectedPath) return done()
+      const counter = counterOf(request, counters)
+      const now = performance.now()
+      if (counter.count >= limit) {
+        reply.code(429).header('content-type', 'application/json; charset=utf-8').header('cache-control', 'no-store')
+          .header('retry-after', String(60 - Math.floor(now / 1000) % 60)).send(body)
+        return
+      }
+      counter.count += 1
+      done()
+    })
+    declare(app)
+  },
+
+  async 'fastify-llm-quota' (app, scenario) {
+    const { limit, asynchronousPreference, asynchronousAuthentication, decisionsSubscribed } = scenario
     if (decisionsSubscribed) subscribe(quotaDecisions.name, () => {})
-    const store: { store?: QuotaStore } = redis === undefined ? {} : { store: new RedisQuotaStore({ client: redis }) }
-    await app.register(quotaPlugin, { ...store, operations, perMinute: limit, ...(asynchronousPreference && { preferences: { get: async () => limit } }) })
+    await app.register(quotaPlugin, {
+      ...storeFor(scenario),
+      operations,
+      perMinute: limit,
+      ...(asynchronousPreference && { preferences: { get: async () => limit } }),
+      ...(asynchronousAuthentication && { authentication: async ({ user }) => ({ kind: 'token', authenticated: true, claims: user }) })
+    })
     declare(app)
   },
 
@@ -92,6 +118,31 @@ export const subjects: Record<string, Subject> = {
         }
       }
     })
+  }
+}
+
+function counterOf (request: FastifyRequest, counters: Map<string, { count: number }>): { count: number } {
+  const key = keyOf(request)
+  let counter = counters.get(key)
+  if (counter === undefined) {
+    counter = { count: 0 }
+    counters.set(key, counter)
+  }
+  return counter
+}
+
+function storeFor ({ asynchronousStore, redis }: Scenario): { store?: QuotaStore } {
+  if (redis !== undefined) return { store: new RedisQuotaStore({ client: redis }) }
+  if (!asynchronousStore) return {}
+  const memory = new MemoryQuotaStore()
+  return {
+    store: {
+      acquire: async (callerKey, limit) => memory.acquire(callerKey, limit),
+      peek: (callerKey) => memory.peek(callerKey),
+      forget: (callerKey) => { memory.forget(callerKey) },
+      clearCounters: () => { memory.clearCounters() },
+      inspect: () => memory.inspect()
+    }
   }
 }
 

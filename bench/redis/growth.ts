@@ -1,4 +1,4 @@
-// Shows how what the shared store costs grows: with callers on one server, with connections, and with shards of a cluster.
+// Shows how the cost of the shared store grows with the number of callers, of connections, and of shards in a cluster.
 import { callerKey, localAuthentication } from 'fastify-llm-quota'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
 import { Cluster, type Redis } from 'ioredis'
@@ -15,19 +15,19 @@ const [client] = clients
 if (client === undefined) throw new Error('there is no client')
 console.log(`Redis ${/redis_version:(\S+)/.exec(await client.info('server'))?.[1]}, Node ${process.version}; medians of ${rounds} rounds of ${decisionsPerRound} decisions\n`)
 
-console.log('| callers | server CPU a decision, µs | server memory a caller, bytes |\n|---:|---:|---:|')
+console.log('| callers | server CPU per decision, µs | server memory per caller, bytes |\n|---:|---:|---:|')
 for (const callers of [100, 1_000, 10_000, 100_000]) {
   const keyPrefix = `grow-${callers}:`
   const keys = keysOf(callers)
   const store = new RedisQuotaStore({ client, keyPrefix, rememberRefusals: false, maxTrackedCallers: callers })
   for (let first = 0; first < callers; first += 1_000) await Promise.all(keys.slice(first, first + 1_000).map((key) => store.acquire(key, 1_000_000)))
   const cost = await costOf([client], () => decide([store], keys))
-  const bytes = Number(await client.memory('USAGE', `${keyPrefix}{0}:counters`, 'SAMPLES', 0)) + Number(await client.memory('USAGE', `${keyPrefix}{0}:order`, 'SAMPLES', 0))
+  const bytes = Number(await client.memory('USAGE', `${keyPrefix}{0}:callers`, 'SAMPLES', 0))
   console.log(`| ${callers.toLocaleString('en')} | ${cost.toFixed(1)} | ${Math.round(bytes / callers)} |`)
   await store.clearCounters()
 }
 
-console.log('\n| connections (instances) | server CPU a decision, µs |\n|---:|---:|')
+console.log('\n| connections (instances) | server CPU per decision, µs |\n|---:|---:|')
 for (const connections of [1, 4, 16]) {
   const stores = clients.slice(0, connections).map((redis) => new RedisQuotaStore({ client: redis, keyPrefix: `share-${connections}:`, rememberRefusals: false }))
   const keys = keysOf(5_000)
@@ -39,7 +39,7 @@ await server.stop()
 const servers = await startCluster()
 const cluster = new Cluster(servers.map(({ port }) => ({ host: '127.0.0.1', port })), { enableAutoPipelining: true })
 const nodes = servers.map((node) => node.client())
-console.log('\n| shards on three masters | CPU of all servers a decision, µs | share of the busiest |\n|---:|---:|---:|')
+console.log('\n| shards on three masters | CPU of all servers per decision, µs | share of the busiest |\n|---:|---:|---:|')
 for (const shards of [1, 4, 16]) {
   const store = new RedisQuotaStore({ client: cluster, shards, keyPrefix: `shard-${shards}:`, rememberRefusals: false })
   const keys = keysOf(5_000)
@@ -80,7 +80,7 @@ async function cpuOf (servers: readonly Redis[]): Promise<number> {
   return seconds.reduce((sum, each) => sum + each, 0) * 1e6
 }
 
-// The scripts that clients sent: a replica repeats their writes, not them.
+// Counts the scripts that clients sent. A replica does not run them again, it only repeats their writes.
 async function commandsOf (redis: Redis): Promise<number> {
   return Number(/cmdstat_evalsha:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1] ?? 0)
 }

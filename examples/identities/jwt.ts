@@ -1,4 +1,4 @@
-// Callers by the bearer tokens that @fastify/jwt verifies: nothing needs to be told, the claims in request.user are enough.
+// Identifies callers by bearer tokens that @fastify/jwt verifies. The quota uses the claims in request.user.
 import fastifyJwt from '@fastify/jwt'
 import Fastify from 'fastify'
 import quotaPlugin from 'fastify-llm-quota'

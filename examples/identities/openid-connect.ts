@@ -1,5 +1,5 @@
-// Callers by OpenID Connect browser login, kept in an encrypted cookie. They share a counter with bearer tokens of the same
-// issuer and subject.
+// Identifies callers by an OpenID Connect login in the browser, which is stored in an encrypted cookie. A login and a bearer token with
+// the same issuer and subject share a counter.
 import { randomBytes } from 'node:crypto'
 import fastifySecureSession from '@fastify/secure-session'
 import Fastify from 'fastify'
@@ -47,7 +47,7 @@ app.get('/sign-in', async (request, reply) => {
 app.get('/signed-in', async (request, reply) => {
   const pending = request.session.get('pending')
   request.session.set('pending', undefined)
-  if (pending === undefined) return reply.code(400).send({ error: 'Nobody asked to sign in.', status: 400 })
+  if (pending === undefined) return reply.code(400).send({ error: 'No sign-in was started.', status: 400 })
   try {
     const tokens = await client.authorizationCodeGrant(provider, new URL(request.url, app.listeningOrigin),
       { expectedState: pending.state, expectedNonce: pending.nonce, pkceCodeVerifier: pending.codeVerifier, idTokenExpected: true })
@@ -55,7 +55,7 @@ app.get('/signed-in', async (request, reply) => {
     request.session.set('claims', { iss, sub })
     return reply.redirect('/')
   } catch {
-    return reply.code(401).send({ error: 'The sign-in was refused.', status: 401 })
+    return reply.code(401).send({ error: 'The sign-in failed.', status: 401 })
   }
 })
 

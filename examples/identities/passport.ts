@@ -1,12 +1,12 @@
-// Callers by whichever strategy @fastify/passport runs. What it leaves in request.user is the application's own, so the quota is
-// told how to read it.
+// Identifies callers with a strategy of @fastify/passport. Each application has its own type of request.user, so the option
+// `authentication` converts it.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { Authenticator, Strategy } from '@fastify/passport'
 import fastifySecureSession from '@fastify/secure-session'
 import Fastify, { type FastifyRequest } from 'fastify'
 import quotaPlugin, { localAuthentication } from 'fastify-llm-quota'
 
-// Any strategy does; this one knows people by a key of their own.
+// You can use any strategy. This one checks a key in a header.
 const digest = (key: string) => createHash('sha256').update(key).digest()
 const keys = new Map([['alice', digest('the key of alice')]])
 

@@ -1,4 +1,4 @@
-// A limit for each plan: the preference reader is given the request, and so can give one caller another limit.
+// Sets a limit for each plan: the preference reader gets the request, so it can return a different limit for each caller.
 import fastifyJwt from '@fastify/jwt'
 import Fastify from 'fastify'
 import quotaPlugin, { type PreferenceReader } from 'fastify-llm-quota'
@@ -13,7 +13,7 @@ if (secret === undefined || secret.length < 32) throw new Error('JWT_SECRET must
 const limits = new Map<unknown, number>([['free', 2], ['team', 5]])
 
 const preferences: PreferenceReader = {
-  // What has no limit of its own is undefined here, and gets the configured one.
+  // For a plan without a limit, this returns undefined, and the configured limit applies.
   get: (key, { user }) => key === 'rate-limit.per-minute' && typeof user === 'object' && user !== null && 'plan' in user ? limits.get(user.plan) : undefined
 }
 

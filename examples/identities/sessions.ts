@@ -1,5 +1,5 @@
-// Callers by local accounts with a session: passwords are kept as scrypt hashes, the session in an encrypted cookie, and requests
-// that another site forged are refused before they are counted.
+// Identifies callers by local accounts with a session. Passwords are stored as scrypt hashes, and the session in an encrypted cookie.
+// Requests forged by another site are answered with 403 and not counted.
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import fastifyCsrfProtection from '@fastify/csrf-protection'
@@ -17,7 +17,7 @@ declare module 'fastify' {
 
 const hash = promisify<string, Buffer, number, Buffer>(scrypt)
 
-// Yours come from where you keep them.
+// In a real service, load the accounts from a database.
 const salt = randomBytes(16)
 const accounts = new Map([['alice', await hash('wonderland', salt, 32)]])
 

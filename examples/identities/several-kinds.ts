@@ -1,4 +1,4 @@
-// Several kinds of callers at once, and guests whom the service lets in without knowing who they are: the quota is told which is which.
+// Identifies several kinds of callers, and accepts guests. The option `authentication` returns the caller that an earlier hook found.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import fastifyBasicAuth from '@fastify/basic-auth'
 import fastifyJwt from '@fastify/jwt'
@@ -12,7 +12,7 @@ declare module 'fastify' {
 const secret = process.env['JWT_SECRET']
 if (secret === undefined || secret.length < 32) throw new Error('JWT_SECRET must have 32 characters or more')
 
-// A long random key needs no slow hash; a password does.
+// A long random key does not need a slow hash; a password does.
 const digest = (key: string) => createHash('sha256').update(key).digest()
 const machines = new Map([['nightly-report', digest('a long random key of the nightly report')]])
 
@@ -37,7 +37,7 @@ app.addHook('onRequest', (request, reply, done) => {
 })
 await app.register(quotaPlugin, { authentication: ({ caller }) => caller })
 
-app.get('/', async () => ({ welcome: 'guests as well' }))
+app.get('/', async () => ({ welcome: 'guests too' }))
 app.post('/api/analyze', async () => ({ answer: 'from your model' }))
 
 console.log(await app.listen({ port: Number(process.env['PORT'] ?? 3000) }))

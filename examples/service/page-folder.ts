@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 
-/** Where the page's markup and style are. */
+/** The folder of the page's markup and style. */
 export const pageFolder = fileURLToPath(new URL('../../../examples/service/page/public/', import.meta.url))
 
-/** Where the page's programs are, once they are built. */
+/** The folder of the page's compiled scripts. */
 export const pageBuild = fileURLToPath(new URL('./page/', import.meta.url))

@@ -1,25 +1,36 @@
-import { hkdfSync, randomBytes } from 'node:crypto'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { hkdfSync, randomBytes, randomUUID } from 'node:crypto'
+import { existsSync, linkSync, mkdirSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-// Only whoever runs the service can read the file, and git ignores it.
+// Only the user that runs the service can read the file, and git ignores it.
 const file = fileURLToPath(new URL('../../development-secret', import.meta.url))
 const leastLength = 32
 
-/** The secret of the running service: the environment's, else one that the first start on this machine makes. */
+/** Returns the secret of the service: the one in the environment, else one that is generated at the first start on this machine. */
 export function serviceSecret (configured: string): string {
   if (configured !== '') return longEnough(configured)
-  try {
-    mkdirSync(dirname(file), { recursive: true })
-    writeFileSync(file, randomBytes(leastLength).toString('base64url'), { mode: 0o600, flag: 'wx' })
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
-  }
-  return readFileSync(file, 'utf8')
+  if (!existsSync(file)) makeSecret()
+  const secret = readFileSync(file, 'utf8').trim()
+  if (secret.length < leastLength) throw new Error(`${file} must contain at least ${leastLength} characters; delete it to generate a new secret at the next start`)
+  return secret
 }
 
-/** A key of 32 bytes for one purpose, from which neither the secret nor another purpose's key can be told. */
+// Linked after it is written, so that a process that starts at the same time never reads a part of the secret.
+function makeSecret (): void {
+  mkdirSync(dirname(file), { recursive: true })
+  const draft = `${file}-${process.pid}-${randomUUID()}`
+  writeFileSync(draft, randomBytes(leastLength).toString('base64url'), { mode: 0o600, flag: 'wx' })
+  try {
+    linkSync(draft, file)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+  } finally {
+    unlinkSync(draft)
+  }
+}
+
+/** Derives a key of 32 bytes for one purpose. It reveals neither the secret nor the keys for other purposes. */
 export function keyFor (purpose: string, secret: string): Buffer {
   return Buffer.from(hkdfSync('sha256', secret, '', purpose, 32))
 }

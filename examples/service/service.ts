@@ -1,15 +1,20 @@
 import { fastifySSE } from '@fastify/sse'
-import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
 import quotaPlugin from 'fastify-llm-quota'
+import { DiscreetLog, logSerializers } from './log.js'
 import { authentication } from './plugins/authentication.js'
-import { configuration } from './plugins/configuration.js'
+import { configuration, namesOf } from './plugins/configuration.js'
 import { developmentProvider } from './plugins/development-provider.js'
 import { documentation } from './plugins/documentation.js'
+import { errors } from './plugins/errors.js'
+import { hosts } from './plugins/hosts.js'
 import { metrics } from './plugins/metrics.js'
+import { model } from './plugins/model.js'
 import { observation } from './plugins/observation.js'
 import { openId } from './plugins/openid.js'
 import { sessions } from './plugins/sessions.js'
 import { shared } from './plugins/shared.js'
+import { streams } from './plugins/streams.js'
 import { ownTokens, tokens } from './plugins/tokens.js'
 import { aboutTheService } from './routes/about.js'
 import { operations } from './routes/operations.js'
@@ -17,43 +22,50 @@ import { page } from './routes/page.js'
 import { preferences } from './routes/preferences.js'
 import { session } from './routes/session.js'
 import { signIn } from './routes/sign-in.js'
+import { standings } from './routes/standings.js'
 import { watching } from './routes/watching.js'
 
-/** What the service can be given by the program that runs it. */
+/** Options for the program that runs the service. */
 export interface ServiceSettings {
-  /** Where the log goes, when not to standard output. */
+  /** The destination of the log. Default: standard output. */
   readonly log?: NodeJS.WritableStream
-  /** The clock of the counters, in monotonic milliseconds. */
+  /** The clock of the counters; returns monotonic milliseconds. */
   readonly clock?: () => number
 }
 
-/** The service, ready to listen. */
+/** Creates the service. It is ready to listen. */
 export async function createService ({ log, clock }: ServiceSettings = {}): Promise<FastifyInstance> {
-  const app: FastifyInstance = Fastify({ logger: { ...(log && { stream: log }), serializers: { req: loggedRequest } }, forceCloseConnections: true })
+  const app: FastifyInstance = Fastify({
+    logger: { ...(log && { stream: log }), serializers: logSerializers },
+    logController: new DiscreetLog(),
+    // Values of a wrong type are answered with 400 instead of being converted.
+    ajv: { customOptions: { coerceTypes: false } },
+    forceCloseConnections: true
+  })
+  await app.register(errors)
   await app.register(configuration)
+  await app.register(hosts, { names: namesOf(app.config), onLoopback: app.onLoopback })
   await app.register(developmentProvider)
   await app.register(ownTokens)
   await app.register(tokens)
   await app.register(sessions)
-  await app.register(authentication)
+  await app.register(authentication, clock === undefined ? {} : { clock })
   await app.register(openId)
   await app.register(fastifySSE)
+  await app.register(streams)
   await app.register(metrics)
   await app.register(documentation)
   await app.register(shared, clock === undefined ? {} : { clock })
   await app.register(observation, clock === undefined ? {} : { clock })
   await app.register(quotaPlugin)
+  await app.register(model)
   await app.register(preferences)
   await app.register(operations)
   await app.register(page)
   await app.register(session)
   await app.register(signIn)
+  await app.register(standings)
   await app.register(watching)
   await app.register(aboutTheService)
   return app
-}
-
-// Neither the query, which holds a caller's text or a sign-in's code, nor an address, nor a header belongs in the log.
-function loggedRequest ({ method, url }: FastifyRequest) {
-  return { method, path: url.split('?', 1)[0] }
 }

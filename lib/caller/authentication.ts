@@ -1,5 +1,5 @@
 /**
- * A bearer token (JWT), or an OpenID Connect browser login, with the claims that were verified.
+ * A bearer token (JWT) or an OpenID Connect browser login, with its verified claims.
  *
  * @example
  * ```ts
@@ -14,7 +14,7 @@ export interface TokenAuthentication {
   readonly kind: 'token'
   /** Whether the token was verified. */
   readonly authenticated: boolean
-  /** The claims, of which `iss` and `sub` name the caller (RFC 7519, sections 4.1.1 and 4.1.2). */
+  /** The claims. `iss` and `sub` identify the caller (RFC 7519, sections 4.1.1 and 4.1.2). */
   readonly claims: unknown
 }
 
@@ -32,14 +32,14 @@ export interface TokenAuthentication {
 export interface LocalAuthentication {
   /** Tells the kinds apart. */
   readonly kind: 'local'
-  /** Whether the account's credentials were proved. */
+  /** Whether the account's credentials were verified. */
   readonly authenticated: boolean
-  /** The user name, which names the caller. */
+  /** The user name, which identifies the caller. */
   readonly username: unknown
 }
 
 /**
- * A caller that the host lets in without knowing who it is.
+ * An anonymous caller, such as a guest.
  *
  * @example
  * ```ts
@@ -52,19 +52,19 @@ export interface LocalAuthentication {
 export interface AnonymousAuthentication {
   /** Tells the kinds apart. */
   readonly kind: 'anonymous'
-  /** Whether the host let the caller in; that names nobody. */
+  /** Whether the host accepted the request. An anonymous caller has no key in either case. */
   readonly authenticated: boolean
 }
 
 /**
- * How the host authenticated a request (specification, section 5).
+ * How the host authenticated a request (docs/rules.md, "Caller").
  *
  * @example
  * ```ts
  * import type { FastifyRequest } from 'fastify'
  * import { anonymousAuthentication, localAuthentication, type Authentication } from 'fastify-llm-quota'
  *
- * // For the option of that name, where another hook has put the account's name on the request.
+ * // A function for the option `authentication`. Another hook sets `accountName`.
  * export function authentication (request: FastifyRequest & { accountName?: string }): Authentication {
  *   return request.accountName === undefined ? anonymousAuthentication() : localAuthentication(request.accountName)
  * }
@@ -72,7 +72,7 @@ export interface AnonymousAuthentication {
  */
 export type Authentication = TokenAuthentication | LocalAuthentication | AnonymousAuthentication
 
-// Verified claims are whatever JSON a token held, so a look at their fields could not tell them from an authentication.
+// Verified claims can be any JSON object, so their fields cannot distinguish them from an authentication.
 const made = new WeakSet<object>()
 
 function make<Made extends Authentication> (authentication: Made): Made {
@@ -80,23 +80,24 @@ function make<Made extends Authentication> (authentication: Made): Made {
   return Object.freeze(authentication)
 }
 
-/** Whether a value was made by one of the functions below; no token payload can pass for one. */
+/** Whether a value was created by one of the functions below. This is never true for a token's payload. */
 export function isAuthentication (value: object): value is Authentication {
   return made.has(value)
 }
 
 /**
- * A caller identified by a token: the pair of its issuer (`iss`) and subject (`sub`) claims (specification, section 5).
+ * Creates an authentication by a token. The claims `iss` (issuer) and `sub` (subject) together identify the caller (docs/rules.md,
+ * "Caller").
  *
  * @param claims The verified claims.
- * @param options `authenticated` is false when the verification did not succeed. Default true.
+ * @param options Set `authenticated` to false if the token was not verified. Default true.
  *
  * @example
  * ```ts
  * import Fastify from 'fastify'
  * import quotaPlugin, { tokenAuthentication } from 'fastify-llm-quota'
  *
- * // Where a gateway has verified the token, and says so in headers that only it can set.
+ * // Behind a gateway that verifies tokens and passes on the claims in headers that only the gateway can set.
  * await Fastify().register(quotaPlugin, {
  *   authentication: ({ headers }) => tokenAuthentication({ iss: headers['x-verified-issuer'], sub: headers['x-verified-subject'] })
  * })
@@ -107,10 +108,10 @@ export function tokenAuthentication (claims: unknown, { authenticated = true } =
 }
 
 /**
- * A caller identified by a local account's user name (specification, section 5).
+ * Creates an authentication by a local account. The user name identifies the caller (docs/rules.md, "Caller").
  *
  * @param username The account's user name.
- * @param options `authenticated` is false when the account's credentials were not proved. Default true.
+ * @param options Set `authenticated` to false if the account's credentials were not verified. Default true.
  *
  * @example
  * ```ts
@@ -124,7 +125,8 @@ export function localAuthentication (username: unknown, { authenticated = true }
 }
 
 /**
- * A caller that is nobody in particular: protected operations answer it 401 (specification, section 5).
+ * Creates the authentication of an anonymous caller, such as a guest. Requests of anonymous callers to protected operations are
+ * answered with 401 (docs/rules.md, "Caller").
  *
  * @example
  * ```ts

@@ -1,20 +1,79 @@
 import type { FastifyRequest } from 'fastify'
+import { Pending } from '../pending.js'
+import { shownError } from '../shown.js'
+import { isThenable, whenSettled } from '../thenable.js'
 import { type Authentication, isAuthentication } from './authentication.js'
-import { callerKey, tokenKey } from './caller.js'
+import { keyOf, keyOfClaims } from './caller-key.js'
+import { noAuthentication, type Unidentified } from './unidentified.js'
 
-/** Finds the key of the caller that sent a request; null where nobody can be named (specification, section 5). */
-export type CallerReader = (request: FastifyRequest) => string | null
+type Authenticated = Authentication | null | undefined
 
-/** The caller as the host's own function tells it, else as `request.user` does. */
-export function callerOf (authentication: ((request: FastifyRequest) => Authentication | null | undefined) | undefined): CallerReader {
-  if (authentication === undefined) return callerOfUser
-  return (request) => callerKey(authentication(request))
+/**
+ * The type of the option `authentication`: a function that returns how a request was authenticated, or a promise of it.
+ *
+ * @example
+ * ```ts
+ * import { localAuthentication, type AuthenticationReader } from 'fastify-llm-quota'
+ *
+ * export const authentication: AuthenticationReader = async ({ headers }) => localAuthentication(headers['x-verified-user'])
+ * ```
+ */
+export type AuthenticationReader = (request: FastifyRequest) => Authenticated | PromiseLike<Authenticated>
+
+/** The key of a caller, or why there is none. */
+type Caller = string | Unidentified
+
+/**
+ * Returns the caller of a request, synchronously unless the host's function returns a promise. If that function fails, the request
+ * has no authentication.
+ *
+ * @param keySuffix The text that follows an identity in the keys of the quota.
+ */
+export type CallerReader = (request: FastifyRequest, keySuffix: string) => Caller | Pending<Caller>
+
+/** Creates a reader that uses the host's function or, if there is none, `request.user`. */
+export function callerReader (authentication: AuthenticationReader | undefined): CallerReader {
+  const read = authentication === undefined ? callerOfUser : callerOfHost(authentication)
+  return (request, keySuffix) => {
+    try {
+      return read(request, keySuffix)
+    } catch (error) {
+      return authenticationFailed(error, request)
+    }
+  }
 }
 
-// Nothing in request.user is no authentication, one made by this package is itself, and anything else is the verified
-// claims that @fastify/jwt put there.
-function callerOfUser (request: FastifyRequest): string | null {
+// A value that was not created by this package is treated as verified claims, because @fastify/jwt stores them in request.user.
+function callerOfUser (request: FastifyRequest, keySuffix: string): Caller {
   const user: unknown = 'user' in request ? request.user : undefined
-  if (typeof user !== 'object' || user === null) return null
-  return isAuthentication(user) ? callerKey(user) : tokenKey(user)
+  if (user == null) return noAuthentication
+  return typeof user === 'object' && isAuthentication(user) ? keyOf(user, keySuffix) : keyOfClaims(user, keySuffix)
+}
+
+function callerOfHost (authentication: AuthenticationReader): CallerReader {
+  return (request, keySuffix) => {
+    const authenticated = authentication(request)
+    return isThenable(authenticated) ? callerLater(authenticated, request, keySuffix) : keyOf(authenticated, keySuffix)
+  }
+}
+
+function callerLater (promise: PromiseLike<Authenticated>, request: FastifyRequest, keySuffix: string): Pending<Caller> {
+  const caller = new Pending<Caller>()
+  whenSettled(promise,
+    (authenticated) => { caller.settle(() => keyOrFailure(authenticated, request, keySuffix)) },
+    (error) => { caller.settle(() => authenticationFailed(error, request)) })
+  return caller
+}
+
+function keyOrFailure (authenticated: Authenticated, request: FastifyRequest, keySuffix: string): Caller {
+  try {
+    return keyOf(authenticated, keySuffix)
+  } catch (error) {
+    return authenticationFailed(error, request)
+  }
+}
+
+function authenticationFailed (error: unknown, request: FastifyRequest): Unidentified {
+  request.log.error({ err: shownError(error) }, 'the request\'s authentication could not be read; the request is treated as unauthenticated')
+  return noAuthentication
 }

@@ -1,9 +1,8 @@
-import { channel } from 'node:diagnostics_channel'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Operation } from './operation.js'
+import type { UnidentifiedReason } from '../caller/unidentified.js'
+import type { Operation } from '../subject/operation.js'
 
 /**
- * What the quota decided about one protected request; it never holds an identity.
+ * The decision of the quota on a protected request. It never contains an identity.
  *
  * @example
  * ```ts
@@ -24,86 +23,26 @@ import type { Operation } from './operation.js'
  */
 export interface QuotaDecision {
   /**
-   * `admitted`; `rejected`, at the limit; `unauthenticated`, where nobody can be named; `disabled`, by a limit of 0; or
-   * `unavailable`, where the store failed.
+   * `admitted`; `rejected` if the caller is at the limit; `unauthenticated` if there is no caller key; `disabled` if the limit is
+   * 0; `unavailable` if the store failed.
    */
   readonly outcome: 'admitted' | 'rejected' | 'unauthenticated' | 'disabled' | 'unavailable'
+  /** The name of the quota: `default`, or a key of the option `quotas`. */
+  readonly quota: string
+  /** Why there is no caller key, in an `unauthenticated` decision; otherwise null. */
+  readonly reason: UnidentifiedReason | null
   /** The protected operation that the request reached. */
   readonly operation: Operation
-  /** Whether the request was answered accordingly; false in shadow mode. */
+  /** Whether the decision determined the answer; false in shadow mode. */
   readonly enforced: boolean
-  /** The effective limit; 0 when the quota is off. */
+  /** The effective limit; 0 if the quota is disabled. */
   readonly limit: number
-  /** The caller's digest, where one was determined. */
+  /** The caller's digest, if one was determined. */
   readonly callerKey: string | null
-  /** Requests admitted in the caller's window, this one included when it was admitted; null where no counter was asked. */
+  /** Requests admitted in the caller's window, including this one if it was admitted; null if no counter was used. */
   readonly count: number | null
-  /** Milliseconds until the caller's window ends; null where no counter was asked. */
+  /** Milliseconds until the caller's window ends; null if no counter was used. */
   readonly windowRemaining: number | null
-  /** Whether the shared overflow counter was asked, because as many callers are tracked as may be. */
+  /** Whether the shared overflow counter was used because the caller cap is reached. */
   readonly overflow: boolean
-}
-
-/**
- * A message of the decisions channel.
- *
- * @example
- * ```ts
- * import type { QuotaDecisionMessage } from 'fastify-llm-quota'
- *
- * // What a subscriber may log about it.
- * export function line ({ request, decision }: QuotaDecisionMessage): string {
- *   return `${request.id} ${decision.outcome} ${decision.count ?? '-'} of ${decision.limit}`
- * }
- * ```
- */
-export interface QuotaDecisionMessage {
-  /** The request that was decided about; `request.quota` holds the same decision. */
-  readonly request: FastifyRequest
-  /** What was decided. */
-  readonly decision: QuotaDecision
-}
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** What the quota decided about this request; null where it is not subject to the quota. */
-    quota: QuotaDecision | null
-  }
-}
-
-/**
- * Every decision, as it is taken: a channel of `node:diagnostics_channel` whose messages are `QuotaDecisionMessage`s.
- * With no subscriber it costs next to nothing.
- *
- * @example
- * ```ts
- * import { subscribe } from 'node:diagnostics_channel'
- * import { quotaDecisions, type QuotaDecisionMessage } from 'fastify-llm-quota'
- *
- * subscribe(quotaDecisions.name, (message) => {
- *   const { decision } = message as QuotaDecisionMessage
- *   if (decision.outcome === 'rejected') console.log('refused', decision.operation.path, decision.callerKey?.slice(0, 8))
- * })
- * ```
- */
-export const quotaDecisions = channel('fastify-llm-quota:decision')
-
-/** Publishes a decision to whoever has subscribed. A subscriber that throws changes no answer. */
-export function publishDecision (request: FastifyRequest, decision: QuotaDecision): void {
-  if (quotaDecisions.hasSubscribers) quotaDecisions.publish({ request, decision } satisfies QuotaDecisionMessage)
-}
-
-const kept = Symbol('fastify-llm-quota.decision')
-
-interface Decided { [kept]?: QuotaDecision | null }
-
-/**
- * Decorates requests with `quota`. It is an accessor, since a plain value would not reach the requests of scopes that
- * were there before the decoration.
- */
-export function decorateWithDecision (fastify: FastifyInstance): void {
-  fastify.decorateRequest<QuotaDecision | null>('quota', {
-    getter (this: FastifyRequest & Decided) { return this[kept] ?? null },
-    setter (this: FastifyRequest & Decided, decision: QuotaDecision | null) { this[kept] = decision }
-  })
 }

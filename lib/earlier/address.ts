@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 
 /**
- * The earlier caller key: the first comma-separated entry of `X-Forwarded-For`, trimmed, where that header is present and
- * not blank, else the address of the remote peer. Whoever sends the header chooses the key.
+ * Returns the caller key of the earlier quota: the first comma-separated entry of `X-Forwarded-For`, trimmed, if that header is
+ * present and not blank; else the address of the remote peer. A client that sends the header chooses its own key.
  */
 export function clientAddress (request: FastifyRequest): string {
   const forwarded = String(request.raw.headers['x-forwarded-for'] ?? '')

@@ -1,10 +1,10 @@
-import { windowLength } from '../window.js'
+import { windowLength } from '../store/window.js'
 
 interface EarlierCounter { count: number, windowStart: number }
 
 /**
- * The earlier bookkeeping: a counter for each address, for as long as the process lives. There is no cap, no sweep and no
- * overflow counter, so that its memory grows with every address that anyone claims to have.
+ * Keeps the counters of the earlier quota: one counter for each address for the lifetime of the process. Its memory is unbounded,
+ * because there is no caller cap, no sweep and no overflow counter.
  */
 export class EarlierCounters {
   readonly #counters = new Map<string, EarlierCounter>()
@@ -14,7 +14,7 @@ export class EarlierCounters {
     this.#clock = clock
   }
 
-  /** True when the request is admitted, and then counted. */
+  /** Returns true, and counts the request, if it is admitted. */
   acquire (address: string, limit: number): boolean {
     const now = this.#clock()
     const counter = this.#counters.get(address)

@@ -1,9 +1,9 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
-import type { Operation } from '../operation.js'
+import type { Operation } from '../subject/operation.js'
 
 /**
- * What the earlier quota decided about one request; it never holds an address.
+ * The decision of the earlier quota on one request. It never contains an address.
  *
  * @example
  * ```ts
@@ -14,7 +14,7 @@ import type { Operation } from '../operation.js'
  * ```
  */
 export interface EarlierQuotaDecision {
-  /** What became of the request; `disabled` where the limit is 0 or negative. */
+  /** The outcome; `disabled` if the limit is 0 or negative. */
   readonly outcome: 'admitted' | 'rejected' | 'disabled'
   /** The method of the request, and the operation's path. */
   readonly operation: Operation
@@ -23,7 +23,7 @@ export interface EarlierQuotaDecision {
 }
 
 /**
- * A message of the channel `fastify-llm-quota:earlier-decision`.
+ * A message on the `node:diagnostics_channel` channel `fastify-llm-quota:earlier-decision`.
  *
  * @example
  * ```ts
@@ -43,15 +43,15 @@ export interface EarlierQuotaDecision {
  * ```
  */
 export interface EarlierQuotaDecisionMessage {
-  /** The request that was decided about. */
+  /** The request. */
   readonly request: FastifyRequest
-  /** What was decided. */
+  /** The decision on the request. */
   readonly decision: EarlierQuotaDecision
 }
 
 const earlierQuotaDecisions = channel('fastify-llm-quota:earlier-decision')
 
-/** Publishes a decision to whoever has subscribed, to compare it with the governing quota's. */
+/** Publishes a decision, so that it can be compared with the decision of the current quota. */
 export function publishEarlierDecision (request: FastifyRequest, decision: EarlierQuotaDecision): void {
   if (earlierQuotaDecisions.hasSubscribers) earlierQuotaDecisions.publish({ request, decision } satisfies EarlierQuotaDecisionMessage)
 }

@@ -1,8 +1,8 @@
-import { OptionError, shown } from '../errors.js'
-import { assertOptions, limitChecks, type QuotaOptions } from '../options.js'
+import { assertFunction, assertOptions, sharedChecks } from '../start/option-checks.js'
+import type { QuotaOptions } from '../start/options.js'
 
 /**
- * What `fastify.register(earlierQuotaPlugin, options)` takes. Every option is optional; they mean what the quota's do.
+ * Options of `fastify.register(earlierQuotaPlugin, options)`. All are optional, and have the same meaning as those of `quotaPlugin`.
  *
  * @example
  * ```ts
@@ -14,15 +14,11 @@ import { assertOptions, limitChecks, type QuotaOptions } from '../options.js'
  * ```
  */
 export interface EarlierQuotaOptions extends Pick<QuotaOptions, 'prefix' | 'preferences' | 'perMinute' | 'dotenv'> {
-  /** Gives monotonic milliseconds. Default `performance.now`. */
+  /** Returns monotonic milliseconds. Default `performance.now`. */
   readonly clock?: () => number
 }
 
-/** Throws an `OptionError` that names the option and the value it got, unless all of them can be used. */
+/** Throws an `OptionError` if an option is unknown or has an invalid value. */
 export function assertEarlierQuotaOptions (options: object): asserts options is EarlierQuotaOptions {
-  assertOptions<EarlierQuotaOptions>(options, { ...limitChecks, clock: assertClock })
-}
-
-function assertClock (value: unknown): void {
-  if (typeof value !== 'function') throw new OptionError('clock', 'must be a function', shown(value))
+  assertOptions<EarlierQuotaOptions>(options, { ...sharedChecks, clock: assertFunction })
 }

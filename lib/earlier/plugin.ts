@@ -1,14 +1,16 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import { readConfiguration } from '../configuration.js'
-import { defaultPerMinute } from '../limit.js'
-import { protectedOperations } from '../operation.js'
-import { PathMatcher } from '../path-matcher.js'
-import { LimitReader } from '../preference.js'
-import { normalizePrefix } from '../prefix.js'
-import { exhausted } from '../refusal.js'
-import { Registrations } from '../registration.js'
-import { readRouterOptions } from '../router-options.js'
+import { readConfiguration } from '../limit/configuration.js'
+import { defaultPerMinute, perMinutePreference, perMinuteVariable } from '../limit/limit.js'
+import { protectedOperations } from '../subject/operation.js'
+import { PathMatcher } from '../subject/path-matcher.js'
+import { LimitReader } from '../limit/limit-reader.js'
+import { Preferences } from '../limit/preferences.js'
+import { normalizePrefix } from '../subject/prefix.js'
+import { jsonContentType, rejectedBody } from '../refusal/refusal-body.js'
+import { preferencesOf } from '../start/preferences-decorator.js'
+import { Registrations } from '../start/registration.js'
+import { readRouterOptions } from '../subject/router-options.js'
 import { clientAddress } from './address.js'
 import { EarlierCounters } from './counters.js'
 import { publishEarlierDecision, type EarlierQuotaDecision } from './decision.js'
@@ -21,13 +23,14 @@ async function earlierQuota (fastify: FastifyInstance, options: EarlierQuotaOpti
   assertEarlierQuotaOptions(options)
   const { perMinute = defaultPerMinute, clock = () => performance.now() } = options
   const prefix = normalizePrefix(options.prefix ?? fastify.prefix)
-  const paths = new PathMatcher(protectedOperations, prefix, readRouterOptions(fastify.initialConfig))
+  const paths = new PathMatcher(protectedOperations.map((operation) => ({ option: 'prefix', path: operation.path, value: operation })), prefix, readRouterOptions(fastify.initialConfig))
   registrations.add(fastify)
-  const configuration = await readConfiguration(fastify, perMinute, options.dotenv)
-  const limits = new LimitReader(configuration.SERVICE_RATE_LIMIT_PER_MINUTE, fastify.log)
+  const configuration = await readConfiguration(fastify, { [perMinuteVariable]: perMinute }, options.dotenv)
+  const preferences = new Preferences(fastify.log)
+  const limits = new LimitReader(preferences, perMinutePreference, configuration.SERVICE_RATE_LIMIT_PER_MINUTE)
   const counters = new EarlierCounters(clock)
 
-  fastify.addHook('onReady', async () => { limits.usePreferences({ preferences: options.preferences ?? fastify.preferences }) })
+  fastify.addHook('onReady', async () => { preferences.use(preferencesOf(fastify, options.preferences)) })
   fastify.addHook('preHandler', async function earlierQuotaHook (request, reply) {
     const operation = paths.match(request.routeOptions.url, request.url)
     if (operation === null || decided.has(request)) return
@@ -45,17 +48,17 @@ async function earlierQuota (fastify: FastifyInstance, options: EarlierQuotaOpti
 }
 
 async function refuse (reply: FastifyReply, limit: number): Promise<FastifyReply> {
-  return reply.code(429).type('application/json; charset=utf-8').serializer(String).send(exhausted(limit))
+  return reply.code(429).type(jsonContentType).serializer(String).send(rejectedBody(limit))
 }
 
 /**
- * The earlier form of the quota, to compare with and to migrate from (specification, section 9).
+ * The earlier version of the quota, for comparison and migration (docs/rules.md, "Earlier behaviour").
  *
- * A client chooses its own identity here: it is the first address in `X-Forwarded-For`, which anyone can write. It asks
- * for no authentication, and the memory it takes has no bound. Nothing should rely on it.
+ * Do not rely on it for protection: it requires no authentication, its memory is unbounded, and a client chooses its own identity,
+ * because the quota uses the first address in `X-Forwarded-For`.
  *
- * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, when an option cannot be used.
- * @throws {EnvironmentError} `FST_ERR_LLM_QUOTA_ENVIRONMENT`, when `SERVICE_RATE_LIMIT_PER_MINUTE` is not an integer.
+ * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if an option has an invalid value.
+ * @throws {EnvironmentError} `FST_ERR_LLM_QUOTA_ENVIRONMENT`, if `SERVICE_RATE_LIMIT_PER_MINUTE` is not an integer.
  *
  * @example
  * ```ts
@@ -65,4 +68,4 @@ async function refuse (reply: FastifyReply, limit: number): Promise<FastifyReply
  * await Fastify().register(earlierQuotaPlugin, { perMinute: 10 })
  * ```
  */
-export const earlierQuotaPlugin = createPlugin(earlierQuota, { fastify: '5.x', name: 'fastify-llm-quota-earlier' })
+export const earlierQuotaPlugin = createPlugin(earlierQuota, { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota-earlier' })

@@ -1,11 +1,11 @@
 import fastifyEnv, { type FastifyEnvOptions } from '@fastify/env'
 import type { FastifyInstance } from 'fastify'
-import { EnvironmentError, shown } from './errors.js'
+import { EnvironmentError } from '../errors.js'
+import { shown } from '../shown.js'
 import { toInteger } from './integer.js'
-import { perMinuteVariable } from './limit.js'
 
 /**
- * The configured property, as `fastify.quotaConfig` holds it (specification, section 2).
+ * The configured limits, as stored in `fastify.quotaConfig` (docs/rules.md, "Limit").
  *
  * @example
  * ```ts
@@ -19,19 +19,21 @@ import { perMinuteVariable } from './limit.js'
  * ```
  */
 export interface QuotaConfig {
-  /** Requests per window per caller where no runtime preference says otherwise; an integer. */
+  /** The configured limit of the default quota, an integer. It applies if no runtime preference is set. */
   readonly SERVICE_RATE_LIMIT_PER_MINUTE: number
+  /** The configured limit of each named quota. */
+  readonly [variable: `SERVICE_RATE_LIMIT_${string}_PER_MINUTE`]: number
 }
 
 /**
- * Where else than the environment the variable may stand, as `@fastify/env` takes it.
+ * The `dotenv` option of `@fastify/env`, which reads the environment variables from a file.
  *
  * @example
  * ```ts
  * import Fastify from 'fastify'
  * import quotaPlugin, { type DotenvOptions } from 'fastify-llm-quota'
  *
- * // A file beside the service, which need not be there. The environment wins over it.
+ * // The file is optional, and variables that are already set take precedence over it.
  * const dotenv: DotenvOptions = { path: 'quota.env' }
  * await Fastify().register(quotaPlugin, { dotenv })
  * ```
@@ -40,28 +42,38 @@ export type DotenvOptions = FastifyEnvOptions['dotenv']
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The quota's configured property, as it was read at start-up. */
+    /** The configured limits, read at start-up. */
     quotaConfig: QuotaConfig
   }
 }
 
 /**
- * Reads the configured property with `@fastify/env`.
+ * Reads the configured limits with `@fastify/env`.
  *
- * @throws {EnvironmentError} When the variable is set and not an integer.
+ * @param defaults The value of each variable that the environment does not set.
+ * @throws {EnvironmentError} If a variable is set and is not an integer.
  */
-export async function readConfiguration (fastify: FastifyInstance, defaultValue: number, dotenv: DotenvOptions): Promise<QuotaConfig> {
-  let text: unknown
-  // In a scope of its own, since that plugin decorates `getEnvs` on the instance it meets first, which the host may want.
+export async function readConfiguration (fastify: FastifyInstance, defaults: QuotaConfig, dotenv: DotenvOptions): Promise<QuotaConfig> {
+  const properties = Object.entries(defaults).map(([variable, value]) => [variable, { type: 'string', default: String(value) }])
+  let texts: object = {}
+  // @fastify/env also decorates the instance with `getEnvs`, but only the first registration does so. In a separate scope it leaves
+  // that decorator to the host's own registration.
   await fastify.register(async function quotaEnvironment (scope) {
     await scope.register(fastifyEnv, {
       confKey: 'quotaEnvironment',
-      schema: { type: 'object', properties: { [perMinuteVariable]: { type: 'string', default: String(defaultValue) } } },
+      schema: { type: 'object', properties: Object.fromEntries(properties) },
       ...(dotenv !== undefined && { dotenv })
     })
-    text = Object(Reflect.get(scope, 'quotaEnvironment'))[perMinuteVariable]
+    texts = Object(Reflect.get(scope, 'quotaEnvironment'))
   })
-  const perMinute = toInteger(text)
-  if (perMinute === undefined) throw new EnvironmentError(perMinuteVariable, 'must be an integer', shown(text))
-  return Object.freeze({ [perMinuteVariable]: perMinute })
+  const configuration = { ...defaults }
+  for (const variable of Object.keys(defaults)) Object.assign(configuration, { [variable]: integerIn(texts, variable) })
+  return Object.freeze(configuration)
+}
+
+function integerIn (texts: object, variable: string): number {
+  const text: unknown = Reflect.get(texts, variable)
+  const integer = toInteger(text)
+  if (integer === undefined) throw new EnvironmentError(variable, 'must be an integer', shown(text))
+  return integer
 }

@@ -1,8 +1,8 @@
 const decimal = /^-?\d+$/
 
-/** The safe integer that a value is, or spells in decimal; undefined for every other value. A fraction is never rounded. */
+/** Returns a value that is a safe integer, or a string of one in decimal, as a number; undefined for any other value. Never rounds. */
 export function toInteger (value: unknown): number | undefined {
   const number = typeof value === 'string' && decimal.test(value) ? Number(value) : value
-  // Adding 0 turns -0, which is exactly 0 as well, into 0.
+  // Adding 0 turns -0 into 0.
   return Number.isSafeInteger(number) && typeof number === 'number' ? number + 0 : undefined
 }

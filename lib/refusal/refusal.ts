@@ -1,43 +1,46 @@
-import type { FastifyReply } from 'fastify'
-import type { QuotaDecision } from './decision.js'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { QuotaDecision } from '../decision/decision.js'
+import { hostBody, type RefusalBodyWriter } from './host-body.js'
+import { jsonContentType, rejectedBody, unauthenticatedBody, unavailableBody } from './refusal-body.js'
+import { secondsUntilEnd } from './retry-after.js'
 
-/** An answer that the quota gives in the operation's place (specification, section 7). */
-interface Refusal {
-  readonly status: number
-  readonly body: string
-  /** Seconds, as RFC 9110, section 10.2.3, has it. */
-  readonly retryAfter?: number
+/** Whether the decision requires a refusal instead of the operation. */
+export function callsForRefusal ({ enforced, outcome }: QuotaDecision): boolean {
+  return enforced && outcome !== 'admitted' && outcome !== 'disabled'
 }
 
-const unauthenticated = { status: 401, body: bodyOf(401, 'Authentication is required for this LLM operation.') }
-const unavailable = { status: 503, body: bodyOf(503, 'The request quota is unavailable. Please try again.'), retryAfter: 1 }
-
-/** The refusal that a decision calls for; null where the request passes on. */
-export function refusalOf (decision: QuotaDecision): Refusal | null {
-  switch (decision.outcome) {
-    case 'unauthenticated': return unauthenticated
-    case 'unavailable': return unavailable
-    case 'rejected': return rejected(decision.limit, Number(decision.windowRemaining))
-    default: return null
-  }
+/**
+ * Sends the refusal for a decision. The bytes of the body do not depend on the route's schema or serializer (docs/rules.md,
+ * "Refusal").
+ *
+ * @param write The host's function for the body; undefined for the quota's own body.
+ */
+export function sendRefusal (decision: QuotaDecision, request: FastifyRequest, reply: FastifyReply, write: RefusalBodyWriter | undefined): void {
+  // Read before the host's function gets the decision, because that function could change it.
+  const status = statusOf(decision)
+  const seconds = status === 401 ? null : retryAfter(decision)
+  const own = ownBody(decision)
+  const written = write === undefined ? null : hostBody(write, decision, request)
+  reply.code(status).type(written?.contentType ?? jsonContentType).header('cache-control', 'no-store')
+  if (seconds !== null) reply.header('retry-after', seconds)
+  reply.serializer(unchanged).send(written?.body ?? own)
 }
 
-/** Answers a request with a refusal, byte for byte, whatever schema or serializer its route has. */
-export function sendRefusal (reply: FastifyReply, { status, body, retryAfter }: Refusal): void {
-  reply.code(status).type('application/json; charset=utf-8').header('cache-control', 'no-store')
-  if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter))
-  reply.serializer(String).send(body)
+function statusOf ({ outcome }: QuotaDecision): number {
+  if (outcome === 'rejected') return 429
+  return outcome === 'unavailable' ? 503 : 401
 }
 
-/** The body of a 429. */
-export function exhausted (limit: number): string {
-  return bodyOf(429, `Rate limit exceeded. Maximum ${limit} LLM requests per minute. Please wait.`)
+// After a failure of the store, windowRemaining is null and the result is 1: the store may answer the next request.
+function retryAfter ({ windowRemaining }: QuotaDecision): string {
+  return String(secondsUntilEnd(windowRemaining ?? 0))
 }
 
-function rejected (limit: number, windowRemaining: number): Refusal {
-  return { status: 429, body: exhausted(limit), retryAfter: Math.max(1, Math.ceil(windowRemaining / 1000)) }
+function ownBody ({ outcome, limit }: QuotaDecision): string {
+  if (outcome === 'rejected') return rejectedBody(limit)
+  return outcome === 'unavailable' ? unavailableBody : unauthenticatedBody
 }
 
-function bodyOf (status: number, error: string): string {
-  return JSON.stringify({ error, status })
+function unchanged (body: unknown): string {
+  return String(body)
 }

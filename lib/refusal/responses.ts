@@ -1,8 +1,8 @@
-const noStore = { type: 'string', enum: ['no-store'], description: 'The answer is not to be kept.' }
+const noStore = { type: 'string', enum: ['no-store'], description: 'The response must not be cached.' }
 
-// The host may answer with the same status and an error of its own, which Fastify serializes by the schema alone.
+// The host can send errors of its own with the same status, which Fastify serializes with this schema.
 const hostError = {
-  statusCode: { type: 'integer', description: 'The HTTP status, in an error of the service itself.' },
+  statusCode: { type: 'integer', description: 'The HTTP status code, in an error of the service itself.' },
   code: { type: 'string', description: 'The code of an error of the service itself.' },
   message: { type: 'string', description: 'The message of an error of the service itself.' }
 }
@@ -17,8 +17,8 @@ function response (status: number, description: string, headers: object) {
     headers: { 'Cache-Control': noStore, ...headers },
     type: 'object',
     properties: {
-      error: { type: 'string', description: 'A message for people.' },
-      status: { type: 'integer', enum: [status], description: 'The HTTP status.' },
+      error: { type: 'string', description: 'A human-readable message.' },
+      status: { type: 'integer', enum: [status], description: 'The HTTP status code.' },
       ...hostError
     },
     additionalProperties: true
@@ -26,8 +26,8 @@ function response (status: number, description: string, headers: object) {
 }
 
 /**
- * JSON Schemas of the quota's answers by status code, for a route's `schema.response`: they describe the operation in API
- * documents, and change nothing of what is sent (specification, section 7).
+ * JSON Schemas of the refusals by status code, for a route's `schema.response`. They describe the refusals in API documentation and
+ * do not change what is sent (docs/rules.md, "Refusal").
  *
  * @example
  * ```ts
@@ -40,7 +40,7 @@ function response (status: number, description: string, headers: object) {
  * ```
  */
 export const quotaResponses: Readonly<Record<401 | 429 | 503, object>> = Object.freeze({
-  401: response(401, 'Nobody can be named as the caller.', {}),
-  429: response(429, 'The caller is at its limit in the current window.', { 'Retry-After': retryAfter('Seconds left in the caller\'s window.') }),
-  503: response(503, 'The quota\'s store failed; the operation did not run.', { 'Retry-After': retryAfter('Seconds.') })
+  401: response(401, 'The request has no authenticated caller.', {}),
+  429: response(429, 'The caller is at its limit in the current window.', { 'Retry-After': retryAfter('The time until the caller\'s window ends, in seconds.') }),
+  503: response(503, 'The quota store failed. The operation did not run.', { 'Retry-After': retryAfter('The time to wait before the next attempt, in seconds.') })
 })

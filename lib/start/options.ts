@@ -1,21 +1,19 @@
-import type { FastifyRequest } from 'fastify'
-import type { Authentication } from './authentication.js'
-import type { DotenvOptions } from './configuration.js'
-import { OptionError, shown } from './errors.js'
-import { assertOperations, type Operation } from './operation.js'
-import { assertPreferences, type PreferenceReader } from './preference.js'
-import { assertPrefix } from './prefix.js'
-import { assertStore, type QuotaStore } from './store.js'
+import type { AuthenticationReader } from '../caller/request-caller.js'
+import type { DotenvOptions } from '../limit/configuration.js'
+import type { Operation } from '../subject/operation.js'
+import type { PreferenceReader } from '../limit/preference-reader.js'
+import type { RefusalBodyWriter } from '../refusal/host-body.js'
+import type { QuotaStore } from '../store/store.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Where the quota's counters are kept. */
+    /** The store of the quota's counters. */
     quotaStore: QuotaStore
   }
 }
 
 /**
- * What `fastify.register(quotaPlugin, options)` takes. Every option is optional.
+ * Options of `fastify.register(quotaPlugin, options)`. All are optional. Fastify's own `register` options are also accepted.
  *
  * @example
  * ```ts
@@ -35,70 +33,53 @@ declare module 'fastify' {
 export interface QuotaOptions {
   /** The deployment context prefix. Default: the route prefix of the instance that the plugin is registered on. */
   readonly prefix?: string
-  /** The operations that the quota applies to. Default `protectedOperations`. */
+  /** The operations that the default quota protects. Default `protectedOperations`. */
   readonly operations?: readonly Operation[]
-  /** Where the counters are kept. Default: the host's `fastify.quotaStore`, else a new `MemoryQuotaStore`. */
+  /** The store of the counters. Default: the host's `fastify.quotaStore`, else a new `MemoryQuotaStore`. */
   readonly store?: QuotaStore
-  /** The runtime preferences. Default: the host's `fastify.preferences`, looked up when the server is ready, else none. */
-  readonly preferences?: PreferenceReader
-  /** The configured property's default, an integer. `SERVICE_RATE_LIMIT_PER_MINUTE` wins over it; 10 when neither is set. */
+  /**
+   * The reader of runtime preferences; `false` for none. Default: the host's `fastify.preferences`, as it is when the server becomes
+   * ready, else none.
+   */
+  readonly preferences?: PreferenceReader | false
+  /** How long an asynchronous preference reader may take, in milliseconds. Default 1000. */
+  readonly preferenceTimeout?: number
+  /**
+   * Additional quotas by name, each with a limit and counters of its own. A name has at most 32 characters from a-z, 0-9 and "-",
+   * starts with a letter, and is not `default`. Default: none.
+   */
+  readonly quotas?: Readonly<Record<string, NamedQuotaOptions>>
+  /** The configured limit if `SERVICE_RATE_LIMIT_PER_MINUTE` is not set, an integer. Default 10. */
   readonly perMinute?: number
-  /** Where else than the environment that variable may stand, as `@fastify/env` takes it. */
+  /** A file to read the environment variables from, as in the `dotenv` option of `@fastify/env`. Default: none. */
   readonly dotenv?: DotenvOptions
-  /** How the host authenticated a request. Default: by what stands in `request.user`. */
-  readonly authentication?: (request: FastifyRequest) => Authentication | null | undefined
-  /** `shadow` takes and publishes every decision and refuses nothing. Default `enforce`. */
+  /** Returns how the host authenticated a request, or a promise of it. Default: uses the value of `request.user`. */
+  readonly authentication?: AuthenticationReader
+  /** Adds the headers `RateLimit-Policy` and `RateLimit` to the responses to requests that the store decided on. Default: none. */
+  readonly rateLimitHeaders?: 'draft-10'
+  /** Returns the body of a refusal and its content type; the status and the other headers do not change. Default: the quota's own body. */
+  readonly refusalBody?: RefusalBodyWriter
+  /** In the mode `shadow`, decisions are made, counted and published, but every request passes. Default `enforce`. */
   readonly mode?: 'enforce' | 'shadow'
 }
 
-type Check = (value: unknown) => void
-
-type Checks<Options> = { readonly [Name in keyof Required<Options>]: Check }
-
-/** The checks of the options that have to do with the limit and the prefix. */
-export const limitChecks = {
-  prefix: assertPrefix,
-  preferences: (value: unknown): void => { assertPreferences('preferences', value) },
-  perMinute: assertPerMinute,
-  dotenv: assertDotenv
-}
-
-const checks: Checks<QuotaOptions> = {
-  ...limitChecks,
-  operations: assertOperations,
-  store: (value) => { assertStore('store', value) },
-  authentication: assertAuthentication,
-  mode: assertMode
-}
-
-/** Throws an `OptionError` that names the option and the value it got, unless all of them can be used. */
-export function assertQuotaOptions (options: object): asserts options is QuotaOptions {
-  assertOptions(options, checks)
-}
-
-/** Throws an `OptionError` that names the option and the value it got, unless each has a check and passes it. */
-export function assertOptions<Options> (options: object, checks: Checks<Options>): asserts options is Options & object {
-  for (const [name, value] of Object.entries(options)) {
-    const check: Check | undefined = Object.hasOwn(checks, name) ? Reflect.get(checks, name) : undefined
-    if (check === undefined) throw new OptionError(name, 'does not exist', shown(value))
-    if (value !== undefined) check(value)
-  }
-}
-
-function assertPerMinute (value: unknown): void {
-  if (!Number.isSafeInteger(value)) throw new OptionError('perMinute', 'must be an integer', shown(value))
-}
-
-function assertDotenv (value: unknown): void {
-  if (typeof value !== 'boolean' && (typeof value !== 'object' || value === null)) {
-    throw new OptionError('dotenv', 'must be true, false or an object', shown(value))
-  }
-}
-
-function assertAuthentication (value: unknown): void {
-  if (typeof value !== 'function') throw new OptionError('authentication', 'must be a function', shown(value))
-}
-
-function assertMode (value: unknown): void {
-  if (value !== 'enforce' && value !== 'shadow') throw new OptionError('mode', "must be 'enforce' or 'shadow'", shown(value))
+/**
+ * Options of one of the `quotas`. All are optional.
+ *
+ * @example
+ * ```ts
+ * import Fastify from 'fastify'
+ * import quotaPlugin, { type NamedQuotaOptions } from 'fastify-llm-quota'
+ *
+ * const chat: NamedQuotaOptions = { operations: [{ method: 'POST', path: '/api/chat' }], perMinute: 60 }
+ * const app = Fastify()
+ * await app.register(quotaPlugin, { perMinute: 10, quotas: { chat } })
+ * app.post('/v1/models/:model/chat', { config: { quota: 'chat' } }, async () => 'from your model')
+ * ```
+ */
+export interface NamedQuotaOptions {
+  /** The operations that the quota protects, in addition to the routes that are marked with its name. Default: none. */
+  readonly operations?: readonly Operation[]
+  /** The configured limit if `SERVICE_RATE_LIMIT_<NAME>_PER_MINUTE` is not set, an integer. Default 10. */
+  readonly perMinute?: number
 }

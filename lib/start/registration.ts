@@ -1,9 +1,10 @@
 import type { FastifyInstance } from 'fastify'
-import { SecondRegistrationError, shown } from './errors.js'
+import { SecondRegistrationError } from '../errors.js'
+import { shown } from '../shown.js'
 
 /**
- * Remembers where a plugin is registered, and throws where requests would pass through it twice: when it is already
- * registered on the same instance, on one around it, or on one within it. Sibling scopes may each have it.
+ * Remembers the instances on which a plugin is registered, and throws if requests would pass through it twice: if it is already
+ * registered on the same instance, on a parent, or on a child. Sibling scopes can each have a registration.
  */
 export class Registrations {
   readonly #scopesOfServer = new WeakMap<object, FastifyInstance[]>()

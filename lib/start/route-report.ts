@@ -1,52 +1,73 @@
-import createRouter from 'find-my-way'
 import type { FastifyInstance } from 'fastify'
-import type { Operation } from './operation.js'
-import { type ListedRoute, listRoutes } from './route-listing.js'
-import { readRouterOptions } from './router-options.js'
+import type { MarkedRoutes } from '../subject/marked-routes.js'
+import type { OperationMatch, OperationMatcher } from '../subject/operation-matcher.js'
+import { defaultQuota } from '../subject/quota-name.js'
+import { readRouterOptions } from '../subject/router-options.js'
+import { collectRoutes, type DeclaredRoute } from './declared-routes.js'
+import { warnOfHeadTwin } from './head-twins.js'
+import { warnOfLatePreHandlers } from './late-pre-handlers.js'
+import { assertMark, markedIn, type Marked } from './marks.js'
+import { logProtections } from './protection-summary.js'
+import { ServingRoutes } from './serving-routes.js'
+import { SimilarRoutes } from './similar-routes.js'
+import { warnOfUnservedOperations } from './unserved-operations.js'
 
-/**
- * Warns about protected routes that let callers past the quota: those with a `HEAD` twin, which runs the same handler
- * under a method that is not protected, and those with a `preHandler` that runs after the quota, where authentication
- * comes too late.
- *
- * @param hookName The name of the quota's own hook, after which others come too late.
- */
-export function warnOfRoutes (fastify: FastifyInstance, operations: readonly Operation[], prefix: string, hookName: string): void {
-  const routes = listRoutes(fastify).filter((route) => isReadable(fastify, route))
-  for (const operation of operations) {
-    const method = operation.method.toUpperCase()
-    const path = prefix + operation.path
-    const pattern = patternServing(fastify, routes, method, path)
-    if (pattern === undefined) continue
-    if (method === 'GET' && patternServing(fastify, routes, 'HEAD', path) === pattern) {
-      fastify.log.warn({ operation }, `HEAD ${pattern} runs the handler of the protected GET and is not subject to the quota; declare the route with exposeHeadRoute: false`)
+/** A quota as it is logged. */
+export interface ReportedQuota {
+  readonly name: string
+  /** The configured limit. */
+  readonly configured: number
+}
+
+/** Checks each route when it is declared. When the server is ready, logs what is protected, and warnings. */
+export class RouteReport {
+  readonly #fastify: FastifyInstance
+  readonly #operations: OperationMatcher
+  readonly #marked: MarkedRoutes
+  readonly #prefix: string
+  readonly #declaredBefore: ReadonlySet<OperationMatch>
+  readonly #routes: readonly DeclaredRoute[]
+
+  /** Must be called while the plugin registers, to distinguish the routes declared before the plugin from those declared after it. */
+  constructor (fastify: FastifyInstance, operations: OperationMatcher, marked: MarkedRoutes, prefix: string) {
+    this.#fastify = fastify
+    this.#operations = operations
+    this.#marked = marked
+    this.#prefix = prefix
+    this.#declaredBefore = new Set(operations.all().filter(({ operation: { method, path } }) => fastify.hasRoute({ method, url: prefix + path })))
+    this.#routes = collectRoutes(fastify, (route) => { assertMark(route, marked, operations) })
+  }
+
+  /** @param ownOperations Whether the host has set the operations of the default quota. */
+  log (quotas: readonly ReportedQuota[], ownOperations: boolean): void {
+    const marks = markedIn(this.#routes, this.#marked)
+    const serving = new ServingRoutes(this.#routes, this.#operations, this.#prefix, readRouterOptions(this.#fastify.initialConfig))
+    logProtections(this.#fastify, quotas.map(({ name, configured }) => ({ quota: name, perMinute: configured, operations: this.#protectedBy(name, marks) })))
+    const unserved = this.#operations.all().filter((match) => serving.of(match).length === 0 && !this.#declaredBefore.has(match))
+    const missing = ownOperations ? unserved : this.#withoutDefaults(unserved, marks)
+    warnOfUnservedOperations(this.#fastify, missing, this.#prefix, new SimilarRoutes(this.#fastify, this.#prefix, this.#routes))
+    for (const match of this.#operations.all()) {
+      const { operation } = match
+      const routes = serving.of(match)
+      warnOfHeadTwin(this.#fastify, operation, this.#prefix + operation.path, routes, this.#routes)
+      warnOfLatePreHandlers(this.#fastify, operation, routes)
     }
-    const late = routes.filter((route) => route.pattern === pattern && route.methods.includes(method))
-      .flatMap(({ preHandlers }) => comingAfter(preHandlers, hookName))
-    if (late.length > 0) {
-      fastify.log.warn({ operation, preHandlers: late }, `${method} ${pattern} is protected and has a preHandler of its own, which runs after the quota; authenticate in onRequest or preValidation, there it comes too late`)
+    for (const { route, match: { operation } } of marks) {
+      const isListed = this.#operations.matchPattern(route.method, route.pattern) !== null
+      if (!isListed && route.method !== 'HEAD') warnOfLatePreHandlers(this.#fastify, operation, [route])
     }
   }
-}
 
-function patternServing (fastify: FastifyInstance, routes: readonly ListedRoute[], method: string, path: string): string | undefined {
-  const router = createRouter(readRouterOptions(fastify.initialConfig))
-  for (const pattern of new Set(routes.filter(({ methods }) => methods.includes(method)).map((route) => route.pattern))) {
-    try {
-      router.on('GET', pattern, () => {}, pattern)
-    } catch {
-      // A pattern of several lines is misread. That may cost a warning; it must not keep the server from starting.
-    }
+  #protectedBy (quota: string, marks: readonly Marked[]): string[] {
+    const listed = this.#operations.all().filter((match) => match.quota === quota).map(({ operation: { method, path } }) => `${method} ${this.#prefix}${path}`)
+    const marked = marks.filter(({ match }) => match.quota === quota).map(({ route: { method, pattern } }) => `${method} ${pattern}`)
+    return [...new Set([...listed, ...marked])]
   }
-  return router.find('GET', path)?.store
-}
 
-// The listing writes a literal colon like the one that begins a parameter; only the router knows which it is.
-function isReadable (fastify: FastifyInstance, { methods: [method = ''], pattern }: ListedRoute): boolean {
-  return !pattern.includes(':') || fastify.hasRoute({ method, url: pattern })
-}
-
-function comingAfter (names: readonly string[], hookName: string): readonly string[] {
-  const position = names.indexOf(`${hookName}()`)
-  return position === -1 ? [] : names.slice(position + 1)
+  // A host that serves only some of the default operations, or that marks its routes instead, has made no mistake.
+  #withoutDefaults (unserved: readonly OperationMatch[], marks: readonly Marked[]): readonly OperationMatch[] {
+    const isDefault = ({ quota }: OperationMatch): boolean => quota === defaultQuota
+    const servesSome = this.#operations.all().filter(isDefault).length > unserved.filter(isDefault).length
+    return servesSome || marks.length > 0 ? unserved.filter((match) => !isDefault(match)) : unserved
+  }
 }

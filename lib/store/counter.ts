@@ -1,26 +1,31 @@
-import { windowLength } from './window.js'
+import { windowRemaining } from './window.js'
+
+const never = -Infinity
 
 /**
- * A quota counter: the requests admitted in a fixed window of 60 seconds (specification, sections 2 and 3).
- * All times are monotonic milliseconds.
+ * A quota counter: the requests admitted in a fixed window (docs/rules.md, "Counter and window"). All times are monotonic
+ * milliseconds.
  */
 export class Counter {
+  // The times start as doubles because V8 then updates them in place. A field that changes from a small integer
+  // to a double would be reallocated on each write, and the change would deoptimize compiled code.
+
   /** Requests admitted in the current window. */
   count = 0
   /** Start of the current window. */
-  windowStart: number
+  windowStart = never
   /** Time of the most recent request that reached this counter, admitted or not. */
-  lastSeen: number
+  lastSeen = never
 
   constructor (now: number) {
     this.windowStart = now
     this.lastSeen = now
   }
 
-  /** The acquire step: true when the request is admitted, and then counted. */
+  /** Runs the acquire step. Returns true, and counts the request, if it is admitted. */
   acquire (now: number, limit: number): boolean {
     this.lastSeen = now
-    if (now - this.windowStart >= windowLength) {
+    if (this.windowRemaining(now) <= 0) {
       this.count = 0
       this.windowStart = now
     }
@@ -29,8 +34,8 @@ export class Counter {
     return true
   }
 
-  /** Milliseconds until the current window ends; more than 0 right after `acquire`. */
+  /** Milliseconds until the current window ends: more than 0 right after `acquire`, 0 or less when the window is over. */
   windowRemaining (now: number): number {
-    return windowLength - (now - this.windowStart)
+    return windowRemaining(this.windowStart, now)
   }
 }

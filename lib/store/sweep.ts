@@ -1,5 +1,15 @@
-/** Least time between two cleanup sweeps, in milliseconds (specification, section 8). */
+/** Minimum time between two sweeps, in milliseconds (docs/rules.md, "Sweep"). */
 export const sweepInterval = 60_000
 
-/** How long a counter outlives its last request, in milliseconds (specification, section 8). */
+/** How long a counter is kept after its last request, in milliseconds (docs/rules.md, "Sweep"). */
 export const counterRetention = 120_000
+
+/** Whether a request at `now` runs a sweep if the previous sweep was at `sweptAt`. */
+export function isSweepDue (sweptAt: number, now: number): boolean {
+  return now - sweptAt >= sweepInterval
+}
+
+/** Whether a sweep at `sweptAt` removes a counter that was last seen at `lastSeen`. */
+export function isRemovedBySweep (lastSeen: number, sweptAt: number): boolean {
+  return sweptAt - lastSeen >= counterRetention
+}

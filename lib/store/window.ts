@@ -1,2 +1,7 @@
-/** Length of every counter's fixed window, in milliseconds (specification, section 8). */
+/** Length of every counter's fixed window, in milliseconds (docs/rules.md, "Counter and window"). */
 export const windowLength = 60_000
+
+/** Milliseconds until the window that began at `windowStart` ends; 0 or less when the window is over. */
+export function windowRemaining (windowStart: number, now: number): number {
+  return windowLength - (now - windowStart)
+}

@@ -1,34 +1,61 @@
+import type { PathEntry } from './path-entry.js'
 import { PathMatcher } from './path-matcher.js'
+import { defaultQuota } from './quota-name.js'
 import type { Operation } from './operation.js'
 import type { RouterOptions } from './router-options.js'
 
-/** Tells which protected operation a request reaches, by method and application path (specification, sections 1 and 4). */
-export class OperationMatcher {
-  readonly #byMethod = new Map<string, PathMatcher>()
+/** A protected operation, and the quota that protects it. */
+export interface OperationMatch {
+  /** The name of the quota that the request is subject to. */
+  readonly quota: string
+  /** The operation that the request reaches. */
+  readonly operation: Operation
+}
 
-  constructor (operations: readonly Operation[], prefix: string, options: RouterOptions) {
-    for (const [method, sharing] of groupByMethod(operations)) {
+/** The operations that one quota protects. */
+export interface QuotaOperations {
+  readonly name: string
+  readonly operations: readonly Operation[]
+}
+
+/** Finds the protected operation that a request reaches, by method and application path. */
+export class OperationMatcher {
+  readonly #byMethod = new Map<string, PathMatcher<OperationMatch>>()
+  readonly #matches: readonly OperationMatch[]
+
+  constructor (quotas: readonly QuotaOperations[], prefix: string, options: RouterOptions) {
+    const entries = quotas.flatMap(entriesOf)
+    this.#matches = entries.map(({ value }) => value)
+    for (const method of new Set(this.#matches.map(({ operation }) => operation.method))) {
+      const sharing = entries.filter(({ value }) => value.operation.method === method)
       this.#byMethod.set(method, new PathMatcher(sharing, prefix, options))
     }
   }
 
+  /** Returns all operations with their quotas, in the order of the options. */
+  all (): readonly OperationMatch[] {
+    return this.#matches
+  }
+
+  /** Returns the match of all requests to a route with this pattern; null if there is none or if it depends on the request. */
+  matchPattern (method: string, pattern: string): OperationMatch | null {
+    return this.#byMethod.get(method)?.matchPattern(pattern) ?? null
+  }
+
   /**
-   * @param method The request's method, which tells upper case from lower (RFC 9110, section 9.1).
-   * @param pattern The pattern of the route that Fastify matched; undefined where it matched none.
-   * @param target The request target as it came.
+   * @param method The request's method, which is case-sensitive (RFC 9110, section 9.1).
+   * @param pattern The pattern of the route that Fastify matched; undefined if no route matched.
+   * @param target The request target as received.
    */
-  match (method: string, pattern: string | undefined, target: string): Operation | null {
+  match (method: string, pattern: string | undefined, target: string): OperationMatch | null {
     return this.#byMethod.get(method)?.match(pattern, target) ?? null
   }
 }
 
-function groupByMethod (operations: readonly Operation[]): Map<string, Operation[]> {
-  const groups = new Map<string, Operation[]>()
-  for (const { method, path } of operations) {
-    const name = method.toUpperCase()
-    const group = groups.get(name) ?? []
-    group.push(Object.freeze({ method: name, path }))
-    groups.set(name, group)
-  }
-  return groups
+function entriesOf ({ name, operations }: QuotaOperations): PathEntry<OperationMatch>[] {
+  const option = name === defaultQuota ? 'operations' : `quotas.${name}.operations`
+  return operations.map(({ method, path }) => {
+    const operation = Object.freeze({ method: method.toUpperCase(), path })
+    return { option, path, value: Object.freeze({ quota: name, operation }) }
+  })
 }

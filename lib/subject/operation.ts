@@ -1,7 +1,8 @@
-import { OptionError, shown } from './errors.js'
+import { OptionError } from '../errors.js'
+import { shown } from '../shown.js'
 
 /**
- * An HTTP operation, by method and application path: the request path without the deployment context prefix.
+ * An HTTP operation: a method and an application path, which is the request path without the deployment context prefix.
  *
  * @example
  * ```ts
@@ -16,12 +17,12 @@ import { OptionError, shown } from './errors.js'
 export interface Operation {
   /** The HTTP method, in any case (RFC 9110, section 9.1). */
   readonly method: string
-  /** The application path. It starts with `/`, and is meant literally: no parameters, no wildcard. */
+  /** The application path. It starts with `/` and contains no parameters and no wildcard. */
   readonly path: string
 }
 
 /**
- * The four model-backed operations that the quota applies to (specification, section 4).
+ * The four operations that are protected by default (docs/rules.md, "Subject").
  *
  * @example
  * ```ts
@@ -43,16 +44,16 @@ export const protectedOperations: readonly Operation[] = Object.freeze([
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const literalPath = /^\/[^?#:*]*$/
 
-/** Throws, naming the option, unless every one of the operations can be matched. */
-export function assertOperations (operations: unknown): asserts operations is readonly Operation[] {
-  if (!Array.isArray(operations)) throw new OptionError('operations', 'must be an array of { method, path }', shown(operations))
+/** Throws an `OptionError` unless the value is a list of operations that requests can match. */
+export function assertOperations (operations: unknown, option: string): asserts operations is readonly Operation[] {
+  if (!Array.isArray(operations)) throw new OptionError(option, 'must be an array of { method, path }', shown(operations))
   operations.forEach((operation: unknown, index) => {
     const { method, path } = Object(operation)
     if (typeof method !== 'string' || !token.test(method)) {
-      throw new OptionError(`operations[${index}].method`, 'must be an HTTP method', shown(method))
+      throw new OptionError(`${option}[${index}].method`, 'must be an HTTP method', shown(method))
     }
     if (typeof path !== 'string' || !literalPath.test(path)) {
-      throw new OptionError(`operations[${index}].path`, 'must start with "/" and hold no "?", "#", ":" or "*"', shown(path))
+      throw new OptionError(`${option}[${index}].path`, 'must start with "/" and must not contain "?", "#", ":" or "*"', shown(path))
     }
   })
 }

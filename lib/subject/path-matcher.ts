@@ -1,72 +1,97 @@
 import createRouter from 'find-my-way'
-import { OptionError, shown } from './errors.js'
-import type { Operation } from './operation.js'
+import { OptionError } from '../errors.js'
+import { shown } from '../shown.js'
+import { DecodedPathMatcher } from './decoded-path-matcher.js'
+import type { PathEntry } from './path-entry.js'
 import type { RouterOptions } from './router-options.js'
 
-// A route whose pattern holds nothing else is reached by that one path, however the request spelled it.
+// A route whose pattern contains no other characters matches only this one path, however a request spells it.
 const staticPattern = /^[\w\-.~/]*$/
+// In a pattern, two colons stand for a literal colon.
+const literalPattern = /^(?:[^:*]|::)*$/
 
-/** What a matched route's pattern says about its requests: the operation, none, or that each one's path must be read. */
-type Verdict = Operation | null | typeof readPath
-const readPath = Symbol('read the path')
+const readPath = Symbol('compare the path as the router reads it')
+const readInFull = Symbol('compare the path as the router, a handler or a proxy can read it')
+
+/** What is known about requests from the pattern of their route: the entry, that there is none, or how to read each path. */
+type Verdict<Value> = Value | null | typeof readPath | typeof readInFull
 
 /**
- * Finds the operation, among those of one method, that a request reaches. Paths are read by the router that Fastify is
- * built on, with the host's options, so that every spelling the host's router accepts is read alike here.
+ * Finds the entry whose path a request reaches, among the entries of one method. Paths are matched with the router that Fastify
+ * uses and with the host's router options, so every spelling that the host's router accepts is also accepted here.
  */
-export class PathMatcher {
+export class PathMatcher<Value extends object> {
   readonly #router
-  readonly #patterns = new Map<string, Operation>()
-  readonly #plainPaths = new Map<string, Operation>()
-  readonly #verdicts = new Map<string, Verdict>()
+  readonly #patterns = new Map<string, Value>()
+  readonly #plainPaths = new Map<string, Value>()
+  readonly #verdicts = new Map<string, Verdict<Value>>()
+  readonly #decoded: DecodedPathMatcher<Value>
 
-  constructor (operations: readonly Operation[], prefix: string, options: RouterOptions) {
+  constructor (entries: readonly PathEntry<Value>[], prefix: string, options: RouterOptions) {
+    this.#decoded = new DecodedPathMatcher(entries, prefix, options)
     this.#router = createRouter({ ...options, querystringParser: empty })
-    for (const operation of operations) {
-      const path = prefix + operation.path
-      this.#route(path, operation)
-      this.#patterns.set(path, operation)
-      if (staticPattern.test(path)) this.#plainPaths.set(path, operation)
+    for (const { option, path: applicationPath, value } of entries) {
+      const path = prefix + applicationPath
+      this.#route(option, path, value)
+      this.#patterns.set(path, value)
+      if (staticPattern.test(path)) this.#plainPaths.set(path, value)
     }
   }
 
   /**
-   * @param pattern The pattern of the route that Fastify matched; undefined where it matched none.
-   * @param target The request target as it came (RFC 9112, section 3.2).
+   * @param pattern The pattern of the route that Fastify matched; undefined if no route matched.
+   * @param target The request target as received (RFC 9112, section 3.2).
    */
-  match (pattern: string | undefined, target: string): Operation | null {
-    if (pattern === undefined) return this.#operationAt(target)
-    let verdict = this.#verdicts.get(pattern)
-    if (verdict === undefined) {
-      verdict = this.#judge(pattern)
-      this.#verdicts.set(pattern, verdict)
-    }
-    return verdict === readPath ? this.#operationAt(target) : verdict
+  match (pattern: string | undefined, target: string): Value | null {
+    if (pattern === undefined) return this.#valueInFullAt(target)
+    const verdict = this.#verdictOn(pattern)
+    if (verdict === readPath) return this.#valueAt(target)
+    return verdict === readInFull ? this.#valueInFullAt(target) : verdict
   }
 
-  #judge (pattern: string): Verdict {
-    const operation = this.#patterns.get(pattern)
-    if (operation !== undefined) return operation
+  /** Returns the entry that all requests to a route with this pattern reach; null if there is none or if it depends on the request. */
+  matchPattern (pattern: string): Value | null {
+    const verdict = this.#verdictOn(pattern)
+    if (verdict === readInFull) return null
+    return verdict === readPath ? this.#valueAt(pattern) ?? this.#valueAt(`${pattern}/`) : verdict
+  }
+
+  #verdictOn (pattern: string): Verdict<Value> {
+    const known = this.#verdicts.get(pattern)
+    if (known !== undefined) return known
+    const verdict = this.#judge(pattern)
+    this.#verdicts.set(pattern, verdict)
+    return verdict
+  }
+
+  #judge (pattern: string): Verdict<Value> {
+    const value = this.#patterns.get(pattern)
+    if (value !== undefined) return value
+    if (!literalPattern.test(pattern)) return readInFull
     if (!staticPattern.test(pattern)) return readPath
-    // Fastify gives the route at a prefix and the one at the prefix with a slash the same pattern.
-    if (this.#operationAt(`${pattern}/`) !== null) return readPath
-    return this.#operationAt(pattern)
+    // Fastify reports the same pattern for the route at a prefix and for the one at the prefix with a trailing slash.
+    if (this.#valueAt(`${pattern}/`) !== null) return readPath
+    return this.#valueAt(pattern)
   }
 
-  #operationAt (target: string): Operation | null {
+  #valueAt (target: string): Value | null {
     return this.#plainPaths.get(target) ?? this.#router.find('GET', target)?.store ?? null
   }
 
-  #route (path: string, operation: Operation): void {
+  #valueInFullAt (target: string): Value | null {
+    return this.#valueAt(target) ?? this.#decoded.find(target)
+  }
+
+  #route (option: string, path: string, value: Value): void {
     try {
-      this.#router.on('GET', path, empty, operation)
+      this.#router.on('GET', path, empty, value)
     } catch (error) {
-      throw new OptionError('operations', `must each have a path of its own that the router can read (${String(error)})`, shown(path))
+      throw new OptionError(option, `results in a path that the router does not accept or that is already protected (${String(error)})`, shown(path))
     }
   }
 }
 
-// Neither the query nor a handler is of interest here.
+// Serves as the handler and as the parser of query strings, neither of which is needed here.
 function empty (): object {
   return {}
 }

@@ -1,13 +1,19 @@
-import { OptionError, shown } from './errors.js'
+import { OptionError } from '../errors.js'
+import { shown } from '../shown.js'
 
-/** Throws, naming the option, unless it can stand before a path. */
+/** Throws an `OptionError` unless the value is a usable prefix. */
 export function assertPrefix (prefix: unknown): asserts prefix is string {
   if (typeof prefix !== 'string' || !prefix.startsWith('/')) {
     throw new OptionError('prefix', 'must start with "/"', shown(prefix))
   }
 }
 
-/** The deployment context prefix as it stands before an application path, which starts with its own slash. */
+/** Returns the prefix without a trailing slash, because application paths start with one. */
 export function normalizePrefix (prefix: string): string {
   return prefix.endsWith('/') ? prefix.slice(0, -1) : prefix
+}
+
+/** Returns the application path of a route's pattern: the pattern without the prefix, if it starts with the prefix. */
+export function applicationPath (pattern: string, prefix: string): string {
+  return pattern.startsWith(`${prefix}/`) ? pattern.slice(prefix.length) : pattern
 }

@@ -9,14 +9,14 @@ const defaults = {
   maxParamLength: 100
 }
 
-/** The options of the host's router that change how it reads a path. */
+/** The options of the host's router that affect how it reads a path. */
 export type RouterOptions = typeof defaults
 
 /**
- * Reads the router's options as the host gave them: under `routerOptions`, or at the top level in the old way.
+ * Reads the host's router options, either from `routerOptions` or from the top level, which Fastify has deprecated.
  *
- * Fastify fills in its defaults in both places, so a default in the one says nothing about the other. A host that
- * contradicts itself is read as the value that is not the default, which meters a spelling too many and never too few.
+ * Fastify fills in its defaults in both places, so a default value does not show whether the host has set the option. If the two
+ * places differ, the value that is not the default is used, so that no spelling bypasses the quota.
  */
 export function readRouterOptions (initialConfig: FastifyInstance['initialConfig']): RouterOptions {
   const oldWay: RouterOptions = { ...defaults, ...initialConfig }

@@ -1,5 +1,6 @@
 /**
- * Monotonic time that passes only when it is told to, for tests: `new MemoryQuotaStore({ clock: clock.now })`.
+ * A monotonic clock for tests that only advances when `advance` is called: `new MemoryQuotaStore({ clock: clock.now })`. Its timers
+ * run while it advances: `new InsuredQuotaStore({ primary, clock: clock.now, timers: clock })`.
  *
  * @example
  * ```ts
@@ -12,21 +13,71 @@
  * clock.advance(60_000)
  * console.log(store.acquire('a digest', 1).admitted) // true
  * ```
+ *
+ * @example
+ * ```ts
+ * import { InsuredQuotaStore, type QuotaStore } from 'fastify-llm-quota'
+ * import { VirtualClock } from 'fastify-llm-quota/testing'
+ *
+ * const hanging = () => new Promise<never>(() => {})
+ * const primary: QuotaStore = { acquire: hanging, peek: hanging, forget: hanging, clearCounters: hanging, inspect: hanging }
+ *
+ * const clock = new VirtualClock()
+ * const store = new InsuredQuotaStore({ primary, timeout: 100, clock: clock.now, timers: clock })
+ * const asked = store.acquire('a digest', 10)
+ * clock.advance(100)
+ * console.log((await asked).admitted, store.state) // true fallback
+ * ```
  */
 export class VirtualClock {
+  readonly #timers = new Set<VirtualTimer>()
   #time = 0
 
-  /** The time in milliseconds. It is bound, and so can be handed on by itself. */
+  /** Returns the time in milliseconds. The function is bound. */
   readonly now = (): number => this.#time
 
   /**
-   * Lets time pass.
+   * Calls back once, when the clock advances to the end of the delay or past it. The function is bound.
    *
-   * @param ms Milliseconds, not negative.
-   * @throws {RangeError} When it is no such number.
+   * @param delay Milliseconds.
+   * @returns The timer, for `clearTimeout`.
+   */
+  readonly setTimeout = (callback: () => void, delay: number): unknown => {
+    const timer: VirtualTimer = { due: this.#time + delay, callback }
+    this.#timers.add(timer)
+    return timer
+  }
+
+  /** Cancels a timer. Does nothing if it has already run. The function is bound. */
+  readonly clearTimeout = (timer: unknown): void => {
+    for (const pending of this.#timers) if (pending === timer) this.#timers.delete(pending)
+  }
+
+  /**
+   * Advances the clock, and runs each timer that becomes due at its own time.
+   *
+   * @param ms Milliseconds, 0 or more.
+   * @throws {RangeError} If `ms` is negative or not a finite number.
    */
   advance (ms: number): void {
-    if (!Number.isFinite(ms) || ms < 0) throw new RangeError(`time advances by a number of milliseconds that is not negative; got ${ms}`)
-    this.#time += ms
+    if (!Number.isFinite(ms) || ms < 0) throw new RangeError(`ms must be a finite number of 0 or more; got ${ms}`)
+    const end = this.#time + ms
+    for (let timer = this.#nextUntil(end); timer !== undefined; timer = this.#nextUntil(end)) {
+      this.#time = timer.due
+      this.#timers.delete(timer)
+      timer.callback()
+    }
+    this.#time = end
   }
+
+  #nextUntil (end: number): VirtualTimer | undefined {
+    let next: VirtualTimer | undefined
+    for (const timer of this.#timers) if (timer.due <= end && (next === undefined || timer.due < next.due)) next = timer
+    return next
+  }
+}
+
+interface VirtualTimer {
+  readonly due: number
+  readonly callback: () => void
 }

@@ -2,9 +2,9 @@
 import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { type Example, startExample } from './support/example.js'
-import { TokenIssuer } from './support/token-issuer.js'
-import { Visitor } from './support/visitor.js'
+import { type Example, startExample } from '../support/example.js'
+import { TokenIssuer } from '../support/token-issuer.js'
+import { Visitor } from '../support/visitor.js'
 
 const secret = 'a secret of thirty-two bytes or more'
 

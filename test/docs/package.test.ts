@@ -1,112 +1,210 @@
-// The packed tarball: well made, and installed beside the newest and the oldest Fastify that it names, in empty projects.
+// The packed tarball: well made, and usable from every kind of project, with the lowest versions of the peers that it names. Its
+// consumers link to this repository's packages, so that nothing is installed.
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import t, { type Test } from 'tap'
-import { plainEnvironment } from './support/environment.js'
+import { plainEnvironment } from '../support/environment.js'
+
+const packed = mkdtempSync(join(tmpdir(), 'quota-packed-'))
+t.teardown(() => { rmSync(packed, { recursive: true }) })
+const [{ filename }] = JSON.parse(execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', packed], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
+const tarball = join(packed, filename)
+const { dependencies, peerDependencies, devDependencies, exports, typesVersions } = JSON.parse(readFileSync('package.json', 'utf8'))
+
+const subPaths = Object.keys(exports).flatMap((path) => /^\.\/(\w+)$/.exec(path)?.[1] ?? [])
+
+/** An empty project with the packed package, its dependencies, and the packages given: a name, or one under the name of another. */
+function createProject (t: Test, ...packages: (string | readonly [name: string, linked: string])[]) {
+  const folder = mkdtempSync(join(tmpdir(), 'quota-consumer-'))
+  t.teardown(() => { rmSync(folder, { recursive: true }) })
+  const own = join(folder, 'node_modules/fastify-llm-quota')
+  mkdirSync(own, { recursive: true })
+  execFileSync('tar', ['-xzf', tarball, '--strip-components=1', '-C', own])
+  for (const entry of [...Object.keys(dependencies), '@types/node', ...packages]) {
+    const [name, linked] = typeof entry === 'string' ? [entry, entry] : entry
+    const link = join(folder, 'node_modules', name)
+    mkdirSync(dirname(link), { recursive: true })
+    symlinkSync(resolve('node_modules', linked), link)
+  }
+  writeFileSync(join(folder, 'package.json'), '{ "private": true }')
+  const run = (...words: string[]) => execFileSync(process.execPath, words, { cwd: folder, encoding: 'utf8', env: plainEnvironment(), stdio: ['ignore', 'pipe', 'inherit'] })
+  return {
+    write: (name: string, text: string) => { writeFileSync(join(folder, name), text) },
+    run,
+    compile: (...words: string[]) => run(resolve('node_modules/typescript/bin/tsc'), '--strict', '--skipLibCheck', '--target', 'es2023', '--lib', 'es2024', '--types', 'node', ...words)
+  }
+}
 
 const program = `
 const app = Fastify()
 app.decorateRequest('user')
 app.addHook('preValidation', async (request) => { request.user = quota.localAuthentication('alice') })
-await app.register(quota.default, { perMinute: 1 })
+await app.register(plugin, { perMinute: 1 })
 app.post('/api/analyze', async () => 'ran')
 const answers = []
 for (let request = 0; request < 2; request++) answers.push((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode)
 console.log(JSON.stringify(answers))
 `
 
-// What compiles, and what must not, against the declarations of the package.
-const typedConsumer = `
-import Fastify, { type FastifyInstance } from 'fastify'
-import quotaPlugin, { InsuredQuotaStore, MemoryQuotaStore, type QuotaStore } from 'fastify-llm-quota'
-import earlierQuotaPlugin from 'fastify-llm-quota/earlier'
-import { RedisQuotaStore } from 'fastify-llm-quota/redis'
-import { quotaStoreContract, VirtualClock } from 'fastify-llm-quota/testing'
-import { Cluster, Redis } from 'ioredis'
+t.test('import and require give the same package', async (t) => {
+  const { write, run } = createProject(t, 'fastify', 'prom-client')
+  const inFunction = `async function main () {${program}}\nmain()`
+  const consumers = {
+    'named.mjs': `import Fastify from 'fastify'\nimport * as quota from 'fastify-llm-quota'\nconst plugin = quota.quotaPlugin\n${program}`,
+    'default.mjs': `import Fastify from 'fastify'\nimport plugin, * as quota from 'fastify-llm-quota'\n${program}`,
+    'module.cjs': `const Fastify = require('fastify')\nconst quota = require('fastify-llm-quota')\nconst plugin = quota\n${inFunction}`,
+    'default.cjs': `const Fastify = require('fastify')\nconst quota = require('fastify-llm-quota')\nconst plugin = quota.default\n${inFunction}`,
+    'named.cjs': `const Fastify = require('fastify')\nconst { quotaPlugin: plugin, ...quota } = require('fastify-llm-quota')\n${inFunction}`
+  }
+  for (const [name, source] of Object.entries(consumers)) {
+    write(name, source)
+    t.same(JSON.parse(run(name)), [200, 429], name)
+  }
+  write('shared.mjs', `
+    import { createRequire } from 'node:module'
+    const require = createRequire(import.meta.url)
+    const differing = []
+    for (const entry of ['fastify-llm-quota', ...${JSON.stringify(subPaths)}.map((path) => 'fastify-llm-quota/' + path)]) {
+      const required = require(entry)
+      for (const [name, value] of Object.entries(await import(entry))) if (name !== '__esModule' && required[name] !== value) differing.push([entry, name])
+    }
+    console.log(JSON.stringify(differing))
+  `)
+  t.same(JSON.parse(run('shared.mjs')), [], 'both halves of an application share one copy')
+})
+
+// What must compile, and what must not, against the declarations of the package.
+const typed = `
+declare module 'fastify' {
+  interface FastifyInstance { preferences: { theme: string } }
+}
 
 const app: FastifyInstance = Fastify()
 app.register(quotaPlugin, { perMinute: 5, store: new MemoryQuotaStore({ clock: new VirtualClock().now }), mode: 'shadow' })
+app.register(quotaPlugin)
 app.register(earlierQuotaPlugin, { perMinute: 5 })
+app.register(quotaMetricsPlugin)
+app.register(quotaMetricsPlugin, { registry: new Registry() })
+app.register(quotaMetricsPlugin, { registry: new Registry<OpenMetricsContentType>() })
 const store: QuotaStore = app.quotaStore
 const limit: number = app.quotaConfig.SERVICE_RATE_LIMIT_PER_MINUTE
-const preference: unknown = app.preferences?.get('rate-limit.per-minute', JSON.parse('{}'))
 app.get('/', async (request) => request.quota?.outcome)
+app.post('/marked', { config: { quota: 'chat' } }, async (request) => await app.quotaStanding(request))
+const theme: string = app.preferences.theme
 const stores = [new RedisQuotaStore({ client: new Redis() }), new RedisQuotaStore({ client: new Cluster([]), shards: 4 })]
 for (const { run } of quotaStoreContract(() => new InsuredQuotaStore({ primary: store }))) run()
-console.log(limit, preference, stores)
+const insured: InsuredQuotaStore = new InsuredQuotaStore({ primary: store })
+console.log(limit, stores, insured, theme)
 
 // @ts-expect-error there is no such option
 app.register(quotaPlugin, { perMinutes: 5 })
+// @ts-expect-error a registry of prom-client is needed
+app.register(quotaMetricsPlugin, { registry: {} })
 // @ts-expect-error the mode is one of two
 app.register(quotaPlugin, { mode: 'audit' })
 // @ts-expect-error a store needs acquire
 app.register(quotaPlugin, { store: {} })
 // @ts-expect-error an operation has a path
 app.register(quotaPlugin, { operations: [{ method: 'GET' }] })
+// @ts-expect-error a route is marked with true or the name of a quota
+app.post('/wrong', { config: { quota: 7 } }, async () => '')
 // @ts-expect-error a client is needed
 new RedisQuotaStore({})
 `
 
-/** An empty project with the packed package in it. */
-function install (t: Test, ...packages: string[]) {
-  const project = mkdtempSync(join(tmpdir(), 'quota-consumer-'))
-  t.teardown(() => { rmSync(project, { recursive: true }) })
-  const run = (command: string, ...words: string[]) => execFileSync(command, words, { cwd: project, encoding: 'utf8', env: plainEnvironment(), stdio: ['ignore', 'pipe', 'inherit'] })
-  const [{ filename }] = JSON.parse(execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', project], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
-  writeFileSync(join(project, 'package.json'), '{ "private": true }')
-  run('npm', 'install', '--silent', '--prefer-offline', '--no-audit', '--no-fund', `./${filename}`, ...packages)
-  return { project, tarball: join(project, filename), run }
-}
+const imports = `
+import Fastify, { type FastifyInstance } from 'fastify'
+import { InsuredQuotaStore, MemoryQuotaStore, type QuotaStore, quotaPlugin } from 'fastify-llm-quota'
+import { earlierQuotaPlugin } from 'fastify-llm-quota/earlier'
+import { quotaMetricsPlugin } from 'fastify-llm-quota/metrics'
+import { RedisQuotaStore } from 'fastify-llm-quota/redis'
+import { quotaStoreContract, VirtualClock } from 'fastify-llm-quota/testing'
+import { Cluster, Redis } from 'ioredis'
+import { type OpenMetricsContentType, Registry } from 'prom-client'
+`
 
-t.test('the package works through import and require', async (t) => {
-  const { project, tarball, run } = install(t, 'fastify@5', 'ioredis', '@types/node@20')
+const defaultImports = imports.replace('quotaPlugin }', 'default as quotaPlugin }').replace('{ earlierQuotaPlugin }', 'earlierQuotaPlugin').replace('{ quotaMetricsPlugin }', 'quotaMetricsPlugin')
 
-  writeFileSync(join(project, 'consumer.mjs'), `import Fastify from 'fastify'\nimport * as quota from 'fastify-llm-quota'\n${program}`)
-  writeFileSync(join(project, 'consumer.cjs'), `const Fastify = require('fastify')\nconst quota = require('fastify-llm-quota')\nasync function main () {\n${program.replace('quota.default', 'quota')}\n}\nmain()`)
-  for (const consumer of ['consumer.mjs', 'consumer.cjs']) t.same(JSON.parse(run(process.execPath, consumer)), [200, 429], consumer)
+const requires = `
+import Fastify = require('fastify')
+import type { FastifyInstance } from 'fastify'
+import quotaPlugin = require('fastify-llm-quota')
+import earlierQuotaPlugin = require('fastify-llm-quota/earlier')
+import quotaMetricsPlugin = require('fastify-llm-quota/metrics')
+import { RedisQuotaStore } from 'fastify-llm-quota/redis'
+import { quotaStoreContract, VirtualClock } from 'fastify-llm-quota/testing'
+import { Cluster, Redis } from 'ioredis'
+import { type OpenMetricsContentType, Registry } from 'prom-client'
+import MemoryQuotaStore = quotaPlugin.MemoryQuotaStore
+import InsuredQuotaStore = quotaPlugin.InsuredQuotaStore
+type QuotaStore = quotaPlugin.QuotaStore
+`
 
-  writeFileSync(join(project, 'shared.mjs'), `
-    import { createRequire } from 'node:module'
-    import { MemoryQuotaStore, quotaPlugin } from 'fastify-llm-quota'
-    const required = createRequire(import.meta.url)('fastify-llm-quota')
-    console.log(MemoryQuotaStore === required.MemoryQuotaStore && quotaPlugin === required.quotaPlugin)
-  `)
-  t.equal(run(process.execPath, 'shared.mjs'), 'true\n', 'both halves of an application share one copy')
+const main = `
+import Fastify = require('fastify')
+import quota = require('fastify-llm-quota')
+const app = Fastify()
+app.register(quota, { perMinute: 1, authentication: () => quota.localAuthentication('alice') })
+app.post('/api/analyze', async () => 'ran')
+const analyze = async () => (await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode
+analyze().then(async (first) => { console.log(first, await analyze()) })
+`
 
-  const tsc = join(process.cwd(), 'node_modules/typescript/bin/tsc')
-  for (const [consumers, ...options] of [
-    [['typed.mts', 'typed.cts'], '--module', 'nodenext'],
-    [['typed.ts'], '--module', 'esnext', '--moduleResolution', 'bundler']
-  ] as const) {
-    for (const consumer of consumers) writeFileSync(join(project, consumer), typedConsumer)
-    t.doesNotThrow(() => run(process.execPath, tsc, '--noEmit', '--strict', '--target', 'es2023', '--lib', 'es2024', '--types', 'node', ...options, ...consumers), consumers.join(', '))
+t.test('the types resolve, from modules of every kind', async (t) => {
+  const { write, compile, run } = createProject(t, 'fastify', 'ioredis', 'prom-client')
+  const settings = [
+    {
+      modules: { 'imports.mts': imports + typed, 'imports.cts': imports + typed, 'default.mts': defaultImports + typed, 'default.cts': defaultImports + typed, 'requires.cts': requires + typed, 'main.cts': main },
+      options: ['--module', 'nodenext']
+    },
+    { modules: { 'bundled.ts': defaultImports + typed }, options: ['--module', 'esnext', '--moduleResolution', 'bundler'] },
+    {
+      modules: { 'imports.ts': imports + typed, 'default.ts': defaultImports + typed, 'requires.ts': requires + typed },
+      options: ['--module', 'commonjs', '--moduleResolution', 'node10', '--ignoreDeprecations', '6.0', '--esModuleInterop']
+    }
+  ]
+  for (const { modules, options } of settings) {
+    for (const [name, source] of Object.entries(modules)) write(name, source)
+    t.doesNotThrow(() => compile(...options, ...Object.keys(modules)), options.join(' '))
   }
-
-  const tool = (script: string, ...words: string[]) => run(process.execPath, join(process.cwd(), 'node_modules', script), ...words)
-  t.match(tool('publint/src/cli.js', 'run', '--strict', tarball), 'All good!')
-  // Sub-paths cannot be found by the resolution of Node 10, which no Node that is supported uses.
-  t.doesNotThrow(() => tool('@arethetypeswrong/cli/dist/index.js', '--profile', 'node16', tarball), 'types resolve whichever way they are asked for')
+  t.equal(run('main.cjs'), '200 429\n', 'a TypeScript program that requires the plugin runs')
+  t.same(Object.keys(typesVersions['*']), subPaths, 'each sub-path has types where `exports` is not known')
 })
 
-t.test('the oldest Fastify that the peer range names', async (t) => {
-  const { peerDependencies: { fastify } } = JSON.parse(readFileSync('package.json', 'utf8'))
-  const { project, run } = install(t, `fastify@${fastify.replace('^', '')}`)
-  writeFileSync(join(project, 'oldest.mjs'), `
+t.test('the lowest Fastify and @fastify/jwt that the peer ranges name', async (t) => {
+  t.equal(devDependencies['fastify-lowest'], `npm:fastify@${peerDependencies.fastify.split(' ')[0].slice(1)}`)
+  t.equal(devDependencies['fastify-jwt-lowest'], `npm:@fastify/jwt@${peerDependencies['@fastify/jwt'].slice(2)}.0.0`)
+  const { write, run, compile } = createProject(t, 'ioredis', 'prom-client', ['fastify', 'fastify-lowest'], ['@fastify/jwt', 'fastify-jwt-lowest'])
+  write('typed.mts', imports + typed)
+  t.doesNotThrow(() => compile('--module', 'nodenext', 'typed.mts'), 'the types')
+  write('lowest.mjs', `
+    import fastifyJwt from '@fastify/jwt'
     import Fastify from 'fastify'
-    import quotaPlugin, { localAuthentication, protectedOperations, quotaResponses } from 'fastify-llm-quota'
+    import quotaPlugin, { protectedOperations, quotaResponses } from 'fastify-llm-quota'
     const warnings = []
     const app = Fastify({ ignoreTrailingSlash: true, caseSensitive: false, logger: { level: 'warn', stream: { write (line) { warnings.push(JSON.parse(line).msg) } } } })
+    await app.register(fastifyJwt, { secret: 'a secret of thirty-two bytes or more' })
+    app.addHook('onRequest', async (request) => { if (request.headers.authorization !== undefined) await request.jwtVerify() })
     app.get('/context/api/analyze-node', { schema: { response: quotaResponses } }, async (request) => request.quota.outcome)
-    await app.register(quotaPlugin, { prefix: '/context', perMinute: 2, authentication: ({ headers }) => headers['x-caller'] && localAuthentication(headers['x-caller']) })
+    await app.register(quotaPlugin, { prefix: '/context', perMinute: 2 })
     app.post('/context/api/analyze', async (request) => request.quota.outcome)
     const answers = []
-    for (const [method, url, caller] of [
+    for (const [method, url, sub] of [
       ['POST', '/context/api/analyze'], ['POST', '/context/API/%61nalyze/', 'alice'], ['GET', '/context/api/analyze-node?x', 'alice'],
       ['POST', '/context/api/analyze', 'alice'], ['POST', '/context/api/analyze', 'bob'], ['GET', '/context/api/analyze', 'alice']
-    ]) answers.push((await app.inject({ method, url, headers: caller ? { 'x-caller': caller } : {} })).statusCode)
+    ]) answers.push((await app.inject({ method, url, headers: sub ? { authorization: 'Bearer ' + app.jwt.sign({ iss: 'https://identity.example', sub }) } : {} })).statusCode)
     console.log(JSON.stringify({ version: app.version, answers, warned: warnings.some((warning) => /HEAD/.test(warning)), operations: protectedOperations.length }))
   `)
-  t.same(JSON.parse(run(process.execPath, 'oldest.mjs')), { version: '5.0.0', answers: [401, 200, 200, 429, 200, 404], warned: true, operations: 4 })
+  t.same(JSON.parse(run('lowest.mjs')), { version: '5.0.0', answers: [401, 200, 200, 429, 200, 404], warned: true, operations: 4 })
+})
+
+t.test('the tarball is well made', async (t) => {
+  const tool = (script: string, ...words: string[]) => execFileSync(process.execPath, [join('node_modules', script), ...words], { encoding: 'utf8', env: plainEnvironment() })
+  t.match(tool('publint/src/cli.js', 'run', '--strict', tarball), 'All good!')
+  t.doesNotThrow(() => tool('@arethetypeswrong/cli/dist/index.js', '--profile', 'strict', tarball), 'types resolve whichever way they are asked for')
+  const files = execFileSync('tar', ['-tzf', tarball], { encoding: 'utf8' }).trim().split('\n')
+  t.same(files.filter((file, index) => files.indexOf(file) !== index), [], 'no file twice')
+  t.ok(files.filter((file) => file.endsWith('.map')).every((file) => file.startsWith('package/dist/cjs/')), 'one map for each module')
 })

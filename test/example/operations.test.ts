@@ -2,7 +2,7 @@
 import SwaggerParser from '@apidevtools/swagger-parser'
 import parsePrometheus from 'parse-prometheus-text-format'
 import t from 'tap'
-import { printToken, startExample, type Example } from './support/example.js'
+import { printToken, startExample, type Example } from '../support/example.js'
 
 interface Metric { name: string, type: string, metrics: { value?: string, count?: string, labels?: Record<string, string> }[] }
 
@@ -37,11 +37,12 @@ t.test('/metrics after a scripted run equals the counts of that run exactly', as
     'unauthenticated POST /api/analyze': 3,
     'admitted GET /api/analyze-node': 1
   })
-  t.equal(named('llm_quota_decisions_total')?.metrics.length, 20, 'five outcomes of four operations, and no more ever')
+  t.equal(named('llm_quota_decisions_total')?.metrics.length, 10, 'five outcomes of the two operations that were requested')
+  t.match(named('llm_quota_limit')?.metrics, [{ value: '4', labels: { quota: 'default' } }])
   t.equal(named('llm_quota_tracked_callers')?.metrics[0]?.value, '2')
   t.equal(named('llm_quota_sweeps')?.metrics[0]?.value, '0')
   t.equal(named('llm_quota_overflow_decisions_total')?.metrics[0]?.value, '0')
-  t.equal(named('llm_quota_insured_primary')?.metrics[0]?.value, '1')
+  t.same(named('llm_quota_insured_primary')?.metrics, [], 'not insured')
   t.equal(named('llm_quota_store_duration_seconds')?.metrics[0]?.count, '10')
   t.notMatch(text, /alice|bob|"[0-9a-f]{8,}"/)
 })
@@ -60,7 +61,7 @@ t.test('the API\'s document is OpenAPI 3.1, and shows what the quota answers', a
   await t.resolves(SwaggerParser.validate(structuredClone(document)))
   for (const [path, method] of [['/api/analyze', 'post'], ['/api/justify-leaf', 'post'], ['/api/analyze-stream', 'get'], ['/api/analyze-node', 'get']] as const) {
     const { responses } = document.paths[path][method]
-    t.same(Object.keys(responses).sort(), ['200', '400', '401', '429', '503'], path)
+    t.same(Object.keys(responses).sort(), ['200', '400', '401', '429', '502', '503'], path)
     t.match(responses['429'].headers, { 'Retry-After': { schema: { type: 'integer' }, description: String }, 'Cache-Control': {} })
     t.notOk('Retry-After' in responses['401'].headers)
     t.match(responses['401'].content['application/json'].schema.properties, { error: {}, status: { enum: [401] } })
@@ -69,7 +70,7 @@ t.test('the API\'s document is OpenAPI 3.1, and shows what the quota answers', a
   t.same([page.status, /html/.test(String(page.headers.get('content-type')))], [200, true])
 })
 
-t.test('a service on its way from the earlier quota prints where the two disagree', async (t) => {
+t.test('a service during the migration prints where the two quotas decide differently', async (t) => {
   const service = await startExample('migration.js', { SERVICE_RATE_LIMIT_PER_MINUTE: '2' })
   t.teardown(() => { service.process.kill('SIGKILL') })
   const statuses = []
@@ -77,7 +78,7 @@ t.test('a service on its way from the earlier quota prints where the two disagre
   t.same(statuses, [200, 200, 429], 'the earlier one still answers')
   await service.printed(/2 different/)
   t.same(service.output().match(/^POST.*$/gm), [
-    'POST /api/analyze: earlier admitted, governing unauthenticated (1 different, 0 alike so far)',
-    'POST /api/analyze: earlier admitted, governing unauthenticated (2 different, 0 alike so far)'
+    'POST /api/analyze: earlier admitted, new unauthenticated (1 different, 0 alike so far)',
+    'POST /api/analyze: earlier admitted, new unauthenticated (2 different, 0 alike so far)'
   ])
 })

@@ -1,94 +1,11 @@
-// The example's page in a real browser: each way to sign in, spend the quota, be refused, wait, go on; the administrator's view.
+// The example's page in a real browser: each way to sign in, spend the quota, reach the limit, wait, go on; the administrator's view.
 // The minute that has to pass passes on the service's clock and on the browser's.
-import { type Browser, type Page } from 'playwright-core'
-import t, { type Test } from 'tap'
-import { VirtualClock } from '../lib/testing.js'
-import { inaccessible, screenshots, startBrowser } from './support/browser.js'
-import { RedisServer } from './support/redis-server.js'
-
-const { createService }: typeof import('../examples/service/service.js') = await import(new URL('../build/examples/service/service.js', import.meta.url).href)
-
-for (const name of Object.keys(process.env)) if (/^(JWT_|OIDC_|PUBLIC_URL|HOST|REDIS_URL|METRICS)/.test(name)) Reflect.deleteProperty(process.env, name)
-Object.assign(process.env, { PORT: '0', LOG_LEVEL: 'error', SERVICE_RATE_LIMIT_PER_MINUTE: '3' })
-
-/** Somebody at the page, in a browser of their own. */
-class Visit {
-  readonly page: Page
-  /** What the browser complained of, refused requests aside, which it calls errors as well. */
-  readonly complaints: string[] = []
-  /** Where requests went that did not stay on this machine. */
-  readonly abroad: string[] = []
-
-  private constructor (page: Page) {
-    this.page = page
-    page.on('console', (message) => { if (message.type() === 'error' && !/status of 4(01|03|29)/.test(message.text())) this.complaints.push(message.text()) })
-    page.on('pageerror', (error) => { this.complaints.push(String(error)) })
-    page.on('request', (request) => { if (new URL(request.url()).hostname !== '127.0.0.1') this.abroad.push(request.url()) })
-  }
-
-  static async begin (browser: Browser, address: string, options: { colorScheme?: 'light' | 'dark', width?: number } = {}): Promise<Visit> {
-    const context = await browser.newContext({ colorScheme: options.colorScheme ?? 'light', viewport: { width: options.width ?? 1200, height: 900 } })
-    const visit = new Visit(await context.newPage())
-    visit.page.setDefaultTimeout(10_000)
-    await visit.page.clock.install()
-    await visit.page.goto(address)
-    await visit.reads('#who', /Nobody is signed in|Signed in/)
-    return visit
-  }
-
-  /** Waits until an element reads as expected; gives what it reads. */
-  async reads (selector: string, expected: RegExp | string): Promise<string> {
-    await this.page.locator(selector).filter({ hasText: expected }).waitFor()
-    return await this.page.locator(selector).innerText()
-  }
-
-  async signInLocally (username: string, password: string): Promise<void> {
-    await this.page.getByLabel('User name').fill(username)
-    await this.page.getByLabel('Password').fill(password)
-    await this.page.getByRole('button', { name: 'Sign in', exact: true }).click()
-  }
-
-  async signInWithOpenId (person: string): Promise<void> {
-    await this.page.getByRole('link', { name: 'Sign in with OpenID' }).click()
-    await this.page.getByRole('button', { name: `Sign in as ${person}` }).click()
-    await this.reads('#who', /^Signed in as/)
-  }
-
-  /** Runs an operation and waits for what the page says of it. */
-  async run (operation: string, expected: RegExp | string = 'Done.'): Promise<void> {
-    await this.page.getByText(operation, { exact: true }).click()
-    await this.page.getByRole('button', { name: 'Run' }).click()
-    try {
-      await this.page.locator('#progress, #refusal-message').filter({ hasText: expected }).first().waitFor()
-    } catch (cause) {
-      throw new Error(`the page says: ${await this.page.locator('main').innerText()}`, { cause })
-    }
-  }
-
-  async screenshot (name: string): Promise<void> {
-    await this.page.screenshot({ path: `${screenshots}/${name}.png`, fullPage: true })
-  }
-
-  async end (t: Test): Promise<void> {
-    t.same(this.complaints, [], 'the browser complains of nothing')
-    t.same(this.abroad, [], 'nothing is loaded from elsewhere')
-    await this.page.context().close()
-  }
-}
-
-async function start (t: Test, redisUrl = '') {
-  process.env['REDIS_URL'] = redisUrl
-  const clock = new VirtualClock()
-  const app = await createService({ clock: clock.now })
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  t.teardown(() => app.close())
-  const pass = async (seconds: number, ...visits: Visit[]): Promise<void> => {
-    clock.advance(seconds * 1000)
-    for (const { page } of visits) await page.clock.runFor(seconds * 1000)
-  }
-  const minutePasses = async (...visits: Visit[]): Promise<void> => await pass(60, ...visits)
-  return { address: app.listeningOrigin, pass, minutePasses }
-}
+import t from 'tap'
+import { startBrowser } from '../support/browser.js'
+import { CuttingProxy } from '../support/cutting-proxy.js'
+import { beginStream, OpenAiServer, streamPart } from '../support/openai-server.js'
+import { RedisServer } from '../support/redis-server.js'
+import { startPage, Visit } from '../support/page-visit.js'
 
 t.test('the page', async (t) => {
   const browser = await startBrowser()
@@ -97,58 +14,60 @@ t.test('the page', async (t) => {
   for (const store of ['in the process', 'shared']) {
     t.test(`with a store ${store}`, async (t) => {
       const server = store === 'shared' ? await RedisServer.start() : undefined
-      const { address, minutePasses } = await start(t, server?.url)
+      const { address, pass, minutePasses } = await startPage(t, server?.url)
       t.teardown(() => server?.stop())
 
-      await t.test('nobody is refused', async (t) => {
+      await t.test('nobody is answered 401', async (t) => {
         const visit = await Visit.begin(browser, address)
         await visit.run('Analyze', 'Authentication is required for this LLM operation.')
-        t.notOk(await visit.page.locator('#wait').isVisible(), 'and need not wait')
+        t.notOk(await visit.page.locator('#limit-reached').isVisible(), 'and need not wait')
+        await visit.reads('h1', '3 model calls a minute')
         await visit.signInLocally('alice', 'wrong')
         await visit.reads('#local-error', 'The user name or the password is wrong.')
         await visit.end(t)
       })
 
-      await t.test('somebody spends the quota, is refused, waits, and goes on', async (t) => {
+      await t.test('a user uses up the quota, is rejected, waits, and continues', async (t) => {
         const visit = await Visit.begin(browser, address)
         await visit.signInLocally('alice', 'wonderland')
         await visit.reads('#who', /Signed in as alice \(local account\), counted as fe8a67d0/)
         await visit.reads('#summary', 'No window is open: the next request opens one. The limit is 3 a minute.')
         await visit.run('Analyze')
-        await visit.reads('#answer', 'What the model read')
+        await visit.reads('#answer', 'Analysis')
         await visit.run('Justify a term')
         await visit.reads('#answer', 'Invoicing applies')
         await visit.run('Score a node')
         await visit.reads('#answer', 'Human resources (HR)')
-        await visit.reads('#summary', /^3 of 3 admitted, 0 refused; the window ends in (60|59) s\.$/)
+        await visit.reads('#summary', /^3 of 3 admitted, 0 rejected; the window ends in (60|59) s\.$/)
 
-        await visit.run('Analyze', 'Rate limit exceeded. Maximum 3 LLM requests per minute. Please wait.')
+        await visit.reads('#limit-message', 'Limit reached: 3 of 3 requests used.')
+        await visit.sendAnyway('Rate limit exceeded. Maximum 3 LLM requests per minute. Please wait.')
         const seconds = Number(/\d+/.exec(await visit.reads('#countdown', / s$/))?.[0])
         t.ok(seconds > 50 && seconds <= 60, `${seconds} s to wait`)
         const button = visit.page.getByRole('button', { name: 'Run again' })
         t.equal(await button.getAttribute('aria-disabled'), 'true')
-        await visit.reads('#summary', '3 of 3 admitted, 1 refused')
+        await visit.reads('#summary', '3 of 3 admitted, 1 rejected')
         t.equal(await visit.page.locator('#timeline circle.admitted').count(), 3)
-        t.equal(await visit.page.locator('#timeline path.refused').count(), 1)
+        t.equal(await visit.page.locator('#timeline path.rejected').count(), 1)
         t.equal(await visit.page.locator('#timeline line.limit').count(), 1)
         await button.press('Enter')
-        await visit.page.clock.runFor(2000)
-        t.match(await visit.reads('#summary', '3 of 3 admitted'), '1 refused', 'the button does nothing yet')
+        await pass(2, visit)
+        t.match(await visit.reads('#summary', '3 of 3 admitted'), '1 rejected', 'the button does nothing yet')
         const later = Number(/\d+/.exec(await visit.reads('#countdown', / s$/))?.[0])
         t.ok(later < seconds, `${later} s to wait`)
 
         await minutePasses(visit)
         await visit.reads('#progress', 'Your window has ended. You can run operations again.')
         t.equal(await visit.page.getByRole('button', { name: 'Run', exact: true }).getAttribute('aria-disabled'), null)
-        t.notOk(await visit.page.locator('#refusal').isVisible())
+        t.notOk(await visit.page.locator('#limit-reached').isVisible())
         await visit.run('Analyze')
-        await visit.reads('#summary', '1 of 3 admitted, 0 refused')
+        await visit.reads('#summary', '1 of 3 admitted, 0 rejected')
         await visit.page.getByRole('button', { name: 'Sign out' }).click()
-        await visit.reads('#who', 'Nobody is signed in')
+        await visit.reads('#who', 'Not signed in')
         await visit.end(t)
       })
 
-      await t.test('a made-up person signs in with OpenID Connect, watches the stream, and signs out at both places', async (t) => {
+      await t.test('an invented user signs in with OpenID Connect, watches the stream, and signs out at both places', async (t) => {
         const visit = await Visit.begin(browser, address)
         await visit.signInWithOpenId('Mira Lindqvist')
         await visit.reads('#who', /Signed in as mira \(OpenID Connect\)/)
@@ -161,26 +80,27 @@ t.test('the page', async (t) => {
         t.equal(await visit.page.locator('#answer li').count(), 4)
         const seen = await visit.page.evaluate<string[]>('globalThis.seen')
         t.same(seen.filter((said) => /Sentence/.test(said)).at(0), 'Sentence 1 has arrived.', 'one after another')
-        for (const expected of ['Done.', 'Done.', 'Rate limit exceeded.']) await visit.run('Stream', expected)
-        t.match(await visit.reads('#refusal-message', 'Rate limit'), 'Maximum 3')
+        for (let request = 0; request < 2; request++) await visit.run('Stream')
+        await visit.sendAnyway('Maximum 3')
 
         await visit.page.getByRole('button', { name: 'Sign out' }).click()
         await visit.page.getByRole('button', { name: 'Sign out' }).click()
-        await visit.reads('#who', 'Nobody is signed in')
+        await visit.reads('#who', 'Not signed in')
         await visit.page.getByRole('link', { name: 'Sign in with OpenID' }).click()
         await visit.page.getByRole('button', { name: 'Cancel' }).click()
-        await visit.reads('#notice', 'The OpenID sign-in was refused or cancelled.')
+        await visit.reads('#notice', 'The OpenID sign-in failed or was cancelled.')
         await visit.end(t)
       })
 
-      await t.test('an administrator sees everybody, by digest, and changes the limit at once', async (t) => {
+      await t.test('an administrator sees all callers, by digest, and changes the limit at once', async (t) => {
         const [administrator, alice] = [await Visit.begin(browser, address), await Visit.begin(browser, address)]
         await minutePasses(administrator, alice)
         await administrator.signInLocally('admin', 'looking-glass')
         await administrator.reads('#callers-caption', 'Callers with a counter')
         await alice.signInLocally('alice', 'wonderland')
         await alice.reads('#who', /^Signed in as/)
-        for (const expected of ['Done.', 'Done.', 'Done.', 'Rate limit exceeded.']) await alice.run('Analyze', expected)
+        for (let request = 0; request < 3; request++) await alice.run('Analyze')
+        await alice.sendAnyway()
         await administrator.reads('#callers', /fe8a67d0\s*3 of 3\s*1\s*\d+ s/)
         await administrator.reads('#callers', /Overflow, shared by all others\s*not in use/)
         t.notMatch(await administrator.page.locator('#administration').innerText(), /alice|mira/)
@@ -190,16 +110,43 @@ t.test('the page', async (t) => {
         await administrator.page.getByRole('button', { name: 'Change the limit' }).click()
         await administrator.reads('#limit-status', 'The limit is 5 now.')
         await alice.page.locator('#timeline .limit-label').filter({ hasText: 'limit 5' }).waitFor()
+        await alice.reads('#run-button', /^Run$/)
+        t.notOk(await alice.page.locator('#limit-reached').isVisible(), 'a raised limit opens the button at once')
         await alice.page.reload()
-        await alice.reads('#summary', '3 of 5 admitted, 1 refused')
+        await alice.reads('#summary', '3 of 5 admitted, 1 rejected')
         await alice.run('Analyze')
         await administrator.reads('#callers', /fe8a67d0\s*4 of 5/)
 
-        await administrator.page.getByLabel('Requests a minute').fill('0')
-        await administrator.page.getByRole('button', { name: 'Change the limit' }).click()
-        await alice.reads('#summary', 'The quota is switched off.')
+        await administrator.change('2')
+        await alice.reads('#summary', '4 admitted; the limit is 2 now, 1 rejected')
+        await administrator.reads('#callers', /fe8a67d0\s*4, limit now 2/)
+        await alice.reads('#run-button', /^Run again in \d+ s$/)
+        await administrator.change('-5')
+        await administrator.reads('#limit-status', 'The limit is 1 (−5 counts as 1) now.')
+        await administrator.reads('#in-force', 'Effective limit: 1 (−5 counts as 1).')
+        await administrator.page.reload()
+        await administrator.reads('#in-force', 'Effective limit: 1 (−5 counts as 1).')
+        await alice.reads('h1', '1 model call a minute')
+
+        await administrator.page.getByRole('button', { name: 'Forget fe8a67d0' }).click()
+        await administrator.reads('#limit-status', 'The caller fe8a67d0 starts with a new window.')
+        await alice.reads('#summary', 'No window is open: the next request opens one. The limit is 1 a minute.')
+        await alice.reads('#run-button', /^Run$/)
+
+        await administrator.change(String(Number.MAX_SAFE_INTEGER))
+        await alice.reads('#summary', 'The limit is 9,007,199,254,740,991 a minute.')
+        await alice.page.locator('#timeline .limit-label').filter({ hasText: 'limit 9007.2T, above this scale' }).waitFor()
+        t.same((await alice.page.locator('#timeline text').allTextContents()).slice(0, 5), ['0', '1', '2', '3', '4'], 'the axis counts what there is')
+
+        await administrator.change('0')
+        await administrator.page.getByRole('dialog', { name: 'Switch the quota off?' }).getByRole('button', { name: 'Cancel' }).click()
+        await administrator.reads('#in-force', '9,007,199,254,740,991')
+        await administrator.change('0')
+        await administrator.page.getByRole('dialog').getByRole('button', { name: 'Switch off' }).click()
+        await alice.reads('#summary', 'The quota is disabled')
+        await alice.reads('h1', 'Model calls without a limit')
         await administrator.page.getByRole('button', { name: 'Use the configured limit' }).click()
-        await administrator.reads('#limit-status', 'The configured limit holds again.')
+        await administrator.reads('#limit-status', 'The configured limit applies again.')
         await alice.page.locator('#timeline .limit-label').filter({ hasText: 'limit 3' }).waitFor()
         await alice.end(t)
         await administrator.end(t)
@@ -208,7 +155,7 @@ t.test('the page', async (t) => {
   }
 
   t.test('it can be used with the keyboard alone', async (t) => {
-    const { address } = await start(t)
+    const { address } = await startPage(t)
     const { page, ...visit } = await Visit.begin(browser, address)
     const focus = async (): Promise<string> => await page.evaluate<string>('document.activeElement.textContent.trim() || document.activeElement.name')
     await page.keyboard.press('Tab')
@@ -232,42 +179,120 @@ t.test('the page', async (t) => {
     t.same(visit.complaints, [])
   })
 
-  for (const [name, options] of Object.entries({ light: {}, dark: { colorScheme: 'dark' }, phone: { width: 390 }, 'phone-dark': { width: 390, colorScheme: 'dark' } } as const)) {
-    t.test(`it is accessible and fits: ${name}`, async (t) => {
-      const { address, pass } = await start(t)
-      const visit = await Visit.begin(browser, address, options)
-      const fits = async (): Promise<boolean> => await visit.page.evaluate('document.documentElement.scrollWidth <= innerWidth')
-      await visit.screenshot(`${name}-signed-out`)
-      t.same(await inaccessible(visit.page), [], 'signed out')
-      t.ok(await fits())
-      await visit.page.getByRole('link', { name: 'Sign in with OpenID' }).click()
-      await visit.page.getByRole('heading', { name: 'Sign in' }).waitFor()
-      t.same(await inaccessible(visit.page), [], 'at the provider')
-      t.ok(await fits())
-      await visit.page.goBack()
-      await visit.signInLocally('admin', 'looking-glass')
-      await visit.reads('#who', /^Signed in as/)
-      for (const seconds of [9, 14, 6]) {
-        await visit.run('Analyze')
-        await pass(seconds, visit)
-      }
-      await visit.reads('#callers', /3 of 3/)
-      t.same(await inaccessible(visit.page), [], 'with an answer')
-      const headers = { authorization: `Basic ${Buffer.from('alice:wonderland').toString('base64')}`, 'content-type': 'application/json' }
-      for (let request = 0; request < 2; request++) await fetch(`${address}/api/analyze`, { method: 'POST', headers, body: '{"businessText":"Invoices are late."}' })
-      await visit.reads('#callers', /2 of 3/)
-      await visit.run('Analyze', 'Rate limit exceeded.')
-      await pass(4, visit)
-      await visit.reads('#callers', /3 of 3\s*1/)
-      t.same(await inaccessible(visit.page), [], 'refused')
-      t.ok(await fits())
-      await visit.screenshot(`${name}-refused`)
-      await visit.end(t)
+  t.test('the page reports that a session has ended', async (t) => {
+    const { address } = await startPage(t)
+    const visit = await Visit.begin(browser, address)
+    await visit.run('Analyze', 'Authentication is required')
+    await visit.signInLocally('alice', 'wonderland')
+    await visit.reads('#who', 'Signed in as alice')
+    t.notOk(await visit.page.locator('#problem').isVisible(), 'what nobody was told goes')
+    await visit.page.context().clearCookies()
+    await visit.page.locator('#run-button').click()
+    await visit.reads('#notice', 'Your session has ended. Sign in again.')
+    await visit.reads('#who', 'Not signed in')
+    t.notOk(await visit.page.locator('#problem').isVisible())
+    await visit.signInLocally('alice', 'wonderland')
+    await visit.reads('#who', 'Signed in as alice')
+    t.notOk(await visit.page.locator('#notice').isVisible())
+
+    const other = await visit.page.context().newPage()
+    await other.goto(address)
+    await other.getByRole('button', { name: 'Sign out' }).click()
+    await other.getByText('Not signed in').waitFor()
+    await visit.page.clock.runFor(5000)
+    await visit.reads('#notice', 'Your session has ended. Sign in again.')
+    await visit.end(t)
+  })
+
+  t.test('a session that cannot be read is an error with a retry', async (t) => {
+    const { address } = await startPage(t)
+    const context = await browser.newContext()
+    const page = await context.newPage()
+    await page.route('**/api/session', async (route) => { await route.abort() })
+    await page.goto(address)
+    await page.getByText('The service does not answer, so the page cannot show who is signed in.').waitFor()
+    await page.unroute('**/api/session')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('Not signed in').waitFor()
+    t.notOk(await page.locator('#notice').isVisible())
+    await context.close()
+  })
+
+  t.test('the button shows the state of the window', async (t) => {
+    const { address, minutePasses } = await startPage(t)
+    const [one, other] = [await Visit.begin(browser, address), await Visit.begin(browser, address)]
+    for (const visit of [one, other]) await visit.signInLocally('alice', 'wonderland')
+    await one.reads('#summary', 'No window is open')
+    await one.page.locator('#run-button').dblclick()
+    await one.reads('#progress', 'Done.')
+    await one.reads('#summary', '1 of 3 admitted, 0 rejected')
+    for (let request = 0; request < 2; request++) await one.run('Analyze')
+    await one.sendAnyway()
+    await one.page.reload()
+    for (const visit of [one, other]) {
+      const button = await visit.reads('#run-button', /^Run again in \d+ s$/)
+      const seconds = /\d+ s/.exec(button)?.[0]
+      t.ok(seconds)
+      t.match(await visit.page.locator('#limit-reached').innerText(), 'Limit reached: 3 of 3 requests used.')
+      const [inButton, inBox, inSummary] = await visit.page.evaluate<string[]>('["run-button", "countdown", "summary"].map((id) => /\\d+ s/.exec(document.getElementById(id).textContent)[0])')
+      t.same([inBox, inSummary], [inButton, inButton], 'one countdown')
+    }
+    await minutePasses(one, other)
+    await one.reads('#run-button', /^Run$/)
+    await one.run('Justify a term')
+    await one.page.getByText('Score a node', { exact: true }).click()
+    t.notOk(await one.page.locator('#answer-card').isVisible(), 'another operation clears the answer')
+    for (const visit of [one, other]) await visit.end(t)
+  })
+
+  t.test('a stream that is cut is reported as incomplete, and the part that arrived stays', async (t) => {
+    // The server of the model never comes to the second sentence.
+    const server = await OpenAiServer.start((_request, response) => {
+      beginStream(response)
+      streamPart(response, '{"sentences":[{"text":"Invoices are late.","sentiment":0,"entities":[]}')
     })
-  }
+    Object.assign(process.env, { MODEL_URL: server.url, MODEL_NAME: 'small-model' })
+    const { address } = await startPage(t).finally(() => { for (const name of ['MODEL_URL', 'MODEL_NAME']) Reflect.deleteProperty(process.env, name) })
+    const proxy = await CuttingProxy.start(Number(new URL(address).port))
+    for (const [cut, reason, origin] of [
+      [async () => { await proxy.stop() }, 'The connection was cut.', `http://127.0.0.1:${proxy.port}`],
+      [async () => { await server.stop() }, 'The model did not answer.', address]
+    ] as const) {
+      const visit = await Visit.begin(browser, origin)
+      await visit.signInLocally('alice', 'wonderland')
+      await visit.reads('#summary', /\d/)
+      await visit.page.getByText('Stream', { exact: true }).click()
+      await visit.page.locator('#run-button').click()
+      await visit.reads('#answer', 'Invoices are late.')
+      await cut()
+      const problem = await visit.reads('#problem', reason)
+      t.match(problem, 'The answer is incomplete: it ended after one sentence.')
+      t.match(await visit.page.locator('#answer').innerText(), 'Invoices are late.')
+      await visit.page.context().close()
+    }
+  })
+
+  t.test('a text that is too long for a URL is not sent', async (t) => {
+    const { address } = await startPage(t)
+    const visit = await Visit.begin(browser, address)
+    await visit.signInLocally('alice', 'wonderland')
+    await visit.reads('#summary', 'No window is open')
+    await visit.page.locator('#text').fill('Zoë 🦊 '.repeat(1000))
+    await visit.reads('#text-count', '7,000 of 20,000 characters')
+    await visit.page.getByText('Score a node', { exact: true }).click()
+    await visit.reads('#text-count', '22,000 of 7,500 bytes, as sent in the address')
+    await visit.page.locator('#run-button').click()
+    t.equal(await visit.page.evaluate('document.getElementById("text").validationMessage'), 'The text is 14,500 too long for this operation. Shorten it.')
+    t.match(await visit.reads('#summary', 'No window is open'), 'No window', 'nothing was spent')
+    await visit.page.locator('#text').fill('Zoë 🦊 '.repeat(340))
+    await visit.run('Score a node')
+    await visit.page.locator('#text').fill('  ')
+    t.equal(await visit.page.evaluate('document.getElementById("text").validationMessage'), 'Enter a text.')
+    await visit.end(t)
+  })
 
   t.test('it may load and run nothing that is not the service\'s own', async (t) => {
-    const { address } = await start(t)
+    const { address } = await startPage(t)
     const { headers } = await fetch(address)
     t.equal(headers.get('content-security-policy'), 'default-src \'none\';script-src \'self\';style-src \'self\';img-src \'self\';connect-src \'self\';form-action \'self\';base-uri \'none\';frame-ancestors \'none\';require-trusted-types-for \'script\'')
     const visit = await Visit.begin(browser, address)

@@ -1,11 +1,11 @@
 // The example service's sign-ins, each by its real protocol over real HTTP: OpenID Connect, local accounts, sessions.
-import { callerKey, localAuthentication, tokenAuthentication } from '../lib/index.js'
+import { callerKey, localAuthentication, tokenAuthentication } from '../../lib/index.js'
 import { calculatePKCECodeChallenge, randomPKCECodeVerifier } from 'openid-client'
 import t from 'tap'
-import { type Example, printToken, startExample } from './support/example.js'
-import { RedisServer } from './support/redis-server.js'
-import { TokenIssuer } from './support/token-issuer.js'
-import { locationOf, Visitor } from './support/visitor.js'
+import { type Example, printToken, startExample } from '../support/example.js'
+import { RedisServer } from '../support/redis-server.js'
+import { TokenIssuer } from '../support/token-issuer.js'
+import { locationOf, Visitor } from '../support/visitor.js'
 
 const post = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"businessText":"Invoices are late."}' }
 const mira = '550e8400-e29b-41d4-a716-446655440000'
@@ -40,7 +40,7 @@ async function accessToken (address: string, person: string): Promise<{ token: s
   return { token, issuer: authorization.origin }
 }
 
-t.test('OpenID Connect: sign in, call, be refused, sign out, be nobody', async (t) => {
+t.test('OpenID Connect: sign in, call, be rejected, sign out, be unauthenticated', async (t) => {
   const service = await startExample('service/main.js', { SERVICE_RATE_LIMIT_PER_MINUTE: '3', METRICS: 'true' })
   t.teardown(() => service.stop())
   const visitor = new Visitor(service.address)
@@ -91,37 +91,37 @@ t.test('OpenID Connect: sign in, call, be refused, sign out, be nobody', async (
   })
 })
 
-t.test('an answer of the provider serves once, in the browser that asked, and nothing else does', async (t) => {
+t.test('an answer of the provider is valid once, and only in the browser that started the sign-in', async (t) => {
   const service = await startExample('service/main.js', { METRICS: 'true' })
   t.teardown(() => service.stop())
-  const refused = `${service.address}/?sign-in=refused`
+  const failed = `${service.address}/?sign-in=failed`
   const visitor = new Visitor(service.address)
   const callback = locationOf(await visitor.goToProvider('Mira Lindqvist'))
   if (callback === undefined) throw new Error('the provider does not send back')
   const cookiesBefore = visitor.cookies
 
   const thief = new Visitor(service.address)
-  t.equal(locationOf(await thief.ask(callback.href))?.href, refused, 'in another browser')
+  t.equal(locationOf(await thief.ask(callback.href))?.href, failed, 'in another browser')
   const other = new Visitor(service.address)
   await other.goToProvider('Tomás Okafor')
-  t.equal(locationOf(await other.ask(callback.href))?.href, refused, 'with another state')
+  t.equal(locationOf(await other.ask(callback.href))?.href, failed, 'with another state')
   t.equal((await other.session()).signedIn, null)
 
   t.equal(locationOf(await visitor.ask(callback.href))?.href, `${service.address}/`)
   t.match((await visitor.session()).signedIn, { name: 'mira' })
   const replay = new Visitor(service.address)
   replay.cookies = cookiesBefore
-  t.equal(locationOf(await replay.ask(callback.href))?.href, refused, 'replayed with all that the first had')
+  t.equal(locationOf(await replay.ask(callback.href))?.href, failed, 'replayed with all that the first had')
   t.equal((await replay.session()).signedIn, null)
 
   const invented = new Visitor(service.address)
   const state = locationOf(await invented.ask('/sign-in/openid'))?.searchParams.get('state') ?? ''
-  t.equal(locationOf(await invented.ask(`/sign-in/openid/callback?${new URLSearchParams({ code: 'invented', state, iss: callback.searchParams.get('iss') ?? '' }).toString()}`))?.href, refused, 'with an invented code')
+  t.equal(locationOf(await invented.ask(`/sign-in/openid/callback?${new URLSearchParams({ code: 'invented', state, iss: callback.searchParams.get('iss') ?? '' }).toString()}`))?.href, failed, 'with an invented code')
 
   const cancelled = new Visitor(service.address)
   const asked = await cancelled.follow(await cancelled.ask('/sign-in/openid'))
   const back = await cancelled.ask(`${asked.url}/abort`, { method: 'POST' })
-  t.equal((await cancelled.follow(back, ({ search }) => search !== '?sign-in=refused')).headers.get('location'), '/?sign-in=refused', 'when it is cancelled')
+  t.equal((await cancelled.follow(back, ({ search }) => search !== '?sign-in=failed')).headers.get('location'), '/?sign-in=failed', 'when it is cancelled')
 
   for (const nobody of [thief, other, replay, invented, cancelled]) t.equal((await nobody.send('/api/analyze', post)).status, 401)
   t.equal(await trackedCallers(service), '0', 'nothing is counted')
@@ -156,7 +156,7 @@ t.test('local accounts: by the form and by basic authentication, one counter, ap
   t.equal((await visitor.ask('/api/preferences')).status, 403)
 })
 
-t.test('a request that another site forged is refused before it is counted', async (t) => {
+t.test('a forged request is answered with 403 and not counted', async (t) => {
   const service = await startExample('service/main.js', { METRICS: 'true' })
   t.teardown(() => service.stop())
   const visitor = new Visitor(service.address)
@@ -197,7 +197,7 @@ t.test('sessions hold on every instance, with one secret and a shared store', as
 })
 
 for (const [how, environment] of Object.entries({ directly: { HOST: '0.0.0.0' }, 'through a proxy': { PUBLIC_URL: 'https://service.example' } })) {
-  t.test(`where other machines reach the service ${how}, nobody signs in with what everybody knows`, async (t) => {
+  t.test(`if other machines can reach the service ${how}, the demonstration accounts do not exist`, async (t) => {
     const service = await startExample('service/main.js', environment)
     t.teardown(() => service.stop())
     const visitor = new Visitor(service.address)
@@ -208,7 +208,7 @@ for (const [how, environment] of Object.entries({ directly: { HOST: '0.0.0.0' },
   })
 }
 
-t.test('behind TLS the cookie is for TLS alone, and the provider sends browsers back there', async (t) => {
+t.test('behind TLS the cookie is secure, and the provider redirects browsers to the https URL', async (t) => {
   const issuer = await TokenIssuer.start()
   const service = await startExample('service/main.js', { PUBLIC_URL: 'https://service.example/', OIDC_ISSUER: issuer.url, OIDC_CLIENT_ID: 'client' })
   t.teardown(async () => {
@@ -220,7 +220,7 @@ t.test('behind TLS the cookie is for TLS alone, and the provider sends browsers 
   t.equal(new URL(headers.get('location') ?? '').searchParams.get('redirect_uri'), 'https://service.example/sign-in/openid/callback')
 })
 
-t.test('no identity, token, cookie, code or password stands in the log', async (t) => {
+t.test('the log contains no identity, token, cookie, code or password', async (t) => {
   const service = await startExample('service/main.js', { LOG_LEVEL: 'trace', SERVICE_RATE_LIMIT_PER_MINUTE: '1' })
   const secrets = ['wonderland', 'looking-glass', mira, 'mira', 'Lindqvist', 'alice', Buffer.from('alice:wonderland').toString('base64'), 'Invoices are late']
   const visitor = new Visitor(service.address)

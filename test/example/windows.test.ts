@@ -1,31 +1,69 @@
-// What the example's page shows of windows: made of decisions alone, bounded, and gone when the window is.
+// What the example tells of windows: made of decisions and of the store, bounded, and gone when the window is.
 import t from 'tap'
-import { VirtualClock } from '../lib/testing.js'
-import type { QuotaDecision } from '../lib/index.js'
+import { callerKey, tokenAuthentication, type QuotaDecision } from '../../lib/index.js'
+import { VirtualClock } from '../../lib/testing.js'
+import { RedisServer } from '../support/redis-server.js'
+import { startService } from '../support/example-service.js'
 
-const { QuotaWindows }: typeof import('../examples/service/quota-windows.js') = await import(new URL('../build/examples/service/quota-windows.js', import.meta.url).href)
+const { QuotaWindows }: typeof import('../../examples/service/quota-windows.js') = await import(new URL('../../build/examples/service/quota-windows.js', import.meta.url).href)
 
 function decision (callerKey: string | null, more: Partial<QuotaDecision> = {}): QuotaDecision {
-  return { outcome: 'admitted', operation: { method: 'POST', path: '/api/analyze' }, enforced: true, limit: 3, callerKey, count: 1, windowRemaining: 60_000, overflow: false, ...more }
+  return { outcome: 'admitted', quota: 'default', reason: null, operation: { method: 'POST', path: '/api/analyze' }, enforced: true, limit: 3, callerKey, count: 1, windowRemaining: 60_000, overflow: false, ...more }
 }
 
-t.test('a window holds what was admitted and refused, and when', async (t) => {
+function standing (count: number, windowRemaining: number | null, overflow = false) {
+  return { limit: 3, count, windowRemaining, overflow }
+}
+
+t.test('a window contains the admitted and rejected requests, and their times', async (t) => {
   const clock = new VirtualClock()
   const windows = new QuotaWindows(clock.now)
-  windows.record(decision('a'.repeat(64)))
+  const [alice, bob] = ['a'.repeat(64), 'b'.repeat(64)]
+  windows.record(decision(alice))
   clock.advance(10_000)
-  windows.record(decision('a'.repeat(64), { count: 2, windowRemaining: 50_000.25 }))
-  windows.record(decision('a'.repeat(64), { outcome: 'rejected', count: 2, limit: 2, windowRemaining: 49_999.5 }))
-  windows.record(decision('b'.repeat(64), { outcome: 'rejected', count: 0 }))
-  t.match(windows.of('a'.repeat(64)), { caller: 'aaaaaaaa', admitted: 2, refused: 1, limit: 2, remaining: 50_000, marks: [{ at: 0, admitted: true }, { at: 9999.75 }, { at: 10_000.5, admitted: false }] })
-  t.same(windows.all().map(({ caller }) => caller), ['aaaaaaaa', 'bbbbbbbb'], 'most requests first')
-  t.equal(windows.of('c'.repeat(64)), null)
+  windows.record(decision(alice, { count: 2, windowRemaining: 50_000.25 }))
+  windows.record(decision(alice, { outcome: 'rejected', count: 2, limit: 2, windowRemaining: 49_999.5 }))
+  windows.record(decision(bob, { outcome: 'rejected', count: 0 }))
+  t.match(windows.all(), [
+    { caller: 'aaaaaaaa', digest: alice, admitted: 2, rejected: 1, limit: 2, remaining: 50_000, marks: [{ at: 0, admitted: true }, { at: 9999.75 }, { at: 10_000.5, admitted: false }] },
+    { caller: 'bbbbbbbb', digest: bob, rejected: 1 }
+  ], 'most requests first')
 
   clock.advance(50_000)
-  t.equal(windows.of('a'.repeat(64)), null, 'the window has ended')
-  t.same(windows.all().map(({ caller }) => caller), ['bbbbbbbb'])
-  windows.record(decision('b'.repeat(64), { windowRemaining: 59_000 }))
-  t.match(windows.of('b'.repeat(64)), { admitted: 1, refused: 0, marks: { length: 1 } }, 'a new window starts anew')
+  t.same(windows.all().map(({ caller }) => caller), ['bbbbbbbb'], 'the window has ended')
+  windows.record(decision(bob, { windowRemaining: 59_000 }))
+  t.match(windows.all(), [{ caller: 'bbbbbbbb', admitted: 1, rejected: 0, marks: { length: 1 } }], 'a new window starts anew')
+})
+
+t.test('a caller\'s own window has the numbers of the store, and the marks of what was seen of it', async (t) => {
+  const clock = new VirtualClock()
+  const windows = new QuotaWindows(clock.now)
+  const [alice, bob] = ['a'.repeat(64), 'b'.repeat(64)]
+  t.equal(windows.of(alice, standing(0, null)), null, 'none is open')
+  t.match(windows.of(alice, standing(3, 40_000)), { caller: 'aaaaaaaa', admitted: 3, rejected: 0, limit: 3, remaining: 40_000, marks: [] }, 'another instance admitted them')
+  windows.record(decision(alice))
+  windows.record(decision(alice, { outcome: 'rejected' }))
+  t.match(windows.of(alice, standing(2, 59_990)), { admitted: 2, rejected: 1, remaining: 59_990, marks: { length: 2 } })
+  clock.advance(40_000)
+  t.match(windows.of(alice, standing(1, 60_000)), { admitted: 1, rejected: 0, marks: [] }, 'what was seen is of an earlier window')
+  t.match(windows.of(bob, standing(5, 10_000, true)), { caller: 'overflow', digest: null, admitted: 5 })
+})
+
+t.test('the revision of a caller changes with its decisions and where somebody is forgotten', async (t) => {
+  const windows = new QuotaWindows(() => 0)
+  const [alice, bob] = ['a'.repeat(64), 'b'.repeat(64)]
+  const before = windows.revisionOf(alice)
+  windows.record(decision(bob))
+  t.equal(windows.revisionOf(alice), before)
+  windows.record(decision(alice))
+  const after = windows.revisionOf(alice)
+  t.not(after, before)
+  windows.forget(alice)
+  t.not(windows.revisionOf(alice), after)
+  t.same(windows.all().map(({ digest }) => digest), [bob])
+  const forgotten = windows.revisionOf(alice)
+  windows.record(decision(bob, { overflow: true }))
+  t.not(windows.revisionOf(alice), forgotten, 'it may be counted on the shared counter')
 })
 
 t.test('callers without a counter of their own are shown as one', async (t) => {
@@ -36,7 +74,7 @@ t.test('callers without a counter of their own are shown as one', async (t) => {
   t.same(windows.all(), [])
 })
 
-t.test('decisions about nobody open no window', async (t) => {
+t.test('decisions without a caller open no window', async (t) => {
   const windows = new QuotaWindows(() => 0)
   windows.record(decision(null, { outcome: 'unauthenticated', count: null, windowRemaining: null }))
   windows.record(decision('a'.repeat(64), { outcome: 'unavailable', count: null, windowRemaining: null }))
@@ -48,3 +86,35 @@ t.test('neither callers nor marks grow without bound', async (t) => {
   for (const caller of 'abcde') for (let request = 1; request <= 4; request++) windows.record(decision(caller.repeat(64), { count: request }))
   t.same(windows.all().map(({ caller, marks }) => [caller, marks.length]), [['cccccccc', 2], ['dddddddd', 2], ['eeeeeeee', 2]])
 })
+
+for (const store of ['in the process', 'shared']) {
+  t.test(`callers read their standing, and an administrator resets them, with a store ${store}`, async (t) => {
+    const redis = store === 'shared' ? await RedisServer.start() : undefined
+    t.teardown(() => redis?.stop())
+    const { address, as, post } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '2', REDIS_URL: redis?.url ?? '' })
+    const stands = async (subject: string): Promise<unknown> => await (await as(subject, '/api/quota')).json()
+    const forget = async (subject: string, digest: string): Promise<number> =>
+      (await as(subject, `/api/callers/${digest}`, { method: 'DELETE', claims: subject === 'root' ? { role: 'admin' } : {} })).status
+    const alice = callerKey(tokenAuthentication({ iss: 'urn:example:language-service', sub: 'alice' })) ?? ''
+
+    t.equal((await fetch(`${address}/api/quota`)).status, 401)
+    t.same(await stands('alice'), { quota: 'default', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
+    for (let request = 0; request < 3; request++) await post('alice', '/api/analyze', { businessText: 'Invoices are late.' })
+    const answer = await as('alice', '/api/quota')
+    t.equal(answer.headers.get('cache-control'), 'no-store')
+    const { windowRemaining, ...counts }: { windowRemaining: number } = JSON.parse(await answer.text())
+    t.same(counts, { quota: 'default', limit: 2, count: 2, remaining: 0, overflow: false })
+    t.ok(windowRemaining > 0 && windowRemaining <= 60_000, `${windowRemaining} ms`)
+    t.match(await stands('bob'), { count: 0, remaining: 2 }, 'nobody else is concerned')
+
+    t.equal((await fetch(`${address}/api/callers/${alice}`, { method: 'DELETE' })).status, 401)
+    t.equal(await forget('alice', alice), 403)
+    t.equal(await forget('root', alice.slice(0, 8)), 400, 'only a whole digest is one caller')
+    t.match(await stands('alice'), { count: 2 })
+    t.equal(await forget('root', alice), 204)
+    t.same(await stands('alice'), { quota: 'default', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
+    t.equal((await post('alice', '/api/analyze', { businessText: 'Invoices are late.' })).status, 200)
+    await post('root', '/api/preferences', { 'rate-limit.per-minute': 0 }, 'PUT')
+    t.match(await stands('alice'), { limit: 0, remaining: null })
+  })
+}

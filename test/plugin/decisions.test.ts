@@ -1,14 +1,16 @@
 // The public contract, "Decisions", and shadow mode.
 import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t from 'tap'
-import { callerKey, quotaDecisions, tokenAuthentication, type QuotaDecisionMessage, type QuotaOptions, type QuotaStore } from '../lib/index.js'
-import { alice, analyze, captureLog, createService } from './support/service.js'
+import { callerKey, quotaDecisions, tokenAuthentication, type QuotaDecisionMessage, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
+import { alice, analyze, captureLog, createService } from '../support/service.js'
 
 const operation = { method: 'POST', path: '/api/analyze' }
 const aliceKey = callerKey(tokenAuthentication(alice))
 const brokenStore: QuotaStore = {
   async acquire () { throw new Error('the counters are gone') },
   clearCounters () {},
+  peek: () => null,
+  forget () {},
   inspect: () => ({ trackedCallers: 0, sweeps: 0 })
 }
 
@@ -45,8 +47,8 @@ t.test('one message for each protected request, in each of the five outcomes', a
       const messages = await messagesDuring(async () => { answered = (await analyze(app, claims)).statusCode })
       t.equal(answered, mode === 'shadow' ? 200 : status, `${mode}: ${outcome}`)
       t.equal(messages.length, 1)
-      t.match(messages[0]?.decision, { outcome, operation, enforced: mode === 'enforce', ...fields })
-      t.same(Object.keys(messages[0]?.decision ?? {}).sort(), ['callerKey', 'count', 'enforced', 'limit', 'operation', 'outcome', 'overflow', 'windowRemaining'])
+      t.match(messages[0]?.decision, { outcome, quota: 'default', reason: outcome === 'unauthenticated' ? 'no-authentication' : null, operation, enforced: mode === 'enforce', ...fields })
+      t.same(Object.keys(messages[0]?.decision ?? {}).sort(), ['callerKey', 'count', 'enforced', 'limit', 'operation', 'outcome', 'overflow', 'quota', 'reason', 'windowRemaining'])
       t.equal(messages[0]?.request.quota, messages[0]?.decision, 'request.quota holds the same object')
       t.notMatch(JSON.stringify(messages[0]?.decision), 'alice', 'never an identity')
     }
@@ -60,14 +62,14 @@ t.test('no message for a request that is not subject', async (t) => {
 })
 
 t.test('overflow decisions say so', async (t) => {
-  const { MemoryQuotaStore } = await import('../lib/index.js')
+  const { MemoryQuotaStore } = await import('../../lib/index.js')
   const app = await createService({ store: new MemoryQuotaStore({ maxTrackedCallers: 1 }) })
   await analyze(app, alice)
   const [message] = await messagesDuring(async () => { await analyze(app, { ...alice, sub: 'one more' }) })
   t.match(message?.decision, { outcome: 'admitted', overflow: true })
 })
 
-t.test('a subscriber that throws changes no answer', async (t) => {
+t.test('a subscriber that throws does not change an answer', async (t) => {
   const app = await createService({ perMinute: 1 })
   const failures: Error[] = []
   const subscriber = () => { throw new Error('of the subscriber') }
@@ -85,7 +87,7 @@ t.test('a subscriber that throws changes no answer', async (t) => {
 })
 
 t.test('shadow mode', async (t) => {
-  t.test('counts as it would, and refuses nothing', async (t) => {
+  t.test('counts as usual, and rejects nothing', async (t) => {
     const app = await createService({ mode: 'shadow', perMinute: 2 })
     const messages = await messagesDuring(async () => {
       for (let request = 0; request < 4; request++) t.equal((await analyze(app, alice)).statusCode, 200)

@@ -1,7 +1,7 @@
 // The public contract, "Refusals": quotaResponses.
 import Fastify from 'fastify'
 import t from 'tap'
-import quotaPlugin, { quotaResponses } from '../lib/index.js'
+import quotaPlugin, { quotaResponses } from '../../lib/index.js'
 
 t.test('describe the three answers', async (t) => {
   t.same(Object.keys(quotaResponses), ['401', '429', '503'])

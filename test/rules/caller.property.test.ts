@@ -1,9 +1,9 @@
-// Specification, section 5, on arbitrary JSON: who has a key, and that it is the digest of that identity and of no other.
+// Rules, "Caller", on arbitrary JSON: who has a key, and that it is the digest of that identity and of no other.
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
-import { callerKey, localAuthentication, tokenAuthentication } from '../lib/index.js'
-import { assertProperty } from './support/property.js'
+import { callerKey, localAuthentication, tokenAuthentication } from '../../lib/index.js'
+import { assertProperty } from '../support/property.js'
 
 // Texts of every kind, those that a key must not be made of among them: blank ones, lone surrogates, NUL.
 const text = fc.oneof(
@@ -15,7 +15,7 @@ const text = fc.oneof(
 const part = fc.oneof({ weight: 4, arbitrary: text }, fc.jsonValue())
 const claims = fc.oneof({ weight: 4, arbitrary: fc.record({ iss: part, sub: part, preferred_username: part, aud: part }, { requiredKeys: [] }) }, fc.jsonValue())
 
-// The specification once more, by other means: bytes in place of strings.
+// The rule once more, by other means: bytes in place of strings.
 function expectedKey (category: string, parts: readonly unknown[]): string | null {
   const bytes = []
   for (const part of parts) {
@@ -57,11 +57,24 @@ t.test('no two identities share a key', async () => {
   }), { numRuns: 2_000 })
 })
 
-t.test('nothing inherited identifies anybody', async () => {
+t.test('no identity in one quota has the key of any identity in another', async () => {
+  // Few letters, so that parts of identities and names of quotas are often alike.
+  const few = fc.string({ unit: fc.constantFrom('a', 'b', '-'), minLength: 1, maxLength: 3 })
+  const name = fc.oneof(fc.constant('default'), few)
+  const identity = fc.oneof(fc.record({ iss: few, sub: few, quota: name }), fc.record({ username: few, quota: name }))
+  const keyOf = (identity: { iss?: string, sub?: string, username?: string, quota: string }) =>
+    callerKey('username' in identity ? localAuthentication(identity.username) : tokenAuthentication({ iss: identity.iss, sub: identity.sub }), identity.quota)
+  await assertProperty(fc.asyncProperty(fc.array(identity, { minLength: 2, maxLength: 40 }), async (identities) => {
+    const spellings = new Set(identities.map((identity) => JSON.stringify(identity, Object.keys(identity).sort())))
+    return new Set(identities.map(keyOf)).size === spellings.size
+  }), { numRuns: 2_000 })
+})
+
+t.test('inherited properties are not used as identities', async () => {
   await assertProperty(fc.asyncProperty(text, text, async (iss, sub) => callerKey(tokenAuthentication(Object.create({ iss, sub }))) === null), { numRuns: 200 })
 })
 
-t.test('whoever is not authenticated has no key', async () => {
+t.test('an unauthenticated caller has no key', async () => {
   await assertProperty(fc.asyncProperty(claims, part, async (claims, username) =>
     callerKey(tokenAuthentication(claims, { authenticated: false })) === null && callerKey(localAuthentication(username, { authenticated: false })) === null), { numRuns: 500 })
 })

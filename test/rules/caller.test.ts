@@ -1,9 +1,9 @@
-// Specification, section 5: who is calling.
+// Rules, "Caller": who sent a request.
 import { createHash } from 'node:crypto'
 import Fastify from 'fastify'
 import t from 'tap'
-import quotaPlugin, { anonymousAuthentication, callerKey, localAuthentication, tokenAuthentication, type Authentication } from '../lib/index.js'
-import { alice, analyze, bearer, bob, captureLog, createService, issuer } from './support/service.js'
+import quotaPlugin, { anonymousAuthentication, callerKey, localAuthentication, tokenAuthentication, type Authentication } from '../../lib/index.js'
+import { alice, analyze, bearer, bob, captureLog, createService, issuer } from '../support/service.js'
 
 const nobodies: [string, unknown][] = [
   ['missing', undefined], ['null', null], ['true', true], ['false', false], ['a number', 5], ['zero', 0], ['an array', ['alice']],
@@ -68,6 +68,7 @@ t.test('rule 2: inherited claims do not count', async (t) => {
   t.equal(callerKey(tokenAuthentication(JSON.parse(`{ "__proto__": ${JSON.stringify(alice)} }`))), null)
   t.equal(callerKey(tokenAuthentication(Object.assign(Object.create({ iss: issuer }), { sub: 'alice' }))), null)
   t.ok(callerKey(tokenAuthentication(Object.assign(Object.create(null), alice))), 'an object without a prototype has claims of its own')
+  t.equal(callerKey(JSON.parse('{ "kind": "local", "authenticated": true }')), null)
 })
 
 t.test('rule 2: over HTTP, tokens without a usable issuer or subject are answered 401', async (t) => {
@@ -142,7 +143,7 @@ t.test('rule 6: forwarding headers and addresses are never identities', async (t
   t.equal((await analyze(app, bob, { headers: { 'x-forwarded-for': '192.0.2.1' } })).statusCode, 200, 'one address is not one caller')
 })
 
-t.test('the makers of authentications', async (t) => {
+t.test('the functions that create authentications', async (t) => {
   t.same(tokenAuthentication(alice), { kind: 'token', authenticated: true, claims: alice })
   t.same(localAuthentication('alice', { authenticated: false }), { kind: 'local', authenticated: false, username: 'alice' })
   t.same(anonymousAuthentication(), { kind: 'anonymous', authenticated: true })
@@ -166,7 +167,7 @@ t.test('request.user, read by default', async (t) => {
 })
 
 t.test('the option authentication', async (t) => {
-  t.test('tells who calls in place of request.user', async (t) => {
+  t.test('determines the caller instead of request.user', async (t) => {
     const app = await createService({ perMinute: 1, authentication: (request) => ({ kind: 'local', authenticated: true, username: request.headers['x-account'] }) })
     const by = (account: string) => analyze(app, alice, { headers: { 'x-account': account } })
     t.equal((await by('one')).statusCode, 200)
@@ -174,7 +175,7 @@ t.test('the option authentication', async (t) => {
     t.equal((await by('two')).statusCode, 200)
   })
 
-  t.test('that throws names nobody, and the error is logged', async (t) => {
+  t.test('that throws results in 401, and the error is logged', async (t) => {
     const log = captureLog()
     const app = await createService({ authentication: () => { throw new Error('no session store') } }, { logger: log.logger })
     t.equal((await analyze(app, alice)).statusCode, 401)
@@ -182,9 +183,10 @@ t.test('the option authentication', async (t) => {
     t.match(log.lines.find(({ level }) => level === 50), { err: { message: 'no session store' } })
   })
 
-  t.test('that gives a promise names nobody', async (t) => {
-    const app = await createService({ ...Object.fromEntries([['authentication', async () => localAuthentication('alice')]]) })
-    t.equal((await analyze(app, alice)).statusCode, 401)
+  t.test('may give a promise', async (t) => {
+    const app = await createService({ perMinute: 1, authentication: async () => localAuthentication('alice') })
+    t.equal((await analyze(app, null)).statusCode, 200)
+    t.equal((await analyze(app, null)).statusCode, 429)
   })
 })
 
@@ -193,4 +195,23 @@ t.test('a caller that cannot be verified never reaches the quota', async (t) => 
   const forged = `${bearer(app, alice).authorization.slice(0, -3)}AAA`
   t.equal((await analyze(app, null, { headers: { authorization: forged } })).statusCode, 401)
   t.same(app.quotaStore.inspect(), { trackedCallers: 0, sweeps: 0 })
+})
+
+t.test('in a named quota, NUL and the name follow the identity', async (t) => {
+  const digest = (text: string) => createHash('sha256').update(text).digest('hex')
+  t.equal(callerKey(localAuthentication('alice'), 'chat'), digest('local\0alice\0chat'))
+  t.equal(callerKey(tokenAuthentication(alice), 'chat'), digest(`oidc\0${alice.iss}\0${alice.sub}\0chat`))
+  t.equal(callerKey(localAuthentication('alice'), 'default'), callerKey(localAuthentication('alice')))
+  t.equal(callerKey(null, 'chat'), null)
+
+  const app = await createService({ perMinute: 1, quotas: { chat: { operations: [{ method: 'POST', path: '/api/chat' }], perMinute: 1 } } })
+  const decided: unknown[] = []
+  app.addHook('onSend', async (request) => { decided.push([request.quota?.quota, request.quota?.outcome, request.quota?.callerKey]) })
+  app.post('/api/chat', async () => 'ran')
+  for (const url of ['/api/analyze', '/api/chat', '/api/chat']) await analyze(app, alice, { url })
+  t.same(decided, [
+    ['default', 'admitted', callerKey(tokenAuthentication(alice))],
+    ['chat', 'admitted', callerKey(tokenAuthentication(alice), 'chat')],
+    ['chat', 'rejected', callerKey(tokenAuthentication(alice), 'chat')]
+  ])
 })

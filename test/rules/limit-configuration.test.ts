@@ -1,12 +1,12 @@
-// Specification, section 2: the counter's fields and the configuration inputs.
+// Rules, "Limit": where the configured limit is read from.
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { tmpdir } from 'node:os'
 import Fastify from 'fastify'
 import t from 'tap'
-import quotaPlugin, { MemoryQuotaStore, type QuotaOptions } from '../lib/index.js'
-import { VirtualClock } from '../lib/testing/virtual-clock.js'
-import { alice, analyze, createService } from './support/service.js'
+import quotaPlugin, { MemoryQuotaStore, type QuotaOptions } from '../../lib/index.js'
+import { VirtualClock } from '../../lib/testing/virtual-clock.js'
+import { alice, analyze, createService } from '../support/service.js'
 
 async function configured (options: QuotaOptions = {}): Promise<number> {
   const app = Fastify()
@@ -26,7 +26,7 @@ t.test('service.rate-limit.per-minute', async (t) => {
     t.equal(await configured(), 10)
   })
 
-  t.test('is the option perMinute where the environment has none', async (t) => {
+  t.test('is the option perMinute if the environment variable is not set', async (t) => {
     t.equal(await configured({ perMinute: 7 }), 7)
   })
 
@@ -37,7 +37,7 @@ t.test('service.rate-limit.per-minute', async (t) => {
     t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 25 })
   })
 
-  t.test('is read from a dotenv file where the plugin is told of one', async (t) => {
+  t.test('is read from a dotenv file if the option is set', async (t) => {
     const path = join(mkdtempSync(join(tmpdir(), 'quota-')), 'service.env')
     writeFileSync(path, 'SERVICE_RATE_LIMIT_PER_MINUTE=3\nOTHER=unread\n')
     t.equal(await configured({ dotenv: { path }, perMinute: 7 }), 3)
@@ -51,7 +51,7 @@ t.test('service.rate-limit.per-minute', async (t) => {
   })
 
   for (const value of ['', ' ', 'ten', '1.5', '1e1', '0x10', 'Infinity', 'NaN', 'true', '10 ', '9007199254740993']) {
-    t.test(`stops the start, naming itself and its value, when it is ${JSON.stringify(value)}`, async (t) => {
+    t.test(`fails at start-up with its name and value if it is ${JSON.stringify(value)}`, async (t) => {
       process.env.SERVICE_RATE_LIMIT_PER_MINUTE = value
       await t.rejects(configured(), { code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT', message: `SERVICE_RATE_LIMIT_PER_MINUTE must be an integer; it got '${value}'` })
     })

@@ -1,11 +1,11 @@
-// Specification, section 4, steps 1 to 4, on arbitrary preferences: whatever a reader answers, the limit is the one that it means
+// Rules, "Limit", on arbitrary preferences: whatever a reader answers, the limit is the one that it means
 // or the configured one, and never none by accident.
 import fc from 'fast-check'
 import Fastify from 'fastify'
 import t from 'tap'
-import quotaPlugin, { localAuthentication, type QuotaDecision } from '../lib/index.js'
-import { captureLog } from './support/service.js'
-import { assertProperty } from './support/property.js'
+import quotaPlugin, { localAuthentication, type QuotaDecision } from '../../lib/index.js'
+import { captureLog } from '../support/service.js'
+import { assertProperty } from '../support/property.js'
 
 const configured = 7
 

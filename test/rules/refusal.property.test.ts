@@ -1,13 +1,13 @@
-// Specification, section 7, under arbitrary hosts: whatever hooks, serializers, schemas and headers a host has, a refusal is the
+// Rules, "Refusal", under arbitrary hosts: whatever hooks, serializers, schemas and headers a host has, a refusal is the
 // same to the byte.
 import fc from 'fast-check'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
-import quotaPlugin, { localAuthentication, MemoryQuotaStore, type QuotaStore } from '../lib/index.js'
-import { VirtualClock } from '../lib/testing/virtual-clock.js'
-import { assertProperty } from './support/property.js'
+import quotaPlugin, { localAuthentication, MemoryQuotaStore, type QuotaStore } from '../../lib/index.js'
+import { VirtualClock } from '../../lib/testing/virtual-clock.js'
+import { assertProperty } from '../support/property.js'
 
-const failing: QuotaStore = { acquire () { throw new Error('gone') }, clearCounters () {}, inspect: () => ({ trackedCallers: 0, sweeps: 0 }) }
+const failing: QuotaStore = { acquire () { throw new Error('gone') }, peek: () => null, forget () {}, clearCounters () {}, inspect: () => ({ trackedCallers: 0, sweeps: 0 }) }
 
 const refusals = {
   401: { body: '{"error":"Authentication is required for this LLM operation.","status":401}', retryAfter: undefined },
@@ -57,7 +57,7 @@ t.test('refusals under arbitrary hosts', async () => {
     for (const habit of before) if (habit !== 'an own preHandler') habits[habit]?.(app)
     await app.register(quotaPlugin, {
       perMinute: 1,
-      store: asynchronous ? { acquire: async (...asked) => await store.acquire(...asked), clearCounters () {}, inspect: () => store.inspect() } : store,
+      store: asynchronous ? { acquire: async (...asked) => await store.acquire(...asked), peek: (key) => store.peek(key), forget () {}, clearCounters () {}, inspect: () => store.inspect() } : store,
       authentication: () => status === 401 ? null : localAuthentication('alice')
     })
     for (const habit of after) if (!(before.includes(habit) && handlers.has(habit))) habits[habit]?.(app)

@@ -1,8 +1,10 @@
-// The public contract, "Which requests": matching agrees with the host's router on every spelling.
+// "Subject" in docs/rules.md: on literal routes, matching agrees with the host's router on every spelling. A target that no route
+// matches is subject as well if a handler or a proxy could read it as the operation's path.
 import Fastify, { type FastifyServerOptions } from 'fastify'
 import t from 'tap'
-import quotaPlugin, { type QuotaOptions } from '../lib/index.js'
-import { listen, sendRaw } from './support/raw-socket.js'
+import quotaPlugin, { type QuotaOptions } from '../../lib/index.js'
+import { isReadBroadly, readInFull } from '../support/full-reading.js'
+import { listen, sendRaw } from '../support/raw-socket.js'
 
 function combinations () {
   return Array.from({ length: 16 }, (_, bits) => ({
@@ -21,7 +23,14 @@ const spellings = (path: string) => [
   `/.${path}`, `${path}/.`, `/x/..${path}`, `${path}\u00e9`, path.replace('z', '%C5%BC'), `${path}%00`, `${path}%20`, `/${path}?${path}`
 ]
 
-interface Seen { reached: boolean, subject: boolean }
+interface Seen { target: string, status: number | undefined, reached: boolean, subject: boolean }
+
+/** Whether a target is subject where it reaches the handler, or has no route and can be read as the path, and nowhere else. */
+function isRightlySubject ({ target, status, reached, subject }: Seen, path: string, options: Parameters<typeof readInFull>[1] & object): boolean {
+  const couldBeRead = status === 404 && readInFull(target, options).includes(options.caseSensitive === false ? path.toLowerCase() : path)
+  if (subject) return reached || couldBeRead || (status === 404 && isReadBroadly(target))
+  return !reached && !couldBeRead
+}
 
 // What the host's own router makes of a request is told by the handler; whether it was subject, by the 401.
 async function seenOnSocket (server: FastifyServerOptions, options: QuotaOptions, path: string, targets: readonly string[]) {
@@ -36,8 +45,8 @@ async function seenOnSocket (server: FastifyServerOptions, options: QuotaOptions
     for (const target of targets) answers.push((await sendRaw(port, [{ method: 'GET', target }]))[0])
     return answers
   }))
-  return targets.map((target, index): Seen & { target: string } => ({
-    target, reached: openAnswers?.[index]?.body === 'reached', subject: guardedAnswers?.[index]?.status === 401
+  return targets.map((target, index): Seen => ({
+    target, status: openAnswers?.[index]?.status, reached: openAnswers?.[index]?.body === 'reached', subject: guardedAnswers?.[index]?.status === 401
   }))
 }
 
@@ -49,14 +58,14 @@ for (const way of ['new', 'old'] as const) {
         const server = way === 'new' ? { routerOptions: options } : options
         const path = '/api/analyze-node'
         const seen = await seenOnSocket(server, prefix === '' ? {} : { prefix }, prefix + path, spellings(prefix + path))
-        t.same(seen.filter(({ reached, subject }) => reached !== subject), [], `${JSON.stringify(options)} ${prefix}`)
+        t.same(seen.filter((answer) => !isRightlySubject(answer, prefix + path, options)), [], `${JSON.stringify(options)} ${prefix}`)
         t.ok(seen.filter(({ reached }) => reached).length >= 7)
       }
     }
   })
 }
 
-t.test('options given both ways at once count as Fastify counts them', async (t) => {
+t.test('options that are set in both ways have the same precedence as in Fastify', async (t) => {
   process.removeAllListeners('warning')
   const path = '/api/analyze-node'
   for (const server of [
@@ -65,7 +74,8 @@ t.test('options given both ways at once count as Fastify counts them', async (t)
     { ignoreDuplicateSlashes: true, routerOptions: {} }
   ]) {
     const seen = await seenOnSocket(server, {}, path, spellings(path))
-    t.same(seen.filter(({ reached, subject }) => reached !== subject), [], JSON.stringify(server))
+    const { routerOptions, ...given } = server
+    t.same(seen.filter((answer) => !isRightlySubject(answer, path, { ...given, ...routerOptions })), [], JSON.stringify(server))
   }
 })
 
@@ -84,7 +94,7 @@ async function statuses (options: QuotaOptions, server: FastifyServerOptions, pa
 
 t.test('behind a parametric route', async (t) => {
   t.same(await statuses({}, {}, '/api/:operation', ['/api/analyze', '/api/%61nalyze', '/api/analyze?x', 'http://h/api/analyze', '/api/other', '/api/analyze%2F', '/api/justify-leaf']),
-    [401, 401, 401, 401, 200, 200, 401])
+    [401, 401, 401, 401, 200, 401, 401])
 })
 
 t.test('behind a parametric route, by each option of the router, given either way', async (t) => {
@@ -119,6 +129,20 @@ t.test('the prefix is by default the one of the instance', async (t) => {
   t.same(await statuses({ prefix: '/context/' }, {}, '/api/analyze', ['/context/api/analyze'], '/context'), [401])
 })
 
+t.test('behind a wildcard, every reading of the path is compared without the prefix', async (t) => {
+  t.same(await statuses({}, {}, '/*', ['/acme/api%2Fanalyze', '/acme/x/../api/analyze', '/./acme/./api/analyze', '/a/b/api%2Fanalyze', '/api/./analyze'], '/:tenant'), [401, 401, 401, 200, 200])
+  const root = { operations: [{ method: 'POST', path: '/' }], prefix: '/context' }
+  t.same(await statuses(root, {}, '/*', ['/context/x/..', '/context/.', '/context%2F', '/./', '/context/x/', '/contexts/.']), [401, 401, 401, 200, 200, 200])
+})
+
+t.test('if a path can be read as several operations, the first one in the list is used', async (t) => {
+  const twice = [{ method: 'POST', path: '/b' }]
+  const once = [{ method: 'POST', path: '/a/%2e%2e/b' }]
+  const targets = ['/./a/%252e%252e/b']
+  t.same(await statuses({ operations: once, perMinute: 0, quotas: { other: { operations: twice } } }, {}, '/*', targets), [200])
+  t.same(await statuses({ operations: twice, perMinute: 0, quotas: { other: { operations: once } } }, {}, '/*', targets), [200])
+})
+
 t.test('a route at its scope\'s prefix is protected with and without the slash after it', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin, { operations: [{ method: 'POST', path: '/api/analyze' }, { method: 'POST', path: '/api/slashed/' }] })
@@ -136,7 +160,7 @@ t.test('after rewriteUrl', async (t) => {
 
 t.test('an operation whose path is not plain', async (t) => {
   const operations = [{ method: 'POST', path: '/caf\u00e9 au lait' }, { method: 'POST', path: '/100%25' }]
-  t.same(await statuses({ operations }, {}, '/*', ['/caf%C3%A9%20au%20lait', '/100%2525', '/100%25', '/cafe']), [401, 401, 200, 200])
+  t.same(await statuses({ operations }, {}, '/*', ['/caf%C3%A9%20au%20lait', '/100%2525', '/./100%2525', '/%63af%25C3%25A9/./%20au%2520lait/../', '/100%25', '/cafe']), [401, 401, 401, 200, 200, 200])
 })
 
 t.test('routes declared before the plugin are covered, and scopes made before it', async (t) => {

@@ -1,6 +1,6 @@
-// Specification, section 1: what the service does.
+// Rules, "Subject": which requests the quota applies to.
 import t from 'tap'
-import { alice, analyze, bearer, createService } from './support/service.js'
+import { alice, analyze, bearer, createService } from '../support/service.js'
 
 t.test('rule 1: a request is subject when both method and application path match', async (t) => {
   const app = await createService()

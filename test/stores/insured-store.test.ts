@@ -1,66 +1,40 @@
-// The public contract, "Stores": the insured store, with stores that fail in every way.
+// The public contract, "Stores": which of its two stores an insured store asks.
 import { spawnSync } from 'node:child_process'
 import { channel } from 'node:diagnostics_channel'
-import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { InsuredQuotaStore, MemoryQuotaStore, type Acquisition, type InsuredQuotaStoreChange, type QuotaStore } from '../lib/index.js'
-import { plainEnvironment } from './support/environment.js'
-import { alice, analyze, captureLog, createService } from './support/service.js'
+import { InsuredQuotaStore, MemoryQuotaStore, type InsuredQuotaStoreChange } from '../../lib/index.js'
+import { VirtualClock } from '../../lib/testing.js'
+import { plainEnvironment } from '../support/environment.js'
+import { answered, insure, pass } from '../support/insured.js'
+import { alice, analyze, createService } from '../support/service.js'
+import { ToldStore, toldAnswer } from '../support/told-store.js'
 
 const changes = channel('fastify-llm-quota:insured-store')
+const rejection = { admitted: false, count: 5, windowRemaining: 1_000, overflow: false }
 
-const answer: Acquisition = { admitted: true, count: 77, windowRemaining: 60_000, overflow: false }
-
-// The insured store's own timers would not keep this process waiting for them.
-const alive = setInterval(() => {}, 1_000)
-t.teardown(() => { clearInterval(alive) })
-
-/** A store that does as it is told, and tells how often it was asked. */
-class ToldStore implements QuotaStore {
-  asked = 0
-  manner: 'answers' | 'promises' | 'throws' | 'rejects' | 'hangs' | 'answers late' | 'fails late' = 'promises'
-
-  acquire (): Acquisition | Promise<Acquisition> {
-    this.asked += 1
-    switch (this.manner) {
-      case 'answers': return answer
-      case 'promises': return Promise.resolve(answer)
-      case 'throws': throw new Error('thrown')
-      case 'rejects': return Promise.reject(new Error('rejected'))
-      case 'hangs': return new Promise(() => {})
-      case 'answers late': return sleep(60, answer)
-      case 'fails late': return sleep(60).then(() => { throw new Error('too late anyway') })
-    }
-  }
-
-  clearCounters (): void {}
-
-  inspect () {
-    return { trackedCallers: 77, sweeps: 0 }
-  }
-}
-
-function insure (options: { timeout?: number, coolDown?: number } = {}) {
-  const primary = new ToldStore()
-  const fallback = new MemoryQuotaStore()
-  const store = new InsuredQuotaStore({ primary, fallback, timeout: 30, coolDown: 100, ...options })
-  return { primary, fallback, store }
-}
-
-t.test('the primary answers as long as it does, at once when it does', async (t) => {
+t.test('the primary answers while it can, synchronously where it does so', async (t) => {
   const { primary, store } = insure()
   t.equal((await store.acquire('a', 5)).count, 77)
   primary.manner = 'answers'
-  t.same(store.acquire('a', 5), answer)
+  t.same(store.acquire('a', 5), toldAnswer)
   t.equal(store.state, 'primary')
 })
 
 const tooLate = 'no answer within 30 ms'
-const reasons = { throws: 'thrown', rejects: 'rejected', hangs: tooLate, 'answers late': tooLate, 'fails late': tooLate }
+const nonsense = 'the quota store returned an invalid result from acquire'
+const reasons = {
+  throws: 'thrown',
+  rejects: 'rejected',
+  hangs: tooLate,
+  'answers late': tooLate,
+  'fails late': tooLate,
+  'answers nonsense': nonsense,
+  'promises nonsense': nonsense
+} as const
 
-for (const manner of ['throws', 'rejects', 'hangs', 'answers late', 'fails late'] as const) {
+for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
   t.test(`a primary that ${manner}`, async (t) => {
-    const { primary, store } = insure()
+    const { clock, primary, store } = insure()
     const unhandled: unknown[] = []
     const listener = (reason: unknown) => { unhandled.push(reason) }
     process.on('unhandledRejection', listener)
@@ -68,24 +42,24 @@ for (const manner of ['throws', 'rejects', 'hangs', 'answers late', 'fails late'
     const publish = (message: unknown): void => { published.push(message as InsuredQuotaStoreChange) }
     changes.subscribe(publish)
     primary.manner = manner
-    t.match(await store.acquire('a', 1), { admitted: true, count: 1 }, 'the fallback answers')
+    t.match(await answered(clock, store.acquire('a', 1)), { admitted: true, count: 1 }, 'the fallback answers')
     t.equal(store.state, 'fallback')
     t.match(await store.acquire('a', 1), { admitted: false, count: 1 }, 'and meters')
     t.equal(primary.asked, 1, 'while the primary rests')
 
-    await sleep(110)
-    await Promise.all(Array.from({ length: 10 }, async () => store.acquire('b', 3)))
+    await pass(clock, 100)
+    await answered(clock, Promise.all(Array.from({ length: 10 }, async () => store.acquire('b', 3))))
     t.equal(primary.asked, 2, 'after its rest one request tries it')
     t.equal(store.state, 'fallback')
 
-    await sleep(110)
+    await pass(clock, 100)
     primary.manner = 'promises'
     const [first, ...others] = await Promise.all(Array.from({ length: 10 }, async () => store.acquire('c', 3)))
     t.equal(first?.count, 77, 'the one that finds it well')
     t.ok(others.every(({ count }) => count <= 3), 'the others did not wait for it')
     t.equal(store.state, 'primary')
     t.equal((await store.acquire('a', 1)).count, 77)
-    await sleep(70)
+    await pass(clock, 70)
     t.same(unhandled, [])
     t.equal(store.state, 'primary', 'late answers are dropped')
     t.match(published, [{ store, state: 'fallback', error: { message: reasons[manner] } }, { store, state: 'primary', error: undefined }], 'each change is published once')
@@ -95,99 +69,214 @@ for (const manner of ['throws', 'rejects', 'hangs', 'answers late', 'fails late'
   })
 }
 
-t.test('many requests that fail at once are one change', async (t) => {
-  const { primary, store } = insure()
-  const log = captureLog()
-  const app = await createService({ store, perMinute: 100 }, { logger: log.logger })
-  primary.manner = 'hangs'
-  const answers = await Promise.all(Array.from({ length: 50 }, () => analyze(app, alice)))
-  t.ok(answers.every(({ statusCode }) => statusCode === 200))
-  t.match(log.warnings(), [/primary store fails; its fallback answers/])
-  t.match(log.lines.filter(({ level }) => level === 40), [{ err: { message: tooLate } }])
-  primary.manner = 'promises'
-  await sleep(110)
-  for (let request = 0; request < 3; request++) await analyze(app, alice)
-  t.match(log.warnings(), [/fails/, /answers again/])
-  t.equal(log.warnings().length, 2)
-  t.same(log.errors(), [])
-
-  const other = insure()
-  other.primary.manner = 'throws'
-  await other.store.acquire('a', 1)
-  t.equal(log.warnings().length, 2, 'another server\'s store is not this one\'s')
-  await app.close()
+t.test('the rest lasts for the cool-down, from the failure on', async (t) => {
+  const { clock, primary, store } = insure()
   primary.manner = 'throws'
-  await store.acquire('a', 1)
-  t.equal(log.warnings().length, 2, 'a closed server logs nothing more')
+  await store.acquire('a', 5)
+  clock.advance(99)
+  await store.acquire('a', 5)
+  t.equal(primary.asked, 1)
+  clock.advance(1)
+  await store.acquire('a', 5)
+  t.equal(primary.asked, 2, 'a failed trial begins another rest')
+  clock.advance(99)
+  await store.acquire('a', 5)
+  t.equal(primary.asked, 2)
 })
 
-t.test('an answer that was asked for before a change changes nothing', async (t) => {
-  const { primary, store } = insure({ timeout: 200, coolDown: 10 })
+t.test('a clock that is set back does not lengthen the rest', async (t) => {
+  let back = 0
+  const { clock, primary, store } = insure({ clock: () => 1_000_000 - back })
+  primary.manner = 'throws'
+  await store.acquire('a', 5)
+  back = 500_000
+  primary.manner = 'promises'
+  await answered(clock, store.acquire('a', 5))
+  t.equal(store.state, 'primary')
+})
+
+t.test('an answer that was requested before a change does not change the state', async (t) => {
+  const { clock, primary, store } = insure({ timeout: 200, coolDown: 10 })
   primary.manner = 'fails late'
   const slow = store.acquire('a', 5)
   primary.manner = 'throws'
   await store.acquire('a', 5)
-  await sleep(20)
+  await pass(clock, 20)
   primary.manner = 'answers'
   await store.acquire('a', 5)
   t.equal(store.state, 'primary')
-  t.match(await slow, { admitted: true })
+  t.match(await answered(clock, slow), { admitted: true, count: 2 }, 'the fallback answers')
   t.equal(store.state, 'primary')
 })
 
-t.test('a good answer that was asked for before the primary failed does not end its rest', async (t) => {
-  const { primary, store } = insure({ timeout: 200, coolDown: 1_000 })
+t.test('a good answer that was requested before the primary failed does not end its rest', async (t) => {
+  const { clock, primary, store } = insure({ timeout: 200, coolDown: 1_000 })
   primary.manner = 'answers late'
   const slow = store.acquire('a', 5)
   primary.manner = 'throws'
   await store.acquire('a', 5)
-  t.same(await slow, answer)
+  t.same(await answered(clock, slow), toldAnswer)
   t.equal(store.state, 'fallback')
 })
 
-t.test('a server whose store is not insured listens for no changes', async (t) => {
-  const app = await createService()
-  t.equal(changes.hasSubscribers, false)
-  await app.close()
-})
-
-t.test('where the fallback fails as well, nothing is admitted', async (t) => {
-  const [primary, fallback] = [new ToldStore(), new ToldStore()]
+t.test('a rejection from memory is an answer, but shows nothing about the primary\'s server', async (t) => {
+  const { clock, primary, store } = insure()
+  await store.acquire('a', 5)
   primary.manner = 'rejects'
-  fallback.manner = 'throws'
-  const app = await createService({ store: new InsuredQuotaStore({ primary, fallback }) })
-  t.equal((await analyze(app, alice)).statusCode, 503)
+  await store.acquire('a', 5)
+  clock.advance(100)
+  primary.manner = 'answers'
+  primary.answer = rejection
+  t.same(store.acquire('a', 5), rejection)
+  t.same(store.acquire('a', 5), rejection, 'nor does it use up the trial')
+  t.equal(store.state, 'fallback')
+  primary.manner = 'rejects'
+  await store.acquire('b', 5)
+  t.equal(primary.asked, 5, 'another request tries the server')
+  primary.manner = 'answers'
+  t.match(store.acquire('a', 5), { admitted: true, count: 2 }, 'while the primary rests, its memory is not asked')
+  clock.advance(100)
+  primary.manner = 'promises'
+  t.same(await store.acquire('a', 5), rejection)
+  t.equal(store.state, 'primary', 'a rejection by the server shows that it answers')
 })
 
-t.test('inspect asks the store that answers, and clearCounters both', async (t) => {
-  const { primary, fallback, store } = insure()
-  t.equal((await store.inspect()).trackedCallers, 77)
+t.test('a rejection by a primary that never returns promises counts as an answer', async (t) => {
+  const { clock, primary, store } = insure()
   primary.manner = 'throws'
   await store.acquire('a', 5)
-  t.same(await store.inspect(), { trackedCallers: 1, sweeps: 0 })
-  await store.clearCounters()
-  t.same(fallback.inspect(), { trackedCallers: 0, sweeps: 0 })
+  clock.advance(100)
+  primary.manner = 'answers'
+  primary.answer = rejection
+  t.same(store.acquire('a', 5), rejection)
+  t.equal(store.state, 'primary')
 })
 
-t.test('its timers keep no process alive', async (t) => {
+for (const manner of ['throws', 'rejects', 'hangs'] as const) {
+  t.test(`inspect and peek change nothing if the primary ${manner}`, async (t) => {
+    const { clock, primary, store } = insure()
+    const published: unknown[] = []
+    const publish = (message: unknown): void => { published.push(message) }
+    changes.subscribe(publish)
+    primary.manner = manner
+    t.same(await answered(clock, store.inspect()), { trackedCallers: 0, sweeps: 0 }, 'the fallback answers')
+    t.equal(await answered(clock, store.peek('a')), null)
+    t.equal(store.state, 'primary')
+    t.same(published, [])
+
+    await answered(clock, store.acquire('a', 5))
+    t.equal(store.state, 'fallback')
+    clock.advance(100)
+    primary.manner = 'promises'
+    t.same(await store.inspect(), { trackedCallers: 1, sweeps: 0 }, 'which answers as well while the primary rests')
+    t.match(await store.peek('a'), { count: 1 })
+    t.equal(store.state, 'fallback')
+    t.equal((await store.acquire('a', 5)).count, 77, 'the trial is left to an acquire')
+    t.equal(store.state, 'primary')
+    t.equal(published.length, 2)
+    changes.unsubscribe(publish)
+  })
+}
+
+t.test('inspect and peek ask the store that answers', async (t) => {
+  const { primary, store } = insure()
+  for (const manner of ['promises', 'answers'] as const) {
+    primary.manner = manner
+    t.equal((await store.inspect()).trackedCallers, 77)
+    t.equal((await store.peek('a'))?.count, 77)
+  }
+})
+
+t.test('forget and clearCounters reach both stores in the same turn, and change nothing', async (t) => {
+  const { primary, fallback, store } = insure()
+  primary.manner = 'throws'
+  for (const caller of ['a', 'b']) await store.acquire(caller, 5)
+  primary.manner = 'promises'
+  const forgotten = store.forget('a')
+  t.same(primary.told, ['forget a'])
+  t.equal(fallback.peek('a'), null)
+  t.match(fallback.peek('b'), { count: 1 })
+  await forgotten
+  const cleared = store.clearCounters()
+  t.same(primary.told, ['forget a', 'clear'])
+  t.same(fallback.inspect(), { trackedCallers: 0, sweeps: 0 })
+  await cleared
+  t.equal(store.state, 'fallback')
+
+  for (const [manner, message] of [['throws', 'thrown'], ['rejects', 'rejected'], ['hangs', tooLate]] as const) {
+    const { clock, primary, fallback, store } = insure()
+    fallback.acquire('a', 5)
+    primary.manner = manner
+    await t.rejects(answered(clock, store.forget('a')), { message })
+    t.equal(fallback.peek('a'), null)
+    fallback.acquire('a', 5)
+    await t.rejects(answered(clock, store.clearCounters()), { message })
+    t.same(fallback.inspect(), { trackedCallers: 0, sweeps: 0 })
+    t.equal(store.state, 'primary')
+  }
+
+  const failing = new ToldStore(new VirtualClock())
+  failing.manner = 'throws'
+  const other = insure({ fallback: failing })
+  await t.rejects(other.store.forget('a'), { message: 'thrown' })
+  await t.rejects(other.store.clearCounters(), { message: 'thrown' })
+  t.same(other.primary.told, ['forget a', 'clear'], 'the primary is told even where the fallback fails')
+})
+
+t.test('if the fallback fails too, nothing is admitted', async (t) => {
+  for (const manner of ['throws', 'rejects', 'hangs', 'answers late', 'answers nonsense', 'promises nonsense'] as const) {
+    const clock = new VirtualClock()
+    const [primary, fallback] = [new ToldStore(clock), new ToldStore(clock)]
+    primary.manner = 'rejects'
+    fallback.manner = manner
+    const store = new InsuredQuotaStore({ primary, fallback, timeout: 30, clock: clock.now, timers: clock })
+    const app = await createService({ store })
+    t.equal((await answered(clock, analyze(app, alice))).statusCode, 503, manner)
+    await app.close()
+  }
+})
+
+t.test('a fallback that answers with a promise', async (t) => {
+  const { primary, store } = insure({ fallback: new ToldStore(new VirtualClock()) })
+  primary.manner = 'throws'
+  t.equal((await store.acquire('a', 5)).count, 77)
+  t.equal((await store.inspect()).trackedCallers, 77)
+})
+
+t.test('the default fallback keeps its windows by the same clock', async (t) => {
+  const clock = new VirtualClock()
+  const primary = new ToldStore(clock)
+  primary.manner = 'throws'
+  const store = new InsuredQuotaStore({ primary, clock: clock.now, timers: clock })
+  t.match(store.acquire('a', 1), { admitted: true })
+  clock.advance(59_999)
+  t.match(store.acquire('a', 1), { admitted: false, windowRemaining: 1 })
+  clock.advance(1)
+  t.match(store.acquire('a', 1), { admitted: true })
+})
+
+t.test('its timers do not keep the process alive', async (t) => {
   const program = `
     import { InsuredQuotaStore } from 'fastify-llm-quota'
-    const primary = { acquire: () => new Promise(() => {}), clearCounters () {}, inspect () {} }
+    const primary = { acquire: () => new Promise(() => {}), peek () {}, forget () {}, clearCounters () {}, inspect () {} }
     new InsuredQuotaStore({ primary, timeout: 600_000 }).acquire('a', 1)
   `
   const { status } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], { env: plainEnvironment(), timeout: 60_000 })
   t.equal(status, 0)
 })
 
-t.test('the longest time that a timer can take', async (t) => {
+t.test('the longest delay that a timer supports', async (t) => {
   t.doesNotThrow(() => new InsuredQuotaStore({ primary: new MemoryQuotaStore(), timeout: 2 ** 31 - 1, coolDown: 2 ** 31 - 1 }))
 })
 
-t.test('options that cannot be used are refused by name', async (t) => {
+t.test('invalid options are reported by name', async (t) => {
   const primary = new MemoryQuotaStore()
   const invalid: [object, RegExp][] = [
     [{ primary: undefined }, /option primary must be a store/],
     [{ fallback: {} }, /option fallback must be a store .* it got {}/],
+    [{ clock: 5, fallback: primary }, /option clock must be a function; it got 5/],
+    [{ timers: null }, /option timers must have a function setTimeout; it got null/],
+    [{ timers: { setTimeout } }, /option timers must have a function clearTimeout/],
     ...[0, -1, NaN, Infinity, 2 ** 31, '100'].flatMap((value): [object, RegExp][] => [
       [{ timeout: value }, /option timeout must be a number of milliseconds/],
       [{ coolDown: value }, /option coolDown must be a number of milliseconds/]

@@ -1,12 +1,12 @@
-// Specification, sections 3 and 8: the memory store against an independent model of the state table, step by step.
+// Rules, "Store": the memory store against an independent model of the state table, step by step.
 import { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { MemoryQuotaStore } from '../lib/index.js'
-import { VirtualClock } from '../lib/testing/virtual-clock.js'
-import { CounterModel } from './support/counter-model.js'
-import { assertProperty } from './support/property.js'
-import { walks } from './support/random-steps.js'
+import { MemoryQuotaStore } from '../../lib/index.js'
+import { VirtualClock } from '../../lib/testing/virtual-clock.js'
+import { CounterModel } from '../support/counter-model.js'
+import { assertProperty } from '../support/property.js'
+import { walks } from '../support/random-steps.js'
 
 const runs = 500
 const stepsPerRun = 500
@@ -31,6 +31,12 @@ t.test(`${runs * stepsPerRun} random steps`, async (t) => {
       if (step.kind === 'clear') {
         store.clearCounters()
         model.clear()
+      } else if (step.kind === 'forget') {
+        store.forget(step.caller)
+        model.forget(step.caller)
+      } else if (step.kind === 'peek') {
+        clock.advance(step.gap)
+        deepStrictEqual(store.peek(step.caller), model.peek(clock.now(), step.caller))
       } else {
         clock.advance(step.gap)
         const acquisition = store.acquire(step.caller, step.limit)
@@ -46,7 +52,7 @@ t.test(`${runs * stepsPerRun} random steps`, async (t) => {
   t.ok(Object.values(seen).every((count) => count > 10_000), 'every kind of step was taken often')
 })
 
-t.test('so many callers that a sweep clears away over several requests', async (t) => {
+t.test('many callers, whose counters are deleted over several requests after a sweep', async (t) => {
   for (const maxTrackedCallers of [2_500, 3_000, 6_000]) {
     t.test(`of which ${maxTrackedCallers} are tracked`, async (t) => {
       let overflow = 0

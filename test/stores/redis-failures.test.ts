@@ -1,29 +1,38 @@
 // Servers that fail under load, with and without insurance.
-import { setTimeout as sleep } from 'node:timers/promises'
+import { EventEmitter, once } from 'node:events'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { Cluster, Redis } from 'ioredis'
 import tap from 'tap'
-import { InsuredQuotaStore, type QuotaStore } from '../lib/index.js'
-import { RedisQuotaStore, type RedisClient } from '../lib/redis.js'
-import { CuttingProxy } from './support/cutting-proxy.js'
-import { RedisServer, startCluster } from './support/redis-server.js'
-import { alice, bearer, createService } from './support/service.js'
+import { InsuredQuotaStore, type QuotaStore } from '../../lib/index.js'
+import { RedisQuotaStore, type RedisClient } from '../../lib/redis.js'
+import { CuttingProxy } from '../support/cutting-proxy.js'
+import { RedisServer, startCluster } from '../support/redis-server.js'
+import { alice, bearer, createService } from '../support/service.js'
 
 const limit = 5
 const timeout = 100
 
-// Generous, since this machine may be busy; what was seen is printed.
-const slack = 900
+// A busy machine stalls this process, and a request can meet several stalls.
+const delays = monitorEventLoopDelay({ resolution: 5 })
+delays.enable()
+const slack = (): number => 200 + 5 * delays.max / 1e6
 
 const unhandled: unknown[] = []
 process.on('unhandledRejection', (reason) => { unhandled.push(reason) })
 
+// How many requests there are before a failure, and during one.
+const before = 100
+const meanwhile = 60
+
 interface Asked { readonly subject: string, readonly status: number, readonly milliseconds: number }
 
-/** Asks two instances over and over, until it is stopped; for ever new callers, each more often than it may. */
+/** Asks two instances over and over, until it is stopped, for ever new callers, each more often than its limit. */
 function load (services: readonly FastifyInstance[]) {
   const asked: Asked[] = []
   const state = { running: true }
+  const progress = new EventEmitter()
   let turn = 0
   const ask = async () => {
     while (state.running) {
@@ -31,12 +40,19 @@ function load (services: readonly FastifyInstance[]) {
       const subject = `caller ${Math.floor(turn / 24)}`
       if (service === undefined) return
       asked.push(await request(service, subject))
-      await sleep(1)
+      progress.emit('answer')
+      // The load leaves the server its share of the processor.
+      await pause(1)
     }
   }
   const done = Promise.all(Array.from({ length: 8 }, ask))
   return {
     asked,
+    /** Waits until so many more requests have been answered. */
+    async answers (more: number) {
+      const enough = asked.length + more
+      while (asked.length < enough) await once(progress, 'answer')
+    },
     async stop () {
       state.running = false
       await done
@@ -70,7 +86,7 @@ interface Scenario {
   /** What port the clients connect to, when not the server's own. */
   readonly through?: (server: RedisServer) => Promise<{ port: number, stop (): Promise<void> }>
   readonly fail: (server: RedisServer, through: { port: number }) => Promise<unknown>
-  readonly mend?: (server: RedisServer) => Promise<unknown>
+  readonly recover?: (server: RedisServer) => Promise<unknown>
 }
 
 async function administer (server: RedisServer, ...command: [string, ...string[]]): Promise<void> {
@@ -80,21 +96,21 @@ async function administer (server: RedisServer, ...command: [string, ...string[]
 }
 
 const scenarios: Record<string, Scenario> = {
-  'kill -9, and restarted empty': { losses: 1, interrupts: true, fail: (server) => server.kill(), mend: (server) => server.start() },
-  'SIGSTOP, and SIGCONT': { losses: 0, interrupts: true, fail: async (server) => { server.signal('SIGSTOP') }, mend: async (server) => { server.signal('SIGCONT') } },
+  'kill -9, and restarted empty': { losses: 1, interrupts: true, fail: (server) => server.kill(), recover: (server) => server.start() },
+  'SIGSTOP, and SIGCONT': { losses: 0, interrupts: true, fail: async (server) => { server.signal('SIGSTOP') }, recover: async (server) => { server.signal('SIGCONT') } },
   'SCRIPT FLUSH': { losses: 0, interrupts: false, fail: (server) => administer(server, 'SCRIPT', 'FLUSH') },
   FLUSHALL: { losses: 1, interrupts: false, fail: (server) => administer(server, 'FLUSHALL') },
   'maxmemory reached': {
     losses: 0,
     interrupts: true,
     fail: (server) => administer(server, 'CONFIG', 'SET', 'maxmemory', '1'),
-    mend: (server) => administer(server, 'CONFIG', 'SET', 'maxmemory', '0')
+    recover: (server) => administer(server, 'CONFIG', 'SET', 'maxmemory', '0')
   },
   'demoted to a replica': {
     losses: 0,
     interrupts: true,
     fail: (server) => administer(server, 'REPLICAOF', '127.0.0.1', '1'),
-    mend: (server) => administer(server, 'REPLICAOF', 'NO', 'ONE')
+    recover: (server) => administer(server, 'REPLICAOF', 'NO', 'ONE')
   },
   'connections cut half-way through a reply': {
     losses: 0,
@@ -120,13 +136,13 @@ for (const [name, scenario] of Object.entries(scenarios)) {
       })
 
       const running = load(services)
-      await sleep(300)
+      await running.answers(before)
       await scenario.fail(server, through)
-      await sleep(scenario.mend === undefined ? 100 : 700)
-      await scenario.mend?.(server)
-      const mended = performance.now()
+      await running.answers(meanwhile)
+      await scenario.recover?.(server)
+      const recovered = performance.now()
       await backToShared(t, services, insured ? stores : [])
-      t.comment(`back to the shared count ${Math.round(performance.now() - mended)} ms after the server's return`)
+      t.comment(`back to the shared count ${Math.round(performance.now() - recovered)} ms after the server's return`)
       await running.stop()
 
       check(t, running.asked, insured, scenario.interrupts, insured ? 1 + services.length + scenario.losses : 1 + scenario.losses)
@@ -147,8 +163,8 @@ tap.test('a cluster\'s master killed, and its replica promoted', async (t) => {
   })
 
   const running = load(services)
-  await sleep(300)
-  const master = await holderOf(servers, 'llm-quota:{0}:counters')
+  await running.answers(before)
+  const master = await holderOf(servers)
   await master?.kill()
   const killed = performance.now()
   await backToShared(t, services, stores)
@@ -162,11 +178,12 @@ function store (client: RedisClient, insured: boolean): QuotaStore {
   return insured ? new InsuredQuotaStore({ primary, timeout }) : primary
 }
 
-async function holderOf (servers: readonly RedisServer[], key: string): Promise<RedisServer | undefined> {
+/** The master that holds the counters. */
+async function holderOf (servers: readonly RedisServer[]): Promise<RedisServer | undefined> {
   for (const server of servers) {
     const redis = server.client()
     const [role] = Object(await redis.role())
-    const holds = role === 'master' && (await redis.keys('*')).includes(key)
+    const holds = role === 'master' && (await redis.keys('llm-quota:*')).length > 0
     redis.disconnect()
     if (holds) return server
   }
@@ -185,7 +202,8 @@ async function backToShared (t: Pick<typeof tap, 'comment' | 'equal' | 'fail' | 
     }
     const admitted = statuses.filter((status) => status === 200).length
     if (isBack() && admitted === limit && !statuses.includes(503)) return
-    await sleep(50)
+    // While a fallback answers at once, nothing else would let the event loop turn.
+    await pause(10)
   }
   t.fail('the instances did not come back to the shared count')
 }
@@ -197,5 +215,5 @@ function check (t: Pick<typeof tap, 'comment' | 'equal' | 'fail' | 'ok' | 'same'
   t.same(unhandled, [])
   t.ok(mostAdmitted(asked) <= limit * storesAsked, 'no more than one limit for each store that was asked')
   t.same(statuses, new Set([200, 429, ...(interrupts && !insured ? [503] : [])]), 'what cannot be metered is not run')
-  if (insured) t.ok(Number(times.at(-1)) < timeout + slack, 'no request waits longer than the timeout and a little')
+  if (insured) t.ok(Number(times.at(-1)) < timeout + slack(), 'no request waits longer than the timeout, stalls of this process aside')
 }

@@ -2,26 +2,23 @@
 import { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { RedisQuotaStore } from '../lib/redis.js'
-import { VirtualClock } from '../lib/testing.js'
-import { CounterModel } from './support/counter-model.js'
-import { assertProperty } from './support/property.js'
-import { walks } from './support/random-steps.js'
-import { RedisServer } from './support/redis-server.js'
+import { RedisQuotaStore } from '../../lib/redis.js'
+import { VirtualClock } from '../../lib/testing.js'
+import { CounterModel } from '../support/counter-model.js'
+import { assertProperty } from '../support/property.js'
+import { walks } from '../support/random-steps.js'
+import { startRedis } from '../support/redis-server.js'
 
-const runs = 200
+const runs = Number(process.env.RANDOM_WALKS ?? 200)
 const stepsPerRun = 500
 
 t.test(`${runs * stepsPerRun} random steps`, async (t) => {
-  const server = await RedisServer.start()
-  const client = server.client()
-  t.teardown(async () => {
-    client.disconnect()
-    await server.stop()
-  })
+  const { client } = await startRedis(t)
   // Once the server knows the scripts, it is asked in the order of the steps.
   const first = new RedisQuotaStore({ client })
   await first.acquire('a', 1)
+  await first.peek('a')
+  await first.forget('a')
   await first.inspect()
 
   const seen = { admitted: 0, rejected: 0, overflow: 0, sweeps: 0 }
@@ -35,6 +32,11 @@ t.test(`${runs * stepsPerRun} random steps`, async (t) => {
     for (const step of steps) {
       if (step.kind === 'clear') {
         answers.push([store.clearCounters(), model.clear()])
+      } else if (step.kind === 'forget') {
+        answers.push([store.forget(step.caller), model.forget(step.caller)])
+      } else if (step.kind === 'peek') {
+        clock.advance(step.gap)
+        answers.push([store.peek(step.caller), model.peek(clock.now(), step.caller)])
       } else {
         clock.advance(step.gap)
         answers.push([store.acquire(step.caller, step.limit), model.acquire(clock.now(), step.caller, step.limit)])

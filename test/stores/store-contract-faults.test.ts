@@ -1,107 +1,8 @@
-// The public contract, "Testing": quotaStoreContract on every store of the package, and on stores that are wrong.
-import { Redis } from 'ioredis'
+// Rules, "Store": what quotaStoreContract notices about faulty stores.
 import t from 'tap'
-import { InsuredQuotaStore, MemoryQuotaStore, type Acquisition, type QuotaStore } from '../lib/index.js'
-import { RedisQuotaStore } from '../lib/redis.js'
-import { quotaStoreContract, type QuotaStoreContractOptions } from '../lib/testing.js'
-import { RedisServer } from './support/redis-server.js'
-
-const server = process.env.REDIS_URL === undefined ? await RedisServer.start() : undefined
-const client = server?.client() ?? new Redis(String(process.env.REDIS_URL))
-t.teardown(async () => {
-  client.disconnect()
-  await server?.stop()
-})
-
-let stores = 0
-const redis = (shards: number, rememberRefusals: boolean) => (options: QuotaStoreContractOptions) =>
-  new RedisQuotaStore({ client, keyPrefix: `contract-${process.pid}-${++stores}:`, shards, rememberRefusals, ...options })
-
-const subjects: Record<string, (options: QuotaStoreContractOptions) => QuotaStore> = {
-  'the memory store': (options) => new MemoryQuotaStore(options),
-  'the Redis store, one shard': redis(1, false),
-  'the Redis store, four shards': redis(4, false),
-  'the Redis store that remembers refusals': redis(1, true),
-  'the insured store': (options) => new InsuredQuotaStore({ primary: new MemoryQuotaStore(options) }),
-  'the insured store over Redis': (options) => new InsuredQuotaStore({ primary: redis(1, false)(options), timeout: 10_000 })
-}
-
-for (const [name, create] of Object.entries(subjects)) {
-  t.test(name, async (t) => {
-    for (const { name, run } of quotaStoreContract(create)) await t.resolves(run(), name)
-  })
-}
-
-interface Entry { count: number, windowStart: number, lastSeen: number }
-
-/** A store that is right, but for what a subclass gets wrong. */
-class PlainStore implements QuotaStore {
-  readonly clock: () => number
-  readonly maxTrackedCallers: number
-  entries = new Map<string, Entry>()
-  shared: Entry | undefined
-  sweptAt: number | undefined
-  sweeps = 0
-  windowLength = 60_000
-  retention = 120_000
-  interval = 60_000
-
-  constructor ({ clock, maxTrackedCallers }: QuotaStoreContractOptions) {
-    this.clock = clock
-    this.maxTrackedCallers = maxTrackedCallers
-  }
-
-  acquire (callerKey: string, limit: number): Acquisition {
-    const now = this.clock()
-    this.sweep(now)
-    const own = this.entries.get(callerKey) ?? this.create(callerKey, now)
-    const entry = own ?? this.overflow(callerKey, now)
-    if (now - entry.windowStart >= this.windowLength) Object.assign(entry, { count: 0, windowStart: now })
-    const admitted = this.admits(entry, limit)
-    this.count(entry, admitted)
-    entry.lastSeen = now
-    return { admitted, count: entry.count, windowRemaining: this.windowLength - (now - entry.windowStart), overflow: own === undefined }
-  }
-
-  admits (entry: Entry, limit: number): boolean {
-    return entry.count < limit
-  }
-
-  count (entry: Entry, admitted: boolean): void {
-    if (admitted) entry.count += 1
-  }
-
-  create (callerKey: string, now: number): Entry | undefined {
-    if (this.entries.size >= this.maxTrackedCallers) return undefined
-    const entry = { count: 0, windowStart: now, lastSeen: now }
-    this.entries.set(callerKey, entry)
-    return entry
-  }
-
-  overflow (_callerKey: string, now: number): Entry {
-    this.shared ??= { count: 0, windowStart: now, lastSeen: now }
-    return this.shared
-  }
-
-  sweep (now: number): void {
-    this.sweptAt ??= now
-    if (now - this.sweptAt < this.interval) return
-    this.sweptAt = now
-    this.sweeps += 1
-    for (const [callerKey, { lastSeen }] of this.entries) if (now - lastSeen >= this.retention) this.entries.delete(callerKey)
-  }
-
-  clearCounters (): void {
-    this.entries.clear()
-    this.shared = undefined
-    this.sweptAt = undefined
-    this.sweeps = 0
-  }
-
-  inspect () {
-    return { trackedCallers: this.entries.size, sweeps: this.sweeps }
-  }
-}
+import type { QuotaStore } from '../../lib/index.js'
+import { quotaStoreContract, type QuotaStoreContractOptions } from '../../lib/testing.js'
+import { PlainStore, type Entry } from '../support/plain-store.js'
 
 async function brokenRules (create: (options: QuotaStoreContractOptions) => QuotaStore): Promise<string[]> {
   const broken = []
@@ -167,83 +68,234 @@ const wrong: Record<string, typeof PlainStore> = {
   'has one counter for all': class extends PlainStore { override acquire (_callerKey: string, limit: number) { return super.acquire('all', limit) } },
   'forgets the overflow counter when it is cleared': class extends PlainStore { override clearCounters () { const { shared } = this; super.clearCounters(); this.shared = shared } },
   'keeps counting sweeps when it is cleared': class extends PlainStore { override clearCounters () { const { sweeps } = this; super.clearCounters(); this.sweeps = sweeps } },
+  'peek never finds a counter': class extends PlainStore { override peek () { return null } },
+  'peek counts': class extends PlainStore { override peek (callerKey: string) { const entry = this.entries.get(callerKey); if (entry !== undefined) entry.count += 1; return super.peek(callerKey) } },
+  'peek updates the time of the last request': class extends PlainStore { override peek (callerKey: string) { const entry = this.entries.get(callerKey); if (entry !== undefined) entry.lastSeen = this.clock(); return super.peek(callerKey) } },
+  'peek creates a counter': class extends PlainStore { override peek (callerKey: string) { if (!this.entries.has(callerKey)) this.create(callerKey, this.clock()); return null } },
+  'peek sweeps': class extends PlainStore { override peek (callerKey: string) { this.sweep(this.clock()); return super.peek(callerKey) } },
+  'peek sweeps, but starts no interval': class extends PlainStore { override peek (callerKey: string) { if (this.sweptAt !== undefined) this.sweep(this.clock()); return super.peek(callerKey) } },
+  'peek starts the interval between sweeps': class extends PlainStore { override peek (callerKey: string) { this.sweptAt ??= this.clock(); return super.peek(callerKey) } },
+  'peek opens a window': class extends PlainStore {
+    override peek (callerKey: string) {
+      const entry = this.entries.get(callerKey)
+      if (entry !== undefined && this.clock() - entry.windowStart >= 60_000) Object.assign(entry, { count: 0, windowStart: this.clock() })
+      return entry?.count === 0 ? null : super.peek(callerKey)
+    }
+  },
+  'peek finds a window that is over': class extends PlainStore { override peek (callerKey: string) { const own = this.entries.get(callerKey); return own === undefined ? super.peek(callerKey) : { count: own.count, windowRemaining: Math.max(1, 60_000 - (this.clock() - own.windowStart)), overflow: false } } },
+  'peek returns zero instead of null': class extends PlainStore { override peek (callerKey: string) { return super.peek(callerKey) ?? { count: 0, windowRemaining: 60_000, overflow: false } } },
+  'peek returns null 1 ms too early': class extends PlainStore { override peek (callerKey: string) { const peeked = super.peek(callerKey); return peeked === null || peeked.windowRemaining <= 1 ? null : peeked } },
+  'peek returns the whole window as left': class extends PlainStore { override peek (callerKey: string) { const peeked = super.peek(callerKey); return peeked && { ...peeked, windowRemaining: 60_000 } } },
+  'peek ignores the overflow counter': class extends PlainStore { override peek (callerKey: string) { const peeked = super.peek(callerKey); return peeked?.overflow === true ? null : peeked } },
+  'peek always returns the overflow counter where there is one': class extends PlainStore { override peek (callerKey: string) { const entry = this.shared; return entry === undefined || this.clock() - entry.windowStart >= 60_000 ? super.peek(callerKey) : { count: entry.count, windowRemaining: 60_000 - (this.clock() - entry.windowStart), overflow: true } } },
+  'peek does not say that it is the overflow counter': class extends PlainStore { override peek (callerKey: string) { const peeked = super.peek(callerKey); return peeked && { ...peeked, overflow: false } } },
+  'peek does not foresee a due sweep': class extends PlainStore { override peek (callerKey: string) { const { interval } = this; this.interval = Infinity; const peeked = super.peek(callerKey); this.interval = interval; return peeked } },
+  'peek returns the overflow counter after its window': class extends PlainStore { override peek (callerKey: string) { const { shared } = this; return super.peek(callerKey) ?? (shared === undefined || this.entries.has(callerKey) || this.entries.size < this.maxTrackedCallers ? null : { count: shared.count, windowRemaining: 1, overflow: true }) } },
+  'forget does nothing': class extends PlainStore { override forget () {} },
+  'forget removes every counter': class extends PlainStore { override forget () { this.entries.clear() } },
+  'forget only sets the count to 0': class extends PlainStore { override forget (callerKey: string) { const entry = this.entries.get(callerKey); if (entry !== undefined) entry.count = 0 } },
+  'forget only ends the window': class extends PlainStore { override forget (callerKey: string) { const entry = this.entries.get(callerKey); if (entry !== undefined) entry.windowStart = -Infinity } },
+  'forget removes the overflow counter too': class extends PlainStore { override forget (callerKey: string) { super.forget(callerKey); this.shared = undefined } },
+  'forget removes the overflow counter of a caller without its own': class extends PlainStore { override forget (callerKey: string) { if (!this.entries.delete(callerKey)) this.shared = undefined } },
+  'forget always frees a place': class extends PlainStore { spare = 0; override forget (callerKey: string) { super.forget(callerKey); this.spare += 1 } override mayTrack () { return this.entries.size < this.maxTrackedCallers + this.spare } },
+  'forget keeps the place taken': class extends PlainStore { taken = 0; override forget (callerKey: string) { if (this.entries.delete(callerKey)) this.taken += 1 } override mayTrack () { return this.entries.size + this.taken < this.maxTrackedCallers } },
+  'forget miscounts the callers': class extends PlainStore { forgotten = 0; override forget (callerKey: string) { super.forget(callerKey); this.forgotten += 1 } override inspect () { return { trackedCallers: this.entries.size + this.forgotten, sweeps: this.sweeps } } },
+  'forget counts down for any caller': class extends PlainStore { forgotten = 0; override forget (callerKey: string) { if (!this.entries.delete(callerKey)) this.forgotten += 1 } override inspect () { return { trackedCallers: this.entries.size - this.forgotten, sweeps: this.sweeps } } },
+  'forget sweeps': class extends PlainStore { override forget (callerKey: string) { this.sweep(this.clock()); super.forget(callerKey) } },
+  'forget sweeps, but starts no interval': class extends PlainStore { override forget (callerKey: string) { if (this.sweptAt !== undefined) this.sweep(this.clock()); super.forget(callerKey) } },
+  'forget starts the interval between sweeps': class extends PlainStore { override forget (callerKey: string) { this.sweptAt ??= this.clock(); super.forget(callerKey) } },
+  'forget remembers when the caller was last seen': class extends PlainStore {
+    readonly forgotten = new Map<string, Entry>()
+    override forget (callerKey: string) {
+      const entry = this.entries.get(callerKey)
+      if (entry !== undefined) this.forgotten.set(callerKey, entry)
+      super.forget(callerKey)
+    }
+
+    override swept (now: number) {
+      return new Map([...super.swept(now)].filter(([callerKey]) => now - (this.forgotten.get(callerKey)?.lastSeen ?? now) < 120_000))
+    }
+  },
   'is not atomic': class extends PlainStore {}
 }
 
-t.test('a store that is right keeps every rule', async (t) => {
+t.test('a correct store passes every check', async (t) => {
   t.same(await brokenRules((options) => new PlainStore(options)), [])
 })
 
-// Which of those faults each rule notices.
+// Which of those faults each check notices.
 const noticed: Record<string, string[]> = {
-  'admits up to the limit and rejects from there on': [
-    'counts refusals', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit', 'admits one too few'
+  'admits as many requests as the limit says, and rejects the next': [
+    'counts refusals', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit',
+    'admits one too few'
   ],
-  'counts each caller by itself': [
+  'counts each caller separately': [
     'admits one over the limit', 'admits one too few', 'has one counter for all'
   ],
-  'does not count what it rejects': [
-    'counts refusals', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit', 'admits one too few',
+  'does not count rejected requests': [
+    'counts refusals', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit',
+    'admits one too few', 'remembers the first limit'
+  ],
+  'applies the limit that each request gives': [
+    'counts refusals', 'takes the limit for 32 bits', 'admits one over the limit', 'admits one too few',
     'remembers the first limit'
   ],
-  'applies the limit of each request': [
-    'counts refusals', 'takes the limit for 32 bits', 'admits one over the limit', 'admits one too few', 'remembers the first limit'
-  ],
-  'takes exactly so many of the requests that come at once': [
+  'admits exactly as many concurrent requests as the limit says': [
     'admits one over the limit', 'admits one too few', 'is not atomic'
   ],
-  'keeps the window open for 60 s less 1 ms': [
+  'keeps the window open for 60 s': [
     'counts refusals', 'has a window 1 ms too short', 'has a window 1 ms too long', 'has a sliding window',
     'begins its window anew with a refusal', 'admits one over the limit', 'admits one too few'
   ],
   'opens a new window after 60 s': [
     'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit', 'admits one too few'
   ],
-  'opens a new window after 60 s of being asked in vain': [
+  'opens a new window 60 s after the previous one began, even if requests were rejected in between': [
     'has a window 1 ms too short', 'has a window 1 ms too long', 'has a sliding window', 'begins its window anew with a refusal',
     'admits one too few'
   ],
-  'counts from the start of the window, not back from now': [
+  'uses a fixed window, not a sliding one': [
     'has a window 1 ms too short', 'has a window 1 ms too long', 'has a sliding window'
   ],
-  'sweeps a caller that was last seen 120 s ago': [
+  'a sweep removes a caller that was last seen 120 s ago': [
     'does not sweep', 'sweeps too late', 'has one counter for all'
   ],
-  'sweeps no caller that was seen less than 120 s ago': [
+  'a sweep removes no caller that was seen less than 120 s ago': [
     'sweeps too early', 'has one counter for all'
   ],
-  'sees a caller that it rejects': [
+  'a rejected request also updates the time of the last request': [
     'sweeps too early', 'does not see what it rejects', 'has one counter for all'
   ],
-  'sweeps not until 60 s after the previous sweep': [
+  'sweeps 60 s after the previous sweep, and no sooner': [
     'does not count its sweeps', 'believes that its clock began at 0', 'sweeps too often', 'sweeps too seldom'
   ],
-  'tracks no more callers than it may': [
+  'peek returns null for a caller without a counter, and creates none': [
+    'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one too few', 'peek creates a counter',
+    'peek returns zero instead of null'
+  ],
+  'peek returns the count and the time left of the caller\'s own counter': [
+    'has a window 1 ms too short', 'has a window 1 ms too long', 'has a sliding window', 'has one counter for all',
+    'peek never finds a counter', 'peek counts', 'peek creates a counter', 'peek returns the whole window as left'
+  ],
+  'peek returns the count of a caller at its limit, without the rejected requests': [
+    'counts refusals', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit',
+    'admits one too few', 'has one counter for all', 'peek never finds a counter', 'peek counts', 'peek creates a counter'
+  ],
+  'peek counts nothing': [
+    'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one too few', 'has one counter for all',
+    'peek never finds a counter', 'peek counts', 'peek creates a counter'
+  ],
+  'peek returns null once the window is over, and opens none': [
+    'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one too few', 'has one counter for all',
+    'peek never finds a counter', 'peek counts', 'peek creates a counter', 'peek opens a window',
+    'peek finds a window that is over', 'peek returns zero instead of null', 'peek returns null 1 ms too early',
+    'peek returns the whole window as left'
+  ],
+  'peek leaves the time of the last request as it is': [
+    'does not sweep', 'sweeps too late', 'has one counter for all', 'peek updates the time of the last request', 'peek sweeps',
+    'peek sweeps, but starts no interval'
+  ],
+  'peek runs no sweep': [
+    'believes that its clock began at 0', 'has one counter for all', 'peek sweeps', 'peek sweeps, but starts no interval'
+  ],
+  'peek does not start the interval between sweeps': [
+    'believes that its clock began at 0', 'peek sweeps', 'peek starts the interval between sweeps'
+  ],
+  'forget removes the caller\'s counter, so that its next request opens a new window': [
+    'has a window 1 ms too short', 'has a window 1 ms too long', 'believes that its clock began at 0', 'has one counter for all',
+    'peek creates a counter', 'peek returns zero instead of null', 'forget does nothing', 'forget only sets the count to 0',
+    'forget only ends the window', 'forget miscounts the callers'
+  ],
+  'forget removes no other caller\'s counter': [
+    'admits one over the limit', 'admits one too few', 'has one counter for all', 'forget does nothing',
+    'forget removes every counter'
+  ],
+  'forget does nothing if the caller has no counter': [
+    'has one counter for all', 'forget does nothing', 'forget removes every counter', 'forget only sets the count to 0',
+    'forget only ends the window', 'forget miscounts the callers', 'forget counts down for any caller'
+  ],
+  'forget does nothing if a sweep has removed the counter': [
+    'has one counter for all', 'forget removes every counter', 'forget miscounts the callers',
+    'forget counts down for any caller'
+  ],
+  'forget leaves nothing behind that makes a sweep remove a later counter': [
+    'does not sweep', 'sweeps too late', 'has one counter for all', 'forget miscounts the callers',
+    'forget remembers when the caller was last seen'
+  ],
+  'forget runs no sweep': [
+    'believes that its clock began at 0', 'has one counter for all', 'forget removes every counter',
+    'forget miscounts the callers', 'forget counts down for any caller', 'forget sweeps', 'forget sweeps, but starts no interval'
+  ],
+  'forget does not start the interval between sweeps': [
+    'believes that its clock began at 0', 'forget sweeps', 'forget starts the interval between sweeps'
+  ],
+  'tracks no more callers than the caller cap': [
     'has no cap', 'tracks one caller too many', 'does not say that it overflows', 'has one counter for all'
   ],
-  'shares the overflow counter among the callers without one of their own': [
-    'has no cap', 'does not say that it overflows', 'does not share the overflow counter', 'rejects all overflow', 'admits one too few',
-    'has one counter for all'
+  'shares the overflow counter among all callers without a counter of their own': [
+    'has no cap', 'does not say that it overflows', 'does not share the overflow counter', 'rejects all overflow',
+    'admits one too few', 'has one counter for all'
   ],
-  'gives the overflow counter the window and the limit of any other': [
+  'gives the overflow counter the same window and limit as other counters': [
     'has a window 1 ms too short', 'has a window 1 ms too long', 'has a sliding window', 'has no cap',
-    'begins its window anew with a refusal', 'does not say that it overflows', 'rejects all overflow', 'admits one over the limit',
-    'admits one too few', 'remembers the first limit', 'has one counter for all'
+    'begins its window anew with a refusal', 'does not say that it overflows', 'rejects all overflow',
+    'admits one over the limit', 'admits one too few', 'remembers the first limit', 'has one counter for all'
   ],
-  'leaves a caller the counter that it has': [
-    'counts refusals', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit', 'admits one too few',
-    'remembers the first limit'
+  'callers that have a counter keep using it': [
+    'counts refusals', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit',
+    'admits one too few', 'remembers the first limit'
   ],
-  'sweeps before it looks a caller up': [
+  'sweeps before it looks up the caller': [
     'does not sweep', 'sweeps too late', 'sweeps after the look-up'
   ],
-  'forgets everything when it is cleared': [
+  'clearCounters removes all counters, the overflow counter and the count of sweeps': [
     'has a window 1 ms too long', 'sweeps as soon as it was cleared', 'does not share the overflow counter',
     'forgets the overflow counter when it is cleared', 'keeps counting sweeps when it is cleared'
+  ],
+  'peek returns the overflow counter for a caller that would be counted on it': [
+    'has no cap', 'takes the limit for 32 bits', 'does not say that it overflows', 'does not share the overflow counter',
+    'rejects all overflow', 'has one counter for all', 'peek never finds a counter', 'peek creates a counter',
+    'peek ignores the overflow counter', 'peek does not say that it is the overflow counter'
+  ],
+  'peek returns a caller\'s own counter even if the caller cap is reached': [
+    'has a window 1 ms too short', 'has a window 1 ms too long', 'does not say that it overflows', 'has one counter for all',
+    'peek never finds a counter', 'peek counts', 'peek creates a counter',
+    'peek always returns the overflow counter where there is one'
+  ],
+  'peek returns null once the overflow counter\'s window is over': [
+    'has a window 1 ms too short', 'has a window 1 ms too long', 'does not share the overflow counter',
+    'peek never finds a counter', 'peek creates a counter', 'peek returns zero instead of null',
+    'peek returns null 1 ms too early', 'peek returns the whole window as left', 'peek ignores the overflow counter',
+    'peek returns the overflow counter after its window'
+  ],
+  'peek returns null if a due sweep would make room for the caller': [
+    'has a window 1 ms too short', 'has a window 1 ms too long', 'has a sliding window', 'has no cap',
+    'takes the limit for 32 bits', 'does not say that it overflows', 'does not share the overflow counter',
+    'rejects all overflow', 'does not sweep', 'sweeps too late', 'sweeps too seldom', 'sweeps after the look-up',
+    'has one counter for all', 'peek never finds a counter', 'peek creates a counter', 'peek returns zero instead of null',
+    'peek returns null 1 ms too early', 'peek returns the whole window as left', 'peek ignores the overflow counter',
+    'peek always returns the overflow counter where there is one', 'peek does not say that it is the overflow counter',
+    'peek does not foresee a due sweep', 'peek returns the overflow counter after its window'
+  ],
+  'forget frees the caller\'s place for one other caller': [
+    'has a window 1 ms too short', 'has a window 1 ms too long', 'has no cap', 'does not say that it overflows',
+    'has one counter for all', 'forget does nothing', 'forget removes every counter', 'forget only sets the count to 0',
+    'forget only ends the window', 'forget always frees a place', 'forget keeps the place taken', 'forget miscounts the callers'
+  ],
+  'forget frees no place if the caller has no counter': [
+    'has no cap', 'does not say that it overflows', 'has one counter for all', 'forget removes every counter',
+    'forget always frees a place', 'forget miscounts the callers', 'forget counts down for any caller'
+  ],
+  'forget does not change the overflow counter': [
+    'does not share the overflow counter', 'rejects all overflow', 'peek never finds a counter', 'peek creates a counter',
+    'peek returns the whole window as left', 'peek ignores the overflow counter',
+    'peek does not say that it is the overflow counter', 'forget removes every counter',
+    'forget removes the overflow counter too', 'forget removes the overflow counter of a caller without its own',
+    'forget always frees a place'
   ]
 }
 
-t.test('each fault of a store is noticed, by the rules that it breaks and by no other', async (t) => {
+t.test('each faulty store fails the checks of the rules that it breaks, and no others', async (t) => {
   const found: Record<string, string[]> = Object.fromEntries(Object.keys(noticed).map((rule) => [rule, []]))
   for (const [fault, Store] of Object.entries(wrong)) {
     const create = (options: QuotaStoreContractOptions) => fault === 'is not atomic' ? racing(new Store(options)) : new Store(options)
@@ -265,6 +317,8 @@ function racing (store: PlainStore): QuotaStore {
       return store.acquire(callerKey, limit)
     },
     clearCounters: () => { store.clearCounters() },
+    peek: (callerKey) => store.peek(callerKey),
+    forget: (callerKey) => { store.forget(callerKey) },
     inspect: () => store.inspect()
   }
 }

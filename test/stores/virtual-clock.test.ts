@@ -1,8 +1,8 @@
 // The public contract, "Testing": VirtualClock.
 import t from 'tap'
-import { VirtualClock } from '../lib/testing/virtual-clock.js'
+import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 
-t.test('time passes only when it is told to', async (t) => {
+t.test('time only passes when the clock is advanced', async (t) => {
   const clock = new VirtualClock()
   const { now } = clock
   t.equal(now(), 0)
@@ -11,6 +11,27 @@ t.test('time passes only when it is told to', async (t) => {
   t.equal(now(), 1_500.5, 'now is bound')
 })
 
-t.test('time that does not go forward is refused', async (t) => {
+t.test('the clock cannot be set back', async (t) => {
   for (const ms of [-1, NaN, Infinity]) t.throws(() => { new VirtualClock().advance(ms) }, { name: 'RangeError', message: new RegExp(`got ${ms}`) })
+})
+
+t.test('timers run as time passes, each at its own time and once', async (t) => {
+  const clock = new VirtualClock()
+  const { setTimeout, clearTimeout } = clock
+  const ran: [string, number][] = []
+  const note = (name: string) => () => { ran.push([name, clock.now()]) }
+  setTimeout(note('late'), 50)
+  setTimeout(note('early'), 10)
+  setTimeout(note('early as well'), 10)
+  const cancelled = setTimeout(note('cancelled'), 20)
+  setTimeout(() => { setTimeout(note('from a timer'), 5) }, 20)
+  clearTimeout(cancelled)
+  clearTimeout(cancelled)
+  clearTimeout(undefined)
+  clock.advance(9)
+  t.same(ran, [])
+  clock.advance(41)
+  t.same(ran, [['early', 10], ['early as well', 10], ['from a timer', 25], ['late', 50]])
+  clock.advance(1_000)
+  t.equal(ran.length, 4)
 })

@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs'
 import axe from 'axe-core'
 import { type Browser, chromium, type Page } from 'playwright-core'
 
-/** Where screenshots go; git ignores it. */
+/** The folder for screenshots, which git ignores. */
 export const screenshots = 'build/screenshots'
 
 /** Starts the Chromium that is on the PATH. */
@@ -11,14 +11,14 @@ export async function startBrowser (): Promise<Browser> {
   mkdirSync(screenshots, { recursive: true })
   const found = ['chromium', 'chromium-browser', 'google-chrome'].map((name) => spawnSync('which', [name], { encoding: 'utf8' }).stdout.trim()).find((path) => path !== '')
   if (found === undefined) throw new Error('there is no chromium on the PATH; install Debian\'s chromium')
-  // Root has no sandbox to give, and the browser has no business outside loopback.
+  // Chromium has no sandbox for root. The pages are served from loopback only.
   return await chromium.launch({
     executablePath: found,
     args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync']
   })
 }
 
-/** What is inaccessible about a page by the WCAG's rules that a program can check. */
+/** Returns the violations of those WCAG rules that a program can check. */
 export async function inaccessible (page: Page): Promise<string[]> {
   await page.evaluate(axe.source)
   const violations = await page.evaluate<{ id: string, nodes: { html: string, failureSummary?: string }[] }[]>(

@@ -1,10 +1,10 @@
-import type { Acquisition } from '../../lib/index.js'
+import type { Acquisition, QuotaCount } from '../../lib/index.js'
 
 interface Entry { count: number, windowStart: number, lastSeen: number }
 
 /**
- * The state table of the specification's section 3, read row by row and as slowly as it pleases: an independent model
- * that stores are compared with, step by step.
+ * An independent model of a store that follows the table under "Counter and window" in docs/rules.md row by row. Stores are compared
+ * with it step by step.
  */
 export class CounterModel {
   readonly #maxTrackedCallers: number
@@ -33,6 +33,20 @@ export class CounterModel {
     }
     if (this.#overflow === null) this.#overflow = { count: 0, windowStart: now, lastSeen: now }
     return step(this.#overflow, now, limit, true)
+  }
+
+  /** Returns the standing of the caller as it would be after a due sweep. */
+  peek (now: number, caller: string): QuotaCount | null {
+    const sweepIsDue = this.#sweptAt !== null && now - this.#sweptAt >= 60_000
+    const left = [...this.#entries].filter(([, entry]) => !sweepIsDue || !(now - entry.lastSeen >= 120_000))
+    const own = left.find(([name]) => name === caller)?.[1]
+    const entry = own ?? (left.length < this.#maxTrackedCallers ? null : this.#overflow)
+    if (entry === null || now - entry.windowStart >= 60_000) return null
+    return { count: entry.count, windowRemaining: entry.windowStart + 60_000 - now, overflow: own === undefined }
+  }
+
+  forget (caller: string): void {
+    this.#entries.delete(caller)
   }
 
   clear (): void {

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 
-/** Passes connections on to a server, and cuts them half-way through a reply when it is told to. */
+/** A proxy that can cut a connection half-way through a reply. */
 export class CuttingProxy {
   readonly #server: Server
   readonly #connections = new Set<Socket>()
@@ -23,7 +23,7 @@ export class CuttingProxy {
     return typeof address === 'object' && address !== null ? address.port : 0
   }
 
-  /** Cuts the connections that next get so many replies, each half-way. */
+  /** Cuts that many of the next replies half-way, together with their connections. */
   cut (replies: number): void {
     this.#cuts = replies
   }

@@ -2,17 +2,21 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { plainEnvironment } from './environment.js'
 
-/** A running example, in a process of its own, as `npm start` runs it. */
+/** An example that runs in its own process, as with `npm start`. */
 export interface Example {
   readonly address: string
   readonly process: ChildProcess
-  /** All that it has printed so far, its log included. */
+  /** The output so far, including the log. */
   output (): string
-  /** Resolves when it has printed what matches, sooner or later. */
+  /** Resolves when the output matches. */
   printed (pattern: RegExp): Promise<void>
-  /** Asks it to end, and gives its exit code. */
+  /** Ends the process and returns its exit code. */
   stop (): Promise<number | null>
 }
+
+// Examples must not outlive a test that fails.
+const running = new Set<ChildProcess>()
+process.once('exit', () => { for (const child of running) child.kill('SIGKILL') })
 
 /** Starts a built example on a free port. */
 export async function startExample (program: string, environment: Record<string, string> = {}): Promise<Example> {
@@ -21,6 +25,8 @@ export async function startExample (program: string, environment: Record<string,
   })
   let printed = ''
   const exited = once(child, 'close')
+  running.add(child)
+  child.once('exit', () => running.delete(child))
   const address = await new Promise<string>((resolve, reject) => {
     for (const stream of [child.stdout, child.stderr]) {
       stream.on('data', (chunk) => {
@@ -46,7 +52,15 @@ export async function startExample (program: string, environment: Record<string,
   }
 }
 
-/** A token of the running service, as `npm run --silent token` prints it. */
+/** Returns the output of a built example that must not start. Ends the example if it starts nevertheless. */
+export async function failedStart (program: string, environment: Record<string, string>): Promise<string> {
+  const { example, failure } = await startExample(program, environment).then((example) => ({ example, failure: '' }), (error: unknown) => ({ example: null, failure: String(error) }))
+  if (example === null) return failure
+  await example.stop()
+  throw new Error('the example started')
+}
+
+/** Returns a token of the running service, as `npm run --silent token` prints it. */
 export function printToken (...words: string[]): string {
   return execFileSync(process.execPath, ['build/examples/service/print-token.js', ...words], { encoding: 'utf8', env: plainEnvironment() }).trim()
 }

@@ -4,7 +4,7 @@ const { FC_SEED: seed, FC_PATH: path } = process.env
 
 /**
  * Checks a property on random values. A failure prints its seed and path, and the environment's `FC_SEED` and `FC_PATH`
- * replay just that one.
+ * replay only that failure.
  */
 export async function assertProperty<Values> (property: IAsyncProperty<Values>, parameters: Parameters<Values> = {}): Promise<void> {
   await fc.assert(property, { ...parameters, ...(seed !== undefined && { seed: Number(seed) }), ...(path !== undefined && { path }) })

@@ -1,7 +1,12 @@
 import fc from 'fast-check'
+import { callerKey, localAuthentication } from '../../lib/index.js'
 
-/** One step of a random walk through the state table. Gaps lie on and around every boundary of the specification. */
-type Step = { kind: 'acquire', gap: number, caller: string, limit: number } | { kind: 'clear' }
+/** One step of a random walk through the state table. Gaps lie on and around every boundary of the rules. */
+type Step =
+  | { kind: 'acquire', gap: number, caller: string, limit: number }
+  | { kind: 'peek', gap: number, caller: string }
+  | { kind: 'forget', caller: string }
+  | { kind: 'clear' }
 
 const gap = fc.oneof(
   { weight: 12, arbitrary: fc.constantFrom(0, 0, 1, 1_000) },
@@ -10,16 +15,30 @@ const gap = fc.oneof(
   { weight: 3, arbitrary: fc.integer({ min: 0, max: 130_000 }) }
 )
 
+// Four callers, each with keys in two quotas that share one store.
+const caller = fc.tuple(fc.constantFrom('alice', 'bob', 'carol', 'dave'), fc.constantFrom('default', 'chat'))
+  .map(([username, quota]) => String(callerKey(localAuthentication(username), quota)))
+
 const acquire = fc.record({
   kind: fc.constant('acquire' as const),
   gap,
-  caller: fc.constantFrom(...'abcdefgh'),
+  caller,
   limit: fc.oneof({ weight: 5, arbitrary: fc.integer({ min: 1, max: 4 }) }, fc.constant(Number.MAX_SAFE_INTEGER))
 })
 
-/** Walks of exactly `length` steps, each with a cap of its own. */
+const peek = fc.record({ kind: fc.constant('peek' as const), gap, caller })
+const forget = fc.record({ kind: fc.constant('forget' as const), caller })
+const clear = fc.record({ kind: fc.constant('clear' as const) })
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 150, arbitrary: acquire },
+  { weight: 40, arbitrary: peek },
+  { weight: 9, arbitrary: forget },
+  { weight: 1, arbitrary: clear }
+)
+
+/** Walks of exactly `length` steps, each with a random caller cap. */
 export function walks (length: number) {
-  const step: fc.Arbitrary<Step> = fc.oneof({ weight: 199, arbitrary: acquire }, { weight: 1, arbitrary: fc.record({ kind: fc.constant('clear' as const) }) })
   return fc.record({
     maxTrackedCallers: fc.integer({ min: 1, max: 6 }),
     steps: fc.array(step, { minLength: length, maxLength: length, size: 'max' })

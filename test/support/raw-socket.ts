@@ -1,14 +1,14 @@
 import { connect } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 
-/** Makes an application listen on a free port of the loopback interface, and gives that port. */
+/** Makes an application listen on a free loopback port and returns the port. */
 export async function listen (app: FastifyInstance): Promise<number> {
   return Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
 }
 
 /**
- * Sends requests over a real socket exactly as spelled, one after the other on one connection, and gives each answer's
- * status and body. A target that no client library would let through arrives as it is.
+ * Sends requests exactly as spelled over one real socket, one after another, and returns the status and body of each answer. Targets that
+ * client libraries would change or reject arrive unchanged.
  */
 export async function sendRaw (port: number, requests: readonly { method: string, target: string, headers?: string }[]) {
   const socket = connect(port, '127.0.0.1')

@@ -1,42 +1,58 @@
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import { plainEnvironment } from './environment.js'
 
-/** The server program of this machine: Redis, or Valkey, which answers the same. */
+/**
+ * Returns the server program or the command-line client beside it: from the environment variable `REDIS_SERVER`, for example
+ * `REDIS_SERVER=/opt/valkey/bin/valkey-server`, or else Redis or Valkey from the PATH.
+ */
 function program (kind: 'server' | 'cli'): string {
+  const chosen = process.env['REDIS_SERVER']
+  const folder = chosen === undefined ? undefined : dirname(chosen)
+  if (chosen !== undefined && kind === 'server') return chosen
   for (const name of [`redis-${kind}`, `valkey-${kind}`]) {
+    const candidate = folder === undefined ? name : join(folder, name)
     try {
-      execFileSync('which', [name], { stdio: 'ignore' })
-      return name
+      execFileSync('which', [candidate], { stdio: 'ignore' })
+      return candidate
     } catch {
-      // The other one, then.
+      // Try the other one.
     }
   }
-  throw new Error(`there is neither redis-${kind} nor valkey-${kind} on the PATH; install Debian's redis-server`)
+  throw new Error(`neither redis-${kind} nor valkey-${kind} is ${folder === undefined ? "on the PATH; install Debian's redis-server" : `in ${folder}`}`)
 }
 
-async function freePort (): Promise<number> {
+/** The name and version that the server program reports, such as `Redis server v=7.0.15`. */
+export function serverVersion (): string {
+  return execFileSync(program('server'), ['--version'], { encoding: 'utf8' }).split(' ').slice(0, 3).join(' ')
+}
+
+/** Returns a free loopback port. */
+export async function freePort (): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
   server.close()
   await once(server, 'close')
-  return typeof address === 'object' && address !== null ? address.port : 0
+  if (typeof address !== 'object' || address === null) throw new Error('there is no free port')
+  return address.port
 }
 
-// Whatever happens to a test, its servers end with it.
+// Servers must not outlive a test that fails.
 const running = new Set<ChildProcess>()
 process.once('exit', () => { for (const child of running) child.kill('SIGKILL') })
 
 /** A private server on a free loopback port, without persistence. */
 export class RedisServer {
   readonly port: number
-  readonly #directory = mkdtempSync(join(tmpdir(), 'quota-redis-'))
+  /** The folder for the data of the server. */
+  readonly directory = mkdtempSync(join(tmpdir(), 'quota-redis-'))
   readonly #options: readonly string[]
   #process: ChildProcess | undefined
 
@@ -46,7 +62,20 @@ export class RedisServer {
   }
 
   static async start (...options: string[]): Promise<RedisServer> {
-    const server = new RedisServer(await freePort(), options)
+    return RedisServer.startOn(await freePort(), options)
+  }
+
+  /** Starts a server that requires a password. */
+  static async startWithPassword (password: string): Promise<RedisServer> {
+    const server = await RedisServer.start()
+    const client = server.client()
+    await client.config('SET', 'requirepass', password)
+    client.disconnect()
+    return server
+  }
+
+  static async startOn (port: number, options: readonly string[]): Promise<RedisServer> {
+    const server = new RedisServer(port, options)
     await server.start()
     return server
   }
@@ -55,9 +84,10 @@ export class RedisServer {
     return `redis://127.0.0.1:${this.port}`
   }
 
-  async start (): Promise<void> {
+  /** @param more Further options, for this start only. */
+  async start (...more: readonly string[]): Promise<void> {
     const child = spawn(program('server'), [
-      '--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.#directory, '--save', '', '--appendonly', 'no', ...this.#options
+      '--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.directory, '--save', '', '--appendonly', 'no', ...this.#options, ...more
     ], { stdio: 'ignore', env: plainEnvironment() })
     running.add(child)
     child.once('exit', () => running.delete(child))
@@ -79,12 +109,12 @@ export class RedisServer {
 
   async stop (): Promise<void> {
     await this.kill()
-    rmSync(this.#directory, { recursive: true, force: true })
+    rmSync(this.directory, { recursive: true, force: true })
   }
 
-  /** A client of its own, as a host would make it, that gives up on a command when its connection is lost. */
-  client ({ enableAutoPipelining = false } = {}): Redis {
-    const client = new Redis({ port: this.port, host: '127.0.0.1', maxRetriesPerRequest: 0, retryStrategy: () => 50, enableAutoPipelining })
+  /** Creates a client, as a host would, that fails a command when its connection is lost. */
+  client ({ port = this.port, enableAutoPipelining = false } = {}): Redis {
+    const client = new Redis({ port, host: '127.0.0.1', maxRetriesPerRequest: 0, retryStrategy: () => 50, enableAutoPipelining })
     client.on('error', () => {})
     return client
   }
@@ -97,10 +127,40 @@ export class RedisServer {
   }
 }
 
-/** Three masters and a replica for each, joined to a cluster. */
-export async function startCluster (): Promise<RedisServer[]> {
-  const servers = await Promise.all(Array.from({ length: 6 }, () => RedisServer.start('--cluster-enabled', 'yes', '--cluster-node-timeout', '500')))
-  execFileSync(program('cli'), ['--cluster', 'create', ...servers.map(({ port }) => `127.0.0.1:${port}`), '--cluster-replicas', '1', '--cluster-yes'],
-    { stdio: 'ignore', env: plainEnvironment() })
+/** Starts a server and a client for a test. Both end with the test. */
+export async function startRedis (t: { teardown (end: () => Promise<void>): unknown }): Promise<{ server: RedisServer, client: Redis }> {
+  const server = await RedisServer.start()
+  const client = server.client()
+  t.teardown(async () => {
+    client.disconnect()
+    await server.stop()
+  })
+  return { server, client }
+}
+
+/** Options of a cluster: the replicas of each master, and a function that starts a proxy in front of each server. */
+interface ClusterSettings {
+  readonly replicas?: number
+  readonly through?: (port: number) => Promise<{ readonly port: number }>
+}
+
+/** A cluster of three masters, by default with one replica each. */
+export async function startCluster ({ replicas = 1, through = async (port) => ({ port }) }: ClusterSettings = {}): Promise<RedisServer[]> {
+  const servers = await Promise.all(Array.from({ length: 3 + 3 * replicas }, async () => {
+    const port = await freePort()
+    const announced = await through(port)
+    return RedisServer.startOn(port, ['--cluster-enabled', 'yes', '--cluster-node-timeout', '500', '--cluster-announce-port', String(announced.port)])
+  }))
+  // A proxy in front of the servers may run in this process.
+  await promisify(execFile)(program('cli'), [
+    '--cluster', 'create', ...servers.map(({ port }) => `127.0.0.1:${port}`), '--cluster-replicas', String(replicas), '--cluster-yes'
+  ], { env: plainEnvironment() })
   return servers
+}
+
+/** The ports of the servers, of which there is at least one. */
+export function portsOf (servers: readonly { readonly port: number }[]): [number, ...number[]] {
+  const [first, ...others] = servers.map(({ port }) => port)
+  if (first === undefined) throw new Error('there is no server')
+  return [first, ...others]
 }

@@ -5,7 +5,7 @@ import { protectedOperations, quotaPlugin, type QuotaOptions } from '../../lib/i
 
 export const issuer = 'https://identity.example/realms/taxonomy'
 
-/** A log that can be read back, line by line. */
+/** A log that a test can read line by line. */
 export function captureLog (level = 'info') {
   const lines: Record<string, unknown>[] = []
   const stream = new Writable({
@@ -19,7 +19,7 @@ export function captureLog (level = 'info') {
   return { lines, warnings, errors, logger: { level, stream } }
 }
 
-/** Verifies bearer tokens where there are any, as a host does with @fastify/jwt. */
+/** Verifies bearer tokens, if present, as a host does with @fastify/jwt. */
 async function verifyTokens (app: FastifyInstance): Promise<void> {
   await app.register(fastifyJwt, { secret: 'a secret for the tests alone, thirty-two bytes or more' })
   app.addHook('onRequest', async (request) => {
@@ -33,7 +33,7 @@ function declareOperations (app: FastifyInstance): void {
   }
 }
 
-/** A service that verifies tokens and has the four operations behind the quota. */
+/** A service that verifies tokens and protects the four default operations. */
 export async function createService (options: QuotaOptions = {}, server: FastifyServerOptions = {}): Promise<FastifyInstance> {
   const app: FastifyInstance = Fastify(server)
   await verifyTokens(app)
@@ -42,7 +42,7 @@ export async function createService (options: QuotaOptions = {}, server: Fastify
   return app
 }
 
-/** The headers of a caller who holds a real token. */
+/** Returns the headers of a caller with a real token. */
 export function bearer (app: FastifyInstance, claims: object): { authorization: string } {
   return { authorization: `Bearer ${app.jwt.sign(claims)}` }
 }

@@ -8,13 +8,12 @@ type Algorithm = 'RS256' | 'EdDSA'
 interface Key { readonly kid: string, readonly algorithm: Algorithm, readonly privateKey: CryptoKey, readonly publicJwk: JWK }
 
 /**
- * An issuer over real HTTP, with keys of its own, that signs whatever a test wants signed: an OpenID provider that can be
- * made to misbehave.
+ * An OpenID provider over real HTTP with its own keys. It signs anything for a test, and can misbehave.
  */
 export class TokenIssuer {
-  /** What the token endpoint answers with as ID token, made of the nonce that the client sent. */
+  /** Creates the ID token for the answer of the token endpoint from the nonce that the client sent. */
   idToken: (nonce: string) => Promise<string> = async () => { throw new Error('no ID token was prepared') }
-  /** How often the keys were asked for. */
+  /** The number of requests for the keys. */
   keysAsked = 0
   readonly #server: Server
   readonly #keys: readonly Key[]
@@ -45,7 +44,7 @@ export class TokenIssuer {
     return `${this.url}/keys?set=current`
   }
 
-  /** Signs claims; `with` names what is different about the token. */
+  /** Signs claims; `with` changes other properties of the token. */
   async sign (claims: JWTPayload, { algorithm = 'RS256', forged = false, kid, expired = false }: { algorithm?: Algorithm, forged?: boolean, kid?: string, expired?: boolean } = {}): Promise<string> {
     const key = this.key(algorithm)
     const { privateKey } = forged ? await makeKey(algorithm) : key

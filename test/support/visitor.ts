@@ -1,4 +1,4 @@
-/** What an answer was. */
+/** An answer of the service. */
 export interface Answer {
   readonly status: number
   readonly headers: Headers
@@ -6,17 +6,17 @@ export interface Answer {
   readonly url: string
 }
 
-/** A browser without a screen: it keeps cookies and follows no redirect unless it is told to. */
+/** A minimal browser that keeps cookies and follows redirects only on request. */
 export class Visitor {
   readonly #cookies = new Map<string, string>()
   readonly #origin: string
 
-  /** @param origin The service that the visitor visits. */
+  /** @param origin The origin of the service. */
   constructor (origin: string) {
     this.#origin = origin
   }
 
-  /** The cookies as a request sends them. */
+  /** The `Cookie` header. */
   get cookies (): string {
     return [...this.#cookies].map(([name, value]) => `${name}=${value}`).join('; ')
   }
@@ -35,19 +35,19 @@ export class Visitor {
     return { status: response.status, headers: response.headers, text: await response.text(), url: url.href }
   }
 
-  /** Follows redirects for as long as `goOn` wants to; gives the last answer. */
+  /** Follows redirects while `goOn` returns true, and returns the last answer. */
   async follow (answer: Answer, goOn: (location: URL) => boolean = () => true): Promise<Answer> {
     const location = locationOf(answer)
     if (location === undefined || !goOn(location)) return answer
     return await this.follow(await this.ask(location.href), goOn)
   }
 
-  /** What the page is told of itself. */
+  /** The session data that the page gets. */
   async session (): Promise<{ signedIn: { by: string, name: string, administrator: boolean } | null, caller: string | null, csrfToken: string }> {
     return JSON.parse((await this.ask('/api/session')).text)
   }
 
-  /** Sends a request as the page does: with the token that proves that it is the page's. */
+  /** Sends a request as the page does, with the token against forged requests. */
   async send (path: string, request: RequestInit = {}): Promise<Answer> {
     const { csrfToken } = await this.session()
     return await this.ask(path, { ...request, headers: { ...Object.fromEntries(new Headers(request.headers)), 'csrf-token': csrfToken } })
@@ -57,7 +57,7 @@ export class Visitor {
     return await this.send('/sign-in/local', { method: 'POST', body: new URLSearchParams({ username, password }) })
   }
 
-  /** Goes to the provider and says there who one is; gives the answer that leads back to the service. */
+  /** Signs in at the provider, and returns the answer that redirects back to the service. */
   async goToProvider (person: string, preferredUsername?: string, start?: URL): Promise<Answer> {
     const begun = await this.ask(start?.href ?? '/sign-in/openid')
     const asked = await this.follow(begun, ({ pathname }) => pathname !== '/sign-in/openid/callback')
@@ -69,13 +69,13 @@ export class Visitor {
     return await this.follow(answered, ({ pathname }) => pathname !== '/sign-in/openid/callback')
   }
 
-  /** Signs in at the provider. */
+  /** Signs in to the service through the provider. */
   async signInWithOpenId (person: string, preferredUsername?: string): Promise<Answer> {
     const back = await this.goToProvider(person, preferredUsername)
     return await this.follow(back)
   }
 
-  // A browser keeps cookies by host, whatever the port.
+  // Browsers keep cookies by host and ignore the port.
   #keep (cookie: string): void {
     const [name = ''] = cookie.split('=', 1)
     const value = cookie.slice(name.length + 1)

@@ -1,10 +1,7 @@
-import { Accounts } from './accounts.js'
+import type { StoredAccount } from './accounts.js'
 
-/** Two accounts whose passwords, `wonderland` and `looking-glass`, everybody knows: for a service that only this machine reaches. */
-export const demonstrationAccounts = new Accounts([
+/** Two accounts with the public passwords `wonderland` and `looking-glass`, for a service that only this machine can reach. */
+export const demonstrationAccounts: readonly StoredAccount[] = [
   { username: 'alice', administrator: false, salt: 'LzJvbIYwur_7vxJApuZzVQ', hash: 't1t5ajcGBj8y9q7L-oJQCs70jeoNj0E7NU1Y1Jyd7f0' },
   { username: 'admin', administrator: true, salt: 'A2t6X4AeyzcomJ3Eem9YRw', hash: 'FSMvs9JSjD0DnCTPf09J7I5TX7Zg0L7Is-E_MiSVyMk' }
-])
-
-/** Where others reach the service there is no local account, until its operator brings some. */
-export const noAccounts = new Accounts([])
+]

@@ -6,7 +6,7 @@ const derive = promisify<string, Buffer, number, { N: number, r: number, p: numb
 /** Bytes. */
 export const hashLength = 32
 
-/** What is kept of a password: its `scrypt` hash with 16 MiB of memory, salted so that equal passwords look different. */
+/** Returns the stored form of a password: its salted `scrypt` hash, calculated with 16 MiB of memory. */
 export async function hashPassword (password: string, salt: string): Promise<Buffer> {
   return await derive(password.normalize('NFKC'), Buffer.from(salt, 'base64url'), hashLength, { N: 2 ** 14, r: 8, p: 1 })
 }

@@ -1,6 +1,6 @@
 import type { Person } from './people.js'
 
-/** Where people say who they are. */
+/** The page on which users choose who they are. */
 export function signInPage (uid: string, people: readonly Person[]): string {
   return page('Sign in', `
     <p>This provider runs inside the example, for development. Nobody it knows is real.</p>
@@ -8,7 +8,7 @@ export function signInPage (uid: string, people: readonly Person[]): string {
     <form method="post" action="/interaction/${escaped(uid)}/abort"><button class="quiet">Cancel</button></form>`)
 }
 
-// What is typed here changes what people are called, and never who they are.
+// The field changes the display name of a user, but not the subject.
 function personForm (uid: string, { sub, name, preferredUsername }: Person): string {
   return `
     <form method="post" action="/interaction/${escaped(uid)}" class="person">
@@ -19,7 +19,7 @@ function personForm (uid: string, { sub, name, preferredUsername }: Person): str
     </form>`
 }
 
-/** Where people confirm that they sign out; the form is the provider's own. */
+/** The page on which users confirm that they sign out. The provider creates the form. */
 export function signOutPage (form: string): string {
   return page('Sign out', `
     ${form}
@@ -28,7 +28,7 @@ export function signOutPage (form: string): string {
     <button type="submit" form="op.logoutForm" class="quiet">Stay signed in here</button>`)
 }
 
-/** A page that says one thing. */
+/** A page with a message. */
 export function messagePage (message: string): string {
   return page('Development provider', `<p role="alert">${escaped(message)}</p>`)
 }

@@ -1,13 +1,13 @@
-/** A made-up person whom the development provider knows. */
+/** An invented user of the development provider. */
 export interface Person {
-  /** The subject, which stays the same whatever else changes. */
+  /** The subject, which never changes. */
   readonly sub: string
   readonly name: string
-  /** What people call themselves; they may change it whenever they sign in. */
+  /** The display name, which users can change at each sign-in. */
   preferredUsername: string
 }
 
-/** The people who can sign in at a development provider that has just started. */
+/** Returns the initial users of a development provider. */
 export function madeUpPeople (): Person[] {
   return [
     { sub: '550e8400-e29b-41d4-a716-446655440000', name: 'Mira Lindqvist', preferredUsername: 'mira' },

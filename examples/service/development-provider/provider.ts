@@ -3,15 +3,15 @@ import type { ClientMetadata, Configuration, Provider } from 'oidc-provider'
 import type { Person } from './people.js'
 import { messagePage, signOutPage } from './pages.js'
 
-/** The audience of the access tokens that the development provider gives out. */
+/** The audience of the development provider's access tokens. */
 export const audience = 'urn:example:language-service'
 
-/** The public client that the service, and any program on this machine, is to the development provider. */
+/** The public client that the service, and any program on this machine, uses at the development provider. */
 export const clientId = 'language-service'
 
 const seconds = { minute: 60, hour: 60 * 60 }
 
-// A native client's loopback redirects may have any port (RFC 8252, section 7.3), so every instance on this machine is served.
+// A native client can use any port in loopback redirects (RFC 8252, section 7.3), so all instances on this machine can use the provider.
 const client: ClientMetadata = {
   client_id: clientId,
   client_name: 'Language service',
@@ -24,12 +24,12 @@ const client: ClientMetadata = {
 }
 
 /**
- * A real OpenID provider whose keys, sessions and people last as long as the process. Access tokens are JWTs, so that a script
- * can be the same person as a browser.
+ * Creates an OpenID provider that keeps its keys, sessions and users in memory. Access tokens are JWTs, so that a script can act as the
+ * same user as a browser.
  */
 export async function createProvider (issuer: string, people: readonly Person[]): Promise<Provider> {
   const { interactionPolicy, Provider } = await import('oidc-provider')
-  // The service is the provider's own: nobody is asked whether it may know who they are.
+  // The service and the provider belong together, so users are not asked for consent.
   const policy = interactionPolicy.base()
   policy.remove('consent')
   const configuration: Configuration = {

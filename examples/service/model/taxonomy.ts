@@ -2,7 +2,7 @@
 export interface TaxonomyNode {
   readonly code: string
   readonly name: string
-  /** What the term is about, in words that texts about it use. */
+  /** The subject of the term, in words that are common in texts about it. */
   readonly about: string
   readonly children: readonly TaxonomyNode[]
 }
@@ -46,4 +46,9 @@ export function findNode (codeOrName: string, from: TaxonomyNode = taxonomy): Ta
     if (found !== undefined) return found
   }
   return undefined
+}
+
+/** Returns the names and descriptions of a node and its descendants as one text. */
+export function describeNode ({ name, about, children }: TaxonomyNode): string {
+  return [`${name}: ${about}.`, ...children.map(describeNode)].join(' ')
 }

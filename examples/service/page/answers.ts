@@ -2,7 +2,7 @@ import { element } from './document.js'
 
 interface Entity { readonly text: string, readonly type: string }
 
-/** A sentence and what the model found in it. */
+/** A sentence with its sentiment and entities. */
 export interface Sentence { readonly text: string, readonly sentiment: number, readonly entities: readonly Entity[] }
 
 interface Analysis {
@@ -23,7 +23,7 @@ interface Scores { readonly parent: string, readonly children: readonly { readon
 
 export function showAnalysis ({ sentences, sentiment, readability }: Analysis): Node[] {
   return [
-    element('h3', {}, 'What the model read'),
+    element('h3', {}, 'Analysis'),
     facts({
       Mood: mood(sentiment),
       Words: String(readability.words),
@@ -44,13 +44,13 @@ export function showJustification ({ leaf, applies, score, explanation, evidence
     element('h3', {}, `${leaf} ${applies ? 'applies' : 'does not apply'}`),
     facts({ Score: score.toFixed(2) }),
     element('p', {}, explanation),
-    element('ul', {}, ...evidence.map(({ sentence, shared }) => element('li', {}, sentence, element('div', { class: 'note' }, shared.join(', ')))))
+    element('ul', {}, ...evidence.map(({ sentence, shared }) => element('li', {}, sentence, element('div', { class: 'note' }, `Words in common: ${shared.join(', ')}`))))
   ]
 }
 
 export function showScores ({ parent, children }: Scores): Node[] {
   return [
-    element('h3', {}, `What speaks for the children of ${parent}`),
+    element('h3', {}, `Scores of the children of ${parent}`),
     element('ul', { class: 'scores' }, ...children.map(({ code, name, score }) => element('li', {},
       element('span', {}, score.toFixed(2)), `${name} (${code})`,
       element('meter', { min: 0, max: 1, value: score, 'aria-label': `${name}: ${score.toFixed(2)} of 1` }))))

@@ -1,30 +1,34 @@
-/** Who uses the page, and how one can sign in. */
+/** The current user, and the available ways to sign in. */
 export interface Session {
   readonly signedIn: { readonly by: 'token' | 'openid' | 'local', readonly name: string, readonly administrator: boolean } | null
+  /** Requests per minute; 0 if the quota is disabled. */
+  readonly limit: number
   /** The first characters of the caller's digest. */
   readonly caller: string | null
   readonly ways: { readonly local: boolean, readonly openId: boolean, readonly developmentProvider: boolean }
   readonly csrfToken: string
 }
 
-/** What is said when no answer comes. */
+/** The message if the service does not answer. */
 export const unreachable = 'The service cannot be reached. Please try again.'
 
 let csrfToken = ''
 
-/** Asks who uses the page, and for the token that its requests prove themselves with. */
+/** Reads the current user, and the CSRF token for requests. */
 export async function loadSession (): Promise<Session> {
-  const session: Session = await (await fetch('/api/session')).json()
+  const response = await fetch('/api/session', { signal: AbortSignal.timeout(10_000) })
+  if (!response.ok) throw new Error(`the session cannot be read: ${response.status}`)
+  const session: Session = await response.json()
   csrfToken = session.csrfToken
   return session
 }
 
-/** Sends a request that can prove that it is this page's own. */
+/** Sends a request with the CSRF token. */
 export async function send (path: string, request: RequestInit = {}): Promise<Response> {
   return await fetch(path, { ...request, headers: { ...Object.fromEntries(new Headers(request.headers)), 'csrf-token': csrfToken } })
 }
 
-/** What a refusal says of itself. */
+/** Returns the message of an error response. */
 export async function messageOf (response: Response): Promise<string> {
   const body: unknown = await response.json().catch(() => null)
   if (typeof body === 'object' && body !== null) {
@@ -34,13 +38,13 @@ export async function messageOf (response: Response): Promise<string> {
   return `The service answered ${response.status}.`
 }
 
-/** An event of a stream. */
+/** A server-sent event. */
 export interface StreamEvent {
   readonly event: string
   readonly data: unknown
 }
 
-/** Reads the server-sent events of an answer, each as it arrives. Lines end as this service ends them. */
+/** Reads the server-sent events of a response as they arrive. Only supports the line endings that this service uses. */
 export async function * eventsOf (response: Response): AsyncGenerator<StreamEvent> {
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
   let rest = ''

@@ -7,33 +7,54 @@ const section = byId('sign-in', HTMLElement)
 const local = byId('local', HTMLFormElement)
 const localError = byId('local-error', HTMLElement)
 const notice = byId('notice', HTMLElement)
+const noticeMessage = byId('notice-message', HTMLElement)
+const retry = byId('retry', HTMLButtonElement)
 
 const ways = { local: 'local account', openid: 'OpenID Connect', token: 'token' }
-const outcomes: Record<string, string> = {
-  refused: 'The OpenID sign-in was refused or cancelled. Nobody is signed in by it.',
-  unavailable: 'The OpenID provider cannot be reached. Please try again, or sign in another way.'
-}
+const outcomes = new Map([
+  ['failed', 'The OpenID sign-in failed or was cancelled.'],
+  ['unavailable', 'The OpenID provider cannot be reached. Please try again, or sign in another way.']
+])
 
-/** Shows who uses the page, or the ways to sign in. */
+/** Shows the current user, or the ways to sign in. */
 export function showSession ({ signedIn, caller, ways: offered }: Session): void {
   section.hidden = signedIn !== null
   signOutButton.hidden = signedIn === null
   local.hidden = !offered.local
   byId('openid', HTMLElement).hidden = !offered.openId
   byId('provider', HTMLElement).textContent = offered.developmentProvider
-    ? 'At a development provider that runs inside this example, as a made-up person. The protocol is the real one.'
+    ? 'At a development provider that runs inside this example, as an invented user. The protocol is real.'
     : 'At the provider of this service.'
-  if (signedIn === null) who.replaceChildren('Nobody is signed in')
+  if (signedIn === null) who.replaceChildren('Not signed in')
   else who.replaceChildren('Signed in as ', element('strong', {}, signedIn.name), ` (${ways[signedIn.by]}), counted as `, element('code', {}, caller ?? 'nobody'))
 }
 
-/** Lets people sign in and out; `changed` is called when somebody has. */
+/** Shows that the current user is unknown. */
+export function showUnknown (): void {
+  section.hidden = true
+  signOutButton.hidden = true
+  who.textContent = 'Unknown'
+  say('The service does not answer, so the page cannot show who is signed in.', true)
+}
+
+/** Shows that the session has ended. */
+export function showEnded (): void {
+  say('Your session has ended. Sign in again.')
+  const name = local.elements.namedItem('username')
+  if (name instanceof HTMLInputElement) name.focus()
+}
+
+/** Starts the forms to sign in and out. `changed` is called after each sign-in or sign-out. */
 export function offerSignIn (changed: () => Promise<void>): void {
   local.addEventListener('submit', (event) => {
     event.preventDefault()
     signIn(changed).catch(() => { localError.textContent = unreachable })
   })
   signOutButton.addEventListener('click', () => { signOut().catch(() => { say(unreachable) }) })
+  retry.addEventListener('click', () => {
+    hideNotice()
+    changed().catch(reportError)
+  })
   showOutcome()
 }
 
@@ -46,6 +67,7 @@ async function signIn (changed: () => Promise<void>): Promise<void> {
     return
   }
   local.reset()
+  hideNotice()
   await changed()
   signOutButton.focus()
 }
@@ -56,16 +78,22 @@ async function signOut (): Promise<void> {
   window.location.assign(location ?? '/')
 }
 
-// How a sign-in at the provider ended stands in the address, and is said once.
+// The address contains the outcome of a sign-in at the provider. It is shown once.
 function showOutcome (): void {
   const address = new URL(window.location.href)
-  const outcome = outcomes[address.searchParams.get('sign-in') ?? '']
+  const outcome = outcomes.get(address.searchParams.get('sign-in') ?? '')
   if (outcome === undefined) return
   say(outcome)
   window.history.replaceState(null, '', address.pathname)
 }
 
-function say (message: string): void {
+/** Hides the message about the session. */
+function hideNotice (): void {
+  notice.hidden = true
+}
+
+function say (message: string, canRetry = false): void {
   notice.hidden = false
-  notice.textContent = message
+  noticeMessage.textContent = message
+  retry.hidden = !canRetry
 }

@@ -1,72 +1,57 @@
 import { byId } from './document.js'
-
-/** A caller's window, as the service tells of it. */
-export interface QuotaWindow {
-  readonly caller: string
-  readonly admitted: number
-  readonly refused: number
-  readonly limit: number
-  /** Milliseconds. */
-  readonly remaining: number
-  readonly marks: readonly { readonly at: number, readonly admitted: boolean }[]
-}
+import { inFull, inShort, secondsOf } from './numbers.js'
+import { type Now, onStanding } from './standing.js'
 
 const drawing = byId('timeline', SVGSVGElement)
 const summary = byId('summary', HTMLElement)
 
 const windowLength = 60_000
-const plot = { left: 44, right: 626, top: 34, bottom: 258 }
-// Refusals stand in a lane of their own above the counts.
-const refusalLane = 16
+const plot = { left: 52, right: 626, top: 34, bottom: 258 }
+// Rejections are drawn in a separate lane above the counts.
+const rejectionLane = 16
 
-let shown: { readonly window: QuotaWindow | null, readonly limit: number, readonly endsAt: number } | undefined
-
-/** Draws one's own window and goes on moving it with the time. */
-export function showWindow (window: QuotaWindow | null, limit: number): void {
-  shown = { window, limit, endsAt: performance.now() + (window?.remaining ?? 0) }
-  draw()
+/** Draws the caller's own window, and updates it as time passes. */
+export function keepTimeline (): void {
+  onStanding(draw)
 }
 
-/** Shows that there is nobody whose window it could be. */
-export function forgetWindow (): void {
-  shown = undefined
-  draw()
-}
-
-export function keepTime (): void {
-  setInterval(draw, 500)
-}
-
-function draw (): void {
-  const remaining = shown === undefined ? 0 : shown.endsAt - performance.now()
-  const window = remaining > 0 ? shown?.window ?? null : null
-  const limit = shown?.limit ?? 0
-  summary.textContent = describe(window, limit, remaining)
-  const most = Math.max(limit, window?.admitted ?? 0, 4) * 1.1
+function draw (now: Now | undefined): void {
+  const description = describe(now)
+  if (summary.textContent !== description) summary.textContent = description
+  const { limit = 0, admitted = 0 } = now ?? {}
+  // A limit far above the counts would flatten them. Its line is then drawn at the top, with a label that says so.
+  const toScale = limit <= Math.max(100, admitted * 10)
+  const most = Math.max(toScale ? limit : 0, admitted, 4) * 1.1
   const x = (at: number): number => plot.left + (plot.right - plot.left) * at / windowLength
   const y = (count: number): number => plot.bottom - (plot.bottom - plot.top) * count / most
-  drawing.replaceChildren(...axes(x, y, most), ...(window === null ? [] : requests(window, x, y, windowLength - remaining)), ...(shown === undefined || limit === 0 ? [] : limitLine(limit, y)))
+  drawing.replaceChildren(
+    ...axes(x, y, most),
+    ...(now === undefined || now.left === 0 ? [] : requests(now, x, y)),
+    ...(limit === 0 ? [] : limitLine(limit, toScale ? y(limit) : plot.top, toScale)))
 }
 
-function describe (window: QuotaWindow | null, limit: number, remaining: number): string {
-  if (shown === undefined) return 'Sign in to see it.'
-  if (limit === 0) return 'The quota is switched off.'
-  if (window === null) return `No window is open: the next request opens one. The limit is ${limit} a minute.`
-  const whose = window.caller === 'overflow' ? ', shared with others' : ''
-  return `${window.admitted} of ${limit} admitted, ${window.refused} refused${whose}; the window ends in ${Math.ceil(remaining / 1000)} s.`
+function describe (now: Now | undefined): string {
+  if (now === undefined) return 'Sign in to see your window.'
+  const { limit, admitted, rejected, left, shared } = now
+  if (limit === 0) return 'The quota is disabled: requests are not counted.'
+  if (left === 0) return `No window is open: the next request opens one. The limit is ${inFull(limit)} a minute.`
+  const counts = admitted > limit ? `${inFull(admitted)} admitted; the limit is ${inFull(limit)} now, ${inFull(rejected)} rejected` : `${inFull(admitted)} of ${inFull(limit)} admitted, ${inFull(rejected)} rejected`
+  return `${counts}${shared ? ', shared with others' : ''}; the window ends in ${secondsOf(left)}.`
 }
 
 function axes (x: (at: number) => number, y: (count: number) => number, most: number): SVGElement[] {
   const seconds = [0, 15, 30, 45, 60].map((second) => text(x(second * 1000), plot.bottom + 28, `${second} s`, { 'text-anchor': second === 60 ? 'end' : 'middle' }))
-  const step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000].find((candidate) => most / candidate <= 5) ?? most
+  const power = 10 ** Math.floor(Math.log10(most / 5))
+  const step = Math.max(1, power * ([1, 2, 5].find((factor) => most / (power * factor) <= 5) ?? 10))
   const counts = Array.from({ length: Math.floor(most / step) + 1 }, (_, index) => index * step).flatMap((count) => [
     shape('line', { class: 'axis', x1: plot.left, x2: plot.right, y1: y(count), y2: y(count) }),
-    text(plot.left - 8, y(count) + 5, String(count), { 'text-anchor': 'end' })
+    text(plot.left - 8, y(count) + 5, inShort(count), { 'text-anchor': 'end' })
   ])
   return [...counts, ...seconds]
 }
 
-function requests ({ marks, admitted }: QuotaWindow, x: (at: number) => number, y: (count: number) => number, now: number): SVGElement[] {
+function requests ({ marks, admitted, left }: Now, x: (at: number) => number, y: (count: number) => number): SVGElement[] {
+  const now = windowLength - left
   let count = Math.max(0, admitted - marks.filter((mark) => mark.admitted).length)
   let path = `M ${x(0)} ${y(count)}`
   const points: SVGElement[] = []
@@ -75,7 +60,7 @@ function requests ({ marks, admitted }: QuotaWindow, x: (at: number) => number, 
       path += ` H ${x(at)} V ${y(++count)}`
       points.push(shape('circle', { class: 'admitted', cx: x(at), cy: y(count), r: 6 }))
     } else {
-      points.push(shape('path', { class: 'refused', d: `M ${x(at) - 5} ${refusalLane - 5} l 10 10 m 0 -10 l -10 10` }))
+      points.push(shape('path', { class: 'rejected', d: `M ${x(at) - 5} ${rejectionLane - 5} l 10 10 m 0 -10 l -10 10` }))
     }
   }
   path += ` H ${x(now)}`
@@ -87,10 +72,10 @@ function requests ({ marks, admitted }: QuotaWindow, x: (at: number) => number, 
   ]
 }
 
-function limitLine (limit: number, y: (count: number) => number): SVGElement[] {
+function limitLine (limit: number, at: number, toScale: boolean): SVGElement[] {
   return [
-    shape('line', { class: 'limit', x1: plot.left, x2: plot.right, y1: y(limit), y2: y(limit) }),
-    text(plot.right, y(limit) - 7, `limit ${limit}`, { class: 'limit-label', 'text-anchor': 'end' })
+    shape('line', { class: 'limit', x1: plot.left, x2: plot.right, y1: at, y2: at }),
+    text(plot.right, at - 7, toScale ? `limit ${inShort(limit)}` : `limit ${inShort(limit)}, above this scale`, { class: 'limit-label', 'text-anchor': 'end' })
   ]
 }
 

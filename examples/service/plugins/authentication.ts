@@ -1,19 +1,26 @@
-import createError from '@fastify/error'
 import fastifyBasicAuth from '@fastify/basic-auth'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import { localAuthentication, protectedOperations, tokenAuthentication } from 'fastify-llm-quota'
-import type { Accounts } from '../accounts/accounts.js'
-import { demonstrationAccounts, noAccounts } from '../accounts/demonstration.js'
+import type { JWTPayload } from 'jose'
+import { type Authentication, callerKey, localAuthentication, protectedOperations, tokenAuthentication } from 'fastify-llm-quota'
+import { Accounts } from '../accounts/accounts.js'
+import { demonstrationAccounts } from '../accounts/demonstration.js'
+import { ServiceError } from '../service-error.js'
 import type { SessionUser } from './sessions.js'
 import { ownIssuer } from './tokens.js'
 
-/** Somebody who has signed in, or sent what proves who they are. */
+/** An authenticated user. */
 interface SignedIn {
   readonly by: 'token' | 'openid' | 'local'
-  /** What people are called; it is shown to nobody but themselves, and never logged. */
+  /** The display name. It is only shown to the user, and never logged. */
   readonly name: string
   readonly administrator: boolean
+  /** The caller key in the default quota; null if there is none. */
+  readonly caller: string | null
+  /** When the session or the token expires, in milliseconds since 1970. */
+  readonly endsAt: number
+  /** Empty if there is no session. */
+  readonly session: string
 }
 
 declare module 'fastify' {
@@ -25,20 +32,19 @@ declare module 'fastify' {
   }
 }
 
-const WrongCredentials = createError('WRONG_CREDENTIALS', 'The user name or the password is wrong.', 401)
-
-/** Finds out who sends each request: by its bearer token, its user name and password, or its session. A request without any is nobody's. */
-export const authentication = createPlugin(async function authentication (app: FastifyInstance) {
-  app.decorate('accounts', app.onLoopback ? demonstrationAccounts : noAccounts)
+/** Authenticates each request by its bearer token, its user name and password, or its session. Other requests are unauthenticated. */
+export const authentication = createPlugin(async function authentication (app: FastifyInstance, { clock }: { clock?: () => number }) {
+  // If other machines can reach the service, it has no local accounts by default.
+  app.decorate('accounts', new Accounts(app.onLoopback ? demonstrationAccounts : [], clock))
   app.decorateRequest('signedIn', null)
 
-  // Browsers are not asked for a password: they would keep it, and send it with requests that another site forged.
+  // Basic authentication does not send a challenge, because browsers would store the password and send it with forged requests too.
   await app.register(fastifyBasicAuth, {
     authenticate: false,
     async validate (username, password, request) {
       const account = await app.accounts.authenticate(username, password)
-      if (account === null) throw new WrongCredentials()
-      identify(request, { kind: 'local', username })
+      if (account === null) throw new ServiceError(401, 'WRONG_CREDENTIALS', 'The user name or the password is wrong.')
+      identify(request, { kind: 'local', username, id: '', endsAt: Infinity })
     }
   })
 
@@ -54,43 +60,47 @@ export const authentication = createPlugin(async function authentication (app: F
     }
   })
 
-  // What a session can be made to do by another site's page, its own page proves with a token that no other site can read.
+  // A request with a session must have a CSRF token, because a page on another site can send requests with the session's cookie.
   app.addHook('preValidation', function protectSession (request, reply, done) {
     if (request.headers.authorization === undefined && request.signedIn !== null && spendsOrChanges(request)) app.csrfProtection(request, reply, done)
     else done()
   })
 }, { name: 'authentication', dependencies: ['tokens', 'sessions'] })
 
-function byToken (request: FastifyRequest, claims: object): void {
-  request.user = tokenAuthentication(claims)
-  const { iss, sub, role } = Object.assign({ iss: undefined, sub: undefined, role: undefined }, claims)
-  // The word of another issuer makes nobody an administrator.
-  request.signedIn = { by: 'token', name: String(sub), administrator: iss === ownIssuer && role === 'admin' }
+function byToken (request: FastifyRequest, claims: JWTPayload): void {
+  const { iss, sub, role, exp = 0 } = claims
+  // Tokens of another issuer cannot grant the administrator role.
+  signIn(request, tokenAuthentication(claims), { by: 'token', name: String(sub), administrator: iss === ownIssuer && role === 'admin', endsAt: exp * 1000, session: '' })
 }
 
 function identify (request: FastifyRequest, user: SessionUser | undefined): void {
-  if (user?.kind === 'openid') {
-    request.user = tokenAuthentication({ iss: user.iss, sub: user.sub })
-    request.signedIn = { by: 'openid', name: user.name, administrator: false }
-  } else if (user?.kind === 'local') {
-    const account = request.server.accounts.find(user.username)
-    if (account === undefined) return
-    request.user = localAuthentication(account.username)
-    request.signedIn = { by: 'local', name: account.username, administrator: account.administrator }
+  if (user === undefined || user.endsAt <= Date.now()) return
+  const { id: session, endsAt } = user
+  if (user.kind === 'openid') {
+    signIn(request, tokenAuthentication({ iss: user.iss, sub: user.sub }), { by: 'openid', name: user.name, administrator: false, endsAt, session })
+    return
   }
+  const account = request.server.accounts.find(user.username)
+  if (account === undefined) return
+  signIn(request, localAuthentication(account.username), { by: 'local', name: account.username, administrator: account.administrator, endsAt, session })
+}
+
+function signIn (request: FastifyRequest, authentication: Authentication, signedIn: Omit<SignedIn, 'caller'>): void {
+  request.user = authentication
+  request.signedIn = { ...signedIn, caller: callerKey(authentication) }
 }
 
 function spendsOrChanges ({ method, routeOptions }: FastifyRequest): boolean {
   return !['GET', 'HEAD', 'OPTIONS'].includes(method) || protectedOperations.some(({ path }) => path === routeOptions.url)
 }
 
-/** Lets only administrators pass. */
+/** Requires an administrator. */
 export async function requireAdministrator (request: FastifyRequest, reply: FastifyReply): Promise<void> {
   if (request.signedIn === null) return reply.code(401).send({ error: 'Sign in first.', status: 401 })
-  if (!request.signedIn.administrator) return reply.code(403).send({ error: 'Only an administrator may do this.', status: 403 })
+  if (!request.signedIn.administrator) return reply.code(403).send({ error: 'This requires an administrator.', status: 403 })
 }
 
-/** Lets only those pass who have signed in. */
+/** Requires an authenticated user. */
 export async function requireSignIn (request: FastifyRequest, reply: FastifyReply): Promise<void> {
   if (request.signedIn === null) return reply.code(401).send({ error: 'Sign in first.', status: 401 })
 }

@@ -2,21 +2,21 @@ import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import * as client from 'openid-client'
 import { clientId as developmentClientId } from '../development-provider/provider.js'
-import type { PendingSignIn, SessionUser } from './sessions.js'
+import type { Identity, PendingSignIn } from './sessions.js'
 
-/** Sign-in at an OpenID provider, by authorization code with PKCE (OpenID Connect Core 1.0, section 3.1; RFC 7636). */
+/** Sign-in at an OpenID provider, with the authorization code flow and PKCE (OpenID Connect Core 1.0, section 3.1; RFC 7636). */
 interface OpenId {
-  /** Where the browser goes to sign in, and what its session keeps until it comes back. */
+  /** Returns the address to which the browser is redirected to sign in, and the values that its session stores until it returns. */
   begin (): Promise<{ location: URL, pending: PendingSignIn }>
-  /** Who has come back. Rejects where the answer, its code or its ID token is not what was asked for. */
-  complete (query: string, pending: PendingSignIn): Promise<SessionUser>
-  /** Where the browser goes to sign out at the provider as well; null where the provider has no such place. */
+  /** Returns the user after the redirect back. Rejects if the response, its code or its ID token is invalid. */
+  complete (query: string, pending: PendingSignIn): Promise<Identity>
+  /** Returns the address to which the browser is redirected to sign out at the provider; null if the provider has none. */
   signOut (): Promise<URL | null>
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Null where there is no provider to sign in at. */
+    /** Null if there is no OpenID provider. */
     openId: OpenId | null
   }
 }
@@ -25,13 +25,14 @@ export const callbackPath = '/sign-in/openid/callback'
 
 export const openId = createPlugin(async function openId (app: FastifyInstance) {
   const { OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET } = app.config
-  const issuer = OIDC_ISSUER === '' ? app.developmentProvider?.issuer : OIDC_ISSUER
-  if (issuer === undefined) {
+  const { developmentProvider } = app
+  if (OIDC_ISSUER === '' && developmentProvider === null) {
     app.decorate('openId', null)
     return
   }
-  const clientId = OIDC_ISSUER === '' ? developmentClientId : OIDC_CLIENT_ID
-  const configuration = discoverOnce(new URL(issuer), clientId, OIDC_CLIENT_SECRET)
+  const clientId = developmentProvider === null ? OIDC_CLIENT_ID : developmentClientId
+  const issuer = async () => new URL(developmentProvider === null ? OIDC_ISSUER : (await developmentProvider.start()).issuer)
+  const configuration = discoverOnce(issuer, clientId, OIDC_CLIENT_SECRET)
   const redirectUri = () => app.publicUrl() + callbackPath
 
   app.decorate('openId', {
@@ -67,14 +68,18 @@ export const openId = createPlugin(async function openId (app: FastifyInstance) 
   })
 }, { name: 'openid', dependencies: ['configuration', 'development-provider'] })
 
-// The provider is asked when somebody first signs in, and again later where it did not answer.
-function discoverOnce (issuer: URL, clientId: string, secret: string): () => Promise<client.Configuration> {
+// Discovery runs at the first sign-in, and again at a later one if the provider did not answer.
+function discoverOnce (issuer: () => Promise<URL>, clientId: string, secret: string): () => Promise<client.Configuration> {
   const authentication = secret === '' ? client.None() : client.ClientSecretBasic(secret)
-  // By default an ID token that came by TLS is believed; here its signature is verified whichever way it came.
-  const execute = [client.enableNonRepudiationChecks, ...(issuer.protocol === 'http:' ? [client.allowInsecureRequests] : [])]
+  const discover = async () => {
+    const server = await issuer()
+    // By default, the client trusts an ID token that was received over TLS. This makes it always verify the signature.
+    const execute = [client.enableNonRepudiationChecks, ...(server.protocol === 'http:' ? [client.allowInsecureRequests] : [])]
+    return await client.discovery(server, clientId, undefined, authentication, { execute, timeout: 5 })
+  }
   let discovery: Promise<client.Configuration> | undefined
   return () => {
-    discovery ??= client.discovery(issuer, clientId, undefined, authentication, { execute, timeout: 5 }).catch((error: unknown) => {
+    discovery ??= discover().catch((error: unknown) => {
       discovery = undefined
       throw error
     })

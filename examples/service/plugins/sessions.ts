@@ -4,12 +4,19 @@ import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import { keyFor, serviceSecret } from '../secret.js'
 
-/** Who a session belongs to. */
-export type SessionUser =
+/** The user of a session. */
+export type SessionUser = Identity & {
+  /** Distinguishes the sessions of one user. */
+  readonly id: string
+  /** When the session ends, regardless of its use, in milliseconds since 1970. */
+  readonly endsAt: number
+}
+
+export type Identity =
   | { readonly kind: 'openid', readonly iss: string, readonly sub: string, readonly name: string }
   | { readonly kind: 'local', readonly username: string }
 
-/** What must come back from the OpenID provider, and what proves that it is this browser that asked. */
+/** The values that the OpenID provider must return, and the proof that this browser started the sign-in. */
 export interface PendingSignIn {
   readonly state: string
   readonly nonce: string
@@ -23,15 +30,16 @@ declare module '@fastify/secure-session' {
   }
 }
 
-const eightHours = 8 * 60 * 60
+/** Seconds. */
+export const sessionLength = 8 * 60 * 60
 
-/** Keeps who has signed in in a cookie that only this service can read, and makes the tokens that guard such sessions against forged requests. */
+/** Stores sessions in a cookie that only this service can read, and creates the tokens that protect sessions against forged requests. */
 export const sessions = createPlugin(async function sessions (app: FastifyInstance) {
   await app.register(fastifySecureSession, {
     key: keyFor('session cookies', serviceSecret(app.config.JWT_SECRET)),
     cookieName: 'language-service-session',
-    expiry: eightHours,
-    cookie: { path: '/', httpOnly: true, sameSite: 'lax', secure: app.config.PUBLIC_URL.startsWith('https:'), maxAge: eightHours }
+    expiry: sessionLength,
+    cookie: { path: '/', httpOnly: true, sameSite: 'lax', secure: app.config.PUBLIC_URL.startsWith('https:'), maxAge: sessionLength }
   })
   await app.register(fastifyCsrfProtection, { sessionPlugin: '@fastify/secure-session', logLevel: 'info' })
 }, { name: 'sessions', dependencies: ['configuration'] })

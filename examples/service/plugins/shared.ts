@@ -1,18 +1,18 @@
-import fastifyRedis from '@fastify/redis'
 import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import { InsuredQuotaStore, MemoryQuotaStore } from 'fastify-llm-quota'
+import { InsuredQuotaStore, MemoryQuotaStore, type PreferenceReader } from 'fastify-llm-quota'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
-import { Redis } from 'ioredis'
+import { SharedPreferences } from '../shared-preferences.js'
+import { connectShared } from '../shared-server.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
+    /** The runtime preferences. */
+    preferences: PreferenceReader
     /** Changes a preference at once, for all instances; null unsets it. */
-    changePreference (key: string, value: number | null): unknown
+    changePreference (key: string, value: number | null): Promise<void>
   }
 }
-
-const preferencesKey = 'language-service:preferences'
 
 /**
  * The counters and the preferences: on the server at `REDIS_URL`, shared by all instances and insured against its
@@ -21,18 +21,29 @@ const preferencesKey = 'language-service:preferences'
 export const shared = createPlugin(async function shared (app: FastifyInstance, clock: { clock?: () => number }) {
   if (app.config.REDIS_URL === '') {
     const preferences = new Map<string, unknown>()
-    app.decorate('quotaStore', app.timeStore(new MemoryQuotaStore(clock)))
+    app.decorate('quotaStore', new MemoryQuotaStore(clock))
     app.decorate('preferences', preferences)
-    app.decorate('changePreference', (key, value) => preferences.set(key, value))
+    app.decorate('changePreference', async (key, value) => { preferences.set(key, value) })
     return
   }
-  // A command that cannot be carried out now fails now: the insurance is quicker than a queue.
-  const redis = new Redis(app.config.REDIS_URL, { maxRetriesPerRequest: 0, commandTimeout: 500 })
-  redis.on('error', (error) => { app.log.debug({ err: error }, 'the connection to the shared server') })
-  await app.register(fastifyRedis, { client: redis })
-  // The polite way to part waits for an answer, and there may be nobody to give one.
-  app.addHook('onClose', async () => { redis.disconnect() })
-  app.decorate('quotaStore', new InsuredQuotaStore({ primary: app.timeStore(new RedisQuotaStore({ client: redis, ...clock })) }))
-  app.decorate('preferences', { get: (key) => redis.hget(preferencesKey, key) })
-  app.decorate('changePreference', (key, value) => value === null ? redis.hdel(preferencesKey, key) : redis.hset(preferencesKey, key, value))
-}, { name: 'shared', dependencies: ['configuration', 'metrics'] })
+  const { client, hash, firstConnection, disconnect } = await connectShared[app.config.REDIS_CLIENT](app.config.REDIS_URL, app.log)
+  await firstConnection.catch((error: unknown) => {
+    const rejection = credentialsRejection(error)
+    if (rejection !== null) {
+      disconnect()
+      throw new Error(`REDIS_URL: the server does not accept the user name and the password (${rejection})`)
+    }
+    app.log.warn('the shared server does not answer; until it does, each instance counts for itself')
+  })
+  app.addHook('onClose', async () => { disconnect() })
+  app.decorate('quotaStore', new InsuredQuotaStore({ primary: new RedisQuotaStore({ client, ...clock }) }))
+  const preferences = new SharedPreferences(hash)
+  app.decorate('preferences', preferences)
+  app.decorate('changePreference', async (key, value) => { await preferences.set(key, value) })
+}, { name: 'shared', dependencies: ['configuration'] })
+
+// The fallback bridges an outage, but wrong credentials last until somebody corrects them.
+function credentialsRejection (error: unknown): string | null {
+  const [rejection = null] = /\b(WRONGPASS|NOAUTH)\b/.exec(error instanceof Error ? error.message : '') ?? []
+  return rejection
+}

@@ -4,18 +4,30 @@ const entities = { type: 'array', items: { type: 'object', properties: { text: {
 const sentence = { type: 'object', properties: { text: { type: 'string' }, sentiment: { type: 'number' }, entities } }
 
 const badRequest = {
-  description: 'A field is missing or cannot be used; the message names it.',
+  description: 'A field is missing or invalid. The message contains its name.',
   type: 'object',
   additionalProperties: true,
   properties: { error: { type: 'string' }, message: { type: 'string' } }
 }
 
-/** What an operation answers, for its schema: what it found, or a refusal of bad input or of the quota. */
-function answers (description: string, properties: Record<string, object>): object {
-  return { 200: { description, type: 'object', properties }, 400: badRequest, ...quotaResponses }
+const unusable = {
+  description: 'The model does not accept the request, or its answer is invalid.',
+  type: 'object',
+  properties: { error: { type: 'string' }, status: { type: 'integer', enum: [502] } }
 }
 
-export const analysisAnswers = answers('What the model read in the text.', {
+// The quota counts the request before the model is called.
+const unavailable = {
+  ...quotaResponses[503],
+  description: 'The quota store failed, or the model is busy, failed, or took too long. Try again after the time in Retry-After.'
+}
+
+/** Returns the response schemas of an operation: its result, invalid input, the refusals of the quota, and errors of the model. */
+function answers (description: string, properties: Record<string, object>): object {
+  return { 200: { description, type: 'object', properties }, 400: badRequest, ...quotaResponses, 502: unusable, 503: unavailable }
+}
+
+export const analysisAnswers = answers('The analysis of the text.', {
   sentences: { type: 'array', items: sentence },
   entities,
   sentiment: { type: 'number', description: 'From -1, negative, to 1, positive.' },
@@ -28,7 +40,7 @@ export const analysisAnswers = answers('What the model read in the text.', {
 export const justificationAnswers = answers('Whether the term applies, and why.', {
   leaf: { type: 'string' },
   applies: { type: 'boolean' },
-  score: { type: 'number', description: 'From 0, nothing in common, to 1.' },
+  score: { type: 'number', description: 'From 0, nothing in common, to 1, a perfect match.' },
   explanation: { type: 'string' },
   evidence: { type: 'array', items: { type: 'object', properties: { sentence: { type: 'string' }, shared: { type: 'array', items: { type: 'string' } } } } }
 })
@@ -39,7 +51,9 @@ export const scoreAnswers = answers('The children of the node, best first.', {
 })
 
 export const streamAnswers = {
-  200: { description: 'Server-sent events: a `sentence` each, then `end`.', content: { 'text/event-stream': { schema: { type: 'string' } } } },
+  200: { description: 'Server-sent events: an event `sentence` for each sentence, then `end`, or `error` if the model fails in between.', content: { 'text/event-stream': { schema: { type: 'string' } } } },
   400: badRequest,
-  ...quotaResponses
+  ...quotaResponses,
+  502: unusable,
+  503: unavailable
 }

@@ -3,7 +3,7 @@ import fastifyStatic from '@fastify/static'
 import type { FastifyInstance } from 'fastify'
 import { pageBuild, pageFolder } from '../page-folder.js'
 
-/** Serves the page at `/`, and lets it load nothing that is not this service's own. */
+/** Serves the page at `/`. The page can only load content from this service. */
 export async function page (app: FastifyInstance): Promise<void> {
   await app.register(fastifyHelmet, {
     contentSecurityPolicy: {
@@ -22,6 +22,6 @@ export async function page (app: FastifyInstance): Promise<void> {
     },
     referrerPolicy: { policy: 'no-referrer' }
   })
-  // Only the files that are there get a route.
+  // Declares a route for each existing file, not a wildcard.
   await app.register(fastifyStatic, { root: [pageFolder, pageBuild], wildcard: false, cacheControl: false })
 }

@@ -4,15 +4,15 @@ import { perMinute } from '../plugins/observation.js'
 
 const preference = {
   type: 'object',
-  properties: { [perMinute]: { type: ['integer', 'null'] } },
+  properties: { [perMinute]: { type: ['integer', 'null'], minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER, description: 'Requests per minute; 0 disables the quota, a negative number counts as 1, null is the configured limit.' } },
   required: [perMinute],
   additionalProperties: false
 }
 
-/** Lets an administrator read and change the limit at run time; null means the configured property. */
+/** Routes for administrators to read and change the limit. Null stands for the configured limit. */
 export async function preferences (app: FastifyInstance): Promise<void> {
   app.get('/api/preferences', { onRequest: requireAdministrator, schema: { summary: 'Read the limit', tags: ['Administration'], security: [{ token: [] }] } }, async (request) => {
-    const value: unknown = await app.preferences?.get(perMinute, request)
+    const value: unknown = await app.preferences.get(perMinute, request)
     return { [perMinute]: value == null ? null : Number(value) }
   })
 

@@ -1,102 +1,30 @@
-import { channel } from 'node:diagnostics_channel'
-import { OptionError, shown } from './errors.js'
-import { MemoryQuotaStore } from './memory-store.js'
-import { assertStore, type Acquisition, type QuotaStore, type QuotaStoreState } from './store.js'
-import { isThenable } from './thenable.js'
+import { isThenable } from '../../thenable.js'
+import { MemoryQuotaStore } from '../memory/memory-store.js'
+import { assertAcquisition, type Acquisition, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
+import { Changeover } from './changeover.js'
+import { InsuredQuotaStoreChange, insuredStoreChanges, type InsuredQuotaStoreState } from './changes.js'
+import { assertInsuredOptions, type InsuredQuotaStoreOptions } from './options.js'
+import { TimeLimit } from './time-limit.js'
+import { nodeTimers } from './timers.js'
+
+type Question<Answer> = (store: QuotaStore) => Answer | Promise<Answer>
 
 /**
- * What an `InsuredQuotaStore` can be told.
+ * Uses a primary store, and a fallback store while the primary fails or does not answer within `timeout`. Every request is
+ * counted by one of them. A late answer of the primary is ignored. `timeout` also applies to a fallback that returns promises. If
+ * the fallback fails, the call fails.
  *
- * @example
- * ```ts
- * import { InsuredQuotaStore, MemoryQuotaStore, type InsuredQuotaStoreOptions } from 'fastify-llm-quota'
+ * A stall of the process's own event loop is not a failure of the primary: `timeout` does not run during a stall, and an answer
+ * that arrived during the stall is used.
  *
- * const options: InsuredQuotaStoreOptions = {
- *   primary: new MemoryQuotaStore(), // in earnest a RedisQuotaStore
- *   fallback: new MemoryQuotaStore({ maxTrackedCallers: 2_000 }),
- *   timeout: 50,
- *   coolDown: 5_000
- * }
- * console.log(new InsuredQuotaStore(options).state) // primary
- * ```
- */
-export interface InsuredQuotaStoreOptions {
-  /** The store that is asked as long as it answers. */
-  readonly primary: QuotaStore
-  /** The store that answers in its place. Default: a new `MemoryQuotaStore`. */
-  readonly fallback?: QuotaStore
-  /** How long the primary has to answer, in milliseconds. Default 100. */
-  readonly timeout?: number
-  /** How long the primary rests after it failed, in milliseconds, before one request tries it again. Default 1000. */
-  readonly coolDown?: number
-}
-
-/**
- * Which store answers.
+ * Only `acquire` changes the state. After a failure the primary rests for `coolDown`. Then one request at a time tries it again,
+ * while the fallback answers all others. The primary is used again as soon as its own server answers. A store on a server can
+ * reject a caller from memory, in which case it answers synchronously although it otherwise returns promises. Such a rejection
+ * is used but does not change the state. A wrapper around a primary must therefore return synchronous answers synchronously.
  *
- * @example
- * ```ts
- * import type { InsuredQuotaStoreState } from 'fastify-llm-quota'
+ * Each change is published once on the diagnostics channel `fastify-llm-quota:insured-store`, and the plugin logs it.
  *
- * // As the value of a gauge.
- * function primaryAnswers (state: InsuredQuotaStoreState): number {
- *   return state === 'primary' ? 1 : 0
- * }
- *
- * console.log(primaryAnswers('fallback')) // 0
- * ```
- */
-export type InsuredQuotaStoreState = 'primary' | 'fallback'
-
-/**
- * A message about an insured store that changed over.
- *
- * @example
- * ```ts
- * import { subscribe } from 'node:diagnostics_channel'
- * import { InsuredQuotaStore, type InsuredQuotaStoreChange, type QuotaStore } from 'fastify-llm-quota'
- *
- * subscribe('fastify-llm-quota:insured-store', (message) => {
- *   const { state, error } = message as InsuredQuotaStoreChange
- *   console.log(`the ${state} answers`, error instanceof Error ? error.message : '')
- * })
- *
- * const failing: QuotaStore = {
- *   acquire () { throw new Error('no connection') },
- *   clearCounters () {},
- *   inspect: () => ({ trackedCallers: 0, sweeps: 0 })
- * }
- * await new InsuredQuotaStore({ primary: failing }).acquire('a digest', 10) // the fallback answers no connection
- * ```
- */
-export class InsuredQuotaStoreChange {
-  /** The store that changed over. */
-  readonly store: InsuredQuotaStore
-  /** Which store answers from now on. */
-  readonly state: InsuredQuotaStoreState
-  /** Why the primary is not asked any more; undefined when it is asked again. */
-  readonly error: unknown
-
-  constructor (store: InsuredQuotaStore, state: InsuredQuotaStoreState, error: unknown) {
-    this.store = store
-    this.state = state
-    this.error = error
-  }
-}
-
-// The longest delay that a timer of Node takes.
-const longestTimer = 2 ** 31 - 1
-
-/** Each change of an insured store, once: a channel of `node:diagnostics_channel`. */
-export const insuredStoreChanges = channel('fastify-llm-quota:insured-store')
-
-/**
- * Asks one store, and another in its place while the first fails or does not answer in time. No request waits longer
- * than `timeout`, and none is admitted unmetered. Late answers are dropped.
- *
- * Each change of store is published once on the diagnostics channel `fastify-llm-quota:insured-store`; the plugin logs it.
- *
- * @throws {OptionError} When an option cannot be used.
+ * @throws {OptionError} If an option has an invalid value.
  *
  * @example
  * ```ts
@@ -112,110 +40,99 @@ export const insuredStoreChanges = channel('fastify-llm-quota:insured-store')
 export class InsuredQuotaStore implements QuotaStore {
   readonly #primary: QuotaStore
   readonly #fallback: QuotaStore
-  readonly #timeout: number
-  readonly #coolDown: number
-  #state: InsuredQuotaStoreState = 'primary'
-  #restsUntil = 0
-  #isBeingTried = false
-  // Counts the changes, so that an answer that was asked for before the latest one changes nothing.
-  #era = 0
+  readonly #timeLimit: TimeLimit
+  readonly #changeover: Changeover
+  #primaryPromises = false
 
-  constructor ({ primary, fallback = new MemoryQuotaStore(), timeout = 100, coolDown = 1000 }: InsuredQuotaStoreOptions) {
-    assertStore('primary', primary)
-    assertStore('fallback', fallback)
-    assertMilliseconds('timeout', timeout)
-    assertMilliseconds('coolDown', coolDown)
+  constructor ({ primary, timeout = 100, coolDown = 1000, clock = () => performance.now(), timers = nodeTimers, ...rest }: InsuredQuotaStoreOptions) {
+    const { fallback = new MemoryQuotaStore({ clock }) } = rest
+    assertInsuredOptions({ primary, fallback, timeout, coolDown, clock, timers })
     this.#primary = primary
     this.#fallback = fallback
-    this.#timeout = timeout
-    this.#coolDown = coolDown
+    this.#timeLimit = new TimeLimit(timeout, clock, timers)
+    this.#changeover = new Changeover(coolDown, clock, (state, error) => {
+      insuredStoreChanges.publish(new InsuredQuotaStoreChange(this, state, error))
+    })
   }
 
-  /** Which store answers now. */
+  /** The store that currently answers. */
   get state (): InsuredQuotaStoreState {
-    return this.#state
+    return this.#changeover.state
   }
 
   acquire (callerKey: string, limit: number): Acquisition | Promise<Acquisition> {
-    return this.#ask((store) => store.acquire(callerKey, limit))
-  }
-
-  /** Clears both stores; it rejects where the primary cannot be cleared in time. */
-  async clearCounters (): Promise<void> {
-    await this.#fallback.clearCounters()
-    await this.#inTime(this.#primary.clearCounters())
-  }
-
-  inspect (): QuotaStoreState | Promise<QuotaStoreState> {
-    return this.#ask((store) => store.inspect())
-  }
-
-  #ask<Answer extends object> (question: (store: QuotaStore) => Answer | Promise<Answer>): Answer | Promise<Answer> {
-    if (this.#isResting()) return question(this.#fallback)
-    const era = this.#era
+    const question: Question<Acquisition> = (store) => store.acquire(callerKey, limit)
+    if (!this.#changeover.mayAskPrimary()) return this.#askFallback(question)
+    const { era } = this.#changeover
     try {
       const answer = question(this.#primary)
-      if (isThenable(answer)) return this.#await(answer, question, era)
-      this.#succeeded(era)
+      if (isThenable(answer)) return this.#awaitPrimary(answer, question, era)
+      this.#heed(answer, era)
       return answer
     } catch (error) {
-      this.#failed(era, error)
-      return question(this.#fallback)
+      this.#changeover.failed(era, error)
+      return this.#askFallback(question)
     }
   }
 
-  async #await<Answer extends object> (promise: PromiseLike<Answer>, question: (store: QuotaStore) => Answer | Promise<Answer>, era: number): Promise<Answer> {
+  /** Reads a caller's count from the store that currently answers, or from the fallback if the primary fails or does not answer in time. */
+  peek (callerKey: string): QuotaCount | null | Promise<QuotaCount | null> {
+    return this.#read((store) => store.peek(callerKey))
+  }
+
+  /** Removes the caller's counter from both stores. Rejects if one of them fails or does not finish in time. */
+  async forget (callerKey: string): Promise<void> {
+    await this.#tellBoth((store) => store.forget(callerKey))
+  }
+
+  /** Clears both stores. Rejects if one of them fails or does not finish in time. Does not change the state. */
+  async clearCounters (): Promise<void> {
+    await this.#tellBoth((store) => store.clearCounters())
+  }
+
+  /** Inspects the store that currently answers, or the fallback if the primary fails or does not answer in time. */
+  inspect (): QuotaStoreState | Promise<QuotaStoreState> {
+    return this.#read((store) => store.inspect())
+  }
+
+  async #awaitPrimary (promise: PromiseLike<Acquisition>, question: Question<Acquisition>, era: number): Promise<Acquisition> {
+    this.#primaryPromises = true
     try {
-      const answer = await this.#inTime(promise)
-      this.#succeeded(era)
+      const answer = await this.#timeLimit.within(promise)
+      assertAcquisition(answer)
+      this.#changeover.succeeded(era)
       return answer
     } catch (error) {
-      this.#failed(era, error)
-      return question(this.#fallback)
+      this.#changeover.failed(era, error)
+      return this.#askFallback(question)
     }
   }
 
-  async #inTime<Answer> (answer: Answer | PromiseLike<Answer>): Promise<Answer> {
-    let timer: NodeJS.Timeout | undefined
-    const deadline = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => { reject(new Error(`no answer within ${this.#timeout} ms`)) }, this.#timeout).unref()
-    })
+  /** Updates the state after a synchronous answer. An admission proves that the server answered; a rejection may come from memory. */
+  #heed (answer: Acquisition, era: number): void {
+    assertAcquisition(answer)
+    if (this.#primaryPromises && !answer.admitted) this.#changeover.provedNothing()
+    else this.#changeover.succeeded(era)
+  }
+
+  #read<Answer> (question: Question<Answer>): Answer | Promise<Answer> {
+    if (this.state === 'fallback') return this.#askFallback(question)
     try {
-      return await Promise.race([answer, deadline])
-    } finally {
-      clearTimeout(timer)
+      const answer = question(this.#primary)
+      return isThenable(answer) ? this.#timeLimit.within(answer).catch(() => this.#askFallback(question)) : answer
+    } catch {
+      return this.#askFallback(question)
     }
   }
 
-  /** Whether the primary is left alone; when its rest is over, the request that asks first may try it. */
-  #isResting (): boolean {
-    if (this.#state === 'primary') return false
-    if (this.#isBeingTried || performance.now() < this.#restsUntil) return true
-    this.#isBeingTried = true
-    return false
+  #askFallback<Answer> (question: Question<Answer>): Answer | Promise<Answer> {
+    const answer = question(this.#fallback)
+    return isThenable(answer) ? this.#timeLimit.within(answer) : answer
   }
 
-  #succeeded (era: number): void {
-    if (era === this.#era && this.#state === 'fallback') this.#change('primary')
-  }
-
-  #failed (era: number, error: unknown): void {
-    if (era !== this.#era) return
-    this.#restsUntil = performance.now() + this.#coolDown
-    this.#isBeingTried = false
-    if (this.#state === 'primary') this.#change('fallback', error)
-  }
-
-  #change (state: InsuredQuotaStoreState, error?: unknown): void {
-    this.#state = state
-    this.#era += 1
-    this.#isBeingTried = false
-    insuredStoreChanges.publish(new InsuredQuotaStoreChange(this, state, error))
-  }
-}
-
-function assertMilliseconds (name: string, value: unknown): void {
-  if (typeof value !== 'number' || !(value > 0) || value > longestTimer) {
-    throw new OptionError(name, `must be a number of milliseconds above 0, at most ${longestTimer}`, shown(value))
+  // Both are called in the same turn of the event loop, so that no request comes between the two calls.
+  async #tellBoth (task: (store: QuotaStore) => void | Promise<void>): Promise<void> {
+    const inTime = async (store: QuotaStore): Promise<void> => this.#timeLimit.within(Promise.resolve(task(store)))
+    await Promise.all([inTime(this.#fallback), inTime(this.#primary)])
   }
 }

@@ -1,14 +1,18 @@
-import { Counter } from './counter.js'
-import { OptionError, shown } from './errors.js'
-import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from './overflow.js'
-import type { Acquisition, QuotaStore, QuotaStoreState } from './store.js'
-import { counterRetention, sweepInterval } from './sweep.js'
+import { OptionError } from '../../errors.js'
+import { shown } from '../../shown.js'
+import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../caller-cap.js'
+import type { Acquisition, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
+import { isRemovedBySweep, isSweepDue } from '../sweep.js'
+import { TrackedCallers } from './tracked-callers.js'
+import { TrackedCounter } from './tracked-counter.js'
 
 const never = -Infinity
-const clearedAwayAtOnce = 1_000
+
+// Spreads the deletion of a million counters over 2,000 requests; docs/benchmarks.md lists the longest pauses.
+const deletedPerRequest = 500
 
 /**
- * What a `MemoryQuotaStore` can be told.
+ * Options of `MemoryQuotaStore`.
  *
  * @example
  * ```ts
@@ -19,17 +23,17 @@ const clearedAwayAtOnce = 1_000
  * ```
  */
 export interface MemoryQuotaStoreOptions {
-  /** How many callers have a counter of their own. Default 10,000 (specification, section 8). */
+  /** The caller cap: how many callers can have a counter of their own. An integer from 1 to 2^24; default 10,000. */
   readonly maxTrackedCallers?: number
-  /** Gives monotonic milliseconds. Default `performance.now`. */
+  /** Returns monotonic milliseconds. Default `performance.now`. */
   readonly clock?: () => number
 }
 
 /**
- * Keeps the quota counters in this process (specification, sections 3 and 8). It answers at once, and holds at most
- * `maxTrackedCallers` counters and the overflow counter.
+ * Keeps the quota counters in this process (docs/rules.md, "Store"). Answers synchronously. Holds at most `maxTrackedCallers`
+ * counters and the overflow counter.
  *
- * @throws {OptionError} When an option cannot be used.
+ * @throws {OptionError} If an option has an invalid value.
  *
  * @example
  * ```ts
@@ -43,84 +47,88 @@ export interface MemoryQuotaStoreOptions {
 export class MemoryQuotaStore implements QuotaStore {
   readonly #maxTrackedCallers: number
   readonly #clock: () => number
-  readonly #counters = new Map<string, Counter>()
-  #overflow: Counter | undefined
+  readonly #callers: TrackedCallers
+  #overflow: TrackedCounter | undefined
   #sweptAt = never
   #sweeps = 0
-  #notClearedAway: MapIterator<[string, Counter]> | undefined
 
   constructor ({ maxTrackedCallers = defaultMaxTrackedCallers, clock = () => performance.now() }: MemoryQuotaStoreOptions = {}) {
     assertMaxTrackedCallers(maxTrackedCallers)
     if (typeof clock !== 'function') throw new OptionError('clock', 'must be a function', shown(clock))
     this.#maxTrackedCallers = maxTrackedCallers
     this.#clock = clock
+    this.#callers = new TrackedCallers(maxTrackedCallers)
   }
 
   acquire (callerKey: string, limit: number): Acquisition {
     const now = this.#clock()
-    this.#sweepWhenDue(now)
+    if (isSweepDue(this.#sweptAt, now)) this.#sweep(now)
+    this.#deleteRemoved(deletedPerRequest)
     const own = this.#find(callerKey) ?? this.#track(callerKey, now)
-    const counter = own ?? (this.#overflow ??= new Counter(now))
+    const counter = own ?? (this.#overflow ??= new TrackedCounter('', now))
+    if (own !== undefined) this.#callers.moveToNewest(own)
     const admitted = counter.acquire(now, limit)
     return { admitted, count: counter.count, windowRemaining: counter.windowRemaining(now), overflow: own === undefined }
   }
 
+  peek (callerKey: string): QuotaCount | null {
+    const now = this.#clock()
+    const sweptAt = isSweepDue(this.#sweptAt, now) ? now : this.#sweptAt
+    const found = this.#callers.get(callerKey)
+    const own = found !== undefined && !isRemovedBySweep(found.lastSeen, sweptAt) ? found : undefined
+    const counter = own ?? (this.#hasRoom(sweptAt) ? undefined : this.#overflow)
+    if (counter === undefined) return null
+    const windowRemaining = counter.windowRemaining(now)
+    return windowRemaining > 0 ? { count: counter.count, windowRemaining, overflow: own === undefined } : null
+  }
+
+  forget (callerKey: string): void {
+    const counter = this.#callers.get(callerKey)
+    if (counter !== undefined) this.#callers.remove(counter)
+  }
+
   clearCounters (): void {
-    this.#counters.clear()
+    this.#callers.clear()
     this.#overflow = undefined
     this.#sweptAt = never
     this.#sweeps = 0
-    this.#notClearedAway = undefined
   }
 
   inspect (): QuotaStoreState {
-    const swept = this.#notClearedAway === undefined ? 0 : [...this.#counters.values()].filter((counter) => this.#isSwept(counter)).length
-    return { trackedCallers: this.#counters.size - swept, sweeps: this.#sweeps }
+    let removed = 0
+    for (let counter = this.#callers.oldest; isRemovedBySweep(counter.lastSeen, this.#sweptAt); counter = counter.newer) removed += 1
+    return { trackedCallers: this.#callers.size - removed, sweeps: this.#sweeps }
   }
 
-  #find (callerKey: string): Counter | undefined {
-    const counter = this.#counters.get(callerKey)
-    return counter === undefined || this.#isSwept(counter) ? undefined : counter
+  #find (callerKey: string): TrackedCounter | undefined {
+    const counter = this.#callers.get(callerKey)
+    if (counter === undefined || !isRemovedBySweep(counter.lastSeen, this.#sweptAt)) return counter
+    this.#callers.remove(counter)
+    return undefined
   }
 
-  #track (callerKey: string, now: number): Counter | undefined {
-    this.#counters.delete(callerKey)
-    while (this.#counters.size >= this.#maxTrackedCallers) {
-      if (this.#notClearedAway === undefined) return undefined
-      this.#clearAway()
-    }
-    const counter = new Counter(now)
-    this.#counters.set(callerKey, counter)
-    return counter
+  #track (callerKey: string, now: number): TrackedCounter | undefined {
+    if (!this.#hasRoom(this.#sweptAt)) return undefined
+    this.#deleteRemoved(1)
+    return this.#callers.add(callerKey, now)
   }
 
-  #sweepWhenDue (now: number): void {
-    // The first request starts the interval: before it there is nothing to remove.
-    if (this.#sweptAt === never) this.#sweptAt = now
-    if (now - this.#sweptAt >= sweepInterval) {
-      this.#sweptAt = now
-      this.#sweeps += 1
-      this.#notClearedAway = this.#counters.entries()
-    }
-    if (this.#notClearedAway !== undefined) this.#clearAway()
+  #hasRoom (sweptAt: number): boolean {
+    return this.#callers.size < this.#maxTrackedCallers || isRemovedBySweep(this.#callers.oldest.lastSeen, sweptAt)
   }
 
-  /** Whether the latest sweep removed a counter, be it that it still lies about. */
-  #isSwept (counter: Counter): boolean {
-    return this.#sweptAt - counter.lastSeen >= counterRetention
+  /** Only records the time, which marks all expired counters as removed. `#deleteRemoved` frees their memory later. */
+  #sweep (now: number): void {
+    // The first request only starts the interval, so it is not counted as a sweep.
+    if (this.#sweptAt !== never) this.#sweeps += 1
+    this.#sweptAt = now
   }
 
-  // A sweep removes counters at once, by their last request alone; from memory they go a few with each request, so that
-  // no request waits for a great many.
-  #clearAway (): void {
-    for (let looked = 0; looked < clearedAwayAtOnce; looked++) {
-      const next = this.#notClearedAway?.next()
-      if (next === undefined || next.done === true) {
-        this.#notClearedAway = undefined
-        return
-      }
-      const [callerKey, counter] = next.value
-      if (this.#isSwept(counter)) this.#counters.delete(callerKey)
+  #deleteRemoved (most: number): void {
+    for (let deleted = 0; deleted < most; deleted++) {
+      const { oldest } = this.#callers
+      if (!isRemovedBySweep(oldest.lastSeen, this.#sweptAt)) return
+      this.#callers.remove(oldest)
     }
   }
 }

@@ -1,121 +1,136 @@
-import { counterRetention, sweepInterval } from '../sweep.js'
 import { windowLength } from '../window.js'
+import { clockField, fieldsBesideRows, firstNow, marksField, packedReply, readNow, renewExpiry, rowFormat, sweepField, sweepFormat, type TimeSource } from './layout.js'
+import { askAgain, packClock, packMarks, readClock, readMarks, readSweep, renewMark, scanPage, sweepWhenDue, writeSweep } from './sweep-parts.js'
 
-const microseconds = 1000
+// Minimum time between two marks, in milliseconds. The first request to a row after a new mark writes one more field.
+const markInterval = 30_000
 
-// How far the order of last requests may lag behind the counters. A counter is moved up in it at most this often, which
-// spares most requests the sorted set; a sweep looks closely at those whose place could be out of date by that much.
-const orderLag = 30_000
-
-/** How long a key outlives the last request that could have refreshed it, in milliseconds. */
-const expiry = counterRetention + sweepInterval
-
-const window = windowLength * microseconds
-const retention = counterRetention * microseconds
-const interval = sweepInterval * microseconds
-const lag = orderLag * microseconds
-
-// The parts below stand in the script where they are needed, rather than in functions of it: making these on every run
-// costs the server more than what most runs do.
-
-const keep = `
-  redis.call('PEXPIRE', counters, ${expiry})
-  redis.call('PEXPIRE', order, ${expiry})`
-
-const clearAway = (most: number): string => `
-  local gone = redis.call('ZRANGEBYSCORE', order, '-inf', sweptAt - ${retention}, 'LIMIT', 0, ${most})
-  if #gone > 0 then
-    redis.call('HDEL', counters, unpack(gone))
-    redis.call('ZREM', order, unpack(gone))
-  end`
-
-const putInOrder = `
-  local oldest = sweptAt - ${retention}
-  local unsure = redis.call('ZRANGEBYSCORE', order, '(' .. string.format('%.0f', oldest - ${lag}), oldest)
-  for first = 1, #unsure, 1000 do
-    local part = {unpack(unsure, first, math.min(first + 999, #unsure))}
-    for place, packed in ipairs(redis.call('HMGET', counters, unpack(part))) do
-      if packed then
-        local _, _, lastSeen = struct.unpack('I4ddd', packed)
-        if lastSeen > oldest then redis.call('ZADD', order, lastSeen, part[place]) end
-      end
-    end
-  end`
+// Maximum age of the stored latest time, in milliseconds. It limits how much a step back of the server's clock can lengthen a window.
+const clockLag = 100
 
 /**
- * The acquire step of section 3, whole and atomic, for one shard.
+ * Runs the acquire step for decisions with the same shard and limit, atomically. docs/scaling.md explains why it is exact.
  *
- * KEYS: a hash of the shard's counters by caller, with the fields `overflow` and `sweep` beside them, and a sorted set of
- * the callers by last request. ARGV: caller, limit, cap, and in tests the time in microseconds.
- *
- * A sweep writes down its time and removes a bounded number of counters; those it leaves are known by their last request
- * to be gone, and are cleared away by the requests that follow. Nothing here takes time that grows with all callers.
- *
- * The server's clock can step back, unlike a monotonic one: a counter then ages from its last request on, so that its
- * window ends no later than it would have.
+ * KEYS: the shard's hash. ARGV: the limit, the callers, and the time in milliseconds if the store has a clock. Returns
+ * `packedReply` or `askAgain` for each decision, or a single `askAgain` for all of them.
  */
-export const acquireScript = `
-local counters, order, caller = KEYS[1], KEYS[2], ARGV[1]
-local now = ARGV[4]
-if now then
-  now = tonumber(now)
+export function acquireScript (maxTrackedCallers: number, timeSource: TimeSource): string {
+  return `
+local key, call, pack = KEYS[1], redis.call, struct.pack
+local limit, last = tonumber(ARGV[1]), ${timeSource === 'server' ? '#ARGV' : '#ARGV - 1'}
+local found
+if last == 2 then
+  found = call('HMGET', key, ${clockField}, ARGV[2])
 else
-  local time = redis.call('TIME')
-  now = time[1] * 1000000 + time[2]
+  found = call('HMGET', key, ${clockField}, unpack(ARGV, 2, last))
 end
-
-local found = redis.call('HMGET', counters, caller, 'sweep')
-local sweptAt, sweeps = now, 0
-if found[2] then sweptAt, sweeps = struct.unpack('dd', found[2]) end
-local sinceSweep = now - sweptAt
-if sinceSweep >= ${interval} or sinceSweep < 0 or not found[2] then
-  sweptAt = now
-  if sinceSweep >= ${interval} then
-    sweeps = sweeps + 1
-${putInOrder}
-${clearAway(1000)}
-  end
-  redis.call('HSET', counters, 'sweep', struct.pack('dd', sweptAt, sweeps))
-${keep}
-end
-
-local field, overflow, count, windowStart, lastSeen, placedAt = caller, 0
+local offset, latest, sweptAt, oldest, mark, marked, tracked, now
+local isClockChanged = false
 if found[1] then
-  count, windowStart, lastSeen, placedAt = struct.unpack('I4ddd', found[1])
-  if lastSeen <= sweptAt - ${retention} then count = nil end
-end
-if not count then
-${clearAway(100)}
-  local untracked = redis.call('ZCOUNT', order, '-inf', sweptAt - ${retention})
-  count, windowStart, lastSeen, placedAt = 0, now, now, nil
-  if redis.call('ZCARD', order) - untracked >= tonumber(ARGV[3]) then
-    field, overflow = 'overflow', 1
-    local packed = redis.call('HGET', counters, field)
-    if packed then count, windowStart, lastSeen = struct.unpack('I4ddd', packed) end
+  ${readClock}
+  ${readNow[timeSource]}
+  if now < latest then
+    offset, now, isClockChanged = offset + latest - now, latest, true
+    ${renewExpiry[timeSource]}
+  elseif now - latest >= ${clockLag} then
+    isClockChanged = true
+    if now - mark >= ${markInterval} then
+      ${renewMark}
+    end
   end
+else
+  call('UNLINK', key)
+  found, offset, now, isClockChanged = {}, 0, ${firstNow[timeSource]}, true
+  sweptAt, oldest, mark, marked, tracked = now, now, now, 0, 0
+  call('HSET', key, ${clockField}, '', ${marksField}, '', ${sweepField}, pack(${sweepFormat}, 0, 0, now - ${windowLength}, now))
+  ${renewExpiry[timeSource]}
 end
-
-if lastSeen > now then windowStart = windowStart - (lastSeen - now) end
-if now - windowStart >= ${window} then count, windowStart = 0, now end
-local admitted = 0
-if count < tonumber(ARGV[2]) then count, admitted = count + 1, 1 end
-
-if overflow == 0 and (not placedAt or now - placedAt >= ${lag} or now < placedAt) then
-  redis.call('ZADD', order, now, caller)
-  if not placedAt then
-${keep}
+${sweepWhenDue(timeSource)}
+local reply
+if last == 2 and found[2] then
+  local row = found[2]
+  ${acquireForTrackedCaller(timeSource)}
+  if not isClockChanged and not marked then
+    call('HSET', key, ARGV[2], row)
+  elseif not marked then
+    call('HSET', key, ARGV[2], row, ${clockField}, ${packClock})
+  else
+    call('HSET', key, ARGV[2], row, ${clockField}, ${packClock}, ${marksField}, ${packMarks})
   end
-  placedAt = now
+  return reply
 end
-redis.call('HSET', counters, field, struct.pack('I4ddd', count, windowStart, now, placedAt or now))
-return {admitted, count, windowStart + ${window} - now, overflow}
-`
 
-/** Tells how many callers of a shard have a counter, and how many sweeps there have been. KEYS as above. */
-export const inspectScript = `
-local packed = redis.call('HGET', KEYS[1], 'sweep')
-if not packed then return {0, 0} end
-local sweptAt, sweeps = struct.unpack('dd', packed)
-local gone = redis.call('ZCOUNT', KEYS[2], '-inf', sweptAt - ${retention})
-return {redis.call('ZCARD', KEYS[2]) - gone, sweeps}
+local known, written, replies, hasScanned = {}, {}, {}, false
+for index = 2, last do
+  local caller = ARGV[index]
+  local row = known[caller] or found[index]
+  if row then
+    ${acquireForTrackedCaller(timeSource)}
+    known[caller], written[#written + 1], written[#written + 2] = row, caller, row
+  else
+    ${acquireForNewCaller(maxTrackedCallers, timeSource)}
+  end
+  replies[index - 1] = reply
+end
+if isClockChanged then
+  written[#written + 1], written[#written + 2] = ${clockField}, ${packClock}
+end
+if marked then
+  written[#written + 1], written[#written + 2] = ${marksField}, ${packMarks}
+end
+if written[1] then call('HSET', key, unpack(written)) end
+if last == 2 then return reply end
+return replies
 `
+}
+
+function acquireForTrackedCaller (timeSource: TimeSource): string {
+  return `
+    local count, windowStart, lastSeen = struct.unpack(${rowFormat}, row)
+    if lastSeen < mark then
+      ${readMarks}
+      marked = marked + 1
+    elseif lastSeen > now then
+      offset, now, isClockChanged = offset + lastSeen - now, lastSeen, true
+    end
+    ${countAndReply(timeSource, '0')}
+    row = pack(${rowFormat}, count, windowStart, now)`
+}
+
+function countAndReply (timeSource: TimeSource, overflow: '0' | '1'): string {
+  return `
+    if now - windowStart >= ${windowLength} then count, windowStart = 0, now end
+    local admitted = 0
+    if count < limit then count, admitted = count + 1, 1 end
+    reply = ${packedReply(timeSource, overflow, 'admitted')}`
+}
+
+// Below the cap it does not matter which rows are dead, because there are never more tracked callers than rows.
+function acquireForNewCaller (maxTrackedCallers: number, timeSource: TimeSource): string {
+  return `
+    if written[1] then
+      call('HSET', key, unpack(written))
+      written = {}
+    end
+    ${readSweep}
+    local isFull = call('HLEN', key) - ${fieldsBesideRows} >= ${maxTrackedCallers}
+    if isFull and cursor ~= '' and not hasScanned then
+      ${scanPage}
+      isFull = call('HLEN', key) - ${fieldsBesideRows} >= ${maxTrackedCallers}
+    end
+    if not isFull then
+      local count, windowStart = 0, now
+      ${countAndReply(timeSource, '0')}
+      row = pack(${rowFormat}, count, windowStart, now)
+      known[caller], written[1], written[2] = row, caller, row
+      ${readMarks}
+      marked, tracked = marked + 1, tracked + 1
+    elseif cursor == '' then
+      local count, windowStart = overflowCount, overflowStart
+      ${countAndReply(timeSource, '1')}
+      overflowCount, overflowStart = count, windowStart
+      ${writeSweep}
+    else
+      reply = ${askAgain}
+    end`
+}

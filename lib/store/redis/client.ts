@@ -1,29 +1,37 @@
-import { OptionError, hasFunction, shown } from '../errors.js'
-
 /**
- * What the store asks of an `ioredis` client; both `Redis` and `Cluster` have it.
+ * The commands that `RedisQuotaStore` sends. The store adapts clients of `ioredis`, `iovalkey`, `redis` and
+ * `@valkey/valkey-glide` itself. Implement this interface to use another client.
+ *
+ * - **Replies**: return what the client returns. An integer can be a number, a string, a bigint or a Buffer, so RESP2, RESP3
+ *   and a client's own reply options all work. An array can hold any of these.
+ * - **Errors**: reject. If the server does not know the digest, the message must start with `NOSCRIPT`. The command was not
+ *   executed in this case, and the store sends the script's source. After any other error the command may have been executed, so
+ *   the store does not send it again, and an implementation must not do so either.
+ * - **Keys**: an implementation can add a prefix of its own to keys, the same one in all three functions.
  *
  * @example
  * ```ts
- * import { Redis } from 'ioredis'
- * import { RedisQuotaStore, type RedisClient } from 'fastify-llm-quota/redis'
+ * import { RedisQuotaStore, type QuotaRedisClient } from 'fastify-llm-quota/redis'
  *
- * const client: RedisClient = new Redis({ lazyConnect: true, maxRetriesPerRequest: 0, commandTimeout: 300 })
- * console.log(new RedisQuotaStore({ client }) instanceof RedisQuotaStore) // true
+ * // A client with one function that sends any command.
+ * async function send (...command: readonly string[]): Promise<unknown> {
+ *   console.log(command[0])
+ *   return 0
+ * }
+ *
+ * const client: QuotaRedisClient = {
+ *   evaluateDigest: (digest, key, parameters) => send('EVALSHA', digest, '1', key, ...parameters),
+ *   evaluateSource: (source, key, parameters) => send('EVAL', source, '1', key, ...parameters),
+ *   removeKey: (key) => send('UNLINK', key)
+ * }
+ * await new RedisQuotaStore({ client }).clearCounters() // UNLINK
  * ```
  */
-export interface RedisClient {
-  /** Runs a script that the server knows by its SHA-1 digest (`EVALSHA`). */
-  evalsha (digest: string, numberOfKeys: number, ...keysAndParameters: (string | number | Buffer)[]): Promise<unknown>
-  /** Runs a script, and lets the server know it (`EVAL`). */
-  eval (script: string, numberOfKeys: number, ...keysAndParameters: (string | number | Buffer)[]): Promise<unknown>
-  /** Removes keys (`UNLINK`). */
-  unlink (...keys: string[]): Promise<unknown>
-}
-
-/** Throws, naming the option, unless it is such a client. */
-export function assertClient (value: unknown): asserts value is RedisClient {
-  if (!['evalsha', 'eval', 'unlink'].every((name) => hasFunction(value, name))) {
-    throw new OptionError('client', 'must be a Redis or Cluster of ioredis', shown(value))
-  }
+export interface QuotaRedisClient {
+  /** Runs a cached script by its SHA-1 digest, with one key (`EVALSHA`). */
+  evaluateDigest (digest: string, key: string, parameters: readonly string[]): Promise<unknown>
+  /** Runs a script from its source, with one key (`EVAL`). The server caches the script. */
+  evaluateSource (source: string, key: string, parameters: readonly string[]): Promise<unknown>
+  /** Removes a key (`UNLINK`). */
+  removeKey (key: string): Promise<unknown>
 }

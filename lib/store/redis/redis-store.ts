@@ -1,15 +1,13 @@
-import { OptionError, shown } from '../errors.js'
-import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../overflow.js'
-import type { Acquisition, QuotaStore, QuotaStoreState } from '../store.js'
-import { acquireScript, inspectScript } from './acquire-script.js'
-import { assertClient, type RedisClient } from './client.js'
+import { OptionError } from '../../errors.js'
+import { shown } from '../../shown.js'
+import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../caller-cap.js'
+import type { Acquisition, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
+import { adaptClient, type SupportedRedisClient } from './clients/adapt.js'
 import { RememberedRefusals } from './remembered-refusals.js'
-import { readAcquisition, readState } from './replies.js'
-import { Script } from './script.js'
-import { packCaller, Shards } from './shards.js'
+import { Shards } from './shards.js'
 
 /**
- * What a `RedisQuotaStore` can be told.
+ * Options of `RedisQuotaStore`.
  *
  * @example
  * ```ts
@@ -26,28 +24,30 @@ import { packCaller, Shards } from './shards.js'
  * ```
  */
 export interface RedisQuotaStoreOptions {
-  /** The host's own `ioredis` `Redis` or `Cluster`, for Redis 6.2 or later, or Valkey. The store never closes it. */
-  readonly client: RedisClient
-  /** What the names of all keys begin with. Default `llm-quota:`. */
+  /**
+   * The host's client for Redis 6.2 or later, or Valkey: a client of `ioredis`, `iovalkey`, `redis` or `@valkey/valkey-glide`, or
+   * another implementation of `QuotaRedisClient`. The store never closes it.
+   */
+  readonly client: SupportedRedisClient
+  /** The prefix of all keys. Default `llm-quota:`. */
   readonly keyPrefix?: string
-  /** How many callers have a counter of their own, over all shards. Default 10,000 (specification, section 8). */
+  /** The caller cap: how many callers can have a counter of their own, over all shards. Default 10,000. */
   readonly maxTrackedCallers?: number
-  /** Over how many hash slots of a cluster the callers are spread, each with its share of the cap. Default 1. */
+  /** The number of shards. Each has a hash slot of its own in a cluster and an equal share of the caller cap. Default 1. */
   readonly shards?: number
-  /** Whether a caller known to be at its limit is refused without asking the server. Default true. */
+  /** Whether to reject a caller that is known to be at its limit without sending a command to the server. Default true. */
   readonly rememberRefusals?: boolean
-  /** Gives monotonic milliseconds in place of the server's clock; for tests. */
+  /** Returns monotonic milliseconds. Default: the server's clock. Replace it in tests. */
   readonly clock?: () => number
 }
 
-const acquire = new Script(acquireScript)
-const inspect = new Script(inspectScript)
-
 /**
- * Keeps the quota counters on a server that several instances of a service share (specification, sections 3 and 8):
- * one atomic script, one round trip a decision. The keys expire by themselves, within 180 seconds of the last request.
+ * Keeps the quota counters on a Redis or Valkey server that several instances of a service share. A decision takes one atomic
+ * script and one round trip. Decisions that arrive together share both. All keys expire within 180 seconds of the last request.
  *
- * @throws {OptionError} When an option cannot be used.
+ * With `rememberRefusals`, a rejection from memory is returned synchronously. An answer from the server is returned as a promise.
+ *
+ * @throws {OptionError} If an option has an invalid value.
  *
  * @example
  * ```ts
@@ -61,13 +61,12 @@ const inspect = new Script(inspectScript)
  * ```
  */
 export class RedisQuotaStore implements QuotaStore {
-  readonly #client: RedisClient
   readonly #shards: Shards
   readonly #refusals: RememberedRefusals | undefined
-  readonly #clock: (() => number) | undefined
+  readonly #clock: () => number
 
   constructor ({ client, keyPrefix = 'llm-quota:', maxTrackedCallers = defaultMaxTrackedCallers, shards = 1, rememberRefusals = true, clock }: RedisQuotaStoreOptions) {
-    assertClient(client)
+    const adapted = adaptClient(client)
     if (typeof keyPrefix !== 'string' || /[{}]/.test(keyPrefix)) throw new OptionError('keyPrefix', 'must be a string without braces', shown(keyPrefix))
     assertMaxTrackedCallers(maxTrackedCallers)
     if (!Number.isInteger(shards) || shards < 1 || shards > maxTrackedCallers) {
@@ -75,40 +74,50 @@ export class RedisQuotaStore implements QuotaStore {
     }
     if (typeof rememberRefusals !== 'boolean') throw new OptionError('rememberRefusals', 'must be true or false', shown(rememberRefusals))
     if (clock !== undefined && typeof clock !== 'function') throw new OptionError('clock', 'must be a function', shown(clock))
-    this.#client = client
-    this.#shards = new Shards(keyPrefix, shards, maxTrackedCallers)
+    this.#shards = new Shards(adapted, keyPrefix, shards, maxTrackedCallers, clock)
     this.#refusals = rememberRefusals ? new RememberedRefusals(maxTrackedCallers) : undefined
-    this.#clock = clock
+    this.#clock = clock ?? (() => performance.now())
   }
 
   acquire (callerKey: string, limit: number): Acquisition | Promise<Acquisition> {
-    const now = this.#now()
-    return this.#refusals?.recall(callerKey, limit, now) ?? this.#ask(callerKey, limit, now)
+    const { decisions } = this.#shards.of(callerKey)
+    const refusals = this.#refusals
+    if (refusals === undefined) return decisions.acquire(callerKey, limit)
+    const askedAt = this.#clock()
+    const { era } = refusals
+    return refusals.recall(callerKey, limit, askedAt) ?? decisions.acquire(callerKey, limit, (acquisition) => {
+      // A rejection by the overflow counter is not remembered, because the caller can get a counter of its own at any time.
+      if (!acquisition.admitted && !acquisition.overflow) refusals.remember(callerKey, acquisition, askedAt, era)
+    })
+  }
+
+  peek (callerKey: string): Promise<QuotaCount | null> {
+    return this.#shards.of(callerKey).peek(callerKey)
+  }
+
+  // Removes the remembered rejection before and after the command, because an answer that arrives in between may be older than it.
+  async forget (callerKey: string): Promise<void> {
+    this.#refusals?.forget(callerKey)
+    try {
+      await this.#shards.of(callerKey).forget(callerKey)
+    } finally {
+      this.#refusals?.forget(callerKey)
+    }
   }
 
   async clearCounters (): Promise<void> {
     this.#refusals?.clear()
-    await Promise.all(this.#shards.all().map(({ keys }) => this.#client.unlink(...keys)))
+    try {
+      await Promise.all(this.#shards.all().map((shard) => shard.clear()))
+    } finally {
+      this.#refusals?.clear()
+    }
   }
 
   async inspect (): Promise<QuotaStoreState> {
-    const states = await Promise.all(this.#shards.all().map(async ({ keys }) => readState(await inspect.run(this.#client, keys, []))))
+    const states = await Promise.all(this.#shards.all().map((shard) => shard.inspect()))
     return states.reduce((sum, { trackedCallers, sweeps }) => ({
       trackedCallers: sum.trackedCallers + trackedCallers, sweeps: sum.sweeps + sweeps
     }))
-  }
-
-  async #ask (callerKey: string, limit: number, askedAt: number): Promise<Acquisition> {
-    const caller = packCaller(callerKey)
-    const { keys, maxTrackedCallers } = this.#shards.of(caller)
-    const parameters = [caller, limit, maxTrackedCallers, ...(this.#clock === undefined ? [] : [askedAt * 1000])]
-    const acquisition = readAcquisition(await acquire.run(this.#client, keys, parameters))
-    // The overflow counter's refusals are not the caller's own: it may get a counter of its own at any time.
-    if (!acquisition.admitted && !acquisition.overflow) this.#refusals?.remember(callerKey, acquisition, askedAt)
-    return acquisition
-  }
-
-  #now (): number {
-    return this.#clock === undefined ? performance.now() : this.#clock()
   }
 }

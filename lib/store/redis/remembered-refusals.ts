@@ -6,18 +6,24 @@ interface Refusal {
 }
 
 /**
- * The callers that are known to be at their limit, until their windows end. It holds so many and no more; the oldest
- * makes room for a new one, and the server is asked about it again.
+ * Remembers callers that are at their limit until their windows end. Bounded; the oldest entry is evicted, and the server decides
+ * on that caller's requests again.
  */
 export class RememberedRefusals {
   readonly #most: number
   readonly #refusals = new Map<string, Refusal>()
+  #era = 0
 
   constructor (most: number) {
     this.#most = most
   }
 
-  /** What the store would answer, as long as it is sure to refuse: the window is still open and the limit no higher than the count. */
+  /** Changes with each `forget` and `clear`, because an answer that was requested in an earlier era may be out of date. */
+  get era (): number {
+    return this.#era
+  }
+
+  /** Returns a rejection if the server is certain to reject: the window is still open, and the limit is not above the count. */
   recall (callerKey: string, limit: number, now: number): Acquisition | undefined {
     const refusal = this.#refusals.get(callerKey)
     if (refusal === undefined) return undefined
@@ -28,9 +34,11 @@ export class RememberedRefusals {
   }
 
   /**
-   * @param askedAt When the store was asked, so that the window never seems to end later than it does.
+   * @param askedAt The time before the request to the server, so that the window is never remembered as longer than it is.
+   * @param era The era before the request to the server.
    */
-  remember (callerKey: string, { count, windowRemaining }: Acquisition, askedAt: number): void {
+  remember (callerKey: string, { count, windowRemaining }: Acquisition, askedAt: number, era: number): void {
+    if (era !== this.#era) return
     for (const oldest of this.#refusals.keys()) {
       if (this.#refusals.size < this.#most) break
       this.#refusals.delete(oldest)
@@ -38,7 +46,13 @@ export class RememberedRefusals {
     this.#refusals.set(callerKey, { count, windowEnd: askedAt + windowRemaining })
   }
 
+  forget (callerKey: string): void {
+    this.#era += 1
+    this.#refusals.delete(callerKey)
+  }
+
   clear (): void {
+    this.#era += 1
     this.#refusals.clear()
   }
 }

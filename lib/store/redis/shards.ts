@@ -1,25 +1,27 @@
-/** A part of the callers, which has its share of the cap and an overflow counter of its own. */
-export interface Shard {
-  /** The keys of its counters and of their order; one hash slot of a cluster holds both. */
-  readonly keys: readonly [counters: string, order: string]
-  readonly maxTrackedCallers: number
-}
+import type { QuotaRedisClient } from './client.js'
+import { Shard } from './shard.js'
 
-/** Divides the callers over shards, and the cap among these as evenly as it goes. */
+const endOfDigest = /[0-9a-f]{8}$/
+
+/** Assigns callers to shards, and divides the caller cap among the shards as evenly as possible. */
 export class Shards {
+  readonly #client: QuotaRedisClient
   readonly #keyPrefix: string
   readonly #count: number
   readonly #maxTrackedCallers: number
+  readonly #clock: (() => number) | undefined
+  readonly #shards = new Map<number, Shard>()
 
-  constructor (keyPrefix: string, count: number, maxTrackedCallers: number) {
+  constructor (client: QuotaRedisClient, keyPrefix: string, count: number, maxTrackedCallers: number, clock: (() => number) | undefined) {
+    this.#client = client
     this.#keyPrefix = keyPrefix
     this.#count = count
     this.#maxTrackedCallers = maxTrackedCallers
+    this.#clock = clock
   }
 
-  /** The shard that a caller belongs to; digests spread evenly by their last bytes. */
-  of (caller: Buffer): Shard {
-    return this.#at(caller.readUInt32BE(caller.length - 4) % this.#count)
+  of (callerKey: string): Shard {
+    return this.#at(this.#count === 1 ? 0 : numberOf(callerKey) % this.#count)
   }
 
   all (): Shard[] {
@@ -27,16 +29,21 @@ export class Shards {
   }
 
   #at (index: number): Shard {
-    return {
-      keys: [`${this.#keyPrefix}{${index}}:counters`, `${this.#keyPrefix}{${index}}:order`],
-      maxTrackedCallers: Math.floor(this.#maxTrackedCallers / this.#count) + (index < this.#maxTrackedCallers % this.#count ? 1 : 0)
-    }
+    const made = this.#shards.get(index)
+    if (made !== undefined) return made
+    const maxTrackedCallers = Math.floor(this.#maxTrackedCallers / this.#count) + (index < this.#maxTrackedCallers % this.#count ? 1 : 0)
+    // With the braces, the hash slot depends only on the shard's number.
+    const shard = new Shard(this.#client, `${this.#keyPrefix}{${index}}:callers`, maxTrackedCallers, this.#clock)
+    this.#shards.set(index, shard)
+    return shard
   }
 }
 
-const digest = /^[0-9a-f]{64}$/
-
-/** A caller's digest as the server keeps it: its 32 bytes. Another key is kept as it is, apart from every digest. */
-export function packCaller (callerKey: string): Buffer {
-  return digest.test(callerKey) ? Buffer.from(callerKey, 'hex') : Buffer.from(`key:${callerKey}`)
+// The last bytes of a digest are evenly distributed. Any other key uses the sum of its characters.
+function numberOf (callerKey: string): number {
+  const [end] = endOfDigest.exec(callerKey) ?? []
+  if (end !== undefined) return Number.parseInt(end, 16)
+  let sum = 0
+  for (let index = 0; index < callerKey.length; index++) sum += callerKey.charCodeAt(index)
+  return sum
 }

@@ -1,57 +1,43 @@
 import similarity from 'wink-nlp/utilities/similarity.js'
-import { readSentences, stemsOf } from './language-model.js'
-import { findNode, type TaxonomyNode } from './taxonomy.js'
+import type { Justification, NodeScore } from '../model.js'
+import { describeNode, findNode, type TaxonomyNode } from '../taxonomy.js'
+import { readSentences, stemsOf, type Word, wordsOf } from './reading.js'
 
-/** How well a term fits a text, and why. */
-export interface Justification {
-  readonly leaf: string
-  readonly applies: boolean
-  /** From 0, nothing in common, to 1. */
-  readonly score: number
-  readonly explanation: string
-  /** The sentences that speak for the term, each with the words (stems) that it shares with it. */
-  readonly evidence: readonly { readonly sentence: string, readonly shared: readonly string[] }[]
-}
-
-/** How well a child of a taxonomy node fits a text. */
-export interface NodeScore {
-  readonly code: string
-  readonly name: string
-  readonly score: number
-}
-
-/** Explains from a text why a term applies to it or not. A term of the taxonomy is known by what it is about as well. */
+/** Explains why a term applies to a text or not. For a node of the taxonomy, its description is used as well. */
 export function justify (text: string, leaf: string): Justification {
   const node = findNode(leaf)
-  const term = stemsOf(node === undefined ? leaf : describe(node))
+  const name = node?.name ?? leaf
+  const term = wordsOf(node === undefined ? leaf : describeNode(node))
+  const stems = new Set(term.map(({ stem }) => stem))
   const evidence = [...readSentences(text)]
-    .map(({ text: sentence }) => ({ sentence, shared: Object.keys(stemsOf(sentence)).filter((stem) => stem in term) }))
+    .map(({ text: sentence }) => ({ sentence, shared: unique(wordsOf(sentence).filter(({ stem }) => stems.has(stem)).map((word) => word.text.toLowerCase())) }))
     .filter(({ shared }) => shared.length > 0)
   const applies = evidence.length > 0
-  const shared = [...new Set(evidence.flatMap((sentence) => sentence.shared))]
   return {
-    leaf: node?.name ?? leaf,
+    leaf: name,
     applies,
-    score: round(similarity.bow.cosine(stemsOf(text), term)),
+    score: resemblance(wordsOf(text), term),
     explanation: applies
-      ? `The text speaks of ${shared.join(', ')}, which belongs to "${node?.name ?? leaf}".`
-      : `No sentence of the text shares a word that carries meaning with "${node?.name ?? leaf}".`,
+      ? `The text speaks of ${unique(evidence.flatMap(({ shared }) => shared)).join(', ')}, which belongs to "${name}".`
+      : `No sentence of the text shares a word that carries meaning with "${name}".`,
     evidence
   }
 }
 
-/** Scores the children of a node by what they have in common with a text, best first. */
+/** Scores the children of a node by the words that they have in common with a text, best first. */
 export function scoreChildren (text: string, parent: TaxonomyNode): NodeScore[] {
-  const stems = stemsOf(text)
+  const words = wordsOf(text)
   return parent.children
-    .map((child) => ({ code: child.code, name: child.name, score: round(similarity.bow.cosine(stems, stemsOf(describe(child)))) }))
+    .map((child) => ({ code: child.code, name: child.name, score: resemblance(words, wordsOf(describeNode(child))) }))
     .sort((one, other) => other.score - one.score)
 }
 
-function describe ({ name, about, children }: TaxonomyNode): string {
-  return [`${name}: ${about}.`, ...children.map(describe)].join(' ')
+// Without words, there is nothing to compare.
+function resemblance (one: readonly Word[], other: readonly Word[]): number {
+  if (one.length === 0 || other.length === 0) return 0
+  return Math.round(similarity.bow.cosine(stemsOf(one), stemsOf(other)) * 1000) / 1000
 }
 
-function round (score: number): number {
-  return Math.round(score * 1000) / 1000
+function unique (words: readonly string[]): string[] {
+  return [...new Set(words)]
 }

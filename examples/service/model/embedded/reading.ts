@@ -1,65 +1,66 @@
 import model from 'wink-eng-lite-web-model'
-import winkNLP, { type Bow, type Detail, type ItemSentence, type ItemToken } from 'wink-nlp'
+import winkNLP, { type Bow, type Detail, type Document, type ItemSentence, type ItemToken } from 'wink-nlp'
+import type { Entity, Reading, Sentence } from '../model.js'
 
-// The language model runs in this process. It is small, and yet reading it takes a moment: once, at start.
 const nlp = winkNLP(model)
 const { its } = nlp
 
-/** A sentence with what the model found in it. */
-export interface Sentence {
-  readonly text: string
-  /** From -1, negative, to 1, positive. */
-  readonly sentiment: number
-  readonly entities: readonly Entity[]
-}
+// Limits the length of words, because the stemmer's time is quadratic in it. Real words are shorter.
+const longestWord = 64
 
-/** A name, number, date or the like. */
-interface Entity {
-  readonly text: string
-  readonly type: string
-}
+// Limits the length of a run without white space, because the tokenizer's time is quadratic in it, or worse. Longer runs are split.
+const longRuns = /\S{200}/gu
 
-/** What the model says of a text as a whole. */
-export interface Reading {
-  readonly sentences: readonly Sentence[]
-  readonly entities: readonly Entity[]
-  readonly sentiment: number
-  readonly readability: { readonly fleschReadingEase: number, readonly words: number, readonly complexWords: number, readonly readingSeconds: number }
+/** A content word: one that carries meaning. */
+export interface Word {
+  readonly text: string
+  readonly stem: string
 }
 
 export function read (text: string): Reading {
-  const document = nlp.readDoc(text)
-  const sentences = readSentences(text)
+  const document = tokenized(text)
   const statistics = Object(document.out(its.readabilityStats))
   return {
-    sentences: [...sentences],
+    sentences: [...readSentences(text)],
     entities: entitiesOf(document.entities().out(its.detail)),
     sentiment: Number(document.out(its.sentiment)),
     readability: {
-      fleschReadingEase: Number(statistics.fres),
-      words: Number(statistics.numOfWords),
-      complexWords: Number(statistics.numOfComplexWords),
-      readingSeconds: Number(statistics.readingTimeMins) * 60 + Number(statistics.readingTimeSecs)
+      // These values are undefined for a text without words.
+      fleschReadingEase: finite(statistics.fres),
+      words: finite(statistics.numOfWords),
+      complexWords: finite(statistics.numOfComplexWords),
+      readingSeconds: finite(statistics.readingTimeMins) * 60 + finite(statistics.readingTimeSecs)
     }
   }
 }
 
-/** Reads a text sentence by sentence, each when it is asked for. */
+/** Reads a text lazily, sentence by sentence. */
 export function * readSentences (text: string): Generator<Sentence> {
-  const sentences = nlp.readDoc(text).sentences()
+  const sentences = tokenized(text).sentences()
   for (let index = 0; index < sentences.length(); index++) yield describe(sentences.itemAt(index))
 }
 
-/** The stems of the words that carry meaning, with how often each occurs. */
-export function stemsOf (text: string): Bow {
-  const stems: Bow = Object.create(null)
-  nlp.readDoc(text).tokens().each((token: ItemToken) => {
+/** Returns the content words. */
+export function wordsOf (text: string): Word[] {
+  const words: Word[] = []
+  tokenized(text).tokens().each((token: ItemToken) => {
     if (token.out(its.type) !== 'word' || token.out(its.stopWordFlag)) return
-    // The package's declarations know of this helper for collections alone.
-    const stem = String(Reflect.apply(token.out, token, [its.stem]))
-    stems[stem] = (stems[stem] ?? 0) + 1
+    const word = token.out()
+    // The package declares this helper only for collections.
+    words.push({ text: word, stem: word.length > longestWord ? word : String(Reflect.apply(token.out, token, [its.stem])) })
   })
+  return words
+}
+
+/** Counts the words by stem. */
+export function stemsOf (words: readonly Word[]): Bow {
+  const stems: Bow = Object.create(null)
+  for (const { stem } of words) stems[stem] = (stems[stem] ?? 0) + 1
   return stems
+}
+
+function tokenized (text: string): Document {
+  return nlp.readDoc(text.replace(longRuns, '$& '))
 }
 
 function describe (sentence: ItemSentence): Sentence {
@@ -72,4 +73,9 @@ function describe (sentence: ItemSentence): Sentence {
 
 function entitiesOf (details: readonly (Detail | string)[]): Entity[] {
   return details.flatMap((detail) => typeof detail === 'string' ? [] : [{ text: detail.value, type: detail.type }])
+}
+
+function finite (value: unknown): number {
+  const number = Number(value)
+  return Number.isFinite(number) ? number : 0
 }

@@ -1,4 +1,4 @@
-// The package declares this module by the name that CommonJS knows it by.
+// The package only declares this module under its CommonJS name.
 declare module 'wink-nlp/utilities/similarity.js' {
   export { default } from 'wink-nlp/utilities/similarity'
 }

@@ -1,0 +1,47 @@
+// npm run guard [-- --set]: counts the instructions of an admitted and of a rejected request, and fails if one is above its bound in
+// bench/instruction-bounds.json. With --set it writes the bounds, 10 % above the counted values.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { assertValgrind, instructionsOf } from './counted-server.js'
+import { inTurns } from './in-turns.js'
+import { servers } from './scenarios.js'
+
+const file = 'bench/instruction-bounds.json'
+const processes = 3
+// A third of what `npm run bench:instructions` sends, since the check should not take long.
+const warmUpRequests = 20_000
+const guarded = ['fastify-llm-quota, admitted', 'fastify-llm-quota, rejected']
+const counts: Record<string, number[]> = {}
+
+assertValgrind()
+await count()
+if (process.argv.includes('--set')) {
+  writeFileSync(file, `${JSON.stringify(Object.fromEntries(guarded.map((name) => [name, Math.round(1.1 * added(name))])), undefined, 2)}\n`)
+}
+const bounds: Record<string, number> = JSON.parse(readFileSync(file, 'utf8'))
+// V8 can compile the same program differently in each process, even the bare server. The process with the lowest count is used. If all
+// three processes exceed the bound by chance, three more are tried.
+if (!guarded.every(isWithin)) await count()
+for (const name of guarded) {
+  console.log(`${name}: adds ${Math.round(added(name))} instructions to a bare request; ${isWithin(name) ? 'within' : 'above'} its bound of ${bounds[name]}`)
+  if (!isWithin(name)) process.exitCode = 1
+}
+
+async function count (): Promise<void> {
+  await inTurns(Array.from({ length: processes }, () => ['bare', ...guarded]).flat(), async (name) => {
+    const server = servers[name]
+    if (server === undefined) return
+    const { usual } = await instructionsOf(server, warmUpRequests)
+    console.log(`${name}: ${Math.round(usual)}`)
+    counts[name] = [...counts[name] ?? [], usual]
+  })
+}
+
+// V8 compiles differently on other processors and in other versions of Node. The difference from the bare server depends less on this than
+// the total does, so the bare server is counted in the same run.
+function added (name: string): number {
+  return Math.min(...counts[name] ?? []) - Math.min(...counts['bare'] ?? [])
+}
+
+function isWithin (name: string): boolean {
+  return added(name) <= (bounds[name] ?? 0)
+}

@@ -1,0 +1,55 @@
+import type { Situation } from '../http/measure.js'
+import type { CountedServer } from './counted-server.js'
+
+/** A group of servers that are compared with a base. */
+export interface Scenario {
+  readonly title: string
+  /** The server without a quota, which is the base of the comparison. */
+  readonly base: string
+  readonly servers: readonly string[]
+}
+
+const operation = '/api/analyze-node'
+const other = '/api/other'
+const own = 'fastify-llm-quota'
+const peers = ['@fastify/rate-limit', 'rate-limiter-flexible']
+
+const admitted: Situation = { limit: 1_000_000_000 }
+const rejected: Situation = { limit: 1 }
+
+/** All servers that are measured, by name. */
+export const servers: Readonly<Record<string, CountedServer>> = {
+  bare: server('bare', admitted),
+  'bare again': server('bare', admitted),
+  floor: server('floor', admitted),
+  'least refusal': server('least refusal', rejected, operation, 429),
+  ...Object.fromEntries([own, ...peers].flatMap((subject) => [
+    [`${subject}, admitted`, server(subject, admitted)],
+    [`${subject}, rejected`, server(subject, rejected, operation, 429)],
+    [`${subject}, unprotected`, server(subject, admitted, other)]
+  ])),
+  'bare, unprotected': server('bare', admitted, other),
+  'idle hook, unprotected': server('idle hook', admitted, other),
+  'bare, HS256': server('bare', { ...admitted, tokens: true }),
+  'floor, HS256': server('floor', { ...admitted, tokens: true }),
+  [`${own}, HS256`]: server(own, { ...admitted, tokens: true }),
+  [`${own}, asynchronous store`]: server(own, { ...admitted, asynchronousStore: true }),
+  [`${own}, asynchronous reader`]: server(own, { ...admitted, asynchronousPreference: true }),
+  [`${own}, asynchronous authentication`]: server(own, { ...admitted, asynchronousAuthentication: true })
+}
+
+export const scenarios: readonly Scenario[] = [
+  { title: 'Admitted', base: 'bare', servers: ['bare again', 'floor', ...each('admitted')] },
+  { title: 'Rejected', base: 'bare', servers: ['least refusal', ...each('rejected')] },
+  { title: 'Unprotected route', base: 'bare, unprotected', servers: ['idle hook, unprotected', ...each('unprotected')] },
+  { title: 'HS256 token verified', base: 'bare, HS256', servers: ['floor, HS256', `${own}, HS256`] },
+  { title: 'Asynchronous', base: 'bare', servers: [`${own}, admitted`, `${own}, asynchronous store`, `${own}, asynchronous reader`, `${own}, asynchronous authentication`] }
+]
+
+function server (subject: string, situation: Situation, path = operation, status = 200): CountedServer {
+  return { subject, situation, path, status }
+}
+
+function each (situation: string): string[] {
+  return [own, ...peers].map((subject) => `${subject}, ${situation}`)
+}

@@ -1,0 +1,68 @@
+// Prints the number of server instructions per decision, for this store, for a minimal script, and for a peer.
+import { callerKey, localAuthentication } from 'fastify-llm-quota'
+import { RedisQuotaStore, type QuotaRedisClient } from 'fastify-llm-quota/redis'
+import type { Redis } from 'ioredis'
+import { RateLimiterRedis } from 'rate-limiter-flexible'
+import { instructionsOf } from './counted-redis-server.js'
+
+const callers = Array.from({ length: 500 }, (_, number) => String(callerKey(localAuthentication(`caller ${number}`))))
+const limit = 1_000_000
+
+type Decide = (caller: string) => unknown
+
+const subjects: Record<string, { create: (client: Redis) => Promise<Decide>, atOnce: number }> = {
+  'bare INCR and PTTL in a script': { create: bare, atOnce: 64 },
+  'rate-limiter-flexible': { create: peer, atOnce: 64 },
+  'this store, one decision per script': { create: apart, atOnce: 64 },
+  'this store, 64 callers at once': { create: together, atOnce: 64 }
+}
+
+const figures = new Map<string, number>()
+for (const [name, { create, atOnce }] of Object.entries(subjects)) {
+  figures.set(name, await instructionsOf(async (client, decisions) => {
+    const decide = await create(client)
+    // Every caller already has a counter, so that all decisions are alike.
+    for (const caller of callers) await decide(caller)
+    for (let done = 0; done < decisions; done += atOnce) {
+      await Promise.all(Array.from({ length: Math.min(atOnce, decisions - done) }, (_, turn) => decide(callers[(done + turn) % callers.length] ?? '')))
+    }
+  }))
+}
+
+const least = figures.get('bare INCR and PTTL in a script') ?? NaN
+const peers = figures.get('rate-limiter-flexible') ?? NaN
+console.log('| | server instructions per decision | relative to bare | relative to `rate-limiter-flexible` |\n|---|---:|---:|---:|')
+for (const [name, instructions] of figures) {
+  console.log(`| ${name} | ${(instructions / 1000).toFixed(1)}k | ${(instructions / least).toFixed(2)} | ${(instructions / peers).toFixed(2)} |`)
+}
+
+async function bare (client: Redis): Promise<Decide> {
+  const digest = String(await client.script('LOAD', `
+    local count = redis.call('INCR', KEYS[1])
+    if count == 1 then redis.call('PEXPIRE', KEYS[1], 60000) end
+    return {count, redis.call('PTTL', KEYS[1])}`))
+  return (caller) => client.evalsha(digest, 1, `bare:${caller}`)
+}
+
+async function peer (client: Redis): Promise<Decide> {
+  const limiter = new RateLimiterRedis({ storeClient: client, points: limit, duration: 60 })
+  return (caller) => limiter.consume(caller)
+}
+
+async function together (client: Redis): Promise<Decide> {
+  const store = new RedisQuotaStore({ client, rememberRefusals: false })
+  return (caller) => store.acquire(caller, limit)
+}
+
+// Uses one store for each concurrent decision, all with the same counters, so that decisions do not share a script.
+async function apart (client: Redis): Promise<Decide> {
+  const shared: QuotaRedisClient = {
+    evaluateDigest: (digest, key, parameters) => client.evalsha(digest, 1, key, ...parameters),
+    evaluateSource: (source, key, parameters) => client.eval(source, 1, key, ...parameters),
+    removeKey: (key) => client.unlink(key)
+  }
+  const stores = Array.from({ length: 64 }, () => new RedisQuotaStore({ client: shared, rememberRefusals: false }))
+  for (const store of stores) await store.acquire(callers[0] ?? '', limit)
+  let turn = 0
+  return (caller) => stores[turn++ % stores.length]?.acquire(caller, limit)
+}

@@ -1,0 +1,128 @@
+import { once } from 'node:events'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+
+interface Connection {
+  readonly downstream: Socket
+  readonly upstream: Socket
+  /** Nothing passes a silent connection any more. It stays open, unless a reply was cut. */
+  isSilent: boolean
+  /** The replies that are held back, oldest first, each with the time at which it is due. */
+  readonly held: { readonly chunk: Buffer, readonly dueAt: number }[]
+}
+
+/** Forwards connections to a server, with network faults. */
+export class FaultyProxy {
+  readonly #server: Server
+  readonly #connections = new Set<Connection>()
+  #delay = (): number => 0
+  #repliesToCut = 0
+  #rejects = false
+
+  private constructor (targetPort: number) {
+    this.#server = createServer((downstream) => {
+      if (this.#rejects) downstream.resetAndDestroy()
+      else this.#pass({ downstream, upstream: connect(targetPort, '127.0.0.1'), isSilent: false, held: [] })
+    })
+  }
+
+  static async start (targetPort: number): Promise<FaultyProxy> {
+    const proxy = new FaultyProxy(targetPort)
+    proxy.#server.listen(0, '127.0.0.1')
+    await once(proxy.#server, 'listening')
+    return proxy
+  }
+
+  get port (): number {
+    const address = this.#server.address()
+    return typeof address === 'object' && address !== null ? address.port : 0
+  }
+
+  /** Delays each reply by some milliseconds. Replies keep their order. */
+  delay (milliseconds: () => number): void {
+    this.#delay = milliseconds
+  }
+
+  /** Closes the connections of the next replies, each in the middle of its reply. */
+  cut (replies: number): void {
+    this.#repliesToCut = replies
+  }
+
+  /** Resets every connection. */
+  reset (): void {
+    for (const { downstream } of this.#connections) downstream.resetAndDestroy()
+  }
+
+  /** Stops forwarding on the current connections without closing them. */
+  silence (): void {
+    for (const connection of this.#connections) connection.isSilent = true
+  }
+
+  /** Resets the connections that are silent. */
+  endSilence (): void {
+    for (const { downstream, isSilent } of this.#connections) if (isSilent) downstream.resetAndDestroy()
+  }
+
+  /** Whether new connections are reset at once. */
+  reject (rejects: boolean): void {
+    this.#rejects = rejects
+  }
+
+  /** Ends all faults except for silent connections. */
+  recover (): void {
+    this.#delay = () => 0
+    this.#repliesToCut = 0
+    this.#rejects = false
+  }
+
+  async stop (): Promise<void> {
+    this.reset()
+    this.#server.close()
+    await once(this.#server, 'close')
+  }
+
+  #pass (connection: Connection): void {
+    const { downstream, upstream } = connection
+    this.#connections.add(connection)
+    for (const socket of [downstream, upstream]) {
+      socket.setNoDelay()
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        this.#connections.delete(connection)
+        downstream.destroy()
+        upstream.destroy()
+      })
+    }
+    downstream.on('data', (chunk) => { if (!connection.isSilent) upstream.write(chunk) })
+    upstream.on('data', (chunk) => { this.#reply(connection, chunk) })
+  }
+
+  #reply (connection: Connection, chunk: Buffer): void {
+    connection.held.push({ chunk, dueAt: performance.now() + this.#delay() })
+    if (connection.held.length === 1) this.#sendDue(connection)
+  }
+
+  // One timer at a time, because timers of different lengths that are due in the same millisecond do not keep their order.
+  #sendDue (connection: Connection): void {
+    for (let [next] = connection.held; next !== undefined; [next] = connection.held) {
+      const wait = next.dueAt - performance.now()
+      if (wait > 0) {
+        setTimeout(() => { this.#sendDue(connection) }, wait)
+        return
+      }
+      connection.held.shift()
+      this.#send(connection, next.chunk)
+    }
+  }
+
+  #send (connection: Connection, chunk: Buffer): void {
+    const { downstream } = connection
+    if (connection.isSilent || downstream.destroyed) return
+    if (this.#repliesToCut === 0) {
+      downstream.write(chunk)
+      return
+    }
+    this.#repliesToCut -= 1
+    connection.isSilent = true
+    downstream.write(chunk.subarray(0, Math.ceil(chunk.length / 2)), () => downstream.destroy())
+  }
+}

@@ -1,0 +1,53 @@
+// Counts in the primary process of node:cluster for all workers, so that several processes on one machine share one limit without a server.
+import cluster from 'node:cluster'
+import fastifyJwt from '@fastify/jwt'
+import Fastify from 'fastify'
+import quotaPlugin, { InsuredQuotaStore, MemoryQuotaStore, type QuotaStore } from 'fastify-llm-quota'
+
+interface Question { readonly id: number, readonly method: keyof QuotaStore, readonly parameters: readonly unknown[] }
+interface Answer { readonly id: number, readonly value: unknown }
+
+/** Forwards all calls to the primary process. */
+class PrimaryProcessStore implements QuotaStore {
+  readonly #waiting = new Map<number, (value: unknown) => void>()
+  #asked = 0
+
+  constructor () {
+    process.on('message', ({ id, value }: Answer) => {
+      this.#waiting.get(id)?.(value)
+      this.#waiting.delete(id)
+    })
+  }
+
+  acquire (callerKey: string, limit: number) { return this.#ask('acquire', callerKey, limit) }
+  peek (callerKey: string) { return this.#ask('peek', callerKey) }
+  forget (callerKey: string) { return this.#ask('forget', callerKey) }
+  clearCounters () { return this.#ask('clearCounters') }
+  inspect () { return this.#ask('inspect') }
+
+  #ask<Method extends keyof QuotaStore> (method: Method, ...parameters: Parameters<QuotaStore[Method]>) {
+    type Result = Awaited<ReturnType<QuotaStore[Method]>>
+    return new Promise<Result>((resolve) => {
+      const id = this.#asked++
+      this.#waiting.set(id, (value) => { resolve(value as Result) })
+      process.send?.({ id, method, parameters } satisfies Question)
+    })
+  }
+}
+
+if (cluster.isPrimary) {
+  const store = new MemoryQuotaStore()
+  cluster.on('message', (worker, { id, method, parameters }: Question) => {
+    worker.send({ id, value: Reflect.apply(store[method], store, parameters) } satisfies Answer)
+  })
+  for (let worker = 0; worker < 2; worker++) cluster.fork()
+} else {
+  const app = Fastify()
+  await app.register(fastifyJwt, { secret: process.env['JWT_SECRET'] ?? '' })
+  app.addHook('onRequest', async (request) => { await request.jwtVerify() })
+  await app.register(quotaPlugin, { store: new InsuredQuotaStore({ primary: new PrimaryProcessStore() }) })
+
+  app.post('/api/analyze', async () => ({ answer: 'from your model', process: process.pid }))
+
+  console.log(await app.listen({ port: Number(process.env['PORT'] ?? 3000) }))
+}

@@ -1,0 +1,69 @@
+import { ServiceError } from '../service-error.js'
+import { QueueFull, Turns } from '../turns.js'
+import { Findings } from './findings.js'
+import type { Model, Sentence } from './model.js'
+
+/** The origin of a call of the model. */
+export interface Call {
+  /** Identifies the caller. Calls of different callers take turns. */
+  readonly caller: string
+  /** Aborted when the client has disconnected. */
+  readonly gone: AbortSignal
+}
+
+export interface Bounds {
+  /** The maximum number of concurrent calls. */
+  readonly atOnce: number
+  /** The maximum number of waiting calls. */
+  readonly waiting: number
+  /** How long a call may take, including the time in the queue, in milliseconds. */
+  readonly timeLimit: number
+}
+
+/** A model with a bounded queue and a time limit for each call. Calls of disconnected clients are aborted. */
+export class BoundedModel {
+  readonly #model: Model
+  readonly #turns: Turns
+  readonly #timeLimit: number
+
+  constructor (model: Model, { timeLimit, ...turns }: Bounds) {
+    this.#model = model
+    this.#turns = new Turns(turns)
+    this.#timeLimit = timeLimit
+  }
+
+  get description (): string {
+    return this.#model.description
+  }
+
+  /**
+   * Calls the model when it is the call's turn.
+   *
+   * @throws ServiceError 503 if the queue is full or the call takes too long, 499 if the client has disconnected, or the error of the model.
+   */
+  async answer<T> ({ caller, gone }: Call, ask: (model: Model, signal: AbortSignal) => Promise<T>): Promise<T> {
+    const overdue = AbortSignal.timeout(this.#timeLimit)
+    const signal = AbortSignal.any([gone, overdue])
+    try {
+      return await this.#turns.run(caller, signal, async () => await ask(this.#model, signal))
+    } catch (error) {
+      if (gone.aborted) throw new ServiceError(499, 'CALLER_GONE', 'The caller has gone.')
+      if (overdue.aborted) throw new ServiceError(503, 'MODEL_TIMEOUT', 'The model took too long. Please try again, or send a shorter text.', { retryAfter: 1 })
+      if (error instanceof QueueFull) throw new ServiceError(503, 'MODEL_BUSY', 'The model is busy. Please try again.', { retryAfter: 1 })
+      if (error instanceof ServiceError) throw error
+      throw new ServiceError(503, 'MODEL_FAILED', 'The model failed. Please try again.', { retryAfter: 1, cause: error })
+    }
+  }
+
+  /** Reads a text sentence by sentence. A slow client does not block the model. An error follows the sentences that were read before it. */
+  stream (call: Call, text: string): AsyncGenerator<Sentence> {
+    const findings = new Findings<Sentence>()
+    this.answer(call, async (model, signal) => { await model.stream(text, (sentence) => { findings.add(sentence) }, signal) })
+      .then(() => { findings.end() }, (error: unknown) => { findings.fail(error) })
+    return findings.read()
+  }
+
+  async close (): Promise<void> {
+    await this.#model.close()
+  }
+}

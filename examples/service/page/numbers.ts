@@ -1,0 +1,17 @@
+const whole = new Intl.NumberFormat('en')
+const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
+
+/** Formats a number with thousands separators and a typographic minus sign. */
+export function inFull (value: number): string {
+  return whole.format(value).replace('-', '−')
+}
+
+/** Formats a number in a few characters. */
+export function inShort (value: number): string {
+  return Math.abs(value) < 100_000 ? inFull(value) : compact.format(value)
+}
+
+/** Formats milliseconds as seconds, rounded up like `Retry-After`. */
+export function secondsOf (milliseconds: number): string {
+  return `${Math.ceil(milliseconds / 1000)} s`
+}

@@ -1,0 +1,95 @@
+import type { QuotaTimers } from './timers.js'
+
+// A late timer reveals a stall. With more slices, a stall uses up less of the limit.
+const slices = 4
+
+// A reply that has arrived at the socket reaches its reader in one turn of the event loop, or in two or three if it passes
+// through TLS or a proxy in the same process.
+const quietTurns = 3
+
+// Bounds the wait if every turn stalls.
+const mostTurns = 16
+
+/**
+ * Limits the time to wait for an answer. Time during which the event loop stalls is not counted, because the process cannot
+ * receive an answer then.
+ *
+ * The limit is divided into slices, each with its own timer. If a timer is late by more than a slice, the event loop stalled, and
+ * no more than one slice of the stall is counted. When the last timer runs, the poll phase has not run yet, and an answer that
+ * arrived during a stall may still be in the socket. The limit is therefore reached only after a few turns without a stall.
+ */
+export class TimeLimit {
+  readonly #limit: number
+  readonly #clock: () => number
+  readonly #timers: QuotaTimers
+
+  /**
+   * @param limit Milliseconds.
+   */
+  constructor (limit: number, clock: () => number, timers: QuotaTimers) {
+    this.#limit = limit
+    this.#clock = clock
+    this.#timers = timers
+  }
+
+  /** Settles as the answer does, or rejects if the answer does not arrive in time. A late answer is ignored. */
+  within<Answer> (answer: PromiseLike<Answer>): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const wait = new Wait(this.#limit, this.#clock, this.#timers, () => { reject(new Error(`no answer within ${this.#limit} ms`)) })
+      answer.then((value) => {
+        wait.end()
+        resolve(value)
+      }, (error: unknown) => {
+        wait.end()
+        reject(error)
+      })
+    })
+  }
+}
+
+/** The wait for one answer. */
+class Wait {
+  readonly #slice: number
+  readonly #clock: () => number
+  readonly #timers: QuotaTimers
+  readonly #giveUp: () => void
+  #left: number
+  #timer: unknown
+  #hasEnded = false
+
+  constructor (limit: number, clock: () => number, timers: QuotaTimers, giveUp: () => void) {
+    this.#slice = limit / slices
+    this.#left = limit
+    this.#clock = clock
+    this.#timers = timers
+    this.#giveUp = giveUp
+    this.#sleep()
+  }
+
+  end (): void {
+    this.#hasEnded = true
+    this.#timers.clearTimeout(this.#timer)
+  }
+
+  #sleep (): void {
+    const delay = Math.max(1, Math.min(this.#slice, this.#left))
+    const startedAt = this.#clock()
+    this.#timer = this.#timers.setTimeout(() => {
+      // Counts at least half a slice, so that a clock that stops or is set back cannot make the wait endless.
+      this.#left -= Math.min(Math.max(this.#clock() - startedAt, delay / 2), 2 * delay)
+      if (this.#left > 0) this.#sleep()
+      else this.#look(mostTurns, quietTurns)
+    }, delay)
+  }
+
+  /** Gives up after `quiet` turns of the event loop in a row without a stall, and after `turns` turns in any case. */
+  #look (turns: number, quiet: number): void {
+    if (turns === 0 || quiet === 0) return this.#giveUp()
+    const startedAt = this.#clock()
+    setImmediate(() => {
+      if (this.#hasEnded) return
+      const stalled = this.#clock() - startedAt > this.#slice
+      this.#look(turns - 1, stalled ? quietTurns : quiet - 1)
+    })
+  }
+}

@@ -1,0 +1,23 @@
+import { OptionError } from '../../../errors.js'
+import { hasFunction } from '../../../has-function.js'
+import { shown } from '../../../shown.js'
+import type { QuotaRedisClient } from '../client.js'
+import { adaptIoredis, isIoredis, type RedisClient } from './ioredis.js'
+import { adaptNodeRedis, isNodeRedis, type NodeRedisClient } from './node-redis.js'
+import { adaptValkeyGlide, isValkeyGlide, type ValkeyGlideClient } from './valkey-glide.js'
+
+/** The clients that the store can use. They are recognised by their functions, not by their class. */
+export type SupportedRedisClient = RedisClient | NodeRedisClient | ValkeyGlideClient | QuotaRedisClient
+
+/** Adapts the value of the option `client`. Throws an `OptionError` if it is not a supported client. */
+export function adaptClient (client: unknown): QuotaRedisClient {
+  if (isQuotaRedisClient(client)) return client
+  if (isValkeyGlide(client)) return adaptValkeyGlide(client)
+  if (isNodeRedis(client)) return adaptNodeRedis(client)
+  if (isIoredis(client)) return adaptIoredis(client)
+  throw new OptionError('client', 'must be a client of ioredis, iovalkey, redis or @valkey/valkey-glide, or a QuotaRedisClient', shown(client))
+}
+
+function isQuotaRedisClient (client: unknown): client is QuotaRedisClient {
+  return ['evaluateDigest', 'evaluateSource', 'removeKey'].every((name) => hasFunction(client, name))
+}

@@ -1,0 +1,86 @@
+import { hasFunction } from '../../../has-function.js'
+import type { QuotaRedisClient } from '../client.js'
+
+/**
+ * The functions of an `ioredis` or `iovalkey` client that the store uses; both `Redis` and `Cluster` have them.
+ *
+ * The client's error shows whether the command was executed:
+ *
+ * - **Not executed**: error replies (`NOSCRIPT`, `MOVED`, `LOADING`, `OOM`, …), and `Stream isn't writeable and enableOfflineQueue
+ *   options is false`.
+ * - **Possibly executed**: `MaxRetriesPerRequestError`, `Command timed out`, `Connection is closed.` and `Command aborted due to
+ *   connection close`. The client also uses these errors for commands that it never sent.
+ *
+ * With its default options, the client sends a command again if the connection is lost before the reply arrives, so one request
+ * can be counted twice. To prevent this, set `maxRetriesPerRequest: 0` for `Redis`, or `retryDelayOnFailover: 0` for `Cluster`.
+ *
+ * @example
+ * ```ts
+ * import { Redis } from 'ioredis'
+ * import { RedisQuotaStore, type RedisClient } from 'fastify-llm-quota/redis'
+ *
+ * const client: RedisClient = new Redis({ lazyConnect: true, maxRetriesPerRequest: 0, socketTimeout: 1000 })
+ * console.log(new RedisQuotaStore({ client }) instanceof RedisQuotaStore) // true
+ * ```
+ */
+export interface RedisClient extends ScriptCommands<Promise<unknown>> {
+  /** Removes keys (`UNLINK`). */
+  unlink (...keys: string[]): Promise<unknown>
+}
+
+interface ScriptCommands<Result> {
+  /** Runs a cached script by its SHA-1 digest (`EVALSHA`). */
+  evalsha (digest: string, numberOfKeys: number, ...keysAndParameters: (string | Buffer | number)[]): Result
+  /** Runs a script from its source (`EVAL`). The server caches the script. */
+  eval (script: string, numberOfKeys: number, ...keysAndParameters: (string | Buffer | number)[]): Result
+}
+
+interface Pipeline extends ScriptCommands<unknown> {
+  exec (): Promise<[error: Error | null, reply: unknown][]>
+}
+
+interface PipeliningCluster extends RedisClient {
+  pipeline (): Pipeline
+}
+
+export function isIoredis (client: unknown): client is RedisClient {
+  return ['evalsha', 'eval', 'unlink'].every((name) => hasFunction(client, name))
+}
+
+export function adaptIoredis (client: RedisClient): QuotaRedisClient {
+  const removeKey = (key: string) => client.unlink(key)
+  if (!isPipeliningCluster(client)) {
+    return {
+      evaluateDigest: (digest, key, parameters) => client.evalsha(digest, 1, key, ...parameters),
+      evaluateSource: (source, key, parameters) => client.eval(source, 1, key, ...parameters),
+      removeKey
+    }
+  }
+  // With automatic pipelining, the Cluster of iovalkey up to 0.4 and of ioredis before 5.11 treats a command's first argument as its
+  // key, so it groups scripts by digest and rejects a group whose keys are on different nodes. An explicit pipeline uses the key.
+  return {
+    evaluateDigest (digest, key, parameters) {
+      const pipeline = client.pipeline()
+      pipeline.evalsha(digest, 1, key, ...parameters)
+      return onlyReply(pipeline)
+    },
+    evaluateSource (source, key, parameters) {
+      const pipeline = client.pipeline()
+      pipeline.eval(source, 1, key, ...parameters)
+      return onlyReply(pipeline)
+    },
+    removeKey
+  }
+}
+
+// Only a Cluster has the function `nodes`.
+function isPipeliningCluster (client: RedisClient): client is PipeliningCluster {
+  return hasFunction(client, 'nodes') && hasFunction(client, 'pipeline') && 'options' in client &&
+    typeof client.options === 'object' && client.options !== null && 'enableAutoPipelining' in client.options && client.options.enableAutoPipelining === true
+}
+
+async function onlyReply (pipeline: Pipeline): Promise<unknown> {
+  const [result] = await pipeline.exec()
+  if (result?.[0] instanceof Error) throw result[0]
+  return result?.[1]
+}

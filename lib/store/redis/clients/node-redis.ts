@@ -1,0 +1,49 @@
+import { hasFunction } from '../../../has-function.js'
+import type { QuotaRedisClient } from '../client.js'
+
+/**
+ * The functions that the store uses of a client of the package `redis`, created by `createClient`, `createClientPool` or
+ * `createCluster`.
+ *
+ * The client's error shows whether the command was executed:
+ *
+ * - **Not executed**: error replies (`NOSCRIPT`, `MOVED`, `LOADING`, `OOM`, …), `TimeoutError`, `AbortError`, `ClientClosedError`,
+ *   `ClientOfflineError` and `The queue is full`. The client's timeouts apply only before it sends a command.
+ * - **Possibly executed**: `SocketClosedUnexpectedlyError`, `SocketTimeoutError` and errors of the socket (`ECONNRESET`).
+ *
+ * The client never sends a command again after it has lost the connection.
+ *
+ * @example
+ * ```ts
+ * import { createClient } from 'redis'
+ * import type { NodeRedisClient } from 'fastify-llm-quota/redis'
+ *
+ * const client: NodeRedisClient = createClient({ disableOfflineQueue: true })
+ * console.log(typeof client.evalSha) // function
+ * ```
+ */
+export interface NodeRedisClient {
+  /** Runs a cached script by its SHA-1 digest (`EVALSHA`). */
+  evalSha (digest: string, input: ScriptInput): Promise<unknown>
+  /** Runs a script from its source (`EVAL`). The server caches the script. */
+  eval (script: string, input: ScriptInput): Promise<unknown>
+  /** Removes a key (`UNLINK`). */
+  unlink (key: string): Promise<unknown>
+}
+
+interface ScriptInput {
+  keys: string[]
+  arguments: string[]
+}
+
+export function isNodeRedis (client: unknown): client is NodeRedisClient {
+  return ['evalSha', 'eval', 'unlink'].every((name) => hasFunction(client, name))
+}
+
+export function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
+  return {
+    evaluateDigest: (digest, key, parameters) => client.evalSha(digest, { keys: [key], arguments: [...parameters] }),
+    evaluateSource: (source, key, parameters) => client.eval(source, { keys: [key], arguments: [...parameters] }),
+    removeKey: (key) => client.unlink(key)
+  }
+}

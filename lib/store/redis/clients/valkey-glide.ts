@@ -1,0 +1,51 @@
+import { hasFunction } from '../../../has-function.js'
+import type { QuotaRedisClient } from '../client.js'
+
+/**
+ * The function of a `GlideClient` or `GlideClusterClient` of `@valkey/valkey-glide` that the store uses.
+ *
+ * The client's error shows whether the command was executed:
+ *
+ * - **Not executed**: a `RequestError` itself, as opposed to its subclasses, which is an error reply or means too many requests in
+ *   flight; and a `ClosingError` if the client was already closed.
+ * - **Possibly executed**: `ConnectionError`, `TimeoutError`, and a `ClosingError` if the client was closed with the request in flight.
+ *
+ * The client never sends a command again after it has lost the connection. By default, a request times out after 250 ms
+ * (`requestTimeout`).
+ *
+ * @example
+ * ```ts
+ * import { GlideClient } from '@valkey/valkey-glide'
+ * import type { ValkeyGlideClient } from 'fastify-llm-quota/redis'
+ *
+ * const connect = (): Promise<ValkeyGlideClient> => GlideClient.createClient({ addresses: [{ host: 'valkey.example' }] })
+ * console.log(typeof connect) // function
+ * ```
+ */
+export interface ValkeyGlideClient {
+  /** Sends any command. A client for a cluster sends it to the node that holds the command's key. */
+  customCommand (command: string[]): Promise<unknown>
+}
+
+// The client replaces the server's `NOSCRIPT` with a message of its own.
+const unknownScript = /^An error was signalled by the server:? - NoScriptError\b/
+
+export function isValkeyGlide (client: unknown): client is ValkeyGlideClient {
+  return hasFunction(client, 'customCommand')
+}
+
+export function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {
+  return {
+    async evaluateDigest (digest, key, parameters) {
+      try {
+        return await client.customCommand(['EVALSHA', digest, '1', key, ...parameters])
+      } catch (error) {
+        if (error instanceof Error && unknownScript.test(error.message)) throw new Error('NOSCRIPT', { cause: error })
+        throw error
+      }
+    },
+    // A closed client throws instead of rejecting.
+    evaluateSource: async (source, key, parameters) => client.customCommand(['EVAL', source, '1', key, ...parameters]),
+    removeKey: async (key) => client.customCommand(['UNLINK', key])
+  }
+}

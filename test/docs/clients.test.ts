@@ -1,0 +1,187 @@
+// What docs/clients.md says of common clients: each asks a running service while its caller is at the limit. Time is virtual: a wait that is
+// expected passes at once, and moves the clock of the store by as much.
+import { readdirSync, readFileSync } from 'node:fs'
+import Anthropic from '@anthropic-ai/sdk'
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { generateText } from 'ai'
+import Fastify, { type FastifyInstance } from 'fastify'
+import got from 'got'
+import ky from 'ky'
+import OpenAI from 'openai'
+import pRetry from 'p-retry'
+import t, { type Test } from 'tap'
+import { Agent, interceptors, request, RetryAgent, type RetryHandler } from 'undici'
+import { ask as askAi } from '../../examples/clients/ai.js'
+import { ask as askAnthropic } from '../../examples/clients/anthropic.js'
+import { ask as askGot } from '../../examples/clients/got.js'
+import { ask as askKy } from '../../examples/clients/ky.js'
+import { ask as askOpenAi } from '../../examples/clients/openai.js'
+import { ask as askPRetry } from '../../examples/clients/p-retry.js'
+import { ask as askRetryAgent, askIntercepted } from '../../examples/clients/undici.js'
+import quotaPlugin, { localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
+import { VirtualClock } from '../../lib/testing.js'
+
+const document = readFileSync('docs/clients.md', 'utf8')
+const answer = 'Two invoices.'
+const minute = 60_000
+
+type Ask = (address: string, token: string) => Promise<unknown>
+
+/** A service with a limit of 1, in the forms that the clients speak, and every status that it answered. */
+async function startService (t: Test, clock: VirtualClock) {
+  const statuses: number[] = []
+  const app: FastifyInstance = Fastify()
+  await app.register(quotaPlugin, { perMinute: 1, store: new MemoryQuotaStore({ clock: clock.now }), authentication: ({ headers }) => headers.authorization?.endsWith('nobody') === true ? null : localAuthentication(headers.authorization) })
+  app.addHook('onSend', async (_request, reply) => { statuses.push(reply.statusCode) })
+  app.post('/api/analyze', async () => answer)
+  app.get('/api/analyze-node', { exposeHeadRoute: false }, async () => answer)
+  app.post('/v1/chat/completions', { config: { quota: true } }, async () => ({
+    id: '1', object: 'chat.completion', created: 1, model: 'any', choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: answer } }]
+  }))
+  app.post('/v1/messages', { config: { quota: true } }, async () => ({
+    id: '1', type: 'message', role: 'assistant', model: 'any', stop_reason: 'end_turn', content: [{ type: 'text', text: answer }], usage: { input_tokens: 1, output_tokens: 1 }
+  }))
+  const address = await app.listen({ port: 0, host: '127.0.0.1' })
+  t.teardown(() => app.close())
+  return { address, statuses }
+}
+
+/** Lets timers of the lengths given pass at once, each of which moves the clock; notes them in order. */
+function skipWaits (t: Test, clock: VirtualClock, lengths: readonly number[]): number[] {
+  const waits: number[] = []
+  const real = globalThis.setTimeout
+  t.teardown(() => { Reflect.set(globalThis, 'setTimeout', real) })
+  Reflect.set(globalThis, 'setTimeout', (callback: () => void, delay: number) => {
+    if (!lengths.includes(delay)) return real(callback, delay)
+    waits.push(delay)
+    clock.advance(delay)
+    return real(callback, 0)
+  })
+  return waits
+}
+
+/** Asks as a caller who has just spent its limit. */
+async function askAtTheLimit (t: Test, ask: Ask, expectedWaits: readonly number[]) {
+  const clock = new VirtualClock()
+  const { address, statuses } = await startService(t, clock)
+  await fetch(`${address}/api/analyze`, { method: 'POST', headers: { authorization: 'Bearer alice' } })
+  const waits = skipWaits(t, clock, expectedWaits)
+  const outcome = await ask(address, 'alice').catch((error: unknown) => error)
+  return { waits, outcome, statuses: statuses.slice(1) }
+}
+
+const messages = [{ role: 'user' as const, content: 'Which invoices are late?' }]
+const authorized = (token: string) => ({ headers: { authorization: `Bearer ${token}` } })
+const withUndici = (dispatcher: Agent | RetryAgent | ReturnType<Agent['compose']>): Ask => async (address, token) => {
+  const { statusCode, body } = await request(`${address}/api/analyze`, { method: 'POST', ...authorized(token), dispatcher })
+  await body.dump()
+  return statusCode
+}
+const askWithPRetry: Ask = async (address, token) => await pRetry(async () => {
+  const response = await fetch(`${address}/api/analyze`, { method: 'POST', ...authorized(token) })
+  if (!response.ok) throw new Error(String(response.status))
+  return await response.text()
+})
+
+const waiting: [string, Ask, number[]][] = [
+  ['openai', askOpenAi, [minute]],
+  ['@anthropic-ai/sdk', askAnthropic, [minute]],
+  ['ai, with a fetch that waits', askAi, [minute]],
+  ['ky, with POST among its methods', askKy, [minute]],
+  ['got, with POST among its methods', askGot, [minute]],
+  ['RetryAgent, with POST among its methods and a longer limit', askRetryAgent, [minute]],
+  ['interceptors.retry, with the same options', askIntercepted, [minute]],
+  ['p-retry, with the wait of the header', askPRetry, [minute]]
+]
+
+for (const [name, ask, expectedWaits] of waiting) {
+  t.test(`${name}: waits for the window to end, and asks once more`, async (t) => {
+    const { waits, outcome, statuses } = await askAtTheLimit(t, ask, expectedWaits)
+    t.same([outcome, waits, statuses], [answer, expectedWaits, [429, 200]])
+  })
+}
+
+t.test('a 401 is not asked again', async (t) => {
+  for (const [name, ask] of waiting) {
+    const { address, statuses } = await startService(t, new VirtualClock())
+    await ask(address, 'nobody').catch(() => {})
+    t.same(statuses, [401], name)
+  }
+})
+
+t.test('with GET, ky, got and undici wait by default', async (t) => {
+  const asks: [Ask, number[], number[]][] = [
+    [async (address, token) => await ky(`${address}/api/analyze-node`, authorized(token)).text(), [minute], [429, 200]],
+    [async (address, token) => await got(`${address}/api/analyze-node`, authorized(token)).text(), [minute], [429, 200]],
+    [async (address, token) => await (await request(`${address}/api/analyze-node`, { ...authorized(token), dispatcher: new RetryAgent(new Agent()) })).body.text(), [30_000, 30_000], [429, 429, 200]]
+  ]
+  for (const [ask, expectedWaits, expectedStatuses] of asks) {
+    t.same(await askAtTheLimit(t, ask, expectedWaits), { waits: expectedWaits, outcome: answer, statuses: expectedStatuses })
+  }
+})
+
+t.test('openai and @anthropic-ai/sdk do not retry with maxRetries 0', async (t) => {
+  const asks: Ask[] = [
+    async (address, token) => await new OpenAI({ baseURL: `${address}/v1`, apiKey: token, maxRetries: 0 }).chat.completions.create({ model: 'any', messages }),
+    async (address, token) => await new Anthropic({ baseURL: address, authToken: token, maxRetries: 0 }).messages.create({ model: 'any', max_tokens: 100, messages })
+  ]
+  for (const ask of asks) {
+    const { outcome, statuses } = await askAtTheLimit(t, ask, [])
+    t.match(outcome, { status: 429 })
+    t.same(statuses, [429])
+  }
+})
+
+t.test('ai by default: ignores a minute, retries after 2 s, and then waits for the rest', async (t) => {
+  const ask: Ask = async (address, token) => (await generateText({ model: createOpenAICompatible({ name: 'service', baseURL: `${address}/v1`, apiKey: token })('any'), prompt: 'Which invoices are late?' })).text
+  const { waits, outcome, statuses } = await askAtTheLimit(t, ask, [2000, 58_000])
+  t.same([outcome, waits, statuses], [answer, [2000, 58_000], [429, 429, 200]])
+})
+
+t.test('ky and got by default: do not retry a POST', async (t) => {
+  const asks: [Ask, object][] = [
+    [async (address, token) => await ky.post(`${address}/api/analyze`, authorized(token)).text(), { name: 'HTTPError', response: { status: 429 } }],
+    [async (address, token) => await got.post(`${address}/api/analyze`, authorized(token)).text(), { name: 'HTTPError', response: { statusCode: 429 } }]
+  ]
+  for (const [ask, error] of asks) {
+    const { outcome, statuses } = await askAtTheLimit(t, ask, [])
+    t.match(outcome, error)
+    t.same(statuses, [429])
+  }
+})
+
+t.test('got with a timeout below the wait: does not retry', async (t) => {
+  const ask: Ask = async (address, token) => await got.post(`${address}/api/analyze`, { ...authorized(token), retry: { methods: ['POST'] }, timeout: { request: 30_000 } }).text()
+  const { outcome, statuses } = await askAtTheLimit(t, ask, [])
+  t.match(outcome, { response: { statusCode: 429 } })
+  t.same(statuses, [429])
+})
+
+t.test('undici by default: does not retry a POST, and throws', async (t) => {
+  for (const dispatcher of [new RetryAgent(new Agent()), new Agent().compose(interceptors.retry())]) {
+    const { outcome, statuses } = await askAtTheLimit(t, withUndici(dispatcher), [])
+    t.match(outcome, { code: 'UND_ERR_REQ_RETRY', statusCode: 429 })
+    t.same(statuses, [429])
+  }
+})
+
+t.test('undici with only POST set: retries every 30 s', async (t) => {
+  const retryOptions: RetryHandler.RetryOptions = { methods: ['POST'] }
+  const { waits, outcome, statuses } = await askAtTheLimit(t, withUndici(new RetryAgent(new Agent(), retryOptions)), [30_000])
+  t.same([outcome, waits, statuses], [200, [30_000, 30_000], [429, 429, 200]])
+})
+
+t.test('p-retry by itself: asks after 1, 2, 4, 8, 16 and 32 s', async (t) => {
+  const seconds = [1, 2, 4, 8, 16, 32]
+  const { waits, outcome, statuses } = await askAtTheLimit(t, askWithPRetry, seconds.map((second) => second * 1000))
+  t.same([outcome, waits], [answer, seconds.map((second) => second * 1000)])
+  t.same(statuses, [429, 429, 429, 429, 429, 429, 200])
+})
+
+t.test('the document has the programs and the versions that were tried', async (t) => {
+  for (const name of readdirSync('examples/clients')) t.ok(document.includes(`\`\`\`ts\n${readFileSync(`examples/clients/${name}`, 'utf8')}\`\`\``), name)
+  for (const name of ['openai', '@anthropic-ai/sdk', 'ai', '@ai-sdk/openai-compatible', 'ky', 'got', 'undici', 'p-retry']) {
+    const { version } = JSON.parse(readFileSync(`node_modules/${name}/package.json`, 'utf8'))
+    t.ok(document.includes(`\`${name}\` ${version}`), `${name} ${version}`)
+  }
+})

@@ -1,0 +1,111 @@
+// The recipes of docs/recipes.md, each run as the program that it is and asked over HTTP.
+import { createHmac } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import { type Example, startExample } from '../support/example.js'
+import { RedisServer } from '../support/redis-server.js'
+
+const secret = 'a secret of thirty-two bytes or more'
+
+function bearer (claims: object): { authorization: string } {
+  const [header, payload] = [{ alg: 'HS256', typ: 'JWT' }, { iss: 'https://identity.example', sub: 'mira', ...claims }]
+    .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+  return { authorization: `Bearer ${header}.${payload}.${createHmac('sha256', secret).update(`${header}.${payload}`).digest('base64url')}` }
+}
+
+async function start (t: Test, recipe: string, environment: Record<string, string> = {}): Promise<Example> {
+  const example = await startExample(`recipes/${recipe}.js`, { JWT_SECRET: secret, ...environment })
+  t.teardown(() => { example.process.kill('SIGKILL') })
+  return example
+}
+
+/** Sends requests one after the other, each on a connection of its own. */
+async function analyze ({ address }: Example, claims: object, times: number, headers: Record<string, string> = {}): Promise<Response[]> {
+  const answers = []
+  for (let request = 0; request < times; request++) {
+    answers.push(await fetch(`${address}/api/analyze`, { method: 'POST', headers: { ...bearer(claims), connection: 'close', ...headers } }))
+  }
+  return answers
+}
+
+const statuses = (answers: readonly Response[]) => answers.map(({ status }) => status)
+const admittedOf = (answers: readonly Response[]) => statuses(answers).filter((status) => status === 200).length
+
+t.test('callers without a limit', async (t) => {
+  const service = await start(t, 'unlimited')
+  t.equal(admittedOf(await analyze(service, { role: 'administrator' }, 20)), 20)
+  t.same(statuses(await analyze(service, { sub: 'tomas' }, 4)), [200, 200, 200, 429])
+  t.equal((await fetch(`${service.address}/api/analyze`, { method: 'POST' })).status, 401)
+})
+
+t.test('one counter for each tenant', async (t) => {
+  const service = await start(t, 'tenants')
+  t.same(statuses([...await analyze(service, { tenant: 'acme' }, 3), ...await analyze(service, { tenant: 'acme', sub: 'tomas' }, 3)]), [200, 200, 200, 200, 200, 429])
+  t.same(statuses(await analyze(service, { tenant: 'another' }, 4)), [200, 200, 200, 429])
+  t.equal(admittedOf(await analyze(service, {}, 1)), 0, 'a token without a tenant')
+  t.equal(admittedOf(await analyze(service, { tenant: 'acme', iss: 'https://identity.example#tenants' }, 1)), 0, 'a token of another issuer')
+})
+
+t.test('a route that shows the remaining requests', async (t) => {
+  const service = await start(t, 'standing')
+  const standing = async () => await (await fetch(`${service.address}/api/quota`, { headers: bearer({}) })).json()
+  t.same(await standing(), { quota: 'default', limit: 3, count: 0, remaining: 3, windowRemaining: null, overflow: false })
+  await analyze(service, {}, 2)
+  t.match(await standing(), { limit: 3, count: 2, remaining: 1, windowRemaining: Number })
+  t.match(await standing(), { count: 2 }, 'asking counts nothing')
+})
+
+t.test('several processes on one machine', async (t) => {
+  const service = await start(t, 'processes', { SERVICE_RATE_LIMIT_PER_MINUTE: '500' })
+  const answers = await analyze(service, {}, 505)
+  t.same(statuses(answers), [...Array(500).fill(200), ...Array(5).fill(429)])
+  const processes = await Promise.all(answers.slice(0, 500).map(async (answer) => Object(await answer.json()).process))
+  t.equal(new Set(processes).size, 2, 'the second one starts to listen while the first one answers')
+})
+
+t.test('closing the Redis client', async (t) => {
+  const server = await RedisServer.start()
+  t.teardown(() => server.stop())
+  const service = await start(t, 'closing', { REDIS_URL: server.url, SERVICE_RATE_LIMIT_PER_MINUTE: '2' })
+  t.same(statuses(await analyze(service, {}, 3)), [200, 200, 429])
+  t.equal(await service.stop(), 0)
+
+  const another = await start(t, 'closing', { REDIS_URL: server.url, SERVICE_RATE_LIMIT_PER_MINUTE: '2' })
+  t.same(statuses(await analyze(another, {}, 1)), [429], 'the counts are on the server')
+  await server.kill()
+  t.equal(await another.stop(), 0, 'also while the server is away')
+})
+
+t.test('CORS', async (t) => {
+  const service = await start(t, 'cors')
+  const preflight = await fetch(`${service.address}/api/analyze`, {
+    method: 'OPTIONS', headers: { origin: 'https://app.example', 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' }
+  })
+  t.equal(preflight.status, 204)
+  const answers = await analyze(service, {}, 4, { origin: 'https://app.example' })
+  t.same(statuses(answers), [200, 200, 200, 429])
+  for (const { headers } of answers) {
+    t.equal(headers.get('access-control-allow-origin'), 'https://app.example')
+    t.equal(headers.get('access-control-expose-headers'), 'RateLimit, RateLimit-Policy, Retry-After')
+    t.match(headers.get('ratelimit'), /^"default";r=\d;t=\d+$/)
+    t.equal(headers.get('ratelimit-policy'), '"default";q=3;w=60')
+  }
+})
+
+t.test('problem details', async (t) => {
+  const service = await start(t, 'problem-details')
+  const [, , , rejected] = await analyze(service, {}, 4)
+  t.equal(rejected?.headers.get('content-type'), 'application/problem+json')
+  t.match(rejected?.headers.get('retry-after'), /^\d+$/)
+  t.same(await rejected?.json(), { type: 'https://service.example/problems/quota', title: 'Too many requests', status: 429, detail: 'The limit is 3 requests per minute.' })
+  const unauthenticated = await fetch(`${service.address}/api/analyze`, { method: 'POST' })
+  t.equal(unauthenticated.status, 401)
+  t.match(await unauthenticated.json(), { status: 401, title: 'Authentication required' })
+})
+
+t.test('docs/recipes.md shows the programs as they are', async (t) => {
+  const page = readFileSync('docs/recipes.md', 'utf8')
+  for (const recipe of readdirSync('examples/recipes')) {
+    t.ok(page.includes(`\`\`\`ts\n${readFileSync(`examples/recipes/${recipe}`, 'utf8')}\`\`\``), recipe)
+  }
+})

@@ -1,0 +1,164 @@
+// What the example refuses: values that are no limit, too many streams, tokens that are not valid yet, host names of others, frames, short secrets.
+import { spawnSync } from 'node:child_process'
+import { createSecretKey } from 'node:crypto'
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { get } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { type JWTPayload, SignJWT } from 'jose'
+import t, { type Test } from 'tap'
+import { plainEnvironment } from '../support/environment.js'
+import { startService } from '../support/example-service.js'
+import { locationOf, Visitor } from '../support/visitor.js'
+
+const perMinute = 'rate-limit.per-minute'
+const text = { businessText: 'Invoices are late.' }
+const secret = 'a secret that the test knows as well'
+
+async function sign (claims: JWTPayload, header: object = {}): Promise<string> {
+  return await new SignJWT({ iss: 'urn:example:language-service', sub: 'alice', exp: Math.floor(Date.now() / 1000) + 60, ...claims }).setProtectedHeader({ alg: 'HS256', ...header })
+    .sign(createSecretKey(secret, 'utf8'), { crit: { 'x-unknown': true } })
+}
+
+t.test('only a safe integer or null is a limit', async (t) => {
+  const { post, as } = await startService(t)
+  const put = async (body: unknown) => (await post('root', '/api/preferences', body, 'PUT')).status
+  t.equal(await put({ [perMinute]: 7 }), 200)
+  for (const value of ['false', 'true', '" "', '""', '"0"', '"5"', '1e308', '-1e308', '9007199254740992', '1.5', '[]', '[0]', '{}', 'NaN', '']) t.equal(await put(`{"${perMinute}":${value}}`), 400, value)
+  for (const body of ['{}', '[]', 'null', '0', '"x"', '']) t.equal(await put(body), 400, body)
+  t.same(await (await as('root', '/api/preferences', { claims: { role: 'admin' } })).json(), { [perMinute]: 7 }, 'nothing has changed')
+  for (const value of [0, -5, 9007199254740991, null]) {
+    t.equal(await put({ [perMinute]: value }), 200)
+    t.same(await (await as('root', '/api/preferences', { claims: { role: 'admin' } })).json(), { [perMinute]: value })
+  }
+})
+
+/** Watches until the service ends the stream; gives how often it was told something. */
+async function watch ({ body }: Response): Promise<number> {
+  let states = 0
+  for await (const part of body ?? []) states += String(Buffer.from(part)).split('event: state').length - 1
+  return states
+}
+
+t.test('the number of streams is limited per caller', async (t) => {
+  const { as, app } = await startService(t)
+  const leave = new AbortController()
+  const open = async (subject: string, path = '/api/window') => await as(subject, path, { signal: leave.signal, claims: subject === 'root' ? { role: 'admin' } : {} })
+  const six = await Promise.all(Array.from({ length: 6 }, () => open('alice')))
+  t.same(six.map(({ status }) => status), Array(6).fill(200))
+  const seventh = await open('alice')
+  t.same([seventh.status, seventh.headers.get('retry-after'), await seventh.json()], [429, '5', { error: 'You already have 6 open streams. Close another page of this service first.', status: 429 }])
+  t.equal((await open('bob')).status, 200)
+  const root = await Promise.all(['/api/window', '/api/callers', '/api/window', '/api/callers', '/api/window', '/api/callers', '/api/callers'].map((path) => open('root', path)))
+  t.same(root.map(({ status }) => status).sort(), [...Array(6).fill(200), 429])
+  const closed = new Promise<void>((resolve) => { app.server.once('request', (_request, response) => { response.once('finish', resolve) }) })
+  leave.abort()
+  await Promise.allSettled(six.map(async (response) => await response.arrayBuffer()))
+  await fetch(`${app.listeningOrigin}/health`)
+  await closed
+  t.equal((await as('alice', '/api/window', { signal: AbortSignal.timeout(5000) })).status, 200, 'a place is free again')
+})
+
+t.test('streams end with the token', async (t) => {
+  const { address } = await startService(t, { JWT_SECRET: secret })
+  const open = async (seconds: number) => await fetch(`${address}/api/window`, { headers: { authorization: `Bearer ${await sign({ exp: Math.floor(Date.now() / 1000) + seconds })}` } })
+  const stream = await open(5)
+  t.equal(stream.status, 200)
+  t.ok(await watch(stream) >= 1, 'and the browser that connects again is asked anew')
+  t.equal((await open(-1)).status, 401)
+})
+
+t.test('streams end with the session', async (t) => {
+  const { address } = await startService(t)
+  const [visitor, other] = [new Visitor(address), new Visitor(address)]
+  for (const each of [visitor, other]) await each.signInLocally('alice', 'wonderland')
+  const leave = new AbortController()
+  const open = async ({ cookies }: Visitor) => await fetch(`${address}/api/window`, { headers: { cookie: cookies }, signal: leave.signal })
+  const [mine, theirs] = [await open(visitor), await open(other)]
+  t.equal((await visitor.send('/sign-out', { method: 'POST' })).status, 200)
+  t.ok(await watch(mine) >= 1)
+  const reader = theirs.body?.getReader()
+  t.equal((await reader?.read())?.done, false, 'another session of the same account goes on')
+  leave.abort()
+  await reader?.read().catch(() => {})
+})
+
+t.test('a token that is not valid yet, or that has an unknown critical header, is not accepted', async (t) => {
+  const { address } = await startService(t, { JWT_SECRET: secret })
+  const now = Math.floor(Date.now() / 1000)
+  const ask = async (authorization: string) => {
+    const { status } = await fetch(`${address}/api/analyze`, { method: 'POST', body: JSON.stringify(text), headers: { 'content-type': 'application/json', authorization } })
+    return status
+  }
+  t.equal(await ask(`Bearer ${await sign({})}`), 200)
+  t.equal(await ask(`bearer ${await sign({ nbf: now - 5 })}`), 200)
+  t.equal(await ask(`Bearer ${await sign({ nbf: now + 3600 })}`), 401, 'nbf')
+  t.equal(await ask(`Bearer ${await sign({}, { crit: ['x-unknown'], 'x-unknown': 1 })}`), 401, 'crit')
+  t.equal(await ask(`Bearer ${await sign({ exp: now - 5 })}`), 401, 'exp')
+  t.equal(await ask(`Bearer ${await sign({ iss: 'another' })}`), 401, 'iss')
+  for (const authorization of ['Bearer', 'Bearer ', 'Bearer a b', 'Digest x', 'x', `Bearer ${await sign({})} `.repeat(2)]) t.equal(await ask(authorization), 401, authorization.slice(0, 20))
+})
+
+async function statusFor (address: string, host: string, path = '/about'): Promise<number | undefined> {
+  const url = new URL(address)
+  return await new Promise((resolve, reject) => {
+    get({ host: url.hostname, port: url.port, path, headers: { host } }, (response) => {
+      response.resume()
+      resolve(response.statusCode)
+    }).on('error', reject)
+  })
+}
+
+t.test('only configured host names are accepted', async (t) => {
+  const check = async (environment: Record<string, string>, known: string[], unknown: string[]) => {
+    const { address } = await startService(t, environment)
+    for (const host of known) t.equal(await statusFor(address, host), 200, `${JSON.stringify(environment)} ${host}`)
+    for (const host of unknown) for (const path of ['/about', '/', '/api/session', '/none']) t.equal(await statusFor(address, host, path), 421, `${JSON.stringify(environment)} ${host} ${path}`)
+  }
+  const own = ['127.0.0.1', '127.0.0.1:3000', 'localhost', 'LOCALHOST:80', '[::1]:3000']
+  const others = ['evil.example', 'evil.example:3000', '127.0.0.1.evil.example', 'localhost.evil.example', 'localhost@evil.example', '10.0.0.1', '[::2]']
+  await check({}, own, others)
+  await check({ PUBLIC_URL: 'https://service.example' }, [...own, 'service.example', 'Service.Example:443', '10.0.0.1', '[fd00::1]:3000'], ['evil.example', 'a.service.example'])
+  await check({ ALLOWED_HOSTS: 'one.example, Two.example' }, [...own, 'one.example', 'two.example:3000'], ['three.example'])
+  await check({ HOST: '0.0.0.0', ALLOWED_HOSTS: 'one.example' }, [...own, 'one.example', '10.0.0.1'], ['evil.example'])
+  await check({ HOST: '0.0.0.0' }, [...own, 'any.example'], [])
+})
+
+t.test('the development provider answers to no other name either, and starts with the first sign-in', async (t) => {
+  const { address, app, log } = await startService(t)
+  t.equal(app.developmentProvider?.issuer(), null, 'nobody has signed in')
+  t.notMatch(log.join(''), 'OpenID provider')
+  const [one, two] = await Promise.all([new Visitor(address).ask('/sign-in/openid'), new Visitor(address).ask('/sign-in/openid')])
+  const provider = locationOf(one)?.origin ?? ''
+  t.equal(locationOf(two)?.origin, provider, 'it starts once')
+  t.equal(app.developmentProvider?.issuer()?.issuer, provider)
+  t.equal(log.filter((line) => line.includes('You can ignore its warnings that this is for development only')).length, 1, 'what it prints is explained')
+  t.equal(await statusFor(provider, 'evil.example', '/.well-known/openid-configuration'), 421)
+  t.equal(await statusFor(provider, new URL(provider).host, '/.well-known/openid-configuration'), 200)
+})
+
+t.test('no other site can show the page in a frame', async (t) => {
+  const { address } = await startService(t)
+  for (const path of ['/', '/documentation', '/documentation/', '/documentation/static/index.html', '/documentation/json']) {
+    const { headers } = await fetch(address + path)
+    t.match([headers.get('x-frame-options'), headers.get('content-security-policy')], [/DENY|SAMEORIGIN/, /frame-ancestors 'none'/], path)
+  }
+})
+
+async function startElsewhere (t: Test, content: string | null): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), 'example-'))
+  t.teardown(() => { rmSync(folder, { recursive: true }) })
+  cpSync('build/examples', join(folder, 'build/examples'), { recursive: true })
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+  symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
+  if (content !== null) writeFileSync(join(folder, 'build/development-secret'), content)
+  const { stderr, stdout, status } = spawnSync(process.execPath, ['build/examples/service/print-token.js', 'alice'], { cwd: folder, encoding: 'utf8', env: plainEnvironment() })
+  if (status === 0 && content === null) t.match(readFileSync(join(folder, 'build/development-secret'), 'utf8'), /^[\w-]{43}$/)
+  return stderr + stdout
+}
+
+t.test('a development secret that is too short is an error, and a missing one is generated', async (t) => {
+  t.match(await startElsewhere(t, 'x'), /development-secret must contain at least 32 characters; delete it/)
+  t.match(await startElsewhere(t, ''), /development-secret must contain at least 32 characters/)
+  t.match(await startElsewhere(t, `${'x'.repeat(32)}\n`), /^[\w-]+\.[\w-]+\.[\w-]+\n$/)
+})

@@ -1,0 +1,165 @@
+// The most talkative log of the example, after a walk with every wrong turn: nothing that a client or the environment kept secret is in it.
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { createSecretKey } from 'node:crypto'
+import { SignJWT } from 'jose'
+import t from 'tap'
+import { failedStart, startExample } from '../support/example.js'
+import { json, OpenAiServer } from '../support/openai-server.js'
+import { RedisServer } from '../support/redis-server.js'
+import { locationOf, Visitor } from '../support/visitor.js'
+
+// Each stands for what a client sends at one place; all begin alike, so that none can be missed.
+const marker = 'zq7marker'
+const text = `${marker}text of a caller`
+const jwtSecret = `${marker}jwt-secret-of-thirty-two-characters`
+
+/** What a secret may look like in a log. */
+function spellings (secret: string): string[] {
+  const bytes = Buffer.from(secret)
+  return [secret, encodeURIComponent(secret), new URLSearchParams({ secret }).toString().slice('secret='.length), bytes.toString('base64').replace(/=+$/, ''), bytes.toString('hex'), JSON.stringify(secret).slice(1, -1), bytes.join(',')]
+}
+
+async function sendBytes (address: string, bytes: string): Promise<void> {
+  const socket = connect(Number(new URL(address).port), '127.0.0.1')
+  socket.on('error', () => {})
+  socket.resume()
+  socket.end(bytes)
+  await once(socket, 'close')
+}
+
+async function own (claims: object): Promise<string> {
+  return await new SignJWT({ iss: 'urn:example:language-service', sub: `${marker}subject`, ...claims }).setProtectedHeader({ alg: 'HS256' }).setIssuedAt().setExpirationTime('1h')
+    .sign(createSecretKey(jwtSecret, 'utf8'))
+}
+
+t.test('a walk through the service', async (t) => {
+  const redis = await RedisServer.startWithPassword(`${marker}redis`)
+  const model = await OpenAiServer.start((request, response) => { json(response, 401, { error: { message: `${request.text} ${String(request.authorization)}`, code: request.text } }) })
+  const secretUrl = redis.url.replace('//', `//:${marker}redis@`)
+  const service = await startExample('service/main.js', {
+    LOG_LEVEL: 'trace', REDIS_URL: secretUrl, MODEL_URL: model.url, MODEL_NAME: 'm', MODEL_KEY: `${marker}model-key`, JWT_SECRET: jwtSecret, METRICS: 'true', SERVICE_RATE_LIMIT_PER_MINUTE: '50', DEBUG: '', OPENAI_LOG: 'debug'
+  })
+  t.teardown(async () => {
+    await model.stop()
+    await redis.stop()
+  })
+  const { address } = service
+  const [token, admin] = [await own({}), await own({ role: 'admin' })]
+  const tokens = [token, admin, await own({ nbf: 4_000_000_000 }), `${token.slice(0, -4)}AAAA`, `${marker}.${marker}.${marker}`, marker, '']
+  const secrets = [...tokens.filter((each) => each.length > 8), jwtSecret]
+  const query = `businessText=${encodeURIComponent(text)}&parentCode=${marker}`
+  const paths = [
+    '/', '/about', '/health', '/metrics', '/documentation', '/documentation/json', `/documentation/${marker}`, `/${marker}`, `/${marker}?${marker}=${marker}`, `/api/${marker}`, '/api/window', '/api/callers', '/api/quota',
+    '/api/session', '/api/preferences', `/api/analyze?${query}`, `/api/analyze-node?${query}`, `/api/analyze-node?parentCode=FIN&businessText=${encodeURIComponent(text)}`, `/api/analyze-stream?${query}`, `/api/justify-leaf?${query}`,
+    `/sign-in/openid/callback?code=${marker}code&state=${marker}state`, '/sign-in/openid', `/sign-in/local?password=${marker}`, '/sign-out', `/%zz${marker}`, `/..%2f${marker}`, `//${marker}.example/`, `/%00${marker}`
+  ]
+  const bodies = [JSON.stringify({ businessText: text, leaf: marker }), JSON.stringify({ businessText: ' ', [marker]: marker }), `{"businessText":"${marker}`, `username=${marker}user&password=${marker}password`, `{"rate-limit.per-minute":"${marker}"}`, JSON.stringify({ businessText: marker.repeat(3000) }), marker.repeat(150_000)]
+  const cookies = [`language-service-session=${marker}cookie`, `language-service-session=${encodeURIComponent(`${marker};${marker}`)}`]
+
+  await t.test('every method of every path, with every kind of credentials', async () => {
+    const authorizations = [undefined, ...tokens.map((each) => `Bearer ${each}`), `Basic ${Buffer.from(`${marker}user:${marker}password`).toString('base64')}`, `Basic ${Buffer.from(`alice:${marker}password`).toString('base64')}`, `Basic ${marker}`, marker]
+    let turn = 0
+    for (const path of paths) {
+      for (const method of ['GET', 'HEAD', 'OPTIONS', 'PUT', 'POST', 'DELETE', 'PATCH']) {
+        const authorization = authorizations[turn++ % authorizations.length]
+        const body = ['PUT', 'POST', 'PATCH'].includes(method) ? bodies[turn % (bodies.length - 1)] : undefined
+        const type = ['application/json', 'application/x-www-form-urlencoded', `text/${marker}`, `application/json; charset=${marker}`][turn % 4] ?? ''
+        const leave = new AbortController()
+        await fetch(address + path, {
+          method,
+          redirect: 'manual',
+          signal: leave.signal,
+          headers: {
+            ...(authorization !== undefined && { authorization }),
+            ...(body !== undefined && { 'content-type': type }),
+            cookie: cookies[turn % cookies.length] ?? '',
+            referer: `${address}/${marker}`,
+            'user-agent': marker,
+            'x-request-id': marker,
+            'csrf-token': marker,
+            origin: `http://${marker}.example`
+          },
+          ...(body !== undefined && { body })
+        }).then((response) => response.status === 200 && response.headers.get('content-type') === 'text/event-stream' ? undefined : response.arrayBuffer())
+        // What streams is left in the middle.
+        leave.abort()
+      }
+    }
+    for (const authorization of authorizations) {
+      for (const body of bodies) {
+        await fetch(`${address}/api/analyze`, { method: 'POST', body, headers: { 'content-type': 'application/json', ...(authorization !== undefined && { authorization }) } })
+      }
+    }
+  })
+
+  await t.test('data that is not HTTP', async () => {
+    for (const bytes of [
+      `GET /${marker} HTTP/1.1\r\nauthorization: Bearer ${token}\r\n\r\n`, `GET /api/analyze-node?${query} HTTP/1.1\r\nhost: ${marker}.example\r\n\r\n`, `${marker} / HTTP/1.1\r\nhost: a\r\n\r\n`,
+      `GET / HTTP/9.9\r\nauthorization: Bearer ${token}\r\n\r\n`, `GET /${marker}\r\n\r\n`, `POST /api/analyze HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${token}\r\ncontent-type: application/json\r\ncontent-length: 5000\r\n\r\n{"businessText":"${text}`,
+      `POST /api/analyze HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\nauthorization: Bearer ${token}\r\n\r\nzz${marker}\r\n`, `GET / HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: ${marker.repeat(3000)}\r\n\r\n`,
+      `GET / HTTP/1.1\r\nhost: 127.0.0.1\r\nexpect: ${marker}\r\n\r\n`, `GET / HTTP/1.1\r\nhost: 127.0.0.1\r\nupgrade: ${marker}\r\nconnection: upgrade\r\n\r\n`, `CONNECT ${marker}.example:443 HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n`,
+      `GET http://user:${marker}@127.0.0.1/ HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n`, `\x16\x03\x01${marker}`
+    ]) await sendBytes(address, bytes)
+  })
+
+  await t.test('people who sign in, rightly and wrongly', async (t) => {
+    const visitor = new Visitor(address)
+    const callback = locationOf(await visitor.goToProvider('Mira Lindqvist', `${marker}name`))
+    for (const name of ['code', 'state']) secrets.push(callback?.searchParams.get(name) ?? '')
+    t.equal((await visitor.ask(callback?.href ?? '', { method: 'HEAD' })).status, 404)
+    await visitor.ask(callback?.href ?? '')
+    await visitor.ask(callback?.href ?? '')
+    t.match((await visitor.session()).signedIn, { name: `${marker}name` })
+    await visitor.send('/api/analyze', { method: 'POST', body: JSON.stringify({ businessText: text }), headers: { 'content-type': 'application/json' } })
+    secrets.push(...visitor.cookies.split(/[=;] ?/).filter((part) => part.length > 30), (await visitor.session()).csrfToken)
+    const local = new Visitor(address)
+    for (const password of [...Array(7).fill(`${marker}password`), 'wonderland']) await local.signInLocally('alice', password)
+    await local.signInLocally(`${marker}user`, `${marker}password`)
+    await local.signInLocally('admin', 'looking-glass')
+    await local.send('/api/preferences', { method: 'PUT', body: JSON.stringify({ 'rate-limit.per-minute': marker }), headers: { 'content-type': 'application/json' } })
+    secrets.push(...local.cookies.split(/[=;] ?/).filter((part) => part.length > 30), 'wonderland', 'looking-glass')
+    for (const each of [visitor, local]) await each.send('/sign-out', { method: 'POST' })
+  })
+
+  await t.test('while Redis and the model fail', async () => {
+    await redis.kill()
+    await model.stop()
+    for (let request = 0; request < 3; request++) {
+      await fetch(`${address}/api/analyze`, { method: 'POST', body: JSON.stringify({ businessText: text }), headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` } })
+      await fetch(`${address}/api/preferences`, { method: 'PUT', body: '{"rate-limit.per-minute":5}', headers: { 'content-type': 'application/json', authorization: `Bearer ${admin}` } })
+      await fetch(`${address}/metrics`)
+    }
+  })
+
+  t.equal(await service.stop(), 0)
+  const output = service.output().toLowerCase()
+  t.match(output, '"level":10', 'the log tells all there is to tell')
+  t.notOk(output.includes(marker), output.split('\n').find((line) => line.includes(marker)) ?? '')
+  for (const secret of secrets) {
+    t.ok(secret.length > 8, 'there is a secret')
+    for (const spelling of spellings(secret)) t.notOk(output.includes(spelling.toLowerCase()), spelling)
+  }
+  for (const spelling of [text, `${marker}password`, `${marker}redis`, `${marker}model-key`].flatMap(spellings)) t.notOk(output.includes(spelling.toLowerCase()), spelling)
+})
+
+for (const [what, environment, said] of [
+  ['a wrong password in REDIS_URL', { REDIS_URL: '@' }, /REDIS_URL: the server does not accept the user name and the password \(WRONGPASS\)/],
+  ['a wrong password in REDIS_URL and REDIS_CLIENT=redis', { REDIS_URL: '@', REDIS_CLIENT: 'redis' }, /REDIS_URL: .* \(WRONGPASS\)/],
+  ['a wrong password in REDIS_URL and REDIS_CLIENT=glide', { REDIS_URL: '@', REDIS_CLIENT: 'glide' }, /REDIS_URL: .* \(WRONGPASS\)/],
+  ['a REDIS_URL that is none', { REDIS_URL: `redis://:${marker}@127.0.0.1:port` }, /REDIS_URL must be a URL with redis or rediss/],
+  ['a REDIS_URL of another kind', { REDIS_URL: `http://user:${marker}@127.0.0.1` }, /REDIS_URL must be/],
+  ['a MODEL_URL that is none', { MODEL_URL: `//user:${marker}@127.0.0.1`, MODEL_NAME: 'm' }, /MODEL_URL must be/],
+  ['an issuer with a password', { OIDC_ISSUER: `http://user:${marker}@identity.example`, OIDC_CLIENT_ID: 'c' }, /OIDC_ISSUER must be an https URL/],
+  ['an issuer with half a password', { JWT_ISSUER: `user:${marker}@identity.example`, JWT_AUDIENCE: 'a' }, /JWT_ISSUER must be an https URL/],
+  ['a secret that is too short', { JWT_SECRET: marker }, /JWT_SECRET must have at least 32 characters/]
+] as const) {
+  t.test(`start-up with ${what} reports only that`, async (t) => {
+    const redis = environment.REDIS_URL === '@' ? await RedisServer.startWithPassword('another') : undefined
+    t.teardown(() => redis?.stop())
+    const url = redis === undefined ? {} : { REDIS_URL: redis.url.replace('//', `//:${marker}@`) }
+    const output = await failedStart('service/main.js', { LOG_LEVEL: 'trace', ...environment, ...url })
+    t.match(output, said)
+    t.notMatch(output, marker)
+  })
+}

@@ -1,0 +1,249 @@
+// The four operations with a model at MODEL_URL: the real openai package against a server that speaks its protocol over a socket,
+// and misbehaves in every way that servers do. No language model takes part.
+import t, { type Test } from 'tap'
+import { beginStream, type ChatAnswer, complete, endStream, json, OpenAiServer, streamPart } from '../support/openai-server.js'
+import { startService } from '../support/example-service.js'
+
+const text = 'Our invoices went out late. Customers in Berlin complain!'
+const key = 'the-key-of-the-model'
+const sentences = [
+  { text: 'Our invoices went out late.', sentiment: -0.4, entities: [] },
+  { text: 'Customers in "Berlin" {complain} [\\]!', sentiment: -0.8, entities: [{ text: 'Berlin', type: 'PLACE' }] }
+]
+const query = new URLSearchParams({ businessText: text }).toString()
+const operations = {
+  analyze: ['POST', '/api/analyze', { businessText: text }],
+  'justify-leaf': ['POST', '/api/justify-leaf', { businessText: text, leaf: 'FIN-INV' }],
+  'analyze-node': ['GET', `/api/analyze-node?parentCode=FIN&${query}`],
+  'analyze-stream': ['GET', `/api/analyze-stream?${query}`]
+} as const
+
+async function start (t: Test, answer: ChatAnswer, environment: Record<string, string> = {}) {
+  const server = await OpenAiServer.start(answer)
+  t.teardown(() => server.stop())
+  const service = await startService(t, { MODEL_URL: server.url, MODEL_NAME: 'small-model', MODEL_KEY: key, SERVICE_RATE_LIMIT_PER_MINUTE: '1000', LOG_LEVEL: 'trace', ...environment })
+  const run = async (name: keyof typeof operations, signal?: AbortSignal): Promise<Response> => {
+    const [method, path, body] = operations[name]
+    return await service.as('alice', path, { method, ...(signal && { signal }), ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }) })
+  }
+  return { server, ...service, run }
+}
+
+const all = Object.keys(operations) as (keyof typeof operations)[]
+const whole = all.filter((name) => name !== 'analyze-stream')
+
+t.test('requests contain a schema, and the answers are returned', async (t) => {
+  const answers = {
+    analysis: { sentences, entities: [{ text: 'Berlin', type: 'PLACE' }], sentiment: -0.6 },
+    justification: { applies: true, score: 0.9, explanation: 'It is about invoices.', evidence: [{ sentence: 'Our invoices went out late.', shared: ['invoices'] }] },
+    scores: { 'FIN-INV': 0.9, 'FIN-ACC': 0.95, 'FIN-PLN': 0.1 }
+  }
+  const { server, run, address } = await start(t, ({ schema }, response) => { complete(response, Object.entries(answers).find(([name]) => name === schema.name)?.[1]) })
+  t.match(await (await fetch(`${address}/about`)).json(), { model: 'small-model, at an OpenAI-compatible server' })
+  t.same(await (await run('analyze')).json(), { ...answers.analysis, readability: { fleschReadingEase: 61, words: 9, complexWords: 2, readingSeconds: 3 } })
+  t.same(await (await run('justify-leaf')).json(), { leaf: 'Invoicing', ...answers.justification })
+  t.same(await (await run('analyze-node')).json(), {
+    parent: 'FIN', children: [{ code: 'FIN-ACC', name: 'Accounting', score: 0.95 }, { code: 'FIN-INV', name: 'Invoicing', score: 0.9 }, { code: 'FIN-PLN', name: 'Financial planning', score: 0.1 }]
+  })
+  t.match(server.requests, [
+    { model: 'small-model', authorization: `Bearer ${key}`, text, stream: false, schema: { strict: true, schema: { additionalProperties: false, required: ['sentences', 'entities', 'sentiment'] } } },
+    { text: /^\{"text":"Our invoices.*","term":"Invoicing: invoices sent to customers/ },
+    { schema: { schema: { required: ['FIN-INV', 'FIN-ACC', 'FIN-PLN'] } } }
+  ])
+  for (const { instruction, text: sent } of server.requests) {
+    t.notMatch(instruction, text, 'the text is never part of the instruction')
+    t.match(sent, 'Customers in Berlin')
+  }
+})
+
+t.test('a stream is forwarded as it arrives', async (t) => {
+  let goOn = (): void => {}
+  const { server, run } = await start(t, async (_request, response) => {
+    beginStream(response)
+    const content = JSON.stringify({ sentences })
+    const cut = content.indexOf('Customers')
+    for (const character of content.slice(0, cut)) streamPart(response, character)
+    await new Promise<void>((resolve) => { goOn = resolve })
+    streamPart(response, content.slice(cut))
+    endStream(response)
+  })
+  const stream = await run('analyze-stream')
+  t.same([stream.status, stream.headers.get('content-type')], [200, 'text/event-stream'])
+  const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader()
+  t.equal((await reader?.read())?.value, `id: 1\nevent: sentence\ndata: ${JSON.stringify(sentences[0])}\n\n`, 'the first sentence is here before the second is written')
+  goOn()
+  let rest = ''
+  for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) rest += part.value
+  t.equal(rest, `id: 2\nevent: sentence\ndata: ${JSON.stringify(sentences[1])}\n\nevent: end\ndata: {"sentences":2}\n\n`)
+  t.match(server.requests, [{ stream: true, schema: { name: 'sentences' } }])
+})
+
+const busy = 'The model is busy. Please try again.'
+const failed = 'The model failed. Please try again.'
+const silent = 'The model did not answer. Please try again.'
+const refused = 'The model does not accept the request. The service logs the status.'
+const later = new Date(Date.now() + 30 * 60_000).toUTCString()
+
+for (const [what, answer, status, message, retryAfter] of [
+  ['429', (_, response) => { json(response, 429, { error: { message: `${key} ${text}` } }, { 'retry-after': '7' }) }, 503, busy, '7'],
+  ['429 with a long wait', (_, response) => { json(response, 429, {}, { 'retry-after': '86400' }) }, 503, busy, '60'],
+  ['429 with a date', (_, response) => { json(response, 429, {}, { 'retry-after': later }) }, 503, busy, '60'],
+  ['429 with a date that has passed', (_, response) => { json(response, 429, {}, { 'retry-after': 'Thu, 01 Jan 1970 00:00:00 GMT' }) }, 503, busy, '1'],
+  ['429 without a wait', (_, response) => { json(response, 429, {}, {}) }, 503, busy, '5'],
+  ['500', (_, response) => { json(response, 500, { error: { message: `${key} ${text}`, code: text } }) }, 503, failed, '5'],
+  ['503 with nonsense for a wait', (_, response) => { json(response, 503, {}, { 'retry-after': 'soon' }) }, 503, failed, '5'],
+  ['a page of HTML with 502', (_, response) => { response.writeHead(502, { 'content-type': 'text/html' }).end(`<h1>${key}</h1>`) }, 503, failed, '5'],
+  ['401', (_, response) => { json(response, 401, { error: { message: `Incorrect API key provided: ${key}`, code: 'invalid_api_key' } }) }, 502, refused, null],
+  ['404', (_, response) => { json(response, 404, { error: { message: 'There is no such model.' } }) }, 502, refused, null],
+  ['a connection that is cut before the answer', (_, response) => { response.destroy() }, 503, silent, '5']
+] satisfies [string, ChatAnswer, number, string, string | null][]) {
+  t.test(`it answers ${what}`, async (t) => {
+    const { run, log, server } = await start(t, answer)
+    for (const name of all) {
+      const response = await run(name)
+      t.same([response.status, response.headers.get('retry-after'), response.headers.get('cache-control')], [status, retryAfter, 'no-store'], name)
+      t.same(await response.json(), { error: message, status }, name)
+    }
+    t.equal(server.requests.length, all.length, 'it is asked once a request')
+    for (const secret of [key, text]) t.notMatch(log.join(''), secret)
+  })
+}
+
+for (const [what, answer] of Object.entries<ChatAnswer>({
+  'no JSON': (_, response) => { complete(response, 'I am sorry, I cannot do that.') },
+  'half of it': (_, response) => { complete(response, '{"sentences":[{"te') },
+  'another shape': (_, response) => { complete(response, { sentences: [{ text: 5 }] }) },
+  'values out of range': (_, response) => { complete(response, { 'FIN-INV': 85, 'FIN-ACC': 1, 'FIN-PLN': 1, sentences, entities: [], sentiment: 12, applies: true, score: 12, explanation: '', evidence: [] }) },
+  'an answer that was too long for it': (_, response) => { complete(response, '{}', { finish_reason: 'length' }) },
+  'a refusal': (_, response) => { complete(response, '', { message: { role: 'assistant', content: null, refusal: 'No.' } }) },
+  'no choice': (_, response) => { json(response, 200, { object: 'chat.completion', choices: [] }) },
+  'another object': (_, response) => { json(response, 200, { hello: 'world' }) },
+  null: (_, response) => { json(response, 200, null) }
+})) {
+  t.test(`it answers with ${what}`, async (t) => {
+    const { run } = await start(t, answer)
+    for (const name of whole) {
+      const response = await run(name)
+      t.match([response.status, await response.text()], [/^50[23]$/, /^\{"error":"The model('s answer cannot be used: | did not answer)/], name)
+    }
+  })
+}
+
+t.test('an endless answer does not fill the memory', async (t) => {
+  const { run, server } = await start(t, ({ stream }, response) => {
+    if (stream) beginStream(response)
+    else response.writeHead(200, { 'content-type': 'application/json' }).write('{"choices":[{"message":{"content":"')
+    const part = stream ? `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: ' '.repeat(60_000) } }] })}\n\n` : ' '.repeat(60_000)
+    const write = (): void => { while (!response.destroyed && response.write(part)); }
+    response.on('drain', write)
+    write()
+  })
+  for (const name of all) t.match((await run(name)).status, /^50[23]$/, name)
+  await server.abandonedBy(all.length)
+  t.equal(server.abandoned, all.length)
+})
+
+t.test('a stream that breaks in the middle says so, and one that breaks at once has a status', async (t) => {
+  const breaks: Record<string, ChatAnswer> = {
+    cut: (_, response) => { response.destroy() },
+    'ended too soon': (_, response) => { response.end() },
+    'ended as too long': (_, response) => {
+      streamPart(response, undefined, 'length')
+      response.end('data: [DONE]\n\n')
+    },
+    'another shape': (_, response) => {
+      streamPart(response, ',{"text":5}]}')
+      endStream(response)
+    },
+    'no JSON in an event': (_, response) => { response.end('data: {"choices":\n\n') },
+    'an error in an event': (_, response) => { response.end(`data: {"error":{"message":"${key}","code":500}}\n\n`) }
+  }
+  for (const [how, then] of Object.entries(breaks)) {
+    const { run, log } = await start(t, async (request, response) => {
+      beginStream(response)
+      streamPart(response, JSON.stringify({ sentences }).replace(/,\{"text":"Customers.*/, ''))
+      await new Promise((resolve) => { response.write(': comment\n\n', resolve) })
+      await then(request, response)
+    })
+    const body = await (await run('analyze-stream')).text()
+    t.match(body, /^id: 1\nevent: sentence\n/, how)
+    t.match(body, /event: error\ndata: \{"error":"The model[^"]+","status":50[23]\}\n\n$/, how)
+    t.notMatch(log.join(''), key)
+  }
+  const { run } = await start(t, (_, response) => {
+    beginStream(response)
+    response.end()
+  })
+  const answer = await run('analyze-stream')
+  t.same([answer.status, answer.headers.get('content-type')], [502, 'application/json; charset=utf-8'])
+})
+
+t.test('a call of a server that hangs ends after the time limit', async (t) => {
+  const { run, server } = await start(t, ({ stream }, response) => { if (stream) beginStream(response) }, { MODEL_TIMEOUT: '300' })
+  for (const name of all) {
+    const answer = await run(name)
+    t.same([answer.status, answer.headers.get('retry-after'), await answer.json()], [503, '1', { error: 'The model took too long. Please try again, or send a shorter text.', status: 503 }], name)
+  }
+  await server.abandonedBy(all.length)
+  t.equal(server.abandoned, all.length, 'the connections are closed')
+})
+
+t.test('a client that disconnects ends the request to the server, even in the middle of a stream', async (t) => {
+  const { run, server, log } = await start(t, ({ stream }, response) => {
+    if (!stream) return
+    beginStream(response)
+    streamPart(response, JSON.stringify({ sentences }).replace(/,\{"text":"Customers.*/, ''))
+  })
+  for (const [index, name] of whole.entries()) {
+    const leave = new AbortController()
+    const gone = run(name, leave.signal).catch(() => 'gone')
+    await server.asked(index + 1)
+    leave.abort()
+    t.equal(await gone, 'gone')
+    await server.abandonedBy(index + 1)
+  }
+  const leave = new AbortController()
+  const reader = (await run('analyze-stream', leave.signal)).body?.getReader()
+  await reader?.read()
+  leave.abort()
+  await reader?.read().catch(() => {})
+  await server.abandonedBy(all.length)
+  await server.abandonedBy(all.length)
+  t.equal(server.abandoned, all.length)
+  t.notMatch(log.join(''), '"level":50')
+})
+
+t.test('so many requests are open at once, so many wait, and all others are answered 503', async (t) => {
+  const answers: (() => void)[] = []
+  let answersAtOnce = false
+  const { run, server } = await start(t, (_, response) => {
+    const answer = (): void => { complete(response, { sentences, entities: [], sentiment: 0 }) }
+    if (answersAtOnce) answer()
+    else answers.push(answer)
+  }, { MODEL_QUEUE: '2' })
+  let wake = (): void => {}
+  const statuses: number[] = []
+  const asked = Array.from({ length: 20 }, () => run('analyze').then(({ status }) => {
+    statuses.push(status)
+    wake()
+  }))
+  // While the server answers none, only those are answered for whom there is no place. They have come by then, and so have all others.
+  while (statuses.length < 2) await new Promise<void>((resolve) => { wake = resolve })
+  await server.asked(16)
+  t.same([statuses, server.requests.length], [[503, 503], 16])
+  answersAtOnce = true
+  for (const answer of answers) answer()
+  await Promise.all(asked)
+  t.same(statuses, [503, 503, ...Array(18).fill(200)])
+})
+
+t.test('an unreachable server, and invalid settings', async (t) => {
+  const server = await OpenAiServer.start(() => {})
+  const url = server.url
+  await server.stop()
+  const service = await startService(t, { MODEL_URL: url, MODEL_NAME: 'm' })
+  const answer = await service.post('alice', '/api/analyze', { businessText: text })
+  t.same([answer.status, await answer.json()], [503, { error: silent, status: 503 }])
+  await t.rejects(startService(t, { MODEL_URL: url }), /MODEL_NAME must be set if MODEL_URL is set/)
+  await t.rejects(startService(t, { MODEL_URL: `ftp://user:${key}@127.0.0.1`, MODEL_NAME: 'm' }), { message: /^MODEL_URL must be a URL with http or https, such as http:\/\/localhost:11434\/v1$/ })
+})

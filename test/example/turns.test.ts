@@ -1,0 +1,86 @@
+// How the example service bounds work: so much at once, so much waiting, and nobody's many requests before another's one.
+import t from 'tap'
+
+const { Turns, QueueFull }: typeof import('../../examples/service/turns.js') = await import(new URL('../../build/examples/service/turns.js', import.meta.url).href)
+
+/** Work that ends when it is told to, and what has run so far. */
+function workshop (bounds: { atOnce: number, waiting: number }) {
+  const turns = new Turns(bounds)
+  const begun: string[] = []
+  const ends = new Map<string, () => void>()
+  const never = new AbortController().signal
+  return {
+    begun,
+    async run (whose: string, name: string, signal: AbortSignal = never): Promise<string> {
+      return await turns.run(whose, signal, async () => {
+        begun.push(name)
+        await new Promise<void>((resolve) => { ends.set(name, resolve) })
+        return name
+      })
+    },
+    async end (name: string): Promise<void> {
+      ends.get(name)?.()
+      await new Promise(setImmediate)
+    }
+  }
+}
+
+t.test('a limited number of tasks runs at once, and the rest waits in order', async (t) => {
+  const { run, end, begun } = workshop({ atOnce: 2, waiting: 10 })
+  const all = ['1', '2', '3', '4'].map((name) => run('a', name))
+  t.same(begun, ['1', '2'])
+  await end('2')
+  t.same(begun, ['1', '2', '3'])
+  await end('1')
+  await end('3')
+  await end('4')
+  t.same(await Promise.all(all), ['1', '2', '3', '4'])
+})
+
+t.test('many tasks of one owner do not delay another owner', async (t) => {
+  const { run, end, begun } = workshop({ atOnce: 1, waiting: 10 })
+  const all = [...['a1', 'a2', 'a3', 'a4'].map((name) => run('a', name)), run('b', 'b1'), run('c', 'c1'), run('b', 'b2')]
+  for (const name of ['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4']) {
+    t.equal(begun.at(-1), name)
+    await end(name)
+  }
+  t.equal((await Promise.all(all)).length, 7)
+})
+
+t.test('a full queue accepts no more tasks, and the owner with the most tasks gives way', async (t) => {
+  const { run, end, begun } = workshop({ atOnce: 1, waiting: 3 })
+  const flood = ['a1', 'a2', 'a3', 'a4', 'a5'].map((name) => run('a', name).catch((error: unknown) => error))
+  t.ok(await flood[4] instanceof QueueFull, 'the fifth finds three waiting')
+  const other = run('b', 'b1')
+  t.ok(await flood[3] instanceof QueueFull, 'the last of the flood gives way to another')
+  await end('a1')
+  await end('a2')
+  t.equal(begun.at(-1), 'b1')
+  await end('b1')
+  await end('a3')
+  t.equal(await other, 'b1')
+})
+
+t.test('a signal ends the wait, and its place is free', async (t) => {
+  const { run, end, begun } = workshop({ atOnce: 1, waiting: 1 })
+  const first = run('a', 'a1')
+  const leaves = new AbortController()
+  const gone = run('a', 'a2', leaves.signal)
+  leaves.abort(new Error('gone'))
+  await t.rejects(gone, { message: 'gone' })
+  await t.rejects(run('a', 'a3', leaves.signal), { message: 'gone' })
+  const next = run('a', 'a4')
+  await end('a1')
+  await end('a4')
+  t.same(await Promise.all([first, next]), ['a1', 'a4'])
+  t.same(begun, ['a1', 'a4'])
+})
+
+t.test('a task that fails passes the turn on', async (t) => {
+  const turns = new Turns({ atOnce: 1, waiting: 1 })
+  const { signal } = new AbortController()
+  const failing = turns.run('a', signal, async () => { throw new Error('broken') })
+  const next = turns.run('a', signal, async () => 'next')
+  await t.rejects(failing, { message: 'broken' })
+  t.equal(await next, 'next')
+})

@@ -1,0 +1,128 @@
+// The public contract, "Refusals": rateLimitHeaders, by draft-ietf-httpapi-ratelimit-headers-10.
+import { connect as connectHttp2 } from 'node:http2'
+import { once } from 'node:events'
+import { get } from 'node:http'
+import { Readable } from 'node:stream'
+import type { AddressInfo } from 'node:net'
+import Fastify from 'fastify'
+import { parseList } from 'structured-headers'
+import t from 'tap'
+import quotaPlugin, { localAuthentication, MemoryQuotaStore, type QuotaOptions } from '../../lib/index.js'
+import { VirtualClock } from '../../lib/testing.js'
+import { alice, analyze, createService } from '../support/service.js'
+
+/** Both fields, as an independent parser of structured fields reads them: names and parameters. */
+function fields (headers: Record<string, unknown>): unknown {
+  const [policy, state] = ['ratelimit-policy', 'ratelimit'].map((name) => parseList(String(headers[name])).map(([item, parameters]) => [item, Object.fromEntries(parameters)]))
+  return { policy, state }
+}
+
+function of (quota: string, q: number, r: number, seconds: number): unknown {
+  return { policy: [[quota, { q, w: 60 }]], state: [[quota, { r, t: seconds }]] }
+}
+
+const alone: QuotaOptions = { rateLimitHeaders: 'draft-10', authentication: () => localAuthentication('alice'), perMinute: 2 }
+
+t.test('admitted and rejected requests have both fields, and t is equal to Retry-After', async (t) => {
+  const clock = new VirtualClock()
+  const app = await createService({ rateLimitHeaders: 'draft-10', perMinute: 2, store: new MemoryQuotaStore({ clock: clock.now }) })
+  const first = await analyze(app, alice)
+  t.equal(first.headers['ratelimit-policy'], '"default";q=2;w=60')
+  t.equal(first.headers.ratelimit, '"default";r=1;t=60')
+  t.same(fields(first.headers), of('default', 2, 1, 60))
+  clock.advance(17_001)
+  t.same(fields((await analyze(app, alice)).headers), of('default', 2, 0, 43))
+  clock.advance(42_000)
+  const rejected = await analyze(app, alice)
+  t.equal(rejected.statusCode, 429)
+  t.same(fields(rejected.headers), of('default', 2, 0, 1))
+  t.equal(rejected.headers['retry-after'], '1')
+})
+
+t.test('r is never negative, and no number exceeds the Integer of a structured field', async (t) => {
+  const preferences = new Map<string, unknown>([['rate-limit.per-minute', 3]])
+  const app = await createService({ rateLimitHeaders: 'draft-10', preferences })
+  for (let request = 0; request < 3; request++) await analyze(app, alice)
+  preferences.set('rate-limit.per-minute', 1)
+  t.match(fields((await analyze(app, alice)).headers), { policy: [['default', { q: 1 }]], state: [['default', { r: 0 }]] })
+  preferences.set('rate-limit.per-minute', Number.MAX_SAFE_INTEGER)
+  t.match(fields((await analyze(app, alice)).headers), { policy: [['default', { q: 999_999_999_999_999 }]], state: [['default', { r: 999_999_999_999_999 }]] })
+})
+
+t.test('the fields contain the name of a named quota', async (t) => {
+  const app = await createService({ rateLimitHeaders: 'draft-10', operations: [], quotas: { 'chat-2': { operations: [{ method: 'POST', path: '/api/analyze' }], perMinute: 5 } } })
+  t.match(fields((await analyze(app, alice)).headers), { policy: [['chat-2', { q: 5 }]], state: [['chat-2', { r: 4 }]] })
+})
+
+t.test('no fields if nothing was counted or enforced', async (t) => {
+  const without: [string, QuotaOptions, object | null, number][] = [
+    ['the option is unset', {}, alice, 200],
+    ['nobody is authenticated', { rateLimitHeaders: 'draft-10' }, null, 401],
+    ['the quota is disabled', { rateLimitHeaders: 'draft-10', perMinute: 0 }, alice, 200],
+    ['shadow mode', { rateLimitHeaders: 'draft-10', mode: 'shadow' }, alice, 200]
+  ]
+  for (const [what, options, claims, status] of without) {
+    const response = await analyze(await createService(options), claims)
+    t.equal(response.statusCode, status)
+    t.notOk('ratelimit' in response.headers || 'ratelimit-policy' in response.headers, what)
+  }
+  const app = await createService({ rateLimitHeaders: 'draft-10' })
+  app.get('/other', async () => 'ran')
+  t.notOk('ratelimit' in (await app.inject('/other')).headers, 'a request that is not subject')
+})
+
+t.test('streams and replies that the handler takes over carry them, and the handler may replace or remove them', async (t) => {
+  const app = Fastify()
+  t.teardown(async () => { await app.close() })
+  await app.register(quotaPlugin, { ...alone, perMinute: 100 })
+  const quota = true
+  app.get('/stream', { config: { quota } }, async (_request, reply) => reply.send(Readable.from(['a', 'b'])))
+  app.get('/hijacked', { config: { quota } }, (_request, reply) => {
+    reply.hijack()
+    reply.raw.writeHead(200, { 'content-type': 'text/event-stream' })
+    reply.raw.end('data: a\n\n')
+  })
+  app.get('/throws', { config: { quota } }, async () => { throw new Error('of the handler') })
+  app.get('/replaced', { config: { quota } }, async (_request, reply) => reply.header('RateLimit', '"own";r=1').send('a'))
+  app.get('/removed', { config: { quota } }, async (_request, reply) => reply.removeHeader('ratelimit').removeHeader('ratelimit-policy').send('a'))
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as AddressInfo
+  const ratelimit = async (path: string, method = 'GET') => {
+    const request = get({ port, path, method, agent: false })
+    const [response] = await once(request, 'response')
+    response.resume()
+    return response.headers.ratelimit
+  }
+  t.match(await ratelimit('/stream'), '"default";r=99;t=60')
+  t.match(await ratelimit('/hijacked'), '"default";r=98;t=60')
+  t.match(await ratelimit('/throws'), '"default";r=97;t=60')
+  t.match(await ratelimit('/stream', 'HEAD'), '"default";r=96;t=60')
+  t.equal(await ratelimit('/replaced'), '"own";r=1')
+  t.equal(await ratelimit('/removed'), undefined)
+})
+
+t.test('over HTTP/2', async (t) => {
+  const app = Fastify({ http2: true })
+  await app.register(quotaPlugin, alone)
+  app.get('/api/analyze-node', { exposeHeadRoute: false }, async () => 'ran')
+  const session = connectHttp2(await app.listen({ port: 0, host: '127.0.0.1' }))
+  t.teardown(async () => { session.close(); await app.close() })
+  for (const [r, status] of [[1, 200], [0, 200], [0, 429]]) {
+    const stream = session.request({ ':path': '/api/analyze-node' })
+    const [headers] = await once(stream, 'response')
+    stream.resume()
+    t.equal(headers[':status'], status)
+    t.match(fields(headers), { state: [['default', { r }]] })
+  }
+})
+
+t.test('an answer that has begun before the decision gets no fields', async (t) => {
+  const app = Fastify()
+  app.addHook('preValidation', async (_request, reply) => { reply.raw.writeHead(200); reply.raw.end('of the host') })
+  await app.register(quotaPlugin, { ...alone, preferences: { get: async () => 2 } })
+  app.addHook('preHandler', async () => {})
+  app.post('/api/analyze', (_request, reply) => { reply.hijack() })
+  const response = await app.inject({ method: 'POST', url: '/api/analyze' })
+  t.equal(response.body, 'of the host')
+  t.notOk('ratelimit' in response.headers)
+})

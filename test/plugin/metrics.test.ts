@@ -1,0 +1,298 @@
+// The metrics of fastify-llm-quota/metrics: exact to the request, whatever the load, the quotas and the servers of a process.
+import autocannon from 'autocannon'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { type OpenMetricsContentType, register, Registry } from 'prom-client'
+import t from 'tap'
+import quotaPlugin, { callerKey, InsuredQuotaStore, localAuthentication, MemoryQuotaStore, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
+import quotaMetricsPlugin, { quotaMetricsPlugin as named, type QuotaMetricsRegistry } from '../../lib/metrics.js'
+import { VirtualClock } from '../../lib/testing.js'
+import { ToldStore } from '../support/told-store.js'
+
+const chat = { method: 'POST', path: '/api/chat' }
+
+/** A server with the quota and its metrics, whose callers name themselves. */
+async function createServer (registry: QuotaMetricsRegistry, options: QuotaOptions = {}): Promise<FastifyInstance> {
+  const app: FastifyInstance = Fastify()
+  await app.register(quotaPlugin, { authentication: ({ headers }) => localAuthentication(headers['x-caller']), quotas: { chat: { operations: [chat], perMinute: 7 } }, ...options })
+  await app.register(quotaMetricsPlugin, { registry })
+  app.post('/api/analyze', async () => 'ran')
+  app.post(chat.path, async () => 'ran')
+  app.get('/api/other', async () => 'ran')
+  return app
+}
+
+/** The value of each series, as a scrape shows it. */
+async function scrape (registry: QuotaMetricsRegistry): Promise<Record<string, number>> {
+  const text = await registry.metrics()
+  return Object.fromEntries([...text.matchAll(/^([a-z]\S*(?:\{[^}]*\})?) (\S+)$/gm)].map(([, series = '', value]) => [series, Number(value)]))
+}
+
+/** The decisions above 0, by quota, path and outcome. */
+async function decisions (registry: QuotaMetricsRegistry): Promise<Record<string, number>> {
+  const series = Object.entries(await scrape(registry)).filter(([name, value]) => name.startsWith('llm_quota_decisions_total') && value > 0)
+  return Object.fromEntries(series.map(([name, value]) => [[...name.matchAll(/="([^"]*)"/g)].map(([, label]) => label).join(' '), value]))
+}
+
+async function ask (app: FastifyInstance, url = '/api/analyze', caller = 'alice'): Promise<number> {
+  return (await app.inject({ method: 'POST', url, headers: caller === '' ? {} : { 'x-caller': caller } })).statusCode
+}
+
+t.test('each decision is counted by quota, operation and outcome', async (t) => {
+  const registry = new Registry()
+  const preferences = new Map<string, number>()
+  const app = await createServer(registry, { perMinute: 2, preferences })
+  for (let request = 0; request < 5; request++) await ask(app)
+  for (let request = 0; request < 9; request++) await ask(app, chat.path)
+  for (let request = 0; request < 3; request++) await ask(app, chat.path, '')
+  preferences.set('rate-limit.per-minute', 0)
+  for (let request = 0; request < 4; request++) await ask(app)
+  await app.inject('/api/other')
+  t.same(await decisions(registry), {
+    'default POST /api/analyze admitted': 2,
+    'default POST /api/analyze rejected': 3,
+    'default POST /api/analyze disabled': 4,
+    'chat POST /api/chat admitted': 7,
+    'chat POST /api/chat rejected': 2,
+    'chat POST /api/chat unauthenticated': 3
+  })
+  const text = await registry.metrics()
+  t.equal(text.match(/^llm_quota_decisions_total\{/gm)?.length, 10, 'each outcome of an operation starts from 0')
+  t.notMatch(text, /alice|[0-9a-f]{64}/, 'no label identifies a caller')
+  t.match(await scrape(registry), { 'llm_quota_limit{quota="default"}': 0, 'llm_quota_limit{quota="chat"}': 7 }, 'the limit in force')
+  t.equal((await app.inject('/metrics')).statusCode, 404, 'no route is added')
+  await app.close()
+})
+
+t.test('the counts are exact under load, with two quotas', async (t) => {
+  const registry = new Registry()
+  const app = await createServer(registry, { perMinute: 500 })
+  const address = await app.listen({ port: 0, host: '127.0.0.1' })
+  t.teardown(() => app.close())
+  const load = (path: string, caller: string) => autocannon({ url: address + path, method: 'POST', amount: 2000, connections: 20, headers: { 'x-caller': caller } })
+  const results = await Promise.all([load('/api/analyze', 'alice'), load('/api/analyze', 'bob'), load(chat.path, 'alice')])
+  t.same(results.map(({ '2xx': admitted, '4xx': rejected, errors }) => [admitted, rejected, errors]), [[500, 1500, 0], [500, 1500, 0], [7, 1993, 0]])
+  t.same(await decisions(registry), {
+    'default POST /api/analyze admitted': 1000,
+    'default POST /api/analyze rejected': 3000,
+    'chat POST /api/chat admitted': 7,
+    'chat POST /api/chat rejected': 1993
+  })
+  t.match(await scrape(registry), { llm_quota_store_duration_seconds_count: 6000, llm_quota_tracked_callers: 3 })
+})
+
+t.test('each server of a process is counted in its own registry', async (t) => {
+  const registries = [new Registry(), new Registry()] as const
+  const [one, other] = await Promise.all(registries.map((registry) => createServer(registry)))
+  if (one === undefined || other === undefined) throw new Error('there are two servers')
+  for (let request = 0; request < 3; request++) await ask(one)
+  await ask(other)
+  t.same(await decisions(registries[0]), { 'default POST /api/analyze admitted': 3 })
+  t.same(await decisions(registries[1]), { 'default POST /api/analyze admitted': 1 })
+  t.match(await scrape(registries[1]), { llm_quota_store_duration_seconds_count: 1 })
+  await one.close()
+  await ask(other)
+  t.same(await decisions(registries[1]), { 'default POST /api/analyze admitted': 2 }, 'one server that closes leaves the other alone')
+  await other.close()
+})
+
+t.test('servers share the metrics of one registry', async (t) => {
+  const registry = new Registry()
+  const servers = [await createServer(registry), await createServer(registry)]
+  for (const server of servers) for (const caller of ['alice', 'bob']) await ask(server, '/api/analyze', caller)
+  t.same(await decisions(registry), { 'default POST /api/analyze admitted': 4 })
+  t.match(await scrape(registry), { llm_quota_tracked_callers: 4 }, 'the sum of two stores')
+  for (const server of servers) await server.close()
+  t.match(await scrape(registry), { llm_quota_tracked_callers: 0 }, 'a closed server has no callers')
+  const next = await createServer(registry)
+  await ask(next)
+  t.same(await decisions(registry), { 'default POST /api/analyze admitted': 5 }, 'a server that starts later goes on counting')
+  await next.close()
+})
+
+t.test('a store that two servers share is asked once', async (t) => {
+  const registry = new Registry()
+  const store = new MemoryQuotaStore()
+  const servers = [await createServer(registry, { store }), await createServer(registry, { store })]
+  for (const server of servers) await ask(server)
+  t.match(await scrape(registry), { llm_quota_tracked_callers: 1 })
+  for (const server of servers) await server.close()
+})
+
+t.test('a second registration on a server counts nothing twice', async (t) => {
+  const registry = new Registry()
+  const app = await createServer(registry)
+  await app.register(async (scope) => { await scope.register(quotaMetricsPlugin, { registry }) })
+  await ask(app)
+  t.same(await decisions(registry), { 'default POST /api/analyze admitted': 1 })
+  const another = new Registry()
+  const twice = await createServer(registry)
+  await twice.register(quotaMetricsPlugin, { registry: another })
+  await ask(twice)
+  t.same(await decisions(another), { 'default POST /api/analyze admitted': 1 }, 'another registry counts as well')
+  await Promise.all([app.close(), twice.close()])
+})
+
+t.test('it can be registered before the quota, and around it', async (t) => {
+  const registry = new Registry()
+  const app: FastifyInstance = Fastify()
+  await app.register(quotaMetricsPlugin, { registry })
+  for (const prefix of ['/one', '/other']) {
+    await app.register(async (scope) => {
+      await scope.register(quotaPlugin, { authentication: () => localAuthentication('alice') })
+      scope.post('/api/analyze', async () => 'ran')
+    }, { prefix })
+  }
+  await app.ready()
+  t.match(await scrape(registry), { llm_quota_tracked_callers: 0 })
+  t.equal((await app.inject({ method: 'POST', url: '/one/api/analyze' })).statusCode, 200)
+  t.equal((await app.inject({ method: 'POST', url: '/other/api/analyze' })).statusCode, 200)
+  t.same(await decisions(registry), { 'default POST /api/analyze admitted': 2 })
+  t.match(await scrape(registry), { llm_quota_tracked_callers: 2 }, 'the stores of both scopes')
+  await app.close()
+})
+
+t.test('a registry that the host has cleared gets the metrics again', async (t) => {
+  const registry = new Registry()
+  await (await createServer(registry)).close()
+  registry.clear()
+  const app = await createServer(registry)
+  await ask(app)
+  t.same(await decisions(registry), { 'default POST /api/analyze admitted': 1 })
+  await app.close()
+})
+
+t.test('the default registry, and one in the format of OpenMetrics', async (t) => {
+  t.equal(named, quotaMetricsPlugin)
+  const app: FastifyInstance = Fastify()
+  await app.register(quotaPlugin, { authentication: () => localAuthentication('alice') })
+  await app.register(quotaMetricsPlugin)
+  app.post('/api/analyze', async () => 'ran')
+  await ask(app)
+  t.same(await decisions(register), { 'default POST /api/analyze admitted': 1 })
+  await app.close()
+  register.clear()
+
+  const open = new Registry<OpenMetricsContentType>()
+  open.setContentType(Registry.OPENMETRICS_CONTENT_TYPE)
+  const server = await createServer(open)
+  await ask(server)
+  t.same(await decisions(open), { 'default POST /api/analyze admitted': 1 })
+  await server.close()
+})
+
+t.test('start-up fails if an option is invalid', async (t) => {
+  const unusable: [object, string][] = [
+    [{ registry: null }, 'the option registry must be a registry of prom-client; it got null'],
+    [{ registry: {} }, 'the option registry must be a registry of prom-client; it got {}'],
+    [{ registry: { registerMetric () {} } }, 'the option registry must be a registry of prom-client; it got { registerMetric: [Function: registerMetric] }'],
+    [{ registers: [] }, 'the option registers does not exist; it got []']
+  ]
+  for (const [options, message] of unusable) {
+    await t.rejects(async () => { await Fastify().register(quotaMetricsPlugin, options) }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: `fastify-llm-quota: ${message}` })
+  }
+  const registry = new Registry()
+  await t.resolves(async () => { await Fastify().register(quotaMetricsPlugin, { registry, prefix: '/x', logLevel: 'warn' }) }, "Fastify's own options are accepted")
+})
+
+t.test('a metric of the same name that is not the plugin\'s stops the start', async (t) => {
+  const registry = new Registry()
+  const { Counter } = await import('prom-client')
+  registry.registerMetric(new Counter({ name: 'llm_quota_decisions_total', help: 'Of the host.', registers: [] }))
+  await t.rejects(async () => { await Fastify().register(quotaMetricsPlugin, { registry }) }, { message: 'A metric with the name llm_quota_decisions_total has already been registered.' })
+})
+
+t.test('decisions by the overflow counter, tracked callers and sweeps', async (t) => {
+  const registry = new Registry()
+  const clock = new VirtualClock()
+  const app = await createServer(registry, { store: new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 2 }) })
+  await app.ready()
+  t.match(await scrape(registry), { llm_quota_overflow_decisions_total: 0, llm_quota_tracked_callers: 0, llm_quota_sweeps: 0 }, 'all start at 0')
+  for (const caller of ['alice', 'bob', 'carol', 'dave', 'alice']) await ask(app, '/api/analyze', caller)
+  t.match(await scrape(registry), { llm_quota_overflow_decisions_total: 2, llm_quota_tracked_callers: 2, llm_quota_sweeps: 0 })
+  clock.advance(120_000)
+  await ask(app, '/api/analyze', 'carol')
+  t.match(await scrape(registry), { llm_quota_overflow_decisions_total: 2, llm_quota_tracked_callers: 1, llm_quota_sweeps: 1 })
+  await app.close()
+})
+
+t.test('"insured" distinguishes a store that is not insured, the primary and the fallback', async (t) => {
+  const registry = new Registry()
+  const insured = async () => (await scrape(registry))['llm_quota_insured_primary']
+  const plain = await createServer(registry)
+  await ask(plain)
+  t.equal(await insured(), undefined, 'not insured: no series')
+  const clock = new VirtualClock()
+  const primary = new ToldStore(clock)
+  const app = await createServer(registry, { store: new InsuredQuotaStore({ primary, clock: clock.now, timers: clock }) })
+  await app.ready()
+  t.equal(await insured(), 1, 'on the primary')
+  primary.manner = 'rejects'
+  t.equal(await ask(app), 200)
+  t.equal(await insured(), 0, 'on the fallback')
+  primary.manner = 'promises'
+  clock.advance(1000)
+  await ask(app)
+  t.equal(await insured(), 1, 'on the primary again')
+  await app.close()
+  t.equal(await insured(), undefined)
+  await plain.close()
+})
+
+for (const manner of ['throws', 'rejects', 'hangs', 'promises nonsense'] as const) {
+  t.test(`a store that ${manner} when it is inspected takes no other metric with it`, async (t) => {
+    const registry = new Registry()
+    const store = new ToldStore(new VirtualClock())
+    const app = await createServer(registry, { store })
+    await app.listen({ port: 0, host: '127.0.0.1' })
+    await ask(app)
+    t.match(await scrape(registry), { llm_quota_tracked_callers: 77, llm_quota_sweeps: 0 })
+    store.manner = manner
+    const values = await scrape(registry)
+    t.notOk('llm_quota_tracked_callers' in values || 'llm_quota_sweeps' in values, 'no value that may be wrong')
+    t.match(values, { llm_quota_store_duration_seconds_count: 1, 'llm_quota_limit{quota="default"}': 10 })
+    store.manner = 'answers'
+    t.match(await scrape(registry), { llm_quota_tracked_callers: 77 }, 'until it answers again')
+    await app.close()
+  })
+}
+
+t.test('every answer of the store is timed, however it comes, and changes nothing', async (t) => {
+  const registry = new Registry()
+  const store = new ToldStore(new VirtualClock())
+  const app = await createServer(registry, { store })
+  const answers: [typeof store.manner, number][] = [['answers', 200], ['promises', 200], ['throws', 503], ['rejects', 503]]
+  for (const [manner, status] of answers) {
+    store.manner = manner
+    t.equal(await ask(app), status, manner)
+  }
+  t.match(await scrape(registry), { llm_quota_store_duration_seconds_count: 4 })
+  t.same(await decisions(registry), { 'default POST /api/analyze admitted': 2, 'default POST /api/analyze unavailable': 2 })
+  await app.close()
+})
+
+t.test('the store\'s time is what a decision waits for', async (t) => {
+  const registry = new Registry()
+  const memory = new MemoryQuotaStore()
+  let answer = (): void => {}
+  const slow: QuotaStore = {
+    acquire: async (key, limit) => {
+      await new Promise<void>((resolve) => { answer = resolve })
+      return memory.acquire(key, limit)
+    },
+    peek: (key) => memory.peek(key),
+    forget: (key) => { memory.forget(key) },
+    clearCounters: () => { memory.clearCounters() },
+    inspect: () => memory.inspect()
+  }
+  const app = await createServer(registry, { store: slow })
+  await app.ready()
+  const asked = performance.now()
+  const answered = ask(app)
+  while (performance.now() - asked < 20) await new Promise((resolve) => { setImmediate(resolve) })
+  answer()
+  await answered
+  const { llm_quota_store_duration_seconds_sum: seconds = 0 } = await scrape(registry)
+  t.ok(seconds > 0 && seconds <= (performance.now() - asked) / 1000, `${seconds} s`)
+  t.same(memory.peek(callerKey(localAuthentication('alice')) ?? '')?.count, 1)
+  await app.close()
+})

@@ -1,0 +1,81 @@
+// The public contract, "Stores": fastify.quotaStanding.
+import t from 'tap'
+import { localAuthentication, MemoryQuotaStore, type QuotaOptions } from '../../lib/index.js'
+import { VirtualClock } from '../../lib/testing.js'
+import { alice, analyze, bearer, bob, captureLog, createService } from '../support/service.js'
+
+async function service (options: QuotaOptions = {}) {
+  const clock = new VirtualClock()
+  const log = captureLog()
+  const app = await createService({ perMinute: 2, store: new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 1 }), ...options }, { logger: log.logger })
+  app.get<{ Querystring: { name?: string } }>('/api/quota', async (request) => ({ standing: await app.quotaStanding(request, request.query.name) }))
+  const standing = async (claims: object | null, query = '') => {
+    const response = await app.inject({ url: `/api/quota${query}`, headers: claims === null ? {} : bearer(app, claims) })
+    return response.statusCode === 200 ? response.json().standing : response.json()
+  }
+  return { app, clock, log, standing }
+}
+
+t.test('returns the caller\'s standing, and does not count the request', async (t) => {
+  const { app, clock, standing } = await service()
+  t.same(await standing(alice), { quota: 'default', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
+  t.same(app.quotaStore.inspect(), { trackedCallers: 0, sweeps: 0 })
+  await analyze(app, alice)
+  clock.advance(1_000)
+  for (let time = 0; time < 3; time++) {
+    t.same(await standing(alice), { quota: 'default', limit: 2, count: 1, remaining: 1, windowRemaining: 59_000, overflow: false })
+  }
+  await analyze(app, bob)
+  t.match(await standing(bob), { count: 1, overflow: true })
+})
+
+t.test('remaining is never negative, and null if the limit is 0', async (t) => {
+  const preferences = new Map<string, unknown>()
+  const { app, standing } = await service({ preferences })
+  await analyze(app, alice)
+  await analyze(app, alice)
+  for (const [value, limit, remaining] of [[1, 1, 0], [-5, 1, 0], [0, 0, null], [9, 9, 7]]) {
+    preferences.set('rate-limit.per-minute', value)
+    t.match(await standing(alice), { limit, count: 2, remaining })
+  }
+})
+
+t.test('is null if there is no caller', async (t) => {
+  t.equal(await (await service()).standing(null), null)
+  const { standing, log } = await service({ authentication: async () => { throw new Error('gone') } })
+  t.equal(await standing(alice), null)
+  t.match(log.errors(), [/authentication could not be read/])
+})
+
+t.test('takes an asynchronous authentication, reader and store', async (t) => {
+  const memory = new MemoryQuotaStore()
+  const { app, standing } = await service({
+    authentication: async () => localAuthentication('alice'),
+    preferences: { get: async () => 7 },
+    store: { acquire: async (key, limit) => memory.acquire(key, limit), peek: async (key) => memory.peek(key), forget () {}, clearCounters () {}, inspect: () => memory.inspect() }
+  })
+  await analyze(app, null)
+  t.match(await standing(null), { limit: 7, count: 1, remaining: 6 })
+})
+
+t.test('of a named quota', async (t) => {
+  const { app, standing } = await service({ store: new MemoryQuotaStore(), operations: [], quotas: { chat: { operations: [{ method: 'POST', path: '/api/analyze' }], perMinute: 5 } } })
+  await analyze(app, alice)
+  t.match(await standing(alice, '?name=chat'), { quota: 'chat', limit: 5, count: 1, remaining: 4 })
+  t.match(await standing(alice), { quota: 'default', limit: 2, count: 0 })
+})
+
+t.test('rejects for a quota that does not exist', async (t) => {
+  const { standing } = await service({ quotas: { chat: {} } })
+  for (const name of ['search', '__proto__', 'constructor']) {
+    t.match(await standing(alice, `?name=${name}`), { code: 'FST_ERR_LLM_QUOTA_NAME', message: `fastify-llm-quota: there is no quota '${name}'; the quotas are default, chat` })
+  }
+})
+
+t.test('rejects if the store fails', async (t) => {
+  const memory = new MemoryQuotaStore()
+  for (const peek of [() => { throw new Error('gone') }, async () => { throw new Error('gone') }, () => JSON.parse('{}'), async () => JSON.parse('{}').count, () => JSON.parse('{"count":1,"windowRemaining":0}'), () => JSON.parse('5')]) {
+    const { standing } = await service({ store: { acquire: (key, limit) => memory.acquire(key, limit), peek, forget () {}, clearCounters () {}, inspect: () => memory.inspect() } })
+    t.match(await standing(alice), { statusCode: 503, code: 'FST_ERR_LLM_QUOTA_STANDING', message: 'fastify-llm-quota: the quota store failed, so the standing of the caller is unknown' })
+  }
+})

@@ -1,0 +1,251 @@
+// What the log says when the server is ready: what is protected, and what a host may have meant otherwise.
+import Fastify, { type FastifyInstance } from 'fastify'
+import t from 'tap'
+import quotaPlugin, { protectedOperations } from '../../lib/index.js'
+import { captureLog } from '../support/service.js'
+
+async function logOf (declare: (app: FastifyInstance) => unknown, options = {}) {
+  const log = captureLog()
+  const app = Fastify({ logger: log.logger, ...options })
+  await declare(app)
+  await app.ready()
+  return log
+}
+
+async function warningsOf (declare: (app: FastifyInstance) => unknown, options = {}): Promise<string[]> {
+  return (await logOf(declare, options)).warnings()
+}
+
+async function noop (): Promise<void> {}
+const ran = async () => 'ran'
+
+function declareAll (app: FastifyInstance, prefix = ''): void {
+  for (const { method, path } of protectedOperations) app.route({ method, url: prefix + path, exposeHeadRoute: false, handler: ran })
+}
+
+const translate = { method: 'POST', path: '/api/translate' }
+
+t.test('one info line lists what is protected, and by which quota', async (t) => {
+  const { lines } = await logOf(async (app) => {
+    await app.register(quotaPlugin, { prefix: '/context', perMinute: 20, quotas: { chat: { operations: [translate], perMinute: 60 }, images: {} } })
+    declareAll(app, '/context')
+    app.post('/context/api/translate', ran)
+    app.get('/v1/models/:model', { config: { quota: 'chat' } }, ran)
+    app.post('/v1/models/:model', { config: { quota: true } }, ran)
+  })
+  t.match(lines, [{
+    level: 30,
+    protections: [
+      { quota: 'default', perMinute: 20, operations: [...protectedOperations.map(({ method, path }) => `${method} /context${path}`), 'POST /v1/models/:model'] },
+      { quota: 'chat', perMinute: 60, operations: ['POST /context/api/translate', 'GET /v1/models/:model', 'HEAD /v1/models/:model'] },
+      { quota: 'images', perMinute: 10, operations: [] }
+    ],
+    msg: /^the quota "default" protects POST \/context\/api\/analyze, .*POST \/v1\/models\/:model; the quota "chat" protects POST .*; the quota "images" protects no operation$/
+  }])
+  t.equal(lines.length, 1)
+})
+
+t.test('operations that no route serves: one warning names them', async (t) => {
+  const register = (options: object, declare: (app: FastifyInstance) => void = () => {}) => warningsOf(async (app) => {
+    await app.register(quotaPlugin, options)
+    declare(app)
+  })
+
+  t.test('each one of the host\'s own list, and of each named quota', async (t) => {
+    const operations = [translate, { method: 'get', path: '/api/other' }, { method: 'POST', path: '/api/served' }]
+    const warnings = await register({ operations, quotas: { chat: { operations: [{ method: 'POST', path: '/chat' }] } } }, (app) => { app.post('/api/served', ran) })
+    t.match(warnings, [/^no route serves POST \/api\/translate, GET \/api\/other, POST \/chat\. Check the options prefix and operations.* declared before the plugin cannot be checked\.$/])
+    t.equal(warnings.length, 1)
+  })
+
+  t.test('the default ones only if none of them is served', async (t) => {
+    t.match(await register({}), [/^no route serves POST \/api\/analyze, POST \/api\/justify-leaf, GET \/api\/analyze-stream, GET \/api\/analyze-node\./])
+    t.same(await register({}, (app) => { app.post('/api/justify-leaf', ran) }), [])
+    t.same(await register({ operations: [] }), [])
+    t.same(await register({}, (app) => { app.post('/v1/:model', { config: { quota: true } }, ran) }), [], 'a host may mark its routes instead')
+    t.match(await register({ quotas: { chat: { operations: [translate] } } }, (app) => { declareAll(app) }), [/^no route serves POST \/api\/translate\. /])
+    t.match(await register({ operations: protectedOperations }, (app) => { app.post('/api/analyze', ran) }), [/^no route serves POST \/api\/justify-leaf, GET/])
+  })
+
+  const mistakes: [string, object, (app: FastifyInstance) => void, RegExp][] = [
+    ['a forgotten prefix', {}, (app) => { declareAll(app, '/context') }, /^no route serves POST \/api\/analyze \(the route POST \/context\/api\/analyze has a different prefix\), POST/],
+    ['a wrong prefix', { prefix: '/contxt' }, (app) => { declareAll(app, '/context') }, /^no route serves POST \/contxt\/api\/analyze \(the route POST \/context\/api\/analyze has a different prefix\), POST/],
+    ['an unneeded prefix', { prefix: '/context' }, (app) => { declareAll(app) }, /^no route serves POST \/context\/api\/analyze \(the route POST \/api\/analyze has a different prefix\), POST/],
+    ['a prefix within the path', { operations: [translate] }, (app) => { app.post('/translate', ran) }, /^no route serves POST \/api\/translate \(the route POST \/translate has a different prefix\)\./],
+    ['a parametric prefix', { operations: [translate] }, (app) => { app.post('/:tenant/api/translate', ran) }, /\(the route POST \/:tenant\/api\/translate has a different prefix\)\./],
+    ['a wrong method', { operations: [translate] }, (app) => { app.get('/api/translate', ran) }, /^no route serves POST \/api\/translate \(the path has a route with another method: GET, HEAD\)\./]
+  ]
+  for (const [mistake, options, declare, warning] of mistakes) {
+    t.test(`${mistake}, on routes declared after the plugin`, async (t) => {
+      t.match(await register(options, declare), [warning])
+    })
+  }
+
+  t.test('a prefix too many and a wrong method, on routes declared before the plugin', async (t) => {
+    for (const [, options, declare, warning] of mistakes.filter(([mistake]) => ['an unneeded prefix', 'a wrong method'].includes(mistake))) {
+      const warnings = await warningsOf(async (app) => {
+        declare(app)
+        await app.register(quotaPlugin, options)
+      })
+      t.match(warnings, [warning])
+      t.equal(warnings.length, 1)
+    }
+  })
+
+  t.test('a route outside of the plugin\'s scope serves nothing', async (t) => {
+    t.match(await warningsOf(async (app) => {
+      await app.register(async (scope) => { await scope.register(quotaPlugin, { operations: [translate] }) })
+      app.post('/api/translate', ran)
+    }), [/^no route serves POST \/api\/translate \(its route is outside the scope in which the plugin is registered\)\./])
+  })
+
+  t.test('a route that serves an operation causes none, whatever its pattern', async (t) => {
+    for (const pattern of ['/api/translate', '/api/:operation', '/:a/:b', '/api/*', '*', '/api/:operation(^[a-z]+$)', '/api/:start-late']) {
+      const expected = pattern === '/api/:start-late' ? 1 : 0
+      t.equal((await register({ operations: [translate] }, (app) => { app.post(pattern, ran) })).length, expected, pattern)
+    }
+    t.same(await register({ operations: [translate] }, (app) => { app.post('/api/translate', { constraints: { host: 'one.example' } }, ran) }), [])
+    t.same(await register({ operations: [{ method: 'POST', path: '/api/slashed/' }] }, (app) => {
+      app.register(async (scope) => { scope.post('/', ran) }, { prefix: '/api/slashed' })
+    }), [])
+    t.same(await warningsOf(async (app) => {
+      app.post('/api/translate', ran)
+      await app.register(quotaPlugin, { operations: [translate] })
+    }), [], 'declared before the plugin')
+    t.match(await warningsOf(async (app) => {
+      app.post('/api/:operation', ran)
+      await app.register(quotaPlugin, { operations: [translate] })
+    }), [/^no route serves POST \/api\/translate\. .*Routes with parameters, wildcards or constraints that are declared before the plugin cannot be checked\.$/])
+  })
+
+  t.test('in the scope of a prefix, and as the host\'s router reads paths', async (t) => {
+    t.same(await warningsOf(async (app) => {
+      await app.register(async (scope) => {
+        await scope.register(quotaPlugin)
+        scope.post('/api/analyze', ran)
+      }, { prefix: '/:tenant' })
+    }), [])
+    for (const [routerOptions, pattern] of [[{ caseSensitive: false }, '/API/Translate'], [{ ignoreTrailingSlash: true }, '/api/translate/'], [{ ignoreDuplicateSlashes: true }, '//api//translate']] as const) {
+      for (const order of ['before', 'after']) {
+        t.same(await warningsOf(async (app) => {
+          if (order === 'before') app.post(pattern, ran)
+          await app.register(quotaPlugin, { operations: [translate] })
+          if (order === 'after') app.post(pattern, ran)
+        }, { routerOptions }), [], `${pattern}, declared ${order} the plugin`)
+      }
+    }
+  })
+})
+
+t.test('HEAD twins of protected operations', async (t) => {
+  for (const order of ['before', 'after']) {
+    const warnings = await warningsOf(async (app) => {
+      if (order === 'after') await app.register(quotaPlugin)
+      app.get('/api/analyze-node', ran)
+      app.get('/api/analyze-stream', { exposeHeadRoute: false }, ran)
+      app.get('/api/other', ran)
+      if (order === 'before') await app.register(quotaPlugin)
+    })
+    t.match(warnings, [/^HEAD \/api\/analyze-node runs the handler of the protected GET .* exposeHeadRoute: false/], `declared ${order} the plugin`)
+    t.equal(warnings.length, 1)
+  }
+  t.same(await warningsOf(async (app) => {
+    await app.register(quotaPlugin)
+    app.get('/api/analyze-node', ran)
+  }, { exposeHeadRoutes: false }), [])
+  t.equal((await warningsOf(async (app) => {
+    await app.register(quotaPlugin, { prefix: '/context' })
+    app.get('/context/api/:operation', ran)
+  })).length, 2, 'one route serves two protected operations')
+  t.same(await warningsOf(async (app) => {
+    await app.register(quotaPlugin)
+    app.get('/api/analyze-node', { config: { quota: true } }, ran)
+  }), [], 'the twin of a marked route is subject as well')
+})
+
+t.test('a handler of the host\'s own for HEAD is no twin', async (t) => {
+  t.same(await warningsOf(async (app) => {
+    await app.register(quotaPlugin)
+    app.head('/api/analyze-node', noop)
+    app.get('/api/analyze-node', ran)
+    app.route({ method: ['HEAD', 'POST'], url: '/api/analyze', handler: ran })
+  }), [])
+})
+
+t.test('preHandlers of protected routes, which run after the quota', async (t) => {
+  const warnings = await warningsOf(async (app) => {
+    app.addHook('preHandler', noop)
+    await app.register(quotaPlugin)
+    app.post('/api/analyze', { preHandler: noop }, ran)
+    app.post('/api/justify-leaf', { preHandler: [noop, noop] }, ran)
+    app.get('/api/analyze-node', { exposeHeadRoute: false, preHandler: [] }, ran)
+    app.get('/api/analyze-stream', { exposeHeadRoute: false, onRequest: noop, preValidation: noop }, ran)
+    app.get('/api/models/:model', { config: { quota: true }, preHandler: noop }, ran)
+    app.post('/api/other', { preHandler: noop }, ran)
+  })
+  t.match(warnings, [/^POST \/api\/analyze is protected and has a preHandler of its own, which runs after the quota/, /^POST \/api\/justify-leaf is protected/, /^GET \/api\/models\/:model is protected/])
+  t.equal(warnings.length, 3)
+})
+
+t.test('a preHandler that another plugin adds to a route is found', async (t) => {
+  t.match(await warningsOf(async (app) => {
+    await app.register(quotaPlugin)
+    app.addHook('onRoute', (route) => { route.preHandler = [noop] })
+    app.post('/api/analyze', ran)
+  }), [/^POST \/api\/analyze is protected/])
+})
+
+t.test('each warning contains its operation and only the hooks of its route, wherever the route is declared', async (t) => {
+  async function first (): Promise<void> {}
+  async function second (): Promise<void> {}
+  const { lines } = await logOf(async (app) => {
+    await app.register(quotaPlugin)
+    app.get('/', ran)
+    app.get('/api', ran)
+    app.get('/api/:operation', { preHandler: first }, ran)
+    app.get('/api/analyze', { preHandler: first }, ran)
+    app.post('/api/analyze', { preHandler: [first, second] }, ran)
+    app.route({ method: ['POST', 'PUT'], url: '/api/analyze/deeper/still', preHandler: second, handler: ran })
+    app.post('/api/justify-leaf', { constraints: { host: 'one.example' }, preHandler: second }, ran)
+    app.post('/api/justify-leaf', ran)
+    app.get('/api/analyze-stream', { onRequest: noop, preHandler: [second, async () => {}], onSend: noop }, ran)
+    app.get('/elsewhere/below', { preHandler: noop }, ran)
+  })
+  t.same(lines.filter(({ level }) => level === 40).map(({ operation, preHandlers, msg }) => [operation, preHandlers, /^[A-Z]+ \S+/.exec(String(msg))?.[0]]), [
+    [{ method: 'POST', path: '/api/analyze' }, ['first()', 'second()'], 'POST /api/analyze'],
+    [{ method: 'POST', path: '/api/justify-leaf' }, ['second()'], 'POST /api/justify-leaf'],
+    [{ method: 'GET', path: '/api/analyze-stream' }, undefined, 'HEAD /api/analyze-stream'],
+    [{ method: 'GET', path: '/api/analyze-stream' }, ['second()', 'anonymous()'], 'GET /api/analyze-stream'],
+    [{ method: 'GET', path: '/api/analyze-node' }, undefined, 'HEAD /api/:operation'],
+    [{ method: 'GET', path: '/api/analyze-node' }, ['first()'], 'GET /api/:operation']
+  ])
+})
+
+t.test('a route is looked for as the host\'s router looks', async (t) => {
+  const declare = async (app: FastifyInstance) => {
+    await app.register(quotaPlugin)
+    app.get('/api/:operation', ran)
+  }
+  t.match(await warningsOf(declare, { routerOptions: { maxParamLength: 12 } }), [/^HEAD /], 'a parameter longer than 12 characters reaches no route')
+  t.match(await warningsOf(declare, { routerOptions: { maxParamLength: 11 } }), [/^no route serves /])
+  t.match(await warningsOf(async (app) => {
+    await app.register(quotaPlugin)
+    app.get('/api/:operation(^(?:[a-z]+-?)*$)', ran)
+  }, { routerOptions: { allowUnsafeRegex: true } }), [/^HEAD /, /^HEAD /], 'a pattern that only this host allows')
+})
+
+t.test('no pattern, however odd, keeps a server from starting or hides another route', async (t) => {
+  const odd = ['/a b', '/a b/api', '/api/analyze (GET)', '/api/analyze (GET) x/y', '/one\ntwo', '/one\n:id(^\\d+$)', '/one\n::two', '/:id(^a\n:b(c)$)', '/:id(^(?:a\n:b(c|d))$)', '/(POST)', '/│   /x', '/api/analyze\u0000', '/a::b/:c(^[a-z]+$)']
+  const warnings = await warningsOf(async (app) => {
+    await app.register(quotaPlugin)
+    app.get('/api/*', ran)
+    for (const pattern of odd) {
+      for (const path of [pattern, `${pattern}/api`, `${pattern}-more`]) app.get(path, { constraints: { host: `${odd.indexOf(pattern)}.example` } }, ran)
+    }
+    app.get('/:one/same', { constraints: { host: 'one.example' } }, ran)
+    app.get('/:other/same', { constraints: { host: 'other.example' } }, ran)
+    app.post('/api/analyze', { preHandler: noop }, ran)
+  }, { exposeHeadRoutes: false })
+  t.match(warnings, [/^POST \/api\/analyze is protected/])
+  t.equal(warnings.length, 1)
+})

@@ -1,0 +1,27 @@
+// A preference reader that never answered made its request hang forever, and one that alternated between good and bad values
+// flooded the log.
+import { mock } from 'node:test'
+import t from 'tap'
+import { alice, analyze, captureLog, createService } from '../support/service.js'
+
+t.test('a reader that alternates between good and bad values causes one warning', async (t) => {
+  const log = captureLog()
+  let reads = 0
+  const app = await createService({ preferences: { get: () => reads++ % 2 === 0 ? 'many' : 5 } }, { logger: log.logger })
+  for (let request = 0; request < 6; request++) await analyze(app, alice)
+  t.equal(reads, 6)
+  t.equal(log.warnings().filter((message) => message.includes('preference')).length, 1)
+})
+
+t.test('a reader that never answers delays a request by a second at most, and the configured limit applies', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => { mock.timers.reset() })
+  let noteAsked = (): void => {}
+  const asked = new Promise<void>((resolve) => { noteAsked = resolve })
+  const app = await createService({ preferences: { get: () => { noteAsked(); return new Promise(() => {}) } }, perMinute: 1 })
+  const answer = analyze(app, alice)
+  await asked
+  mock.timers.tick(1_000)
+  t.equal((await answer).statusCode, 200)
+  t.equal((await analyze(app, alice)).statusCode, 429)
+})

@@ -1,0 +1,54 @@
+// After the server's clock was set back, inactive callers kept their places for as long as the step.
+import t from 'tap'
+import { RedisQuotaStore } from '../../lib/redis.js'
+import { startRedis } from '../support/redis-server.js'
+
+const { client } = await startRedis(t)
+
+for (const step of [1_000, 90_000, 3_600_000, 1e11]) {
+  t.test(`a clock that is set back by ${step} ms lets no silent caller hold its place for longer than 180 s`, async (t) => {
+    await client.flushall()
+    let now = 1e12
+    const store = new RedisQuotaStore({ client, clock: () => now, maxTrackedCallers: 3, rememberRefusals: false })
+    for (const name of ['one', 'two', 'three']) await store.acquire(name, 1)
+    t.match(await store.acquire('newcomer', 1), { overflow: true })
+    now -= step
+    for (let second = 0; second < 180; second += 10) {
+      now += 10_000
+      await store.acquire('one', 1)
+    }
+    t.match(await store.acquire('newcomer', 1), { overflow: false })
+    t.match(await store.inspect(), { trackedCallers: 2 })
+  })
+
+  t.test(`a clock that is set back by ${step} ms lengthens no window, whichever store was called last`, async (t) => {
+    await client.flushall()
+    let now = 1e12
+    const store = new RedisQuotaStore({ client, clock: () => now, rememberRefusals: false })
+    await store.acquire('alice', 1)
+    now += 50_000
+    await store.acquire('bob', 1)
+    now -= step
+    t.match(await store.acquire('alice', 1), { admitted: false, windowRemaining: 10_000 })
+    now += 10_000
+    t.match(await store.acquire('alice', 1), { admitted: true, windowRemaining: 60_000 })
+  })
+
+  t.test(`a clock that is set back by ${step} ms lengthens a window by no more than what passed since the last decision, and 100 ms`, async (t) => {
+    for (const idle of [0, 50, 99, 100, 3_000, 30_000]) {
+      await client.flushall()
+      let now = 1e12
+      const store = new RedisQuotaStore({ client, clock: () => now, rememberRefusals: false })
+      await store.acquire('alice', 1)
+      now += 20_000
+      await store.acquire('bob', 1)
+      now += 50
+      await store.acquire('bob', 1)
+      now += idle
+      now -= step
+      const { windowRemaining } = await store.acquire('alice', 1)
+      const trulyLeft = 60_000 - 20_050 - idle
+      t.ok(windowRemaining >= trulyLeft && windowRemaining <= trulyLeft + idle + 100, `${idle} ms: ${windowRemaining - trulyLeft} ms longer`)
+    }
+  })
+}

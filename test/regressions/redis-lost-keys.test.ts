@@ -1,0 +1,81 @@
+// If the server lost one of the store's keys, all callers shared the overflow counter for two minutes, or twice as many callers as the cap
+// were tracked and a key never expired.
+import type { Redis } from 'ioredis'
+import tap from 'tap'
+import { RedisQuotaStore } from '../../lib/redis.js'
+import { VirtualClock } from '../../lib/testing.js'
+import { RedisServer } from '../support/redis-server.js'
+
+const maxTrackedCallers = 6
+const names = (kind: string, count: number) => Array.from({ length: count }, (_, number) => `${kind} ${number}`)
+
+const server = await RedisServer.start()
+const client = server.client()
+tap.teardown(async () => {
+  client.disconnect()
+  await server.stop()
+})
+
+/** All that a server could lose: each key, and each field of each hash. */
+async function losses (client: Redis): Promise<(() => Promise<unknown>)[]> {
+  const found: (() => Promise<unknown>)[] = []
+  for (const key of await client.keys('*')) {
+    found.push(() => client.unlink(key))
+    if (await client.type(key) !== 'hash') continue
+    for (const field of await client.hkeysBuffer(key)) found.push(() => client.hdel(key, field))
+  }
+  return found
+}
+
+async function filled () {
+  await client.flushall()
+  const clock = new VirtualClock()
+  clock.advance(1_000_000)
+  const store = new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers, rememberRefusals: false })
+  for (const name of [...names('early', maxTrackedCallers), 'one too many']) await store.acquire(name, 2)
+  return { clock, store }
+}
+
+await filled()
+const count = (await losses(client)).length
+tap.ok(count > maxTrackedCallers, `${count} losses`)
+
+for (let index = 0; index < count; index++) {
+  tap.test(`loss ${index + 1} of ${count}`, async (t) => {
+    const { clock, store } = await filled()
+    await (await losses(client))[index]?.()
+    clock.advance(60_000)
+    const acquisitions = []
+    for (const name of names('early', maxTrackedCallers)) {
+      for (let request = 0; request < 3; request++) acquisitions.push(await store.acquire(name, 2))
+    }
+    t.same(acquisitions.filter(({ overflow }) => overflow), [], 'within one window each caller has a counter of its own')
+    t.equal(acquisitions.filter(({ admitted }) => admitted).length, 2 * maxTrackedCallers, 'every limit holds')
+    t.equal(await tracked(store, names('late', maxTrackedCallers)), 0, 'the cap holds')
+    await checkExpiry(t)
+  })
+
+  tap.test(`loss ${index + 1} of ${count}, and new callers at once`, async (t) => {
+    const { clock, store } = await filled()
+    await (await losses(client))[index]?.()
+    const fresh = names('fresh', 2 * maxTrackedCallers)
+    await tracked(store, fresh)
+    t.ok(await tracked(store, [...names('early', maxTrackedCallers), ...fresh]) <= maxTrackedCallers, 'no more callers are tracked than the cap')
+    clock.advance(180_000)
+    t.equal(await tracked(store, [...names('late', maxTrackedCallers), 'one more']), maxTrackedCallers, 'and silent ones hold no place')
+    await checkExpiry(t)
+  })
+}
+
+async function checkExpiry (t: Pick<typeof tap, 'ok'>): Promise<void> {
+  for (const key of await client.keys('*')) {
+    const left = await client.pttl(key)
+    t.ok(left > 0 && left <= 180_000, `${key} expires`)
+  }
+}
+
+async function tracked (store: RedisQuotaStore, callers: readonly string[]): Promise<number> {
+  let own = 0
+  for (const caller of callers) if (!(await store.acquire(caller, 2)).overflow) own += 1
+  return own
+}

@@ -1,0 +1,165 @@
+// "Limit": a preference reader that fails, hangs or recovers, and what the log says of it.
+import { stat } from 'node:fs'
+import { setImmediate } from 'node:timers/promises'
+import t from 'tap'
+import type { PreferenceReader } from '../../lib/index.js'
+import { alice, analyze, captureLog, createService } from '../support/service.js'
+import { virtualPerformance } from '../support/virtual-performance.js'
+
+const configured = 50
+const key = 'rate-limit.per-minute'
+
+function never (): Promise<unknown> {
+  return new Promise(() => {})
+}
+
+/** A service whose reader gives what the test says, with a time limit of one millisecond, and the limits that it decided by. */
+async function serviceReading (read: () => unknown) {
+  const log = captureLog()
+  const state = { read, asked: 0 }
+  const preferences: PreferenceReader = {
+    get () {
+      state.asked += 1
+      return state.read()
+    }
+  }
+  const app = await createService({ preferences, perMinute: configured, preferenceTimeout: 1 }, { logger: log.logger })
+  const limits: unknown[] = []
+  app.addHook('onSend', async (request) => { limits.push(request.quota?.limit) })
+  const ask = async () => {
+    await analyze(app, alice)
+    return limits.at(-1)
+  }
+  return { app, log, state, ask }
+}
+
+t.test('a reader that does not answer in time: the configured limit, and one warning', async (t) => {
+  virtualPerformance(t)
+  const { log, ask } = await serviceReading(never)
+  t.equal(await ask(), configured)
+  t.equal(await ask(), configured)
+  t.match(log.lines.filter(({ level }) => level === 40), [{ timeout: 1, preference: key, configured, msg: /preference is unavailable/ }])
+  t.equal(log.warnings().length, 1)
+})
+
+t.test('a reader that did not answer in time is not called for a second', async (t) => {
+  const clock = virtualPerformance(t)
+  const { state, ask } = await serviceReading(never)
+  await ask()
+  clock.advance(999.9)
+  t.equal(await ask(), configured)
+  t.equal(state.asked, 1)
+
+  t.test('after which one request calls it, and no other waits', async (t) => {
+    clock.advance(0.1)
+    state.read = () => never()
+    const limits = await Promise.all([ask(), ask(), ask(), ask()])
+    t.same(limits, [configured, configured, configured, configured])
+    t.equal(state.asked, 2)
+    await ask()
+    t.equal(state.asked, 2, 'its rest has begun again')
+  })
+
+  t.test('and which ends with an answer', async (t) => {
+    clock.advance(1000)
+    state.read = async () => 7
+    t.equal(await ask(), 7)
+    t.equal(await ask(), 7)
+    t.equal(state.asked, 4)
+  })
+})
+
+for (const [how, read] of [['throws', () => { throw new Error('gone') }], ['rejects', async () => { throw new Error('gone') }], ['gives nonsense', () => 'many']] as const) {
+  t.test(`a reader that ${how} does not delay anything, and does not rest`, async (t) => {
+    const clock = virtualPerformance(t)
+    const { state, ask } = await serviceReading(never)
+    await ask()
+    clock.advance(1000)
+    state.read = read
+    t.equal(await ask(), configured)
+    t.equal(await ask(), configured)
+    t.equal(state.asked, 3)
+  })
+}
+
+t.test('answers that come after the time limit change nothing', async (t) => {
+  virtualPerformance(t)
+  for (const settle of ['resolve', 'reject'] as const) {
+    let settleLate = (): void => {}
+    const { log, state, ask } = await serviceReading(() => new Promise((resolve, reject) => {
+      settleLate = settle === 'resolve' ? () => { resolve(7) } : () => { reject(new Error('late')) }
+    }))
+    t.equal(await ask(), configured)
+    settleLate()
+    await setImmediate()
+    t.equal(await ask(), configured, 'the reader rests all the same')
+    t.equal(state.asked, 1)
+    t.equal(log.warnings().length, 1)
+  }
+})
+
+t.test('an answer that arrived while the process was busy counts', async (t) => {
+  const { log, ask } = await serviceReading(() => new Promise((resolve) => {
+    stat('.', () => { resolve(7) })
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100)
+  }))
+  t.equal(await ask(), 7)
+  t.same(log.warnings(), [])
+})
+
+t.test('no timer is left once the reader has answered', async (t) => {
+  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+  const app = await createService({ preferences: { get: async () => 7 }, preferenceTimeout: 1_000_000 })
+  const failing = await createService({ preferences: { get: async () => { throw new Error('gone') } }, preferenceTimeout: 1_000_000 })
+  const before = timers()
+  await analyze(app, alice)
+  await analyze(failing, alice)
+  t.equal(timers(), before)
+})
+
+t.test('readers that alternate between good and bad answers do not flood the log', async (t) => {
+  const clock = virtualPerformance(t)
+  const { log, state, ask } = await serviceReading(() => 'many')
+  const good = () => 7
+  const bad = () => 'many'
+  // Each step: what the reader gives, the milliseconds since the step before, and the warnings so far.
+  const steps: [() => unknown, number, number][] = [
+    [bad, 0, 1], [good, 10, 1], [bad, 10, 1],
+    [good, 0, 1], [good, 59_999, 1], [bad, 0, 1],
+    [good, 120_000, 1], [bad, 1, 1],
+    [good, 0, 1], [bad, 60_000, 2],
+    [good, 0, 2], [good, 60_000, 2], [good, 1, 2], [bad, 0, 3], [bad, 600_000, 3]
+  ]
+  for (const [read, later, warnings] of steps) {
+    clock.advance(later)
+    state.read = read
+    t.equal(await ask(), read === good ? 7 : configured)
+    t.equal(log.warnings().length, warnings, `${read.name} at ${clock.now()} ms`)
+  }
+})
+
+t.test('a warning contains a text or a number, but not an object', async (t) => {
+  for (const [value, shown] of [['many', "'many'"], [1.5, '1.5'], [{ password: 'secret' }, 'an object'], [Object.assign(new Error('x'), { command: 'secret' }), 'an object']]) {
+    const { log, ask } = await serviceReading(async () => value)
+    await ask()
+    t.match(log.lines.filter(({ level }) => level === 40), [{ value: shown }])
+    t.notMatch(JSON.stringify(log.lines), 'secret')
+  }
+})
+
+t.test('a named quota reads the preference of its name', async (t) => {
+  const app = await createService({
+    operations: [],
+    quotas: { chat: { operations: [{ method: 'POST', path: '/api/analyze' }], perMinute: configured } },
+    preferences: new Map([['rate-limit.chat.per-minute', 1], [key, 5]])
+  })
+  t.equal((await analyze(app, alice)).statusCode, 200)
+  t.equal((await analyze(app, alice)).json().error, 'Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.')
+})
+
+t.test('preferences: false means no reader, even if the host has one', async (t) => {
+  const app = await createService({ preferences: false, perMinute: 1 })
+  app.decorate('preferences', new Map([[key, 5]]))
+  await analyze(app, alice)
+  t.equal((await analyze(app, alice)).statusCode, 429)
+})

@@ -1,0 +1,82 @@
+// The public contract, option refusalBody: the body of a refusal in the host's own form.
+import Fastify, { type FastifyRequest } from 'fastify'
+import t from 'tap'
+import quotaPlugin, { MemoryQuotaStore, type QuotaDecision, type RefusalBody } from '../../lib/index.js'
+import { VirtualClock } from '../../lib/testing.js'
+import { alice, analyze, captureLog, createService } from '../support/service.js'
+
+const own = '{"error":"Authentication is required for this LLM operation.","status":401}'
+
+// The recipe for RFC 9457, with the problem type that draft-ietf-httpapi-ratelimit-headers-10 defines.
+function problemDetails ({ outcome, quota, limit }: QuotaDecision, request: FastifyRequest): RefusalBody {
+  const problem = outcome === 'rejected'
+    ? { type: 'https://iana.org/assignments/http-problem-types#quota-exceeded', title: 'Too Many Requests', status: 429, detail: `At most ${limit} requests a minute.`, 'violated-policies': [quota] }
+    : { type: 'about:blank', title: outcome === 'unauthenticated' ? 'Unauthorized' : 'Service Unavailable', status: outcome === 'unauthenticated' ? 401 : 503 }
+  return { contentType: 'application/problem+json', body: JSON.stringify({ ...problem, instance: request.url }) }
+}
+
+t.test('problem details: the body is the host\'s, status and headers stay', async (t) => {
+  const memory = new MemoryQuotaStore({ clock: new VirtualClock().now })
+  let fails = false
+  const acquire = (key: string, limit: number) => {
+    if (fails) throw new Error('gone')
+    return memory.acquire(key, limit)
+  }
+  const store = { acquire, peek: () => null, forget () {}, clearCounters () {}, inspect: () => memory.inspect() }
+  const app = await createService({ perMinute: 1, refusalBody: problemDetails, store })
+  t.equal((await analyze(app, alice)).body, '{"ran":"/api/analyze"}')
+  const rejected = await analyze(app, alice)
+  t.equal(rejected.statusCode, 429)
+  t.match(rejected.headers, { 'content-type': 'application/problem+json', 'cache-control': 'no-store', 'retry-after': '60', 'content-length': String(rejected.body.length) })
+  t.same(rejected.json(), { type: 'https://iana.org/assignments/http-problem-types#quota-exceeded', title: 'Too Many Requests', status: 429, detail: 'At most 1 requests a minute.', 'violated-policies': ['default'], instance: '/api/analyze' })
+  const unauthenticated = await analyze(app, null)
+  t.equal(unauthenticated.statusCode, 401)
+  t.match(unauthenticated.json(), { type: 'about:blank', status: 401 })
+  fails = true
+  const unavailable = await analyze(app, alice)
+  t.equal(unavailable.statusCode, 503)
+  t.match(unavailable.headers, { 'content-type': 'application/problem+json', 'cache-control': 'no-store', 'retry-after': '1' })
+})
+
+t.test('it is sent as it is, whatever serializer the host has', async (t) => {
+  const app = Fastify()
+  app.setSerializerCompiler(() => () => '"compiled"')
+  app.addHook('onRequest', async (_request, reply) => { reply.serializer(() => '"of the request"') })
+  await app.register(quotaPlugin, { refusalBody: () => ({ contentType: 'text/plain; charset=utf-8', body: 'no' }) })
+  const response = await app.inject({ method: 'POST', url: '/api/analyze' })
+  t.equal(response.body, 'no')
+  t.equal(response.headers['content-type'], 'text/plain; charset=utf-8')
+})
+
+t.test('where it fails, the refusal has the quota\'s own body, with an error in the log', async (t) => {
+  const failing: [string, () => unknown][] = [
+    ['throws', () => { throw new Error('of the host') }],
+    ['gives nothing', () => undefined],
+    ['gives a text', () => 'no'],
+    ['gives a promise', async () => ({ contentType: 'text/plain', body: 'no' })],
+    ['gives a promise that rejects', async () => { throw new Error('of the host') }],
+    ['gives no content type', () => ({ body: 'no' })],
+    ['gives no media type', () => ({ contentType: 'plain', body: 'no' })],
+    ['gives a content type that no header can hold', () => ({ contentType: 'text/plain; a="\n"', body: 'no' })],
+    ['gives no body', () => ({ contentType: 'text/plain' })],
+    ['gives an object for a body', () => ({ contentType: 'text/plain', body: {} })],
+    ['gives what cannot be read', () => ({ get body () { throw new Error('of the host') } })]
+  ]
+  for (const [what, refusalBody] of failing) {
+    const log = captureLog()
+    const app = await createService({ refusalBody: refusalBody as () => RefusalBody }, { logger: log.logger })
+    const response = await analyze(app, null)
+    t.equal(response.statusCode, 401, what)
+    t.equal(response.body, own, what)
+    t.equal(response.headers['content-type'], 'application/json; charset=utf-8', what)
+    t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /refusalBody failed/, err: { message: /\w/ } }], what)
+  }
+})
+
+t.test('it is not called in shadow mode or for admitted requests', async (t) => {
+  let asked = 0
+  const refusalBody = () => { asked += 1; return { contentType: 'text/plain', body: 'no' } }
+  await analyze(await createService({ refusalBody, mode: 'shadow' }), null)
+  await analyze(await createService({ refusalBody }), alice)
+  t.equal(asked, 0)
+})

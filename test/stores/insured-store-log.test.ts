@@ -1,0 +1,74 @@
+// The public contract, "Stores": each change of an insured store is logged once.
+import { channel } from 'node:diagnostics_channel'
+import Fastify from 'fastify'
+import t from 'tap'
+import quotaPlugin from '../../lib/index.js'
+import { answered, insure } from '../support/insured.js'
+import { alice, analyze, captureLog, createService } from '../support/service.js'
+
+const changes = channel('fastify-llm-quota:insured-store')
+
+t.test('many requests that fail at once are one change', async (t) => {
+  const { clock, primary, store } = insure()
+  const log = captureLog()
+  const app = await createService({ store, perMinute: 100 }, { logger: log.logger })
+  primary.manner = 'hangs'
+  const answers = await answered(clock, Promise.all(Array.from({ length: 50 }, () => analyze(app, alice))))
+  t.ok(answers.every(({ statusCode }) => statusCode === 200))
+  t.match(log.warnings().filter((line) => line.includes('primary')), [/primary store fails; its fallback answers/])
+  t.match(log.lines.filter(({ msg }) => String(msg).includes('primary')), [{ err: { message: 'no answer within 30 ms' } }])
+  primary.manner = 'promises'
+  clock.advance(100)
+  for (let request = 0; request < 3; request++) await analyze(app, alice)
+  const logged = () => log.warnings().filter((line) => line.includes('primary'))
+  t.match(logged(), [/fails/, /answers again/])
+  t.equal(logged().length, 2)
+  t.same(log.errors(), [])
+
+  const other = insure()
+  other.primary.manner = 'throws'
+  await other.store.acquire('a', 1)
+  t.equal(logged().length, 2, 'another server\'s store is not this one\'s')
+  await app.close()
+  primary.manner = 'throws'
+  await store.acquire('a', 1)
+  t.equal(logged().length, 2, 'a closed server logs nothing more')
+})
+
+t.test('scopes of one server that share a store log a change once; so does each server', async (t) => {
+  const { primary, store } = insure()
+  const logs = [captureLog(), captureLog()]
+  for (const { logger } of logs) {
+    const app = Fastify({ logger })
+    app.decorate('quotaStore', store)
+    for (const prefix of ['/one', '/two']) {
+      await app.register(async (scope) => {
+        await scope.register(quotaPlugin)
+      }, { prefix })
+    }
+    await app.ready()
+    t.teardown(() => app.close())
+  }
+  primary.manner = 'throws'
+  await store.acquire('a', 1)
+  for (const log of logs) t.equal(log.warnings().filter((line) => line.includes('fails; its fallback answers')).length, 1)
+})
+
+t.test('the log holds an error\'s name, code and message only', async (t) => {
+  const { primary, store } = insure()
+  const log = captureLog()
+  const app = await createService({ store }, { logger: log.logger })
+  primary.acquire = () => {
+    throw Object.assign(new Error('a message'), { code: 'A_CODE', command: { name: 'evalsha', args: ['the whole digest'] } })
+  }
+  await store.acquire('a', 1)
+  await app.close()
+  t.match(log.lines.filter(({ msg }) => String(msg).includes('fails')), [{ err: { message: 'a message', code: 'A_CODE' } }])
+  t.notMatch(JSON.stringify(log.lines), 'the whole digest')
+})
+
+t.test('a server whose store is not insured listens for no changes', async (t) => {
+  const app = await createService()
+  t.equal(changes.hasSubscribers, false)
+  await app.close()
+})

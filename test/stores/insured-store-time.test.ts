@@ -1,0 +1,119 @@
+// The public contract, "Stores": how long an insured store waits for its primary, and what a stall of the event loop does.
+import { setImmediate as turn } from 'node:timers/promises'
+import t from 'tap'
+import { VirtualClock } from '../../lib/testing.js'
+import { answered, insure, manyTurns, pass } from '../support/insured.js'
+
+for (const timeout of [0.5, 1, 3, 30, 100, 1_000]) {
+  t.test(`a timeout of ${timeout} ms`, async (t) => {
+    const { clock, primary, store } = insure({ timeout })
+    primary.manner = 'hangs'
+    const inTime = store.acquire('a', 5)
+    await pass(clock, Math.ceil(timeout) - 1)
+    primary.answerNow()
+    t.equal((await inTime).count, 77, 'an answer at the last moment counts')
+    t.equal(store.state, 'primary')
+
+    const tooLate = store.acquire('a', 5)
+    clock.advance(Math.ceil(timeout))
+    await manyTurns()
+    primary.answerNow()
+    t.equal((await tooLate).count, 1, 'a later one does not')
+    t.equal(store.state, 'fallback')
+  })
+}
+
+t.test('a stall uses up no more than half the timeout', async (t) => {
+  for (const [answerAt, count] of [[14, 77], [16, 1]] as const) {
+    const clock = new VirtualClock()
+    let stalled = 0
+    const { primary, store } = insure({ clock: () => clock.now() + stalled, timers: clock })
+    primary.manner = 'hangs'
+    const asked = store.acquire('a', 5)
+    stalled += 10_000
+    clock.advance(7.5)
+    await pass(clock, answerAt)
+    await manyTurns()
+    primary.answerNow()
+    t.equal((await asked).count, count)
+  }
+})
+
+t.test('an answer that is read within a few turns after the timeout counts', async (t) => {
+  for (const [turns, count] of [[0, 77], [1, 77], [2, 77], [3, 1]] as const) {
+    const { clock, primary, store } = insure()
+    primary.manner = 'hangs'
+    const asked = store.acquire('a', 5)
+    clock.advance(30)
+    for (let passed = 0; passed < turns; passed++) await turn()
+    primary.answerNow()
+    t.equal((await asked).count, count, `${turns} turns`)
+  }
+})
+
+t.test('stalls in a row after the timeout: the last one is followed by a few turns, but the wait is bounded', async (t) => {
+  for (const [stalls, turns, count] of [[1, 3, 77], [1, 4, 1], [5, 7, 77], [5, 8, 1], [13, 15, 77], [20, 15, 77], [20, 16, 1]] as const) {
+    const clock = new VirtualClock()
+    let stalled = 0
+    const { primary, store } = insure({ clock: () => clock.now() + stalled, timers: clock })
+    primary.manner = 'hangs'
+    const asked = store.acquire('a', 5)
+    clock.advance(30)
+    for (let passed = 0; passed < turns; passed++) {
+      if (passed < stalls) stalled += 10
+      await turn()
+    }
+    primary.answerNow()
+    t.equal((await asked).count, count, `${stalls} stalls, ${turns} turns`)
+  }
+})
+
+t.test('a turn that takes no longer than a part of the timeout is no stall', async (t) => {
+  const clock = new VirtualClock()
+  let busy = 0
+  const { primary, store } = insure({ clock: () => clock.now() + busy, timers: clock })
+  primary.manner = 'hangs'
+  const asked = store.acquire('a', 5)
+  clock.advance(30)
+  for (let passed = 0; passed < 3; passed++) {
+    busy += 7.5
+    await turn()
+  }
+  primary.answerNow()
+  t.equal((await asked).count, 1)
+})
+
+t.test('a clock that stops or is set back does not make the wait endless', async (t) => {
+  let time = 0
+  for (const step of [0, -1_000_000]) {
+    const { clock, primary, store } = insure({ clock: () => { time += step; return time } })
+    primary.manner = 'hangs'
+    const asked = store.acquire('a', 5)
+    await pass(clock, 59)
+    t.equal(store.state, 'primary')
+    await pass(clock, 1)
+    t.equal((await answered(clock, asked)).count, 1)
+  }
+})
+
+t.test('an answer leaves no timer behind', async (t) => {
+  const pending = new Set<unknown>()
+  const clock = new VirtualClock()
+  const timers = {
+    setTimeout (callback: () => void, delay: number): unknown {
+      const timer = clock.setTimeout(callback, delay)
+      pending.add(timer)
+      return timer
+    },
+    clearTimeout (timer: unknown): void {
+      pending.delete(timer)
+      clock.clearTimeout(timer)
+    }
+  }
+  const { primary, store } = insure({ timers })
+  for (const manner of ['promises', 'rejects'] as const) {
+    primary.manner = manner
+    await store.acquire('a', 5)
+  }
+  t.equal(pending.size, 0)
+})

@@ -1,0 +1,186 @@
+// Connections and servers that fail under each client: nothing is counted twice, and the client recovers by itself.
+import { once } from 'node:events'
+import { setTimeout as wait } from 'node:timers/promises'
+import { Cluster, Redis } from 'ioredis'
+import { Cluster as ValkeyCluster, Redis as Valkey } from 'iovalkey'
+import t from 'tap'
+import { callerKey, InsuredQuotaStore, localAuthentication, type QuotaStore } from '../../lib/index.js'
+import { RedisQuotaStore } from '../../lib/redis.js'
+import { VirtualClock } from '../../lib/testing.js'
+import { CuttingProxy } from '../support/cutting-proxy.js'
+import { clusterClients, nodesOf, quiet, singleClients, type Connect } from '../support/redis-clients.js'
+import { portsOf, RedisServer, startCluster } from '../support/redis-server.js'
+
+const key = (name: string) => String(callerKey(localAuthentication(name)))
+const limit = 1_000
+
+/** Clients reconnect after a while that is their own affair. */
+async function recovered (store: QuotaStore): Promise<void> {
+  for (let attempt = 0; attempt < 200; attempt++) {
+    try {
+      await store.acquire(key('another'), limit)
+      return
+    } catch {
+      await wait(20)
+    }
+  }
+  throw new Error('the client did not recover')
+}
+
+/** Cuts the reply to one decision off, and tells how often it was counted and whether it was answered. */
+async function cutOneReply (connect: Connect, proxies: readonly CuttingProxy[], observer: QuotaStore, keyPrefix: string): Promise<{ count: number | undefined, answered: boolean }> {
+  const { client, close } = await connect(portsOf(proxies))
+  const store = new RedisQuotaStore({ client, keyPrefix })
+  try {
+    await store.acquire(key('another'), limit)
+    for (const proxy of proxies) proxy.cut(1)
+    const answered = await Promise.resolve(store.acquire(key('alice'), limit)).then(() => true, () => false)
+    for (const proxy of proxies) proxy.cut(0)
+    await recovered(store)
+    return { count: (await observer.peek(key('alice')))?.count, answered }
+  } finally {
+    await close()
+  }
+}
+
+t.test('one server', async (t) => {
+  const server = await RedisServer.start()
+  const proxy = await CuttingProxy.start(server.port)
+  const direct = server.client()
+  t.teardown(async () => {
+    direct.disconnect()
+    await proxy.stop()
+    await server.stop()
+  })
+  const names = Object.keys(singleClients).filter((name) => !/key prefix|wrapper/.test(name))
+
+  for (const name of names) {
+    const connect: Connect = (ports) => singleClients[name]?.(ports) ?? Promise.reject(new Error(name))
+
+    t.test(`${name}: a decision whose reply is cut off is counted once, and rejected`, async (t) => {
+      const keyPrefix = `${name}, cut:`
+      t.same(await cutOneReply(connect, [proxy], new RedisQuotaStore({ client: direct, keyPrefix }), keyPrefix), { count: 1, answered: false })
+    })
+
+    t.test(`${name}: of decisions taken at once, none is counted twice when replies are cut off`, async (t) => {
+      const keyPrefix = `${name}, at once:`
+      const { client, close } = await connect([proxy.port])
+      t.teardown(close)
+      const store = new RedisQuotaStore({ client, keyPrefix })
+      await store.acquire(key('another'), limit)
+      proxy.cut(1)
+      const acquisitions = await Promise.allSettled(Array.from({ length: 40 }, async () => store.acquire(key('alice'), limit)))
+      proxy.cut(0)
+      await recovered(store)
+      const answered = acquisitions.filter(({ status }) => status === 'fulfilled').length
+      t.ok(answered < 40, `${answered} answered`)
+      const count = (await new RedisQuotaStore({ client: direct, keyPrefix }).peek(key('alice')))?.count ?? 0
+      t.ok(count >= answered && count <= 40, `${count} counted`)
+    })
+
+    t.test(`${name}: a server that ends rejects decisions, and one that starts again answers them`, async (t) => {
+      const { client, close } = await connect([server.port])
+      const store = new RedisQuotaStore({ client, keyPrefix: `${name}, restarted:` })
+      await store.acquire(key('alice'), limit)
+      await server.kill()
+      await t.rejects(async () => store.acquire(key('alice'), limit))
+      await server.start()
+      await recovered(store)
+      t.match(await store.acquire(key('alice'), limit), { admitted: true, count: 1 })
+      await close()
+      await t.rejects(async () => store.acquire(key('alice'), limit), 'a client that the host has closed')
+      const observer = new RedisQuotaStore({ client: direct, keyPrefix: `${name}, restarted:` })
+      await recovered(observer)
+      t.match(await observer.peek(key('alice')), { count: 1 })
+    })
+  }
+
+  for (const name of ['ioredis', 'redis', 'redis, pool', 'valkey-glide']) {
+    const connect: Connect = (ports) => singleClients[name]?.(ports) ?? Promise.reject(new Error(name))
+
+    t.test(`${name}: a server that does not answer leaves decisions to the fallback, and may still count them`, async (t) => {
+      const { client, close } = await connect([server.port])
+      t.teardown(close)
+      const primary = new RedisQuotaStore({ client, keyPrefix: `${name}, frozen:` })
+      await recovered(primary)
+      // However slow the machine is, the server has all the time that it needs as long as the clock stands still.
+      const clock = new VirtualClock()
+      const store = new InsuredQuotaStore({ primary, timeout: 50, clock: clock.now, timers: clock })
+      t.match(await store.acquire(key('alice'), limit), { count: 1 })
+      t.match(await store.acquire(key('alice'), limit), { count: 2 })
+      server.signal('SIGSTOP')
+      const asked = store.acquire(key('alice'), limit)
+      clock.advance(50)
+      t.match(await asked, { count: 1 }, 'counted by the fallback')
+      server.signal('SIGCONT')
+      await recovered(primary)
+      t.match(await primary.peek(key('alice')), { count: 3 }, 'counted by the server as well')
+    })
+  }
+
+  const resending: Record<string, Connect> = {
+    'ioredis with its default options': async ([port]) => quiet(new Redis({ port })),
+    'ioredis with a commandTimeout alone': async ([port]) => quiet(new Redis({ port, commandTimeout: 1000 })),
+    'iovalkey with its default options': async ([port]) => quiet(new Valkey({ port }))
+  }
+  for (const [name, connect] of Object.entries(resending)) {
+    t.test(`${name} sends a decision again whose reply is cut off, so that it is counted twice`, async (t) => {
+      const keyPrefix = `${name}:`
+      t.same(await cutOneReply(connect, [proxy], new RedisQuotaStore({ client: direct, keyPrefix }), keyPrefix), { count: 2, answered: true })
+    })
+  }
+
+  t.test('ioredis with autoResendUnfulfilledCommands: false alone never settles such a decision', async (t) => {
+    const client = new Redis({ port: proxy.port, autoResendUnfulfilledCommands: false })
+    client.on('error', () => {})
+    t.teardown(() => { client.disconnect() })
+    const store = new RedisQuotaStore({ client, keyPrefix: 'not again:' })
+    await store.acquire(key('another'), limit)
+    proxy.cut(1)
+    let settled = false
+    const ready = once(client, 'ready')
+    Promise.resolve(store.acquire(key('alice'), limit)).then(() => { settled = true }, () => { settled = true })
+    await ready
+    await new RedisQuotaStore({ client, keyPrefix: 'not again:', rememberRefusals: false }).acquire(key('another'), limit)
+    t.equal(settled, false)
+    t.match(await new RedisQuotaStore({ client: direct, keyPrefix: 'not again:' }).peek(key('alice')), { count: 1 })
+  })
+})
+
+t.test('a cluster', async (t) => {
+  const proxies: CuttingProxy[] = []
+  const servers = await startCluster({
+    replicas: 0,
+    async through (port) {
+      const proxy = await CuttingProxy.start(port)
+      proxies.push(proxy)
+      return proxy
+    }
+  })
+  const observerClient = new Cluster(nodesOf(portsOf(proxies)))
+  t.teardown(async () => {
+    observerClient.disconnect()
+    await Promise.all(proxies.map((proxy) => proxy.stop()))
+    await Promise.all(servers.map((server) => server.stop()))
+  })
+
+  const names = Object.keys(clusterClients).filter((name) => !name.includes('key prefix'))
+  for (const name of names) {
+    const connect: Connect = (ports) => clusterClients[name]?.(ports) ?? Promise.reject(new Error(name))
+    t.test(`${name}: a decision whose reply is cut off is counted once, and rejected`, async (t) => {
+      const observer = new RedisQuotaStore({ client: observerClient, keyPrefix: `${name}:` })
+      t.same(await cutOneReply(connect, proxies, observer, `${name}:`), { count: 1, answered: false })
+    })
+  }
+
+  const resending: Record<string, Connect> = {
+    'ioredis with its default options': async (ports) => quiet(new Cluster(nodesOf(ports))),
+    'iovalkey with its default options': async (ports) => quiet(new ValkeyCluster(nodesOf(ports)))
+  }
+  for (const [name, connect] of Object.entries(resending)) {
+    t.test(`${name} sends a decision again whose reply is cut off, so that it is counted twice`, async (t) => {
+      const observer = new RedisQuotaStore({ client: observerClient, keyPrefix: `${name}:` })
+      t.same(await cutOneReply(connect, proxies, observer, `${name}:`), { count: 2, answered: true })
+    })
+  }
+})

@@ -1,0 +1,39 @@
+// A stall of the event loop is no outage of the insured store, with the options that docs/scaling.md recommends for each client.
+import { setImmediate as turn } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import t from 'tap'
+import { InsuredQuotaStore } from '../../lib/index.js'
+import { RedisQuotaStore } from '../../lib/redis.js'
+import { quiet, singleClients, type Connect } from '../support/redis-clients.js'
+import { RedisServer } from '../support/redis-server.js'
+
+const server = await RedisServer.start()
+t.teardown(() => server.stop())
+
+/** Asks, stalls the event loop before the reply can be read, and tells which store answered. */
+async function stateAfterStall (connect: Connect, milliseconds: number, keyPrefix: string): Promise<string> {
+  const { client, close } = await connect([server.port])
+  try {
+    const store = new InsuredQuotaStore({ primary: new RedisQuotaStore({ client, keyPrefix }) })
+    await store.acquire('a', 100)
+    const asked = store.acquire('a', 100)
+    await turn()
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds)
+    await asked
+    return store.state
+  } finally {
+    await close()
+  }
+}
+
+for (const name of ['ioredis', 'iovalkey, a key prefix, automatic pipelining', 'redis, pings and a socketTimeout', 'redis, pool', 'valkey-glide']) {
+  t.test(`${name}, as recommended: the reply that arrived during a stall of 700 ms counts`, async (t) => {
+    const connect: Connect = (ports) => singleClients[name]?.(ports) ?? Promise.reject(new Error(name))
+    t.equal(await stateAfterStall(connect, 700, `${name}:`), 'primary')
+  })
+}
+
+t.test('with a commandTimeout shorter than the stall, ioredis drops the reply, and the stall is an outage', async (t) => {
+  const connect: Connect = async ([port]) => quiet(new Redis({ port, maxRetriesPerRequest: 0, commandTimeout: 500 }))
+  t.equal(await stateAfterStall(connect, 700, 'commandTimeout:'), 'fallback')
+})

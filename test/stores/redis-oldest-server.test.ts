@@ -1,0 +1,76 @@
+// The oldest supported server is Redis 6.2. Newer servers tell since which version they know each command and each of its options.
+import t from 'tap'
+import { RedisQuotaStore, type QuotaRedisClient } from '../../lib/redis.js'
+import { serverVersion, startRedis } from '../support/redis-server.js'
+
+const oldest = [6, 2, 0]
+
+const { client } = await startRedis(t)
+
+/** The source of each script that stores send, on the server's time and on a given one. */
+async function scripts (): Promise<string[]> {
+  const sources: string[] = []
+  const recording: QuotaRedisClient = {
+    evaluateDigest: (digest, key, parameters) => client.evalsha(digest, 1, key, ...parameters),
+    evaluateSource (source, key, parameters) {
+      sources.push(source)
+      return client.eval(source, 1, key, ...parameters)
+    },
+    removeKey: (key) => client.unlink(key)
+  }
+  for (const options of [{}, { clock: () => 0 }]) {
+    const store = new RedisQuotaStore({ client: recording, keyPrefix: `${Object.keys(options)}:`, ...options })
+    await store.acquire('alice', 5)
+    await store.peek('alice')
+    await store.inspect()
+    await store.forget('alice')
+  }
+  return sources
+}
+
+/** The commands in a script, each with the words that are in quotes behind it. */
+function commandsIn (source: string): string[][] {
+  return source.split('\n').flatMap((line) => line.split(/call\((?=')/).slice(1)).map((call) => call.match(/'[A-Z]+'/g)?.map((word) => word.slice(1, -1)) ?? [])
+}
+
+function isNewer (version: unknown): boolean {
+  const numbers = String(version).split('.').map(Number)
+  const place = oldest.findIndex((number, index) => number !== numbers[index])
+  return place >= 0 && (numbers[place] ?? 0) > (oldest[place] ?? 0)
+}
+
+// Replies with RESP2: names and values in turn.
+function toMap (reply: unknown): Map<string, unknown> {
+  const entries = Array.isArray(reply) ? reply : []
+  return new Map(entries.flatMap((name, index) => index % 2 === 0 ? [[String(name), entries[index + 1]]] : []))
+}
+
+/** The tokens of arguments that are newer than the oldest server, or that belong to an argument which is. */
+function newerTokens (replies: unknown, belongsToNewer = false): string[] {
+  return (Array.isArray(replies) ? replies : []).flatMap((reply) => {
+    const described = toMap(reply)
+    const newer = belongsToNewer || isNewer(described.get('since') ?? '0')
+    return [...(newer && described.has('token') ? [String(described.get('token'))] : []), ...newerTokens(described.get('arguments'), newer)]
+  })
+}
+
+/** What of a command the oldest server does not know. */
+async function unknownToOldest ([name = '', ...words]: readonly string[]): Promise<string[]> {
+  const described = toMap(toMap(await client.call('COMMAND', 'DOCS', name)).get(name.toLowerCase()))
+  t.ok(described.has('since'), `the server describes ${name}`)
+  const newer = newerTokens(described.get('arguments'))
+  return [...(isNewer(described.get('since')) ? [name] : []), ...words.filter((word) => newer.includes(word))]
+}
+
+t.test('each command of the scripts and of the clients, and each option, is known to the oldest server', async (t) => {
+  const sources = await scripts()
+  // The script of forget is the same on both times, and so is that of inspect.
+  t.equal(new Set(sources).size, 6)
+  const commands = [['EVAL'], ['EVALSHA'], ['UNLINK'], ...sources.flatMap(commandsIn)]
+  t.same([...new Set(commands.map(([name]) => name))].sort(),
+    ['EVAL', 'EVALSHA', 'HDEL', 'HGET', 'HLEN', 'HMGET', 'HSCAN', 'HSET', 'PEXPIRE', 'PTTL', 'UNLINK'])
+  if (/v=6\.2\./.test(serverVersion())) return
+  for (const command of new Set(commands.map((words) => words.join(' ')))) t.same(await unknownToOldest(command.split(' ')), [], command)
+  t.same(await unknownToOldest(['PEXPIRE', 'NX']), ['NX'], 'an option that Redis 7.0 brought')
+  t.same(await unknownToOldest(['EXPIRETIME']), ['EXPIRETIME'], 'a command that Redis 7.0 brought')
+})

@@ -1,0 +1,108 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+
+/** A request to the server. */
+export interface ChatRequest {
+  readonly model: string
+  readonly stream: boolean
+  /** The system message. */
+  readonly instruction: string
+  /** The user message. */
+  readonly text: string
+  readonly schema: { readonly name: string, readonly strict: boolean, readonly schema: { readonly properties: Record<string, object> } }
+  readonly authorization: string | undefined
+}
+
+/** Answers a request. It can also misbehave in any way that a server can. */
+export type ChatAnswer = (request: ChatRequest, response: ServerResponse) => void | Promise<void>
+
+/**
+ * A server for the protocol of OpenAI's chat completions, with answers that a test prepares. There is no language model behind it: it
+ * serves to test the client in the example.
+ */
+export class OpenAiServer {
+  readonly requests: ChatRequest[] = []
+  /** The number of requests whose connection the client closed before the answer was complete. */
+  abandoned = 0
+  answer: ChatAnswer
+  readonly #server: Server
+  #wake = (): void => {}
+
+  private constructor (answer: ChatAnswer) {
+    this.answer = answer
+    this.#server = createServer((request, response) => {
+      response.once('close', () => {
+        if (!response.writableFinished) this.abandoned++
+        this.#wake()
+      })
+      this.#take(request, response).catch((error: unknown) => { response.writeHead(400).end(String(error)) })
+    })
+  }
+
+  static async start (answer: ChatAnswer): Promise<OpenAiServer> {
+    const server = new OpenAiServer(answer)
+    server.#server.listen(0, '127.0.0.1')
+    await once(server.#server, 'listening')
+    return server
+  }
+
+  get url (): string {
+    const address = this.#server.address()
+    return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}/v1`
+  }
+
+  /** Resolves when that many requests have been abandoned. */
+  async abandonedBy (clients: number): Promise<void> {
+    while (this.abandoned < clients) await new Promise<void>((resolve) => { this.#wake = resolve })
+  }
+
+  /** Resolves when that many requests have arrived. */
+  async asked (times: number): Promise<void> {
+    while (this.requests.length < times) await new Promise<void>((resolve) => { this.#wake = resolve })
+  }
+
+  async stop (): Promise<void> {
+    this.#server.closeAllConnections()
+    this.#server.close()
+    await once(this.#server, 'close')
+  }
+
+  async #take (request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.method !== 'POST' || request.url !== '/v1/chat/completions') throw new Error(`there is no ${request.method} ${request.url}`)
+    const parts: Buffer[] = []
+    for await (const part of request) parts.push(part)
+    const { model, stream = false, messages, response_format: format } = JSON.parse(Buffer.concat(parts).toString())
+    if (format.type !== 'json_schema') throw new Error('the answer has no schema')
+    const taken = { model, stream, instruction: messages[0].content, text: messages[1].content, schema: format.json_schema, authorization: request.headers.authorization }
+    this.requests.push(taken)
+    this.#wake()
+    await this.answer(taken, response)
+  }
+}
+
+/** Sends a complete answer. */
+export function complete (response: ServerResponse, content: unknown, more: object = {}): void {
+  const message = { role: 'assistant', content: typeof content === 'string' ? content : JSON.stringify(content), refusal: null }
+  json(response, 200, { id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: 'm', choices: [{ index: 0, message, finish_reason: 'stop', logprobs: null, ...more }] })
+}
+
+/** Begins a streamed answer. */
+export function beginStream (response: ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'text/event-stream' })
+}
+
+/** Sends a part of a streamed answer. */
+export function streamPart (response: ServerResponse, content: string | undefined, finishReason: string | null = null): void {
+  const delta = content === undefined ? {} : { content }
+  response.write(`data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta, finish_reason: finishReason }] })}\n\n`)
+}
+
+/** Ends a streamed answer properly. */
+export function endStream (response: ServerResponse): void {
+  streamPart(response, undefined, 'stop')
+  response.end('data: [DONE]\n\n')
+}
+
+export function json (response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void {
+  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
+}

@@ -1,0 +1,96 @@
+import type { Acquisition, QuotaCount, QuotaStore } from '../../lib/index.js'
+import type { QuotaStoreContractOptions } from '../../lib/testing.js'
+
+export interface Entry { count: number, windowStart: number, lastSeen: number }
+
+/** A simple store that follows every rule, except where a subclass overrides it. */
+export class PlainStore implements QuotaStore {
+  readonly clock: () => number
+  readonly maxTrackedCallers: number
+  entries = new Map<string, Entry>()
+  shared: Entry | undefined
+  sweptAt: number | undefined
+  sweeps = 0
+  windowLength = 60_000
+  retention = 120_000
+  interval = 60_000
+
+  constructor ({ clock, maxTrackedCallers }: QuotaStoreContractOptions) {
+    this.clock = clock
+    this.maxTrackedCallers = maxTrackedCallers
+  }
+
+  acquire (callerKey: string, limit: number): Acquisition {
+    const now = this.clock()
+    this.sweep(now)
+    const own = this.entries.get(callerKey) ?? this.create(callerKey, now)
+    const entry = own ?? this.overflow(callerKey, now)
+    if (now - entry.windowStart >= this.windowLength) Object.assign(entry, { count: 0, windowStart: now })
+    const admitted = this.admits(entry, limit)
+    this.count(entry, admitted)
+    entry.lastSeen = now
+    return { admitted, count: entry.count, windowRemaining: this.windowLength - (now - entry.windowStart), overflow: own === undefined }
+  }
+
+  admits (entry: Entry, limit: number): boolean {
+    return entry.count < limit
+  }
+
+  count (entry: Entry, admitted: boolean): void {
+    if (admitted) entry.count += 1
+  }
+
+  create (callerKey: string, now: number): Entry | undefined {
+    if (!this.mayTrack()) return undefined
+    const entry = { count: 0, windowStart: now, lastSeen: now }
+    this.entries.set(callerKey, entry)
+    return entry
+  }
+
+  mayTrack (): boolean {
+    return this.entries.size < this.maxTrackedCallers
+  }
+
+  overflow (_callerKey: string, now: number): Entry {
+    this.shared ??= { count: 0, windowStart: now, lastSeen: now }
+    return this.shared
+  }
+
+  sweep (now: number): void {
+    this.sweptAt ??= now
+    if (now - this.sweptAt < this.interval) return
+    this.entries = this.swept(now)
+    this.sweptAt = now
+    this.sweeps += 1
+  }
+
+  /** The counters that remain after a due sweep. */
+  swept (now: number): Map<string, Entry> {
+    if (this.sweptAt === undefined || now - this.sweptAt < this.interval) return this.entries
+    return new Map([...this.entries].filter(([, { lastSeen }]) => now - lastSeen < this.retention))
+  }
+
+  peek (callerKey: string): QuotaCount | null {
+    const now = this.clock()
+    const entries = this.swept(now)
+    const own = entries.get(callerKey)
+    const entry = own ?? (entries.size < this.maxTrackedCallers ? undefined : this.shared)
+    if (entry === undefined || now - entry.windowStart >= this.windowLength) return null
+    return { count: entry.count, windowRemaining: this.windowLength - (now - entry.windowStart), overflow: own === undefined }
+  }
+
+  forget (callerKey: string): void {
+    this.entries.delete(callerKey)
+  }
+
+  clearCounters (): void {
+    this.entries.clear()
+    this.shared = undefined
+    this.sweptAt = undefined
+    this.sweeps = 0
+  }
+
+  inspect () {
+    return { trackedCallers: this.entries.size, sweeps: this.sweeps }
+  }
+}

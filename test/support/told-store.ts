@@ -1,0 +1,62 @@
+import type { Acquisition, QuotaCount, QuotaStore, QuotaStoreState } from '../../lib/index.js'
+import type { VirtualClock } from '../../lib/testing.js'
+
+export type Manner = 'answers' | 'promises' | 'throws' | 'rejects' | 'hangs' | 'answers late' | 'fails late' | 'answers nonsense' | 'promises nonsense'
+
+export const toldAnswer: Acquisition = { admitted: true, count: 77, windowRemaining: 60_000, overflow: false }
+
+/** A store that a test controls, with late answers after 60 ms, and that counts its calls. */
+export class ToldStore implements QuotaStore {
+  asked = 0
+  readonly told: string[] = []
+  manner: Manner = 'promises'
+  answer = toldAnswer
+  readonly #clock: VirtualClock
+  #answerNow = (): void => {}
+
+  constructor (clock: VirtualClock) {
+    this.#clock = clock
+  }
+
+  /** Completes the pending answer. */
+  answerNow (): void {
+    this.#answerNow()
+  }
+
+  acquire (): Acquisition | Promise<Acquisition> {
+    this.asked += 1
+    return this.#behave(this.answer)
+  }
+
+  peek (): QuotaCount | null | Promise<QuotaCount | null> {
+    return this.#behave({ count: 77, windowRemaining: 60_000, overflow: false })
+  }
+
+  forget (callerKey: string): void | Promise<void> {
+    this.told.push(`forget ${callerKey}`)
+    return this.#behave(undefined)
+  }
+
+  clearCounters (): void | Promise<void> {
+    this.told.push('clear')
+    return this.#behave(undefined)
+  }
+
+  inspect (): QuotaStoreState | Promise<QuotaStoreState> {
+    return this.#behave({ trackedCallers: 77, sweeps: 0 })
+  }
+
+  #behave<Answer> (answer: Answer): Answer | Promise<Answer> {
+    switch (this.manner) {
+      case 'answers': return answer
+      case 'promises': return Promise.resolve(answer)
+      case 'throws': throw new Error('thrown')
+      case 'rejects': return Promise.reject(new Error('rejected'))
+      case 'hangs': return new Promise((resolve) => { this.#answerNow = () => { resolve(answer) } })
+      case 'answers late': return new Promise((resolve) => { this.#clock.setTimeout(() => { resolve(answer) }, 60) })
+      case 'fails late': return new Promise((_resolve, reject) => { this.#clock.setTimeout(() => { reject(new Error('too late anyway')) }, 60) })
+      case 'answers nonsense': return JSON.parse('{"admitted":true}')
+      case 'promises nonsense': return Promise.resolve(JSON.parse('null'))
+    }
+  }
+}
