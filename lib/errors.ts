@@ -9,8 +9,8 @@ export const EnvironmentError = createError('FST_ERR_LLM_QUOTA_ENVIRONMENT', 'fa
 /** The plugin is registered a second time for the same requests. */
 export const SecondRegistrationError = createError('FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', 'fastify-llm-quota: registered a second time for the same requests (prefix %s), which would be counted twice. Register it once, and use the option quotas for several quotas')
 
-/** A route is marked with a quota that does not exist. The message contains the route and the value. */
-export const UnknownQuotaError = createError('FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', 'fastify-llm-quota: the route %s %s has a config.quota that is neither true nor the name of a quota; it got %s')
+/** A route is marked with a quota that does not exist. The message contains the route, the existing quotas and the value. */
+export const UnknownQuotaError = createError('FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', 'fastify-llm-quota: the route %s has a config.quota that is neither true nor the name of a quota (%s); it got %s')
 
 /** The host already has a request decorator named `quota`. */
 export const DecoratorError = createError('FST_ERR_LLM_QUOTA_DECORATOR', 'fastify-llm-quota: requests already have a decorator "quota", which the plugin needs for its decision; rename the existing decorator')

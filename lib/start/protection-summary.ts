@@ -9,8 +9,12 @@ export interface Protection {
   readonly operations: readonly string[]
 }
 
-/** Logs one line that lists the protected operations by quota. */
-export function logProtections (fastify: FastifyInstance, protections: readonly Protection[]): void {
-  const sentences = protections.map(({ quota, operations }) => `the quota "${quota}" protects ${operations.join(', ') || 'no operation'}`)
+// A marked route that is declared before the plugin is protected, but no public interface of Fastify lists it.
+const none = 'no operation (marked routes that are declared before the plugin are not listed)'
+const verbs = { enforce: 'protects', shadow: 'observes' } as const
+
+/** Logs one line that lists the operations by quota. */
+export function logProtections (fastify: FastifyInstance, protections: readonly Protection[], mode: keyof typeof verbs): void {
+  const sentences = protections.map(({ quota, operations }) => `the quota "${quota}" ${verbs[mode]} ${operations.join(', ') || none}`)
   fastify.log.info({ protections }, sentences.join('; '))
 }

@@ -38,11 +38,15 @@ export class RouteReport {
     this.#routes = collectRoutes(fastify, (route) => { assertMark(route, marked, operations) })
   }
 
-  /** @param ownOperations Whether the host has set the operations of the default quota. */
-  log (quotas: readonly ReportedQuota[], ownOperations: boolean): void {
+  /**
+   * @param mode The mode of the quotas.
+   * @param ownOperations Whether the host has set the operations of the default quota.
+   */
+  log (quotas: readonly ReportedQuota[], mode: 'enforce' | 'shadow', ownOperations: boolean): void {
     const marks = markedIn(this.#routes, this.#marked)
     const serving = new ServingRoutes(this.#routes, this.#operations, this.#prefix, readRouterOptions(this.#fastify.initialConfig))
-    logProtections(this.#fastify, quotas.map(({ name, configured }) => ({ quota: name, perMinute: configured, operations: this.#protectedBy(name, marks) })))
+    const protections = quotas.map(({ name, configured }) => ({ quota: name, perMinute: configured, operations: this.#protectedBy(name, marks) }))
+    logProtections(this.#fastify, protections, mode)
     const unserved = this.#operations.all().filter((match) => serving.of(match).length === 0 && !this.#declaredBefore.has(match))
     const missing = ownOperations ? unserved : this.#withoutDefaults(unserved, marks)
     warnOfUnservedOperations(this.#fastify, missing, this.#prefix, new SimilarRoutes(this.#fastify, this.#prefix, this.#routes))

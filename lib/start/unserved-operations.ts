@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { OperationMatch } from '../subject/operation-matcher.js'
 import type { SimilarRoutes } from './similar-routes.js'
 
-const unseen = 'Routes with parameters, wildcards or constraints that are declared before the plugin cannot be checked.'
+const unseen = 'Marked routes and routes with parameters, wildcards or constraints that are declared before the plugin cannot be checked.'
 
 /** Logs one warning with all operations that no route serves and, for each, a route that the host may have meant. */
 export function warnOfUnservedOperations (fastify: FastifyInstance, unserved: readonly OperationMatch[], prefix: string, similar: SimilarRoutes): void {

@@ -27,7 +27,7 @@ export class MarkedRoutes {
   nameOf (mark: unknown, method: string, pattern: string): string {
     const name = mark === true ? defaultQuota : mark
     if (typeof name === 'string' && this.#names.has(name)) return name
-    throw new UnknownQuotaError(method, pattern, shown(mark))
+    throw new UnknownQuotaError(`${method} ${pattern}`, [...this.#names].join(', '), shown(mark))
   }
 
   /**

@@ -48,6 +48,7 @@ const literalPath = /^\/[^?#:*]*$/
 export function assertOperations (operations: unknown, option: string): asserts operations is readonly Operation[] {
   if (!Array.isArray(operations)) throw new OptionError(option, 'must be an array of { method, path }', shown(operations))
   operations.forEach((operation: unknown, index) => {
+    if (typeof operation !== 'object' || operation === null) throw new OptionError(`${option}[${index}]`, 'must be an object { method, path }', shown(operation))
     const { method, path } = Object(operation)
     if (typeof method !== 'string' || !token.test(method)) {
       throw new OptionError(`${option}[${index}].method`, 'must be an HTTP method', shown(method))

@@ -86,7 +86,8 @@ export class PathMatcher<Value extends object> {
     try {
       this.#router.on('GET', path, empty, value)
     } catch (error) {
-      throw new OptionError(option, `results in a path that the router does not accept or that is already protected (${String(error)})`, shown(path))
+      if (this.#valueAt(path) !== null) throw new OptionError(option, 'contains an operation that is already listed, for this quota or for another', shown(path))
+      throw new OptionError(option, `results in a path that the router does not accept (${String(error)})`, shown(path))
     }
   }
 }

@@ -74,7 +74,7 @@ t.test('a route without a mark, and config for other purposes, is not subject', 
 })
 
 t.test('start-up fails if a mark is not the name of a quota', async (t) => {
-  const refused = (value: string) => ({ code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: new RegExp(`the route POST /v1/:model has a config\\.quota that is neither true nor the name of a quota; it got ${value}$`) })
+  const refused = (value: string) => ({ code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: new RegExp(`the route POST /v1/:model has a config\\.quota that is neither true nor the name of a quota \\(default, chat\\); it got ${value}$`) })
   for (const [mark, value] of [['chatt', "'chatt'"], [false, 'false'], [null, 'null'], [5, '5'], ['', "''"], ['true', "'true'"], [{}, '{}'], ['__proto__', "'__proto__'"]] as const) {
     const app = await create({ quotas: { chat: {} } })
     t.throws(() => app.post('/v1/:model', { config: { quota: mark } as object }, ran), refused(value))
@@ -104,7 +104,7 @@ t.test('declared before the plugin, a marked route is subject, and one that name
   for (const url of ['/marked', '/marked', '/mistaken', '/mistaken']) statuses.push((await app.inject({ method: 'POST', url })).statusCode)
   t.same(statuses, [200, 429, 500, 500])
   t.same(handled, [], 'the handler did not run')
-  t.match(log.errors(), [/the route POST \/mistaken has a config\.quota that is neither true nor the name of a quota; it got 'chatt'/, /it got 'chatt'/])
+  t.match(log.errors(), [/the route POST \/mistaken has a config\.quota that is neither true nor the name of a quota \(default\); it got 'chatt'/, /it got 'chatt'/])
 })
 
 t.test('each scope has its own marks', async (t) => {

@@ -1,7 +1,7 @@
 // Several quotas in one server: each has operations, a limit, an environment variable, a preference and counters of its own.
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
-import quotaPlugin, { localAuthentication, type QuotaOptions } from '../../lib/index.js'
+import quotaPlugin, { localAuthentication, MemoryQuotaStore, type QuotaOptions } from '../../lib/index.js'
 
 const chat = { method: 'POST', path: '/api/chat' }
 const images = { method: 'POST', path: '/api/images' }
@@ -29,6 +29,14 @@ t.test('each quota has its operations, its limit and its counters', async (t) =>
   t.same([await admitted(app, chat.path), await admitted(app, '/api/analyze'), await admitted(app, images.path)], [6, 3, 10])
   t.same([await admitted(app, chat.path), await admitted(app, '/api/analyze', { 'x-caller': 'bob' })], [0, 3])
   t.match(app.quotaStore.inspect(), { trackedCallers: 4 }, 'in one store')
+})
+
+t.test('the quotas share the caller cap and the overflow counter, whose count is compared with the limit of the request\'s quota', async (t) => {
+  const store = new MemoryQuotaStore({ maxTrackedCallers: 2 })
+  const app = await create({ store, perMinute: 3, quotas: { chat: { operations: [chat], perMinute: 5 } } })
+  t.same([await admitted(app, '/api/analyze'), await admitted(app, chat.path)], [3, 5], 'one caller, two counters')
+  t.same(store.inspect(), { trackedCallers: 2, sweeps: 0 })
+  t.same([await admitted(app, '/api/analyze', { 'x-caller': 'bob' }), await admitted(app, chat.path, { 'x-caller': 'carol' })], [3, 2])
 })
 
 t.test('the environment variable of each wins over its option', async (t) => {
@@ -85,16 +93,16 @@ t.test('start-up fails with an error that contains the option and its value', as
     [{ chat: { perMinute: 1.5 } }, /option quotas\.chat\.perMinute must be an integer; it got 1.5/],
     [{ chat: { operations: {} } }, /option quotas\.chat\.operations must be an array .* it got {}/],
     [{ chat: { operations: [{ method: 'POST', path: '/:x' }] } }, /option quotas\.chat\.operations\[0\]\.path must start .* it got '\/:x'/],
-    [{ chat: { operations: [chat, chat] } }, /option quotas\.chat\.operations results in a path that the router does not accept or that is already protected .* it got '\/api\/chat'/],
-    [{ chat: { operations: [chat] }, images: { operations: [{ method: 'post', path: '/api/chat' }] } }, /option quotas\.images\.operations results in a path that the router does not accept or that is already protected .* it got '\/api\/chat'/],
-    [{ chat: { operations: [{ method: 'POST', path: '/api/analyze' }] } }, /option quotas\.chat\.operations results in a path that the router does not accept or that is already protected .* it got '\/api\/analyze'/]
+    [{ chat: { operations: [chat, chat] } }, /option quotas\.chat\.operations contains an operation that is already listed, for this quota or for another; it got '\/api\/chat'/],
+    [{ chat: { operations: [chat] }, images: { operations: [{ method: 'post', path: '/api/chat' }] } }, /option quotas\.images\.operations contains an operation that is already listed, for this quota or for another; it got '\/api\/chat'/],
+    [{ chat: { operations: [{ method: 'POST', path: '/api/analyze' }] } }, /option quotas\.chat\.operations contains an operation that is already listed, for this quota or for another; it got '\/api\/analyze'/]
   ]
   for (const [quotas, message] of invalid) {
     await t.rejects(async () => { await Fastify().register(quotaPlugin, Object({ quotas })) }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message }, String(message))
   }
   await t.rejects(async () => {
     await Fastify({ routerOptions: { caseSensitive: false } }).register(quotaPlugin, { quotas: { chat: { operations: [{ method: 'POST', path: '/API/Analyze' }] } } })
-  }, /option quotas\.chat\.operations results in a path that the router does not accept or that is already protected/, 'as the host\'s router reads paths')
+  }, /option quotas\.chat\.operations contains an operation that is already listed/, 'as the host\'s router reads paths')
 })
 
 t.test('the names at the bounds can be used', async (t) => {
