@@ -1,7 +1,7 @@
 // The metrics of fastify-llm-quota/metrics: exact to the request, whatever the load, the quotas and the servers of a process.
 import autocannon from 'autocannon'
 import Fastify, { type FastifyInstance } from 'fastify'
-import { type OpenMetricsContentType, register, Registry } from 'prom-client'
+import { AggregatorRegistry, type OpenMetricsContentType, register, Registry } from 'prom-client'
 import t from 'tap'
 import quotaPlugin, { callerKey, InsuredQuotaStore, localAuthentication, MemoryQuotaStore, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
 import quotaMetricsPlugin, { quotaMetricsPlugin as named, type QuotaMetricsRegistry } from '../../lib/metrics.js'
@@ -61,6 +61,66 @@ t.test('each decision is counted by quota, operation and outcome', async (t) => 
   t.match(await scrape(registry), { 'llm_quota_limit{quota="default"}': 0, 'llm_quota_limit{quota="chat"}': 7 }, 'the limit in force')
   t.equal((await app.inject('/metrics')).statusCode, 404, 'no route is added')
   await app.close()
+})
+
+t.test('the metrics have a description, a type, labels and buckets', async (t) => {
+  const registry = new Registry()
+  const app = await createServer(registry, { store: new InsuredQuotaStore({ primary: new MemoryQuotaStore() }) })
+  await ask(app)
+  const lines = (await registry.metrics()).split('\n')
+  t.same(lines.filter((line) => line.startsWith('# ')), [
+    '# HELP llm_quota_decisions_total Decisions by quota, operation and outcome.',
+    '# TYPE llm_quota_decisions_total counter',
+    '# HELP llm_quota_overflow_decisions_total Decisions by the shared overflow counter.',
+    '# TYPE llm_quota_overflow_decisions_total counter',
+    '# HELP llm_quota_limit The effective limit of the latest decision, in requests per minute; 0 if the quota is disabled.',
+    '# TYPE llm_quota_limit gauge',
+    '# HELP llm_quota_store_duration_seconds The time that decisions waited for the store.',
+    '# TYPE llm_quota_store_duration_seconds histogram',
+    '# HELP llm_quota_tracked_callers Callers that have a counter of their own.',
+    '# TYPE llm_quota_tracked_callers gauge',
+    '# HELP llm_quota_sweeps Cleanup sweeps since the store was created or last cleared.',
+    '# TYPE llm_quota_sweeps gauge',
+    '# HELP llm_quota_insured_primary 1 while the primary of an insured store answers, 0 while its fallback does; no series if the store is not insured.',
+    '# TYPE llm_quota_insured_primary gauge'
+  ])
+  t.same(lines.filter((line) => !line.startsWith('#') && line !== '').map((line) => line.slice(0, line.lastIndexOf(' '))), [
+    ...['admitted', 'rejected', 'unauthenticated', 'disabled', 'unavailable'].map((outcome) => `llm_quota_decisions_total{quota="default",operation="POST /api/analyze",outcome="${outcome}"}`),
+    'llm_quota_overflow_decisions_total',
+    'llm_quota_limit{quota="default"}',
+    ...['0.00001', '0.0001', '0.001', '0.005', '0.01', '0.05', '0.1', '0.5', '+Inf'].map((seconds) => `llm_quota_store_duration_seconds_bucket{le="${seconds}"}`),
+    'llm_quota_store_duration_seconds_sum',
+    'llm_quota_store_duration_seconds_count',
+    'llm_quota_tracked_callers',
+    'llm_quota_sweeps',
+    'llm_quota_insured_primary'
+  ])
+  await app.close()
+})
+
+t.test('the metrics of several processes: counts add up, the greatest limit counts, and one fallback shows', async (t) => {
+  const registries = [new Registry(), new Registry(), new Registry()]
+  const clock = new VirtualClock()
+  const failing = new ToldStore(clock)
+  failing.manner = 'throws'
+  const primaries: QuotaStore[] = [new MemoryQuotaStore(), failing, new MemoryQuotaStore()]
+  const apps = await Promise.all(registries.map((registry, index) => createServer(registry, {
+    perMinute: [5, 7, 6][index] ?? 0,
+    store: new InsuredQuotaStore({ primary: primaries[index] ?? failing, clock: clock.now, timers: clock })
+  })))
+  for (const app of apps) await ask(app)
+  const together = AggregatorRegistry.aggregate(await Promise.all(registries.map((registry) => registry.getMetricsAsJSON())))
+  t.match(await scrape(together), {
+    'llm_quota_decisions_total{quota="default",operation="POST /api/analyze",outcome="admitted"}': 3,
+    'llm_quota_limit{quota="default"}': 7,
+    llm_quota_tracked_callers: 3,
+    llm_quota_insured_primary: 0
+  })
+  for (const app of apps) await app.close()
+})
+
+t.test('the plugin declares its name and the supported Fastify versions', async (t) => {
+  t.same(Reflect.get(quotaMetricsPlugin, Symbol.for('plugin-meta')), { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota-metrics' })
 })
 
 t.test('the counts are exact under load, with two quotas', async (t) => {
@@ -185,13 +245,15 @@ t.test('start-up fails if an option is invalid', async (t) => {
     [{ registry: null }, 'the option registry must be a registry of prom-client; it got null'],
     [{ registry: {} }, 'the option registry must be a registry of prom-client; it got {}'],
     [{ registry: { registerMetric () {} } }, 'the option registry must be a registry of prom-client; it got { registerMetric: [Function: registerMetric] }'],
+    [{ registry: { getSingleMetric () {} } }, 'the option registry must be a registry of prom-client; it got { getSingleMetric: [Function: getSingleMetric] }'],
     [{ registers: [] }, 'the option registers does not exist; it got []']
   ]
   for (const [options, message] of unusable) {
     await t.rejects(async () => { await Fastify().register(quotaMetricsPlugin, options) }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: `fastify-llm-quota: ${message}` })
   }
   const registry = new Registry()
-  await t.resolves(async () => { await Fastify().register(quotaMetricsPlugin, { registry, prefix: '/x', logLevel: 'warn' }) }, "Fastify's own options are accepted")
+  await t.resolves(async () => { await Fastify().register(quotaMetricsPlugin, { registry, prefix: '/x', logLevel: 'warn', logSerializers: {} }) }, "Fastify's own options are accepted")
+  await t.resolves(async () => { await Fastify().register(quotaMetricsPlugin, Object.fromEntries([['registry', undefined]])) }, 'an undefined registry is not set')
 })
 
 t.test('a metric of the same name that is not the plugin\'s stops the start', async (t) => {
