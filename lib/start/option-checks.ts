@@ -57,7 +57,7 @@ export function assertQuotaOptions (options: object): asserts options is QuotaOp
 export function assertOptions<Options> (options: object, checks: Checks<Options>, parent = ''): asserts options is Options & object {
   for (const [name, value] of Object.entries(options)) {
     const check: Check | undefined = Object.hasOwn(checks, name) ? Reflect.get(checks, name) : undefined
-    if (check === undefined && registerOptions.includes(name) && parent === '') continue
+    if (registerOptions.includes(name) && parent === '') continue
     if (check === undefined) throw new OptionError(parent + name, 'does not exist', shown(value))
     if (value !== undefined) check(value, parent + name)
   }

@@ -39,6 +39,12 @@ t.test('decorators', async (t) => {
     t.equal(Reflect.get(app, 'preferences'), preferences)
   })
 
+  t.test('no preferences, when the option is false', async (t) => {
+    const app = Fastify()
+    await app.register(quotaPlugin, { preferences: false })
+    t.equal(app.hasDecorator('preferences'), false)
+  })
+
   t.test('the host\'s own quotaStore and preferences are used', async (t) => {
     const app = Fastify()
     const store = new MemoryQuotaStore()
@@ -137,6 +143,20 @@ t.test('dotenv may be a boolean, or an object', async (t) => {
     await app.register(quotaPlugin, { dotenv })
     t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 })
   }
+})
+
+t.test('preferenceTimeout may be as short and as long as Node\'s timers support', async (t) => {
+  for (const preferenceTimeout of [1, 2 ** 31 - 1]) {
+    const app = Fastify()
+    await t.resolves(async () => { await app.register(quotaPlugin, { preferenceTimeout }) }, String(preferenceTimeout))
+  }
+})
+
+t.test('rateLimitHeaders may be the name of the draft', async (t) => {
+  const app = Fastify()
+  await app.register(quotaPlugin, { ...asAlice, rateLimitHeaders: 'draft-10' })
+  app.post('/api/analyze', async () => 'ran')
+  t.match((await analyze(app, null)).headers, { 'ratelimit-policy': '"default";q=10;w=60' })
 })
 
 t.test('an undefined option counts as not set', async (t) => {

@@ -75,6 +75,18 @@ t.test('operations that no route serves: one warning names them', async (t) => {
     t.match(await register({ operations: protectedOperations }, (app) => { app.post('/api/analyze', ran) }), [/^no route serves POST \/api\/justify-leaf, GET/])
   })
 
+  t.test('a named quota\'s operations do not count as default ones', async (t) => {
+    const quotas = { chat: { operations: [translate] } }
+    const withoutDefaults = await register({ quotas }, (app) => { app.post('/api/translate', ran) })
+    t.match(withoutDefaults, [/^no route serves POST \/api\/analyze, POST \/api\/justify-leaf, GET \/api\/analyze-stream, GET \/api\/analyze-node\./], 'only the named quota\'s is served')
+    t.match(await register({ quotas }, (app) => { app.post('/api/analyze', ran) }), [/^no route serves POST \/api\/translate\. /], 'one of the default ones is served')
+  })
+
+  t.test('the warning holds the operations', async (t) => {
+    const { lines } = await logOf(async (app) => { await app.register(quotaPlugin, { operations: [translate] }) })
+    t.match(lines.filter(({ level }) => level === 40), [{ operations: [translate] }])
+  })
+
   const mistakes: [string, object, (app: FastifyInstance) => void, RegExp][] = [
     ['a forgotten prefix', {}, (app) => { declareAll(app, '/context') }, /^no route serves POST \/api\/analyze \(the route POST \/context\/api\/analyze has a different prefix\), POST/],
     ['a wrong prefix', { prefix: '/contxt' }, (app) => { declareAll(app, '/context') }, /^no route serves POST \/contxt\/api\/analyze \(the route POST \/context\/api\/analyze has a different prefix\), POST/],
@@ -98,6 +110,21 @@ t.test('operations that no route serves: one warning names them', async (t) => {
       t.match(warnings, [warning])
       t.equal(warnings.length, 1)
     }
+  })
+
+  t.test('a wrong prefix in a scope with a prefix of its own, on routes declared before the plugin', async (t) => {
+    const warnings = await warningsOf(async (app) => {
+      await app.register(async (scope) => {
+        scope.post('/api/translate', ran)
+        await scope.register(quotaPlugin, { prefix: '/context', operations: [translate] })
+      }, { prefix: '/v1' })
+    })
+    t.match(warnings, [/^no route serves POST \/context\/api\/translate \(the route POST \/v1\/api\/translate has a different prefix\)\./])
+  })
+
+  t.test('the route at the root is not a hint for an operation that ends with a slash', async (t) => {
+    const warnings = await register({ operations: [{ method: 'POST', path: '/api/slashed/' }] }, (app) => { app.post('/', ran) })
+    t.match(warnings, [/^no route serves POST \/api\/slashed\/\. Check/])
   })
 
   t.test('a route outside of the plugin\'s scope serves nothing', async (t) => {
@@ -171,6 +198,14 @@ t.test('HEAD twins of protected operations', async (t) => {
   }), [], 'the twin of a marked route is subject as well')
 })
 
+t.test('a HEAD twin of one of several routes that differ in their constraints', async (t) => {
+  t.match(await warningsOf(async (app) => {
+    await app.register(quotaPlugin)
+    app.get('/api/analyze-node', { exposeHeadRoute: false, constraints: { host: 'one.example' } }, async () => 'one')
+    app.get('/api/analyze-node', { constraints: { host: 'two.example' } }, async () => 'two')
+  }), [/^HEAD \/api\/analyze-node runs the handler of the protected GET/])
+})
+
 t.test('a handler of the host\'s own for HEAD is no twin', async (t) => {
   t.same(await warningsOf(async (app) => {
     await app.register(quotaPlugin)
@@ -193,6 +228,15 @@ t.test('preHandlers of protected routes, which run after the quota', async (t) =
   })
   t.match(warnings, [/^POST \/api\/analyze is protected and has a preHandler of its own, which runs after the quota/, /^POST \/api\/justify-leaf is protected/, /^GET \/api\/models\/:model is protected/])
   t.equal(warnings.length, 3)
+})
+
+t.test('a preHandler of a marked route that is also a listed operation is warned of once', async (t) => {
+  const warnings = await warningsOf(async (app) => {
+    await app.register(quotaPlugin)
+    app.post('/api/analyze', { config: { quota: true }, preHandler: noop }, ran)
+  })
+  t.match(warnings, [/^POST \/api\/analyze is protected/])
+  t.equal(warnings.length, 1)
 })
 
 t.test('a preHandler that another plugin adds to a route is found', async (t) => {

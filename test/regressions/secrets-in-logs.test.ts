@@ -16,6 +16,7 @@ function clientError (): Error {
 const thrown: [unknown, object][] = [
   [clientError(), { name: 'Error', code: 'WRONGPASS', message: 'WRONGPASS invalid username-password pair' }],
   [Object.assign(new TypeError('x'), { code: 7, secret }), { name: 'TypeError', code: 7, message: 'x' }],
+  [Object.assign(new Error('x'), { code: { secret } }), { name: 'Error', message: 'x' }],
   [{ message: 'no error', secret }, { name: 'Error', message: 'no error' }],
   [{ secret }, { name: 'Error', message: 'an object without a message was thrown' }],
   [Object.create(null, { message: { get () { throw new Error(secret) } } }), { name: 'Error', message: 'an error whose properties cannot be read was thrown' }],
