@@ -1,0 +1,147 @@
+// "Subject" in docs/rules.md: in which spellings of a path a handler or a proxy behind a non-literal route could read an operation. The
+// table calls the matcher itself, so that it also holds targets that no HTTP client sends.
+import t, { type Test } from 'tap'
+import { OperationMatcher } from '../../lib/subject/operation-matcher.js'
+import type { Operation } from '../../lib/subject/operation.js'
+import { readRouterOptions, type RouterOptions } from '../../lib/subject/router-options.js'
+
+const analyze = { method: 'POST', path: '/api/analyze' }
+
+interface Setting {
+  readonly operations?: readonly Operation[]
+  readonly prefix?: string
+  readonly router?: Partial<RouterOptions>
+}
+
+function matcherOf ({ operations = [analyze], prefix = '', router = {} }: Setting = {}): OperationMatcher {
+  return new OperationMatcher([{ name: 'default', operations }], prefix, { ...readRouterOptions({}), ...router })
+}
+
+/** Checks which targets reach an operation behind a wildcard, and that the same targets do without any route. */
+function check (t: Test, setting: Setting, subject: readonly string[], others: readonly string[]): void {
+  const matcher = matcherOf(setting)
+  for (const pattern of ['/*', undefined]) {
+    for (const target of subject) t.not(matcher.match('POST', pattern, target), null, `${pattern ?? 'no route'}: ${target} is subject`)
+    for (const target of others) t.equal(matcher.match('POST', pattern, target), null, `${pattern ?? 'no route'}: ${target} is not`)
+  }
+}
+
+t.test('percent-encoding is decoded once and in full, and malformed encodings stay', async (t) => {
+  check(t, {}, [
+    '/api/analyze', '/%61pi/analyze', '/%61%70%69/%61nalyze', '/api%2Fanalyze', '/api%2fanalyze', '/api%252fanalyze', '/api%25252Fanalyze', '/%2561pi%2Fanalyze',
+    '/%25%36%31pi%2Fanalyze', '/%%361pi%2Fanalyze', '/%6%31pi%2Fanalyze', '/api%2Fanalyz%65', '/./api/analyz%65'
+  ], [
+    '/api%2Fanalyz', '/api%2Fanalyzer', '/%', '/api%2F%zzanalyze', '/api%2F%25zzanalyze', '/api%2F%256', '/api%2Fanalyze%', '/api%2Fanalyze%6', '/api%2Fanaly%c3%28ze',
+    '/api%2Fan%g1lyze', '/api%2Fan%6`lyze', '/api%2Fan%:1lyze', '/api%2Fan%/1lyze', '/api%2Fan%6Glyze', '/api%2F%41nalyze', '/api%2Fa%6Falyze', '/api%2Fa%60alyze'
+  ])
+})
+
+t.test('all hexadecimal digits are decoded, in either case', async (t) => {
+  const letters = { path: '/api/09@AJOZ_`ajoz~' }
+  const encoded = (escape: (code: number) => string) => '/api%2F' + [...letters.path.slice(5)].map((letter) => escape(letter.charCodeAt(0))).join('')
+  check(t, { operations: [{ method: 'POST', ...letters }] }, [
+    encoded((code) => `%${code.toString(16)}`), encoded((code) => `%${code.toString(16).toUpperCase()}`), encoded((code) => `%25${code.toString(16)}`)
+  ], [])
+})
+
+t.test('characters beyond ASCII are decoded', async (t) => {
+  check(t, { operations: [{ method: 'POST', path: '/api/\u00fcber/\ud83e\udd8a' }] }, ['/api%2F%C3%BCber/%F0%9F%A6%8A', '/api%2F%25C3%25BCber/%F0%9F%A6%8A', '/api/./\u00fcber/\ud83e\udd8a'], ['/api%2F%C3ber/%F0%9F%A6%8A'])
+})
+
+t.test('slashes and backslashes separate segments, and empty segments and dots are dropped', async (t) => {
+  check(t, {}, [
+    '/api\\analyze', '\\api\\analyze', '/api%5Canalyze', '/api%5canalyze', '/api//analyze', '/api///analyze', '/api/analyze/', '/api/analyze//', '/./api/analyze', '/api/./analyze',
+    '/api/././analyze', '/api/analyze/.', '/api/%2E/analyze', '/api%2F%2e%2Fanalyze', '/api\\.\\analyze\\'
+  ], ['/api.analyze', '/api/.analyze', '/.api/analyze', '/api/analyze.', '/api/...', '/api/.../analyze', '/analyze', '/api', '/', ''])
+})
+
+t.test('".." is resolved, and can lead out of the part that a proxy forwards', async (t) => {
+  check(t, {}, [
+    '/x/../api/analyze', '/../api/analyze', '/api/x/../analyze', '/api/analyze/x/..', '/api/x/y/../../analyze', '/api\\x\\..\\analyze', '/api%2Fx%2F..%2Fanalyze', '/api/x/%2e%2E/analyze',
+    '/api/..\\api/analyze', '/y/x/../api/analyze', '/y/../z/api/analyze'
+  ], ['/api/analyze/..', '/api/analyze/../x', '/api/analyze/x/../y', '/x../api/analyze', '/x/..y/api/analyze', '/y/x/api/analyze', '/x/../analyze', '/x/../api', '/x/../bapi/analyze'])
+})
+
+t.test('dots can be resolved before the rest of the path is decoded', async (t) => {
+  check(t, {}, [
+    '/api/analyze/x%2F../..', '/api/analyze/x%252F%2E%2E/..', '/api/analyze/x%25252F%252E%252E/%252E%252E', '/api/analyze/x%2525252F%25252E%25252E/%25252E%25252E',
+    '/api/analyze/x%252525252F%2525252E%2525252E/%2525252E%2525252E', '/api/analyze/x%5C../..', '/api/analyze/x/y%2F../..', '/api%2Fanalyze/x/..', '/api/analyze%2Fx/..'
+  ], ['/api/analyze/x%25252525252F%252525252E%252525252E/%252525252E%252525252E'])
+})
+
+t.test('a query and a fragment end the path, before and after decoding', async (t) => {
+  check(t, {}, ['/api%2Fanalyze?x', '/api%2Fanalyze#x', '/api%2Fanalyze?/../..', '/./api/analyze?x/y', '/api%2Fanalyze%3Fx', '/api%2Fanalyze%23x', '/api%2Fanalyze%253Fx', '/api%2Fanalyze%20', '/api%2Fana%09lyze', '/api%2Fanalyze%0A'],
+    ['/api?/analyze', '/x?/../api/analyze', '/x#/api%2Fanalyze', '/api%2Fanalyze;x', '/api%2Fanalyze%3Bx', '/api%2Fana%20lyze', '/api%2Fanalyze!', '/api%2Fanalyze~'])
+  check(t, { router: { useSemicolonDelimiter: true } }, ['/api%2Fanalyze;x', '/api%2Fanalyze;x/../y', '/api%2Fanalyze?x', '/api%2Fanalyze#x'], ['/api%2Fanalyze%3Bx', '/x;/../api/analyze'])
+})
+
+t.test('the origin of an absolute URL is dropped, and a scheme or two slashes can begin a host', async (t) => {
+  check(t, {}, [
+    'http://any/api%2Fanalyze', 'https://any:1/api%2Fanalyze', 'HTTPS://any/api%2Fanalyze', 'http://any\\api%2Fanalyze', 'http:///api%2Fanalyze', '//any/api/analyze', '/\\any/api/analyze',
+    '\\\\any/api/analyze', '/%2Fany/api/analyze', '/%2fany%2Fapi%2fanalyze', '/%09/any/api/analyze', 'foo://any/api/analyze', 'file:///api/analyze', '//any/api/./analyze'
+  ], ['http://any/x/api%2Fanalyze', 'http://any?/api%2Fanalyze', 'http://any#/api%2Fanalyze', 'http://api/analyze', '/x://any/api/analyze', '/http://any/api%2Fanalyze', '/x//any/api/analyze', '//any/api/analyzer', '//any', '//[/api/other'])
+})
+
+t.test('the case counts unless the router ignores it', async (t) => {
+  check(t, {}, [], ['/API%2Fanalyze', '/api%2FANALYZE'])
+  const router = { caseSensitive: false }
+  check(t, { router, prefix: '/Context' }, ['/context/API%2Fanalyze', '/CONTEXT/api%2FANALYZE', '/context/x/../API/analyze'], ['/api%2Fanalyze'])
+  check(t, { router, operations: [{ method: 'POST', path: '/API/Analyze' }] }, ['/api%2Fanalyze', '/API%2FANALYZE'], [])
+  check(t, { router, prefix: '/:Tenant/Deep' }, ['/acme/deep/api%2Fanalyze', '/ACME/DEEP/API%2FANALYZE'], ['/deep/api%2Fanalyze'])
+})
+
+t.test('the prefix comes first, segment by segment, with any value for a parameter', async (t) => {
+  check(t, { prefix: '/context' }, ['/context/api%2Fanalyze', '/context%2Fapi%2Fanalyze', '/./context/api/analyze', '/context/../api/analyze', '/context/../../api/analyze', '/other/../api/analyze', '/a/b/../api/analyze'],
+    ['/api%2Fanalyze', '/contexts/api%2Fanalyze', '/context/x/api%2Fanalyze', '/x/context/api%2Fanalyze', '/contextapi%2Fanalyze', '/context', '/context/', '/context/../api/analyze/x', '/context/../analyze'])
+  check(t, { prefix: '/a%20b/c' }, ['/a%2520b/c/api%2Fanalyze'], ['/a%20b/c/api%2Fanalyze', '/a%2520b/api%2Fanalyze'])
+  check(t, { prefix: '/:tenant' }, ['/acme/api%2Fanalyze', '/other/./api/analyze'], ['/a/b/api%2Fanalyze', '/api%2Fanalyze', '/api/./analyze'])
+  check(t, { prefix: '/v1/:tenant' }, ['/v1/acme/api%2Fanalyze'], ['/v2/acme/api%2Fanalyze', '/v1/api%2Fanalyze'])
+})
+
+t.test('the root can be an operation', async (t) => {
+  const operations = [{ method: 'POST', path: '/' }]
+  check(t, { operations }, ['/', '//', '/.', '/x/..', '/%2F', '/./', '/%2E'], ['/x', '/x/'])
+  check(t, { operations, prefix: '/context' }, ['/context/', '/context/.', '/context%2F', '/context/x/..'], ['/.', '/contexts/.', '/context/x/'])
+  check(t, { operations, prefix: '/:tenant' }, ['/acme/', '/acme/.'], ['/.', '/'])
+})
+
+t.test('an operation\'s path that is not plain can be reached by one that is', async (t) => {
+  check(t, { operations: [{ method: 'POST', path: '/api/analyze/' }] }, ['/api/analyze/', '/api/analyze', '/api%2Fanalyze'], ['/api/analyzer'])
+  check(t, { operations: [analyze, { method: 'POST', path: '/api//deeper/./still/' }] }, ['/api/deeper/still', '/api%2Fdeeper/still'], ['/api/deeper'])
+})
+
+t.test('after "..", as many last segments are compared as the longest operation has', async (t) => {
+  const operations = [analyze, { method: 'POST', path: '/a/b/c/d' }, { method: 'POST', path: '/e' }]
+  check(t, { operations }, ['/x/../y/a/b/c/d', '/x/../y/z/api/analyze', '/x/../y/e', '/x/../e'], ['/x/../y/b/c/d', '/x/../y/e/f', '/y/a/b/c/d%2F'])
+})
+
+t.test('if a path can be read as several operations, the first one is used', async (t) => {
+  const [encoded, plain, short] = ['/a/%2e%2e/b', '/b', '/d'].map((path) => ({ method: 'POST', path })) as [Operation, Operation, Operation]
+  const found = (operations: readonly Operation[], target: string) => matcherOf({ operations }).match('POST', '/*', target)?.operation.path
+  for (const operations of [[encoded, plain], [plain, encoded]]) t.equal(found(operations, '/./a/%252e%252e/b'), operations[0]?.path)
+  const long = { method: 'POST', path: '/c/d' }
+  for (const operations of [[long, short], [short, long]]) {
+    t.equal(found(operations, '/x/../y/c/d'), operations[0]?.path)
+    t.equal(found(operations, '/x/../c/d'), '/c/d', 'the whole path precedes its last segments')
+  }
+  t.equal(found([{ method: 'POST', path: '/f/./g' }, { method: 'POST', path: '/f/g/' }], '/f%2Fg'), '/f/./g')
+})
+
+t.test('behind a literal route, only the router\'s reading counts', async (t) => {
+  const matcher = matcherOf()
+  for (const target of ['/api%2Fanalyze', '/./api/analyze', '//any/api/analyze']) t.equal(matcher.match('POST', '/other', target), null, target)
+  t.same(matcher.match('POST', '/api/analyze', '/anything')?.operation, analyze, 'the pattern is the operation\'s path')
+  for (const pattern of ['/api/%61nalyze', '/api/::x']) {
+    t.same(matcher.match('POST', pattern, '/api/%61nalyze')?.operation, analyze, `${pattern} is not plain, so that the router's reading of the path decides`)
+    t.equal(matcher.match('POST', pattern, '/api%2Fanalyze'), null)
+  }
+})
+
+t.test('only the operations of the request\'s own method are compared', async (t) => {
+  const matcher = matcherOf({ operations: [analyze, { method: 'get', path: '/api/other' }] })
+  for (const target of ['/api/analyze', '/api%2Fanalyze']) {
+    t.equal(matcher.match('GET', '/*', target), null)
+    t.equal(matcher.match('post', '/*', target), null, 'the method of a request is case-sensitive')
+  }
+  t.same(matcher.match('GET', '/*', '/api%2Fother')?.operation, { method: 'GET', path: '/api/other' })
+})
