@@ -19,7 +19,7 @@ export interface AnswerOptions {
 }
 
 /** Creates the hook that takes each request through all steps: operation, limit, caller, store, and refusal or admission. */
-export function createQuotaHook (requests: RequestMatcher, quotas: ReadonlyMap<string, Quota>, answers: AnswerOptions) {
+export function createQuotaHook (requests: RequestMatcher<Quota>, answers: AnswerOptions) {
   const warnings = new MistakeWarnings()
 
   function conclude (state: RequestState, reply: FastifyReply, done: HookHandlerDoneFunction, decision: QuotaDecision): void {
@@ -30,22 +30,12 @@ export function createQuotaHook (requests: RequestMatcher, quotas: ReadonlyMap<s
     publishDecision(request, decision)
     if (decision.reason !== null) warnings.warn(request.log, decision)
     if (decision.enforced && answers.rateLimitHeaders !== undefined) setRateLimitFields(reply, decision)
-    if (!isRefusal) return done()
-    logRefusal(request, decision)
-    // The host may have answered during an asynchronous step, for example because its own time limit was over.
-    if (!reply.sent) sendRefusal(decision, request, reply, answers.refusalBody)
+    if (isRefusal) refuse(reply, decision, answers.refusalBody)
+    else done()
   }
 
-  return function quotaHook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
-    const match = requests.match(request)
-    if (match === null) return done()
-    // After reply.callNotFound() in a handler, the request passes through the hooks again.
-    const state = claimRequest(request)
-    const quota = quotas.get(match.quota)
-    if (state === null || quota === undefined) return done()
-    const decision = decide(quota, request, match.operation)
-    if (!(decision instanceof Pending)) return conclude(state, reply, done, decision)
-    const fail = (error: unknown): void => { passError(request, done, error) }
+  function concludeLater (state: RequestState, reply: FastifyReply, done: HookHandlerDoneFunction, decision: Pending<QuotaDecision>): void {
+    const fail = (error: unknown): void => passError(reply.request, done, error)
     decision.then((decision) => {
       try {
         conclude(state, reply, done, decision)
@@ -54,6 +44,23 @@ export function createQuotaHook (requests: RequestMatcher, quotas: ReadonlyMap<s
       }
     }, fail)
   }
+
+  return function quotaHook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+    const match = requests.match(request)
+    // After reply.callNotFound() in a handler, the request passes through the hooks again.
+    const state = match === null ? null : claimRequest(request)
+    if (match === null || state === null) return done()
+    const decision = decide(match.quota, request, match.operation)
+    if (decision instanceof Pending) concludeLater(state, reply, done, decision)
+    else conclude(state, reply, done, decision)
+  }
+}
+
+function refuse (reply: FastifyReply, decision: QuotaDecision, refusalBody: RefusalBodyWriter | undefined): void {
+  const { request } = reply
+  logRefusal(request, decision)
+  // The host may have answered during an asynchronous step, for example because its own time limit was over.
+  if (!reply.sent) sendRefusal(decision, request, reply, refusalBody)
 }
 
 // Nothing else catches errors after an asynchronous step. Fastify itself throws if it is already answering an error.

@@ -49,7 +49,7 @@ async function quota (fastify: FastifyInstance, options: QuotaOptions): Promise<
     return [name, new Quota(name, new LimitReader(preferences, preference, configured), callers, store, options.mode !== 'shadow')]
   }))
   fastify.decorate('quotaStanding', createStandingReader(byName))
-  const quotaHook = createQuotaHook(new RequestMatcher(operations, markedRoutes), byName, options)
+  const quotaHook = createQuotaHook(new RequestMatcher(operations, markedRoutes, byName), options)
   fastify.addHook('preHandler', quotaHook)
   fastify.addHook('onReady', async function quotaReady () {
     preferences.use(preferencesOf(fastify, options.preferences))

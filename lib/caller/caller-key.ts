@@ -6,6 +6,11 @@ import { anonymous, noAuthentication, noIssuer, noSubject, notAuthenticated, noU
 // same text.
 const separator = '\0'
 
+interface Claims {
+  readonly iss?: unknown
+  readonly sub?: unknown
+}
+
 /**
  * Returns the key of a caller's counter: the SHA-256 digest of the caller's category and identity in lowercase hexadecimal, so that
  * no identity is stored in readable form (docs/rules.md, "Caller").
@@ -50,21 +55,29 @@ export function keyOf (authentication: Authentication | null | undefined, suffix
 /** Returns the key of a token's verified claims, or why there is none. */
 export function keyOfClaims (claims: unknown, suffix: string): string | Unidentified {
   if (typeof claims !== 'object' || claims === null) return noIssuer
-  const issuer = Object.hasOwn(claims, 'iss') && 'iss' in claims ? identity(claims.iss) : null
-  if (issuer === null) return noIssuer
-  const subject = Object.hasOwn(claims, 'sub') && 'sub' in claims ? identity(claims.sub) : null
-  if (subject === null) return noSubject
-  return hash('sha256', `oidc${separator}${issuer}${separator}${subject}${suffix}`, 'hex')
+  const { iss, sub }: Claims = claims
+  if (!isIdentity(iss) || !isOwn(claims, 'iss')) return noIssuer
+  if (!isIdentity(sub) || !isOwn(claims, 'sub')) return noSubject
+  const text = 'oidc' + separator + iss + separator + sub + suffix
+  if (text.isWellFormed()) return hash('sha256', text, 'hex')
+  return iss.isWellFormed() ? noSubject : noIssuer
 }
 
 function keyOfAccount (authentication: LocalAuthentication, suffix: string): string | Unidentified {
-  const username = Object.hasOwn(authentication, 'username') ? identity(authentication.username) : null
-  if (username === null) return noUsername
-  return hash('sha256', `local${separator}${username}${suffix}`, 'hex')
+  const { username } = authentication
+  if (!isIdentity(username) || !Object.hasOwn(authentication, 'username') || !username.isWellFormed()) return noUsername
+  return hash('sha256', 'local' + separator + username + suffix, 'hex')
 }
 
-function identity (value: unknown): string | null {
-  return typeof value === 'string' && !isBlank(value) && value.isWellFormed() && !value.includes(separator) ? value : null
+// An inherited claim, for example from a polluted `Object.prototype`, identifies nobody. V8 compiles the first line to nothing after the
+// claims were read, while `Object.hasOwn` is a call.
+function isOwn (claims: object, claim: keyof Claims): boolean {
+  if (!('iss' in Object.prototype) && !('sub' in Object.prototype) && Object.getPrototypeOf(claims) === Object.prototype) return true
+  return Object.hasOwn(claims, claim)
+}
+
+function isIdentity (value: unknown): value is string {
+  return typeof value === 'string' && !isBlank(value) && !value.includes(separator)
 }
 
 // A value that starts with a visible ASCII character is not blank, which avoids the slower check.

@@ -42,6 +42,11 @@ export class OperationMatcher {
     return this.#byMethod.get(method)?.matchPattern(pattern) ?? null
   }
 
+  /** Whether all requests to a route with this pattern have the same match. */
+  isDecidedByPattern (method: string, pattern: string): boolean {
+    return this.#byMethod.get(method)?.isDecidedByPattern(pattern) ?? true
+  }
+
   /**
    * @param method The request's method, which is case-sensitive (RFC 9110, section 9.1).
    * @param pattern The pattern of the route that Fastify matched; undefined if no route matched.

@@ -56,6 +56,11 @@ export class PathMatcher<Value extends object> {
     return verdict === readPath ? this.#valueAt(pattern) ?? this.#valueAt(`${pattern}/`) : verdict
   }
 
+  /** Whether all requests to a route with this pattern have the same match. */
+  isDecidedByPattern (pattern: string): boolean {
+    return typeof this.#verdictOn(pattern) === 'object'
+  }
+
   #verdictOn (pattern: string): Verdict<Value> {
     const known = this.#verdicts.get(pattern)
     if (known !== undefined) return known

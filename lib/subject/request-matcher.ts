@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { MarkedRoutes } from './marked-routes.js'
+import type { Operation } from './operation.js'
 import type { OperationMatch, OperationMatcher } from './operation-matcher.js'
 
 declare module 'fastify' {
@@ -9,47 +10,87 @@ declare module 'fastify' {
   }
 }
 
+/** The operation that a request reaches, and the quota that it is subject to. */
+export interface RequestMatch<Quota> {
+  readonly quota: Quota
+  readonly operation: Operation
+}
+
+/** A route as a request reaches it. */
+interface ReachedRoute<Quota> {
+  readonly method: string
+  /** The pattern; undefined if no route matched. */
+  readonly pattern: string | undefined
+  /** The value of `config.quota`. */
+  readonly mark: unknown
+  /** The match of all requests that reach the route like this; undefined if it depends on the path. */
+  readonly match: RequestMatch<Quota> | null | undefined
+}
+
+type Methods = string | readonly string[]
+
 /** Finds the protected operation that a request reaches, and the quota that protects it. */
-export class RequestMatcher {
+export class RequestMatcher<Quota> {
   readonly #operations: OperationMatcher
   readonly #marked: MarkedRoutes
+  readonly #quotas: ReadonlyMap<string, Quota>
+  // By `config`, which Fastify creates for each route. Looking up each method and pattern costs more.
+  readonly #routes = new WeakMap<object, ReachedRoute<Quota>>()
 
-  constructor (operations: OperationMatcher, marked: MarkedRoutes) {
+  /** @param quotas The quotas by name. */
+  constructor (operations: OperationMatcher, marked: MarkedRoutes, quotas: ReadonlyMap<string, Quota>) {
     this.#operations = operations
     this.#marked = marked
+    this.#quotas = quotas
   }
 
   /**
    * @returns The match; null if the request is not subject to any quota.
    * @throws {UnknownQuotaError} If the route is marked with a quota that does not exist.
    */
-  match (request: FastifyRequest): OperationMatch | null {
+  match (request: FastifyRequest): RequestMatch<Quota> | null {
     // Read once, because Fastify creates this object each time it is read.
     const { url: pattern, config, method: declared } = request.routeOptions
     const { method } = request
-    const mark = config.quota
-    if (mark !== undefined && pattern !== undefined) return this.#marked.match(mark, declaredMethod(declared, method), pattern)
-    const match = this.#operations.match(method, pattern, request.url)
-    if (match !== null || declared === method) return match
-    return this.#matchDeclared(declared, method, pattern, request.url)
+    const { quota: mark } = config
+    let route = this.#routes.get(config)
+    // A hook of the host can change the method after routing, and the mark.
+    if (route === undefined || route.method !== method || route.pattern !== pattern || route.mark !== mark) {
+      route = { method, pattern, mark, match: this.#matchRoute(declared, method, pattern, mark) }
+      this.#routes.set(config, route)
+    }
+    return route.match === undefined ? this.#matchTarget(declared, method, pattern, request.url) : route.match
   }
 
-  // A hook of the host can change the method after routing. The operation of the route's own method is then protected as well.
-  #matchDeclared (declared: string | readonly string[], method: string, pattern: string | undefined, target: string): OperationMatch | null {
-    const methods = [declared].flat()
-    if (methods.includes(method)) return null
-    for (const each of methods) {
-      const match = this.#operations.match(each, pattern, target)
-      if (match !== null) return match
-    }
-    return null
+  #matchRoute (declared: Methods, method: string, pattern: string | undefined, mark: unknown): RequestMatch<Quota> | null | undefined {
+    if (pattern === undefined) return undefined
+    if (mark !== undefined) return this.#withQuota(this.#marked.match(mark, declaredMethod(declared, method), pattern))
+    const isDecided = methodsOf(declared, method).every((each) => this.#operations.isDecidedByPattern(each, pattern))
+    return isDecided ? this.#matchTarget(declared, method, pattern, pattern) : undefined
+  }
+
+  #matchTarget (declared: Methods, method: string, pattern: string | undefined, target: string): RequestMatch<Quota> | null {
+    let match: OperationMatch | null = null
+    for (const each of methodsOf(declared, method)) match ??= this.#operations.match(each, pattern, target)
+    return this.#withQuota(match)
+  }
+
+  #withQuota (match: OperationMatch | null): RequestMatch<Quota> | null {
+    const quota = match === null ? undefined : this.#quotas.get(match.quota)
+    return match === null || quota === undefined ? null : { quota, operation: match.operation }
   }
 }
 
+/**
+ * Returns the methods whose operations a request can reach: its own, and if a hook of the host has changed it to one that the route does
+ * not have, also the route's.
+ */
+function methodsOf (declared: Methods, method: string): readonly string[] {
+  const all = [declared].flat()
+  return all.includes(method) ? [method] : [method, ...all]
+}
+
 /** Returns the method of a route that a request has; if a hook of the host has changed it to another one, the route's first. */
-function declaredMethod (declared: string | readonly string[], method: string): string {
-  if (declared === method) return method
-  const methods = [declared].flat()
-  const [first = method] = methods
-  return methods.includes(method) ? method : first
+function declaredMethod (declared: Methods, method: string): string {
+  return methodsOf(declared, method)[1] ?? method
 }

@@ -55,6 +55,15 @@ t.test('the operation\'s path is the pattern without the prefix', async (t) => {
   }
 })
 
+t.test('a mark that the host sets after the start protects the route from then on', async (t) => {
+  const app = Fastify()
+  await app.register(quotaPlugin, { authentication: () => localAuthentication('alice'), perMinute: 1 })
+  app.addHook('onRequest', async ({ routeOptions: { config }, headers }) => { if (headers['x-mark'] !== undefined) config.quota = true })
+  app.post('/chat', ran)
+  const statusOf = async (headers = {}): Promise<number> => (await app.inject({ method: 'POST', url: '/chat', headers })).statusCode
+  t.same([await statusOf(), await statusOf(), await statusOf({ 'x-mark': '1' }), await statusOf(), await statusOf()], [200, 200, 200, 429, 429])
+})
+
 t.test('a mark decides before any reading of the path', async (t) => {
   const app = await create({ quotas: { chat: {} } }, (app) => { app.post('/api/:operation', { config: { quota: 'chat' } }, ran) })
   t.same(await ask(app, 'POST', '/api/analyze'), [200, 'chat POST /api/:operation'])

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks'
 import { OptionError } from '../../errors.js'
 import { shown } from '../../shown.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../caller-cap.js'
@@ -63,7 +64,7 @@ export class MemoryQuotaStore implements QuotaStore {
   acquire (callerKey: string, limit: number): Acquisition {
     const now = this.#clock()
     if (isSweepDue(this.#sweptAt, now)) this.#sweep(now)
-    this.#deleteRemoved(deletedPerRequest)
+    if (isRemovedBySweep(this.#callers.oldest.lastSeen, this.#sweptAt)) this.#deleteRemoved(deletedPerRequest)
     const own = this.#find(callerKey) ?? this.#track(callerKey, now)
     const counter = own ?? (this.#overflow ??= new TrackedCounter('', now))
     if (own !== undefined) this.#callers.moveToNewest(own)
