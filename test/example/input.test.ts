@@ -33,6 +33,26 @@ t.test('only a safe integer or null is a limit', async (t) => {
   }
 })
 
+t.test('every error of the service has the format of a refusal and must not be stored', async (t) => {
+  const { address, as } = await startService(t, { PUBLIC_URL: 'https://service.example' })
+  const errors: [number, string, Promise<Response>][] = [
+    [400, 'querystring/parentCode must be a code of the taxonomy', as('alice', '/api/analyze-node?parentCode=none&businessText=late')],
+    [401, 'The token is not valid.', fetch(`${address}/api/quota`, { headers: { authorization: 'Bearer none' } })],
+    [401, 'Send a bearer token, or a user name and a password.', fetch(`${address}/api/quota`, { headers: { authorization: 'Digest none' } })],
+    [401, 'The user name or the password is wrong.', fetch(`${address}/api/quota`, { headers: { authorization: `Basic ${btoa('alice:none')}` } })],
+    [401, 'Sign in first.', fetch(`${address}/api/quota`)],
+    [401, 'Sign in first.', fetch(`${address}/api/preferences`)],
+    [403, 'This requires an administrator.', as('alice', '/api/preferences')],
+    [404, 'Not found. GET /about describes the service.', fetch(`${address}/none`)],
+    [404, 'No OpenID provider is configured.', fetch(`${address}/sign-in/openid`)],
+    [406, 'This operation only answers with text/event-stream.', as('alice', '/api/analyze-stream?businessText=late', { headers: { accept: 'application/json' } })]
+  ]
+  for (const [status, error, response] of errors) {
+    const answer = await response
+    t.same([answer.status, answer.headers.get('cache-control'), await answer.json()], [status, 'no-store', { error, status }], error)
+  }
+})
+
 /** Watches until the service ends the stream; gives how often it was told something. */
 async function watch ({ body }: Response): Promise<number> {
   let states = 0

@@ -1,5 +1,5 @@
 import fastifyBasicAuth from '@fastify/basic-auth'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import type { JWTPayload } from 'jose'
 import { type Authentication, callerKey, localAuthentication, protectedOperations, tokenAuthentication } from 'fastify-llm-quota'
@@ -95,12 +95,16 @@ function spendsOrChanges ({ method, routeOptions }: FastifyRequest): boolean {
 }
 
 /** Requires an administrator. */
-export async function requireAdministrator (request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  if (request.signedIn === null) return reply.code(401).send({ error: 'Sign in first.', status: 401 })
-  if (!request.signedIn.administrator) return reply.code(403).send({ error: 'This requires an administrator.', status: 403 })
+export async function requireAdministrator ({ signedIn }: FastifyRequest): Promise<void> {
+  if (signedIn === null) throw notSignedIn()
+  if (!signedIn.administrator) throw new ServiceError(403, 'NOT_ADMINISTRATOR', 'This requires an administrator.')
 }
 
 /** Requires an authenticated user. */
-export async function requireSignIn (request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  if (request.signedIn === null) return reply.code(401).send({ error: 'Sign in first.', status: 401 })
+export async function requireSignIn ({ signedIn }: FastifyRequest): Promise<void> {
+  if (signedIn === null) throw notSignedIn()
+}
+
+function notSignedIn (): ServiceError {
+  return new ServiceError(401, 'NOT_SIGNED_IN', 'Sign in first.')
 }

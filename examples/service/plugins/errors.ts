@@ -15,10 +15,10 @@ export const errors = createPlugin(async function errors (app: FastifyInstance) 
     // Fastify's own handler logs and answers all other errors. For internal errors, the client must not get the message.
     if ((error.statusCode ?? 500) >= 500) {
       request.log.error({ err: error }, 'the service failed')
-      return reply.code(500).send({ error: 'The service failed. Please try again.', status: 500 })
+      return reply.code(500).header('cache-control', 'no-store').send({ error: 'The service failed. Please try again.', status: 500 })
     }
     throw error
   })
 
-  app.setNotFoundHandler(async (_request, reply) => reply.code(404).send({ error: 'Not found. GET /about describes the service.', status: 404 }))
+  app.setNotFoundHandler(async () => { throw new ServiceError(404, 'NOT_FOUND', 'Not found. GET /about describes the service.') })
 }, { name: 'errors' })

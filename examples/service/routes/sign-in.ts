@@ -24,7 +24,7 @@ export async function signIn (app: FastifyInstance): Promise<void> {
   })
 
   app.get('/sign-in/openid', { exposeHeadRoute: false, schema: hidden }, async (request, reply) => {
-    if (app.openId === null) return reply.code(404).send({ error: 'No OpenID provider is configured.', status: 404 })
+    if (app.openId === null) throw new ServiceError(404, 'NO_PROVIDER', 'No OpenID provider is configured.')
     try {
       const { location, pending } = await app.openId.begin()
       request.session.set('pendingSignIn', pending)
