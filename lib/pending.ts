@@ -1,18 +1,18 @@
 /**
- * A value or an error that is available later. It can be awaited. Its `then` creates no promise, so waiting for a promise costs only
- * the one that the promise's own `then` creates.
+ * A value or an error that is available later. It can be awaited. Its `then` does not create a promise, so a wait for
+ * a promise creates only the one that the promise's own `then` returns.
  */
 export class Pending<Value> {
   #outcome: { readonly value: Value } | { readonly error: unknown } | undefined
   #receive: ((value: Value) => void) | undefined
   #fail: ((error: unknown) => void) | undefined
 
-  /** Whether there is neither a value nor an error yet. */
+  /** Whether it is not settled yet. */
   get isOpen (): boolean {
     return this.#outcome === undefined
   }
 
-  /** Calls one of two functions, which must not throw, as soon as there is a value or an error. Must be called only once. */
+  /** Calls one of two functions, which must not throw, as soon as it is settled. Must be called only once. */
   then (receive: (value: Value) => void, fail: (error: unknown) => void): void {
     this.#receive = receive
     this.#fail = fail

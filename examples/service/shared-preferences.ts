@@ -13,7 +13,7 @@ const hashKey = 'language-service:preferences'
 const deadline = 250
 const rest = 1000
 
-/** Preferences on a shared server. While the server does not answer, one read per second waits for it, and all others fail at once. */
+/** Preferences on a shared server. While the server does not answer, one read per second waits for it, and all others fail immediately. */
 export class SharedPreferences implements PreferenceReader {
   readonly #hash: Hash
   #restsUntil = -Infinity
@@ -31,7 +31,7 @@ export class SharedPreferences implements PreferenceReader {
   async get (key: string): Promise<unknown> {
     const now = this.#now()
     if (now < this.#restsUntil) throw unavailable()
-    // While one read tries the server again, the others fail at once.
+    // While one read tries the server again, the others fail immediately.
     if (this.#failing) this.#restsUntil = now + rest
     try {
       const value = await inTime(this.#hash.hget(hashKey, key))

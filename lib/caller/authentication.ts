@@ -86,7 +86,7 @@ export function isAuthentication (value: object): value is Authentication {
 }
 
 /**
- * Creates an authentication by a token. The claims `iss` (issuer) and `sub` (subject) together identify the caller (docs/rules.md,
+ * Creates the authentication of a caller with a token. The claims `iss` (issuer) and `sub` (subject) together identify the caller (docs/rules.md,
  * "Caller").
  *
  * @param claims The verified claims.
@@ -108,7 +108,7 @@ export function tokenAuthentication (claims: unknown, { authenticated = true } =
 }
 
 /**
- * Creates an authentication by a local account. The user name identifies the caller (docs/rules.md, "Caller").
+ * Creates the authentication of a caller with a local account. The user name identifies the caller (docs/rules.md, "Caller").
  *
  * @param username The account's user name.
  * @param options Set `authenticated` to false if the account's credentials were not verified. Default true.

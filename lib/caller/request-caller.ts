@@ -9,7 +9,7 @@ import { noAuthentication, type Unidentified } from './unidentified.js'
 type Authenticated = Authentication | null | undefined
 
 /**
- * The type of the option `authentication`: a function that returns how a request was authenticated, or a promise of it.
+ * The type of the option `authentication`: a function that returns the authentication of a request, or a promise for it.
  *
  * @example
  * ```ts

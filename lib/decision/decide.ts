@@ -15,7 +15,7 @@ type Draft = { -readonly [Field in keyof QuotaDecision]: QuotaDecision[Field] }
 type Decision = QuotaDecision | Pending<QuotaDecision>
 
 /**
- * Decides on a request: determines the limit and the caller, then runs the acquire step (docs/rules.md, "Decision"). Creates no
+ * Makes the decision on a request: determines the limit and the caller, then runs the acquire step (docs/rules.md, "Decision"). Creates no
  * promise and stays in the current turn of the event loop unless one of these steps is asynchronous.
  */
 export function decide (quota: Quota, request: FastifyRequest, operation: Operation): Decision {

@@ -54,7 +54,7 @@ function createState (request: Carrier): RequestState {
   return state
 }
 
-/** Returns the state of a request that is about to be decided on; null if the request has been here before. */
+/** Returns the state of a request that needs a decision; null if the request already has one. */
 export function claimRequest (request: FastifyRequest): RequestState | null {
   const state = stateOf(request) ?? createState(request)
   return claim(state) ? state : null

@@ -42,7 +42,7 @@ export interface QuotaStanding {
 /**
  * Returns the standing of a request's caller without counting the request.
  *
- * @param request The request of the caller. It need not be subject to a quota.
+ * @param request The request of the caller. It does not have to be subject to a quota.
  * @param name The name of the quota. Default `default`.
  * @returns null if there is no caller, in which case a protected request would be answered with 401.
  * @throws {QuotaNameError} `FST_ERR_LLM_QUOTA_NAME` if there is no quota with that name.
@@ -70,7 +70,7 @@ declare module 'fastify' {
 
 const noWindow = { count: 0, windowRemaining: null, overflow: false }
 
-/** Creates the function that is decorated as `fastify.quotaStanding`. */
+/** Creates the function for the decorator `fastify.quotaStanding`. */
 export function createStandingReader (quotas: ReadonlyMap<string, Quota>): QuotaStandingReader {
   return async function quotaStanding (request, name = 'default') {
     const quota = quotas.get(name)

@@ -13,14 +13,14 @@ export class PreferenceWarnings {
     this.#log = log
   }
 
-  /** Notes that the reader returned a valid value, or that the preference is not set. */
+  /** Records that the reader returned a valid value, or that the preference is not set. */
   answered (): void {
     if (!this.#warned) return
     if (this.#wellSince === undefined) this.#wellSince = performance.now()
     else if (this.#hasRecovered()) this.#warned = false
   }
 
-  /** Notes that the preference was unavailable. `reason` is logged. */
+  /** Records that the preference was unavailable. `reason` is logged. */
   unavailable (reason: object): void {
     if (!this.#warned || this.#hasRecovered()) {
       this.#log.warn(reason, 'the quota\'s runtime preference is unavailable; the configured limit applies until the reader recovers')

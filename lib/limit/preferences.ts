@@ -10,7 +10,7 @@ import { Rest } from './rest.js'
 /** How long an asynchronous preference reader may take by default, in milliseconds. */
 const defaultPreferenceTimeout = 1000
 
-/** Reads runtime preferences. Does not call the reader for a while after it did not answer in time. */
+/** Reads runtime preferences. Pauses calls to the reader after a timeout. */
 export class Preferences {
   readonly #timeout: number
   readonly #warnings: PreferenceWarnings

@@ -1,8 +1,8 @@
-/** How long a reader is not called after it did not answer in time, in milliseconds. */
+/** How long a reader is not called after a timeout, in milliseconds. */
 const length = 1000
 
 /**
- * Prevents calls to a reader for one second after it did not answer in time. Then one request calls it again, and the others do not
+ * Prevents calls to a reader for one second after a timeout. Then one request calls it again, and the others do not
  * wait for the result, so an outage delays only one request per second.
  */
 export class Rest {
@@ -17,13 +17,13 @@ export class Rest {
     return true
   }
 
-  /** Notes that the reader did not answer in time. */
+  /** Records that the reader did not answer in time. */
   begin (): void {
     this.#until = performance.now() + length
     this.#asking = false
   }
 
-  /** Notes that the reader answered, successfully or not. */
+  /** Records that the reader answered, successfully or not. */
   end (): void {
     this.#until = undefined
     this.#asking = false

@@ -7,7 +7,7 @@ import { secondsUntilEnd } from './retry-after.js'
 const largestInteger = 999_999_999_999_999
 
 /**
- * Adds the headers `RateLimit-Policy` and `RateLimit` to the response if the store decided on the request
+ * Adds the headers `RateLimit-Policy` and `RateLimit` to the response if the request was admitted or rejected
  * (draft-ietf-httpapi-ratelimit-headers-10).
  *
  * They are set on the raw response, so they are also sent if the handler calls `reply.hijack()`. A handler can replace them.

@@ -53,9 +53,9 @@ export interface QuotaOptions {
   readonly perMinute?: number
   /** A file to read the environment variables from, as in the `dotenv` option of `@fastify/env`. Default: none. */
   readonly dotenv?: DotenvOptions
-  /** Returns how the host authenticated a request, or a promise of it. Default: uses the value of `request.user`. */
+  /** Returns the authentication of a request, or a promise for it. Default: uses the value of `request.user`. */
   readonly authentication?: AuthenticationReader
-  /** Adds the headers `RateLimit-Policy` and `RateLimit` to the responses to requests that the store decided on. Default: none. */
+  /** Adds the headers `RateLimit-Policy` and `RateLimit` to the responses to requests that were admitted or rejected. Default: none. */
   readonly rateLimitHeaders?: 'draft-10'
   /** Returns the body of a refusal and its content type; the status and the other headers do not change. Default: the quota's own body. */
   readonly refusalBody?: RefusalBodyWriter

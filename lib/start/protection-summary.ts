@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 
-/** What one quota protects, as it is logged. */
+/** The part of the log line that is about one quota. */
 export interface Protection {
   readonly quota: string
   /** The configured limit. */

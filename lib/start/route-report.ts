@@ -12,14 +12,14 @@ import { ServingRoutes } from './serving-routes.js'
 import { SimilarRoutes } from './similar-routes.js'
 import { warnOfUnservedOperations } from './unserved-operations.js'
 
-/** A quota as it is logged. */
+/** The properties of a quota that are logged. */
 export interface ReportedQuota {
   readonly name: string
   /** The configured limit. */
   readonly configured: number
 }
 
-/** Checks each route when it is declared. When the server is ready, logs what is protected, and warnings. */
+/** Checks each route when it is declared. When the server is ready, logs what is protected, and warns of probable mistakes. */
 export class RouteReport {
   readonly #fastify: FastifyInstance
   readonly #operations: OperationMatcher

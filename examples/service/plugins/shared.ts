@@ -9,7 +9,7 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** The runtime preferences. */
     preferences: PreferenceReader
-    /** Changes a preference at once, for all instances; null unsets it. */
+    /** Changes a preference for all instances, with immediate effect; null unsets it. */
     changePreference (key: string, value: number | null): Promise<void>
   }
 }

@@ -41,17 +41,17 @@ export class Changeover {
     return true
   }
 
-  /** Notes that the primary's server answered. */
+  /** Records that the primary's server answered. */
   succeeded (era: number): void {
     if (era === this.#era && this.#state === 'fallback') this.#change('primary', undefined)
   }
 
-  /** Notes that the primary answered from memory, which proves nothing about its server. The next request may try it again. */
+  /** Records that the primary answered from memory, which proves nothing about its server. The next request may try it again. */
   provedNothing (): void {
     this.#isBeingTried = false
   }
 
-  /** Notes that the primary failed or did not answer in time. */
+  /** Records that the primary failed or did not answer in time. */
   failed (era: number, error: unknown): void {
     if (era !== this.#era) return
     this.#restsSince = this.#clock()

@@ -10,7 +10,7 @@ import { nodeTimers } from './timers.js'
 type Question<Answer> = (store: QuotaStore) => Answer | Promise<Answer>
 
 /**
- * Uses a primary store, and a fallback store while the primary fails or does not answer within `timeout`. Every request is
+ * Uses a primary store, and a fallback store if the primary fails or does not answer within `timeout`. Every request is
  * counted by one of them. A late answer of the primary is ignored. `timeout` also applies to a fallback that returns promises. If
  * the fallback fails, the call fails.
  *

@@ -23,7 +23,7 @@ import type { QuotaTimers } from './timers.js'
 export interface InsuredQuotaStoreOptions {
   /** The store that is used as long as it answers. */
   readonly primary: QuotaStore
-  /** The store that is used while the primary fails. Default: a new `MemoryQuotaStore` with the same clock. */
+  /** The store that is used while the primary is unavailable. Default: a new `MemoryQuotaStore` with the same clock. */
   readonly fallback?: QuotaStore
   /** How long the primary may take to answer, in milliseconds. Default 100. */
   readonly timeout?: number

@@ -21,7 +21,7 @@ interface Group {
 }
 
 /**
- * Sends the decisions of one shard. If none is in flight, a decision is sent at once. Decisions that arrive while others are in
+ * Sends the decisions of one shard. If none is in flight, a decision is sent immediately. Decisions that arrive while others are in
  * flight are sent together at the end of the current turn of the event loop.
  */
 export class Decisions {

@@ -26,7 +26,7 @@ export const marksFormat = "'dddx'"
 /**
  * The field that only new callers and sweeps need. It holds the number of sweeps, the overflow counter's count and window start, the
  * earliest last request that the current scan has found, and the scan's cursor as text, which is empty when the scan is complete.
- * The name is longer than 64 bytes so that the server stores the hash as a table. It would search a compact encoding linearly.
+ * The name is longer than 64 bytes so that the server stores the hash as a table. In a compact encoding, each look-up is a linear search.
  */
 export const sweepField = `'\\255sweep${'.'.repeat(60)}'`
 export const sweepFormat = "'dddd'"

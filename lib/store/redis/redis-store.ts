@@ -31,7 +31,7 @@ export interface RedisQuotaStoreOptions {
   readonly client: SupportedRedisClient
   /** The prefix of all keys. Default `llm-quota:`. */
   readonly keyPrefix?: string
-  /** The caller cap: how many callers can have a counter of their own, over all shards. Default 10,000. */
+  /** The caller cap: how many callers can have a counter of their own, across all shards. Default 10,000. */
   readonly maxTrackedCallers?: number
   /** The number of shards. Each has a hash slot of its own in a cluster and an equal share of the caller cap. Default 1. */
   readonly shards?: number

@@ -2,7 +2,7 @@ import { hasFunction } from '../../../has-function.js'
 import type { QuotaRedisClient } from '../client.js'
 
 /**
- * The functions that the store uses of a client of the package `redis`, created by `createClient`, `createClientPool` or
+ * The functions of a client of the package `redis` that the store uses. The client is created by `createClient`, `createClientPool` or
  * `createCluster`.
  *
  * The client's error shows whether the command was executed:
