@@ -42,19 +42,16 @@ t.test('at a cap of several pages the results are as in memory, whether or not a
       t.same(onServer, inMemory, message)
     }
     const touch = (callers: readonly string[]) => same((store) => Promise.all(callers.map((caller) => store.acquire(caller, 5))), `${callers.length} callers`)
-    const one = names('one', maxTrackedCallers / 2)
-    const other = names('other', maxTrackedCallers / 2)
-    // Each half was seen within 120 s of the last step, but they were not seen within 120 s of the mark.
-    await touch([...one, ...other])
+    // In the epoch that the sweep divides, one caller was seen before the others, but left it again.
+    const [early, ...others] = names('caller', maxTrackedCallers)
+    await touch([String(early), ...others])
     clock.advance(35_000)
-    await touch(one)
-    clock.advance(35_000)
-    await touch(other.slice(silent))
-    clock.advance(30_000)
-    await touch(one)
-    clock.advance(29_000)
-    await touch(['newcomer'])
-    clock.advance(36_000)
+    await touch([String(early)])
+    clock.advance(900)
+    await touch(others.slice(silent))
+    clock.advance(34_100)
+    await touch([String(early), 'newcomer'])
+    clock.advance(85_500)
     await same((store) => store.peek('newcomer'), 'peek with a due sweep')
     await same((store) => store.inspect(), 'inspect')
     const before = sent.length
@@ -62,8 +59,40 @@ t.test('at a cap of several pages the results are as in memory, whether or not a
     t.ok(sent.length - before > 3, `${sent.length - before} scripts`)
     await same((store) => store.peek('newcomer'), 'peek')
     await same((store) => store.inspect(), 'inspect after the sweep')
-    await same((store) => store.forget('one 0'), 'forget')
+    await same((store) => store.forget('caller 0'), 'forget')
     for (const caller of ['newcomer', 'third']) await touch([caller])
+  }
+})
+
+t.test('a new caller at the full cap takes one script, right after a sweep too, whether callers come together, in parts, or steadily', async (t) => {
+  const everybody = names('caller', 3_000)
+  const [one, other] = [everybody.slice(0, 1_500), everybody.slice(1_500)]
+  type Step = readonly [pass: number, callers: readonly string[]]
+  const steady = Array.from({ length: 150 }, (_, turn): Step => [110_000 / 150, everybody.slice(turn * 20, (turn + 1) * 20)])
+  const orders: Record<string, readonly Step[]> = {
+    'all staying': [[59_999, everybody], [59_999, everybody], [59_999, []]],
+    'half silent for a minute': [[30_000, one], [30_000, other], [61_000, []]],
+    'halves in turn': [[35_000, one], [35_000, other], [30_000, one], [65_000, []]],
+    'one before the others': [[35_000, everybody.slice(0, 1)], [10_000, everybody.slice(1)], [40_000, everybody.slice(0, 1)], [75_000, []]],
+    'all silent until the last moment': [[119_000, everybody], [119_000, []]],
+    'each caller every 110 s, at steady intervals': [[60_000, everybody], ...steady, ...steady, ...steady]
+  }
+  for (const [order, steps] of Object.entries(orders)) {
+    const { adapted, sent } = recorded(client)
+    const clock = new VirtualClock()
+    const store = new RedisQuotaStore({ client: adapted, clock: clock.now, maxTrackedCallers: everybody.length, rememberRefusals: false, keyPrefix: `${order}:` })
+    const touch = (callers: readonly string[]) => Promise.all(callers.map((caller) => store.acquire(caller, 5)))
+    await touch(everybody)
+    const scripts = new Set<number>()
+    for (const [pass, callers] of steps) {
+      clock.advance(pass)
+      const before = sent.length
+      t.match(await store.acquire('newcomer', 5), { overflow: true }, order)
+      scripts.add(sent.length - before)
+      await touch(callers)
+    }
+    t.same([...scripts], [1], order)
+    t.ok((await store.inspect()).sweeps >= 1, order)
   }
 })
 

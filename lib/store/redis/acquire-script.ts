@@ -1,12 +1,24 @@
 import { windowLength } from '../window.js'
-import { clockField, fieldsBesideRows, firstNow, marksField, packedReply, readNow, renewExpiry, rowFormat, sweepField, sweepFormat, type TimeSource } from './layout.js'
-import { askAgain, packClock, packMarks, readClock, readMarks, readSweep, renewMark, scanPage, sweepWhenDue, writeSweep } from './sweep-parts.js'
-
-// Minimum time between two marks, in milliseconds. The first request to a row after a new mark writes one more field.
-const markInterval = 30_000
+import { clockField, epochsField, fieldsBesideRows, firstNow, packedReply, readNow, renewExpiry, rowFormat, sweepField, sweepFormat, type TimeSource } from './layout.js'
+import {
+  askAgain, leaveEpoch, packClock, packEpochs, readClock, readEpochs, readSweep, scanPage, startEpoch, sweepWhenDue, writeSweep
+} from './sweep-parts.js'
 
 // Maximum age of the stored latest time, in milliseconds. It limits how much a step back of the server's clock can lengthen a window.
 const clockLag = 100
+
+// Times of the epochs, in milliseconds. The first request to a row in an epoch writes one more field, so epochs must not be too short.
+const longestEpoch = 30_000
+const pause = 1_000
+const shortestEpochBeforePause = 5_000
+const firstEpochAfterSweep = 100
+
+// Epochs are short after a sweep and become longer, because under steady load the next sweep but one decides on the rows that were last used
+// at about the time of this one. Requests after a pause get their own epoch, because they are probably followed by another pause.
+const isEpochOver = `
+    now - epochStart >= ${longestEpoch}
+    or now - latest >= ${pause} and now - epochStart >= ${shortestEpochBeforePause}
+    or epochStart >= sweptAt and now - epochStart >= ${firstEpochAfterSweep} + 8 * (epochStart - sweptAt)`
 
 /**
  * Runs the acquire step for decisions with the same shard and limit, atomically. docs/scaling.md explains why it is exact.
@@ -24,7 +36,7 @@ if last == 2 then
 else
   found = call('HMGET', key, ${clockField}, unpack(ARGV, 2, last))
 end
-local offset, latest, sweptAt, oldest, mark, marked, tracked, now
+local offset, latest, sweptAt, epochStart, epochs, now
 local isClockChanged = false
 if found[1] then
   ${readClock}
@@ -34,15 +46,16 @@ if found[1] then
     ${renewExpiry[timeSource]}
   elseif now - latest >= ${clockLag} then
     isClockChanged = true
-    if now - mark >= ${markInterval} then
-      ${renewMark}
-    end
+  end
+  if ${isEpochOver} then
+    ${startEpoch}
   end
 else
   call('UNLINK', key)
   found, offset, now, isClockChanged = {}, 0, ${firstNow[timeSource]}, true
-  sweptAt, oldest, mark, marked, tracked = now, now, now, 0, 0
-  call('HSET', key, ${clockField}, '', ${marksField}, '', ${sweepField}, pack(${sweepFormat}, 0, 0, now - ${windowLength}, now))
+  -- There was no sweep yet, so this is not the start of a short epoch.
+  sweptAt, epochStart, epochs = now, now - 1, { now - 1, 0 }
+  call('HSET', key, ${clockField}, '', ${epochsField}, '', ${sweepField}, pack(${sweepFormat}, 0, 0, now - ${windowLength}, now))
   ${renewExpiry[timeSource]}
 end
 ${sweepWhenDue(timeSource)}
@@ -50,12 +63,12 @@ local reply
 if last == 2 and found[2] then
   local row = found[2]
   ${acquireForTrackedCaller(timeSource)}
-  if not isClockChanged and not marked then
+  if not isClockChanged and not epochs then
     call('HSET', key, ARGV[2], row)
-  elseif not marked then
+  elseif not epochs then
     call('HSET', key, ARGV[2], row, ${clockField}, ${packClock})
   else
-    call('HSET', key, ARGV[2], row, ${clockField}, ${packClock}, ${marksField}, ${packMarks})
+    call('HSET', key, ARGV[2], row, ${clockField}, ${packClock}, ${epochsField}, ${packEpochs})
   end
   return reply
 end
@@ -75,8 +88,8 @@ end
 if isClockChanged then
   written[#written + 1], written[#written + 2] = ${clockField}, ${packClock}
 end
-if marked then
-  written[#written + 1], written[#written + 2] = ${marksField}, ${packMarks}
+if epochs then
+  written[#written + 1], written[#written + 2] = ${epochsField}, ${packEpochs}
 end
 if written[1] then call('HSET', key, unpack(written)) end
 if last == 2 then return reply end
@@ -87,9 +100,10 @@ return replies
 function acquireForTrackedCaller (timeSource: TimeSource): string {
   return `
     local count, windowStart, lastSeen = struct.unpack(${rowFormat}, row)
-    if lastSeen < mark then
-      ${readMarks}
-      marked = marked + 1
+    if lastSeen < epochStart then
+      ${readEpochs}
+      ${leaveEpoch}
+      epochs[#epochs] = epochs[#epochs] + 1
     elseif lastSeen > now then
       offset, now, isClockChanged = offset + lastSeen - now, lastSeen, true
     end
@@ -123,8 +137,8 @@ function acquireForNewCaller (maxTrackedCallers: number, timeSource: TimeSource)
       ${countAndReply(timeSource, '0')}
       row = pack(${rowFormat}, count, windowStart, now)
       known[caller], written[1], written[2] = row, caller, row
-      ${readMarks}
-      marked, tracked = marked + 1, tracked + 1
+      ${readEpochs}
+      epochs[#epochs] = epochs[#epochs] + 1
     elseif cursor == '' then
       local count, windowStart = overflowCount, overflowStart
       ${countAndReply(timeSource, '1')}

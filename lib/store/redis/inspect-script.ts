@@ -1,6 +1,6 @@
 import { counterRetention } from '../sweep.js'
 import {
-  clockField, clockFormat, fieldsBesideRows, lastSeenPosition, marksField, marksFormat, pageLength, rowLength, sweepField, sweepFormat
+  clockField, clockFormat, epochsField, fieldsBesideRows, lastSeenPosition, pageLength, rowLength, sweepField, sweepFormat
 } from './layout.js'
 
 /**
@@ -11,10 +11,10 @@ import {
  */
 export const inspectScript = `
 local key, call = KEYS[1], redis.call
-local found = call('HMGET', key, ${clockField}, ${marksField}, ${sweepField})
+local found = call('HMGET', key, ${clockField}, ${epochsField}, ${sweepField})
 if not found[1] or not found[2] or not found[3] then return '0 0 0' end
 local _, _, sweptAt = struct.unpack(${clockFormat}, found[1])
-local oldest = struct.unpack(${marksFormat}, found[2])
+local oldest = struct.unpack('d', found[2])
 local sweeps = struct.unpack(${sweepFormat}, found[3])
 if sweptAt - oldest < ${counterRetention} then return string.format('%.0f %.0f 0', call('HLEN', key) - ${fieldsBesideRows}, sweeps) end
 

@@ -11,17 +11,16 @@ const expiry = counterRetention + sweepInterval
 
 /**
  * The field that every decision reads. It holds the offset of the clock, the latest time known, the time of the latest sweep, and
- * the time of the mark.
+ * the start of the current epoch.
  */
 export const clockField = "'\\255clock'"
 export const clockFormat = "'dddd'"
 
 /**
- * The field that is written when a row is first used after the mark. It holds a lower bound of all rows' last requests, the number of
- * rows used since the mark, and the number of all rows.
+ * The field that is written when a row is first used in an epoch. It holds the start of each epoch and the number of rows whose last
+ * request was in it, earliest epoch first. No row's last request is before the start of the first epoch.
  */
-export const marksField = "'\\255marks'"
-export const marksFormat = "'dddx'"
+export const epochsField = "'\\255epochs'"
 
 /**
  * The field that only new callers and sweeps need. It holds the number of sweeps, the overflow counter's count and window start, the

@@ -1,7 +1,7 @@
 import { counterRetention, sweepInterval } from '../sweep.js'
 import { windowLength } from '../window.js'
 import {
-  clockField, clockFormat, cursorPosition, fieldsBesideRows, lastSeenPosition, marksField, marksFormat, packedReply, pageLength, readNow,
+  clockField, clockFormat, cursorPosition, epochsField, fieldsBesideRows, lastSeenPosition, packedReply, pageLength, readNow,
   rowFormat, rowLength, sweepField, sweepFormat,
   type TimeSource
 } from './layout.js'
@@ -19,10 +19,10 @@ export const newWindow = 0
 export function peekScript (maxTrackedCallers: number, timeSource: TimeSource): string {
   return `
 local key, call = KEYS[1], redis.call
-local found = call('HMGET', key, ${clockField}, ${marksField}, ${sweepField}, ARGV[1])
+local found = call('HMGET', key, ${clockField}, ${epochsField}, ${sweepField}, ARGV[1])
 if not found[1] or not found[2] or not found[3] then return ${newWindow} end
 local offset, latest, sweptAt = struct.unpack(${clockFormat}, found[1])
-local oldest = struct.unpack(${marksFormat}, found[2])
+local oldest = struct.unpack('d', found[2])
 local now
 ${readNow[timeSource]}
 if now < latest then now = latest end

@@ -1,8 +1,8 @@
-// The parts of the acquire script that maintain a shard's own fields: the clock, the marks, and the sweep with its scan.
+// The parts of the acquire script that maintain a shard's own fields: the clock, the epochs, and the sweep with its scan.
 import { counterRetention, sweepInterval } from '../sweep.js'
 import {
-  clockField, clockFormat, cursorPosition, fieldsBesideRows, lastSeenPosition, marksField, marksFormat, pageLength, renewExpiry, rowLength,
-  sweepField, sweepFormat, type TimeSource
+  clockField, clockFormat, cursorPosition, epochsField, fieldsBesideRows, lastSeenPosition, pageLength, renewExpiry, rowLength, sweepField,
+  sweepFormat, type TimeSource
 } from './layout.js'
 
 /** The reply to a decision that needs another round trip. */
@@ -11,15 +11,17 @@ export const askAgain = -1
 // The number of dead rows that one command removes. Lua's stack holds about 8,000 values.
 const removedAtOnce = 4_000
 
-export const readClock = `offset, latest, sweptAt, mark = struct.unpack(${clockFormat}, found[1])`
+export const readClock = `offset, latest, sweptAt, epochStart = struct.unpack(${clockFormat}, found[1])`
+
+export const packClock = `pack(${clockFormat}, offset, now, sweptAt, epochStart)`
 
 export function sweepWhenDue (timeSource: TimeSource): string {
   return `
 if now - sweptAt >= ${sweepInterval} then
   ${readSweep}
-  sweptAt, isClockChanged = now, true
-  ${renewMark}
-  sweeps, lowest, cursor = sweeps + 1, now, sweptAt - oldest >= ${counterRetention} and '0' or ''
+  sweptAt = now
+  ${startEpoch}
+  sweeps, lowest, cursor = sweeps + 1, now, sweptAt - epochs[1] >= ${counterRetention} and '0' or ''
   ${writeSweep}
   ${renewExpiry[timeSource]}
 end`
@@ -35,45 +37,67 @@ export const readSweep = `
   local sweeps, overflowCount, overflowStart, lowest = struct.unpack(${sweepFormat}, sweep)
   local cursor = string.sub(sweep, ${cursorPosition})`
 
-export const packClock = `pack(${clockFormat}, offset, now, sweptAt, mark)`
-
-export const packMarks = `pack(${marksFormat}, oldest, marked, tracked)`
-
-export const readMarks = `
-  if not marked then
-    local marks = call('HGET', key, ${marksField})
-    if not marks then
-      call('UNLINK', key)
-      return ${askAgain}
-    end
-    oldest, marked, tracked = struct.unpack(${marksFormat}, marks)
-  end`
-
-// If every row was used since the mark, the mark is a lower bound of all rows' last requests, and a sweep can tell without a scan
-// that no row is dead. If rows were lost, counting starts again.
-export const renewMark = `
-  ${readMarks}
-  isClockChanged = true
-  if call('HLEN', key) - ${fieldsBesideRows} ~= tracked then
-    mark, marked, tracked = now, 0, call('HLEN', key) - ${fieldsBesideRows}
-  elseif marked == tracked then
-    oldest, mark, marked = math.max(oldest, mark), now, 0
-  end`
-
 export const writeSweep = `
   call('HSET', key, ${sweepField}, pack(${sweepFormat}, sweeps, overflowCount, overflowStart, lowest) .. cursor)`
 
+export const readEpochs = `
+  if not epochs then
+    local text = call('HGET', key, ${epochsField})
+    if not text then
+      call('UNLINK', key)
+      return ${askAgain}
+    end
+    ${unpackEpochs('text')}
+  end`
+
+/** Sets `epochs` to a list of the start and the number of rows of each epoch. */
+export function unpackEpochs (text: string): string {
+  return `
+    epochs = { struct.unpack(string.rep('d', #${text} / 8), ${text}) }
+    epochs[#epochs] = nil`
+}
+
+export const packEpochs = "struct.pack(string.rep('d', #epochs), unpack(epochs))"
+
+/** Removes a row from the number of its epoch. */
+export const leaveEpoch = `
+  local place = 1
+  while epochs[place + 2] and epochs[place + 2] <= lastSeen do place = place + 2 end
+  epochs[place + 1] = epochs[place + 1] - 1`
+
+// Epochs without rows, and those before which every row is dead, are joined with their neighbours. If rows were lost, the epochs' numbers
+// are unknown, so all rows are counted in the first epoch, whose start is still a lower bound.
+export const startEpoch = `
+  ${readEpochs}
+  local kept, counted = { epochs[1], 0 }, 0
+  for place = 1, #epochs, 2 do
+    local start, rows = epochs[place], epochs[place + 1]
+    counted = counted + rows
+    if kept[2] == 0 then
+      kept[1], kept[2] = start, rows
+    elseif sweptAt - start >= ${counterRetention} then
+      kept[2] = kept[2] + rows
+    elseif rows > 0 then
+      kept[#kept + 1], kept[#kept + 2] = start, rows
+    end
+  end
+  local rows = call('HLEN', key) - ${fieldsBesideRows}
+  if rows ~= counted then kept = { epochs[1], rows } end
+  if kept[2] == 0 then kept = {} end
+  kept[#kept + 1], kept[#kept + 2] = now, 0
+  epochs, epochStart, isClockChanged = kept, now, true`
+
 export const scanPage = `
         hasScanned = true
-        ${readMarks}
+        ${readEpochs}
         local page = call('HSCAN', key, cursor, 'COUNT', ${pageLength})
         local fields, dead = page[2], {}
-        for place = 1, #fields, 2 do
-          if #fields[place + 1] == ${rowLength} then
-            local lastSeen = struct.unpack('d', fields[place + 1], ${lastSeenPosition})
+        for index = 1, #fields, 2 do
+          if #fields[index + 1] == ${rowLength} then
+            local lastSeen = struct.unpack('d', fields[index + 1], ${lastSeenPosition})
             if sweptAt - lastSeen >= ${counterRetention} then
-              dead[#dead + 1] = fields[place]
-              if lastSeen >= mark then marked = marked - 1 end
+              dead[#dead + 1] = fields[index]
+              ${leaveEpoch}
             elseif lastSeen < lowest then
               lowest = lastSeen
             end
@@ -83,6 +107,9 @@ export const scanPage = `
           call('HDEL', key, unpack(dead, first, math.min(first + ${removedAtOnce - 1}, #dead)))
         end
         if dead[1] then found = call('HMGET', key, ${clockField}, unpack(ARGV, 2, last)) end
-        cursor, tracked = page[1], tracked - #dead
-        if cursor == '0' then cursor, oldest = '', math.max(oldest, lowest) end
+        cursor = page[1]
+        if cursor == '0' then
+          cursor = ''
+          for place = 1, #epochs, 2 do epochs[place] = math.max(epochs[place], lowest) end
+        end
         ${writeSweep}`
