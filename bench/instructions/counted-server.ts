@@ -30,8 +30,8 @@ export const requestsPerCount = 500
 
 // callgrind must check for code that V8 has changed, which it does not do by default. With a single thread, the compiler and the garbage
 // collector run in the same order each time.
-const valgrindOptions = ['--tool=callgrind', '--callgrind-out-file=/dev/null', '--instr-atstart=no', '--smc-check=all-non-file']
-const nodeOptions = ['--single-threaded']
+export const valgrindOptions = ['--tool=callgrind', '--callgrind-out-file=/dev/null', '--instr-atstart=no', '--smc-check=all-non-file']
+export const nodeOptions = ['--single-threaded']
 
 /** @throws {Error} If valgrind is not installed. */
 export function assertValgrind (): void {
@@ -80,11 +80,12 @@ async function count (child: ChildProcess, path: string, status: number, warmUp:
 }
 
 /** Returns the number of instructions that a process has executed while counting was on. */
-function total (child: ChildProcess): number {
+export function total (child: ChildProcess): number {
   const threads = [...control(child, '-e').matchAll(/^\s*Th \d+\s+([\d,]+)/gm)].map(([, instructions = '']) => Number(instructions.replaceAll(',', '')))
   return threads.reduce((sum, instructions) => sum + instructions, 0)
 }
 
-function control ({ pid }: ChildProcess, ...command: string[]): string {
+/** Runs `callgrind_control` on a process. */
+export function control ({ pid }: ChildProcess, ...command: string[]): string {
   return execFileSync('callgrind_control', [...command, String(pid)], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
 }
