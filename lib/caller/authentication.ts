@@ -82,7 +82,8 @@ function make<Made extends Authentication> (authentication: Made): Made {
 
 /** Whether a value was created by one of the functions below. This is never true for a token's payload. */
 export function isAuthentication (value: object): value is Authentication {
-  return made.has(value)
+  // Few tokens have a claim of this name, and V8 compiles this to less than a look-up.
+  return 'kind' in value && made.has(value)
 }
 
 /**
