@@ -13,7 +13,7 @@ const literalPattern = /^(?:[^:*]|::)*$/
 const readPath = Symbol('compare the path as the router reads it')
 const readInFull = Symbol('compare the path as the router, a handler or a proxy can read it')
 
-/** What is known about requests from the pattern of their route: the entry, that there is none, or how to read each path. */
+/** What the pattern of a route says about its requests: which entry they reach, that they reach none, or how to read their paths. */
 type Verdict<Value> = Value | null | typeof readPath | typeof readInFull
 
 /**

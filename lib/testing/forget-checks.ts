@@ -62,7 +62,7 @@ export const forgetChecks: Checks = {
   }
 }
 
-/** The checks of `forget` with the caller cap reached, for stores with the small cap. */
+/** The checks of `forget` when the caller cap is reached, for stores with the small cap. */
 export const forgetOverflowChecks: Checks = {
   async 'forget frees the caller\'s place for one other caller' ({ store }) {
     const tracked = (await visit(store, 0, 1_000)).filter((visited) => !visited.overflow)

@@ -67,7 +67,7 @@ export const peekChecks: Checks = {
   }
 }
 
-/** The checks of `peek` with the caller cap reached, for stores with the small cap. */
+/** The checks of `peek` when the caller cap is reached, for stores with the small cap. */
 export const peekOverflowChecks: Checks = {
   async 'peek returns the overflow counter for a caller that would be counted on it' ({ store }) {
     for (const { caller } of await overflow(store, 1_000)) {

@@ -11,7 +11,7 @@ const quietTurns = 3
 const mostTurns = 16
 
 /**
- * Limits the time to wait for an answer. Time during which the event loop stalls is not counted, because the process cannot
+ * Limits how long to wait for an answer. Time during which the event loop stalls is not counted, because the process cannot
  * receive an answer then.
  *
  * The limit is divided into slices, each with its own timer. If a timer is late by more than a slice, the event loop stalled, and

@@ -6,8 +6,8 @@ import type { QuotaRedisClient } from '../client.js'
  *
  * The client's error shows whether the command was executed:
  *
- * - **Not executed**: a `RequestError` itself, as opposed to its subclasses, which is an error reply or means too many requests in
- *   flight; and a `ClosingError` if the client was already closed.
+ * - **Not executed**: a `RequestError`, but not its subclasses, after an error reply or if too many requests are in flight; and a
+ *   `ClosingError` if the client was already closed.
  * - **Possibly executed**: `ConnectionError`, `TimeoutError`, and a `ClosingError` if the client was closed with the request in flight.
  *
  * The client never sends a command again after it has lost the connection. By default, a request times out after 250 ms
