@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { QuotaDecision } from './decision.js'
 
 /**
- * A message of the decisions channel.
+ * A message on the decision channel.
  *
  * @example
  * ```ts

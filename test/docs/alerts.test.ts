@@ -1,5 +1,5 @@
-// The alert rules of docs/operating.md and the queries of docs/dashboard.json, checked by promtool. Each rule is fired with what a service
-// reports, minute by minute, before and while something is wrong.
+// The alert rules in docs/operating.md and the queries in docs/dashboard.json, checked with promtool. Each alert is tested with the
+// metrics that a service reports before and during a problem.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -35,7 +35,7 @@ function promtool (...words: string[]): string {
 const minutes = 15
 const wrongFrom = 5
 
-/** What the service reports each minute; something goes wrong in between. */
+/** The metrics of each minute, with a problem in between. */
 async function report (t: Test, store: QuotaStore, callers: (minute: number) => string[], goWrong: () => Promise<void> = async () => {}) {
   const registry = new Registry()
   const app: FastifyInstance = Fastify()
@@ -53,13 +53,13 @@ async function report (t: Test, store: QuotaStore, callers: (minute: number) => 
   return [...names].map((series) => ({ series, values: samples.map((sample) => sample.get(series) ?? '_').join(' ') }))
 }
 
-/** Throws with promtool's explanation unless exactly the alert given fires at the end, and none before anything is wrong. */
+/** Throws with promtool's explanation unless exactly the given alert fires at the end, and none before the problem. */
 function assertFires (name: string, series: object[], alert: string): void {
   const expected = Object.keys(summaries).flatMap((alertname) => [
     { eval_time: `${wrongFrom - 1}m`, alertname, exp_alerts: [] },
     { eval_time: `${minutes - 1}m`, alertname, exp_alerts: alertname === alert ? [{ exp_annotations: { summary: summaries[alert] } }] : [] }
   ])
-  // JSON is YAML as well.
+  // JSON is valid YAML.
   promtool('test', 'rules', write(`${name}.yml`, JSON.stringify({
     rule_files: [rulesFile], evaluation_interval: '1m', tests: [{ interval: '1m', input_series: series, alert_rule_test: expected }]
   })))

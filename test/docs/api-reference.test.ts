@@ -1,4 +1,4 @@
-// docs/api is what the docstrings say now, with an example for every public symbol.
+// docs/api matches the docstrings, and every public symbol has an example.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,5 @@
-// What docs/clients.md says of common clients: each asks a running service while its caller is at the limit. Time is virtual: a wait that is
-// expected passes at once, and moves the clock of the store by as much.
+// The statements and programs of docs/clients.md: each client sends a request to a running service while its caller is at the limit. Time
+// is virtual: an expected wait ends immediately and advances the clock of the store by the same amount.
 import { readdirSync, readFileSync } from 'node:fs'
 import Anthropic from '@anthropic-ai/sdk'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
@@ -27,7 +27,7 @@ const minute = 60_000
 
 type Ask = (address: string, token: string) => Promise<unknown>
 
-/** A service with a limit of 1, in the forms that the clients speak, and every status that it answered. */
+/** A service with a limit of 1 and the APIs that the clients use, and the status of each of its answers. */
 async function startService (t: Test, clock: VirtualClock) {
   const statuses: number[] = []
   const app: FastifyInstance = Fastify()
@@ -46,7 +46,7 @@ async function startService (t: Test, clock: VirtualClock) {
   return { address, statuses }
 }
 
-/** Lets timers of the lengths given pass at once, each of which moves the clock; notes them in order. */
+/** Makes timers with the given delays run immediately and advance the clock, and records them in order. */
 function skipWaits (t: Test, clock: VirtualClock, lengths: readonly number[]): number[] {
   const waits: number[] = []
   const real = globalThis.setTimeout
@@ -60,7 +60,7 @@ function skipWaits (t: Test, clock: VirtualClock, lengths: readonly number[]): n
   return waits
 }
 
-/** Asks as a caller who has just spent its limit. */
+/** Sends a request of a caller that has just reached its limit. */
 async function askAtTheLimit (t: Test, ask: Ask, expectedWaits: readonly number[]) {
   const clock = new VirtualClock()
   const { address, statuses } = await startService(t, clock)

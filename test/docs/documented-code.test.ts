@@ -1,5 +1,5 @@
-// Every program in the README, in docs/ and in the docstrings: it compiles against the package, runs to its end, and prints what
-// the comment behind a line says that it prints.
+// Every program in the README, in docs/ and in the docstrings compiles with the package, runs to its end, and prints what its comments
+// say.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -27,7 +27,7 @@ const files = ['README.md', 'CONTRIBUTING.md', ...readdirSync('docs').filter((na
 // test/docs/clients.test.ts.
 const programs = files.flatMap(programsOf).filter(({ source }) => !recipes.includes(source))
 
-/** What the comments at the ends of lines say is printed, in order. */
+/** Returns the output that the comments at the ends of lines state, in order. */
 function expectedOf (source: string): string[] {
   return [...source.matchAll(/(?:console\.log\(.*\)|^await .*\)) \/\/ (.*)$/gm)].map(([, printed = '']) => printed)
 }
@@ -36,7 +36,7 @@ function groupsOf<Item> (items: readonly Item[], size: number): Item[][] {
   return Array.from({ length: Math.ceil(items.length / size) }, (_, group) => items.slice(group * size, (group + 1) * size))
 }
 
-/** Runs programs in one process, and returns the lines that each printed, by name. */
+/** Runs programs in one process, and returns the lines that each one printed, by name. */
 async function run (names: readonly string[]): Promise<Record<string, string[]>> {
   const child = spawn(process.execPath, [join(folder, 'run.js'), ...names], {
     env: plainEnvironment({ PORT: '0', JWT_SECRET: 'a secret of thirty-two bytes or more' }),
@@ -48,7 +48,7 @@ async function run (names: readonly string[]): Promise<Record<string, string[]>>
   return printed
 }
 
-// Passes on what each program prints with its name. A program that fails ends the process, so that those after it have no end either.
+// Sends the output of each program together with its name. A program that fails ends the process, so the programs after it do not reach their end either.
 const runner = `
 import { format } from 'node:util'
 let program
@@ -72,7 +72,7 @@ t.test('the programs that are documented', async (t) => {
   }))
   t.doesNotThrow(() => execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', folder], { stdio: ['ignore', 'inherit', 'inherit'] }), 'they compile')
 
-  // Several programs share a process, one after the other, since starting one takes longer than most of them run.
+  // Several programs run in one process, one after another, because starting a process takes longer than most programs run.
   for (const group of groupsOf(programs, 12)) {
     const printed = await run(group.map(({ name }) => name))
     for (const { name, source } of group) {

@@ -1,4 +1,4 @@
-// The recipes of docs/identities.md, each run as the program that it is and asked over HTTP.
+// The programs of docs/identities.md, run as they are and tested over HTTP.
 import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'

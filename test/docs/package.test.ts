@@ -1,5 +1,5 @@
-// The packed tarball: well made, and usable from every kind of project, with the lowest versions of the peers that it names. Its
-// consumers link to this repository's packages, so that nothing is installed.
+// The packed tarball is well-formed and works in every kind of project, with the lowest supported versions of its peers. The projects
+// link to the packages of this repository, so nothing is installed.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ const { dependencies, peerDependencies, devDependencies, exports, typesVersions 
 
 const subPaths = Object.keys(exports).flatMap((path) => /^\.\/(\w+)$/.exec(path)?.[1] ?? [])
 
-/** An empty project with the packed package, its dependencies, and the packages given: a name, or one under the name of another. */
+/** Creates an empty project with the packed package, its dependencies, and the given packages, some of them under another name. */
 function createProject (t: Test, ...packages: (string | readonly [name: string, linked: string])[]) {
   const folder = mkdtempSync(join(tmpdir(), 'quota-consumer-'))
   t.teardown(() => { rmSync(folder, { recursive: true }) })
@@ -75,7 +75,7 @@ t.test('import and require give the same package', async (t) => {
   t.same(JSON.parse(run('shared.mjs')), [], 'both halves of an application share one copy')
 })
 
-// What must compile, and what must not, against the declarations of the package.
+// Code that must compile with the declarations of the package, and code that must not.
 const typed = `
 declare module 'fastify' {
   interface FastifyInstance { preferences: { theme: string } }

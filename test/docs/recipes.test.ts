@@ -1,4 +1,4 @@
-// The recipes of docs/recipes.md, each run as the program that it is and asked over HTTP.
+// The programs of docs/recipes.md, run as they are and tested over HTTP.
 import { createHmac } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
@@ -19,7 +19,7 @@ async function start (t: Test, recipe: string, environment: Record<string, strin
   return example
 }
 
-/** Sends requests one after the other, each on a connection of its own. */
+/** Sends requests one after another, each on its own connection. */
 async function analyze ({ address }: Example, claims: object, times: number, headers: Record<string, string> = {}): Promise<Response[]> {
   const answers = []
   for (let request = 0; request < times; request++) {

@@ -1,4 +1,4 @@
-// What SECURITY.md says that a caller can gain from how a service is deployed, and that its advice prevents it.
+// What a caller can gain from a deployment according to SECURITY.md, and that the advice there prevents it.
 import fastifyHttpProxy from '@fastify/http-proxy'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
@@ -8,7 +8,7 @@ import { RedisServer } from '../support/redis-server.js'
 
 const options: QuotaOptions = { perMinute: 3, authentication: ({ headers }) => localAuthentication(headers['x-user']) }
 
-/** A service with the quota, or a scope of one. */
+/** Creates a service with the quota, or a scope of a service. */
 function declare (app: FastifyInstance, store?: QuotaStore): void {
   app.register(quotaPlugin, { ...options, ...(store !== undefined && { store }) })
   app.post('/api/analyze', async () => 'ran')
@@ -20,7 +20,7 @@ function serviceWith (store: QuotaStore): FastifyInstance {
   return app
 }
 
-/** How many requests of one caller are admitted, of ten to each address. */
+/** Returns how many requests of one caller are admitted, out of ten to each address. */
 async function admitted (...targets: (readonly [app: FastifyInstance, url: string])[]): Promise<number> {
   let count = 0
   for (let request = 0; request < 10; request++) {
@@ -90,7 +90,7 @@ t.test('a server that evicts keys loses counts; with noeviction it fails, and th
   await client.config('SET', 'maxmemory', '1mb')
   const full = serviceWith(new RedisQuotaStore({ client, keyPrefix: 'full:' }))
   const ask = async (user: string) => (await full.inject({ method: 'POST', url: analyze, headers: { 'x-user': user } })).statusCode
-  // The server lets a script finish what it began with a DEL, as the first decision of a shard does; that one is counted.
+  // The server completes a script that began with a DEL, such as the first decision of a shard, so that decision is counted.
   await ask('somebody')
   t.equal(await ask('alice'), 503)
   t.equal(await admitted([serviceWith(new InsuredQuotaStore({ primary: new RedisQuotaStore({ client, keyPrefix: 'full:' }) })), analyze]), 3)

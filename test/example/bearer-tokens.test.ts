@@ -1,4 +1,4 @@
-// The example service with an issuer that publishes its keys: RS256 and EdDSA tokens, and every way to get them wrong.
+// The example service with an issuer that publishes its keys: RS256 and EdDSA tokens, and every kind of invalid token.
 import { createHmac, createPublicKey } from 'node:crypto'
 import t from 'tap'
 import { startExample } from '../support/example.js'

@@ -1,15 +1,16 @@
-// The embedded model under texts that are heavy, odd or many: other requests go on, and nobody is charged for a text that cannot be read.
+// The embedded model with long, unusual or many texts: other requests are not delayed, and requests with unreadable texts are not
+// counted.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
 import { startService, type RunningService } from '../support/example-service.js'
 
-// As many letters as a text may have, of the kind that the model takes longest for.
+// The longest text allowed, of the kind that takes the model the longest time.
 const heavy = 'http://'.repeat(2857)
 const light = 'Invoices are late.'
 
 async function counted ({ app, as, token }: RunningService, subject: string): Promise<number> {
-  // Whoever asks for their standing sees what was charged.
+  // The caller's standing shows which requests were counted.
   const { authorization } = { authorization: `Bearer ${await token(subject)}` }
   const answer = await app.inject({ method: 'POST', url: '/api/analyze', headers: { authorization }, payload: { businessText: light } })
   if (answer.statusCode !== 200) throw new Error(`the request was answered ${answer.statusCode}`)
@@ -18,7 +19,7 @@ async function counted ({ app, as, token }: RunningService, subject: string): Pr
   let text = ''
   while (!text.includes('\n\n')) text += (await reader?.read())?.value ?? ''
   await reader?.cancel()
-  // The request that asks is one of them.
+  // The request for the number is one of them.
   return Number(/"admitted":(\d+)/.exec(text)?.[1]) - 1
 }
 
@@ -80,7 +81,7 @@ t.test('the work for a disconnected client is aborted', async (t) => {
       socket.write(`POST /api/analyze HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: ${authorization}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
       await once(socket, 'ready')
     }
-    // When this one is answered, the others have come.
+    // When this request has been answered, the others have arrived.
     await fetch(`${address}/health`)
     for (const socket of sockets) socket.destroy()
   }

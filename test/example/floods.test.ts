@@ -1,4 +1,4 @@
-// Floods of people without credentials, or with wrong ones: they cost little, and hold up nobody else.
+// Floods of requests with missing or wrong credentials: they cost little and do not delay other requests.
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'

@@ -1,4 +1,5 @@
-// What the example refuses: values that are no limit, too many streams, tokens that are not valid yet, host names of others, frames, short secrets.
+// Input that the example rejects: invalid limits, too many streams, tokens that are not valid yet, unknown host names, frames, short
+// secrets.
 import { spawnSync } from 'node:child_process'
 import { createSecretKey } from 'node:crypto'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -53,7 +54,7 @@ t.test('every error of the service has the format of a refusal and must not be s
   }
 })
 
-/** Watches until the service ends the stream; gives how often it was told something. */
+/** Reads a stream until the service ends it, and returns the number of its messages. */
 async function watch ({ body }: Response): Promise<number> {
   let states = 0
   for await (const part of body ?? []) states += String(Buffer.from(part)).split('event: state').length - 1

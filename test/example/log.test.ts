@@ -1,4 +1,5 @@
-// The most talkative log of the example, after a walk with every wrong turn: nothing that a client or the environment kept secret is in it.
+// The log of the example at its most verbose level, after requests with every kind of error: it contains no secret of a client or of the
+// environment.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { createSecretKey } from 'node:crypto'
@@ -9,12 +10,12 @@ import { json, OpenAiServer } from '../support/openai-server.js'
 import { RedisServer } from '../support/redis-server.js'
 import { locationOf, Visitor } from '../support/visitor.js'
 
-// Each stands for what a client sends at one place; all begin alike, so that none can be missed.
+// Each is sent in one place of a request. All begin in the same way, so that none can be missed.
 const marker = 'zq7marker'
 const text = `${marker}text of a caller`
 const jwtSecret = `${marker}jwt-secret-of-thirty-two-characters`
 
-/** What a secret may look like in a log. */
+/** The forms in which a secret can appear in a log. */
 function spellings (secret: string): string[] {
   const bytes = Buffer.from(secret)
   return [secret, encodeURIComponent(secret), new URLSearchParams({ secret }).toString().slice('secret='.length), bytes.toString('base64').replace(/=+$/, ''), bytes.toString('hex'), JSON.stringify(secret).slice(1, -1), bytes.join(',')]
@@ -82,7 +83,7 @@ t.test('a walk through the service', async (t) => {
           },
           ...(body !== undefined && { body })
         }).then((response) => response.status === 200 && response.headers.get('content-type') === 'text/event-stream' ? undefined : response.arrayBuffer())
-        // What streams is left in the middle.
+        // Streams are abandoned half-way.
         leave.abort()
       }
     }

@@ -1,4 +1,4 @@
-// The example service as its operator sees it: metrics after a scripted run, and the API's document.
+// The example service for its operator: metrics after a series of requests, and the OpenAPI document.
 import SwaggerParser from '@apidevtools/swagger-parser'
 import parsePrometheus from 'parse-prometheus-text-format'
 import t from 'tap'

@@ -1,4 +1,4 @@
-// The limit while Redis is away: reads are bounded and rest, a change that is not confirmed is answered with a reason.
+// The limit while Redis is unavailable: reads are limited and paused, and a change that is not confirmed is answered with a reason.
 import t from 'tap'
 import { VirtualClock } from '../../lib/testing.js'
 import { startService } from '../support/example-service.js'

@@ -1,4 +1,5 @@
-// Each state of the example's page in a real browser, in both colour schemes, on a desk and on a phone: accessible, and never too wide.
+// Each state of the example's page in a real browser, in both colour schemes, on a desktop and on a phone: accessible, and never wider
+// than the window.
 import t from 'tap'
 import { inaccessible, screenshots, startBrowser } from '../support/browser.js'
 import { inView, startPage, Visit } from '../support/page-visit.js'

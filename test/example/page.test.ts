@@ -1,5 +1,5 @@
-// The example's page in a real browser: each way to sign in, spend the quota, reach the limit, wait, go on; the administrator's view.
-// The minute that has to pass passes on the service's clock and on the browser's.
+// The example's page in a real browser: each way to sign in, use up the quota, reach the limit, wait and continue; and the
+// administrator's view. The minute of waiting passes on the virtual clocks of the service and of the browser.
 import t from 'tap'
 import { startBrowser } from '../support/browser.js'
 import { CuttingProxy } from '../support/cutting-proxy.js'
@@ -246,7 +246,7 @@ t.test('the page', async (t) => {
   })
 
   t.test('a stream that is cut is reported as incomplete, and the part that arrived stays', async (t) => {
-    // The server of the model never comes to the second sentence.
+    // The model's server never sends the second sentence.
     const server = await OpenAiServer.start((_request, response) => {
       beginStream(response)
       streamPart(response, '{"sentences":[{"text":"Invoices are late.","sentiment":0,"entities":[]}')

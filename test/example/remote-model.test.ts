@@ -1,5 +1,5 @@
-// The four operations with a model at MODEL_URL: the real openai package against a server that speaks its protocol over a socket,
-// and misbehaves in every way that servers do. No language model takes part.
+// The four operations with a model at MODEL_URL: the real openai package with a test server that speaks its protocol over a socket and
+// misbehaves in every way that servers do. There is no language model.
 import t, { type Test } from 'tap'
 import { beginStream, type ChatAnswer, complete, endStream, json, OpenAiServer, streamPart } from '../support/openai-server.js'
 import { startService } from '../support/example-service.js'
@@ -227,7 +227,7 @@ t.test('so many requests are open at once, so many wait, and all others are answ
     statuses.push(status)
     wake()
   }))
-  // While the server answers none, only those are answered for whom there is no place. They have come by then, and so have all others.
+  // The server answers no request, so the only answers are those to requests for which the queue has no room. By then, all requests have arrived.
   while (statuses.length < 2) await new Promise<void>((resolve) => { wake = resolve })
   await server.asked(16)
   t.same([statuses, server.requests.length], [[503, 503], 16])

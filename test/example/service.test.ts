@@ -1,4 +1,4 @@
-// The example service, run as a process of its own and asked over HTTP.
+// The example service, run as a separate process and tested over HTTP.
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
 import { plainEnvironment } from '../support/environment.js'

@@ -1,4 +1,4 @@
-// REDIS_CLIENT: a client of each package shares counters and preferences, and the service goes on without the server.
+// REDIS_CLIENT: a client of each package shares counters and preferences, and the service continues to work without the server.
 import t from 'tap'
 import { printToken, startExample, type Example } from '../support/example.js'
 import { startService } from '../support/example-service.js'

@@ -1,4 +1,4 @@
-// The example service's sign-ins, each by its real protocol over real HTTP: OpenID Connect, local accounts, sessions.
+// All ways to sign in to the example service, with real protocols over real HTTP: OpenID Connect, local accounts, sessions.
 import { callerKey, localAuthentication, tokenAuthentication } from '../../lib/index.js'
 import { calculatePKCECodeChallenge, randomPKCECodeVerifier } from 'openid-client'
 import t from 'tap'
@@ -28,7 +28,7 @@ async function accessToken (address: string, person: string): Promise<{ token: s
   const visitor = new Visitor(address)
   const authorization = locationOf(await visitor.ask('/sign-in/openid'))
   if (authorization === undefined) throw new Error('there is no provider')
-  // A program of one's own on the same machine, with a proof key of its own.
+  // Another program on the same machine, with its own proof key.
   const codeVerifier = randomPKCECodeVerifier()
   const redirectUri = 'http://127.0.0.1:1/sign-in/openid/callback'
   authorization.searchParams.set('code_challenge', await calculatePKCECodeChallenge(codeVerifier))

@@ -1,9 +1,9 @@
-// How the example service bounds work: so much at once, so much waiting, and nobody's many requests before another's one.
+// How the example service limits work: the number of tasks that run and that wait, and a fair order among callers.
 import t from 'tap'
 
 const { Turns, QueueFull }: typeof import('../../examples/service/turns.js') = await import(new URL('../../build/examples/service/turns.js', import.meta.url).href)
 
-/** Work that ends when it is told to, and what has run so far. */
+/** Tasks that end when the test completes them, and the tasks that have run so far. */
 function workshop (bounds: { atOnce: number, waiting: number }) {
   const turns = new Turns(bounds)
   const begun: string[] = []

@@ -1,4 +1,4 @@
-// What the example tells of windows: made of decisions and of the store, bounded, and gone when the window is.
+// What the example shows about windows: taken from decisions and from the store, bounded, and removed when the window ends.
 import t from 'tap'
 import { callerKey, tokenAuthentication, type QuotaDecision } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'

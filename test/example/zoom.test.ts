@@ -1,5 +1,5 @@
-// The page at a zoom of 200 %: a window of 1280 x 720 pixels then has 640 x 360 CSS pixels, each drawn by two by two.
-// Nothing is wider than the window, and each control is reached by keyboard and pointer, and reads in full.
+// The page at a zoom of 200 %: a window of 1280 x 720 pixels then has 640 x 360 CSS pixels. Nothing is wider than the window, every
+// control can be reached by keyboard and pointer, and all text is readable.
 import { type Browser, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { screenshots, startBrowser } from '../support/browser.js'
@@ -7,10 +7,10 @@ import { startService } from '../support/example-service.js'
 
 const width = 640
 
-// Functions of the browser, as the programs of the page see it.
+// Functions that run in the browser.
 const inBrowser = `{
   const shown = (element) => element.checkVisibility({ visibilityProperty: true })
-  // A radio button is drawn by its label.
+  // The label of a radio button draws the button.
   const drawn = (control) => control.type === 'radio' ? control.closest('label') : control
   const modal = document.querySelector('dialog[open]')
   globalThis.controls = () => [...(modal ?? document).querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, [tabindex="0"]')].filter((control) => shown(drawn(control)))
@@ -19,7 +19,7 @@ const inBrowser = `{
     const element = drawn(control)
     control.focus()
     element.scrollIntoView({ block: 'nearest' })
-    // A link in a text may go on in the next line.
+    // A link in a text can continue on the next line.
     const [{ left, right, top, bottom }] = element.getClientRects()
     const hit = document.elementFromPoint((left + right) / 2, (Math.max(top, 0) + Math.min(bottom, innerHeight)) / 2)
     const style = getComputedStyle(element)
@@ -42,7 +42,7 @@ async function works (t: Test, page: Page, state: string): Promise<void> {
   t.same(await page.evaluate('controls().flatMap(faults)'), [], state)
   t.same(await page.evaluate('[...document.querySelectorAll("#timeline text")].filter((label) => parseFloat(getComputedStyle(label).fontSize) * label.getScreenCTM().a < 11).map(named)'), [], `${state}: the chart can be read`)
   await page.evaluate('{ globalThis.reached = new Set(); document.activeElement.blur(); document.addEventListener("focusin", ({ target }) => reached.add(target)) }')
-  // One of a group of radio buttons is reached; the arrow keys lead to the others.
+  // The Tab key reaches one radio button of a group, and the arrow keys reach the others.
   for (let press = 0; press < names.length + 5; press++) await page.keyboard.press('Tab')
   t.same(await page.evaluate('controls().filter((control) => !reached.has(control) && !(control.type === "radio" && !control.checked)).map(named)'), [], `${state}: all are reached with the keyboard`)
   await page.screenshot({ path: `${screenshots}/zoom-${state.replaceAll(' ', '-')}.png`, fullPage: true })

@@ -1,4 +1,4 @@
-// The public contract, "Decisions", and shadow mode.
+// Decisions in request.quota and on the diagnostics channel, and shadow mode.
 import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t from 'tap'
 import { callerKey, quotaDecisions, tokenAuthentication, type QuotaDecisionMessage, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
@@ -14,7 +14,7 @@ const brokenStore: QuotaStore = {
   inspect: () => ({ trackedCallers: 0, sweeps: 0 })
 }
 
-/** The messages that a subscriber gets while it listens. */
+/** Collects the messages that a subscriber gets. */
 async function messagesDuring (run: () => Promise<unknown>): Promise<QuotaDecisionMessage[]> {
   const messages: QuotaDecisionMessage[] = []
   const subscriber = (message: unknown) => { messages.push(message as QuotaDecisionMessage) }

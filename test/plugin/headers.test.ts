@@ -1,4 +1,4 @@
-// The public contract, "Refusals": rateLimitHeaders, by draft-ietf-httpapi-ratelimit-headers-10.
+// The option rateLimitHeaders: the fields of draft-ietf-httpapi-ratelimit-headers-10.
 import { connect as connectHttp2 } from 'node:http2'
 import { once } from 'node:events'
 import { get } from 'node:http'
@@ -11,7 +11,7 @@ import quotaPlugin, { localAuthentication, MemoryQuotaStore, type QuotaOptions }
 import { VirtualClock } from '../../lib/testing.js'
 import { alice, analyze, createService } from '../support/service.js'
 
-/** Both fields, as an independent parser of structured fields reads them: names and parameters. */
+/** Parses both fields with an independent parser of structured fields: names and parameters. */
 function fields (headers: Record<string, unknown>): unknown {
   const [policy, state] = ['ratelimit-policy', 'ratelimit'].map((name) => parseList(String(headers[name])).map(([item, parameters]) => [item, Object.fromEntries(parameters)]))
   return { policy, state }

@@ -1,5 +1,5 @@
-// Hostile traffic over real sockets: whatever clients do to their connections, no counter is lost or taken twice, memory stays
-// bounded, no error goes unhandled (which would fail the test that it falls into), and the service answers rightly afterwards.
+// Hostile clients on real sockets. Whatever they do to their connections, no request is lost or counted twice, memory is bounded, every
+// error is handled (an unhandled one would fail the test), and the service works correctly afterwards.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { Agent, request as send } from 'node:http'
@@ -33,7 +33,7 @@ async function start (t: Test, { http2 = false, store = new MemoryQuotaStore(), 
     await app.close()
     unsubscribe(quotaDecisions.name, count)
   })
-  /** That the service counts on exactly where it should. */
+  /** Checks that the service continues to count from the correct value. */
   const isRight = async (used: number): Promise<void> => {
     const answers = await sendRaw(port, Array.from({ length: limit + 2 - used }, () => ({ method: 'POST', target: '/api/analyze' })))
     t.same(answers.map(({ status }) => status), [...Array(limit - used).fill(200), 429, 429], 'the service counts on where it was')
@@ -48,7 +48,7 @@ async function open (port: number): Promise<Socket> {
   return socket
 }
 
-/** Waits for the end of a connection, however it ends; `once` rejects where it ends with an error. */
+/** Waits for the end of a connection, however it ends. `once` would reject if it ended with an error. */
 async function ended (socket: Socket): Promise<void> {
   if (!socket.closed) await new Promise<void>((resolve) => { socket.once('close', () => { resolve() }) })
 }
@@ -193,7 +193,7 @@ t.test('new callers beyond the cap do not increase memory', async (t) => {
   }
   t.same(store.inspect(), { trackedCallers: 500, sweeps: 0 })
   t.same(outcomes, { admitted: 500 + limit, rejected: 10_000 - 500 - limit })
-  // A counter for each of the 8,000 later callers would take more than a megabyte.
+  // Counters for the 8,000 later callers would take more than a megabyte.
   t.ok(Math.min(...heaps.slice(1)) - Math.max(heaps[0] ?? 0, first.heap) < 500_000, `the heap after each round: ${[first.heap, ...heaps].join(', ')}`)
 })
 

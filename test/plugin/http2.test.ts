@@ -1,4 +1,4 @@
-// The same rules over HTTP/2.
+// The same rules with HTTP/2.
 import { connect, type ClientHttp2Session } from 'node:http2'
 import Fastify from 'fastify'
 import t from 'tap'

@@ -1,4 +1,4 @@
-// The metrics of fastify-llm-quota/metrics: exact to the request, whatever the load, the quotas and the servers of a process.
+// The metrics of fastify-llm-quota/metrics: exact to the request under load, with several quotas, and with several servers in a process.
 import autocannon from 'autocannon'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { AggregatorRegistry, type OpenMetricsContentType, register, Registry } from 'prom-client'
@@ -10,7 +10,7 @@ import { ToldStore } from '../support/told-store.js'
 
 const chat = { method: 'POST', path: '/api/chat' }
 
-/** A server with the quota and its metrics, whose callers name themselves. */
+/** A server with the quota and its metrics. Callers are identified by a header. */
 async function createServer (registry: QuotaMetricsRegistry, options: QuotaOptions = {}): Promise<FastifyInstance> {
   const app: FastifyInstance = Fastify()
   await app.register(quotaPlugin, { authentication: ({ headers }) => localAuthentication(headers['x-caller']), quotas: { chat: { operations: [chat], perMinute: 7 } }, ...options })
@@ -21,13 +21,13 @@ async function createServer (registry: QuotaMetricsRegistry, options: QuotaOptio
   return app
 }
 
-/** The value of each series, as a scrape shows it. */
+/** Returns the value of each series in a scrape. */
 async function scrape (registry: QuotaMetricsRegistry): Promise<Record<string, number>> {
   const text = await registry.metrics()
   return Object.fromEntries([...text.matchAll(/^([a-z]\S*(?:\{[^}]*\})?) (\S+)$/gm)].map(([, series = '', value]) => [series, Number(value)]))
 }
 
-/** The decisions above 0, by quota, path and outcome. */
+/** Returns the decision counts above 0, by quota, path and outcome. */
 async function decisions (registry: QuotaMetricsRegistry): Promise<Record<string, number>> {
   const series = Object.entries(await scrape(registry)).filter(([name, value]) => name.startsWith('llm_quota_decisions_total') && value > 0)
   return Object.fromEntries(series.map(([name, value]) => [[...name.matchAll(/="([^"]*)"/g)].map(([, label]) => label).join(' '), value]))

@@ -1,4 +1,4 @@
-// Registering: options, decorators, start-up errors, encapsulation.
+// Registration: options, decorators, start-up errors, encapsulation.
 import fastifyEnv from '@fastify/env'
 import Fastify from 'fastify'
 import t from 'tap'

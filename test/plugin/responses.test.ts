@@ -1,4 +1,4 @@
-// The public contract, "Refusals": quotaResponses.
+// quotaResponses.
 import Fastify from 'fastify'
 import t from 'tap'
 import quotaPlugin, { quotaResponses } from '../../lib/index.js'

@@ -1,4 +1,4 @@
-// The public contract, "Stores": fastify.quotaStanding.
+// fastify.quotaStanding.
 import t from 'tap'
 import { localAuthentication, MemoryQuotaStore, type QuotaOptions } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'

@@ -1,4 +1,4 @@
-// What the log says when the server is ready: what is protected, and what a host may have meant otherwise.
+// The log when the server is ready: what is protected, and warnings about probable mistakes.
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import quotaPlugin, { protectedOperations } from '../../lib/index.js'

@@ -1,4 +1,4 @@
-// Rules, "Caller cap and overflow counter".
+// docs/rules.md, "Caller cap and overflow counter".
 import t from 'tap'
 import { MemoryQuotaStore } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'

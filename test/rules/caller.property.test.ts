@@ -1,11 +1,11 @@
-// Rules, "Caller", on arbitrary JSON: who has a key, and that it is the digest of that identity and of no other.
+// docs/rules.md, "Caller", with arbitrary JSON: which values have a key, and that the key is the digest of exactly that identity.
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
 import { callerKey, localAuthentication, tokenAuthentication } from '../../lib/index.js'
 import { assertProperty } from '../support/property.js'
 
-// Texts of every kind, those that a key must not be made of among them: blank ones, lone surrogates, NUL.
+// All kinds of texts, including those that are not valid in an identity: blank ones, lone surrogates, NUL.
 const text = fc.oneof(
   fc.string(),
   fc.string({ unit: 'binary' }),
@@ -15,7 +15,7 @@ const text = fc.oneof(
 const part = fc.oneof({ weight: 4, arbitrary: text }, fc.jsonValue())
 const claims = fc.oneof({ weight: 4, arbitrary: fc.record({ iss: part, sub: part, preferred_username: part, aud: part }, { requiredKeys: [] }) }, fc.jsonValue())
 
-// The rule once more, by other means: bytes in place of strings.
+// An independent implementation of the rule, with bytes instead of strings.
 function expectedKey (category: string, parts: readonly unknown[]): string | null {
   const bytes = []
   for (const part of parts) {
@@ -58,7 +58,7 @@ t.test('no two identities share a key', async () => {
 })
 
 t.test('no identity in one quota has the key of any identity in another', async () => {
-  // Few letters, so that parts of identities and names of quotas are often alike.
+  // Few letters, so that parts of identities and names of quotas are often the same.
   const few = fc.string({ unit: fc.constantFrom('a', 'b', '-'), minLength: 1, maxLength: 3 })
   const name = fc.oneof(fc.constant('default'), few)
   const identity = fc.oneof(fc.record({ iss: few, sub: few, quota: name }), fc.record({ username: few, quota: name }))

@@ -1,4 +1,4 @@
-// Rules, "Caller": who sent a request.
+// docs/rules.md, "Caller".
 import { createHash } from 'node:crypto'
 import Fastify from 'fastify'
 import t from 'tap'

@@ -1,4 +1,4 @@
-// Rules, "Counter and window": a test for every row of the table.
+// docs/rules.md, "Counter and window": one test for each row of the table.
 import t from 'tap'
 import { MemoryQuotaStore } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'

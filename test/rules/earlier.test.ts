@@ -1,4 +1,4 @@
-// Rules, "Earlier behaviour", row by row, beside the behaviour of today.
+// docs/rules.md, "Earlier behaviour": one test for each row of the table, compared with the current behaviour.
 import { connect } from 'node:net'
 import { once } from 'node:events'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'

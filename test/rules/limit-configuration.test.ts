@@ -1,4 +1,4 @@
-// Rules, "Limit": where the configured limit is read from.
+// docs/rules.md, "Limit": the sources of the configured limit.
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { tmpdir } from 'node:os'

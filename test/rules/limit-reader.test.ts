@@ -1,4 +1,4 @@
-// "Limit": a preference reader that fails, hangs or recovers, and what the log says of it.
+// docs/rules.md, "Limit": preference readers that fail, hang or recover, and the log lines about them.
 import { stat } from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
@@ -13,7 +13,7 @@ function never (): Promise<unknown> {
   return new Promise(() => {})
 }
 
-/** A service whose reader gives what the test says, with a time limit of one millisecond, and the limits that it decided by. */
+/** A service with a reader that the test controls and a timeout of one millisecond, and the limits that it used. */
 async function serviceReading (read: () => unknown) {
   const log = captureLog()
   const state = { read, asked: 0 }
@@ -122,7 +122,7 @@ t.test('readers that alternate between good and bad answers do not flood the log
   const { log, state, ask } = await serviceReading(() => 'many')
   const good = () => 7
   const bad = () => 'many'
-  // Each step: what the reader gives, the milliseconds since the step before, and the warnings so far.
+  // Each step: the value that the reader returns, the milliseconds since the previous step, and the warnings so far.
   const steps: [() => unknown, number, number][] = [
     [bad, 0, 1], [good, 10, 1], [bad, 10, 1],
     [good, 0, 1], [good, 59_999, 1], [bad, 0, 1],

@@ -1,5 +1,5 @@
-// Rules, "Limit", on arbitrary preferences: whatever a reader answers, the limit is the one that it means
-// or the configured one, and never none by accident.
+// docs/rules.md, "Limit", with arbitrary preferences: the limit is either the value that the reader returned or the configured limit, and
+// a mistake never disables the quota.
 import fc from 'fast-check'
 import Fastify from 'fastify'
 import t from 'tap'
@@ -47,7 +47,7 @@ t.test('the limit for arbitrary preferences', async (t) => {
   }
 
   await t.test('answered at once', async () => {
-    // What has a `then` of its own is a promise by the language's rules, and no value.
+    // An object with a function `then` is treated as a promise, not as a value.
     const plain = value.filter((value) => !(typeof value === 'object' && value !== null && 'then' in value))
     await assertProperty(fc.asyncProperty(plain, async (value) => asExpected(await decide(() => value), value)), { numRuns: 3000 })
   })

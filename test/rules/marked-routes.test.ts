@@ -1,4 +1,4 @@
-// Routes that are marked with a quota where they are declared.
+// docs/rules.md, "Subject": routes that are marked with a quota.
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import quotaPlugin, { localAuthentication, type QuotaOptions } from '../../lib/index.js'

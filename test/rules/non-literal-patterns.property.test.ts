@@ -1,5 +1,5 @@
-// Random non-literal patterns and random spellings on raw sockets: every request that a handler could take for the operation after
-// decoding its parameters in full is counted.
+// Random non-literal patterns and random spellings on raw sockets: every request that a handler could mistake for a request to the
+// operation, after fully decoding its parameters, is counted.
 import { posix } from 'node:path'
 import fc from 'fast-check'
 import Fastify, { type FastifyInstance } from 'fastify'
@@ -14,10 +14,10 @@ const targetsPerTable = 100
 
 const segments = ['api', 'analyze', ':a', ':b', ':word(^[\\w-]+$)', ':any(^.*$)', ':one-:two', ':last?', '*'] as const
 const pattern = fc.array(fc.constantFrom(...segments), { minLength: 1, maxLength: 4 }).map((parts) => `/${parts.join('/')}`)
-  // A wildcard and an optional parameter may only stand last, and names are used once.
+  // A wildcard or an optional parameter must be last, and each name can be used only once.
   .filter((made) => !/[*?]./.test(made) && /[:*]/.test(made) && !/(:\w+).*\1\b/.test(made))
 
-// A path that one reading or another takes for the operation's, and some that none does.
+// Paths that at least one reading turns into the path of the operation, and some that no reading does.
 const path = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom('/api/analyze', '/api/./analyze', '/api//analyze', '/api/analyze/', '/api/x/../analyze', '/x/../api/analyze', '/./api/analyze/.', '/api/analyze?x', '/api\\analyze', '/api\\x/..\\analyze') },
   { weight: 1, arbitrary: fc.constantFrom('/api/analyzer', '/api', '/analyze', '/api/analyze/..', '/x/api/analyze') }
@@ -34,7 +34,7 @@ function encoded (letter: string, layers: number): string {
 
 const routerOptions = fc.record({ ignoreTrailingSlash: fc.boolean(), ignoreDuplicateSlashes: fc.boolean(), caseSensitive: fc.boolean(), useSemicolonDelimiter: fc.boolean() })
 
-/** Whether a handler that decodes its parameters could take its request for the operation. */
+/** Whether a handler that decodes its parameters could mistake the request for one to the operation. */
 function couldBeTaken (pattern: string, params: object): boolean {
   const values = new Map(Object.entries(params).map(([name, value]) => [name, decodedInFull(String(value ?? ''))]))
   const path = pattern.replace(/:(\w+)(?:\(.*?\))?\??|\*/g, (_, name = '*') => values.get(name) ?? '')

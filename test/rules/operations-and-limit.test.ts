@@ -1,4 +1,4 @@
-// Rules, "Subject" and "Limit": the four protected operations, and the limit of a request.
+// docs/rules.md, "Subject" and "Limit": the four protected operations, and the limit of a request.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import Fastify from 'fastify'
 import t from 'tap'

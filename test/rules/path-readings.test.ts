@@ -17,7 +17,7 @@ function matcherOf ({ operations = [analyze], prefix = '', router = {} }: Settin
   return new OperationMatcher([{ name: 'default', operations }], prefix, { ...readRouterOptions({}), ...router })
 }
 
-/** Checks which targets reach an operation behind a wildcard, and that the same targets do without any route. */
+/** Checks which targets reach an operation behind a wildcard, and that the result is the same if no route matches. */
 function check (t: Test, setting: Setting, subject: readonly string[], others: readonly string[]): void {
   const matcher = matcherOf(setting)
   for (const pattern of ['/*', undefined]) {

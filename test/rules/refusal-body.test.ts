@@ -1,4 +1,4 @@
-// The public contract, option refusalBody: the body of a refusal in the host's own form.
+// docs/rules.md, "Refusal": the option refusalBody.
 import Fastify, { type FastifyRequest } from 'fastify'
 import t from 'tap'
 import quotaPlugin, { MemoryQuotaStore, type QuotaDecision, type RefusalBody } from '../../lib/index.js'

@@ -1,5 +1,5 @@
-// Rules, "Refusal", under arbitrary hosts: whatever hooks, serializers, schemas and headers a host has, a refusal is the
-// same to the byte.
+// docs/rules.md, "Refusal", in arbitrary hosts: the bytes of a refusal do not depend on the hooks, serializers, schemas and headers of
+// the host.
 import fc from 'fast-check'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
@@ -15,7 +15,7 @@ const refusals = {
   503: { body: '{"error":"The request quota is unavailable. Please try again.","status":503}', retryAfter: '1' }
 }
 
-/** Something that a host does, none of which may touch a refusal. */
+/** Something that a host does and that must not affect a refusal. */
 const habits: Record<string, (app: FastifyInstance) => void> = {
   'an error handler': (app) => { app.setErrorHandler(async (_error, _request, reply) => reply.code(418).send('another answer')) },
   'a reply serializer': (app) => { app.setReplySerializer((payload) => `wrapped ${JSON.stringify(payload)}`) },

@@ -1,4 +1,4 @@
-// Rules, "Refusal": the answers 401, 429 and 503.
+// docs/rules.md, "Refusal": the answers 401, 429 and 503.
 import { gzipSync } from 'node:zlib'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
@@ -183,7 +183,7 @@ t.test('a host\'s answer that is in an asynchronous onSend hook at the refusal i
   }
   app.addHook('preValidation', async ({ method }, reply) => { if (method === 'POST') setImmediate(() => { reply.code(504).send('too slow') }) })
   app.addHook('onSend', async (_request, _reply, payload) => {
-    // Fastify 5.0.0 ends the process if two answers to a request leave this hook, so the refusal stays in it.
+    // Fastify 5.0.0 ends the process if two answers to a request leave this hook, so the refusal does not leave it.
     if (payload !== 'too slow' && payload !== 'other') await new Promise(() => {})
     refuse()
     for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)

@@ -1,6 +1,6 @@
-// Random route tables, operations, prefixes and router options on raw sockets: a request is subject exactly when the route that
-// Fastify matched is the operation's, when the operation alone would be reached by it, or when the route is not literal, or missing, and a
-// handler or a proxy could read the path as the operation's.
+// Random route tables, operations, prefixes and router options on raw sockets. A request is subject to the quota exactly if Fastify
+// matched the route of the operation, if a router with only the operation would match it, or if the route is not literal or no route
+// matched and a handler or a proxy could read the path as that of the operation.
 import fc from 'fast-check'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
@@ -15,7 +15,7 @@ const plainSegments = ['api', 'analyze', 'Analyze', 'a.b', 'x~y', 'ä', '7'] as 
 
 const path = (of: readonly string[]) => fc.array(fc.constantFrom(...of), { minLength: 1, maxLength: 3 })
   .chain((parts) => fc.boolean().map((slash) => `/${parts.join('/')}${slash ? '/' : ''}`))
-  // A wildcard may only stand last.
+  // A wildcard must be last.
   .filter((made) => !/\*./.test(made))
 const routes = fc.array(fc.record({ method: fc.constantFrom(...methods), path: path(segments) }), { minLength: 1, maxLength: 8 })
 const operations = fc.uniqueArray(fc.record({ method: fc.constantFrom(...methods), path: path(plainSegments) }), { minLength: 1, maxLength: 4, selector: ({ method, path }) => `${method} ${path.toLowerCase().replace(/\/$/, '')}` })
@@ -46,7 +46,7 @@ function declare (app: FastifyInstance, declared: readonly { method: string, pat
     try {
       app.route({ method, url: path, exposeHeadRoute: false, handler: async ({ routeOptions }) => `matched ${routeOptions.url}` })
     } catch {
-      // Two of the random routes are the same to the router, or one is none to it.
+      // The router treats two of the random routes as equal, or does not accept one.
     }
   }
 }

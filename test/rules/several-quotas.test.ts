@@ -1,4 +1,4 @@
-// Several quotas in one server: each has operations, a limit, an environment variable, a preference and counters of its own.
+// Several quotas in one server: each has its own operations, limit, environment variable, preference and counters.
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import quotaPlugin, { localAuthentication, MemoryQuotaStore, type QuotaOptions } from '../../lib/index.js'

@@ -1,5 +1,5 @@
-// Random spellings on raw sockets: what reaches a protected handler is counted, and so is what no route matches and could be read as the
-// path of an operation. Nothing else is.
+// Random spellings on raw sockets: a request is counted if it reaches a protected handler, or if no route matches and its path could be
+// read as that of an operation. No other request is counted.
 import fc from 'fast-check'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
@@ -13,8 +13,8 @@ const targetsPerBatch = 250
 
 const operation = fc.constantFrom(...protectedOperations, ...protectedOperations, { method: 'POST', path: '/api/other' }, { method: 'GET', path: '/api' })
 
-// A path respelled letter by letter, with what clients and attackers add.
-// Without fast-check's bias to small numbers, which would respell most letters, so that many targets still arrive.
+// A path in which single letters are spelled differently, with additions that clients and attackers make.
+// Without fast-check's bias towards small numbers, which would change most letters, so that many targets still match a route.
 const request = fc.noBias(fc.tuple(
   operation,
   fc.integer({ min: 0, max: 9 }),

@@ -25,14 +25,14 @@ const spellings = (path: string) => [
 
 interface Seen { target: string, status: number | undefined, reached: boolean, subject: boolean }
 
-/** Whether a target is subject where it reaches the handler, or has no route and can be read as the path, and nowhere else. */
+/** Checks that a target is subject exactly if it reaches the handler, or if no route matches and it can be read as the path. */
 function isRightlySubject ({ target, status, reached, subject }: Seen, path: string, options: Parameters<typeof readInFull>[1] & object): boolean {
   const couldBeRead = status === 404 && readInFull(target, options).includes(options.caseSensitive === false ? path.toLowerCase() : path)
   if (subject) return reached || couldBeRead || (status === 404 && isReadBroadly(target))
   return !reached && !couldBeRead
 }
 
-// What the host's own router makes of a request is told by the handler; whether it was subject, by the 401.
+// The handler shows how the host's router read the request, and a 401 shows that it was subject.
 async function seenOnSocket (server: FastifyServerOptions, options: QuotaOptions, path: string, targets: readonly string[]) {
   const guarded = Fastify(server)
   await guarded.register(quotaPlugin, options)

@@ -1,4 +1,4 @@
-// Rules, "Subject": which requests the quota applies to.
+// docs/rules.md, "Subject".
 import t from 'tap'
 import { alice, analyze, bearer, createService } from '../support/service.js'
 

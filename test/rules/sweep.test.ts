@@ -1,4 +1,4 @@
-// Rules, "Sweep".
+// docs/rules.md, "Sweep".
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'

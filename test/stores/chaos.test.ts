@@ -1,4 +1,4 @@
-// A short run of npm run chaos: two instances over a real server, through faults in an order that follows from a seed.
+// A short run of `npm run chaos`: two instances share a real server, with faults in an order that depends on a seed.
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -11,7 +11,7 @@ t.test('no caller gets more than one limit for each store that was asked, whatev
     seed: 4,
     seconds: 12,
     client: 'ioredis',
-    // Twice and a half of what the command allows, since other tests run at the same time.
+    // Two and a half times the limit of the command, because other tests run at the same time.
     backWithin: 5_000,
     log: (line) => { t.comment(line) }
   })
@@ -22,7 +22,7 @@ t.test('faults that do not exist are reported by name', async (t) => {
   await t.rejects(runChaos({ seed: 1, seconds: 1, client: 'ioredis', faults: ['earthquake'], log: () => {} }), /there are these faults: kill, .*freeze/)
 })
 
-// Replies in another order would be those of other commands: a caller would be given the answer to another one.
+// Replies in a different order would belong to other commands, so a caller would get another caller's answer.
 t.test('delayed replies keep their order', async (t) => {
   const replies = Array.from({ length: 2_000 }, (_, number) => `reply ${number}\n`)
   const server = createServer(async (socket) => {

@@ -1,4 +1,4 @@
-// The public contract, "Stores": each change of an insured store is logged once.
+// Each change of an insured store is logged once.
 import { channel } from 'node:diagnostics_channel'
 import Fastify from 'fastify'
 import t from 'tap'

@@ -1,4 +1,4 @@
-// The public contract, "Stores": how long an insured store waits for its primary, and what a stall of the event loop does.
+// How long an insured store waits for its primary, and the effect of a stalled event loop.
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { VirtualClock } from '../../lib/testing.js'

@@ -1,4 +1,4 @@
-// The public contract, "Stores": which of its two stores an insured store asks.
+// Which of its two stores an insured store uses.
 import { spawnSync } from 'node:child_process'
 import { channel } from 'node:diagnostics_channel'
 import t from 'tap'

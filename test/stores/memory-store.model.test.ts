@@ -1,4 +1,4 @@
-// Rules, "Store": the memory store against an independent model of the state table, step by step.
+// docs/rules.md, "Store": the memory store, compared step by step with an independent model.
 import { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
@@ -11,7 +11,7 @@ import { walks } from '../support/random-steps.js'
 const runs = 500
 const stepsPerRun = 500
 
-// A pause after which counters are due, and then as many requests as there are callers, so that more than half of them come.
+// A pause after which counters are due for removal, followed by as many requests as there are callers, so more than half of the callers send one.
 const callers = 6_000
 const burst = fc.record({
   gap: fc.constantFrom(60_000, 119_999, 120_000, 180_000),

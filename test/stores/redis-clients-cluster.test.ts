@@ -1,4 +1,4 @@
-// Every client of a cluster: the same outcomes, and no script on a replica.
+// Every client of a cluster: the same results, and no script on a replica.
 import t from 'tap'
 import { callerKey, localAuthentication } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
@@ -16,7 +16,7 @@ t.teardown(async () => {
 const shards = 8
 const key = (name: string) => String(callerKey(localAuthentication(name)))
 
-/** How often the servers of a role ran scripts since the statistics were reset. */
+/** Returns how many scripts the servers with a role have run since the statistics were reset. */
 async function scriptsRunBy (role: 'master' | 'slave'): Promise<number> {
   let calls = 0
   for (const observer of observers) {
@@ -33,7 +33,7 @@ for (const [name, connect] of Object.entries(clusterClients)) {
     for (const observer of observers) await observer.config('RESETSTAT')
 
     let stores = 0
-    // A cap of 4 is divided over 4 shards at most.
+    // A cap of 4 can be divided among at most 4 shards.
     const create = (options: { clock: () => number, maxTrackedCallers: number }) =>
       new RedisQuotaStore({ client, keyPrefix: `${name} ${++stores}:`, shards: Math.min(shards, options.maxTrackedCallers), ...options })
     for (const check of quotaStoreContract(create)) t.test(check.name, check.run)

@@ -1,4 +1,4 @@
-// Connections and servers that fail under each client: nothing is counted twice, and the client recovers by itself.
+// Connections and servers that fail, with each client: nothing is counted twice, and the client recovers by itself.
 import { once } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Cluster, Redis } from 'ioredis'
@@ -14,7 +14,7 @@ import { portsOf, RedisServer, startCluster } from '../support/redis-server.js'
 const key = (name: string) => String(callerKey(localAuthentication(name)))
 const limit = 1_000
 
-/** Clients reconnect after a while that is their own affair. */
+/** Waits until a client has reconnected, which takes a different time with each client. */
 async function recovered (store: QuotaStore): Promise<void> {
   for (let attempt = 0; attempt < 200; attempt++) {
     try {
@@ -27,7 +27,7 @@ async function recovered (store: QuotaStore): Promise<void> {
   throw new Error('the client did not recover')
 }
 
-/** Cuts the reply to one decision off, and tells how often it was counted and whether it was answered. */
+/** Cuts off the reply to one decision, and returns how often the decision was counted and whether it was answered. */
 async function cutOneReply (connect: Connect, proxies: readonly CuttingProxy[], observer: QuotaStore, keyPrefix: string): Promise<{ count: number | undefined, answered: boolean }> {
   const { client, close } = await connect(portsOf(proxies))
   const store = new RedisQuotaStore({ client, keyPrefix })
@@ -103,7 +103,7 @@ t.test('one server', async (t) => {
       t.teardown(close)
       const primary = new RedisQuotaStore({ client, keyPrefix: `${name}, frozen:` })
       await recovered(primary)
-      // However slow the machine is, the server has all the time that it needs as long as the clock stands still.
+      // The virtual clock does not advance, so the server has enough time even on a slow machine.
       const clock = new VirtualClock()
       const store = new InsuredQuotaStore({ primary, timeout: 50, clock: clock.now, timers: clock })
       t.match(await store.acquire(key('alice'), limit), { count: 1 })

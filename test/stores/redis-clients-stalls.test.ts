@@ -1,4 +1,4 @@
-// A stall of the event loop is no outage of the insured store, with the options that docs/scaling.md recommends for each client.
+// With the options that docs/scaling.md recommends for each client, an insured store does not treat a stalled event loop as a failure.
 import { setImmediate as turn } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import t from 'tap'
@@ -10,7 +10,7 @@ import { RedisServer } from '../support/redis-server.js'
 const server = await RedisServer.start()
 t.teardown(() => server.stop())
 
-/** Asks, stalls the event loop before the reply can be read, and tells which store answered. */
+/** Sends a request, stalls the event loop before the reply can be read, and returns which store answered. */
 async function stateAfterStall (connect: Connect, milliseconds: number, keyPrefix: string): Promise<string> {
   const { client, close } = await connect([server.port])
   try {

@@ -1,4 +1,4 @@
-// Every client of one server: the same outcomes, whatever its options for replies, key prefixes and pipelining.
+// Every client of one server: the same results, whatever its options for replies, key prefixes and pipelining.
 import t from 'tap'
 import { callerKey, localAuthentication } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'

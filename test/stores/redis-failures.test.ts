@@ -1,4 +1,4 @@
-// Servers that fail under load, with and without insurance.
+// Servers that fail under load, with and without an InsuredQuotaStore.
 import { EventEmitter, once } from 'node:events'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -14,7 +14,7 @@ import { alice, bearer, createService } from '../support/service.js'
 const limit = 5
 const timeout = 100
 
-// A busy machine stalls this process, and a request can meet several stalls.
+// A busy machine stalls this process, and one request can be affected by several stalls.
 const delays = monitorEventLoopDelay({ resolution: 5 })
 delays.enable()
 const slack = (): number => 200 + 5 * delays.max / 1e6
@@ -22,13 +22,13 @@ const slack = (): number => 200 + 5 * delays.max / 1e6
 const unhandled: unknown[] = []
 process.on('unhandledRejection', (reason) => { unhandled.push(reason) })
 
-// How many requests there are before a failure, and during one.
+// The number of requests before a failure, and during one.
 const before = 100
 const meanwhile = 60
 
 interface Asked { readonly subject: string, readonly status: number, readonly milliseconds: number }
 
-/** Asks two instances over and over, until it is stopped, for ever new callers, each more often than its limit. */
+/** Sends requests to two instances until it is stopped: always for new callers, and for each more than its limit. */
 function load (services: readonly FastifyInstance[]) {
   const asked: Asked[] = []
   const state = { running: true }
@@ -41,14 +41,14 @@ function load (services: readonly FastifyInstance[]) {
       if (service === undefined) return
       asked.push(await request(service, subject))
       progress.emit('answer')
-      // The load leaves the server its share of the processor.
+      // Leaves processor time to the server.
       await pause(1)
     }
   }
   const done = Promise.all(Array.from({ length: 8 }, ask))
   return {
     asked,
-    /** Waits until so many more requests have been answered. */
+    /** Waits until that many more requests have been answered. */
     async answers (more: number) {
       const enough = asked.length + more
       while (asked.length < enough) await once(progress, 'answer')
@@ -79,11 +79,11 @@ function client (port: number, insured: boolean): Redis {
 }
 
 interface Scenario {
-  /** How often a caller's count begins anew on the server. */
+  /** How often the server loses a caller's count. */
   readonly losses: number
-  /** Whether there is a time at which the server gives no answer. */
+  /** Whether the server does not answer for a time. */
   readonly interrupts: boolean
-  /** What port the clients connect to, when not the server's own. */
+  /** The port that the clients connect to, if it is not the server's own. */
   readonly through?: (server: RedisServer) => Promise<{ port: number, stop (): Promise<void> }>
   readonly fail: (server: RedisServer, through: { port: number }) => Promise<unknown>
   readonly recover?: (server: RedisServer) => Promise<unknown>
@@ -190,7 +190,7 @@ async function holderOf (servers: readonly RedisServer[]): Promise<RedisServer |
   return undefined
 }
 
-// Every instance asks the server again, and new callers are admitted up to one limit by all of them together.
+// Every instance uses the server again, and all of them together admit at most one limit of requests of each new caller.
 async function backToShared (t: Pick<typeof tap, 'comment' | 'equal' | 'fail' | 'ok' | 'same'>, services: readonly FastifyInstance[], stores: readonly QuotaStore[]): Promise<void> {
   const deadline = performance.now() + 60_000
   const isBack = () => stores.every((store) => store instanceof InsuredQuotaStore && store.state === 'primary')
@@ -202,7 +202,7 @@ async function backToShared (t: Pick<typeof tap, 'comment' | 'equal' | 'fail' | 
     }
     const admitted = statuses.filter((status) => status === 200).length
     if (isBack() && admitted === limit && !statuses.includes(503)) return
-    // While a fallback answers at once, nothing else would let the event loop turn.
+    // The fallback answers synchronously, so the event loop would not turn otherwise.
     await pause(10)
   }
   t.fail('the instances did not come back to the shared count')

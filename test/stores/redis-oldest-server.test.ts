@@ -1,4 +1,4 @@
-// The oldest supported server is Redis 6.2. Newer servers tell since which version they know each command and each of its options.
+// The oldest supported server is Redis 6.2. Newer servers report the version that introduced each command and each of its options.
 import t from 'tap'
 import { RedisQuotaStore, type QuotaRedisClient } from '../../lib/redis.js'
 import { serverVersion, startRedis } from '../support/redis-server.js'
@@ -7,7 +7,7 @@ const oldest = [6, 2, 0]
 
 const { client } = await startRedis(t)
 
-/** The source of each script that stores send, on the server's time and on a given one. */
+/** The source of each script that stores send, with the server's clock and with a clock of their own. */
 async function scripts (): Promise<string[]> {
   const sources: string[] = []
   const recording: QuotaRedisClient = {
@@ -28,7 +28,7 @@ async function scripts (): Promise<string[]> {
   return sources
 }
 
-/** The commands in a script, each with the words that are in quotes behind it. */
+/** Returns the commands in a script, each with the quoted words that follow it. */
 function commandsIn (source: string): string[][] {
   return source.split('\n').flatMap((line) => line.split(/call\((?=')/).slice(1)).map((call) => call.match(/'[A-Z]+'/g)?.map((word) => word.slice(1, -1)) ?? [])
 }
@@ -39,13 +39,13 @@ function isNewer (version: unknown): boolean {
   return place >= 0 && (numbers[place] ?? 0) > (oldest[place] ?? 0)
 }
 
-// Replies with RESP2: names and values in turn.
+// With RESP2, the reply alternates between names and values.
 function toMap (reply: unknown): Map<string, unknown> {
   const entries = Array.isArray(reply) ? reply : []
   return new Map(entries.flatMap((name, index) => index % 2 === 0 ? [[String(name), entries[index + 1]]] : []))
 }
 
-/** The tokens of arguments that are newer than the oldest server, or that belong to an argument which is. */
+/** Returns the tokens of arguments that are newer than the oldest server, or that belong to such an argument. */
 function newerTokens (replies: unknown, belongsToNewer = false): string[] {
   return (Array.isArray(replies) ? replies : []).flatMap((reply) => {
     const described = toMap(reply)
@@ -54,7 +54,7 @@ function newerTokens (replies: unknown, belongsToNewer = false): string[] {
   })
 }
 
-/** What of a command the oldest server does not know. */
+/** Returns the parts of a command that the oldest server does not support. */
 async function unknownToOldest ([name = '', ...words]: readonly string[]): Promise<string[]> {
   const described = toMap(toMap(await client.call('COMMAND', 'DOCS', name)).get(name.toLowerCase()))
   t.ok(described.has('since'), `the server describes ${name}`)
@@ -64,7 +64,7 @@ async function unknownToOldest ([name = '', ...words]: readonly string[]): Promi
 
 t.test('each command of the scripts and of the clients, and each option, is known to the oldest server', async (t) => {
   const sources = await scripts()
-  // The script of forget is the same on both times, and so is that of inspect.
+  // The scripts of forget and inspect do not depend on the clock.
   t.equal(new Set(sources).size, 6)
   const commands = [['EVAL'], ['EVALSHA'], ['UNLINK'], ...sources.flatMap(commandsIn)]
   t.same([...new Set(commands.map(([name]) => name))].sort(),

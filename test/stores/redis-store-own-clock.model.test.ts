@@ -1,7 +1,7 @@
-// The Redis store on the server's own time against the model of the state table, real expiry included.
+// The Redis store with the server's own time and real expiry, compared with the independent model.
 //
-// A shard reads the time from its key's time to live, so that shortening that by a gap moves the server's clock forward by it.
-// All gaps are whole seconds, and a walk takes less than one, so that the time that passes by itself changes no outcome.
+// A shard derives the time from its key's time to live, so a test moves the clock forward by shortening it. All gaps are whole seconds,
+// and a walk takes less than a second, so the real time that passes does not change any result.
 import { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
@@ -24,7 +24,7 @@ const walk = fc.record({
 
 const shorten = "local left = redis.call('PTTL', KEYS[1]) if left > 0 then redis.call('PEXPIRE', KEYS[1], left - ARGV[1]) end return 0"
 
-/** The model, which forgets everything 180 s after the first request and after each sweep, as the key does. */
+/** The model, which forgets everything 180 s after the first request or the latest sweep, as the key expires. */
 class ExpiringModel {
   readonly #model: CounterModel
   now = 0
@@ -64,7 +64,7 @@ class ExpiringModel {
   }
 }
 
-// The time left of a window in seconds, rounded up as Retry-After is: what passes by itself is less than a second.
+// The remaining time of a window in seconds, rounded up like Retry-After, because less than a second of real time passes.
 function rounded<Answer extends { windowRemaining: number }> (answer: Answer | null) {
   return answer === null ? null : { ...answer, windowRemaining: Math.ceil(answer.windowRemaining / 1000) }
 }

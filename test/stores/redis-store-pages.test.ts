@@ -1,4 +1,5 @@
-// What the Redis store does in more than one script or command: at the cap of a large shard, and for decisions that arrive together.
+// Cases in which the Redis store needs more than one script or command: at the cap of a large shard, and for decisions that arrive
+// together.
 import type { Redis } from 'ioredis'
 import t from 'tap'
 import { MemoryQuotaStore } from '../../lib/index.js'
@@ -9,7 +10,7 @@ import { startRedis } from '../support/redis-server.js'
 const { client } = await startRedis(t)
 t.beforeEach(async () => { await client.flushall() })
 
-/** The client, as a host's implementation of the interface would be, and the parameters of what it sent. */
+/** A client like a host's own implementation of the interface, and the parameters of the scripts that it sent. */
 function recorded (client: Redis) {
   const sent: (readonly string[])[] = []
   const adapted: QuotaRedisClient = {

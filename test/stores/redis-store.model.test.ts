@@ -1,4 +1,4 @@
-// The Redis store against the independent model of the state table, step by step, on a real server.
+// The Redis store on a real server, compared step by step with the independent model.
 import { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
@@ -14,7 +14,7 @@ const stepsPerRun = 500
 
 t.test(`${runs * stepsPerRun} random steps`, async (t) => {
   const { client } = await startRedis(t)
-  // Once the server knows the scripts, it is asked in the order of the steps.
+  // Once the server has cached the scripts, commands arrive in the order of the steps.
   const first = new RedisQuotaStore({ client })
   await first.acquire('a', 1)
   await first.peek('a')
@@ -27,7 +27,7 @@ t.test(`${runs * stepsPerRun} random steps`, async (t) => {
     const clock = new VirtualClock()
     const store = new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers, rememberRefusals: false, keyPrefix: `walk-${++walk}:` })
     const model = new CounterModel(maxTrackedCallers)
-    // All are sent at once: one connection keeps their order, and each takes its time from the clock as it is sent.
+    // All are sent without waiting for replies. One connection keeps their order, and each reads the clock when it is sent.
     const answers: [unknown, unknown][] = []
     for (const step of steps) {
       if (step.kind === 'clear') {

@@ -1,4 +1,4 @@
-// The public contract, "Stores": what is particular to the Redis store, on real servers.
+// The features of the Redis store that other stores do not have, on real servers.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster, type Redis } from 'ioredis'
 import t from 'tap'

@@ -1,4 +1,4 @@
-// Rules, "Store": what quotaStoreContract notices about faulty stores.
+// The faults of stores that quotaStoreContract detects.
 import t from 'tap'
 import type { QuotaStore } from '../../lib/index.js'
 import { quotaStoreContract, type QuotaStoreContractOptions } from '../../lib/testing.js'
@@ -123,7 +123,7 @@ t.test('a correct store passes every check', async (t) => {
   t.same(await brokenRules((options) => new PlainStore(options)), [])
 })
 
-// Which of those faults each check notices.
+// The faults that each check detects.
 const noticed: Record<string, string[]> = {
   'admits as many requests as the limit says, and rejects the next': [
     'counts refusals', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit',
@@ -306,7 +306,7 @@ t.test('each faulty store fails the checks of the rules that it breaks, and no o
   t.same(new Set(Object.values(found).flat()), new Set(Object.keys(wrong)))
 })
 
-// Reads the count, lets others have their turn, and writes it.
+// Reads the count, lets other requests run, and then writes it.
 function racing (store: PlainStore): QuotaStore {
   return {
     async acquire (callerKey, limit) {

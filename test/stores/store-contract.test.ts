@@ -1,4 +1,4 @@
-// Rules, "Store": quotaStoreContract on every store of the package.
+// quotaStoreContract with every store of the package.
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { InsuredQuotaStore, MemoryQuotaStore, type QuotaStore } from '../../lib/index.js'

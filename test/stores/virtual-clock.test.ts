@@ -1,4 +1,4 @@
-// The public contract, "Testing": VirtualClock.
+// VirtualClock.
 import t from 'tap'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 
