@@ -13,6 +13,8 @@ export interface Situation {
   readonly tokens?: boolean
   readonly redisPort?: number
   readonly autoPipelining?: boolean
+  /** The number of empty plugins; default `pluginCount`. */
+  readonly plugins?: number
 }
 
 /** The figures of one round of one subject. */

@@ -2,13 +2,14 @@
 import fastifyJwt from '@fastify/jwt'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'
+import { pluginCount } from './plugin-count.js'
 import { subjects, type Scenario } from './subjects.js'
 
 const issuer = 'https://identity.example/realms/taxonomy'
 const secret = 'a secret for the benchmark alone, thirty-two bytes or more'
 
 const [name = '', described = '{}'] = process.argv.slice(2)
-const { limit, asynchronousPreference, asynchronousStore, asynchronousAuthentication, decisionsSubscribed, tokens, redisPort, autoPipelining } = JSON.parse(described)
+const { limit, asynchronousPreference, asynchronousStore, asynchronousAuthentication, decisionsSubscribed, tokens, redisPort, autoPipelining, plugins } = JSON.parse(described)
 
 const app: FastifyInstance = Fastify()
 if (tokens === true) {
@@ -21,9 +22,7 @@ if (tokens === true) {
     done()
   })
 }
-// Each plugin that starts adds listeners. After a few, V8 compiles Node's own `addListener` for any kind of emitter, which costs each request
-// about 1,000 instructions, whichever plugins they were. A service has several, so that each subject is measured in that state.
-for (let started = 0; started < 6; started++) await app.register(async () => {})
+for (let registered = 0; registered < (plugins ?? pluginCount); registered++) await app.register(async () => {})
 const redis = typeof redisPort === 'number' ? new Redis({ port: redisPort, enableAutoPipelining: autoPipelining === true }) : undefined
 const scenario: Scenario = {
   limit,

@@ -21,6 +21,7 @@ const rejected: Situation = { limit: 1 }
 export const servers: Readonly<Record<string, CountedServer>> = {
   bare: server('bare', admitted),
   'bare again': server('bare', admitted),
+  'bare, no plugins': server('bare', { ...admitted, plugins: 0 }),
   floor: server('floor', admitted),
   'least refusal': server('least refusal', rejected, operation, 429),
   ...Object.fromEntries([own, ...peers].flatMap((subject) => [
@@ -42,6 +43,7 @@ export const scenarios: readonly Scenario[] = [
   { title: 'Admitted', base: 'bare', servers: ['bare again', 'floor', ...each('admitted')] },
   { title: 'Rejected', base: 'bare', servers: ['least refusal', ...each('rejected')] },
   { title: 'Unprotected route', base: 'bare, unprotected', servers: ['idle hook, unprotected', ...each('unprotected')] },
+  { title: 'Empty plugins', base: 'bare, no plugins', servers: ['bare'] },
   { title: 'HS256 token verified', base: 'bare, HS256', servers: ['floor, HS256', `${own}, HS256`] },
   { title: 'Asynchronous', base: 'bare', servers: [`${own}, admitted`, `${own}, asynchronous store`, `${own}, asynchronous reader`, `${own}, asynchronous authentication`] }
 ]
