@@ -1,6 +1,6 @@
 // The packed tarball is well-formed and works in every kind of project, with the lowest supported versions of its peers. The projects
 // link to the packages of this repository, so nothing is installed.
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
@@ -30,10 +30,16 @@ function createProject (t: Test, ...packages: (string | readonly [name: string, 
   }
   writeFileSync(join(folder, 'package.json'), '{ "private": true }')
   const run = (...words: string[]) => execFileSync(process.execPath, words, { cwd: folder, encoding: 'utf8', env: plainEnvironment(), stdio: ['ignore', 'pipe', 'inherit'] })
+  const compiler = [resolve('node_modules/typescript/bin/tsc'), '--strict', '--skipLibCheck', '--target', 'es2023', '--lib', 'es2024', '--types', 'node']
   return {
     write: (name: string, text: string) => { writeFileSync(join(folder, name), text) },
     run,
-    compile: (...words: string[]) => run(resolve('node_modules/typescript/bin/tsc'), '--strict', '--skipLibCheck', '--target', 'es2023', '--lib', 'es2024', '--types', 'node', ...words)
+    compile: (...words: string[]) => run(...compiler, ...words),
+    /** Returns the errors of the compiler by line. */
+    diagnose: (...words: string[]) => {
+      const { stdout } = spawnSync(process.execPath, [...compiler, ...words], { cwd: folder, encoding: 'utf8', env: plainEnvironment() })
+      return new Map([...stdout.matchAll(/^\S+\((\d+),\d+\): (error .*(?:\n .*)*)/gm)].map(([, line, error]) => [Number(line), error]))
+    }
   }
 }
 
@@ -75,7 +81,7 @@ t.test('import and require give the same package', async (t) => {
   t.same(JSON.parse(run('shared.mjs')), [], 'both halves of an application share one copy')
 })
 
-// Code that must compile with the declarations of the package, and code that must not.
+// Code that must compile with the declarations of the package.
 const typed = `
 declare module 'fastify' {
   interface FastifyInstance { preferences: { theme: string } }
@@ -97,21 +103,6 @@ const stores = [new RedisQuotaStore({ client: new Redis() }), new RedisQuotaStor
 for (const { run } of quotaStoreContract(() => new InsuredQuotaStore({ primary: store }))) run()
 const insured: InsuredQuotaStore = new InsuredQuotaStore({ primary: store })
 console.log(limit, stores, insured, theme)
-
-// @ts-expect-error there is no such option
-app.register(quotaPlugin, { perMinutes: 5 })
-// @ts-expect-error a registry of prom-client is needed
-app.register(quotaMetricsPlugin, { registry: {} })
-// @ts-expect-error the mode is one of two
-app.register(quotaPlugin, { mode: 'audit' })
-// @ts-expect-error a store needs acquire
-app.register(quotaPlugin, { store: {} })
-// @ts-expect-error an operation has a path
-app.register(quotaPlugin, { operations: [{ method: 'GET' }] })
-// @ts-expect-error a route is marked with true or the name of a quota
-app.post('/wrong', { config: { quota: 7 } }, async () => '')
-// @ts-expect-error a client is needed
-new RedisQuotaStore({})
 `
 
 const imports = `
@@ -142,6 +133,17 @@ import InsuredQuotaStore = quotaPlugin.InsuredQuotaStore
 type QuotaStore = quotaPlugin.QuotaStore
 `
 
+// Lines that must not compile, and what the compiler must name.
+const mistakes: readonly (readonly [line: string, named: RegExp])[] = [
+  ['app.register(quotaPlugin, { perMinutes: 5 })', /'perMinutes' does not exist/],
+  ['app.register(quotaMetricsPlugin, { registry: {} })', /'{}' is not assignable to type 'QuotaMetricsRegistry/],
+  ["app.register(quotaPlugin, { mode: 'audit' })", /'"audit"' is not assignable to type '"enforce" \| "shadow"/],
+  ['app.register(quotaPlugin, { store: {} })', /missing the following properties from type 'QuotaStore': acquire/],
+  ["app.register(quotaPlugin, { operations: [{ method: 'GET' }] })", /'path' is missing/],
+  ["app.post('/wrong', { config: { quota: 7 } }, async () => '')", /'number' is not assignable/],
+  ['new RedisQuotaStore({})', /'client' is missing/]
+]
+
 const main = `
 import Fastify = require('fastify')
 import quota = require('fastify-llm-quota')
@@ -171,6 +173,15 @@ t.test('the types resolve, from modules of every kind', async (t) => {
   }
   t.equal(run('main.cjs'), '200 429\n', 'a TypeScript program that requires the plugin runs')
   t.same(Object.keys(typesVersions['*']), subPaths, 'each sub-path has types where `exports` is not known')
+})
+
+t.test('the compiler names each mistake', async (t) => {
+  const { write, diagnose } = createProject(t, 'fastify', 'ioredis', 'prom-client')
+  write('mistakes.mts', `${imports}\nconst app: FastifyInstance = Fastify()\n//---\n${mistakes.map(([line]) => line).join('\n')}`)
+  const diagnostics = diagnose('--module', 'nodenext', 'mistakes.mts')
+  const before = imports.split('\n').length + 2
+  for (const [index, [line, named]] of mistakes.entries()) t.match(diagnostics.get(before + index + 1), named, line)
+  t.equal(diagnostics.size, mistakes.length, 'no other line has a mistake')
 })
 
 t.test('the lowest Fastify and @fastify/jwt that the peer ranges name', async (t) => {
