@@ -30,7 +30,7 @@ export async function runChaos ({ seed, seconds, client, faults, log, limit = 5,
       const incident = incidents.next().value
       const result = await runRound(`round ${round}`, world, incident, { limit, timeout, backWithin })
       log(`round ${round}: ${incident.description}: ${result.requests} requests, ${result.changes} changes, at most ${result.mostAdmitted} admitted of a caller, ` +
-        `longest wait ${Math.round(result.longestWait)} ms, shared count back after ${Math.round(result.backAfter)} ms${result.reasons.length > 0 ? `; ${result.reasons.join(', ')}` : ''}`)
+        `longest wait ${Math.round(result.longestWait)} ms (${Math.round(result.longestOwnWait)} on a machine of its own), shared count back after ${Math.round(result.backAfter)} ms (${Math.round(Math.max(0, result.ownBackAfter))})${result.reasons.length > 0 ? `; ${result.reasons.join(', ')}` : ''}`)
       for (const failure of result.failures) log(`  FAILED: ${failure}`)
       failures.push(...result.failures)
     }

@@ -54,6 +54,10 @@ export class InstanceProcess {
     return new InstanceProcess(child, new URL('/api/analyze', address))
   }
 
+  get pid (): number | undefined {
+    return this.#child.pid
+  }
+
   /** Sends one request of a caller. Returns the status. */
   async ask (caller: string): Promise<number> {
     const asked = request(this.#address, { method: 'POST', agent: this.#agent, headers: { 'x-caller': caller } })

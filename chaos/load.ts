@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { InstanceProcess } from './instance-process.js'
+import type { ProcessorWaits } from './processor-waits.js'
 
 // Limits the wait, so that one stopped instance does not delay requests to the others.
 const workersOfAnInstance = 3
@@ -21,6 +22,9 @@ export class Load {
   readonly failures: string[] = []
   requests = 0
   longestWait = 0
+  /** The longest wait without the time that processes waited for a processor. */
+  longestOwnWait = 0
+  readonly #processorWaits: ProcessorWaits
   readonly #name: string
   readonly #done: Promise<unknown>
   #isRunning = true
@@ -28,8 +32,9 @@ export class Load {
   /**
    * @param name Distinguishes the callers from those of other loads.
    */
-  constructor (instances: readonly InstanceProcess[], name: string) {
+  constructor (instances: readonly InstanceProcess[], name: string, processorWaits: ProcessorWaits) {
     this.#name = name
+    this.#processorWaits = processorWaits
     this.#done = Promise.all(instances.flatMap((instance) => Array.from({ length: workersOfAnInstance }, async () => {
       while (this.#isRunning) {
         await this.ask(instance, this.#nextCaller())
@@ -43,7 +48,9 @@ export class Load {
     this.requests += 1
     const startedAt = performance.now()
     const status = await instance.ask(caller).catch((error: unknown) => String(error))
-    this.longestWait = Math.max(this.longestWait, performance.now() - startedAt)
+    const wait = performance.now() - startedAt
+    this.longestWait = Math.max(this.longestWait, wait)
+    if (wait > this.longestOwnWait) this.longestOwnWait = Math.max(this.longestOwnWait, wait - this.#processorWaits.since(startedAt))
     const answers = this.answers.get(caller) ?? { admitted: 0, rejected: 0 }
     this.answers.set(caller, answers)
     if (status === 200) answers.admitted += 1

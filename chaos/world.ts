@@ -3,6 +3,7 @@ import { RedisServer } from '../test/support/redis-server.js'
 import { clients, credentials } from './clients.js'
 import { FaultyProxy } from './faulty-proxy.js'
 import { InstanceProcess, type InstanceSettings } from './instance-process.js'
+import { ProcessorWaits } from './processor-waits.js'
 
 /** The system under test: a server, and two instances, each with a proxy to the server. */
 export class World {
@@ -11,12 +12,15 @@ export class World {
   readonly instances: readonly InstanceProcess[]
   /** Whether the instances' clients close silent connections. */
   readonly noticesSilence: boolean
+  /** How long the processes of the world and this process wait for a processor. */
+  readonly processorWaits: ProcessorWaits
 
   private constructor (server: RedisServer, proxies: readonly FaultyProxy[], instances: readonly InstanceProcess[], client: string) {
     this.noticesSilence = clients[client]?.noticesSilence ?? true
     this.server = server
     this.proxies = proxies
     this.instances = instances
+    this.processorWaits = new ProcessorWaits(() => [process.pid, server.pid, ...instances.map(({ pid }) => pid)].filter((pid) => pid !== undefined))
   }
 
   static async start (settings: Omit<InstanceSettings, 'port'>): Promise<World> {
@@ -44,6 +48,7 @@ export class World {
   }
 
   async stop (): Promise<void> {
+    this.processorWaits.stop()
     await Promise.all(this.instances.map((instance) => instance.stop()))
     await Promise.all(this.proxies.map((proxy) => proxy.stop()))
     this.server.signal('SIGCONT')

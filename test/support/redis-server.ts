@@ -84,6 +84,11 @@ export class RedisServer {
     return `redis://127.0.0.1:${this.port}`
   }
 
+  /** The process id while the server runs. */
+  get pid (): number | undefined {
+    return this.#process?.pid
+  }
+
   /** @param more Further options, for this start only. */
   async start (...more: readonly string[]): Promise<void> {
     const child = spawn(program('server'), [
