@@ -19,7 +19,8 @@ export async function instructionsOf (decide: (client: Redis, decisions: number)
   return (more - fewer) / perSlope
 }
 
-async function instructionsDuring (run: (client: Redis) => Promise<void>): Promise<number> {
+/** Returns the instructions of a server from its start to its end. */
+export async function instructionsDuring (run: (client: Redis) => Promise<void>): Promise<number> {
   const port = await freePort()
   const directory = mkdtempSync(join(tmpdir(), 'quota-callgrind-'))
   const child = spawn('valgrind', [

@@ -1,4 +1,5 @@
 // Shows how the cost of the shared store grows with the number of callers, of connections, and of shards in a cluster.
+import { cpus, loadavg } from 'node:os'
 import { callerKey, localAuthentication } from 'fastify-llm-quota'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
 import { Cluster, type Redis } from 'ioredis'
@@ -13,7 +14,7 @@ const server = await RedisServer.start()
 const clients = Array.from({ length: 16 }, () => server.client({ enableAutoPipelining: true }))
 const [client] = clients
 if (client === undefined) throw new Error('there is no client')
-console.log(`Redis ${/redis_version:(\S+)/.exec(await client.info('server'))?.[1]}, Node ${process.version}; medians of ${rounds} rounds of ${decisionsPerRound} decisions\n`)
+console.log(`\nRedis ${/redis_version:(\S+)/.exec(await client.info('server'))?.[1]}, Node ${process.version}, load of the machine ${loadavg()[0]?.toFixed(1)} on ${cpus().length} processors; medians of ${rounds} rounds of ${decisionsPerRound} decisions\n`)
 
 console.log('| callers | server CPU per decision, µs | server memory per caller, bytes |\n|---:|---:|---:|')
 for (const callers of [100, 1_000, 10_000, 100_000]) {

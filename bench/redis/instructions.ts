@@ -3,7 +3,8 @@ import { callerKey, localAuthentication } from 'fastify-llm-quota'
 import { RedisQuotaStore, type QuotaRedisClient } from 'fastify-llm-quota/redis'
 import type { Redis } from 'ioredis'
 import { RateLimiterRedis } from 'rate-limiter-flexible'
-import { instructionsOf } from './counted-redis-server.js'
+import { median } from '../statistics.js'
+import { instructionsDuring, instructionsOf } from './counted-redis-server.js'
 
 const callers = Array.from({ length: 500 }, (_, number) => String(callerKey(localAuthentication(`caller ${number}`))))
 const limit = 1_000_000
@@ -19,14 +20,17 @@ const subjects: Record<string, { create: (client: Redis) => Promise<Decide>, atO
 
 const figures = new Map<string, number>()
 for (const [name, { create, atOnce }] of Object.entries(subjects)) {
-  figures.set(name, await instructionsOf(async (client, decisions) => {
+  const decideAll = async (client: Redis, decisions: number): Promise<void> => {
     const decide = await create(client)
     // Every caller already has a counter, so that all decisions are alike.
     for (const caller of callers) await decide(caller)
     for (let done = 0; done < decisions; done += atOnce) {
       await Promise.all(Array.from({ length: Math.min(atOnce, decisions - done) }, (_, turn) => decide(callers[(done + turn) % callers.length] ?? '')))
     }
-  }))
+  }
+  const slopes: number[] = []
+  while (slopes.length < 3) slopes.push(await instructionsOf(decideAll))
+  figures.set(name, median(slopes))
 }
 
 const least = figures.get('bare INCR and PTTL in a script') ?? NaN
@@ -34,6 +38,31 @@ const peers = figures.get('rate-limiter-flexible') ?? NaN
 console.log('| | server instructions per decision | relative to bare | relative to `rate-limiter-flexible` |\n|---|---:|---:|---:|')
 for (const [name, instructions] of figures) {
   console.log(`| ${name} | ${(instructions / 1000).toFixed(1)}k | ${(instructions / least).toFixed(2)} | ${(instructions / peers).toFixed(2)} |`)
+}
+
+console.log('\n| script at the full cap, for a new caller | server instructions |\n|---|---:|')
+console.log(`| removes a page of dead rows | ${await pageInstructions(150_000)} |`)
+console.log(`| scans a page without dead rows | ${await pageInstructions(85_500)} |`)
+
+/** Returns the instructions of one page. All callers were last seen at a time that divides an epoch, which only a scan of every row can show. */
+async function pageInstructions (silence: number): Promise<string> {
+  const callers = Array.from({ length: 5_000 }, (_, number) => String(callerKey(localAuthentication(`caller ${number}`))))
+  let scripts = 0
+  const run = (newCallers: readonly string[]) => async (client: Redis): Promise<void> => {
+    let now = 0
+    const store = new RedisQuotaStore({ client: counting(client, () => { scripts += 1 }), clock: () => now, maxTrackedCallers: callers.length, rememberRefusals: false })
+    const touch = (some: readonly string[]) => Promise.all(some.map((caller) => store.acquire(caller, limit)))
+    for (const [pass, some] of [[0, callers], [35_000, callers.slice(0, 1)], [900, callers.slice(1)], [34_100, callers.slice(0, 1)]] as const) {
+      now += pass
+      await touch(some)
+    }
+    now += silence
+    scripts = 0
+    await touch(newCallers)
+  }
+  const before = await instructionsDuring(run([]))
+  const after = await instructionsDuring(run(['a new caller']))
+  return `${((after - before) / scripts / 1e6).toFixed(1)}M`
 }
 
 async function bare (client: Redis): Promise<Decide> {
@@ -56,13 +85,23 @@ async function together (client: Redis): Promise<Decide> {
 
 // Uses one store for each concurrent decision, all with the same counters, so that decisions do not share a script.
 async function apart (client: Redis): Promise<Decide> {
-  const shared: QuotaRedisClient = {
-    evaluateDigest: (digest, key, parameters) => client.evalsha(digest, 1, key, ...parameters),
-    evaluateSource: (source, key, parameters) => client.eval(source, 1, key, ...parameters),
-    removeKey: (key) => client.unlink(key)
-  }
+  const shared = counting(client, () => {})
   const stores = Array.from({ length: 64 }, () => new RedisQuotaStore({ client: shared, rememberRefusals: false }))
   for (const store of stores) await store.acquire(callers[0] ?? '', limit)
   let turn = 0
   return (caller) => stores[turn++ % stores.length]?.acquire(caller, limit)
+}
+
+function counting (client: Redis, sent: () => void): QuotaRedisClient {
+  return {
+    evaluateDigest (digest, key, parameters) {
+      sent()
+      return client.evalsha(digest, 1, key, ...parameters)
+    },
+    evaluateSource (source, key, parameters) {
+      sent()
+      return client.eval(source, 1, key, ...parameters)
+    },
+    removeKey: (key) => client.unlink(key)
+  }
 }

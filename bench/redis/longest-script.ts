@@ -55,7 +55,7 @@ const orders: Record<string, (stage: Stage) => Promise<void>> = {
   }
 }
 
-console.log('| callers | order of requests | longest script, ms | latency of the new caller, ms | scripts | memory per caller, bytes |\n|---:|---|---:|---:|---:|---:|')
+console.log('\n| callers | order of requests | longest script, ms | latency of the new caller, ms | scripts | memory per caller, bytes |\n|---:|---|---:|---:|---:|---:|')
 for (const size of sizes) {
   const keys = Array.from({ length: size }, (_, number) => String(callerKey(localAuthentication(`caller ${number}`))))
   for (const [order, run] of Object.entries(orders)) {

@@ -29,7 +29,7 @@ const isEpochOver = `
 export function acquireScript (maxTrackedCallers: number, timeSource: TimeSource): string {
   return `
 local key, call, pack = KEYS[1], redis.call, struct.pack
-local limit, last = tonumber(ARGV[1]), ${timeSource === 'server' ? '#ARGV' : '#ARGV - 1'}
+local limit, last = ARGV[1] + 0, ${timeSource === 'server' ? '#ARGV' : '#ARGV - 1'}
 local found
 if last == 2 then
   found = call('HMGET', key, ${clockField}, ARGV[2])

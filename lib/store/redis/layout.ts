@@ -51,7 +51,7 @@ export type TimeSource = 'server' | 'given'
  */
 export const readNow: Readonly<Record<TimeSource, string>> = {
   server: `
-  local left = redis.call('PTTL', key)
+  local left = call('PTTL', key)
   now = left < 0 and latest - 1 or offset - left`,
   given: `
   now = offset + ARGV[#ARGV]`
@@ -60,10 +60,10 @@ export const readNow: Readonly<Record<TimeSource, string>> = {
 /** Renews the key's time to live without changing `now`. */
 export const renewExpiry: Readonly<Record<TimeSource, string>> = {
   server: `
-  redis.call('PEXPIRE', key, ${expiry})
-  offset = now + redis.call('PTTL', key)`,
+  call('PEXPIRE', key, ${expiry})
+  offset = now + call('PTTL', key)`,
   given: `
-  redis.call('PEXPIRE', key, ${expiry})`
+  call('PEXPIRE', key, ${expiry})`
 }
 
 /** The value of `now` when a shard is created. */
