@@ -1,7 +1,7 @@
 // Decisions in request.quota and on the diagnostics channel, and shadow mode.
 import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t from 'tap'
-import { callerKey, quotaDecisions, tokenAuthentication, type QuotaDecisionMessage, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
+import { callerKey, localAuthentication, MemoryQuotaStore, quotaDecisions, tokenAuthentication, type QuotaDecisionMessage, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
 import { alice, analyze, captureLog, createService } from '../support/service.js'
 
 const operation = { method: 'POST', path: '/api/analyze' }
@@ -57,12 +57,32 @@ t.test('one message for each protected request, in each of the five outcomes', a
 
 t.test('no message for a request that is not subject', async (t) => {
   const app = await createService()
-  app.get('/health', async () => 'well')
-  t.same(await messagesDuring(async () => { await app.inject('/health') }), [])
+  app.get('/health', async ({ quota }) => ({ quota }))
+  t.same(await messagesDuring(async () => { t.same((await app.inject('/health')).json(), { quota: null }) }), [])
+})
+
+t.test('every step of a decision can be asynchronous', async (t) => {
+  const memory = new MemoryQuotaStore()
+  const app = await createService({
+    preferences: { get: async () => 1 },
+    authentication: async ({ headers }) => localAuthentication(headers['x-caller']),
+    store: { ...brokenStore, acquire: async (callerKey, limit) => memory.acquire(callerKey, limit) }
+  })
+  const answers = []
+  for (const caller of ['carol', 'carol', 'dave', '']) answers.push((await analyze(app, null, { headers: { 'x-caller': caller } })).statusCode)
+  t.same(answers, [200, 429, 200, 401])
+})
+
+t.test('a store can answer with any thenable, also with a function', async (t) => {
+  const acquisition = { admitted: true, count: 1, windowRemaining: 60_000, overflow: false }
+  const then = (resolve: (value: object) => void) => { resolve(acquisition) }
+  for (const thenable of [{ then }, Object.assign(() => {}, { then })]) {
+    const app = await createService({ store: { ...brokenStore, acquire: () => Object(thenable) } })
+    t.equal((await analyze(app, alice)).statusCode, 200, typeof thenable)
+  }
 })
 
 t.test('overflow decisions say so', async (t) => {
-  const { MemoryQuotaStore } = await import('../../lib/index.js')
   const app = await createService({ store: new MemoryQuotaStore({ maxTrackedCallers: 1 }) })
   await analyze(app, alice)
   const [message] = await messagesDuring(async () => { await analyze(app, { ...alice, sub: 'one more' }) })

@@ -332,12 +332,35 @@ t.test('every answer of the store is timed, however it comes, and changes nothin
   await app.close()
 })
 
+t.test('a store that answers synchronously takes no turn of the event loop, although it is timed', async (t) => {
+  const registry = new Registry()
+  const app: FastifyInstance = Fastify()
+  const turns: string[] = []
+  let passed = false
+  app.addHook('preHandler', (_request, _reply, done) => {
+    queueMicrotask(() => turns.push(passed ? 'handler first' : 'turn first'))
+    done()
+  })
+  await app.register(quotaPlugin, { authentication: () => localAuthentication('alice') })
+  await app.register(quotaMetricsPlugin, { registry })
+  app.post('/api/analyze', (_request, reply) => {
+    passed = true
+    reply.send('ran')
+  })
+  await ask(app)
+  t.same(turns, ['handler first'])
+  t.match(await scrape(registry), { llm_quota_store_duration_seconds_count: 1 })
+  await app.close()
+})
+
 t.test('the store\'s time is what a decision waits for', async (t) => {
   const registry = new Registry()
   const memory = new MemoryQuotaStore()
   let answer = (): void => {}
+  let calledAt = Infinity
   const slow: QuotaStore = {
     acquire: async (key, limit) => {
+      calledAt = performance.now()
       await new Promise<void>((resolve) => { answer = resolve })
       return memory.acquire(key, limit)
     },
@@ -350,11 +373,12 @@ t.test('the store\'s time is what a decision waits for', async (t) => {
   await app.ready()
   const asked = performance.now()
   const answered = ask(app)
-  while (performance.now() - asked < 20) await new Promise((resolve) => { setImmediate(resolve) })
+  while (!(performance.now() - calledAt >= 20)) await new Promise((resolve) => { setImmediate(resolve) })
+  const answeredAt = performance.now()
   answer()
   await answered
   const { llm_quota_store_duration_seconds_sum: seconds = 0 } = await scrape(registry)
-  t.ok(seconds > 0 && seconds <= (performance.now() - asked) / 1000, `${seconds} s`)
+  t.ok(seconds >= (answeredAt - calledAt) / 1000 && seconds <= (performance.now() - asked) / 1000, `${seconds} s`)
   t.same(memory.peek(callerKey(localAuthentication('alice')) ?? '')?.count, 1)
   await app.close()
 })

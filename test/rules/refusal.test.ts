@@ -199,13 +199,15 @@ t.test('a host\'s answer that is in an asynchronous onSend hook at the refusal i
   t.equal(runs, 0)
 })
 
-t.test('refusals are logged at debug with the caller\'s digest shortened', async (t) => {
-  const log = captureLog('debug')
-  const app = await createService({ perMinute: 1 }, { logger: log.logger })
-  await analyze(app, alice)
-  await analyze(app, alice)
-  await analyze(app, null)
-  const refused = log.lines.filter((line) => line.msg === 'the quota answers with a refusal')
-  t.match(refused, [{ level: 20, outcome: 'rejected', caller: /^[0-9a-f]{8}$/ }, { level: 20, outcome: 'unauthenticated', reason: 'no-authentication' }])
-  t.notMatch(JSON.stringify(log.lines), 'identity.example')
-})
+for (const level of ['debug', 'trace']) {
+  t.test(`at the log level ${level}, refusals are logged at debug with the caller's digest shortened`, async (t) => {
+    const log = captureLog(level)
+    const app = await createService({ perMinute: 1 }, { logger: log.logger })
+    await analyze(app, alice)
+    await analyze(app, alice)
+    await analyze(app, null)
+    const refused = log.lines.filter((line) => line.msg === 'the quota answers with a refusal')
+    t.match(refused, [{ level: 20, outcome: 'rejected', caller: /^[0-9a-f]{8}$/ }, { level: 20, outcome: 'unauthenticated', reason: 'no-authentication' }])
+    t.notMatch(JSON.stringify(log.lines), 'identity.example')
+  })
+}
