@@ -6,7 +6,8 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import { delimiter, resolve } from 'node:path'
 
 const parts = {
-  subject: { mutate: ['subject/*'], testFiles: ['rules/path-readings', 'rules/subject', 'regressions/spellings-behind-a-wildcard', 'regressions/spellings-with-a-host', 'regressions/method-changed-after-routing', 'rules/marked-routes', 'plugin/registering', 'rules/several-quotas', 'rules/spellings'] },
+  subject: { mutate: ['subject/{marked-routes,operation,prefix,quota-name,request-matcher,router-options}'], testFiles: ['rules/subject', 'rules/marked-routes', 'plugin/registering', 'regressions/method-changed-after-routing', 'rules/several-quotas', 'rules/spellings'] },
+  paths: { mutate: ['subject/{decoded-path,decoded-path-matcher,operation-matcher,path-matcher}'], testFiles: ['rules/path-readings', 'plugin/registering', 'regressions/spellings-behind-a-wildcard'] },
   limit: { mutate: ['limit/*'], testFiles: ['rules/limit-reader', 'rules/limit-configuration', 'regressions/preference-reader-that-hangs', 'rules/operations-and-limit', 'rules/several-quotas', 'rules/limit.property', 'plugin/registering'] },
   caller: { mutate: ['caller/*'], testFiles: ['rules/caller', 'regressions/unexplained-401', 'regressions/asynchronous-authentication', 'regressions/log-that-throws', 'rules/several-quotas', 'rules/caller.property'] },
   decision: { mutate: ['hook', 'pending', 'thenable', 'decision/*'], testFiles: ['plugin/decisions', 'plugin/standing', 'regressions/host-value-in-request-quota', 'regressions/decision-changed-by-the-host', 'regressions/store-answers-of-odd-types', 'regressions/log-that-throws', 'regressions/throw-after-asynchronous-decision', 'regressions/unexplained-401', 'regressions/secrets-in-standing', 'plugin/headers', 'plugin/metrics', 'rules/operations-and-limit', 'rules/refusal', 'rules/limit-reader', 'plugin/registering'] },
