@@ -123,23 +123,6 @@ t.test('the plugin declares its name and the supported Fastify versions', async 
   t.same(Reflect.get(quotaMetricsPlugin, Symbol.for('plugin-meta')), { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota-metrics' })
 })
 
-t.test('the counts are exact under load, with two quotas', async (t) => {
-  const registry = new Registry()
-  const app = await createServer(registry, { perMinute: 500 })
-  const address = await app.listen({ port: 0, host: '127.0.0.1' })
-  t.teardown(() => app.close())
-  const load = (path: string, caller: string) => autocannon({ url: address + path, method: 'POST', amount: 2000, connections: 20, headers: { 'x-caller': caller } })
-  const results = await Promise.all([load('/api/analyze', 'alice'), load('/api/analyze', 'bob'), load(chat.path, 'alice')])
-  t.same(results.map(({ '2xx': admitted, '4xx': rejected, errors }) => [admitted, rejected, errors]), [[500, 1500, 0], [500, 1500, 0], [7, 1993, 0]])
-  t.same(await decisions(registry), {
-    'default POST /api/analyze admitted': 1000,
-    'default POST /api/analyze rejected': 3000,
-    'chat POST /api/chat admitted': 7,
-    'chat POST /api/chat rejected': 1993
-  })
-  t.match(await scrape(registry), { llm_quota_store_duration_seconds_count: 6000, llm_quota_tracked_callers: 3 })
-})
-
 t.test('each server of a process is counted in its own registry', async (t) => {
   const registries = [new Registry(), new Registry()] as const
   const [one, other] = await Promise.all(registries.map((registry) => createServer(registry)))
@@ -381,4 +364,21 @@ t.test('the store\'s time is what a decision waits for', async (t) => {
   t.ok(seconds >= (answeredAt - calledAt) / 1000 && seconds <= (performance.now() - asked) / 1000, `${seconds} s`)
   t.same(memory.peek(callerKey(localAuthentication('alice')) ?? '')?.count, 1)
   await app.close()
+})
+
+t.test('the counts are exact under load, with two quotas', async (t) => {
+  const registry = new Registry()
+  const app = await createServer(registry, { perMinute: 500 })
+  const address = await app.listen({ port: 0, host: '127.0.0.1' })
+  t.teardown(() => app.close())
+  const load = (path: string, caller: string) => autocannon({ url: address + path, method: 'POST', amount: 2000, connections: 20, headers: { 'x-caller': caller } })
+  const results = await Promise.all([load('/api/analyze', 'alice'), load('/api/analyze', 'bob'), load(chat.path, 'alice')])
+  t.same(results.map(({ '2xx': admitted, '4xx': rejected, errors }) => [admitted, rejected, errors]), [[500, 1500, 0], [500, 1500, 0], [7, 1993, 0]])
+  t.same(await decisions(registry), {
+    'default POST /api/analyze admitted': 1000,
+    'default POST /api/analyze rejected': 3000,
+    'chat POST /api/chat admitted': 7,
+    'chat POST /api/chat rejected': 1993
+  })
+  t.match(await scrape(registry), { llm_quota_store_duration_seconds_count: 6000, llm_quota_tracked_callers: 3 })
 })

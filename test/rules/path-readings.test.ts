@@ -32,8 +32,11 @@ t.test('percent-encoding is decoded once and in full, and malformed encodings st
     '/%25%36%31pi%2Fanalyze', '/%%361pi%2Fanalyze', '/%6%31pi%2Fanalyze', '/api%2Fanalyz%65', '/./api/analyz%65'
   ], [
     '/api%2Fanalyz', '/api%2Fanalyzer', '/%', '/api%2F%zzanalyze', '/api%2F%25zzanalyze', '/api%2F%256', '/api%2Fanalyze%', '/api%2Fanalyze%6', '/api%2Fanaly%c3%28ze',
-    '/api%2Fan%g1lyze', '/api%2Fan%6`lyze', '/api%2Fan%:1lyze', '/api%2Fan%/1lyze', '/api%2Fan%6Glyze', '/api%2F%41nalyze', '/api%2Fa%6Falyze', '/api%2Fa%60alyze'
+    '/api%2Fan%g1lyze', '/api%2Fan%6`lyze', '/api%2Fan%:1lyze', '/api%2Fan%/1lyze', '/api%2Fan%6Glyze', '/api%2F%41nalyze', '/api%2Fa%6Falyze', '/api%2Fa%60alyze',
+    // These are 'a' to a decoder that goes on counting after F.
+    '/api%2F%5hnalyze', '/api%2F%m1nalyze'
   ])
+  check(t, { operations: [{ method: 'POST', path: '/a%zz' }] }, ['/./a%zz', '/a%zz/', '/a%25zz'], ['/a%2525zzz', '/a'])
 })
 
 t.test('all hexadecimal digits are decoded, in either case', async (t) => {
@@ -64,7 +67,7 @@ t.test('".." is resolved, and can lead out of the part that a proxy forwards', a
 
 t.test('dots can be resolved before the rest of the path is decoded', async (t) => {
   check(t, {}, [
-    '/api/analyze/x%2F../..', '/api/analyze/x%252F%2E%2E/..', '/api/analyze/x%25252F%252E%252E/%252E%252E', '/api/analyze/x%2525252F%25252E%25252E/%25252E%25252E',
+    '/api/analyze/x%2F../..', '/api/analyze/x%2Fy/..', '/api/x%2525252F..%2525252Fanalyze', '/api/analyze/x%252F%2E%2E/..', '/api/analyze/x%25252F%252E%252E/%252E%252E', '/api/analyze/x%2525252F%25252E%25252E/%25252E%25252E',
     '/api/analyze/x%252525252F%2525252E%2525252E/%2525252E%2525252E', '/api/analyze/x%5C../..', '/api/analyze/x/y%2F../..', '/api%2Fanalyze/x/..', '/api/analyze%2Fx/..'
   ], ['/api/analyze/x%25252525252F%252525252E%252525252E/%252525252E%252525252E'])
 })
@@ -125,6 +128,52 @@ t.test('if a path can be read as several operations, the first one is used', asy
     t.equal(found(operations, '/x/../c/d'), '/c/d', 'the whole path precedes its last segments')
   }
   t.equal(found([{ method: 'POST', path: '/f/./g' }, { method: 'POST', path: '/f/g/' }], '/f%2Fg'), '/f/./g')
+})
+
+t.test('a target that a host has rewritten need not begin with a slash', async (t) => {
+  check(t, {}, ['%2Fapi/analyze', '%5Capi%5Canalyze', '%2e%2e/x/api/analyze'], ['%2Fapi/analyzer', '%2e%2e/x/analyze'])
+})
+
+t.test('a route whose pattern is an operation\'s path serves it, whatever the request\'s path', async (t) => {
+  const operations = [analyze, { method: 'POST', path: '/caf\u00e9 au lait' }]
+  for (const prefix of ['', '/context', '/:tenant']) {
+    const matcher = matcherOf({ operations, prefix })
+    for (const operation of operations) t.same(matcher.match('POST', prefix + operation.path, '/anything')?.operation, operation, prefix + operation.path)
+  }
+})
+
+t.test('a plain pattern only has requests for its own path, with or without a slash at its end', async (t) => {
+  const slashed = { method: 'POST', path: '/api/slashed/' }
+  const matcher = matcherOf({ operations: [analyze, slashed] })
+  t.equal(matcher.match('POST', '/other', '/api/analyze'), null)
+  t.same(matcher.match('POST', '/api/slashed', '/api/slashed/')?.operation, slashed)
+  t.equal(matcher.match('POST', '/api/slashed', '/api/slashed'), null)
+  t.same(matcher.match('POST', '/api/slashed/', '/api/slashed/')?.operation, slashed)
+})
+
+t.test('behind a literal route that is not plain, the path is read as the router\'s options say', async (t) => {
+  const read = (router: Partial<RouterOptions>, target: string) => matcherOf({ router }).match('POST', '/api/%61nalyze', target) !== null
+  for (const [router, target] of [[{ caseSensitive: false }, '/API/Analyze'], [{ ignoreTrailingSlash: true }, '/api/analyze/'], [{ ignoreDuplicateSlashes: true }, '/api//analyze'], [{ useSemicolonDelimiter: true }, '/api/analyze;x']] as const) {
+    t.equal(read(router, target), true, target)
+    t.equal(read({}, target), false, `${target}, without the option`)
+  }
+})
+
+t.test('the pattern alone tells the operation of a literal route', async (t) => {
+  const slashed = { method: 'POST', path: '/api/slashed/' }
+  const matcher = matcherOf({ operations: [analyze, slashed, { method: 'POST', path: '/caf\u00e9' }] })
+  const found = (pattern: string, method = 'POST') => matcher.matchPattern(method, pattern)?.operation.path ?? null
+  t.same(['/api/analyze', '/api/slashed', '/api/slashed/', '/caf\u00e9', '/api/%61nalyze', '/api/sl%61shed'].map((pattern) => found(pattern)),
+    ['/api/analyze', '/api/slashed/', '/api/slashed/', '/caf\u00e9', '/api/analyze', '/api/slashed/'])
+  t.same(['/other', '/api/analyze/', '/api/%6Fther', '/*', '/api/:operation', '/api/:operation(^a)'].map((pattern) => found(pattern)), Array(6).fill(null))
+  t.equal(found('/api/analyze', 'GET'), null)
+})
+
+t.test('an operation that is listed twice, or that the router does not accept, is reported with its option', async (t) => {
+  const both = (name: string, path = '/api/analyze') => () => new OperationMatcher([{ name: 'default', operations: [analyze] }, { name, operations: [{ method: 'POST', path }] }], '', readRouterOptions({}))
+  t.throws(both('chat'), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option quotas\.chat\.operations contains an operation that is already listed, .* it got '\/api\/analyze'/ })
+  t.throws(both('default'), { message: /option operations contains an operation that is already listed/ })
+  t.throws(both('chat', '/a/*/b'), { message: /option quotas\.chat\.operations results in a path that the router does not accept \(.+\); it got '\/a\/\*\/b'/ })
 })
 
 t.test('behind a literal route, only the router\'s reading counts', async (t) => {
