@@ -73,6 +73,22 @@ t.test('where it fails, the refusal has the quota\'s own body, with an error in 
   }
 })
 
+t.test('its content type is a media type, with or without parameters', async (t) => {
+  let contentType = ''
+  const app = await createService({ refusalBody: () => ({ contentType, body: 'of the host' }) })
+  for (const [given, isMediaType] of [
+    ['text/plain', true], ['a/b', true], ['application/vnd.api+json', true], ["!#$%&'*+.^`|~-_9/!#$%&'*+.^`|~-_9", true], ['text/plain;charset=utf-8', true], ['text/plain; charset=utf-8', true],
+    ['text/plain ;charset=utf-8', true], ['text/plain  ; charset=utf-8', true], ['text/plain ', true],
+    ['', false], ['plain', false], ['/plain', false], ['text/', false], ['text/;charset=utf-8', false], [' text/plain', false], ['(text/plain', false], ['text/(plain', false], ['text/plain)', false],
+    ['text /plain', false], ['text/plain, text/html', false], ['text/plain charset=utf-8', false], ['text/plain x; charset=utf-8', false], ['text//plain', false]
+  ] as const) {
+    contentType = given
+    const { body, headers } = await analyze(app, null)
+    t.equal(body, isMediaType ? 'of the host' : own, given)
+    t.ok(String(headers['content-type']).startsWith(isMediaType ? given.trim() : 'application/json'), given)
+  }
+})
+
 t.test('it is not called in shadow mode or for admitted requests', async (t) => {
   let asked = 0
   const refusalBody = () => { asked += 1; return { contentType: 'text/plain', body: 'no' } }
