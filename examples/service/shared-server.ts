@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { RedisQuotaStoreOptions } from 'fastify-llm-quota/redis'
 import type { Hash } from './shared-preferences.js'
 
-/** A connection to the server at `REDIS_URL`. It is made, and made again, in the background. */
+/** A connection to the server at `REDIS_URL`. It is established in the background, and established again if it is lost. */
 export interface SharedServer {
   readonly client: RedisQuotaStoreOptions['client']
   readonly hash: Hash
@@ -12,16 +12,16 @@ export interface SharedServer {
   disconnect (): void
 }
 
-// Milliseconds without a reply after which a connection is ended. It is longer than a stall of the event loop, during which it passes as well. No
-// client sends a command twice, and none keeps commands in a queue while the server is away: the insurance is quicker.
+// How long a reply may take before the connection is closed, in milliseconds. The timer also runs while the event loop stalls, so this is longer
+// than a stall. No client sends a command twice or queues commands while the server is unavailable, because the fallback answers sooner.
 const socketTimeout = 1_000
 
 const reconnectAfter = 100
 
-// Milliseconds. A server that does not answer delays the start no longer than this.
+// The maximum delay of the start if the server does not answer, in milliseconds.
 const firstConnectionTimeout = 5_000
 
-/** How each value of `REDIS_CLIENT` connects. Only the package that is chosen is loaded. */
+/** A function that connects for each value of `REDIS_CLIENT`. Only the chosen package is loaded. */
 export const connectShared = {
   async ioredis (url: string, log: FastifyBaseLogger): Promise<SharedServer> {
     const { Redis } = await import('ioredis')
@@ -35,7 +35,7 @@ export const connectShared = {
     const client = createClient({
       url,
       disableOfflineQueue: true,
-      // It ends idle connections as well.
+      // The timeout also closes idle connections.
       pingInterval: socketTimeout / 3,
       socket: { socketTimeout, reconnectStrategy: () => reconnectAfter }
     })
@@ -52,7 +52,7 @@ export const connectShared = {
 
   async glide (url: string): Promise<SharedServer> {
     const { GlideClient, Logger } = await import('@valkey/valkey-glide')
-    // It would write to the standard output what the insured store logs.
+    // The insured store already logs what this logger would write to the standard output.
     Logger.setLoggerConfig('off')
     const { hostname, port, username, password, protocol, pathname } = new URL(url)
     const client = await GlideClient.createClient({
@@ -76,7 +76,7 @@ async function ready (client: EventEmitter): Promise<void> {
   await once(client, 'ready', { signal: AbortSignal.timeout(firstConnectionTimeout) })
 }
 
-// Errors of clients carry commands, with their keys and passwords.
+// The errors of clients contain commands, with their keys and passwords.
 function logged (log: FastifyBaseLogger): (error: Error) => void {
   return ({ name, message }) => { log.debug({ error: { name, message } }, 'the connection to the shared server') }
 }

@@ -9,7 +9,7 @@ interface Observation {
   readonly windows: QuotaWindows
   /** Calls back once, shortly after one or more changes. Returns a function that ends this. */
   onChange (listener: () => void): () => void
-  /** Notes a change that is not a decision. */
+  /** Records a change that is not a decision. */
   changed (): void
   /** Returns the effective limit; 0 if the quota is disabled. Concurrent calls share one read of the preference. */
   limit (request: FastifyRequest): Promise<number>

@@ -15,8 +15,8 @@ declare module 'fastify' {
 }
 
 /**
- * The counters and the preferences: on the server at `REDIS_URL`, shared by all instances and insured against its
- * failure, or in this process where there is none.
+ * The counters and the preferences: on the server at `REDIS_URL`, shared by all instances and with a fallback, or
+ * in this process if `REDIS_URL` is not set.
  */
 export const shared = createPlugin(async function shared (app: FastifyInstance, clock: { clock?: () => number }) {
   if (app.config.REDIS_URL === '') {
@@ -42,7 +42,7 @@ export const shared = createPlugin(async function shared (app: FastifyInstance, 
   app.decorate('changePreference', async (key, value) => { await preferences.set(key, value) })
 }, { name: 'shared', dependencies: ['configuration'] })
 
-// The fallback bridges an outage, but wrong credentials last until somebody corrects them.
+// The fallback bridges an outage, but wrong credentials stay wrong until somebody corrects them.
 function credentialsRejection (error: unknown): string | null {
   const [rejection = null] = /\b(WRONGPASS|NOAUTH)\b/.exec(error instanceof Error ? error.message : '') ?? []
   return rejection
