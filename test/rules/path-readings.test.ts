@@ -36,7 +36,7 @@ t.test('percent-encoding is decoded once and in full, and malformed encodings st
     // These are 'a' to a decoder that goes on counting after F.
     '/api%2F%5hnalyze', '/api%2F%m1nalyze'
   ])
-  check(t, { operations: [{ method: 'POST', path: '/a%zz' }] }, ['/./a%zz', '/a%zz/', '/a%25zz'], ['/a%2525zzz', '/a'])
+  check(t, { operations: [{ method: 'POST', path: '/a%zz' }] }, ['/./a%zz', '/a%zz/', '/a%25zz', '/.%252Fa%zz'], ['/a%2525zzz', '/a'])
 })
 
 t.test('all hexadecimal digits are decoded, in either case', async (t) => {
