@@ -68,7 +68,7 @@ function linePlot ({ title, xLabel, series, logarithmic = false }: LinePlot): st
   const grid = [0, 0.25, 0.5, 0.75, 1].map((part) => `<line class="grid" x1="${left}" x2="${right}" y1="${atY(part * ceiling)}" y2="${atY(part * ceiling)}"/><text x="${left - 8}" y="${atY(part * ceiling) + 4}" text-anchor="end">${short(part * ceiling)}</text>`)
   const places = logarithmic
     ? [...new Set(series.flatMap(({ points }) => points.map(([x]) => x)))]
-    : [0, 0.25, 0.5, 0.75, 1].map((part) => least + part * (most - least))
+    : multiplesWithin(least, most)
   const ticks = places.map((x) => `<text x="${atX(x)}" y="${bottom + 16}" text-anchor="middle">${short(x)}</text>`)
   const lines = series.map(({ name, points }, index) => {
     const color = colors[index % colors.length]
@@ -76,6 +76,14 @@ function linePlot ({ title, xLabel, series, logarithmic = false }: LinePlot): st
       `<rect x="${right + 12}" y="${top + index * 18 - 8}" width="10" height="10" fill="${color}"/><text x="${right + 28}" y="${top + index * 18 + 1}">${escape(name)}</text>`
   })
   return `<text x="${left}" y="20" font-weight="600">${escape(title)}</text>${grid.join('')}<line class="axis" x1="${left}" x2="${right}" y1="${bottom}" y2="${bottom}"/>${ticks.join('')}<text x="${(left + right) / 2}" y="${bottom + 32}" text-anchor="middle">${escape(xLabel)}</text>${lines.join('')}`
+}
+
+/** Returns the multiples of 1, 2 or 5 times a power of ten in a range, which are from four to ten. */
+function multiplesWithin (least: number, most: number): number[] {
+  const power = 10 ** Math.floor(Math.log10((most - least || 1) / 4))
+  const step = power * ([5, 2].find((factor) => (most - least) / (power * factor) >= 4) ?? 1)
+  const first = Math.ceil(least / step)
+  return Array.from({ length: Math.floor(most / step) - first + 1 }, (_, index) => (first + index) * step)
 }
 
 function heightOfBars ({ bars }: BarPlot): number {
