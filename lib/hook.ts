@@ -10,7 +10,7 @@ import type { RefusalBodyWriter } from './refusal/host-body.js'
 import { setRateLimitFields } from './refusal/rate-limit-fields.js'
 import { callsForRefusal, sendRefusal } from './refusal/refusal.js'
 import { shownError } from './shown.js'
-import type { RequestMatcher } from './subject/request-matcher.js'
+import type { RequestMatch, RequestMatcher } from './subject/request-matcher.js'
 
 /** Options for the answers of the hook. */
 export interface AnswerOptions {
@@ -45,8 +45,18 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, answers: Answe
     }, fail)
   }
 
+  // The host's error handler answers the error, but need not log it.
+  function matchOf (request: FastifyRequest): RequestMatch<Quota> | null {
+    try {
+      return requests.match(request)
+    } catch (error) {
+      request.log.error({ err: shownError(error) }, 'the quota of the request is unknown; the request is not admitted')
+      throw error
+    }
+  }
+
   return function quotaHook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
-    const match = requests.match(request)
+    const match = matchOf(request)
     // After reply.callNotFound() in a handler, the request passes through the hooks again.
     const state = match === null ? null : claimRequest(request)
     if (match === null || state === null) return done()
