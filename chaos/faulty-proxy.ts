@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
+import { listenOnLoopback, portOf } from '../test/support/loopback.js'
 
 interface Connection {
   readonly downstream: Socket
@@ -27,14 +28,12 @@ export class FaultyProxy {
 
   static async start (targetPort: number): Promise<FaultyProxy> {
     const proxy = new FaultyProxy(targetPort)
-    proxy.#server.listen(0, '127.0.0.1')
-    await once(proxy.#server, 'listening')
+    await listenOnLoopback(proxy.#server)
     return proxy
   }
 
   get port (): number {
-    const address = this.#server.address()
-    return typeof address === 'object' && address !== null ? address.port : 0
+    return portOf(this.#server)
   }
 
   /** Delays each reply by some milliseconds. Replies keep their order. */

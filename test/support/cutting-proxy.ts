@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
+import { listenOnLoopback, portOf } from './loopback.js'
 
 /** A proxy that can cut a connection half-way through a reply. */
 export class CuttingProxy {
@@ -13,14 +14,12 @@ export class CuttingProxy {
 
   static async start (targetPort: number): Promise<CuttingProxy> {
     const proxy = new CuttingProxy(targetPort)
-    proxy.#server.listen(0, '127.0.0.1')
-    await once(proxy.#server, 'listening')
+    await listenOnLoopback(proxy.#server)
     return proxy
   }
 
   get port (): number {
-    const address = this.#server.address()
-    return typeof address === 'object' && address !== null ? address.port : 0
+    return portOf(this.#server)
   }
 
   /** Cuts that many of the next replies half-way, together with their connections. */

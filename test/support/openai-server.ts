@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { listenOnLoopback, portOf } from './loopback.js'
 
 /** A request to the server. */
 export interface ChatRequest {
@@ -41,14 +42,12 @@ export class OpenAiServer {
 
   static async start (answer: ChatAnswer): Promise<OpenAiServer> {
     const server = new OpenAiServer(answer)
-    server.#server.listen(0, '127.0.0.1')
-    await once(server.#server, 'listening')
+    await listenOnLoopback(server.#server)
     return server
   }
 
   get url (): string {
-    const address = this.#server.address()
-    return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}/v1`
+    return `http://127.0.0.1:${portOf(this.#server)}/v1`
   }
 
   /** Resolves when that many requests have been abandoned. */

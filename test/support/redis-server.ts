@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import { plainEnvironment } from './environment.js'
+import { listenOnLoopback, portOf } from './loopback.js'
 
 /**
  * Returns the server program or the command-line client beside it: from the environment variable `REDIS_SERVER`, for example
@@ -33,15 +34,20 @@ export function serverVersion (): string {
   return execFileSync(program('server'), ['--version'], { encoding: 'utf8' }).split(' ').slice(0, 3).join(' ')
 }
 
-/** Returns a free loopback port. */
+// A server in a cluster also listens on the port that is 10,000 higher.
+const highestPort = 65_535 - 10_000
+
+/** Returns a free loopback port that a server in a cluster can use. */
 export async function freePort (): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (typeof address !== 'object' || address === null) throw new Error('there is no free port')
-  return address.port
+  let port
+  do {
+    const server = createServer()
+    await listenOnLoopback(server)
+    port = portOf(server)
+    server.close()
+    await once(server, 'close')
+  } while (port > highestPort)
+  return port
 }
 
 // Servers must not outlive a test that fails.
@@ -97,7 +103,7 @@ export class RedisServer {
     running.add(child)
     child.once('exit', () => running.delete(child))
     this.#process = child
-    await this.#answers()
+    await this.#answers(child)
   }
 
   signal (name: NodeJS.Signals): void {
@@ -124,11 +130,17 @@ export class RedisServer {
     return client
   }
 
-  async #answers (): Promise<void> {
+  /** Resolves when this server answers. Rejects if it ends, or if another one answers on its port. */
+  async #answers (child: ChildProcess): Promise<void> {
     const client = new Redis({ port: this.port, host: '127.0.0.1', retryStrategy: () => 20, maxRetriesPerRequest: null })
     client.on('error', () => {})
-    await client.ping()
-    client.disconnect()
+    const ended = once(child, 'exit').then(() => { throw new Error(`the server on port ${this.port} ended before it answered`) })
+    try {
+      const information = await Promise.race([client.info('server'), ended])
+      if (!information.includes(`process_id:${child.pid}\r`)) throw new Error(`another server answers on port ${this.port}`)
+    } finally {
+      client.disconnect()
+    }
   }
 }
 
