@@ -255,6 +255,17 @@ t.test('the default fallback keeps its windows by the same clock', async (t) => 
   t.match(store.acquire('a', 1), { admitted: true })
 })
 
+t.test('by default the time limit is measured by Node\'s timers', async (t) => {
+  const primary = new ToldStore(new VirtualClock())
+  primary.manner = 'hangs'
+  const store = new InsuredQuotaStore({ primary, timeout: 1 })
+  // The store's own timers do not keep the process alive.
+  const wait = setInterval(() => {}, 1_000)
+  t.teardown(() => { clearInterval(wait) })
+  t.match(await store.acquire('a', 5), { admitted: true, count: 1 })
+  t.equal(store.state, 'fallback')
+})
+
 t.test('its timers do not keep the process alive', async (t) => {
   const program = `
     import { InsuredQuotaStore } from 'fastify-llm-quota'
