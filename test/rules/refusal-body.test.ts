@@ -89,6 +89,13 @@ t.test('its content type is a media type, with or without parameters', async (t)
   }
 })
 
+t.test('without it, a refusal logs no error', async (t) => {
+  const log = captureLog()
+  const app = await createService({}, { logger: log.logger })
+  t.equal((await analyze(app, null)).body, own)
+  t.same(log.errors(), [])
+})
+
 t.test('it is not called in shadow mode or for admitted requests', async (t) => {
   let asked = 0
   const refusalBody = () => { asked += 1; return { contentType: 'text/plain', body: 'no' } }
