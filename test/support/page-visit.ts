@@ -51,6 +51,15 @@ export class Visit {
     await this.reads('#who', /^Signed in as/)
   }
 
+  /**
+   * Ends the session, which the page learns from its next request. Stops the clock of the page, so that this is not one of its regular
+   * requests for the state.
+   */
+  async loseSession (): Promise<void> {
+    await this.page.clock.pauseAt(await this.page.evaluate<number>('Date.now()') + 100)
+    await this.page.context().clearCookies()
+  }
+
   /** Runs an operation and waits for the message of the page. */
   async run (operation: string, expected: RegExp | string = 'Done.'): Promise<void> {
     await this.page.getByText(operation, { exact: true }).click()
