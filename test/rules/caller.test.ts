@@ -71,6 +71,16 @@ t.test('rule 2: inherited claims do not count', async (t) => {
   t.equal(callerKey(JSON.parse('{ "kind": "local", "authenticated": true }')), null)
 })
 
+for (const claim of ['iss', 'sub'] as const) {
+  t.test(`rule 2: a polluted prototype of all objects identifies nobody: ${claim}`, async (t) => {
+    const { [claim]: _, ...others } = alice
+    t.teardown(() => { Reflect.deleteProperty(Object.prototype, claim) })
+    Reflect.set(Object.prototype, claim, alice[claim])
+    t.equal(callerKey(tokenAuthentication(others)), null)
+    t.ok(callerKey(tokenAuthentication({ ...alice })), 'claims of its own still identify a caller')
+  })
+}
+
 t.test('rule 2: over HTTP, tokens without a usable issuer or subject are answered 401', async (t) => {
   const app = await createService()
   for (const claims of [{ sub: 'alice' }, { iss: issuer }, { iss: '', sub: 'alice' }, { iss: issuer, sub: '  ' }, { iss: issuer, sub: 'a\0b' }, { preferred_username: 'alice' }]) {
