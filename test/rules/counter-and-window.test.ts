@@ -87,6 +87,13 @@ for (const options of [{ maxTrackedCallers: 0 }, { maxTrackedCallers: 1.5 }, { m
   })
 }
 
+t.test('an option that does not exist, and options that are not an object, are reported', async (t) => {
+  const code = 'FST_ERR_LLM_QUOTA_OPTION'
+  t.throws(() => Reflect.construct(MemoryQuotaStore, [{ max: 3 }]), { code, message: /option max does not exist; it got 3/ })
+  t.throws(() => Reflect.construct(MemoryQuotaStore, [null]), { code, message: /option options must be an object; it got null/ })
+  t.throws(() => Reflect.construct(MemoryQuotaStore, [3]), { code, message: /option options must be an object; it got 3/ })
+})
+
 t.test('a store may track as many callers as a Map can hold', async (t) => {
   t.doesNotThrow(() => new MemoryQuotaStore({ maxTrackedCallers: 2 ** 24 }))
 })

@@ -287,6 +287,7 @@ t.test('invalid options are reported by name', async (t) => {
     [{ fallback: {} }, /option fallback must be a store .* it got {}/],
     [{ clock: 5, fallback: primary }, /option clock must be a function; it got 5/],
     [{ timers: null }, /option timers must have a function setTimeout; it got null/],
+    [{ cooldown: 5 }, /option cooldown does not exist; it got 5/],
     [{ timers: { setTimeout } }, /option timers must have a function clearTimeout/],
     ...[0, -1, NaN, Infinity, 2 ** 31, '100'].flatMap((value): [object, RegExp][] => [
       [{ timeout: value }, /option timeout must be a number of milliseconds/],
@@ -296,4 +297,5 @@ t.test('invalid options are reported by name', async (t) => {
   for (const [options, message] of invalid) {
     t.throws(() => Reflect.construct(InsuredQuotaStore, [{ primary, ...options }]), { code: 'FST_ERR_LLM_QUOTA_OPTION', message })
   }
+  t.throws(() => Reflect.construct(InsuredQuotaStore, []), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option options must be an object; it got undefined/ })
 })

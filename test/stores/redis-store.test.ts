@@ -232,11 +232,13 @@ t.test('invalid options are reported by name', async (t) => {
     [{ shards: 1.5 }, /option shards .* it got 1.5/],
     [{ shards: 3, maxTrackedCallers: 2 }, /option shards .* it got 3/],
     [{ rememberRefusals: 'yes' }, /option rememberRefusals must be true or false; it got 'yes'/],
-    [{ clock: 5 }, /option clock must be a function; it got 5/]
+    [{ clock: 5 }, /option clock must be a function; it got 5/],
+    [{ prefix: 'my-service:' }, /option prefix does not exist; it got 'my-service:'/]
   ]
   for (const [options, message] of invalid) {
     t.throws(() => Reflect.construct(RedisQuotaStore, [{ client, ...options }]), { code: 'FST_ERR_LLM_QUOTA_OPTION', message })
   }
+  t.throws(() => Reflect.construct(RedisQuotaStore, []), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option options must be an object; it got undefined/ })
 })
 
 t.test('an invalid result of acquire is an error', async (t) => {

@@ -1,9 +1,10 @@
 import { isThenable } from '../../thenable.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
+import { assertOptionNames } from '../option-names.js'
 import { assertAcquisition, type Acquisition, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
 import { Changeover } from './changeover.js'
 import { InsuredQuotaStoreChange, insuredStoreChanges, type InsuredQuotaStoreState } from './changes.js'
-import { assertInsuredOptions, type InsuredQuotaStoreOptions } from './options.js'
+import { assertInsuredOptions, insuredOptionNames, type InsuredQuotaStoreOptions } from './options.js'
 import { TimeLimit } from './time-limit.js'
 import { nodeTimers } from './timers.js'
 
@@ -44,8 +45,10 @@ export class InsuredQuotaStore implements QuotaStore {
   readonly #changeover: Changeover
   #primaryPromises = false
 
-  constructor ({ primary, timeout = 100, coolDown = 1000, clock = () => performance.now(), timers = nodeTimers, ...rest }: InsuredQuotaStoreOptions) {
-    const { fallback = new MemoryQuotaStore({ clock }) } = rest
+  constructor (options: InsuredQuotaStoreOptions) {
+    assertOptionNames(options, insuredOptionNames)
+    const { primary, timeout = 100, coolDown = 1000, clock = () => performance.now(), timers = nodeTimers } = options
+    const { fallback = new MemoryQuotaStore({ clock }) } = options
     assertInsuredOptions({ primary, fallback, timeout, coolDown, clock, timers })
     this.#primary = primary
     this.#fallback = fallback

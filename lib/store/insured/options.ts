@@ -35,6 +35,9 @@ export interface InsuredQuotaStoreOptions {
   readonly timers?: QuotaTimers
 }
 
+/** The names of the options. */
+export const insuredOptionNames = ['primary', 'fallback', 'timeout', 'coolDown', 'clock', 'timers'] satisfies (keyof InsuredQuotaStoreOptions)[]
+
 // The longest delay that Node's timers support.
 const longestDelay = 2 ** 31 - 1
 

@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks'
 import { OptionError } from '../../errors.js'
 import { shown } from '../../shown.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../caller-cap.js'
+import { assertOptionNames } from '../option-names.js'
 import type { Acquisition, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
 import { isRemovedBySweep, isSweepDue } from '../sweep.js'
 import { TrackedCallers } from './tracked-callers.js'
@@ -53,7 +54,9 @@ export class MemoryQuotaStore implements QuotaStore {
   #sweptAt = never
   #sweeps = 0
 
-  constructor ({ maxTrackedCallers = defaultMaxTrackedCallers, clock = () => performance.now() }: MemoryQuotaStoreOptions = {}) {
+  constructor (options: MemoryQuotaStoreOptions = {}) {
+    assertOptionNames(options, ['maxTrackedCallers', 'clock'] satisfies (keyof MemoryQuotaStoreOptions)[])
+    const { maxTrackedCallers = defaultMaxTrackedCallers, clock = () => performance.now() } = options
     assertMaxTrackedCallers(maxTrackedCallers)
     if (typeof clock !== 'function') throw new OptionError('clock', 'must be a function', shown(clock))
     this.#maxTrackedCallers = maxTrackedCallers

@@ -1,6 +1,7 @@
 import { OptionError } from '../../errors.js'
 import { shown } from '../../shown.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../caller-cap.js'
+import { assertOptionNames } from '../option-names.js'
 import type { Acquisition, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
 import { adaptClient, type SupportedRedisClient } from './clients/adapt.js'
 import { RememberedRefusals } from './remembered-refusals.js'
@@ -41,6 +42,8 @@ export interface RedisQuotaStoreOptions {
   readonly clock?: () => number
 }
 
+const optionNames = ['client', 'keyPrefix', 'maxTrackedCallers', 'shards', 'rememberRefusals', 'clock'] satisfies (keyof RedisQuotaStoreOptions)[]
+
 /**
  * Keeps the quota counters on a Redis or Valkey server that several instances of a service share. A decision takes one atomic
  * script and one round trip. Decisions that arrive together share both. All keys expire within 180 seconds of the last request.
@@ -65,7 +68,9 @@ export class RedisQuotaStore implements QuotaStore {
   readonly #refusals: RememberedRefusals | undefined
   readonly #clock: () => number
 
-  constructor ({ client, keyPrefix = 'llm-quota:', maxTrackedCallers = defaultMaxTrackedCallers, shards = 1, rememberRefusals = true, clock }: RedisQuotaStoreOptions) {
+  constructor (options: RedisQuotaStoreOptions) {
+    assertOptionNames(options, optionNames)
+    const { client, keyPrefix = 'llm-quota:', maxTrackedCallers = defaultMaxTrackedCallers, shards = 1, rememberRefusals = true, clock } = options
     const adapted = adaptClient(client)
     if (typeof keyPrefix !== 'string' || /[{}]/.test(keyPrefix)) throw new OptionError('keyPrefix', 'must be a string without braces', shown(keyPrefix))
     assertMaxTrackedCallers(maxTrackedCallers)
