@@ -14,7 +14,7 @@ const parts = {
   refusal: { mutate: ['refusal/*'], testFiles: ['rules/refusal', 'rules/refusal-body', 'plugin/headers', 'rules/refusal.property', 'plugin/responses', 'plugin/decisions'] },
   memory: { mutate: ['store/*', 'store/memory/*'], testFiles: ['rules/counter-and-window', 'rules/sweep', 'rules/caller-cap-and-overflow-counter', 'regressions/store-answers-of-odd-types', 'regressions/inspect-moves-admissions', 'stores/virtual-clock', 'stores/memory-store.model', 'plugin/registering'] },
   insured: { mutate: ['store/insured/*'], testFiles: ['stores/insured-store', 'stores/insured-store-time', 'stores/insured-store-log', 'regressions/stalled-event-loop', 'stores/store-contract'] },
-  redis: { mutate: ['store/redis/*'], testFiles: ['stores/redis-store-pages', 'regressions/redis-clock-set-back', 'regressions/redis-lost-keys', 'regressions/remembered-refusal-after-clear', 'regressions/acquire-lost-in-clear', 'stores/redis-store-own-clock.model', 'stores/redis-store', 'stores/store-contract'] },
+  redis: { mutate: ['store/redis/*'], testFiles: ['stores/redis-store-pages', 'regressions/redis-clock-set-back', 'regressions/redis-lost-keys', 'regressions/remembered-refusal-after-clear', 'regressions/acquire-lost-in-clear', 'stores/redis-store-own-clock.model', 'stores/redis-store-replies', 'stores/redis-store-order', 'stores/redis-store', 'stores/store-contract'] },
   clients: { mutate: ['store/redis/clients/*'], testFiles: ['regressions/redis-string-numbers', 'stores/redis-store', 'stores/redis-clients', 'stores/redis-clients-cluster'] },
   start: { mutate: ['errors', 'has-function', 'plugin', 'shown', 'start/*'], testFiles: ['plugin/registering', 'plugin/start-up', 'rules/marked-routes', 'rules/several-quotas', 'rules/limit-configuration', 'rules/subject', 'regressions/host-with-own-preferences', 'regressions/secrets-in-logs', 'plugin/decisions', 'stores/insured-store-log', 'rules/spellings'] },
   metrics: { mutate: ['metrics/*'], testFiles: ['plugin/metrics'] },
@@ -68,11 +68,14 @@ const scores = (chosen.length > 0 ? chosen : Object.keys(parts)).map((part) => {
   if (status !== 0) process.exit(status ?? 1)
   const found = Object.values(JSON.parse(readFileSync(report, 'utf8')).files).flatMap(({ mutants }) => mutants)
   const count = (...statuses) => found.filter(({ status }) => statuses.includes(status)).length
-  return { part, noticed: count('Killed', 'Timeout'), mutants: count('Killed', 'Timeout', 'Survived', 'NoCoverage') }
+  return { part, detected: count('Killed', 'Timeout'), mutants: count('Killed', 'Timeout', 'Survived', 'NoCoverage') }
 })
 
-const percent = ({ noticed, mutants }) => `${(100 * noticed / mutants).toFixed(1)} %, ${noticed} of ${mutants}`
-for (const score of scores) console.log(`${score.part}: ${percent(score)}`)
-const all = { noticed: scores.reduce((sum, { noticed }) => sum + noticed, 0), mutants: scores.reduce((sum, { mutants }) => sum + mutants, 0) }
-console.log(`noticed of all changes: ${percent(all)}`)
-process.exitCode = all.noticed / all.mutants >= 0.9 ? 0 : 1
+const share = ({ detected, mutants }) => detected / mutants
+const shown = (score) => `${(100 * share(score)).toFixed(1)} %, ${score.detected} of ${score.mutants}`
+for (const score of scores) console.log(`${score.part}: ${shown(score)}`)
+const all = { detected: scores.reduce((sum, { detected }) => sum + detected, 0), mutants: scores.reduce((sum, { mutants }) => sum + mutants, 0) }
+console.log(`detected of all changes: ${shown(all)}`)
+const low = scores.filter((score) => share(score) < 0.85)
+if (low.length > 0) console.log(`below 85 %: ${low.map(({ part }) => part).join(', ')}`)
+process.exitCode = low.length === 0 && share(all) >= 0.9 ? 0 : 1
