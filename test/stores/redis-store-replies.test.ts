@@ -22,6 +22,6 @@ for (const reply of ['x1 2 0', '1 2 0x', '1 2', 1]) {
 }
 
 t.test('the shortest time left is one microsecond', async (t) => {
-  t.same(await storeThatReads(2 ** 28 + 4 + 1).acquire('alice', 1), { admitted: true, count: 1, windowRemaining: 0.001, overflow: false })
+  t.same(await storeThatReads(2 ** 28 + 4).acquire('alice', 1), { admitted: false, count: 1, windowRemaining: 0.001, overflow: false })
   t.same(await storeThatReads('1 1 0 1').acquire('alice', 1), { admitted: true, count: 1, windowRemaining: 0.001, overflow: false })
 })
