@@ -84,6 +84,6 @@ function count (draft: Draft, acquisition: Acquisition): QuotaDecision {
 }
 
 function fail (quota: Quota, request: FastifyRequest, draft: Draft, error: unknown): QuotaDecision {
-  request.log.error({ err: shownError(error), quota: quota.name }, 'the quota store failed; the request is not admitted')
+  request.log.error({ err: shownError(error), quota: quota.name }, 'the quota store failed; the request is not counted')
   return draft
 }
