@@ -19,11 +19,11 @@ export class QuotaMetrics {
   constructor (registry: QuotaMetricsRegistry) {
     const registers = [registry]
     this.#decisions = new Counter({ name: decisionsName, help: 'Decisions by quota, operation and outcome.', labelNames: ['quota', 'operation', 'outcome'], registers })
-    this.#overflows = new Counter({ name: 'llm_quota_overflow_decisions_total', help: 'Decisions by the shared overflow counter.', registers })
+    this.#overflows = new Counter({ name: 'llm_quota_overflow_decisions_total', help: 'Decisions that used the shared overflow counter.', registers })
     this.#limit = new Gauge({ name: 'llm_quota_limit', help: 'The effective limit of the latest decision, in requests per minute; 0 if the quota is disabled.', labelNames: ['quota'], registers, aggregator: 'max' })
     this.#durations = new Histogram({
       name: 'llm_quota_store_duration_seconds',
-      help: 'The time that decisions waited for the store.',
+      help: 'How long decisions waited for the store.',
       buckets: [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5],
       registers
     })

@@ -71,11 +71,11 @@ t.test('the metrics have a description, a type, labels and buckets', async (t) =
   t.same(lines.filter((line) => line.startsWith('# ')), [
     '# HELP llm_quota_decisions_total Decisions by quota, operation and outcome.',
     '# TYPE llm_quota_decisions_total counter',
-    '# HELP llm_quota_overflow_decisions_total Decisions by the shared overflow counter.',
+    '# HELP llm_quota_overflow_decisions_total Decisions that used the shared overflow counter.',
     '# TYPE llm_quota_overflow_decisions_total counter',
     '# HELP llm_quota_limit The effective limit of the latest decision, in requests per minute; 0 if the quota is disabled.',
     '# TYPE llm_quota_limit gauge',
-    '# HELP llm_quota_store_duration_seconds The time that decisions waited for the store.',
+    '# HELP llm_quota_store_duration_seconds How long decisions waited for the store.',
     '# TYPE llm_quota_store_duration_seconds histogram',
     '# HELP llm_quota_tracked_callers Callers that have a counter of their own.',
     '# TYPE llm_quota_tracked_callers gauge',
