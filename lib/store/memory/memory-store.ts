@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks'
 import { OptionError } from '../../errors.js'
 import { shown } from '../../shown.js'
-import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../caller-cap.js'
+import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../max-tracked-callers.js'
 import { assertOptionNames } from '../option-names.js'
 import type { Acquisition, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
 import { isRemovedBySweep, isSweepDue } from '../sweep.js'

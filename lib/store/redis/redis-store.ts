@@ -1,6 +1,6 @@
 import { OptionError } from '../../errors.js'
 import { shown } from '../../shown.js'
-import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../caller-cap.js'
+import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../max-tracked-callers.js'
 import { assertOptionNames } from '../option-names.js'
 import type { Acquisition, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
 import { adaptClient, type SupportedRedisClient } from './clients/adapt.js'
