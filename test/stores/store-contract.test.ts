@@ -21,7 +21,7 @@ const subjects: Record<string, (options: QuotaStoreContractOptions) => QuotaStor
   'the memory store': (options) => new MemoryQuotaStore(options),
   'the Redis store, one shard': redis(1, false),
   'the Redis store, four shards': redis(4, false),
-  'the Redis store that remembers refusals': redis(1, true),
+  'the Redis store that remembers rejections': redis(1, true),
   'the insured store': (options) => new InsuredQuotaStore({ primary: new MemoryQuotaStore(options) }),
   'the insured store over Redis': (options) => new InsuredQuotaStore({ primary: redis(1, false)(options), timeout: 10_000 })
 }

@@ -4,7 +4,7 @@ import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../max-tracke
 import { assertOptionNames } from '../option-names.js'
 import type { Acquisition, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
 import { adaptClient, type SupportedRedisClient } from './clients/adapt.js'
-import { RememberedRefusals } from './remembered-refusals.js'
+import { RememberedRejections } from './remembered-rejections.js'
 import { Shards } from './shards.js'
 
 /**
@@ -65,7 +65,7 @@ const optionNames = ['client', 'keyPrefix', 'maxTrackedCallers', 'shards', 'reme
  */
 export class RedisQuotaStore implements QuotaStore {
   readonly #shards: Shards
-  readonly #refusals: RememberedRefusals | undefined
+  readonly #rejections: RememberedRejections | undefined
   readonly #clock: () => number
 
   constructor (options: RedisQuotaStoreOptions) {
@@ -80,19 +80,19 @@ export class RedisQuotaStore implements QuotaStore {
     if (typeof rememberRefusals !== 'boolean') throw new OptionError('rememberRefusals', 'must be true or false', shown(rememberRefusals))
     if (clock !== undefined && typeof clock !== 'function') throw new OptionError('clock', 'must be a function', shown(clock))
     this.#shards = new Shards(adapted, keyPrefix, shards, maxTrackedCallers, clock)
-    this.#refusals = rememberRefusals ? new RememberedRefusals(maxTrackedCallers) : undefined
+    this.#rejections = rememberRefusals ? new RememberedRejections(maxTrackedCallers) : undefined
     this.#clock = clock ?? (() => performance.now())
   }
 
   acquire (callerKey: string, limit: number): Acquisition | Promise<Acquisition> {
     const { decisions } = this.#shards.of(callerKey)
-    const refusals = this.#refusals
-    if (refusals === undefined) return decisions.acquire(callerKey, limit)
+    const rejections = this.#rejections
+    if (rejections === undefined) return decisions.acquire(callerKey, limit)
     const askedAt = this.#clock()
-    const { era } = refusals
-    return refusals.recall(callerKey, limit, askedAt) ?? decisions.acquire(callerKey, limit, (acquisition) => {
+    const { era } = rejections
+    return rejections.recall(callerKey, limit, askedAt) ?? decisions.acquire(callerKey, limit, (acquisition) => {
       // A rejection by the overflow counter is not remembered, because the caller can get a counter of its own at any time.
-      if (!acquisition.admitted && !acquisition.overflow) refusals.remember(callerKey, acquisition, askedAt, era)
+      if (!acquisition.admitted && !acquisition.overflow) rejections.remember(callerKey, acquisition, askedAt, era)
     })
   }
 
@@ -102,20 +102,20 @@ export class RedisQuotaStore implements QuotaStore {
 
   // Removes the remembered rejection before and after the command, because an answer that arrives in between may be older than it.
   async forget (callerKey: string): Promise<void> {
-    this.#refusals?.forget(callerKey)
+    this.#rejections?.forget(callerKey)
     try {
       await this.#shards.of(callerKey).forget(callerKey)
     } finally {
-      this.#refusals?.forget(callerKey)
+      this.#rejections?.forget(callerKey)
     }
   }
 
   async clearCounters (): Promise<void> {
-    this.#refusals?.clear()
+    this.#rejections?.clear()
     try {
       await Promise.all(this.#shards.all().map((shard) => shard.clear()))
     } finally {
-      this.#refusals?.clear()
+      this.#rejections?.clear()
     }
   }
 

@@ -11,13 +11,13 @@ const reliefs: Record<string, (store: RedisQuotaStore) => Promise<void>> = {
 }
 
 for (const [name, relieve] of Object.entries(reliefs)) {
-  t.test(`${name}, with a refusal in flight`, async (t) => {
+  t.test(`${name}, with a rejection in flight`, async (t) => {
     await client.flushall()
     const store = new RedisQuotaStore({ client })
     await store.acquire('alice', 1)
-    const refusal = store.acquire('alice', 1)
+    const rejection = store.acquire('alice', 1)
     const relieved = relieve(store)
-    t.match(await refusal, { admitted: false })
+    t.match(await rejection, { admitted: false })
     await relieved
     t.match(await store.acquire('alice', 1), { admitted: true, count: 1 })
   })

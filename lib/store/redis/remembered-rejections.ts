@@ -1,6 +1,6 @@
 import type { Acquisition } from '../store.js'
 
-interface Refusal {
+interface Rejection {
   readonly count: number
   readonly windowEnd: number
 }
@@ -9,9 +9,9 @@ interface Refusal {
  * Remembers callers that are at their limit until their windows end. Bounded; the oldest entry is evicted, and the server decides
  * on that caller's requests again.
  */
-export class RememberedRefusals {
+export class RememberedRejections {
   readonly #most: number
-  readonly #refusals = new Map<string, Refusal>()
+  readonly #rejections = new Map<string, Rejection>()
   #era = 0
 
   constructor (most: number) {
@@ -25,11 +25,11 @@ export class RememberedRefusals {
 
   /** Returns a rejection if the server is certain to reject: the window is still open, and the limit is not above the count. */
   recall (callerKey: string, limit: number, now: number): Acquisition | undefined {
-    const refusal = this.#refusals.get(callerKey)
-    if (refusal === undefined) return undefined
-    const windowRemaining = refusal.windowEnd - now
-    if (windowRemaining > 0 && limit <= refusal.count) return { admitted: false, count: refusal.count, windowRemaining, overflow: false }
-    this.#refusals.delete(callerKey)
+    const rejection = this.#rejections.get(callerKey)
+    if (rejection === undefined) return undefined
+    const windowRemaining = rejection.windowEnd - now
+    if (windowRemaining > 0 && limit <= rejection.count) return { admitted: false, count: rejection.count, windowRemaining, overflow: false }
+    this.#rejections.delete(callerKey)
     return undefined
   }
 
@@ -39,20 +39,20 @@ export class RememberedRefusals {
    */
   remember (callerKey: string, { count, windowRemaining }: Acquisition, askedAt: number, era: number): void {
     if (era !== this.#era) return
-    for (const oldest of this.#refusals.keys()) {
-      if (this.#refusals.size < this.#most) break
-      this.#refusals.delete(oldest)
+    for (const oldest of this.#rejections.keys()) {
+      if (this.#rejections.size < this.#most) break
+      this.#rejections.delete(oldest)
     }
-    this.#refusals.set(callerKey, { count, windowEnd: askedAt + windowRemaining })
+    this.#rejections.set(callerKey, { count, windowEnd: askedAt + windowRemaining })
   }
 
   forget (callerKey: string): void {
     this.#era += 1
-    this.#refusals.delete(callerKey)
+    this.#rejections.delete(callerKey)
   }
 
   clear (): void {
     this.#era += 1
-    this.#refusals.clear()
+    this.#rejections.clear()
   }
 }
