@@ -4,7 +4,7 @@ import type { TrackedCounter } from './tracked-counter.js'
 // size of each Map limits that pause; docs/benchmarks.md lists the longest ones.
 const callersPerMap = 4096
 
-// Two hexadecimal digits select the Map.
+// Even at the largest caller cap, 2^24, a Map then holds about 65,000 callers, which bounds the pause.
 const mostMaps = 256
 
 /** The tracked counters by caller, divided among several Maps by the first two digits of the caller's digest. */

@@ -1,5 +1,4 @@
-// The layout of a shard's hash, and the parts that the scripts share. The parts are inlined in each script because every run of a
-// script would create Lua functions again.
+// The parts that the scripts share are inlined in each of them, because every run of a script would create Lua functions again.
 import { counterRetention, sweepInterval } from '../sweep.js'
 import { windowLength } from '../window.js'
 

@@ -1,4 +1,3 @@
-// The parts of the acquire script that maintain a shard's own fields: the clock, the epochs, and the sweep with its scan.
 import { counterRetention, sweepInterval } from '../sweep.js'
 import {
   clockField, clockFormat, cursorPosition, epochsField, fieldsBesideRows, lastSeenPosition, pageLength, renewExpiry, rowLength, sweepField,
