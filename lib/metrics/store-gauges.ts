@@ -12,7 +12,7 @@ import { StoreInspection } from './store-inspection.js'
 export function addStoreGauges (registry: QuotaMetricsRegistry, stores: () => readonly QuotaStore[]): void {
   const inspection = new StoreInspection(stores)
   createStateGauge(registry, 'trackedCallers', 'llm_quota_tracked_callers', 'Callers that have a counter of their own.', inspection)
-  createStateGauge(registry, 'sweeps', 'llm_quota_sweeps', 'Cleanup sweeps since the store was created or last cleared.', inspection)
+  createStateGauge(registry, 'sweeps', 'llm_quota_sweeps', 'Sweeps since the store was created or last cleared.', inspection)
   createInsuredGauge(registry, stores)
 }
 

@@ -104,9 +104,9 @@ export const peekOverflowChecks: Checks = {
       for (const { caller } of overflowing) await store.acquire(caller, 1_000)
     }
     clock.advance(counterRetention - sweepInterval - 1)
-    const foretold = []
-    for (const { caller } of overflowing) foretold.push(await peekAndAcquire(store, caller))
-    ok(foretold.some(({ peeked, acquired }) => peeked === null && !acquired.overflow), 'no caller got the place of the caller that the sweep removed')
+    const predictions = []
+    for (const { caller } of overflowing) predictions.push(await peekAndAcquire(store, caller))
+    ok(predictions.some(({ peeked, acquired }) => peeked === null && !acquired.overflow), 'no caller got the place of the caller that the sweep removed')
   }
 }
 

@@ -28,7 +28,7 @@ export const sweepChecks: Checks = {
     strictEqual((await store.inspect()).trackedCallers, 2 * everyShard)
   },
 
-  async 'sweeps 60 s after the previous sweep, and no sooner' ({ store, clock }) {
+  async 'sweeps 60 s after the previous sweep, and no earlier' ({ store, clock }) {
     await visit(store, 0)
     clock.advance(sweepInterval - 1)
     await visit(store, 0)

@@ -4,10 +4,10 @@ import type { Acquisition, QuotaCount, QuotaStore } from '../store/store.js'
 import type { VirtualClock } from './virtual-clock.js'
 
 /** A store under test, and its clock. */
-export interface Subject { readonly store: QuotaStore, readonly clock: VirtualClock }
+export interface StoreUnderTest { readonly store: QuotaStore, readonly clock: VirtualClock }
 
 /** Checks by name. The name is the rule, as a sentence. */
-export type Checks = Record<string, (subject: Subject) => Promise<void>>
+export type Checks = Record<string, (underTest: StoreUnderTest) => Promise<void>>
 
 /** Enough callers to reach all shards of a store, because each shard has its own sweeps and overflow counter. */
 export const everyShard = 64

@@ -79,7 +79,7 @@ t.test('the metrics have a description, a type, labels and buckets', async (t) =
     '# TYPE llm_quota_store_duration_seconds histogram',
     '# HELP llm_quota_tracked_callers Callers that have a counter of their own.',
     '# TYPE llm_quota_tracked_callers gauge',
-    '# HELP llm_quota_sweeps Cleanup sweeps since the store was created or last cleared.',
+    '# HELP llm_quota_sweeps Sweeps since the store was created or last cleared.',
     '# TYPE llm_quota_sweeps gauge',
     '# HELP llm_quota_insured_primary 1 while the primary of an insured store answers, 0 while its fallback does; no series if the store is not insured.',
     '# TYPE llm_quota_insured_primary gauge'

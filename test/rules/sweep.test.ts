@@ -86,7 +86,7 @@ t.test('counter retention: 120 seconds since the last request seen', async (t) =
   }
 })
 
-t.test('cleanup sweep interval: 60 seconds', async (t) => {
+t.test('sweep interval: 60 seconds', async (t) => {
   for (const [gap, sweeps] of [[59_999, 0], [60_000, 1], [60_001, 1]] as const) {
     const { clock, store } = createStore()
     store.acquire('a', 1)

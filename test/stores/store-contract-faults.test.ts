@@ -17,14 +17,14 @@ async function brokenRules (create: (options: QuotaStoreContractOptions) => Quot
 }
 
 const wrong: Record<string, typeof PlainStore> = {
-  'counts refusals': class extends PlainStore { override count (entry: Entry) { entry.count += 1 } },
+  'counts rejections': class extends PlainStore { override count (entry: Entry) { entry.count += 1 } },
   'has a window 1 ms too short': class extends PlainStore { override windowLength = 59_999 },
   'has a window 1 ms too long': class extends PlainStore { override windowLength = 60_001 },
   'has a sliding window': class extends PlainStore { override count (entry: Entry, admitted: boolean) { super.count(entry, admitted); entry.windowStart = this.clock() } },
   'has no cap': class extends PlainStore { override readonly maxTrackedCallers = Infinity },
   'tracks one caller too many': class extends PlainStore { constructor (options: QuotaStoreContractOptions) { super({ ...options, maxTrackedCallers: options.maxTrackedCallers + 1 }) } },
   'takes the limit for 32 bits': class extends PlainStore { override admits (entry: Entry, limit: number) { return entry.count < (limit | 0) } },
-  'begins its window anew with a refusal': class extends PlainStore { override count (entry: Entry, admitted: boolean) { super.count(entry, admitted); if (!admitted) entry.windowStart = this.clock() } },
+  'begins its window anew with a rejection': class extends PlainStore { override count (entry: Entry, admitted: boolean) { super.count(entry, admitted); if (!admitted) entry.windowStart = this.clock() } },
   'does not count its sweeps': class extends PlainStore { override sweep (now: number) { super.sweep(now); this.sweeps = 0 } },
   'believes that its clock began at 0': class extends PlainStore { override sweptAt = 0 },
   'sweeps as soon as it was cleared': class extends PlainStore { override clearCounters () { super.clearCounters(); this.sweptAt = 0 } },
@@ -126,32 +126,32 @@ t.test('a correct store passes every check', async (t) => {
 // The faults that each check detects.
 const noticed: Record<string, string[]> = {
   'admits as many requests as the limit says, and rejects the next': [
-    'counts refusals', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit',
+    'counts rejections', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit',
     'admits one too few'
   ],
   'counts each caller separately': [
     'admits one over the limit', 'admits one too few', 'has one counter for all'
   ],
   'does not count rejected requests': [
-    'counts refusals', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit',
+    'counts rejections', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit',
     'admits one too few', 'remembers the first limit'
   ],
   'applies the limit that each request gives': [
-    'counts refusals', 'takes the limit for 32 bits', 'admits one over the limit', 'admits one too few',
+    'counts rejections', 'takes the limit for 32 bits', 'admits one over the limit', 'admits one too few',
     'remembers the first limit'
   ],
   'admits exactly as many concurrent requests as the limit says': [
     'admits one over the limit', 'admits one too few', 'is not atomic'
   ],
   'keeps the window open for 60 s': [
-    'counts refusals', 'has a window 1 ms too short', 'has a window 1 ms too long', 'has a sliding window',
-    'begins its window anew with a refusal', 'admits one over the limit', 'admits one too few'
+    'counts rejections', 'has a window 1 ms too short', 'has a window 1 ms too long', 'has a sliding window',
+    'begins its window anew with a rejection', 'admits one over the limit', 'admits one too few'
   ],
   'opens a new window after 60 s': [
     'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit', 'admits one too few'
   ],
   'opens a new window 60 s after the previous one began, even if requests were rejected in between': [
-    'has a window 1 ms too short', 'has a window 1 ms too long', 'has a sliding window', 'begins its window anew with a refusal',
+    'has a window 1 ms too short', 'has a window 1 ms too long', 'has a sliding window', 'begins its window anew with a rejection',
     'admits one too few'
   ],
   'uses a fixed window, not a sliding one': [
@@ -166,7 +166,7 @@ const noticed: Record<string, string[]> = {
   'a rejected request also updates the time of the last request': [
     'sweeps too early', 'does not see what it rejects', 'has one counter for all'
   ],
-  'sweeps 60 s after the previous sweep, and no sooner': [
+  'sweeps 60 s after the previous sweep, and no earlier': [
     'does not count its sweeps', 'believes that its clock began at 0', 'sweeps too often', 'sweeps too seldom'
   ],
   'peek returns null for a caller without a counter, and creates none': [
@@ -178,7 +178,7 @@ const noticed: Record<string, string[]> = {
     'peek never finds a counter', 'peek counts', 'peek creates a counter', 'peek returns the whole window as left'
   ],
   'peek returns the count of a caller at its limit, without the rejected requests': [
-    'counts refusals', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit',
+    'counts rejections', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit',
     'admits one too few', 'has one counter for all', 'peek never finds a counter', 'peek counts', 'peek creates a counter'
   ],
   'peek counts nothing': [
@@ -238,11 +238,11 @@ const noticed: Record<string, string[]> = {
   ],
   'gives the overflow counter the same window and limit as other counters': [
     'has a window 1 ms too short', 'has a window 1 ms too long', 'has a sliding window', 'has no cap',
-    'begins its window anew with a refusal', 'does not say that it overflows', 'rejects all overflow',
+    'begins its window anew with a rejection', 'does not say that it overflows', 'rejects all overflow',
     'admits one over the limit', 'admits one too few', 'remembers the first limit', 'has one counter for all'
   ],
   'callers that have a counter keep using it': [
-    'counts refusals', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit',
+    'counts rejections', 'has a window 1 ms too short', 'has a window 1 ms too long', 'admits one over the limit',
     'admits one too few', 'remembers the first limit'
   ],
   'sweeps before it looks up the caller': [

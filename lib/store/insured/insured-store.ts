@@ -70,7 +70,7 @@ export class InsuredQuotaStore implements QuotaStore {
     try {
       const answer = question(this.#primary)
       if (isThenable(answer)) return this.#awaitPrimary(answer, question, era)
-      this.#heed(answer, era)
+      this.#updateState(answer, era)
       return answer
     } catch (error) {
       this.#changeover.failed(era, error)
@@ -112,7 +112,7 @@ export class InsuredQuotaStore implements QuotaStore {
   }
 
   /** Updates the state after a synchronous answer. An admission proves that the server answered; a rejection may come from memory. */
-  #heed (answer: Acquisition, era: number): void {
+  #updateState (answer: Acquisition, era: number): void {
     assertAcquisition(answer)
     if (this.#primaryPromises && !answer.admitted) this.#changeover.provedNothing()
     else this.#changeover.succeeded(era)

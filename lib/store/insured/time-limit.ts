@@ -1,6 +1,6 @@
 import type { QuotaTimers } from './timers.js'
 
-// A late timer reveals a stall. With more slices, a stall uses up less of the limit.
+// A late timer reveals a stall. With more slices, a stall uses up less of the timeout.
 const slices = 4
 
 // A reply that has arrived at the socket reaches its reader in one turn of the event loop, or in two or three if it passes
@@ -14,20 +14,18 @@ const mostTurns = 16
  * Limits how long to wait for an answer. Time during which the event loop stalls is not counted, because the process cannot
  * receive an answer then.
  *
- * The limit is divided into slices, each with its own timer. If a timer is late by more than a slice, the event loop stalled, and
+ * The timeout is divided into slices, each with its own timer. If a timer is late by more than a slice, the event loop stalled, and
  * no more than one slice of the stall is counted. When the last timer runs, the poll phase has not run yet, and an answer that
- * arrived during a stall may still be in the socket. The limit is therefore reached only after a few turns without a stall.
+ * arrived during a stall may still be in the socket. The wait therefore ends only after a few turns without a stall.
  */
 export class TimeLimit {
-  readonly #limit: number
+  readonly #timeout: number
   readonly #clock: () => number
   readonly #timers: QuotaTimers
 
-  /**
-   * @param limit Milliseconds.
-   */
-  constructor (limit: number, clock: () => number, timers: QuotaTimers) {
-    this.#limit = limit
+  /** @param timeout The timeout, in milliseconds. */
+  constructor (timeout: number, clock: () => number, timers: QuotaTimers) {
+    this.#timeout = timeout
     this.#clock = clock
     this.#timers = timers
   }
@@ -35,7 +33,7 @@ export class TimeLimit {
   /** Settles as the answer does, or rejects if the answer does not arrive in time. A late answer is ignored. */
   within<Answer> (answer: PromiseLike<Answer>): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      const wait = new Wait(this.#limit, this.#clock, this.#timers, () => { reject(new Error(`no answer within ${this.#limit} ms`)) })
+      const wait = new Wait(this.#timeout, this.#clock, this.#timers, () => { reject(new Error(`no answer within ${this.#timeout} ms`)) })
       answer.then((value) => {
         wait.end()
         resolve(value)
@@ -57,9 +55,9 @@ class Wait {
   #timer: unknown
   #hasEnded = false
 
-  constructor (limit: number, clock: () => number, timers: QuotaTimers, giveUp: () => void) {
-    this.#slice = limit / slices
-    this.#left = limit
+  constructor (timeout: number, clock: () => number, timers: QuotaTimers, giveUp: () => void) {
+    this.#slice = timeout / slices
+    this.#left = timeout
     this.#clock = clock
     this.#timers = timers
     this.#giveUp = giveUp
