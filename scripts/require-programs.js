@@ -1,19 +1,26 @@
-// Checks that the given programs, which the tests need, are on the PATH. Installs missing ones if it runs as root on Debian; otherwise
-// prints which packages to install.
+// Checks that the given programs, which the tests need, are on the PATH. Redis can also be elsewhere, if its path is in REDIS_SERVER. Installs
+// missing programs if it runs as root on Debian; otherwise prints which packages to install.
 import { execFileSync, spawnSync } from 'node:child_process'
+
+// With this variable, the tests use no other server, so installing one does not help.
+const redisServer = process.env.REDIS_SERVER
+if (redisServer !== undefined && !isFound(redisServer)) {
+  console.error(`REDIS_SERVER is '${redisServer}', which is not a program.`)
+  process.exit(1)
+}
 
 // Alternatives for each program, and its Debian packages. A browser needs fonts to show text.
 const known = {
-  'redis-server': { alternatives: ['valkey-server'], debianPackages: ['redis-server'] },
+  'redis-server': { alternatives: ['valkey-server', redisServer ?? []].flat(), debianPackages: ['redis-server'] },
   chromium: { alternatives: ['chromium-browser', 'google-chrome'], debianPackages: ['chromium', 'fonts-dejavu-core'] },
   promtool: { alternatives: [], debianPackages: ['prometheus'] },
   valgrind: { alternatives: [], debianPackages: ['valgrind'] }
 }
 
-const missing = process.argv.slice(2).filter((program) => ![program, ...known[program].alternatives].some(isOnPath))
+const missing = process.argv.slice(2).filter((program) => ![program, ...known[program].alternatives].some(isFound))
 if (missing.length > 0) {
   const packages = missing.flatMap((program) => known[program].debianPackages)
-  if (process.getuid?.() !== 0 || !isOnPath('apt-get')) {
+  if (process.getuid?.() !== 0 || !isFound('apt-get')) {
     console.error(`The tests need ${missing.join(' and ')} on the PATH. Install Debian's ${packages.join(' and ')}, or run the tests as root.`)
     process.exit(1)
   }
@@ -23,6 +30,7 @@ if (missing.length > 0) {
   execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], { stdio: ['ignore', 'ignore', 'inherit'], env: environment })
 }
 
-function isOnPath (program) {
+/** @param program The name of a program on the PATH, or its path. */
+function isFound (program) {
   return spawnSync('which', [program]).status === 0
 }
