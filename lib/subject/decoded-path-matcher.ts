@@ -18,7 +18,7 @@ export class DecodedPathMatcher<Value extends object> {
   readonly #byPath = new Map<string, RankedValue<Value>>()
   readonly #mostSegments: number = 0
   readonly #prefix: readonly string[]
-  readonly #queryDelimiter: RegExp
+  readonly #queryDelimiters: readonly RegExp[]
   readonly #readable: RegExp
   readonly #inCase: (path: string) => string
 
@@ -32,7 +32,8 @@ export class DecodedPathMatcher<Value extends object> {
     // If an operation's path ends with a slash, even a path that all handlers read alike can reach it without the slash.
     this.#readable = entries.every(({ path }) => normalize(path) === path) ? ambiguous : /^/
     this.#prefix = segmentsOf(parameter.test(prefix) ? this.#inCase(prefix) : this.#normalize(prefix))
-    this.#queryDelimiter = useSemicolonDelimiter ? /[?#;]/ : /[?#]/
+    // With this option, the router ends the path at a semicolon. A handler or a proxy that reads the target itself does not.
+    this.#queryDelimiters = useSemicolonDelimiter ? [/[?#;]/, /[?#]/] : [/[?#]/]
   }
 
   /**
@@ -41,11 +42,10 @@ export class DecodedPathMatcher<Value extends object> {
    * @param target The request target as received.
    */
   find (target: string): Value | null {
-    const readings = readInFull(target, this.#queryDelimiter, this.#readable)
-    if (readings === null) return null
-    const paths = readings.paths.map(this.#inCase)
+    const readings = this.#queryDelimiters.flatMap((delimiter) => readInFull(target, delimiter, this.#readable) ?? [])
+    const paths = readings.flatMap(({ paths }) => paths).map(this.#inCase)
     const exact = this.#firstOf(paths.flatMap((path) => this.#withoutPrefix(path) ?? []))
-    if (exact !== null || !readings.climbs) return exact
+    if (exact !== null || !readings.some(({ climbs }) => climbs)) return exact
     // Behind a proxy that forwards what follows its prefix, `..` can lead out of that prefix.
     return this.#firstOf(paths.flatMap((path) => lastSegments(path, this.#mostSegments)))
   }

@@ -1,10 +1,12 @@
 const percent = 0x25
 const origin = /^https?:\/\/[^/\\?#]*/i
 // Handlers and proxies can read a path differently from the router only if it contains one of these.
-export const ambiguous = /[%\\]|\/[./]|\/$/
+export const ambiguous = /[^!-\uffff]|[%\\]|\/[./]|\/$/
 const dotDotSegment = /(?:^|[/\\])\.\.(?:[/\\]|$)/
 // `new URL(target, base)` reads the part after a scheme or after two slashes as a host.
 const authority = /^(?:[/\\]{2}|[^/\\]+:)/
+// A host that `new URL` does not accept can still be one for another parser.
+const withHost = /^(?:[^/\\]*:)?[/\\]{2}[^/\\]*/
 // URL parsers end a path at a query or a fragment, and remove control characters and spaces.
 const urlSyntax = /[^!-\uffff]|[?#]/
 const slash = /\//
@@ -94,6 +96,7 @@ function * resolvedEarly (path: string): Generator<string> {
   for (let decodings = 0; decodings <= maximumEarlyDecoding && layer !== outer; decodings++) {
     yield decodeInFull(new URL(`http://host/${layer}`).pathname)
     yield decodeInFull(resolveDots(layer, slash))
+    yield decodeInFull(layer.replace(withHost, ''))
     if (URL.canParse(layer, 'http://host')) yield decodeInFull(new URL(layer, 'http://host').pathname)
     outer = layer
     layer = decodeOnce(layer)

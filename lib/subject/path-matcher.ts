@@ -29,7 +29,8 @@ export class PathMatcher<Value extends object> {
 
   constructor (entries: readonly PathEntry<Value>[], prefix: string, options: RouterOptions) {
     this.#decoded = new DecodedPathMatcher(entries, prefix, options)
-    this.#router = createRouter({ ...options, querystringParser: empty })
+    // A parameter of the prefix can be longer than the host's router accepts in its own parameters, for example behind a wildcard.
+    this.#router = createRouter({ ...options, maxParamLength: Infinity, querystringParser: empty })
     for (const { option, path: applicationPath, value } of entries) {
       const path = prefix + applicationPath
       this.#route(option, path, value)
@@ -39,14 +40,16 @@ export class PathMatcher<Value extends object> {
   }
 
   /**
+   * Returns the entry that a request reaches, even if the pattern is not the one that the host's router uses.
+   *
    * @param pattern The pattern of the route that Fastify matched; undefined if no route matched.
    * @param target The request target as received (RFC 9112, section 3.2).
    */
   match (pattern: string | undefined, target: string): Value | null {
     if (pattern === undefined) return this.#valueInFullAt(target)
     const verdict = this.#verdictOn(pattern)
-    if (verdict === readPath) return this.#valueAt(target)
-    return verdict === readInFull ? this.#valueInFullAt(target) : verdict
+    if (verdict === readInFull) return this.#valueInFullAt(target)
+    return verdict === readPath || verdict === null ? this.#valueAt(target) : verdict
   }
 
   /** Returns the entry that all requests to a route with this pattern reach; null if there is none or if it depends on the request. */
@@ -56,7 +59,7 @@ export class PathMatcher<Value extends object> {
     return verdict === readPath ? this.#valueAt(pattern) ?? this.#valueAt(`${pattern}/`) : verdict
   }
 
-  /** Whether all requests to a route with this pattern have the same match. */
+  /** Whether all requests that the host's router matches with this pattern have the same match. */
   isDecidedByPattern (pattern: string): boolean {
     return typeof this.#verdictOn(pattern) === 'object'
   }

@@ -56,17 +56,21 @@ export class RequestMatcher<Quota> {
     let route = this.#routes.get(config)
     // A hook of the host can change the method after routing, and the mark.
     if (route === undefined || route.method !== method || route.pattern !== pattern || route.mark !== mark) {
-      route = { method, pattern, mark, match: this.#matchRoute(declared, method, pattern, mark) }
-      this.#routes.set(config, route)
+      route = { method, pattern, mark, match: this.#matchRoute(declared, pattern, mark, request) }
+      // The configuration of a not-found handler can be any value.
+      if (Object(config) === config) this.#routes.set(config, route)
     }
     return route.match === undefined ? this.#matchTarget(declared, method, pattern, request.url) : route.match
   }
 
-  #matchRoute (declared: Methods, method: string, pattern: string | undefined, mark: unknown): RequestMatch<Quota> | null | undefined {
+  #matchRoute (declared: Methods, pattern: string | undefined, mark: unknown, { method, url }: FastifyRequest): RequestMatch<Quota> | null | undefined {
     if (pattern === undefined) return undefined
     if (mark !== undefined) return this.#withQuota(this.#marked.match(mark, declaredMethod(declared, method), pattern))
     const isDecided = methodsOf(declared, method).every((each) => this.#operations.isDecidedByPattern(each, pattern))
-    return isDecided ? this.#matchTarget(declared, method, pattern, pattern) : undefined
+    const match = this.#matchTarget(declared, method, pattern, pattern)
+    // If an `onRoute` hook of the host changes the URL of a route, Fastify still reports the pattern from before.
+    const isPatternOfRouter = match?.operation === this.#matchTarget(declared, method, pattern, url)?.operation
+    return isDecided && isPatternOfRouter ? match : undefined
   }
 
   #matchTarget (declared: Methods, method: string, pattern: string | undefined, target: string): RequestMatch<Quota> | null {
@@ -87,7 +91,7 @@ export class RequestMatcher<Quota> {
  */
 function methodsOf (declared: Methods, method: string): readonly string[] {
   const all = [declared].flat()
-  return all.includes(method) ? [method] : [method, ...all]
+  return all.includes(method) ? [method] : [method.toUpperCase(), ...all]
 }
 
 /** Returns the method of a route that a request has; if a hook of the host has changed it to another one, the route's first. */

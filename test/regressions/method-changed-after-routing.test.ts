@@ -55,3 +55,9 @@ t.test('the operation of a marked route has a method of that route', async (t) =
   for (const method of ['POST', 'PUT', 'PATCH']) t.equal(await several.ask('POST', `/v1/a?method=${method}`), 401)
   t.same(several.decided, ['POST', 'PUT', 'POST'])
 })
+
+t.test('the case of a method that a hook of the host sets does not matter', async (t) => {
+  const { ask } = await start(t, ['GET', 'PUT'], '/api/analyze')
+  for (const method of ['post', 'Post', 'POST']) t.equal(await ask('GET', `/api/analyze?method=${method}`), 401, method)
+  t.equal(await ask('GET', '/api/analyze?method=put'), 200)
+})

@@ -49,6 +49,9 @@ for (const [where, declare] of Object.entries(hosts)) {
       t.equal(guardedAnswer?.status, 401, target)
     }
     t.ok(reached >= 10, `${reached} spellings reached the operation`)
+    for (const target of ['//any:99999/api/analyze', 'ftp://any:99999/api/analyze', '//[/api/analyze']) {
+      t.not((await sendRaw(guardedPort, [{ method: 'POST', target }]))[0]?.status, 200, target)
+    }
     for (const target of ['//any/api/analyzer', '//any', '/api/analyze;x', 'foo://any/api', '//[/api/other']) {
       t.not((await sendRaw(guardedPort, [{ method: 'POST', target }]))[0]?.status, 401, target)
     }

@@ -75,7 +75,7 @@ t.test('dots can be resolved before the rest of the path is decoded', async (t) 
 t.test('a query and a fragment end the path, before and after decoding', async (t) => {
   check(t, {}, ['/api%2Fanalyze?x', '/api%2Fanalyze#x', '/api%2Fanalyze?/../..', '/./api/analyze?x/y', '/api%2Fanalyze%3Fx', '/api%2Fanalyze%23x', '/api%2Fanalyze%253Fx', '/api%2Fanalyze%20', '/api%2Fana%09lyze', '/api%2Fanalyze%0A'],
     ['/api?/analyze', '/x?/../api/analyze', '/x#/api%2Fanalyze', '/api%2Fanalyze;x', '/api%2Fanalyze%3Bx', '/api%2Fana%20lyze', '/api%2Fanalyze!', '/api%2Fanalyze~'])
-  check(t, { router: { useSemicolonDelimiter: true } }, ['/api%2Fanalyze;x', '/api%2Fanalyze;x/../y', '/api%2Fanalyze?x', '/api%2Fanalyze#x'], ['/api%2Fanalyze%3Bx', '/x;/../api/analyze'])
+  check(t, { router: { useSemicolonDelimiter: true } }, ['/api%2Fanalyze;x', '/api%2Fanalyze;x/../y', '/api%2Fanalyze?x', '/api%2Fanalyze#x', '/x;/../api/analyze', '/api/x;/%2e%2e/analyze'], ['/api%2Fanalyze%3Bx', '/x;/api/analyze', '/x?;/../api/analyze'])
 })
 
 t.test('the origin of an absolute URL is dropped, and a scheme or two slashes can begin a host', async (t) => {
@@ -145,10 +145,15 @@ t.test('a route whose pattern is an operation\'s path serves it, whatever the re
 t.test('a plain pattern only has requests for its own path, with or without a slash at its end', async (t) => {
   const slashed = { method: 'POST', path: '/api/slashed/' }
   const matcher = matcherOf({ operations: [analyze, slashed] })
-  t.equal(matcher.match('POST', '/other', '/api/analyze'), null)
+  t.equal(matcher.match('POST', '/other', '/other'), null)
   t.same(matcher.match('POST', '/api/slashed', '/api/slashed/')?.operation, slashed)
   t.equal(matcher.match('POST', '/api/slashed', '/api/slashed'), null)
   t.same(matcher.match('POST', '/api/slashed/', '/api/slashed/')?.operation, slashed)
+})
+
+t.test('a literal pattern that is not the one of the host\'s router does not hide the path', async (t) => {
+  t.same(matcherOf().match('POST', '/other', '/api/analyze')?.operation, analyze)
+  t.equal(matcherOf().match('POST', '/other', '/x/../api/analyze'), null)
 })
 
 t.test('behind a literal route that is not plain, the path is read as the router\'s options say', async (t) => {

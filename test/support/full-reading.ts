@@ -3,7 +3,11 @@
  * URL parser. This does not use the code of lib, so that lib can be compared with it.
  */
 export function readInFull (target: string, { caseSensitive = true, useSemicolonDelimiter = false } = {}): string[] {
-  const path = target.replace(/^https?:\/\/[^/?#]*/i, '').replace(useSemicolonDelimiter ? /[?#;].*/s : /[?#].*/s, '')
+  const ends = useSemicolonDelimiter ? [/[?#;].*/s, /[?#].*/s] : [/[?#].*/s]
+  return ends.flatMap((end) => readPath(target.replace(/^https?:\/\/[^/?#]*/i, '').replace(end, ''), caseSensitive))
+}
+
+function readPath (path: string, caseSensitive: boolean): string[] {
   const decoded = decodeRepeatedly(path)
   const readings = [withoutDots(decodeOnce(path)), withoutDots(decoded), withoutDots(decodeRepeatedly(new URL(`http://any/${decoded}`).pathname))]
   return caseSensitive ? readings : readings.map((reading) => reading.toLowerCase())
