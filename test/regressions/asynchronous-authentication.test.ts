@@ -23,19 +23,19 @@ t.test('a promise of an authentication identifies the caller', async (t) => {
   }
 })
 
-t.test('a promise of none does not', async (t) => {
+t.test('a promise that resolves to null results in 401', async (t) => {
   t.same(await answered(async () => null), { statuses: [401, 401], errors: [] })
 })
 
-t.test('one that fails in any way is answered 401, with an error in the log', async (t) => {
+t.test('an authentication function that fails results in 401, and the error is logged', async (t) => {
   const failing: [string, () => unknown][] = [
     ['throws', () => { throw new Error('gone') }],
     ['rejects', async () => { throw new Error('gone') }],
-    ['rejects with no error', () => new Promise((_resolve, reject) => { Reflect.apply(reject, undefined, []) })],
+    ['rejects without an error', () => new Promise((_resolve, reject) => { Reflect.apply(reject, undefined, []) })],
     ['has a then that throws', () => ({ then () { throw new Error('gone') } })],
     ['has a then that cannot be read', () => ({ get then () { throw new Error('gone') } })],
-    ['gives what cannot be read', () => throwing],
-    ['promises what cannot be read', async () => throwing]
+    ['returns an object that cannot be read', () => throwing],
+    ['resolves to an object that cannot be read', async () => throwing]
   ]
   for (const [what, authentication] of failing) {
     const { statuses, errors } = await answered(authentication as () => null)

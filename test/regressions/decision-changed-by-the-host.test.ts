@@ -8,7 +8,7 @@ function admit (decision: object): void {
   Object.assign(decision, { outcome: 'unauthenticated', enforced: false })
 }
 
-t.test('by refusalBody', async (t) => {
+t.test('a refusalBody that changes the decision does not admit the request', async (t) => {
   const app = await createService({
     perMinute: 1,
     refusalBody (decision) {
@@ -22,7 +22,7 @@ t.test('by refusalBody', async (t) => {
   t.equal(rejected.headers['retry-after'], '60')
 })
 
-t.test('by a subscriber', async (t) => {
+t.test('a subscriber that changes the decision does not admit the request', async (t) => {
   const change = (message: unknown): void => {
     const { decision } = Object(message)
     if (decision.outcome === 'rejected') Object.assign(decision, { enforced: false })

@@ -15,7 +15,7 @@ async function statuses (app: FastifyInstance): Promise<number[]> {
   return answers
 }
 
-t.test('a host that writes to request.quota before the decision changes nothing', async (t) => {
+t.test('a value that the host writes to request.quota before the decision does not affect it', async (t) => {
   for (const value of [{ tenant: 'x' }, 7, 'admitted', null, { outcome: 'admitted' }]) {
     const app = Fastify()
     app.addHook('onRequest', async (request) => { write(request, value) })
@@ -26,7 +26,7 @@ t.test('a host that writes to request.quota before the decision changes nothing'
   }
 })
 
-t.test('nor does a scope that was created before the plugin and decorates its requests with a quota of its own', async (t) => {
+t.test('a request decorator quota in a scope that was created before the plugin does not affect the decision', async (t) => {
   const app = Fastify()
   app.addHook('preHandler', async () => {})
   await app.register(async (scope) => {
@@ -37,7 +37,7 @@ t.test('nor does a scope that was created before the plugin and decorates its re
   t.same(await statuses(app), [200, 429])
 })
 
-t.test('a host reads back the value that it wrote, and the value does not change a decision', async (t) => {
+t.test('the host reads back the value that it wrote to request.quota, and the value does not change a decision', async (t) => {
   const app = Fastify()
   let read: unknown
   await app.register(quotaPlugin, options)
@@ -65,7 +65,7 @@ t.test('a request that passes the hooks again is counted once, whatever the host
   t.equal((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode, 429)
 })
 
-t.test('nor does a host that changes what the plugin keeps on the request', async (t) => {
+t.test('a host that changes the state of the plugin on the request does not affect the decision', async (t) => {
   const kept = (request: FastifyRequest) => Object.getOwnPropertySymbols(request).filter((symbol) => symbol.description === 'fastify-llm-quota')
   let earlier: unknown
   const attempts: ((request: FastifyRequest, symbol: symbol, state: object) => void)[] = [

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { InsuredQuotaStore, MemoryQuotaStore, type QuotaStore } from '../../lib/index.js'
 
-t.test('an inspect that fails leaves admissions with the primary', async (t) => {
+t.test('an inspect that fails does not switch admissions to the fallback', async (t) => {
   for (const inspect of [() => new Promise<never>(() => {}), () => Promise.reject(new Error('rejected')), () => { throw new Error('thrown') }]) {
     const memory = new MemoryQuotaStore()
     const primary: QuotaStore = {
@@ -15,7 +15,7 @@ t.test('an inspect that fails leaves admissions with the primary', async (t) => 
     const store = new InsuredQuotaStore({ primary, timeout: 20 })
     await store.acquire('a', 5)
     const hanging = store.inspect()
-    // The store's own timer keeps no process alive.
+    // The store's own timer does not keep the process alive.
     const alive = setInterval(() => {}, 1_000)
     await hanging
     clearInterval(alive)
@@ -24,7 +24,7 @@ t.test('an inspect that fails leaves admissions with the primary', async (t) => 
   }
 })
 
-t.test('an inspect that works does not restore a primary whose acquire fails', async (t) => {
+t.test('an inspect that succeeds does not restore a primary whose acquire fails', async (t) => {
   const primary: QuotaStore = {
     acquire: () => Promise.reject(new Error('OOM command not allowed')),
     peek: async () => null,

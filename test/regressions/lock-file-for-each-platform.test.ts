@@ -14,7 +14,7 @@ function lockedVersion (dependent: string, name: string): string | undefined {
   return lockedVersion(dependent.slice(0, Math.max(0, dependent.lastIndexOf('/node_modules/'))), name)
 }
 
-t.test('the lock file has every package that another one depends on, for each platform', async (t) => {
+t.test('the lock file contains every package that another one depends on, for each platform', async (t) => {
   const missing = Object.entries(packages).flatMap(([dependent, { dependencies, devDependencies, optionalDependencies }]) =>
     Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies }).filter(([name, range]) => {
       const version = lockedVersion(dependent, name)

@@ -16,7 +16,7 @@ const failure = async () => { await later(); throw new Error('away') }
 const cases: [string, QuotaOptions][] = [
   ['an authentication that rejects', { authentication: failure }],
   ['a preference reader that rejects', { authentication, preferences: { get: failure } }],
-  ['a preference reader that gives what is no limit', { authentication, preferences: { get: async () => { await later(); return 'many' } } }],
+  ['a preference reader that returns an invalid limit', { authentication, preferences: { get: async () => { await later(); return 'many' } } }],
   ['a store that rejects', { authentication, store: failingStore(failure) }],
   ['a store that rejects, after an asynchronous reader', { authentication, preferences: { get: later }, store: failingStore(failure) }],
   ['a store that throws, after an asynchronous reader', { authentication, preferences: { get: later }, store: failingStore(() => { throw new Error('away') }) }],
@@ -25,7 +25,7 @@ const cases: [string, QuotaOptions][] = [
 ]
 
 for (const [what, options] of cases) {
-  t.test(what, async (t) => {
+  t.test(`a log that throws results in 500 and does not end the process, with ${what}`, async (t) => {
     const logger: FastifyServerOptions['logger'] = {
       stream: { write () {} },
       hooks: {

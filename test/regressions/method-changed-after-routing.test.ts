@@ -19,7 +19,7 @@ async function start (t: Test, method: HTTPMethods | HTTPMethods[], pattern: str
 }
 
 for (const pattern of ['/api/analyze', '/api/:operation', '/*']) {
-  t.test(`an operation at ${pattern} is counted under its route's method`, async (t) => {
+  t.test(`a request on the route ${pattern} is counted even if a hook changes its method`, async (t) => {
     const { ask } = await start(t, 'POST', pattern)
     for (const method of ['PUT', 'GET', 'POS', 'POST', '']) t.equal(await ask('POST', `/api/analyze?method=${method}`), 401, method)
     t.equal(await ask('POST', '/api/analyze'), 401)
@@ -27,20 +27,20 @@ for (const pattern of ['/api/analyze', '/api/:operation', '/*']) {
   })
 }
 
-t.test('a method that is changed to the operation\'s is counted as well', async (t) => {
+t.test('a request whose method a hook changes to that of the operation is counted', async (t) => {
   const { ask } = await start(t, ['GET', 'POST'], '/api/analyze')
   t.equal(await ask('GET', '/api/analyze?method=POST'), 401)
 })
 
-t.test('a route of several methods has the one that the host shows its handler', async (t) => {
+t.test('the new method decides on a route with several methods if it is one of them', async (t) => {
   const { ask } = await start(t, ['POST', 'PUT'], '/api/analyze')
-  t.equal(await ask('PUT', '/api/analyze'), 200, 'another operation')
+  t.equal(await ask('PUT', '/api/analyze'), 200, 'PUT is not a method of the operation')
   t.equal(await ask('POST', '/api/analyze?method=PATCH'), 401, 'a method that the route does not have')
   const { ask: askOther } = await start(t, ['PATCH', 'PUT'], '/api/analyze')
-  t.equal(await askOther('PUT', '/api/analyze?method=DELETE'), 200, 'none of its methods is the operation\'s')
+  t.equal(await askOther('PUT', '/api/analyze?method=DELETE'), 200, 'no method of the route is that of the operation')
 })
 
-t.test('a path that no route matched has no other method', async (t) => {
+t.test('only the current method of the request counts if no route matched', async (t) => {
   const { ask } = await start(t, 'POST', '/other')
   t.equal(await ask('POST', '/api/analyze?method=PUT'), 404)
   t.equal(await ask('PUT', '/api/analyze?method=POST'), 401)

@@ -1,10 +1,10 @@
-// A preference reader that never answered made its request hang forever, and one that alternated between good and bad values
+// A preference reader that never answered made its request hang forever, and one that alternated between valid and invalid values
 // flooded the log.
 import { mock } from 'node:test'
 import t from 'tap'
 import { alice, analyze, captureLog, createService } from '../support/service.js'
 
-t.test('a reader that alternates between good and bad values causes one warning', async (t) => {
+t.test('a reader that alternates between valid and invalid values causes one warning', async (t) => {
   const log = captureLog()
   let reads = 0
   const app = await createService({ preferences: { get: () => reads++ % 2 === 0 ? 'many' : 5 } }, { logger: log.logger })
@@ -13,7 +13,7 @@ t.test('a reader that alternates between good and bad values causes one warning'
   t.equal(log.warnings().filter((message) => message.includes('preference')).length, 1)
 })
 
-t.test('a reader that never answers delays a request by a second at most, and the configured limit applies', async (t) => {
+t.test('a reader that never answers delays a request by one second at most, and the configured limit applies', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => { mock.timers.reset() })
   let noteAsked = (): void => {}

@@ -38,10 +38,10 @@ async function filled () {
 
 await filled()
 const count = (await losses(client)).length
-tap.ok(count > maxTrackedCallers, `${count} losses`)
+tap.ok(count > maxTrackedCallers, `${count} keys and fields can be lost`)
 
 for (let index = 0; index < count; index++) {
-  tap.test(`loss ${index + 1} of ${count}`, async (t) => {
+  tap.test(`every caller has its own counter again, and the limits and the cap hold, one window after loss ${index + 1} of ${count}`, async (t) => {
     const { clock, store } = await filled()
     await (await losses(client))[index]?.()
     clock.advance(60_000)
@@ -49,20 +49,20 @@ for (let index = 0; index < count; index++) {
     for (const name of names('early', maxTrackedCallers)) {
       for (let request = 0; request < 3; request++) acquisitions.push(await store.acquire(name, 2))
     }
-    t.same(acquisitions.filter(({ overflow }) => overflow), [], 'within one window each caller has a counter of its own')
+    t.same(acquisitions.filter(({ overflow }) => overflow), [], 'each caller has a counter of its own')
     t.equal(acquisitions.filter(({ admitted }) => admitted).length, 2 * maxTrackedCallers, 'every limit holds')
     t.equal(await tracked(store, names('late', maxTrackedCallers)), 0, 'the cap holds')
     await checkExpiry(t)
   })
 
-  tap.test(`loss ${index + 1} of ${count}, and new callers at once`, async (t) => {
+  tap.test(`no more callers are tracked than the cap if new callers arrive after loss ${index + 1} of ${count}`, async (t) => {
     const { clock, store } = await filled()
     await (await losses(client))[index]?.()
     const fresh = names('fresh', 2 * maxTrackedCallers)
     await tracked(store, fresh)
     t.ok(await tracked(store, [...names('early', maxTrackedCallers), ...fresh]) <= maxTrackedCallers, 'no more callers are tracked than the cap')
     clock.advance(180_000)
-    t.equal(await tracked(store, [...names('late', maxTrackedCallers), 'one more']), maxTrackedCallers, 'and silent ones hold no place')
+    t.equal(await tracked(store, [...names('late', maxTrackedCallers), 'one more']), maxTrackedCallers, 'inactive callers do not keep their places')
     await checkExpiry(t)
   })
 }

@@ -4,7 +4,7 @@ import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { RedisServer } from '../support/redis-server.js'
 
-t.test('a client that returns numbers as strings', async (t) => {
+t.test('the store accepts replies in which the client returns numbers as strings', async (t) => {
   const server = await RedisServer.start()
   const client = new Redis({ port: server.port, host: '127.0.0.1', stringNumbers: true })
   t.teardown(async () => {

@@ -13,7 +13,7 @@ t.test('a rejection that the primary remembers does not end an outage', async (t
   channel('fastify-llm-quota:insured-store').subscribe(note)
   t.teardown(() => channel('fastify-llm-quota:insured-store').unsubscribe(note))
 
-  // The rest is over as soon as it begins.
+  // The cool-down ends as soon as it begins.
   const store = new InsuredQuotaStore({ primary: new RedisQuotaStore({ client }), timeout: 2_000, coolDown: Number.MIN_VALUE })
   await store.acquire('flooding', 1)
   t.match(await store.acquire('flooding', 1), { admitted: false })
@@ -24,7 +24,7 @@ t.test('a rejection that the primary remembers does not end an outage', async (t
     t.match(await store.acquire('flooding', 1), { admitted: false }, 'rejected from memory')
     await store.acquire('other', 5)
   }
-  t.same(states, ['fallback'], 'the outage is one change')
+  t.same(states, ['fallback'], 'the outage is one change of state')
   t.equal(store.state, 'fallback')
 
   await server.start()

@@ -50,7 +50,7 @@ const places: [string, (error: unknown) => QuotaOptions][] = [
 ]
 
 for (const [place, optionsFor] of places) {
-  t.test(`what ${place} throws is logged by its name, code and message alone`, async (t) => {
+  t.test(`an error of ${place} is logged with its name, code and message only`, async (t) => {
     for (const [error, logged] of thrown) {
       const log = captureLog('trace')
       const app = await createService(optionsFor(error), { logger: log.logger })

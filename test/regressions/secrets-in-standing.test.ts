@@ -4,7 +4,7 @@ import t from 'tap'
 import quotaPlugin, { localAuthentication, MemoryQuotaStore, type QuotaStore } from '../../lib/index.js'
 import { captureLog } from '../support/service.js'
 
-t.test('the error of the store reaches neither the caller nor, but for its name, code and message, the log', async (t) => {
+t.test('the answer contains nothing of an error of the store, and the log only its name, code and message', async (t) => {
   const memory = new MemoryQuotaStore()
   const store: QuotaStore = {
     acquire: (callerKey, limit) => memory.acquire(callerKey, limit),

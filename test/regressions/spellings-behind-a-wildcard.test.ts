@@ -7,7 +7,7 @@ import { listen, sendRaw } from '../support/raw-socket.js'
 const spellings = ['/api%2Fanalyze', '/api%2fanalyze', '/api%5Canalyze', '/api%252Fanalyze', '/%61pi%2F%61nalyze', '/./api%2Fanalyze', '/api%2F%2Fanalyze', '/api%2F.%2Fanalyze', '/x%2F..%2Fapi%2Fanalyze', '/api%2Fanalyze%2F', '/api%2Fanalyze%3Fx=1', '/api%2Fanalyze%20']
 
 for (const pattern of ['/*', '/:operation']) {
-  t.test(`behind ${pattern}, an encoded slash is counted`, async (t) => {
+  t.test(`a spelling with an encoded slash is counted on the route ${pattern}`, async (t) => {
     const app = Fastify()
     await app.register(quotaPlugin)
     app.post(pattern, async () => 'ran')
@@ -22,7 +22,7 @@ for (const pattern of ['/*', '/:operation']) {
   })
 }
 
-t.test('behind an optional parameter, the path without it is counted', async (t) => {
+t.test('the path without an optional parameter is counted', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin)
   app.post('/api/analyze/:x?', async () => 'ran')
@@ -30,7 +30,7 @@ t.test('behind an optional parameter, the path without it is counted', async (t)
   t.same([await ask('/api/analyze'), await ask('/api/analyze/'), await ask('/api/analyze/x')], [401, 401, 200])
 })
 
-t.test('behind no route, a not-found handler that dispatches is covered', async (t) => {
+t.test('a spelling that no route matches is counted, because a not-found handler could serve it', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin)
   app.setNotFoundHandler(async () => 'dispatched')

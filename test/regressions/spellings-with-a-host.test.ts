@@ -26,14 +26,14 @@ const targets = [
 ]
 
 const hosts: Record<string, (app: FastifyInstance, handler: (request: { url: string }) => Promise<string>) => void> = {
-  '/*': (app, handler) => { app.post('/*', handler) },
-  '*': (app, handler) => { app.post('*', handler) },
-  '/:a/*': (app, handler) => { app.post('/:a/*', handler) },
+  'a handler of /*': (app, handler) => { app.post('/*', handler) },
+  'a handler of *': (app, handler) => { app.post('*', handler) },
+  'a handler of /:a/*': (app, handler) => { app.post('/:a/*', handler) },
   'a not-found handler': (app, handler) => { app.setNotFoundHandler(handler) }
 }
 
 for (const [where, declare] of Object.entries(hosts)) {
-  t.test(`a handler behind ${where}`, async (t) => {
+  t.test(`every spelling that ${where} reads as the operation is counted`, async (t) => {
     const open = Fastify()
     const guarded = Fastify()
     await guarded.register(quotaPlugin)

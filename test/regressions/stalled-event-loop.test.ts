@@ -18,31 +18,31 @@ const server = await RedisServer.start()
 t.teardown(() => server.stop())
 
 const stalls: Record<string, () => Promise<void>> = {
-  one: async () => { stall() },
-  'one before the answer can be read, and one after each turn': async () => {
+  'one stall': async () => { stall() },
+  'a stall before the answer can be read and one after each turn': async () => {
     for (let stalls = 0; stalls < 5; stalls++) {
       stall()
       await turn()
     }
   },
-  'short ones that together are longer than the timeout': async () => {
+  'short stalls that together are longer than the timeout': async () => {
     for (let stalls = 0; stalls < 6; stalls++) {
       stall(30)
       await turn()
     }
   },
-  'one in a microtask': async () => {
+  'a stall in a microtask': async () => {
     await Promise.resolve()
     stall()
   },
-  'one at the end of the turn': async () => {
+  'a stall at the end of the turn': async () => {
     await turn()
     stall()
   }
 }
 
 for (const [name, happen] of Object.entries(stalls)) {
-  t.test(`stalls: ${name}`, async (t) => {
+  t.test(`an answer that arrives while the event loop is stalled is used, with ${name}`, async (t) => {
     for (const port of [server.port, 'proxied'] as const) {
       // The proxy is stalled as well: the reply takes more than one turn to arrive.
       const proxy = port === 'proxied' ? await CuttingProxy.start(server.port) : undefined

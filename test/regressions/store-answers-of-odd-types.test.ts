@@ -9,10 +9,10 @@ const answers: Record<string, unknown> = {
   'a negative count': { ...good, count: -5 },
   'a count with a fraction': { ...good, count: 1.5 },
   'a bigint as the count': { ...good, count: 1n },
-  'a string as the rest': { ...good, windowRemaining: '5000' },
-  'an array as the rest': { ...good, windowRemaining: [5000] },
-  'a bigint as the rest': { ...good, windowRemaining: 5000n },
-  'a rest without a decimal form': { ...good, windowRemaining: 1e300 },
+  'a string as windowRemaining': { ...good, windowRemaining: '5000' },
+  'an array as windowRemaining': { ...good, windowRemaining: [5000] },
+  'a bigint as windowRemaining': { ...good, windowRemaining: 5000n },
+  'a windowRemaining without a decimal form': { ...good, windowRemaining: 1e300 },
   null: null
 }
 

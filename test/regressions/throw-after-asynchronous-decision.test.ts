@@ -58,7 +58,7 @@ function noteErrors (app: FastifyInstance) {
 }
 
 for (const [what, options] of asynchronous) {
-  t.test(`headers that the host has written already, with an asynchronous ${what}`, async (t) => {
+  t.test(`the error of a refusal after headers that the host has written is passed to Fastify, with an asynchronous ${what}`, async (t) => {
     const app = Fastify()
     t.teardown(async () => { await app.close() })
     app.addHook('preValidation', async (_request, reply) => {
@@ -72,7 +72,7 @@ for (const [what, options] of asynchronous) {
     t.ok(errors.codes.includes('ERR_HTTP_HEADERS_SENT'), 'Fastify got the error')
   })
 
-  t.test(`a reply that the host hijacked meanwhile, with an asynchronous ${what}`, async (t) => {
+  t.test(`a reply that the host hijacks before the decision is not answered by the quota, with an asynchronous ${what}`, async (t) => {
     const app = Fastify()
     t.teardown(async () => { await app.close() })
     app.addHook('preValidation', async (_request, reply) => {
@@ -87,7 +87,7 @@ for (const [what, options] of asynchronous) {
   })
 }
 
-t.test('a handler that throws after it has written, after an asynchronous admission', async (t) => {
+t.test('the error of a handler that has written to the socket is passed to Fastify after an asynchronous admission', async (t) => {
   const app = Fastify()
   t.teardown(async () => { await app.close() })
   const errors = noteErrors(app)
@@ -101,7 +101,7 @@ t.test('a handler that throws after it has written, after an asynchronous admiss
   t.ok(errors.codes.includes('ERR_HTTP_HEADERS_SENT'), 'Fastify got the error')
 })
 
-t.test('an error that Fastify is answering already', async (t) => {
+t.test('a refusal while Fastify answers an error of the host is logged, and the answer does not change', async (t) => {
   const log = captureLog()
   const app = Fastify({ logger: log.logger })
   let decide = (): void => {}
@@ -122,7 +122,7 @@ t.test('an error that Fastify is answering already', async (t) => {
   t.match(log.lines.filter(({ msg }) => /after the decision/.test(String(msg))), [{ level: 50, err: { code: 'FST_ERR_SEND_INSIDE_ONERR' } }])
 })
 
-t.test('a client that has disconnected', async (t) => {
+t.test('a decision is applied without an error if the client has disconnected', async (t) => {
   for (const admitted of [true, false]) {
     const app = Fastify()
     t.teardown(async () => { await app.close() })
@@ -150,7 +150,7 @@ t.test('a client that has disconnected', async (t) => {
   }
 })
 
-t.test('a hook of the host that throws a value that is not an error, after an asynchronous admission', async (t) => {
+t.test('a thrown value that is not an error is passed to Fastify after an asynchronous admission', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin, { store: storeAfter(soon, true), authentication: () => localAuthentication('alice') })
   const thrown: unknown = 'thrown by the host'

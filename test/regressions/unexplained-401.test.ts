@@ -37,13 +37,13 @@ async function decisionFor (authentication: Authentication | null | undefined): 
   return decisions[0]
 }
 
-t.test('a decision tells why there is no caller', async (t) => {
+t.test('a decision contains the reason why there is no caller', async (t) => {
   for (const [authentication, reason] of reasons) {
     t.match(await decisionFor(authentication), { outcome: reason === null ? 'admitted' : 'unauthenticated', reason }, JSON.stringify(authentication))
   }
 })
 
-t.test('without the option, request.user gives the reasons', async (t) => {
+t.test('the reason is derived from request.user if the option authentication is not set', async (t) => {
   for (const [user, reason] of [[undefined, 'no-authentication'], [null, 'no-authentication'], [{ sub: 'alice' }, 'no-issuer'], ['alice', 'no-issuer'], [localAuthentication(' '), 'no-username']]) {
     const app = await createService()
     app.addHook('onRequest', async (request) => { Object.assign(request, { user }) })
@@ -71,6 +71,6 @@ t.test('only mistakes of the host are logged as warnings, once for each reason',
     { reason: 'no-username', msg: /localAuthentication/ }
   ])
   t.equal(warned.length, 3)
-  t.equal(log.lines.filter(({ level, reason }) => level === 20 && reason != null).length, 2 * reasons.filter(([, reason]) => reason !== null).length, 'each is in the debug log')
-  t.notMatch(JSON.stringify(log.lines), 'alice', 'never an identity')
+  t.equal(log.lines.filter(({ level, reason }) => level === 20 && reason != null).length, 2 * reasons.filter(([, reason]) => reason !== null).length, 'each 401 is logged at debug')
+  t.notMatch(JSON.stringify(log.lines), 'alice', 'the log contains no identity')
 })

@@ -5,7 +5,7 @@ import t from 'tap'
 import { callerKey, localAuthentication, tokenAuthentication } from '../../lib/index.js'
 import { assertProperty } from '../support/property.js'
 
-// All kinds of texts, including those that are not valid in an identity: blank ones, lone surrogates, NUL.
+// All kinds of strings, including those that are not valid in an identity: blank ones, lone surrogates, NUL.
 const text = fc.oneof(
   fc.string(),
   fc.string({ unit: 'binary' }),
@@ -74,7 +74,7 @@ t.test('inherited properties are not used as identities', async () => {
   await assertProperty(fc.asyncProperty(text, text, async (iss, sub) => callerKey(tokenAuthentication(Object.create({ iss, sub }))) === null), { numRuns: 200 })
 })
 
-t.test('an unauthenticated caller has no key', async () => {
+t.test('an authentication that is not marked as authenticated has no key', async () => {
   await assertProperty(fc.asyncProperty(claims, part, async (claims, username) =>
     callerKey(tokenAuthentication(claims, { authenticated: false })) === null && callerKey(localAuthentication(username, { authenticated: false })) === null), { numRuns: 500 })
 })

@@ -11,7 +11,7 @@ const nobodies: [string, unknown][] = [
   ['with NUL', 'al\0ice'], ['a lone high surrogate', 'al\ud83e'], ['a lone low surrogate', '\udd8aice']
 ]
 
-t.test('rule 1: no caller key without authentication, unauthenticated or anonymous', async (t) => {
+t.test('a request without an authentication, or with an unauthenticated or anonymous one, has no caller', async (t) => {
   const none: [string, Authentication | null | undefined][] = [
     ['null', null],
     ['undefined', undefined],
@@ -26,20 +26,20 @@ t.test('rule 1: no caller key without authentication, unauthenticated or anonymo
   }
 })
 
-t.test('rule 1: no caller key for what only resembles an authentication', async (t) => {
+t.test('a value that is not a complete authentication has no caller key', async (t) => {
   for (const value of [{ kind: 'local', username: 'alice' }, { kind: 'local', authenticated: 'true', username: 'alice' }, { kind: 'other', authenticated: true, username: 'alice' }, 'alice', 5]) {
     t.equal(Reflect.apply(callerKey, undefined, [value]), null, JSON.stringify(value))
   }
 })
 
-t.test('rule 2: a token is keyed by its issuer and subject', async (t) => {
+t.test('the issuer and the subject of a token determine its key', async (t) => {
   t.equal(callerKey(tokenAuthentication({ iss: issuer, sub: '550e8400-e29b-41d4-a716-446655440000' })),
     '3dd015944d16e52cf8dfcb5094d51cf2b23d34a80c16deced40ea4d685fd8f52')
   const keys = [alice, bob, { ...alice, iss: 'https://other.example' }].map((claims) => callerKey(tokenAuthentication(claims)))
   t.equal(new Set(keys).size, 3)
 })
 
-t.test('rule 2: a browser login and a bearer token of one subject share a counter', async (t) => {
+t.test('a browser login and a bearer token with the same issuer and subject share a counter', async (t) => {
   const app = await createService({ perMinute: 1 })
   app.addHook('preValidation', async (request) => {
     if (request.headers['x-session'] === 'alice') request.user = tokenAuthentication({ ...alice, nonce: 'of the login' })
@@ -48,7 +48,7 @@ t.test('rule 2: a browser login and a bearer token of one subject share a counte
   t.equal((await analyze(app, null, { headers: { 'x-session': 'alice' } })).statusCode, 429)
 })
 
-t.test('rule 2: no caller key when either claim is missing, blank or no text', async (t) => {
+t.test('a token has no caller key if its issuer or subject is missing, blank or not a valid string', async (t) => {
   for (const [what, value] of nobodies) {
     t.equal(callerKey(tokenAuthentication({ iss: issuer, sub: value })), null, `sub ${what}`)
     t.equal(callerKey(tokenAuthentication({ iss: value, sub: 'alice' })), null, `iss ${what}`)
@@ -57,31 +57,31 @@ t.test('rule 2: no caller key when either claim is missing, blank or no text', a
   t.equal(callerKey(tokenAuthentication({ iss: issuer })), null)
 })
 
-t.test('rule 2: claims of every JSON type that are no object give no caller key', async (t) => {
+t.test('claims that are not an object with an issuer and a subject have no caller key', async (t) => {
   for (const claims of [null, undefined, true, 5, 'alice', [], [issuer, 'alice'], {}]) {
     t.equal(callerKey(tokenAuthentication(claims)), null, JSON.stringify(claims))
   }
 })
 
-t.test('rule 2: inherited claims do not count', async (t) => {
+t.test('inherited claims are not used', async (t) => {
   t.equal(callerKey(tokenAuthentication(Object.create(alice))), null)
   t.equal(callerKey(tokenAuthentication(JSON.parse(`{ "__proto__": ${JSON.stringify(alice)} }`))), null)
   t.equal(callerKey(tokenAuthentication(Object.assign(Object.create({ iss: issuer }), { sub: 'alice' }))), null)
-  t.ok(callerKey(tokenAuthentication(Object.assign(Object.create(null), alice))), 'an object without a prototype has claims of its own')
+  t.ok(callerKey(tokenAuthentication(Object.assign(Object.create(null), alice))), 'the own claims of an object without a prototype are used')
   t.equal(callerKey(JSON.parse('{ "kind": "local", "authenticated": true }')), null)
 })
 
 for (const claim of ['iss', 'sub'] as const) {
-  t.test(`rule 2: a polluted prototype of all objects identifies nobody: ${claim}`, async (t) => {
+  t.test(`the claim ${claim} of a polluted Object.prototype is not used`, async (t) => {
     const { [claim]: _, ...others } = alice
     t.teardown(() => { Reflect.deleteProperty(Object.prototype, claim) })
     Reflect.set(Object.prototype, claim, alice[claim])
     t.equal(callerKey(tokenAuthentication(others)), null)
-    t.ok(callerKey(tokenAuthentication({ ...alice })), 'claims of its own still identify a caller')
+    t.ok(callerKey(tokenAuthentication({ ...alice })), 'own claims still identify a caller')
   })
 }
 
-t.test('rule 2: over HTTP, tokens without a usable issuer or subject are answered 401', async (t) => {
+t.test('a request whose token has no valid issuer or subject is answered with 401', async (t) => {
   const app = await createService()
   for (const claims of [{ sub: 'alice' }, { iss: issuer }, { iss: '', sub: 'alice' }, { iss: issuer, sub: '  ' }, { iss: issuer, sub: 'a\0b' }, { preferred_username: 'alice' }]) {
     t.equal((await analyze(app, claims)).statusCode, 401, JSON.stringify(claims))
@@ -89,45 +89,45 @@ t.test('rule 2: over HTTP, tokens without a usable issuer or subject are answere
   t.same(app.quotaStore.inspect(), { trackedCallers: 0, sweeps: 0 })
 })
 
-t.test('rule 2: preferred_username is never used', async (t) => {
+t.test('the claim preferred_username is never used', async (t) => {
   const app = await createService({ perMinute: 2 })
   const answers = []
   for (const name of ['alice', 'alice the second', 'nobody']) answers.push((await analyze(app, { ...alice, preferred_username: name })).statusCode)
   t.same(answers, [200, 200, 429])
 })
 
-t.test('rule 3: a local account is keyed by its user name', async (t) => {
+t.test('the user name of a local account determines its key, and an invalid user name has no key', async (t) => {
   t.equal(callerKey(localAuthentication('alice')), 'fe8a67d0acb52eb7cc76f6caf3e1c8dac02ef079d711f65787903610c4f0ec05')
   t.equal(callerKey(localAuthentication('Zoë 🦊')), 'dfe30b24890847c35602eb1738d2a65530c80c3a319a6b46fb2edac888e18a81')
   for (const [what, value] of nobodies) t.equal(callerKey(localAuthentication(value)), null, what)
 })
 
-t.test('rule 3: identities are used as they are, untrimmed and in their own case', async (t) => {
+t.test('identities are used unchanged: case matters, and white space is not removed', async (t) => {
   const keys = ['alice', ' alice', 'alice ', 'Alice', 'ali\u0301ce', 'alíce'].map((username) => callerKey(localAuthentication(username)))
   t.equal(new Set(keys).size, keys.length)
 })
 
-t.test('rule 4: local and OpenID identities never share a counter', async (t) => {
+t.test('a local account never shares a counter with an issuer and subject', async (t) => {
   t.not(callerKey(localAuthentication('alice')), callerKey(tokenAuthentication(alice)))
   t.not(callerKey(localAuthentication(`${alice.iss} ${alice.sub}`)), callerKey(tokenAuthentication(alice)))
   t.equal(callerKey(localAuthentication(`${alice.iss}\0${alice.sub}`)), null)
-  t.equal(callerKey(tokenAuthentication({ iss: `${alice.iss}\0a`, sub: 'b' })), null, 'the parts cannot be shifted')
+  t.equal(callerKey(tokenAuthentication({ iss: `${alice.iss}\0a`, sub: 'b' })), null, 'a NUL character cannot move the boundary between issuer and subject')
 })
 
-t.test('rule 4: a token payload that imitates a local account is a token', async (t) => {
+t.test('a token payload that looks like a local account is treated as a token', async (t) => {
   const app = await createService({ perMinute: 1 })
   t.equal((await analyze(app, { kind: 'local', authenticated: true, username: 'alice' })).statusCode, 401)
   t.equal((await analyze(app, { kind: 'local', authenticated: true, username: 'bob', ...alice })).statusCode, 200)
-  t.equal((await analyze(app, alice)).statusCode, 429, 'it was counted for its issuer and subject')
+  t.equal((await analyze(app, alice)).statusCode, 429, 'the request was counted for its issuer and subject')
 })
 
-t.test('rule 5: the key is the lowercase hex SHA-256 of category and identity', async (t) => {
+t.test('the key is the SHA-256 digest of category and identity in lowercase hexadecimal', async (t) => {
   const sha256 = (text: string) => createHash('sha256').update(text, 'utf8').digest('hex')
   t.equal(callerKey(tokenAuthentication({ iss: 'é', sub: '🦊' })), sha256('oidc\0é\0🦊'))
   t.equal(callerKey(localAuthentication('é')), sha256('local\0é'))
 })
 
-t.test('rule 5: identities are not retained in readable form', async (t) => {
+t.test('identities are not stored in readable form', async (t) => {
   const app = await createService()
   await analyze(app, { ...alice, sub: 'a-subject-to-be-found' })
   const seen: string[] = []
@@ -141,7 +141,7 @@ t.test('rule 5: identities are not retained in readable form', async (t) => {
   t.match(seen, [/^[0-9a-f]{64}$/])
 })
 
-t.test('rule 6: forwarding headers and addresses are never identities', async (t) => {
+t.test('forwarding headers and network addresses are never identities', async (t) => {
   const app = await createService({ perMinute: 2 }, { trustProxy: true })
   const answers = []
   for (const address of ['192.0.2.1', '192.0.2.2', '192.0.2.3']) {
@@ -149,20 +149,20 @@ t.test('rule 6: forwarding headers and addresses are never identities', async (t
     t.equal((await analyze(app, null, { headers, remoteAddress: address })).statusCode, 401)
     answers.push((await analyze(app, alice, { headers, remoteAddress: address })).statusCode)
   }
-  t.same(answers, [200, 200, 429], 'another address is not another caller')
-  t.equal((await analyze(app, bob, { headers: { 'x-forwarded-for': '192.0.2.1' } })).statusCode, 200, 'one address is not one caller')
+  t.same(answers, [200, 200, 429], 'a different address is not a different caller')
+  t.equal((await analyze(app, bob, { headers: { 'x-forwarded-for': '192.0.2.1' } })).statusCode, 200, 'two callers with the same address have separate counters')
 })
 
-t.test('the functions that create authentications', async (t) => {
+t.test('the functions that create authentications return frozen objects', async (t) => {
   t.same(tokenAuthentication(alice), { kind: 'token', authenticated: true, claims: alice })
   t.same(localAuthentication('alice', { authenticated: false }), { kind: 'local', authenticated: false, username: 'alice' })
   t.same(anonymousAuthentication(), { kind: 'anonymous', authenticated: true })
   t.ok([tokenAuthentication(alice), localAuthentication('alice'), anonymousAuthentication()].every(Object.isFrozen))
 })
 
-t.test('request.user, read by default', async (t) => {
+t.test('request.user determines the caller by default', async (t) => {
   const users: [string, unknown, number][] = [
-    ['undefined', undefined, 401], ['null', null, 401], ['text', 'alice', 401], ['a number', 1, 401], ['an array', [], 401],
+    ['undefined', undefined, 401], ['null', null, 401], ['a string', 'alice', 401], ['a number', 1, 401], ['an array', [], 401],
     ['verified claims', alice, 200], ['a token authentication', tokenAuthentication(alice), 200], ['a local account', localAuthentication('alice'), 200],
     ['anonymous', anonymousAuthentication(), 401], ['not authenticated', localAuthentication('alice', { authenticated: false }), 401],
     ['a copy of a local account', { ...localAuthentication('alice') }, 401]
@@ -176,8 +176,8 @@ t.test('request.user, read by default', async (t) => {
   }
 })
 
-t.test('the option authentication', async (t) => {
-  t.test('determines the caller instead of request.user', async (t) => {
+t.test('the option authentication determines the caller', async (t) => {
+  t.test('the authentication function is used instead of request.user', async (t) => {
     const app = await createService({ perMinute: 1, authentication: (request) => ({ kind: 'local', authenticated: true, username: request.headers['x-account'] }) })
     const by = (account: string) => analyze(app, alice, { headers: { 'x-account': account } })
     t.equal((await by('one')).statusCode, 200)
@@ -185,7 +185,7 @@ t.test('the option authentication', async (t) => {
     t.equal((await by('two')).statusCode, 200)
   })
 
-  t.test('that throws results in 401, and the error is logged', async (t) => {
+  t.test('an authentication function that throws results in 401, and the error is logged', async (t) => {
     const log = captureLog()
     const app = await createService({ authentication: () => { throw new Error('no session store') } }, { logger: log.logger })
     t.equal((await analyze(app, alice)).statusCode, 401)
@@ -193,21 +193,21 @@ t.test('the option authentication', async (t) => {
     t.match(log.lines.find(({ level }) => level === 50), { err: { message: 'no session store' } })
   })
 
-  t.test('may give a promise', async (t) => {
+  t.test('the authentication function can return a promise', async (t) => {
     const app = await createService({ perMinute: 1, authentication: async () => localAuthentication('alice') })
     t.equal((await analyze(app, null)).statusCode, 200)
     t.equal((await analyze(app, null)).statusCode, 429)
   })
 })
 
-t.test('a caller that cannot be verified never reaches the quota', async (t) => {
+t.test('a request with a forged token is answered before it reaches the quota', async (t) => {
   const app = await createService()
   const forged = `${bearer(app, alice).authorization.slice(0, -3)}AAA`
   t.equal((await analyze(app, null, { headers: { authorization: forged } })).statusCode, 401)
   t.same(app.quotaStore.inspect(), { trackedCallers: 0, sweeps: 0 })
 })
 
-t.test('in a named quota, NUL and the name follow the identity', async (t) => {
+t.test('in a named quota, a NUL character and the name of the quota follow the identity', async (t) => {
   const digest = (text: string) => createHash('sha256').update(text).digest('hex')
   t.equal(callerKey(localAuthentication('alice'), 'chat'), digest('local\0alice\0chat'))
   t.equal(callerKey(tokenAuthentication(alice), 'chat'), digest(`oidc\0${alice.iss}\0${alice.sub}\0chat`))

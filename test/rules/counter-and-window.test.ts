@@ -1,4 +1,4 @@
-// docs/rules.md, "Counter and window": one test for each row of the table.
+// docs/rules.md, "Counter and window": the rows of the table, clearCounters, and the options of the memory store.
 import t from 'tap'
 import { MemoryQuotaStore } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
@@ -8,20 +8,20 @@ function createStore (maxTrackedCallers = 10_000) {
   return { clock, store: new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers }) }
 }
 
-t.test('absent, the caller cap is not reached: a counter is created and the acquire step runs', async (t) => {
+t.test('the first request of a caller creates a counter if the cap is not reached, and then the acquire step runs', async (t) => {
   const { store } = createStore()
   t.same(store.acquire('a', 5), { admitted: true, count: 1, windowRemaining: 60_000, overflow: false })
   t.equal(store.inspect().trackedCallers, 1)
 })
 
-t.test('absent, the caller cap is reached: the overflow counter is used, and no counter is created', async (t) => {
+t.test('a caller without a counter uses the overflow counter if the cap is reached, and no counter is created', async (t) => {
   const { store } = createStore(1)
   store.acquire('a', 5)
   t.same(store.acquire('b', 5), { admitted: true, count: 1, windowRemaining: 60_000, overflow: true })
   t.equal(store.inspect().trackedCallers, 1)
 })
 
-t.test('active, 60 s since the window started: a new window, then the acquire step', async (t) => {
+t.test('a new window begins 60 s after the start of the previous one, and then the acquire step runs', async (t) => {
   const { clock, store } = createStore()
   store.acquire('a', 1)
   clock.advance(59_999)
@@ -30,14 +30,14 @@ t.test('active, 60 s since the window started: a new window, then the acquire st
   t.same(store.acquire('a', 1), { admitted: true, count: 1, windowRemaining: 60_000, overflow: false })
 })
 
-t.test('active, window open and count below the limit: counted and admitted, and seen', async (t) => {
+t.test('a request is admitted and counted if the count is below the limit', async (t) => {
   const { clock, store } = createStore()
   store.acquire('a', 2)
   clock.advance(1_000)
   t.same(store.acquire('a', 2), { admitted: true, count: 2, windowRemaining: 59_000, overflow: false })
 })
 
-t.test('active, window open and count at the limit: rejected and not counted, but seen', async (t) => {
+t.test('a request at the limit is rejected and not counted, but updates lastSeen', async (t) => {
   const { clock, store } = createStore()
   store.acquire('a', 1)
   clock.advance(59_999)
@@ -50,13 +50,18 @@ t.test('active, window open and count at the limit: rejected and not counted, bu
   t.equal(store.inspect().trackedCallers, 1)
 })
 
-t.test('active, a limit lowered below the count: rejected', async (t) => {
+t.test('a request is rejected if the limit has been lowered below the count', async (t) => {
   const { store } = createStore()
   for (let request = 0; request < 3; request++) store.acquire('a', 5)
   t.same(store.acquire('a', 2), { admitted: false, count: 3, windowRemaining: 60_000, overflow: false })
 })
 
-t.test('clearCounters: forgets the counters, the overflow counter and the number of sweeps', async (t) => {
+t.test('count is the number of requests admitted in the current window', async (t) => {
+  const { store } = createStore()
+  t.same([1, 2, 3, 4].map(() => store.acquire('caller', 3).count), [1, 2, 3, 3])
+})
+
+t.test('clearCounters removes the counters and the overflow counter, and sets the number of sweeps to 0', async (t) => {
   const { clock, store } = createStore(1)
   store.acquire('a', 1)
   store.acquire('b', 1)
@@ -69,7 +74,7 @@ t.test('clearCounters: forgets the counters, the overflow counter and the number
   t.same(store.acquire('a', 1), { admitted: true, count: 1, windowRemaining: 60_000, overflow: true })
 })
 
-t.test('the clock is monotonic by default', async (t) => {
+t.test('the default clock is monotonic', async (t) => {
   const store = new MemoryQuotaStore()
   const wallClock = Date.now
   t.teardown(() => { Date.now = wallClock })
@@ -79,7 +84,7 @@ t.test('the clock is monotonic by default', async (t) => {
 })
 
 for (const options of [{ maxTrackedCallers: 0 }, { maxTrackedCallers: 1.5 }, { maxTrackedCallers: 2 ** 24 + 1 }, { clock: 5 }]) {
-  t.test(`a store with ${JSON.stringify(options)} is reported by name`, async (t) => {
+  t.test(`the error for the options ${JSON.stringify(options)} contains the name and the value of the option`, async (t) => {
     const [[name, value] = []] = Object.entries(options)
     const create = () => Reflect.construct(MemoryQuotaStore, [options])
     const rule = name === 'clock' ? 'must be a function' : 'must be an integer from 1 to 16777216'
@@ -87,18 +92,18 @@ for (const options of [{ maxTrackedCallers: 0 }, { maxTrackedCallers: 1.5 }, { m
   })
 }
 
-t.test('an option that does not exist, and options that are not an object, are reported', async (t) => {
+t.test('the constructor throws if an option does not exist or the options are not an object', async (t) => {
   const code = 'FST_ERR_LLM_QUOTA_OPTION'
   t.throws(() => Reflect.construct(MemoryQuotaStore, [{ max: 3 }]), { code, message: /option max does not exist; it got 3/ })
   t.throws(() => Reflect.construct(MemoryQuotaStore, [null]), { code, message: /option options must be an object; it got null/ })
   t.throws(() => Reflect.construct(MemoryQuotaStore, [3]), { code, message: /option options must be an object; it got 3/ })
 })
 
-t.test('a store may track as many callers as a Map can hold', async (t) => {
+t.test('maxTrackedCallers can be as large as the maximum size of a Map', async (t) => {
   t.doesNotThrow(() => new MemoryQuotaStore({ maxTrackedCallers: 2 ** 24 }))
 })
 
-t.test('window length: 60 seconds, fixed, from when the counter is created or last reset', async (t) => {
+t.test('a window ends 60 seconds after its start, even if it has counted further requests', async (t) => {
   const { clock, store } = createStore()
   store.acquire('a', 2)
   clock.advance(59_000)

@@ -23,11 +23,11 @@ const from = (app: FastifyInstance, forwarded?: string, remoteAddress = '192.0.2
   method: 'POST', url: '/api/analyze', remoteAddress, ...(forwarded !== undefined && { headers: { 'x-forwarded-for': forwarded } })
 })
 
-t.test('the entry point exports the plugin by default and by name', async (t) => {
+t.test('the entry point fastify-llm-quota/earlier has a default and a named export of the plugin', async (t) => {
   t.equal(entry.default, entry.earlierQuotaPlugin)
 })
 
-t.test('protected match: exact path match on the four paths, any method', async (t) => {
+t.test('a request to one of the four paths is counted with any method', async (t) => {
   const app = await createEarlier({ perMinute: 1 })
   const governing = await createService()
   for (const { path } of protectedOperations) {
@@ -37,10 +37,10 @@ t.test('protected match: exact path match on the four paths, any method', async 
       t.same(statuses, [200, 429], `${method} ${path}`)
     }
   }
-  t.equal((await governing.inject({ method: 'PUT', url: '/api/analyze' })).statusCode, 404, 'the current quota is for one method')
+  t.equal((await governing.inject({ method: 'PUT', url: '/api/analyze' })).statusCode, 404, 'the current quota protects one method of the path')
 })
 
-t.test('protected match: no other path', async (t) => {
+t.test('no other path is counted', async (t) => {
   const app = Fastify()
   await app.register(earlierQuotaPlugin, { perMinute: 1, prefix: '/context' })
   app.get('/api/analyze', async () => 'ran')
@@ -50,7 +50,7 @@ t.test('protected match: no other path', async (t) => {
   t.same([await ask('/context/api/analyze'), await ask('/context/api/%61nalyze')], [200, 429])
 })
 
-t.test('caller key: the first comma-separated entry of X-Forwarded-For, trimmed, where present and not blank', async (t) => {
+t.test('the first entry of X-Forwarded-For, trimmed, identifies the caller if the header is present and not blank', async (t) => {
   const cases: [string, string, boolean][] = [
     ['198.51.100.1', '198.51.100.1', true],
     ['198.51.100.1', ' 198.51.100.1 ', true],
@@ -67,16 +67,16 @@ t.test('caller key: the first comma-separated entry of X-Forwarded-For, trimmed,
   }
 })
 
-t.test('caller key: otherwise the remote peer address', async (t) => {
+t.test('the address of the peer identifies the caller if X-Forwarded-For is missing or blank', async (t) => {
   for (const forwarded of [undefined, '', '   ']) {
     const app = await createEarlier({ perMinute: 1 }, { trustProxy: true })
     t.equal((await from(app, forwarded, '192.0.2.1')).statusCode, 200)
-    t.equal((await from(app, forwarded, '192.0.2.2')).statusCode, 200, 'another address is another caller')
+    t.equal((await from(app, forwarded, '192.0.2.2')).statusCode, 200, 'a different address is a different caller')
     t.equal((await from(app, forwarded, '192.0.2.1')).statusCode, 429)
   }
 })
 
-t.test('caller key: a client chooses its own, over a real socket', async (t) => {
+t.test('a client can choose its own identity with X-Forwarded-For', async (t) => {
   const app = await createEarlier({ perMinute: 1 })
   t.teardown(() => app.close())
   const port = await listen(app)
@@ -92,13 +92,13 @@ t.test('caller key: a client chooses its own, over a real socket', async (t) => 
   t.same(statuses, [200, 200, 200, 429, 429])
 })
 
-t.test('authentication: no check, no 401', async (t) => {
+t.test('authentication is not checked, and no answer is 401', async (t) => {
   const app = await createEarlier()
   t.equal((await from(app)).statusCode, 200)
-  t.equal((await analyze(await createService(), null)).statusCode, 401, 'the current quota requires it')
+  t.equal((await analyze(await createService(), null)).statusCode, 401, 'the current quota requires an authentication')
 })
 
-t.test('disabled when the configured limit is 0 or negative', async (t) => {
+t.test('a limit of 0 or a negative limit disables the quota', async (t) => {
   for (const perMinute of [0, -1, -100]) {
     const app = await createEarlier({ perMinute })
     for (let request = 0; request < 5; request++) t.equal((await from(app)).statusCode, 200, String(perMinute))
@@ -107,17 +107,17 @@ t.test('disabled when the configured limit is 0 or negative', async (t) => {
   t.same([(await analyze(governing, alice)).statusCode, (await analyze(governing, alice)).statusCode], [200, 429])
 })
 
-t.test('window: reset when more than 60 s have passed, strictly; that request is admitted and counted as 1', async (t) => {
+t.test('a new window begins after more than 60 s; the request that begins it counts as 1', async (t) => {
   const clock = new VirtualClock()
   const app = await createEarlier({ perMinute: 2, clock: clock.now })
   t.same([(await from(app)).statusCode, (await from(app)).statusCode, (await from(app)).statusCode], [200, 200, 429])
   clock.advance(60_000)
-  t.equal((await from(app)).statusCode, 429, 'the current quota would open a new window now')
+  t.equal((await from(app)).statusCode, 429, 'the current quota would begin a new window now')
   clock.advance(1)
   t.same([(await from(app)).statusCode, (await from(app)).statusCode, (await from(app)).statusCode], [200, 200, 429])
 })
 
-t.test('429 response: the same body, no Retry-After and no Cache-Control header', async (t) => {
+t.test('a 429 has the same body as in the current quota, but neither Retry-After nor Cache-Control', async (t) => {
   const app = await createEarlier({ perMinute: 1 })
   await from(app)
   const response = await from(app)
@@ -128,18 +128,18 @@ t.test('429 response: the same body, no Retry-After and no Cache-Control header'
   t.notOk('cache-control' in response.headers)
 })
 
-t.test('tracking bounds: no cap, no expiry sweep, no overflow counter', async (t) => {
+t.test('all callers are tracked: there is no cap, no sweep and no overflow counter', async (t) => {
   const clock = new VirtualClock()
   const app = await createEarlier({ perMinute: 1, clock: clock.now })
   const answers = new Set<number>()
   for (let address = 0; address < 10_050; address++) answers.add((await from(app, `address ${address}`)).statusCode)
   t.same([...answers], [200])
-  t.equal((await from(app, 'address 10049')).statusCode, 429, 'the 10,050th has a counter of its own')
+  t.equal((await from(app, 'address 10049')).statusCode, 429, 'the 10,050th caller has a counter of its own')
   clock.advance(60_000)
-  t.equal((await from(app, 'address 0')).statusCode, 429, 'and the first one still has')
+  t.equal((await from(app, 'address 0')).statusCode, 429, 'the first caller still has its counter')
 })
 
-t.test('configuration names: the same preference key, the same default 10', async (t) => {
+t.test('the preference key and the default of 10 are the same as in the current quota', async (t) => {
   const app = await createEarlier()
   const statuses = []
   for (let request = 0; request < 11; request++) statuses.push((await from(app)).statusCode)
@@ -164,7 +164,7 @@ t.test('the start-up checks are those of the current quota', async (t) => {
   await t.rejects(async () => { await app.register(earlierQuotaPlugin) }, { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION' })
 })
 
-t.test('it decorates nothing, and works together with the current quota in shadow mode', async (t) => {
+t.test('the earlier plugin decorates nothing, and works together with the current one in shadow mode', async (t) => {
   const log = captureLog()
   const app = Fastify({ logger: log.logger })
   const before = Object.keys(app).length
@@ -183,7 +183,7 @@ t.test('it decorates nothing, and works together with the current quota in shado
   t.same(decisions, [['earlier', 'admitted'], ['governing', 'unauthenticated'], ['earlier', 'rejected']])
 })
 
-t.test('its decisions tell the outcome, the operation by the request\'s own method, and the limit', async (t) => {
+t.test('a decision of the earlier plugin contains the outcome, the operation with the method of the request, and the limit', async (t) => {
   const decisions: unknown[] = []
   const record = (message: unknown) => { decisions.push(Object(message).decision) }
   subscribe('fastify-llm-quota:earlier-decision', record)
@@ -202,6 +202,6 @@ t.test('its decisions tell the outcome, the operation by the request\'s own meth
   ])
 })
 
-t.test('it declares its name and the supported Fastify versions', async (t) => {
+t.test('the earlier plugin declares its name and the supported Fastify versions', async (t) => {
   t.same(Reflect.get(earlierQuotaPlugin, Symbol.for('plugin-meta')), { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota-earlier' })
 })

@@ -33,7 +33,7 @@ async function serviceReading (read: () => unknown) {
   return { app, log, state, ask }
 }
 
-t.test('a reader that does not answer in time: the configured limit, and one warning', async (t) => {
+t.test('the configured limit applies, with one warning, if a reader does not answer in time', async (t) => {
   virtualPerformance(t)
   const { log, ask } = await serviceReading(never)
   t.equal(await ask(), configured)
@@ -42,7 +42,7 @@ t.test('a reader that does not answer in time: the configured limit, and one war
   t.equal(log.warnings().length, 1)
 })
 
-t.test('a reader that did not answer in time is not called for a second', async (t) => {
+t.test('a reader that did not answer in time is not called for one second', async (t) => {
   const clock = virtualPerformance(t)
   const { state, ask } = await serviceReading(never)
   await ask()
@@ -50,17 +50,17 @@ t.test('a reader that did not answer in time is not called for a second', async 
   t.equal(await ask(), configured)
   t.equal(state.asked, 1)
 
-  t.test('after which one request calls it, and no other waits', async (t) => {
+  t.test('after one second, one request calls the reader again and no other request waits', async (t) => {
     clock.advance(0.1)
     state.read = () => never()
     const limits = await Promise.all([ask(), ask(), ask(), ask()])
     t.same(limits, [configured, configured, configured, configured])
     t.equal(state.asked, 2)
     await ask()
-    t.equal(state.asked, 2, 'its rest has begun again')
+    t.equal(state.asked, 2, 'the second has begun again')
   })
 
-  t.test('and which ends with an answer', async (t) => {
+  t.test('a reader that has answered is called for every request again', async (t) => {
     clock.advance(1000)
     state.read = async () => 7
     t.equal(await ask(), 7)
@@ -69,8 +69,8 @@ t.test('a reader that did not answer in time is not called for a second', async 
   })
 })
 
-for (const [how, read] of [['throws', () => { throw new Error('gone') }], ['rejects', async () => { throw new Error('gone') }], ['gives nonsense', () => 'many']] as const) {
-  t.test(`a reader that ${how} does not delay anything, and does not rest`, async (t) => {
+for (const [how, read] of [['throws', () => { throw new Error('gone') }], ['rejects', async () => { throw new Error('gone') }], ['returns an invalid value', () => 'many']] as const) {
+  t.test(`a reader that ${how} is called again for the next request`, async (t) => {
     const clock = virtualPerformance(t)
     const { state, ask } = await serviceReading(never)
     await ask()
@@ -82,7 +82,7 @@ for (const [how, read] of [['throws', () => { throw new Error('gone') }], ['reje
   })
 }
 
-t.test('answers that come after the time limit change nothing', async (t) => {
+t.test('an answer that arrives after the timeout has no effect', async (t) => {
   virtualPerformance(t)
   for (const settle of ['resolve', 'reject'] as const) {
     let settleLate = (): void => {}
@@ -92,13 +92,13 @@ t.test('answers that come after the time limit change nothing', async (t) => {
     t.equal(await ask(), configured)
     settleLate()
     await setImmediate()
-    t.equal(await ask(), configured, 'the reader rests all the same')
+    t.equal(await ask(), configured, 'the reader is still not called for one second')
     t.equal(state.asked, 1)
     t.equal(log.warnings().length, 1)
   }
 })
 
-t.test('an answer that arrived while the process was busy counts', async (t) => {
+t.test('an answer that arrived while the event loop was blocked is used', async (t) => {
   const { log, ask } = await serviceReading(() => new Promise((resolve) => {
     stat('.', () => { resolve(7) })
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100)
@@ -107,7 +107,7 @@ t.test('an answer that arrived while the process was busy counts', async (t) => 
   t.same(log.warnings(), [])
 })
 
-t.test('no timer is left once the reader has answered', async (t) => {
+t.test('no timer remains after the reader has answered', async (t) => {
   const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
   const app = await createService({ preferences: { get: async () => 7 }, preferenceTimeout: 1_000_000 })
   const failing = await createService({ preferences: { get: async () => { throw new Error('gone') } }, preferenceTimeout: 1_000_000 })
@@ -117,7 +117,7 @@ t.test('no timer is left once the reader has answered', async (t) => {
   t.equal(timers(), before)
 })
 
-t.test('readers that alternate between good and bad answers do not flood the log', async (t) => {
+t.test('a reader that alternates between valid and invalid values does not flood the log', async (t) => {
   const clock = virtualPerformance(t)
   const { log, state, ask } = await serviceReading(() => 'many')
   const good = () => 7
@@ -138,7 +138,7 @@ t.test('readers that alternate between good and bad answers do not flood the log
   }
 })
 
-t.test('a warning contains a text or a number, but not an object', async (t) => {
+t.test('a warning contains strings and numbers, but no objects', async (t) => {
   for (const [value, shown] of [['many', "'many'"], [1.5, '1.5'], [{ password: 'secret' }, 'an object'], [Object.assign(new Error('x'), { command: 'secret' }), 'an object']]) {
     const { log, ask } = await serviceReading(async () => value)
     await ask()
@@ -147,7 +147,7 @@ t.test('a warning contains a text or a number, but not an object', async (t) => 
   }
 })
 
-t.test('a named quota reads the preference of its name', async (t) => {
+t.test('a named quota reads the preference with its name', async (t) => {
   const app = await createService({
     operations: [],
     quotas: { chat: { operations: [{ method: 'POST', path: '/api/analyze' }], perMinute: configured } },
@@ -157,7 +157,7 @@ t.test('a named quota reads the preference of its name', async (t) => {
   t.equal((await analyze(app, alice)).json().error, 'Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.')
 })
 
-t.test('preferences: false means no reader, even if the host has one', async (t) => {
+t.test('no preference is read if the option preferences is false, even if the host has a reader', async (t) => {
   const app = await createService({ preferences: false, perMinute: 1 })
   app.decorate('preferences', new Map([[key, 5]]))
   await analyze(app, alice)

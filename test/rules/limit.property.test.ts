@@ -27,7 +27,7 @@ function expectedLimit (value: unknown): number {
   return meant < 0n ? 1 : Number(meant)
 }
 
-t.test('the limit for arbitrary preferences', async (t) => {
+t.test('the limit is the value of the preference or, if that is invalid, the configured limit', async (t) => {
   let preference: () => unknown = () => undefined
   let decision: QuotaDecision | null = null
   const log = captureLog('warn')
@@ -46,18 +46,18 @@ t.test('the limit for arbitrary preferences', async (t) => {
     return decision?.limit === limit && decision.outcome === (limit === 0 ? 'disabled' : 'admitted') && !Object.is(decision.limit, -0)
   }
 
-  await t.test('answered at once', async () => {
+  await t.test('a valid value that the reader returns is the limit', async () => {
     // An object with a function `then` is treated as a promise, not as a value.
     const plain = value.filter((value) => !(typeof value === 'object' && value !== null && 'then' in value))
     await assertProperty(fc.asyncProperty(plain, async (value) => asExpected(await decide(() => value), value)), { numRuns: 3000 })
   })
 
-  await t.test('promised', async () => {
+  await t.test('a valid value that the reader resolves with is the limit', async () => {
     const plain = value.filter((value) => !(typeof value === 'object' && value !== null && 'then' in value))
     await assertProperty(fc.asyncProperty(plain, async (value) => asExpected(await decide(async () => value), value)), { numRuns: 1000 })
   })
 
-  await t.test('thrown or rejected', async () => {
+  await t.test('the configured limit applies if the reader throws or rejects', async () => {
     await assertProperty(fc.asyncProperty(fc.anything(), fc.boolean(), async (reason, promised) =>
       asExpected(await decide(promised ? () => Promise.reject(reason) : () => { throw reason }), undefined)), { numRuns: 500 })
   })

@@ -19,7 +19,7 @@ async function ask (app: FastifyInstance, method: 'GET' | 'HEAD' | 'POST', url: 
   return [statusCode, headers['x-quota']]
 }
 
-t.test('a parametric route is subject with any parameters, and the operation is its method and pattern', async (t) => {
+t.test('a marked route is subject to the quota with any parameters, and the operation is its method and pattern', async (t) => {
   const app = await create({ perMinute: 2 }, (app) => { app.post('/v1/models/:model/generate', { config: { quota: true } }, ran) })
   const operation = 'default POST /v1/models/:model/generate'
   t.same([await ask(app, 'POST', '/v1/models/a/generate'), await ask(app, 'POST', '/v1/models/b/generate?x'), await ask(app, 'POST', '/v1/models/%63/generate')],
@@ -27,7 +27,7 @@ t.test('a parametric route is subject with any parameters, and the operation is 
   t.same(await ask(app, 'POST', '/v1/models/a'), [404, 'none'])
 })
 
-t.test('a name stands for a named quota, with counters of its own', async (t) => {
+t.test('a route can be marked with the name of a quota, which has its own counters', async (t) => {
   const app = await create({ quotas: { chat: { perMinute: 1 } } }, (app) => {
     app.post('/chat', { config: { quota: 'chat' } }, ran)
     app.post('/analysis', { config: { quota: 'default' } }, ran)
@@ -36,26 +36,26 @@ t.test('a name stands for a named quota, with counters of its own', async (t) =>
     [[200, 'chat POST /chat'], [200, 'default POST /analysis'], [429, 'chat POST /chat']])
 })
 
-t.test('the HEAD twin of a marked route is subject as well', async (t) => {
+t.test('the HEAD route of a marked route is also subject to the quota', async (t) => {
   const app = await create({ perMinute: 2 }, (app) => { app.get('/stream', { config: { quota: true } }, ran) })
   t.same([await ask(app, 'HEAD', '/stream'), await ask(app, 'GET', '/stream'), await ask(app, 'HEAD', '/stream')],
     [[200, 'default HEAD /stream'], [200, 'default GET /stream'], [429, 'default HEAD /stream']])
 })
 
-t.test('each method of a route is an operation', async (t) => {
+t.test('each method of a marked route is an operation', async (t) => {
   const app = await create({ perMinute: 2 }, (app) => { app.route({ method: ['GET', 'POST'], url: '/both', config: { quota: true }, handler: ran }) })
   t.same([await ask(app, 'GET', '/both'), await ask(app, 'POST', '/both'), await ask(app, 'GET', '/both')],
     [[200, 'default GET /both'], [200, 'default POST /both'], [429, 'default GET /both']])
 })
 
-t.test('the operation\'s path is the pattern without the prefix', async (t) => {
+t.test('the path of the operation is the pattern without the prefix', async (t) => {
   for (const [options, pattern, path] of [[{}, '/context/v1/:model', '/context/v1/:model'], [{ prefix: '/context' }, '/context/v1/:model', '/v1/:model'], [{ prefix: '/context' }, '/contexts/v1', '/contexts/v1']] as const) {
     const app = await create(options, (app) => { app.post(pattern, { config: { quota: true } }, ran) })
     t.same(await ask(app, 'POST', pattern.replace(':model', 'a')), [200, `default POST ${path}`])
   }
 })
 
-t.test('a mark that the host sets after the start protects the route from then on', async (t) => {
+t.test('a mark that the host sets after start-up protects the route from then on', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin, { authentication: () => localAuthentication('alice'), perMinute: 1 })
   app.addHook('onRequest', async ({ routeOptions: { config }, headers }) => { if (headers['x-mark'] !== undefined) config.quota = true })
@@ -64,7 +64,7 @@ t.test('a mark that the host sets after the start protects the route from then o
   t.same([await statusOf(), await statusOf(), await statusOf({ 'x-mark': '1' }), await statusOf(), await statusOf()], [200, 200, 200, 429, 429])
 })
 
-t.test('a mark decides before any reading of the path', async (t) => {
+t.test('a mark takes precedence over the path', async (t) => {
   const app = await create({ quotas: { chat: {} } }, (app) => { app.post('/api/:operation', { config: { quota: 'chat' } }, ran) })
   t.same(await ask(app, 'POST', '/api/analyze'), [200, 'chat POST /api/:operation'])
 })
@@ -74,7 +74,7 @@ t.test('a route that is both marked and an operation of the same quota is counte
   t.same([await ask(app, 'POST', '/api/analyze'), await ask(app, 'POST', '/api/analyze')], [[200, 'default POST /api/analyze'], [429, 'default POST /api/analyze']])
 })
 
-t.test('a route without a mark, and config for other purposes, is not subject', async (t) => {
+t.test('a route without a mark, or with a config for another purpose, is not subject to the quota', async (t) => {
   const app = await create({}, (app) => {
     app.post('/unmarked', { config: { quota: undefined } as object }, ran)
     app.get('/other', { config: { rateLimit: 5 } as object }, ran)
@@ -95,14 +95,14 @@ t.test('start-up fails if a mark is not the name of a quota', async (t) => {
   }
 })
 
-t.test('start-up fails if two quotas protect a route', async (t) => {
+t.test('start-up fails if a route is marked with one quota and is an operation of another', async (t) => {
   const app = await create({ quotas: { chat: { operations: [{ method: 'POST', path: '/chat' }] } } })
   const message = /the route POST \/(api\/analyze|chat) is marked with the quota '(chat|default)' but is also an operation of the quota '(default|chat)'/
   t.throws(() => app.post('/api/analyze', { config: { quota: 'chat' } }, ran), { code: 'FST_ERR_LLM_QUOTA_CONFLICT', message })
   t.throws(() => app.post('/chat', { config: { quota: true } }, ran), { code: 'FST_ERR_LLM_QUOTA_CONFLICT', message })
 })
 
-t.test('declared before the plugin, a marked route is subject, and one that names no quota is answered with 500 and a log line', async (t) => {
+t.test('a marked route that is declared before the plugin is subject to the quota; a mark that is not the name of a quota results in 500 and a log line', async (t) => {
   const log = captureLog()
   const app: FastifyInstance = Fastify({ logger: log.logger, disableRequestLogging: true })
   app.setErrorHandler(async (_error, _request, reply) => { await reply.code(500).send() })
@@ -115,14 +115,14 @@ t.test('declared before the plugin, a marked route is subject, and one that name
   t.same(statuses, [200, 429, 500, 500])
   t.same(handled, [], 'the handler did not run')
   const errors = log.lines.filter(({ level }) => level === 50)
-  t.equal(errors.length, 2, 'a host with an error handler that logs nothing sees the mistake as well')
+  t.equal(errors.length, 2, 'the mistake is logged even if the error handler of the host logs nothing')
   t.match(errors[0], {
     msg: 'the quota of the request is unknown; the request is not admitted',
     err: { message: /the route POST \/mistaken has a config\.quota that is neither true nor the name of a quota \(default\); it got 'chatt'/ }
   })
 })
 
-t.test('each scope has its own marks', async (t) => {
+t.test('a mark has no effect outside the scope of the plugin', async (t) => {
   const app: FastifyInstance = Fastify()
   app.post('/outside', { config: { quota: true } }, ran)
   await app.register(async (scope) => {

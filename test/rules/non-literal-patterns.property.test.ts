@@ -57,7 +57,7 @@ async function start (routerOptions: object, pattern: string, isGuarded: boolean
   return { app, port: await listen(app) }
 }
 
-t.test(`${tables * targetsPerTable} random spellings`, async (t) => {
+t.test(`every request that a handler of a non-literal route could mistake for the operation is counted, in ${tables * targetsPerTable} random spellings`, async (t) => {
   let reached = 0
   const targets = fc.array(target, { minLength: targetsPerTable, maxLength: targetsPerTable })
   await assertProperty(fc.asyncProperty(routerOptions, pattern, targets, async (routerOptions, pattern, targets) => {
@@ -69,13 +69,13 @@ t.test(`${tables * targetsPerTable} random spellings`, async (t) => {
       for (const [index, target] of targets.entries()) {
         if (openAnswers[index]?.body !== 'reached') continue
         reached += 1
-        if (guardedAnswers[index]?.status !== 401) throw new Error(`${target}: ${guardedAnswers[index]?.status} in place of 401`)
+        if (guardedAnswers[index]?.status !== 401) throw new Error(`${target}: ${guardedAnswers[index]?.status} instead of 401`)
       }
       if (openAnswers.length < targets.length) throw new Error('a target ended the connection')
     } finally {
       await Promise.all([guarded.app.close(), open.app.close()])
     }
   }), { numRuns: tables, endOnFailure: true })
-  t.comment(`${reached} of them could be taken for the operation`)
-  t.ok(reached > tables * targetsPerTable / 20, 'enough of them for the rest to mean something')
+  t.comment(`${reached} spellings could be mistaken for the operation`)
+  t.ok(reached > tables * targetsPerTable / 20, 'enough spellings could be mistaken for the test to be meaningful')
 })

@@ -19,7 +19,7 @@ t.test('the quota applies to exactly the four operations', async (t) => {
   }
 })
 
-t.test('a different method on a protected path is not subject', async (t) => {
+t.test('a different method on a protected path is not subject to the quota', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin)
   const others = protectedOperations.flatMap(({ method, path }) => (['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'HEAD'] as const)
@@ -30,7 +30,7 @@ t.test('a different method on a protected path is not subject', async (t) => {
   }
 })
 
-t.test('any other path is not subject', async (t) => {
+t.test('any other path is not subject to the quota', async (t) => {
   const app = Fastify({ routerOptions: { caseSensitive: true } })
   await app.register(quotaPlugin)
   const others = ['/', '/api', '/api/analyze/', '/api/analyze/x', '/api/analyz', '/api/analyzer', '/API/ANALYZE', '/x/api/analyze', '/api/analyze-tree']
@@ -40,7 +40,7 @@ t.test('any other path is not subject', async (t) => {
   }
 })
 
-t.test('the method is matched in any case', async (t) => {
+t.test('the case of the method of a configured operation does not matter', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin, { operations: [{ method: 'post', path: '/lower' }, { method: 'Get', path: '/mixed' }] })
   app.post('/lower', async () => 'ran')
@@ -49,7 +49,7 @@ t.test('the method is matched in any case', async (t) => {
   t.equal((await app.inject({ method: 'GET', url: '/mixed' })).statusCode, 401)
 })
 
-t.test('a protected operation without a route is also subject', async (t) => {
+t.test('a protected operation without a route is also subject to the quota', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin)
   t.equal((await app.inject({ method: 'POST', url: '/api/analyze?x=1' })).statusCode, 401)
@@ -66,7 +66,7 @@ async function limitFor (value: unknown, perMinute = 4) {
   return { decision: decision as QuotaDecision | null, warnings: log.warnings() }
 }
 
-t.test('step 1: an integer, or a string of one in decimal, is the limit', async (t) => {
+t.test('a preference that is an integer, or a decimal string of one, is the limit', async (t) => {
   for (const [value, limit] of [[1, 1], [25, 25], ['25', 25], ['007', 7], [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER]] as const) {
     const { decision, warnings } = await limitFor(value)
     t.match(decision, { limit, outcome: 'admitted' }, String(value))
@@ -74,7 +74,7 @@ t.test('step 1: an integer, or a string of one in decimal, is the limit', async 
   }
 })
 
-t.test('step 1: an unset preference means the configured property', async (t) => {
+t.test('a preference that is undefined, null or blank counts as not set', async (t) => {
   for (const value of [undefined, null, '', '  ', '\t\n']) {
     const { decision, warnings } = await limitFor(value)
     t.match(decision, { limit: 4 }, JSON.stringify(value))
@@ -82,7 +82,7 @@ t.test('step 1: an unset preference means the configured property', async (t) =>
   }
 })
 
-t.test('step 1: anything else counts as unavailable: the configured property, and a warning', async (t) => {
+t.test('any other value is unavailable: the configured limit applies, with a warning', async (t) => {
   const unusable: unknown[] = [0.5, -0.5, 1.5, NaN, Infinity, -Infinity, 2 ** 53, '0.5', '0.0', '5 ', '+5', 'ten', '1e3', '0x10', '99999999999999999999', true, false, 5n, [], [5], {}, { valueOf: () => 0 }, () => 5, Symbol('five')]
   for (const value of unusable) {
     const { decision, warnings } = await limitFor(value)
@@ -91,7 +91,7 @@ t.test('step 1: anything else counts as unavailable: the configured property, an
   }
 })
 
-t.test('step 2: with a limit of 0 the request passes without quota and authentication checks', async (t) => {
+t.test('a request passes without quota and authentication checks if the limit is 0', async (t) => {
   for (const value of [0, -0, '0', '-0', '00']) {
     const app = await createService({ preferences: new Map([['rate-limit.per-minute', value]]), perMinute: 1 })
     const limits: unknown[] = []
@@ -99,12 +99,12 @@ t.test('step 2: with a limit of 0 the request passes without quota and authentic
     subscribe(quotaDecisions.name, note)
     for (let request = 0; request < 3; request++) t.equal((await analyze(app, null)).statusCode, 200)
     unsubscribe(quotaDecisions.name, note)
-    t.ok(limits.length === 3 && limits.every((limit) => Object.is(limit, 0)), 'the limit in force is 0, without a sign')
+    t.ok(limits.length === 3 && limits.every((limit) => Object.is(limit, 0)), 'the limit is 0, not -0')
     t.same(app.quotaStore.inspect(), { trackedCallers: 0, sweeps: 0 })
   }
 })
 
-t.test('step 3: a negative value is the limit 1', async (t) => {
+t.test('a negative value results in a limit of 1', async (t) => {
   for (const value of [-1, '-7', Number.MIN_SAFE_INTEGER]) {
     const app = await createService({ preferences: new Map([['rate-limit.per-minute', value]]) })
     t.equal((await analyze(app, alice)).statusCode, 200)
@@ -112,29 +112,29 @@ t.test('step 3: a negative value is the limit 1', async (t) => {
   }
 })
 
-t.test('step 4: otherwise the limit is the value', async (t) => {
+t.test('a positive value is the limit', async (t) => {
   const app = await createService({ perMinute: 3 })
   const answers = []
   for (let request = 0; request < 5; request++) answers.push((await analyze(app, alice)).statusCode)
   t.same(answers, [200, 200, 200, 429, 429])
 })
 
-t.test('steps 5 and 6: the caller is determined before anything is counted', async (t) => {
+t.test('the caller is determined before the request is counted', async (t) => {
   const app = await createService({ perMinute: 1 })
   t.equal((await analyze(app, null)).statusCode, 401)
   t.equal((await analyze(app, alice)).statusCode, 200)
-  t.equal((await analyze(app, null)).statusCode, 401, 'nobody is refused as nobody, not for a count')
+  t.equal((await analyze(app, null)).statusCode, 401, 'the answer is 401, not 429')
   t.equal((await analyze(app, alice)).statusCode, 429)
 })
 
-t.test('the preference reader', async (t) => {
-  t.test('may answer with a promise', async (t) => {
+t.test('the preference reader returns the limit', async (t) => {
+  t.test('a preference reader can return a promise', async (t) => {
     const app = await createService({ preferences: { get: async () => '1' } })
     t.equal((await analyze(app, alice)).statusCode, 200)
     t.equal((await analyze(app, alice)).statusCode, 429)
   })
 
-  t.test('gets the key and the request, so that callers can have different limits', async (t) => {
+  t.test('a preference reader gets the key and the request, so that callers can have different limits', async (t) => {
     const preferences: PreferenceReader = {
       get: (key, request) => key === 'rate-limit.per-minute' && request.headers['x-plan'] === 'large' ? 2 : 1
     }
@@ -144,7 +144,7 @@ t.test('the preference reader', async (t) => {
     t.equal((await analyze(app, alice, { headers: { 'x-plan': 'large' } })).statusCode, 200)
   })
 
-  t.test('is not called for requests that are not subject', async (t) => {
+  t.test('a preference reader is not called for requests that are not subject to the quota', async (t) => {
     let asked = 0
     const app = await createService({ preferences: { get () { asked += 1 } } })
     app.get('/health', async () => 'well')
@@ -154,7 +154,7 @@ t.test('the preference reader', async (t) => {
     t.equal(asked, 1)
   })
 
-  t.test('that the host decorates after the plugin is found when the server is ready', async (t) => {
+  t.test('a preference reader that the host decorates after the plugin is used', async (t) => {
     const app = await createService()
     app.decorate('preferences', new Map([['rate-limit.per-minute', 1]]))
     await analyze(app, alice)
@@ -165,11 +165,11 @@ t.test('the preference reader', async (t) => {
   const failing: [string, PreferenceReader][] = [
     ['throws', { get () { throw failure } }],
     ['rejects', { async get () { throw failure } }],
-    ['gives a promise of nonsense', { get: async () => 'many' }],
-    ['gives a promise whose then throws', { get: () => ({ then () { throw failure } }) }]
+    ['returns a promise of nonsense', { get: async () => 'many' }],
+    ['returns a promise whose then throws', { get: () => ({ then () { throw failure } }) }]
   ]
   for (const [what, reader] of failing) {
-    t.test(`that ${what} warns once, and the configured limit applies`, async (t) => {
+    t.test(`the configured limit applies, with one warning, if the preference reader ${what}`, async (t) => {
       const log = captureLog()
       const app = await createService({ preferences: reader, perMinute: 2 }, { logger: log.logger })
       const answers = []
@@ -178,12 +178,12 @@ t.test('the preference reader', async (t) => {
       t.equal(log.warnings().length, 1)
       const [line] = log.lines.filter(({ level }) => level === 40)
       t.match(line, { preference: 'rate-limit.per-minute', configured: 2 })
-      t.ok(/nonsense/.test(what) ? line?.['value'] === "'many'" : Reflect.get(Object(line?.['err']), 'message') === failure.message, 'it says what is wrong')
+      t.ok(/nonsense/.test(what) ? line?.['value'] === "'many'" : Reflect.get(Object(line?.['err']), 'message') === failure.message, 'the warning contains the value or the error')
     })
   }
 })
 
-t.test('a synchronous reader and the memory store take no turn of the event loop', async (t) => {
+t.test('the handler does not wait for a microtask if the reader and the store are synchronous', async (t) => {
   const app = Fastify()
   const turns: string[] = []
   let passed = false

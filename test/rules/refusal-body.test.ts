@@ -15,7 +15,7 @@ function problemDetails ({ outcome, quota, limit }: QuotaDecision, request: Fast
   return { contentType: 'application/problem+json', body: JSON.stringify({ ...problem, instance: request.url }) }
 }
 
-t.test('problem details: the body is the host\'s, status and headers stay', async (t) => {
+t.test('refusalBody replaces the body and its content type; the status and the other headers do not change', async (t) => {
   const memory = new MemoryQuotaStore({ clock: new VirtualClock().now })
   let fails = false
   const acquire = (key: string, limit: number) => {
@@ -38,7 +38,7 @@ t.test('problem details: the body is the host\'s, status and headers stay', asyn
   t.match(unavailable.headers, { 'content-type': 'application/problem+json', 'cache-control': 'no-store', 'retry-after': '1' })
 })
 
-t.test('it is sent as it is, whatever serializer the host has', async (t) => {
+t.test('the body is sent unchanged, whatever serializer the host has', async (t) => {
   const app = Fastify()
   app.setSerializerCompiler(() => () => '"compiled"')
   app.addHook('onRequest', async (_request, reply) => { reply.serializer(() => '"of the request"') })
@@ -48,19 +48,19 @@ t.test('it is sent as it is, whatever serializer the host has', async (t) => {
   t.equal(response.headers['content-type'], 'text/plain; charset=utf-8')
 })
 
-t.test('where it fails, the refusal has the quota\'s own body, with an error in the log', async (t) => {
+t.test('the refusal has the default body if refusalBody fails, and the error is logged', async (t) => {
   const failing: [string, () => unknown][] = [
     ['throws', () => { throw new Error('of the host') }],
-    ['gives nothing', () => undefined],
-    ['gives a text', () => 'no'],
-    ['gives a promise', async () => ({ contentType: 'text/plain', body: 'no' })],
-    ['gives a promise that rejects', async () => { throw new Error('of the host') }],
-    ['gives no content type', () => ({ body: 'no' })],
-    ['gives no media type', () => ({ contentType: 'plain', body: 'no' })],
-    ['gives a content type that no header can hold', () => ({ contentType: 'text/plain; a="\n"', body: 'no' })],
-    ['gives no body', () => ({ contentType: 'text/plain' })],
-    ['gives an object for a body', () => ({ contentType: 'text/plain', body: {} })],
-    ['gives what cannot be read', () => ({ get body () { throw new Error('of the host') } })]
+    ['returns undefined', () => undefined],
+    ['returns a string', () => 'no'],
+    ['returns a promise', async () => ({ contentType: 'text/plain', body: 'no' })],
+    ['returns a promise that rejects', async () => { throw new Error('of the host') }],
+    ['returns no content type', () => ({ body: 'no' })],
+    ['returns a content type that is not a media type', () => ({ contentType: 'plain', body: 'no' })],
+    ['returns a content type that is not a valid header', () => ({ contentType: 'text/plain; a="\n"', body: 'no' })],
+    ['returns no body', () => ({ contentType: 'text/plain' })],
+    ['returns an object as the body', () => ({ contentType: 'text/plain', body: {} })],
+    ['returns an object that cannot be read', () => ({ get body () { throw new Error('of the host') } })]
   ]
   for (const [what, refusalBody] of failing) {
     const log = captureLog()
@@ -73,7 +73,7 @@ t.test('where it fails, the refusal has the quota\'s own body, with an error in 
   }
 })
 
-t.test('its content type is a media type, with or without parameters', async (t) => {
+t.test('the content type must be a media type, with or without parameters', async (t) => {
   let contentType = ''
   const app = await createService({ refusalBody: () => ({ contentType, body: 'of the host' }) })
   for (const [given, isMediaType] of [
@@ -89,14 +89,14 @@ t.test('its content type is a media type, with or without parameters', async (t)
   }
 })
 
-t.test('without it, a refusal logs no error', async (t) => {
+t.test('a refusal logs no error if refusalBody is not set', async (t) => {
   const log = captureLog()
   const app = await createService({}, { logger: log.logger })
   t.equal((await analyze(app, null)).body, own)
   t.same(log.errors(), [])
 })
 
-t.test('it is not called in shadow mode or for admitted requests', async (t) => {
+t.test('refusalBody is not called in shadow mode or for admitted requests', async (t) => {
   let asked = 0
   const refusalBody = () => { asked += 1; return { contentType: 'text/plain', body: 'no' } }
   await analyze(await createService({ refusalBody, mode: 'shadow' }), null)

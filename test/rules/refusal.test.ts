@@ -19,7 +19,7 @@ const brokenStore: QuotaStore = {
   inspect: () => ({ trackedCallers: 0, sweeps: 0 })
 }
 
-t.test('401', async (t) => {
+t.test('a request without a caller is answered with 401', async (t) => {
   const app = await createService()
   const response = await analyze(app, null)
   t.equal(response.statusCode, 401)
@@ -28,7 +28,7 @@ t.test('401', async (t) => {
   t.notOk('retry-after' in response.headers)
 })
 
-t.test('429', async (t) => {
+t.test('a request at the limit is answered with 429', async (t) => {
   const app = await createService({ perMinute: 1, store: new MemoryQuotaStore({ clock: new VirtualClock().now }) })
   await analyze(app, alice)
   const response = await analyze(app, alice)
@@ -37,7 +37,7 @@ t.test('429', async (t) => {
   t.match(response.headers, { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store', 'retry-after': '60' })
 })
 
-t.test('429 contains the effective limit', async (t) => {
+t.test('the message of a 429 contains the effective limit', async (t) => {
   for (const [configured, named] of [[-3, 1], [2, 2]] as const) {
     const app = await createService({ perMinute: configured })
     for (let request = 0; request < named; request++) await analyze(app, alice)
@@ -45,7 +45,7 @@ t.test('429 contains the effective limit', async (t) => {
   }
 })
 
-t.test('429 contains the effective limit, however many different limits there are', async (t) => {
+t.test('the message of a 429 contains the effective limit, however many different limits there are', async (t) => {
   const limits = new Map<string, number>()
   const app = await createService({ preferences: limits })
   const named: string[] = []
@@ -58,7 +58,7 @@ t.test('429 contains the effective limit, however many different limits there ar
   t.same(named, Array.from({ length: 250 }, (_, index) => `Rate limit exceeded. Maximum ${index + 1} LLM requests per minute. Please wait.`))
 })
 
-t.test('Retry-After is the time left in the window, rounded up to a whole second, at least 1', async (t) => {
+t.test('Retry-After is the time until the window ends, in seconds, rounded up and at least 1', async (t) => {
   const clock = new VirtualClock()
   const app = await createService({ perMinute: 1, store: new MemoryQuotaStore({ clock: clock.now }) })
   await analyze(app, alice)
@@ -72,7 +72,7 @@ t.test('Retry-After is the time left in the window, rounded up to a whole second
   t.equal((await analyze(app, alice)).statusCode, 200)
 })
 
-t.test('503 if the store fails, and the operation does not run', async (t) => {
+t.test('a request is answered with 503 if the store fails, and the operation does not run', async (t) => {
   const failing: [string, QuotaStore['acquire']][] = [
     ['throws', () => { throw new Error('gone') }],
     ['rejects', async () => { throw new Error('gone') }],
@@ -98,7 +98,7 @@ t.test('503 if the store fails, and the operation does not run', async (t) => {
   }
 })
 
-t.test('a store may answer with a promise', async (t) => {
+t.test('a store can return a promise', async (t) => {
   const memory = new MemoryQuotaStore()
   const app = await createService({ perMinute: 1, store: { ...brokenStore, acquire: async (callerKey, limit) => memory.acquire(callerKey, limit) } })
   t.equal((await analyze(app, alice)).statusCode, 200)
@@ -106,7 +106,7 @@ t.test('a store may answer with a promise', async (t) => {
   t.equal((await analyze(app, null)).statusCode, 401)
 })
 
-t.test('refusals are the same to the byte, whatever the host does with its own answers', async (t) => {
+t.test('the bytes of a refusal do not change, whatever the host does with its own answers', async (t) => {
   const hosts: Record<string, (app: FastifyInstance) => void> = {
     'a response schema that has no such fields': (app) => {
       const empty = { type: 'object', properties: {}, additionalProperties: false }
@@ -144,7 +144,7 @@ t.test('refusals are the same to the byte, whatever the host does with its own a
   }
 })
 
-t.test('the host\'s onSend hooks run, and may encode the answer', async (t) => {
+t.test('the onSend hooks of the host run, and can encode the refusal', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin)
   app.addHook('onSend', async (_request, reply, payload) => {
@@ -156,7 +156,7 @@ t.test('the host\'s onSend hooks run, and may encode the answer', async (t) => {
   t.same(response.rawPayload, gzipSync(unauthenticated))
 })
 
-t.test('a request that the host has answered in the meantime is not answered again', async (t) => {
+t.test('a request that the host has answered while the quota waited for the store is not answered again', async (t) => {
   const log = captureLog()
   const app = Fastify({ logger: log.logger })
   let refuse = (_error: Error): void => {}
@@ -174,7 +174,7 @@ t.test('a request that the host has answered in the meantime is not answered aga
   t.same(log.warnings(), [])
 })
 
-t.test('a host\'s answer that is in an asynchronous onSend hook at the refusal is sent once and whole, and nothing runs', async (t) => {
+t.test('an answer of the host that is in an asynchronous onSend hook is sent once, with the status of the refusal, and the operation does not run', async (t) => {
   const app = Fastify()
   let refuse = (): void => {}
   const slow: QuotaStore = {
@@ -200,7 +200,7 @@ t.test('a host\'s answer that is in an asynchronous onSend hook at the refusal i
 })
 
 for (const level of ['debug', 'trace']) {
-  t.test(`at the log level ${level}, refusals are logged at debug with the caller's digest shortened`, async (t) => {
+  t.test(`at the log level ${level}, refusals are logged at debug with a shortened caller key`, async (t) => {
     const log = captureLog(level)
     const app = await createService({ perMinute: 1 }, { logger: log.logger })
     await analyze(app, alice)

@@ -64,7 +64,7 @@ function readsAsOneOf (operations: readonly { path: string }[], prefix = '', tar
   return operations.some(({ path }) => readings.includes(inCase((prefix + path).replace(/(.)\/$/, '$1'))))
 }
 
-t.test('random route tables', async (t) => {
+t.test('exactly the requests that match an operation, or could be read as one, are subject to the quota in random route tables', async (t) => {
   let subjects = 0
   let all = 0
   await assertProperty(fc.asyncProperty(cases, async ({ routes, operations, prefix, routerOptions, requests }) => {
@@ -83,12 +83,12 @@ t.test('random route tables', async (t) => {
         all++
         if (subject) subjects++
         const expected = subject || couldBeRead ? 401 : openAnswer?.status
-        if (guardedAnswer?.status !== expected) throw new Error(`${request.method} ${request.target}: ${guardedAnswer?.status} in place of ${expected}`)
+        if (guardedAnswer?.status !== expected) throw new Error(`${request.method} ${request.target}: ${guardedAnswer?.status} instead of ${expected}`)
       }
     } finally {
       await Promise.all([guarded, open, ...alone.values()].map(({ app }) => app.close()))
     }
   }), { numRuns: 120, endOnFailure: true })
-  t.comment(`${subjects} of ${all} requests were subject`)
-  t.ok(subjects > all / 10, 'enough of them for the rest to mean something')
+  t.comment(`${subjects} of ${all} requests were subject to the quota`)
+  t.ok(subjects > all / 10, 'enough requests were subject to the quota for the test to be meaningful')
 })

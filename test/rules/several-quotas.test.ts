@@ -24,22 +24,22 @@ function withEnvironment (t: { teardown: (restore: () => void) => void }, variab
   t.teardown(() => { for (const name of Object.keys(variables)) Reflect.deleteProperty(process.env, name) })
 }
 
-t.test('each quota has its operations, its limit and its counters', async (t) => {
+t.test('each quota has its own operations, limit and counters', async (t) => {
   const app = await create({ perMinute: 3, quotas: { chat: { operations: [chat], perMinute: 6 }, images: { operations: [images] } } })
   t.same([await admitted(app, chat.path), await admitted(app, '/api/analyze'), await admitted(app, images.path)], [6, 3, 10])
   t.same([await admitted(app, chat.path), await admitted(app, '/api/analyze', { 'x-caller': 'bob' })], [0, 3])
-  t.match(app.quotaStore.inspect(), { trackedCallers: 4 }, 'in one store')
+  t.match(app.quotaStore.inspect(), { trackedCallers: 4 }, 'the quotas share one store')
 })
 
 t.test('the quotas share the caller cap and the overflow counter, whose count is compared with the limit of the request\'s quota', async (t) => {
   const store = new MemoryQuotaStore({ maxTrackedCallers: 2 })
   const app = await create({ store, perMinute: 3, quotas: { chat: { operations: [chat], perMinute: 5 } } })
-  t.same([await admitted(app, '/api/analyze'), await admitted(app, chat.path)], [3, 5], 'one caller, two counters')
+  t.same([await admitted(app, '/api/analyze'), await admitted(app, chat.path)], [3, 5], 'one caller has two counters')
   t.same(store.inspect(), { trackedCallers: 2, sweeps: 0 })
   t.same([await admitted(app, '/api/analyze', { 'x-caller': 'bob' }), await admitted(app, chat.path, { 'x-caller': 'carol' })], [3, 2])
 })
 
-t.test('the environment variable of each wins over its option', async (t) => {
+t.test('the environment variable of each quota takes precedence over its option', async (t) => {
   withEnvironment(t, { SERVICE_RATE_LIMIT_CHAT_LONG_2_PER_MINUTE: '2', SERVICE_RATE_LIMIT_PER_MINUTE: '4' })
   const app = await create({ perMinute: 3, quotas: { 'chat-long-2': { operations: [chat], perMinute: 6 }, images: { operations: [images], perMinute: 1 } } })
   t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 4, SERVICE_RATE_LIMIT_CHAT_LONG_2_PER_MINUTE: 2, SERVICE_RATE_LIMIT_IMAGES_PER_MINUTE: 1 })
@@ -47,31 +47,31 @@ t.test('the environment variable of each wins over its option', async (t) => {
   t.same([await admitted(app, chat.path), await admitted(app, '/api/analyze'), await admitted(app, images.path)], [2, 4, 1])
 })
 
-t.test('start-up fails if a variable is not an integer', async (t) => {
+t.test('start-up fails if the environment variable of a quota is not an integer', async (t) => {
   withEnvironment(t, { SERVICE_RATE_LIMIT_CHAT_PER_MINUTE: 'many' })
   await t.rejects(create({ quotas: { chat: {} } }), { code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT', message: /variable SERVICE_RATE_LIMIT_CHAT_PER_MINUTE must be an integer; it got 'many'/ })
-  t.ok(await create({ quotas: { images: {} } }), 'the variable of no quota is not read')
+  t.ok(await create({ quotas: { images: {} } }), 'a variable that belongs to no quota is not read')
 })
 
-t.test('the preference of each is its own', async (t) => {
+t.test('each quota has its own preference', async (t) => {
   const preferences = new Map([['rate-limit.chat-2.per-minute', 2], ['rate-limit.per-minute', 1]])
   const app = await create({ preferences, quotas: { 'chat-2': { operations: [chat], perMinute: 6 }, images: { operations: [images], perMinute: 4 } } })
   t.same([await admitted(app, chat.path), await admitted(app, '/api/analyze'), await admitted(app, images.path)], [2, 1, 4])
 })
 
-t.test('a limit of 0 disables the one quota', async (t) => {
+t.test('a limit of 0 disables only its own quota', async (t) => {
   const app = await create({ perMinute: 1, quotas: { chat: { operations: [chat], perMinute: 0 } }, authentication: () => null })
   t.equal((await app.inject({ method: 'POST', url: chat.path })).json()[1], 0)
   t.equal((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode, 401)
 })
 
-t.test('the default quota may protect nothing', async (t) => {
+t.test('the default quota can have no operations', async (t) => {
   const app = await create({ operations: [], quotas: { chat: { operations: [chat], perMinute: 1 } } })
   t.same((await app.inject({ method: 'POST', url: '/api/analyze' })).json(), [null, null])
   t.equal(await admitted(app, chat.path), 1)
 })
 
-t.test('every spelling finds the quota of its operation', async (t) => {
+t.test('every spelling of a path is counted in the quota of its operation', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin, { authentication: () => localAuthentication('alice'), quotas: { chat: { operations: [chat] } } })
   app.post('/*', async ({ quota }) => quota?.quota ?? 'none')
@@ -80,7 +80,7 @@ t.test('every spelling finds the quota of its operation', async (t) => {
   }
 })
 
-t.test('start-up fails with an error that contains the option and its value', async (t) => {
+t.test('start-up fails if the option quotas is invalid, with an error that contains the option and its value', async (t) => {
   const invalid: [unknown, RegExp][] = [
     ['chat', /option quotas must be an object .* it got 'chat'/],
     [[], /option quotas must be an object .* it got \[\]/],
@@ -102,17 +102,17 @@ t.test('start-up fails with an error that contains the option and its value', as
   }
   await t.rejects(async () => {
     await Fastify({ routerOptions: { caseSensitive: false } }).register(quotaPlugin, { quotas: { chat: { operations: [{ method: 'POST', path: '/API/Analyze' }] } } })
-  }, /option quotas\.chat\.operations contains an operation that is already listed/, 'as the host\'s router reads paths')
+  }, /option quotas\.chat\.operations contains an operation that is already listed/, 'paths are compared as the router of the host reads them')
 })
 
-t.test('the names at the bounds can be used', async (t) => {
+t.test('the name of a quota can have 1 to 32 characters, and can be that of an inherited property', async (t) => {
   for (const name of ['a', 'a-', 'x'.repeat(32), 'constructor', 'chat-2']) {
     const app = await create({ quotas: { [name]: { operations: [chat], perMinute: 1 } } })
     t.equal(await admitted(app, chat.path), 1, name)
   }
 })
 
-t.test('the error for a second registration names the option', async (t) => {
+t.test('the error for a second registration recommends the option quotas', async (t) => {
   const app = await create()
   await t.rejects(async () => { await app.register(quotaPlugin) }, { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', message: /use the option quotas for several quotas/ })
 })

@@ -74,13 +74,13 @@ async function compare (routerOptions: { caseSensitive: boolean, useSemicolonDel
   }
 }
 
-t.test(`${batches * targetsPerBatch} random spellings`, async (t) => {
+t.test(`exactly the requests that could reach an operation are counted, in ${batches * targetsPerBatch} random spellings`, async (t) => {
   let reachedTotal = 0
   await assertProperty(fc.asyncProperty(options, fc.array(request, { minLength: targetsPerBatch, maxLength: targetsPerBatch }), async (routerOptions, requests) => {
     const { differences, reachedCount } = await compare(routerOptions, requests)
     reachedTotal += reachedCount
     return differences.length === 0
   }), { numRuns: batches, verbose: 1 })
-  t.comment(`${reachedTotal} of them reached a protected handler`)
-  t.ok(reachedTotal > 300, 'enough of them did for the rest to mean something')
+  t.comment(`${reachedTotal} spellings reached a protected handler`)
+  t.ok(reachedTotal > 300, 'enough spellings reached a protected handler for the test to be meaningful')
 })

@@ -51,7 +51,7 @@ async function seenOnSocket (server: FastifyServerOptions, options: QuotaOptions
 }
 
 for (const way of ['new', 'old'] as const) {
-  t.test(`router options given the ${way} way`, async (t) => {
+  t.test(`every spelling is read as the router reads it, with router options that are set in the ${way} way`, async (t) => {
     process.removeAllListeners('warning')
     for (const options of combinations()) {
       for (const prefix of ['', '/context']) {
@@ -65,7 +65,7 @@ for (const way of ['new', 'old'] as const) {
   })
 }
 
-t.test('options that are set in both ways have the same precedence as in Fastify', async (t) => {
+t.test('router options that are set in both ways have the same precedence as in Fastify', async (t) => {
   process.removeAllListeners('warning')
   const path = '/api/analyze-node'
   for (const server of [
@@ -92,12 +92,12 @@ async function statuses (options: QuotaOptions, server: FastifyServerOptions, pa
   return answers
 }
 
-t.test('behind a parametric route', async (t) => {
+t.test('the path of the request decides on a parametric route', async (t) => {
   t.same(await statuses({}, {}, '/api/:operation', ['/api/analyze', '/api/%61nalyze', '/api/analyze?x', 'http://h/api/analyze', '/api/other', '/api/analyze%2F', '/api/justify-leaf']),
     [401, 401, 401, 401, 200, 401, 401])
 })
 
-t.test('behind a parametric route, by each option of the router, given either way', async (t) => {
+t.test('the path of the request is read according to each router option on a parametric route, in whichever way the option is set', async (t) => {
   process.removeAllListeners('warning')
   const targets = ['/api/analyze', '/API/ANALYZE', '/api//analyze', '/api/analyze;v=1', '/api/other']
   for (const [name, value, expected] of [
@@ -113,29 +113,29 @@ t.test('behind a parametric route, by each option of the router, given either wa
   }
 })
 
-t.test('behind a wildcard route', async (t) => {
+t.test('the path of the request decides on a wildcard route', async (t) => {
   t.same(await statuses({}, { routerOptions: { ignoreDuplicateSlashes: true } }, '/*', ['/api/analyze', '/api//analyze', '/API/analyze', '/api/analyze/x', '/']), [401, 401, 200, 200, 200])
 })
 
-t.test('behind a route with a pattern like the operation\'s path', async (t) => {
+t.test('a route whose pattern differs from the path of the operation is subject to the quota if the router ignores the difference', async (t) => {
   t.same(await statuses({}, { routerOptions: { caseSensitive: false } }, '/API/Analyze', ['/api/analyze', '/API/ANALYZE']), [401, 401])
   t.same(await statuses({}, { routerOptions: { ignoreTrailingSlash: true } }, '/api/analyze/', ['/api/analyze', '/api/analyze/']), [401, 401])
 })
 
-t.test('the prefix is by default the one of the instance', async (t) => {
+t.test('the default prefix is that of the instance', async (t) => {
   t.same(await statuses({}, {}, '/api/analyze', ['/context/api/analyze', '/api/analyze'], '/context'), [401, 404])
   t.same(await statuses({}, {}, '/api/analyze', ['/acme/api/analyze', '/other/api/%61nalyze', '/a/b/api/analyze'], '/:tenant'), [401, 401, 404])
-  t.same(await statuses({ prefix: '/' }, {}, '/api/analyze', ['/context/api/analyze'], '/context'), [200], 'unless another is given')
+  t.same(await statuses({ prefix: '/' }, {}, '/api/analyze', ['/context/api/analyze'], '/context'), [200], 'the option prefix takes precedence')
   t.same(await statuses({ prefix: '/context/' }, {}, '/api/analyze', ['/context/api/analyze'], '/context'), [401])
 })
 
-t.test('behind a wildcard, every reading of the path is compared without the prefix', async (t) => {
+t.test('every reading of the path is compared without the prefix on a wildcard route', async (t) => {
   t.same(await statuses({}, {}, '/*', ['/acme/api%2Fanalyze', '/acme/x/../api/analyze', '/./acme/./api/analyze', '/a/b/api%2Fanalyze', '/api/./analyze'], '/:tenant'), [401, 401, 401, 200, 200])
   const root = { operations: [{ method: 'POST', path: '/' }], prefix: '/context' }
   t.same(await statuses(root, {}, '/*', ['/context/x/..', '/context/.', '/context%2F', '/./', '/context/x/', '/contexts/.']), [401, 401, 401, 200, 200, 200])
 })
 
-t.test('if a path can be read as several operations, the first one in the list is used', async (t) => {
+t.test('a path that can be read as operations of several quotas is counted in the first quota', async (t) => {
   const twice = [{ method: 'POST', path: '/b' }]
   const once = [{ method: 'POST', path: '/a/%2e%2e/b' }]
   const targets = ['/./a/%252e%252e/b']
@@ -143,27 +143,27 @@ t.test('if a path can be read as several operations, the first one in the list i
   t.same(await statuses({ operations: twice, perMinute: 0, quotas: { other: { operations: once } } }, {}, '/*', targets), [200])
 })
 
-t.test('a route at its scope\'s prefix is protected with and without the slash after it', async (t) => {
+t.test('a route at the prefix of its scope is protected with and without a trailing slash, unless the operation requires one', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin, { operations: [{ method: 'POST', path: '/api/analyze' }, { method: 'POST', path: '/api/slashed/' }] })
   await app.register(async (scope) => { scope.post('/', async () => 'ran') }, { prefix: '/api/analyze' })
   await app.register(async (scope) => { scope.post('/', async () => 'ran') }, { prefix: '/api/slashed' })
   const ask = async (url: string) => (await app.inject({ method: 'POST', url })).statusCode
-  t.same([await ask('/api/analyze'), await ask('/api/analyze/')], [401, 401], 'both have the operation\'s path as their pattern')
+  t.same([await ask('/api/analyze'), await ask('/api/analyze/')], [401, 401], 'both have the path of the operation as their pattern')
   t.same([await ask('/api/slashed'), await ask('/api/slashed/')], [200, 401])
 })
 
-t.test('after rewriteUrl', async (t) => {
+t.test('the path is compared after rewriteUrl', async (t) => {
   const rewriteUrl = ({ url = '' }) => url.replace('/v1/', '/api/').replace('/hidden', '/api/analyze')
   t.same(await statuses({}, { rewriteUrl }, '/api/analyze', ['/v1/analyze', '/hidden', '/v1/%61nalyze', '/api/analyze']), [401, 401, 401, 401])
 })
 
-t.test('an operation whose path is not plain', async (t) => {
+t.test('the path of an operation can contain spaces, percent signs and characters outside ASCII', async (t) => {
   const operations = [{ method: 'POST', path: '/caf\u00e9 au lait' }, { method: 'POST', path: '/100%25' }]
   t.same(await statuses({ operations }, {}, '/*', ['/caf%C3%A9%20au%20lait', '/100%2525', '/./100%2525', '/%63af%25C3%25A9/./%20au%2520lait/../', '/100%25', '/cafe']), [401, 401, 401, 200, 200, 200])
 })
 
-t.test('routes declared before the plugin are covered, and scopes made before it', async (t) => {
+t.test('routes and scopes that are declared before the plugin are protected', async (t) => {
   const app = Fastify()
   app.post('/api/analyze', async () => 'ran')
   await app.register(async (scope) => {
@@ -176,7 +176,7 @@ t.test('routes declared before the plugin are covered, and scopes made before it
   t.same((await app.inject({ method: 'POST', url: '/api/other' })).json(), { quota: null })
 })
 
-t.test('a handler that calls reply.callNotFound is counted once', async (t) => {
+t.test('a request whose handler calls reply.callNotFound is counted once', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin, { authentication: () => ({ kind: 'local', authenticated: true, username: 'alice' }), perMinute: 2 })
   app.post('/api/analyze', (_request, reply) => { reply.callNotFound() })
@@ -185,7 +185,7 @@ t.test('a handler that calls reply.callNotFound is counted once', async (t) => {
   t.same(answers, [404, 404, 429])
 })
 
-t.test('two servers with one prefix each, and constraints, are matched by their own routers', async (t) => {
+t.test('an operation is protected whatever constraints its routes have', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin)
   app.post('/api/analyze', { constraints: { host: 'one.example' } }, async () => 'one')

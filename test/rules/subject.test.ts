@@ -2,19 +2,19 @@
 import t from 'tap'
 import { alice, analyze, bearer, createService } from '../support/service.js'
 
-t.test('rule 1: a request is subject when both method and application path match', async (t) => {
+t.test('a request is subject to the quota if its method and its application path are those of an operation', async (t) => {
   const app = await createService()
   t.equal((await analyze(app, null)).statusCode, 401)
 })
 
-t.test('rule 1: the application path is the path without the deployment context prefix', async (t) => {
+t.test('the application path is the path without the deployment context prefix', async (t) => {
   const app = await createService({ prefix: '/context' })
   app.post('/context/api/analyze', async () => 'ran')
   t.equal((await app.inject({ method: 'POST', url: '/context/api/analyze' })).statusCode, 401)
-  t.equal((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode, 200, 'the path is not the application path there')
+  t.equal((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode, 200, 'a path without the prefix is not subject')
 })
 
-t.test('rule 2: requests that do not match are passed on unchanged and never counted', async (t) => {
+t.test('requests that do not match pass unchanged and are never counted', async (t) => {
   const app = await createService({ perMinute: 1 })
   app.post('/api/other', async (request) => ({ body: request.body, quota: request.quota }))
   for (let request = 0; request < 5; request++) {
@@ -25,7 +25,7 @@ t.test('rule 2: requests that do not match are passed on unchanged and never cou
   t.same(app.quotaStore.inspect(), { trackedCallers: 1, sweeps: 0 })
 })
 
-t.test('rule 3: an admitted request is passed on to the operation, and its response gets no quota headers', async (t) => {
+t.test('an admitted request reaches the operation, and the quota adds no headers to its response', async (t) => {
   const app = await createService({ perMinute: 0 })
   const unlimited = await analyze(app, alice)
   const counting = await createService()
