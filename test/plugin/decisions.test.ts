@@ -24,14 +24,14 @@ async function messagesDuring (run: () => Promise<unknown>): Promise<QuotaDecisi
   return messages
 }
 
-t.test('the channel is the one of that name', async (t) => {
+t.test('quotaDecisions is the channel fastify-llm-quota:decision', async (t) => {
   t.equal(quotaDecisions, channel('fastify-llm-quota:decision'))
   t.equal(quotaDecisions.hasSubscribers, false)
 })
 
 const uncounted = { count: null, windowRemaining: null, overflow: false }
 
-t.test('one message for each protected request, in each of the five outcomes', async (t) => {
+t.test('one message is published for each protected request, with each of the five outcomes', async (t) => {
   const outcomes: [string, QuotaOptions, object | null, object, number][] = [
     ['admitted', { perMinute: 2 }, alice, { limit: 2, callerKey: aliceKey, count: 1, windowRemaining: 60_000, overflow: false }, 200],
     ['rejected', { perMinute: -1 }, alice, { limit: 1, callerKey: aliceKey, count: 1, overflow: false }, 429],
@@ -50,12 +50,12 @@ t.test('one message for each protected request, in each of the five outcomes', a
       t.match(messages[0]?.decision, { outcome, quota: 'default', reason: outcome === 'unauthenticated' ? 'no-authentication' : null, operation, enforced: mode === 'enforce', ...fields })
       t.same(Object.keys(messages[0]?.decision ?? {}).sort(), ['callerKey', 'count', 'enforced', 'limit', 'operation', 'outcome', 'overflow', 'quota', 'reason', 'windowRemaining'])
       t.equal(messages[0]?.request.quota, messages[0]?.decision, 'request.quota holds the same object')
-      t.notMatch(JSON.stringify(messages[0]?.decision), 'alice', 'never an identity')
+      t.notMatch(JSON.stringify(messages[0]?.decision), 'alice', 'the decision contains no identity')
     }
   }
 })
 
-t.test('no message for a request that is not subject', async (t) => {
+t.test('the plugin publishes no message for a request that is not subject to the quota', async (t) => {
   const app = await createService()
   app.get('/health', async ({ quota }) => ({ quota }))
   t.same(await messagesDuring(async () => { t.same((await app.inject('/health')).json(), { quota: null }) }), [])
@@ -73,7 +73,7 @@ t.test('every step of a decision can be asynchronous', async (t) => {
   t.same(answers, [200, 429, 200, 401])
 })
 
-t.test('a store can answer with any thenable, also with a function', async (t) => {
+t.test('a store can return any thenable, including a function', async (t) => {
   const acquisition = { admitted: true, count: 1, windowRemaining: 60_000, overflow: false }
   const then = (resolve: (value: object) => void) => { resolve(acquisition) }
   for (const thenable of [{ then }, Object.assign(() => {}, { then })]) {
@@ -82,7 +82,7 @@ t.test('a store can answer with any thenable, also with a function', async (t) =
   }
 })
 
-t.test('overflow decisions say so', async (t) => {
+t.test('a decision by the overflow counter has overflow set to true', async (t) => {
   const app = await createService({ store: new MemoryQuotaStore({ maxTrackedCallers: 1 }) })
   await analyze(app, alice)
   const [message] = await messagesDuring(async () => { await analyze(app, { ...alice, sub: 'one more' }) })
@@ -103,11 +103,11 @@ t.test('a subscriber that throws does not change an answer', async (t) => {
   process.removeAllListeners('uncaughtException')
   for (const listener of listeners) process.on('uncaughtException', listener)
   t.same(answers, [200, 429, 401])
-  t.equal(failures.length, 3, 'Node reports what the subscriber threw, outside of the request')
+  t.equal(failures.length, 3, 'Node.js reports the errors of the subscriber outside the request')
 })
 
-t.test('shadow mode', async (t) => {
-  t.test('counts as usual, and rejects nothing', async (t) => {
+t.test('shadow mode makes every decision, and every request passes', async (t) => {
+  t.test('shadow mode counts requests and passes those above the limit', async (t) => {
     const app = await createService({ mode: 'shadow', perMinute: 2 })
     const messages = await messagesDuring(async () => {
       for (let request = 0; request < 4; request++) t.equal((await analyze(app, alice)).statusCode, 200)
@@ -115,7 +115,7 @@ t.test('shadow mode', async (t) => {
     t.same(messages.map(({ decision }) => [decision.outcome, decision.count]), [['admitted', 1], ['admitted', 2], ['rejected', 2], ['rejected', 2]])
   })
 
-  t.test('passes on a request whose authentication cannot be read', async (t) => {
+  t.test('shadow mode passes a request whose authentication cannot be read', async (t) => {
     const log = captureLog()
     const app = await createService({ mode: 'shadow', authentication: () => { throw new Error('no session store') } }, { logger: log.logger })
     t.equal((await analyze(app, alice)).statusCode, 200)

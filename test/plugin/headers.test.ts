@@ -23,7 +23,7 @@ function of (quota: string, q: number, r: number, seconds: number): unknown {
 
 const alone: QuotaOptions = { rateLimitHeaders: 'draft-10', authentication: () => localAuthentication('alice'), perMinute: 2 }
 
-t.test('admitted and rejected requests have both fields, and t is equal to Retry-After', async (t) => {
+t.test('the answers to admitted and rejected requests have both fields, and t is equal to Retry-After', async (t) => {
   const clock = new VirtualClock()
   const app = await createService({ rateLimitHeaders: 'draft-10', perMinute: 2, store: new MemoryQuotaStore({ clock: clock.now }) })
   const first = await analyze(app, alice)
@@ -39,7 +39,7 @@ t.test('admitted and rejected requests have both fields, and t is equal to Retry
   t.equal(rejected.headers['retry-after'], '1')
 })
 
-t.test('r is never negative, and no number exceeds the Integer of a structured field', async (t) => {
+t.test('r is never negative, and no number exceeds the range of an Integer in structured fields', async (t) => {
   const preferences = new Map<string, unknown>([['rate-limit.per-minute', 3]])
   const app = await createService({ rateLimitHeaders: 'draft-10', preferences })
   for (let request = 0; request < 3; request++) await analyze(app, alice)
@@ -54,10 +54,10 @@ t.test('the fields contain the name of a named quota', async (t) => {
   t.match(fields((await analyze(app, alice)).headers), { policy: [['chat-2', { q: 5 }]], state: [['chat-2', { r: 4 }]] })
 })
 
-t.test('no fields if nothing was counted or enforced', async (t) => {
+t.test('an answer has no fields if nothing was counted or enforced', async (t) => {
   const without: [string, QuotaOptions, object | null, number][] = [
     ['the option is unset', {}, alice, 200],
-    ['nobody is authenticated', { rateLimitHeaders: 'draft-10' }, null, 401],
+    ['the request is not authenticated', { rateLimitHeaders: 'draft-10' }, null, 401],
     ['the quota is disabled', { rateLimitHeaders: 'draft-10', perMinute: 0 }, alice, 200],
     ['shadow mode', { rateLimitHeaders: 'draft-10', mode: 'shadow' }, alice, 200]
   ]
@@ -71,7 +71,7 @@ t.test('no fields if nothing was counted or enforced', async (t) => {
   t.notOk('ratelimit' in (await app.inject('/other')).headers, 'a request that is not subject')
 })
 
-t.test('streams and replies that the handler takes over carry them, and the handler may replace or remove them', async (t) => {
+t.test('streams and hijacked replies have the fields, and a handler can replace or remove them', async (t) => {
   const app = Fastify()
   t.teardown(async () => { await app.close() })
   await app.register(quotaPlugin, { ...alone, perMinute: 100 })
@@ -101,7 +101,7 @@ t.test('streams and replies that the handler takes over carry them, and the hand
   t.equal(await ratelimit('/removed'), undefined)
 })
 
-t.test('over HTTP/2', async (t) => {
+t.test('answers over HTTP/2 have the fields', async (t) => {
   const app = Fastify({ http2: true })
   await app.register(quotaPlugin, alone)
   app.get('/api/analyze-node', { exposeHeadRoute: false }, async () => 'ran')
@@ -116,7 +116,7 @@ t.test('over HTTP/2', async (t) => {
   }
 })
 
-t.test('an answer that has begun before the decision gets no fields', async (t) => {
+t.test('an answer that the host has begun before the decision has no fields', async (t) => {
   const app = Fastify()
   app.addHook('preValidation', async (_request, reply) => { reply.raw.writeHead(200); reply.raw.end('of the host') })
   await app.register(quotaPlugin, { ...alone, preferences: { get: async () => 2 } })

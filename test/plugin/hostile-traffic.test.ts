@@ -36,7 +36,7 @@ async function start (t: Test, { http2 = false, store = new MemoryQuotaStore(), 
   /** Checks that the service continues to count from the correct value. */
   const isRight = async (used: number): Promise<void> => {
     const answers = await sendRaw(port, Array.from({ length: limit + 2 - used }, () => ({ method: 'POST', target: '/api/analyze' })))
-    t.same(answers.map(({ status }) => status), [...Array(limit - used).fill(200), 429, 429], 'the service counts on where it was')
+    t.same(answers.map(({ status }) => status), [...Array(limit - used).fill(200), 429, 429], 'the service continues to count from the correct value')
   }
   return { app, port, outcomes, admittedBy, isRight }
 }
@@ -60,7 +60,7 @@ async function closed (app: FastifyInstance): Promise<void> {
 
 const head = 'POST /api/analyze HTTP/1.1\r\nHost: h\r\n'
 
-t.test('requests that are pipelined are counted one by one, in their order', async (t) => {
+t.test('pipelined requests are counted one by one and in order', async (t) => {
   const { port, outcomes } = await start(t)
   const socket = await open(port)
   let received = ''
@@ -71,7 +71,7 @@ t.test('requests that are pipelined are counted one by one, in their order', asy
   t.same(outcomes, { admitted: limit, rejected: 50 - limit })
 })
 
-t.test('requests that never become whole are not counted', async (t) => {
+t.test('incomplete requests are not counted', async (t) => {
   const { app, port, outcomes, isRight } = await start(t)
   const beginnings = ['', 'P', 'POST /api/analyze', head, `${head}Content-Length: 10\r\n\r\n`, `${head}Content-Type: application/json\r\nContent-Length: 10\r\n\r\n{"a":`,
     `${head}Transfer-Encoding: chunked\r\n\r\n5\r\n{"a":`, `${head}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"a":\r\n`]
@@ -92,7 +92,7 @@ t.test('requests that never become whole are not counted', async (t) => {
   await isRight(0)
 })
 
-t.test('bodies that never end are cut off uncounted', async (t) => {
+t.test('a request whose body exceeds the body limit is answered with 413 and not counted', async (t) => {
   const { app, port, outcomes, isRight } = await start(t)
   for (const headers of ['Content-Type: application/json\r\nTransfer-Encoding: chunked', 'Content-Type: text/plain\r\nTransfer-Encoding: chunked']) {
     const socket = await open(port)
@@ -113,7 +113,7 @@ t.test('bodies that never end are cut off uncounted', async (t) => {
 })
 
 for (const kind of ['at once', 'with a promise']) {
-  t.test(`requests aborted after the hook, with a store that answers ${kind}, have taken one each`, async (t) => {
+  t.test(`each request that the client aborts after it has reached the quota counts as one, with a store that answers ${kind}`, async (t) => {
     const memory = new MemoryQuotaStore()
     const reached: (() => void)[] = []
     const slow: QuotaStore = {
@@ -147,7 +147,7 @@ for (const kind of ['at once', 'with a promise']) {
   })
 }
 
-t.test('a thousand connections of one caller get no more than its limit', async (t) => {
+t.test('a caller with a thousand connections is not admitted more often than its limit', async (t) => {
   const { port, outcomes } = await start(t)
   const sockets = await Promise.all(Array.from({ length: 1000 }, () => open(port)))
   const answers = await Promise.all(sockets.map(async (socket) => {
@@ -184,7 +184,7 @@ t.test('new callers beyond the cap do not increase memory', async (t) => {
     return { admitted: statuses.filter((status) => status === 200).length, heap: process.memoryUsage().heapUsed }
   }
   const first = await flood(2000)
-  t.equal(first.admitted, 500 + limit, 'one for each counter, and one limit for all the rest')
+  t.equal(first.admitted, 500 + limit, 'one request is admitted for each counter, and one limit for the overflow counter')
   const heaps = []
   for (let round = 0; round < 4; round++) {
     const { admitted, heap } = await flood(2000)
@@ -197,7 +197,7 @@ t.test('new callers beyond the cap do not increase memory', async (t) => {
   t.ok(Math.min(...heaps.slice(1)) - Math.max(heaps[0] ?? 0, first.heap) < 500_000, `the heap after each round: ${[first.heap, ...heaps].join(', ')}`)
 })
 
-t.test('over HTTP/2, streams opened at once and reset by the client', async (t) => {
+t.test('HTTP/2 streams that are opened at once or reset by the client do not exceed the limit', async (t) => {
   const { app, port, outcomes, admittedBy } = await start(t, { http2: true })
   const session = connectHttp2(`http://127.0.0.1:${port}`)
   session.on('error', () => {})
@@ -225,12 +225,12 @@ t.test('over HTTP/2, streams opened at once and reset by the client', async (t) 
   stream.end()
   stream.resume()
   const [headers] = await once(stream, 'response')
-  t.equal(headers[':status'], 200, 'the service goes on')
+  t.equal(headers[':status'], 200, 'the service still answers')
   another.destroy()
-  t.ok([...admittedBy.values()].every((admitted) => admitted <= limit), `nobody got more than the limit: ${[...admittedBy.values()].join(', ')}`)
+  t.ok([...admittedBy.values()].every((admitted) => admitted <= limit), `no caller was admitted more often than the limit: ${[...admittedBy.values()].join(', ')}`)
 })
 
-t.test('streams that the client cuts have taken one each', async (t) => {
+t.test('each stream that the client resets counts as one request', async (t) => {
   const cut: (() => void)[] = []
   const app = Fastify({ forceCloseConnections: true })
   await app.register(quotaPlugin, { perMinute: limit, authentication: () => localAuthentication('alice') })

@@ -1,4 +1,4 @@
-// The same rules with HTTP/2.
+// The quota in a server with HTTP/2.
 import { connect, type ClientHttp2Session } from 'node:http2'
 import Fastify from 'fastify'
 import t from 'tap'
@@ -14,7 +14,7 @@ function status (session: ClientHttp2Session, method: string, path: string): Pro
   })
 }
 
-t.test('over HTTP/2', async (t) => {
+t.test('the quota applies to HTTP/2 requests', async (t) => {
   const app = Fastify({ http2: true })
   await app.register(quotaPlugin, { perMinute: 2, authentication: (request) => request.headers['x-nobody'] === undefined ? localAuthentication('alice') : null })
   app.post('/api/analyze', async () => 'ran')
@@ -28,6 +28,6 @@ t.test('over HTTP/2', async (t) => {
 
   t.same([await status(session, 'POST', '/api/analyze'), await status(session, 'POST', '/api/%61nalyze?x'), await status(session, 'POST', '/api/analyze')], [200, 200, 429])
   t.equal(await status(session, 'GET', '/api/other'), 200)
-  t.same(await Promise.all(['/api%2Fanalyze', '/api\\analyze', '/%61pi/./analyze'].map((path) => status(session, 'POST', path))), [429, 429, 429], 'what no route matches and could be read as the operation')
-  t.same(await Promise.all(Array.from({ length: 20 }, () => status(session, 'POST', '/api/analyze'))), Array(20).fill(429), 'streams of one connection at once')
+  t.same(await Promise.all(['/api%2Fanalyze', '/api\\analyze', '/%61pi/./analyze'].map((path) => status(session, 'POST', path))), [429, 429, 429], 'paths that no route matches and that could be read as the operation are counted')
+  t.same(await Promise.all(Array.from({ length: 20 }, () => status(session, 'POST', '/api/analyze'))), Array(20).fill(429), 'concurrent streams of one connection are counted')
 })

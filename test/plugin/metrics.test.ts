@@ -58,7 +58,7 @@ t.test('each decision is counted by quota, operation and outcome', async (t) => 
   const text = await registry.metrics()
   t.equal(text.match(/^llm_quota_decisions_total\{/gm)?.length, 10, 'each outcome of an operation starts from 0')
   t.notMatch(text, /alice|[0-9a-f]{64}/, 'no label identifies a caller')
-  t.match(await scrape(registry), { 'llm_quota_limit{quota="default"}': 0, 'llm_quota_limit{quota="chat"}': 7 }, 'the limit in force')
+  t.match(await scrape(registry), { 'llm_quota_limit{quota="default"}': 0, 'llm_quota_limit{quota="chat"}': 7 }, 'the gauge shows the effective limit')
   t.equal((await app.inject('/metrics')).statusCode, 404, 'no route is added')
   await app.close()
 })
@@ -98,7 +98,7 @@ t.test('the metrics have a description, a type, labels and buckets', async (t) =
   await app.close()
 })
 
-t.test('the metrics of several processes: counts add up, the greatest limit counts, and one fallback shows', async (t) => {
+t.test('the metrics of several processes are aggregated: counts add up, the highest limit is used, and one fallback is visible', async (t) => {
   const registries = [new Registry(), new Registry(), new Registry()]
   const clock = new VirtualClock()
   const failing = new ToldStore(clock)
@@ -119,7 +119,7 @@ t.test('the metrics of several processes: counts add up, the greatest limit coun
   for (const app of apps) await app.close()
 })
 
-t.test('the plugin declares its name and the supported Fastify versions', async (t) => {
+t.test('the metrics plugin declares its name and the supported Fastify versions', async (t) => {
   t.same(Reflect.get(quotaMetricsPlugin, Symbol.for('plugin-meta')), { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota-metrics' })
 })
 
@@ -134,7 +134,7 @@ t.test('each server of a process is counted in its own registry', async (t) => {
   t.match(await scrape(registries[1]), { llm_quota_store_duration_seconds_count: 1 })
   await one.close()
   await ask(other)
-  t.same(await decisions(registries[1]), { 'default POST /api/analyze admitted': 2 }, 'one server that closes leaves the other alone')
+  t.same(await decisions(registries[1]), { 'default POST /api/analyze admitted': 2 }, 'a server that closes does not affect the other one')
   await other.close()
 })
 
@@ -143,16 +143,16 @@ t.test('servers share the metrics of one registry', async (t) => {
   const servers = [await createServer(registry), await createServer(registry)]
   for (const server of servers) for (const caller of ['alice', 'bob']) await ask(server, '/api/analyze', caller)
   t.same(await decisions(registry), { 'default POST /api/analyze admitted': 4 })
-  t.match(await scrape(registry), { llm_quota_tracked_callers: 4 }, 'the sum of two stores')
+  t.match(await scrape(registry), { llm_quota_tracked_callers: 4 }, 'the gauge is the sum of two stores')
   for (const server of servers) await server.close()
   t.match(await scrape(registry), { llm_quota_tracked_callers: 0 }, 'a closed server has no callers')
   const next = await createServer(registry)
   await ask(next)
-  t.same(await decisions(registry), { 'default POST /api/analyze admitted': 5 }, 'a server that starts later goes on counting')
+  t.same(await decisions(registry), { 'default POST /api/analyze admitted': 5 }, 'a server that starts later continues the counts')
   await next.close()
 })
 
-t.test('a store that two servers share is asked once', async (t) => {
+t.test('the callers of a store that two servers share are counted once', async (t) => {
   const registry = new Registry()
   const store = new MemoryQuotaStore()
   const servers = [await createServer(registry, { store }), await createServer(registry, { store })]
@@ -161,7 +161,7 @@ t.test('a store that two servers share is asked once', async (t) => {
   for (const server of servers) await server.close()
 })
 
-t.test('a second registration on a server counts nothing twice', async (t) => {
+t.test('a second registration on a server does not count decisions twice', async (t) => {
   const registry = new Registry()
   const app = await createServer(registry)
   await app.register(async (scope) => { await scope.register(quotaMetricsPlugin, { registry }) })
@@ -171,11 +171,11 @@ t.test('a second registration on a server counts nothing twice', async (t) => {
   const twice = await createServer(registry)
   await twice.register(quotaMetricsPlugin, { registry: another })
   await ask(twice)
-  t.same(await decisions(another), { 'default POST /api/analyze admitted': 1 }, 'another registry counts as well')
+  t.same(await decisions(another), { 'default POST /api/analyze admitted': 1 }, 'decisions are also counted in another registry')
   await Promise.all([app.close(), twice.close()])
 })
 
-t.test('it can be registered before the quota, and around it', async (t) => {
+t.test('the metrics plugin can be registered before the quota, and outside the scopes that register the quota', async (t) => {
   const registry = new Registry()
   const app: FastifyInstance = Fastify()
   await app.register(quotaMetricsPlugin, { registry })
@@ -190,7 +190,7 @@ t.test('it can be registered before the quota, and around it', async (t) => {
   t.equal((await app.inject({ method: 'POST', url: '/one/api/analyze' })).statusCode, 200)
   t.equal((await app.inject({ method: 'POST', url: '/other/api/analyze' })).statusCode, 200)
   t.same(await decisions(registry), { 'default POST /api/analyze admitted': 2 })
-  t.match(await scrape(registry), { llm_quota_tracked_callers: 2 }, 'the stores of both scopes')
+  t.match(await scrape(registry), { llm_quota_tracked_callers: 2 }, 'the gauge is the sum of the stores of both scopes')
   await app.close()
 })
 
@@ -204,7 +204,7 @@ t.test('a registry that the host has cleared gets the metrics again', async (t) 
   await app.close()
 })
 
-t.test('the default registry, and one in the format of OpenMetrics', async (t) => {
+t.test('the metrics plugin supports the default registry and the OpenMetrics format', async (t) => {
   t.equal(named, quotaMetricsPlugin)
   const app: FastifyInstance = Fastify()
   await app.register(quotaPlugin, { authentication: () => localAuthentication('alice') })
@@ -223,7 +223,7 @@ t.test('the default registry, and one in the format of OpenMetrics', async (t) =
   await server.close()
 })
 
-t.test('start-up fails if an option is invalid', async (t) => {
+t.test('start-up fails if an option of the metrics plugin is invalid', async (t) => {
   const unusable: [object, string][] = [
     [{ registry: null }, 'the option registry must be a registry of prom-client; it got null'],
     [{ registry: {} }, 'the option registry must be a registry of prom-client; it got {}'],
@@ -236,17 +236,17 @@ t.test('start-up fails if an option is invalid', async (t) => {
   }
   const registry = new Registry()
   await t.resolves(async () => { await Fastify().register(quotaMetricsPlugin, { registry, prefix: '/x', logLevel: 'warn', logSerializers: {} }) }, "Fastify's own options are accepted")
-  await t.resolves(async () => { await Fastify().register(quotaMetricsPlugin, Object.fromEntries([['registry', undefined]])) }, 'an undefined registry is not set')
+  await t.resolves(async () => { await Fastify().register(quotaMetricsPlugin, Object.fromEntries([['registry', undefined]])) }, 'an undefined registry counts as not set')
 })
 
-t.test('a metric of the same name that is not the plugin\'s stops the start', async (t) => {
+t.test('start-up fails if the registry contains a metric of the host with the same name', async (t) => {
   const registry = new Registry()
   const { Counter } = await import('prom-client')
   registry.registerMetric(new Counter({ name: 'llm_quota_decisions_total', help: 'Of the host.', registers: [] }))
   await t.rejects(async () => { await Fastify().register(quotaMetricsPlugin, { registry }) }, { message: 'A metric with the name llm_quota_decisions_total has already been registered.' })
 })
 
-t.test('decisions by the overflow counter, tracked callers and sweeps', async (t) => {
+t.test('the metrics contain the decisions by the overflow counter, the tracked callers and the sweeps', async (t) => {
   const registry = new Registry()
   const clock = new VirtualClock()
   const app = await createServer(registry, { store: new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 2 }) })
@@ -260,7 +260,7 @@ t.test('decisions by the overflow counter, tracked callers and sweeps', async (t
   await app.close()
 })
 
-t.test('"insured" distinguishes a store that is not insured, the primary and the fallback', async (t) => {
+t.test('llm_quota_insured_primary distinguishes a store that is not insured, the primary and the fallback', async (t) => {
   const registry = new Registry()
   const insured = async () => (await scrape(registry))['llm_quota_insured_primary']
   const plain = await createServer(registry)
@@ -284,7 +284,7 @@ t.test('"insured" distinguishes a store that is not insured, the primary and the
 })
 
 for (const manner of ['throws', 'rejects', 'hangs', 'promises nonsense'] as const) {
-  t.test(`a store that ${manner} when it is inspected takes no other metric with it`, async (t) => {
+  t.test(`a store that ${manner} when it is inspected does not affect the other metrics`, async (t) => {
     const registry = new Registry()
     const store = new ToldStore(new VirtualClock())
     const app = await createServer(registry, { store })
@@ -293,15 +293,15 @@ for (const manner of ['throws', 'rejects', 'hangs', 'promises nonsense'] as cons
     t.match(await scrape(registry), { llm_quota_tracked_callers: 77, llm_quota_sweeps: 0 })
     store.manner = manner
     const values = await scrape(registry)
-    t.notOk('llm_quota_tracked_callers' in values || 'llm_quota_sweeps' in values, 'no value that may be wrong')
+    t.notOk('llm_quota_tracked_callers' in values || 'llm_quota_sweeps' in values, 'no value is reported that could be wrong')
     t.match(values, { llm_quota_store_duration_seconds_count: 1, 'llm_quota_limit{quota="default"}': 10 })
     store.manner = 'answers'
-    t.match(await scrape(registry), { llm_quota_tracked_callers: 77 }, 'until it answers again')
+    t.match(await scrape(registry), { llm_quota_tracked_callers: 77 }, 'the values return when the store answers again')
     await app.close()
   })
 }
 
-t.test('every answer of the store is timed, however it comes, and changes nothing', async (t) => {
+t.test('every call of the store is timed, whether it returns, resolves, throws or rejects, and its result does not change', async (t) => {
   const registry = new Registry()
   const store = new ToldStore(new VirtualClock())
   const app = await createServer(registry, { store })
@@ -315,7 +315,7 @@ t.test('every answer of the store is timed, however it comes, and changes nothin
   await app.close()
 })
 
-t.test('a store that answers synchronously takes no turn of the event loop, although it is timed', async (t) => {
+t.test('the handler does not wait for a microtask if a synchronous store is timed', async (t) => {
   const registry = new Registry()
   const app: FastifyInstance = Fastify()
   const turns: string[] = []
@@ -336,7 +336,7 @@ t.test('a store that answers synchronously takes no turn of the event loop, alth
   await app.close()
 })
 
-t.test('the store\'s time is what a decision waits for', async (t) => {
+t.test('the duration of the store is the time that a decision waits for it', async (t) => {
   const registry = new Registry()
   const memory = new MemoryQuotaStore()
   let answer = (): void => {}

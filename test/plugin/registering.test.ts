@@ -8,7 +8,7 @@ import { alice, analyze, createService } from '../support/service.js'
 
 const asAlice = { authentication: () => localAuthentication('alice') }
 
-t.test('the entry point exports the plugin by default and by name', async (t) => {
+t.test('the entry point fastify-llm-quota has a default and a named export of the plugin', async (t) => {
   t.equal(entry.default, entry.quotaPlugin)
 })
 
@@ -16,8 +16,8 @@ t.test('the plugin declares its name and the supported Fastify versions', async 
   t.same(Reflect.get(quotaPlugin, Symbol.for('plugin-meta')), { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota' })
 })
 
-t.test('decorators', async (t) => {
-  t.test('quotaStore, quotaConfig, quotaStanding and request.quota, and no others', async (t) => {
+t.test('the plugin adds its decorators and keeps those of the host', async (t) => {
+  t.test('the plugin decorates quotaStore, quotaConfig, quotaStanding and request.quota only', async (t) => {
     const app = Fastify()
     const before = new Set(Object.keys(app))
     await app.register(quotaPlugin)
@@ -32,20 +32,20 @@ t.test('decorators', async (t) => {
     t.equal(app.hasRequestDecorator('getEnvs'), false)
   })
 
-  t.test('preferences, when given as an option', async (t) => {
+  t.test('preferences are decorated if the option is set', async (t) => {
     const preferences = new Map()
     const app = Fastify()
     await app.register(quotaPlugin, { preferences })
     t.equal(Reflect.get(app, 'preferences'), preferences)
   })
 
-  t.test('no preferences, when the option is false', async (t) => {
+  t.test('no preferences are decorated if the option is false', async (t) => {
     const app = Fastify()
     await app.register(quotaPlugin, { preferences: false })
     t.equal(app.hasDecorator('preferences'), false)
   })
 
-  t.test('the host\'s own quotaStore and preferences are used', async (t) => {
+  t.test('the quotaStore and the preferences that the host has decorated are used', async (t) => {
     const app = Fastify()
     const store = new MemoryQuotaStore()
     app.decorate('quotaStore', store)
@@ -59,7 +59,7 @@ t.test('decorators', async (t) => {
   })
 
   for (const order of ['before', 'after']) {
-    t.test(`the host's own @fastify/env, registered ${order} the plugin, keeps its config and getEnvs`, async (t) => {
+    t.test(`an @fastify/env that the host registers ${order} the plugin keeps its config and getEnvs`, async (t) => {
       const app = Fastify()
       process.env.OF_THE_HOST = 'yes'
       const host = () => app.register(fastifyEnv, { schema: { type: 'object', properties: { OF_THE_HOST: { type: 'string' } } } })
@@ -137,7 +137,7 @@ t.test('start-up fails with an error that contains the option and its value', as
   }
 })
 
-t.test('dotenv may be a boolean, or an object', async (t) => {
+t.test('the option dotenv can be a boolean or an object', async (t) => {
   for (const dotenv of [true, false, { path: 'no-such-file' }]) {
     const app = Fastify()
     await app.register(quotaPlugin, { dotenv })
@@ -145,14 +145,14 @@ t.test('dotenv may be a boolean, or an object', async (t) => {
   }
 })
 
-t.test('preferenceTimeout may be as short and as long as Node\'s timers support', async (t) => {
+t.test('the option preferenceTimeout can be as short and as long as the timers of Node.js support', async (t) => {
   for (const preferenceTimeout of [1, 2 ** 31 - 1]) {
     const app = Fastify()
     await t.resolves(async () => { await app.register(quotaPlugin, { preferenceTimeout }) }, String(preferenceTimeout))
   }
 })
 
-t.test('rateLimitHeaders may be the name of the draft', async (t) => {
+t.test('the option rateLimitHeaders can be \'draft-10\'', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin, { ...asAlice, rateLimitHeaders: 'draft-10' })
   app.post('/api/analyze', async () => 'ran')
@@ -166,13 +166,13 @@ t.test('an undefined option counts as not set', async (t) => {
   t.equal((await analyze(app, null)).statusCode, 401)
 })
 
-t.test('start-up fails if the host has decorated its own store and the option is set as well', async (t) => {
+t.test('start-up fails if the option store is set and the host has decorated its own store', async (t) => {
   const app = Fastify()
   app.decorate('quotaStore', new MemoryQuotaStore())
   await t.rejects(async () => { await app.register(quotaPlugin, { store: new MemoryQuotaStore() }) }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store must not be set, because the host has decorated its own quotaStore/ })
 })
 
-t.test('start-up fails if the host\'s decorator is invalid', async (t) => {
+t.test('start-up fails if the quotaStore or the preferences of the host are invalid', async (t) => {
   const app = Fastify()
   app.decorate('quotaStore', JSON.parse('{}'))
   await t.rejects(async () => { await app.register(quotaPlugin) }, /quotaStore, as the host decorated it, must be a store with a function acquire; it got {}/)
@@ -182,16 +182,16 @@ t.test('start-up fails if the host\'s decorator is invalid', async (t) => {
   await t.rejects(async () => { await other.ready() }, /preferences, as the host decorated it, must be a preference reader with a function get; it got 'ten'/)
 })
 
-t.test('a second registration that the same requests would pass through', async (t) => {
+t.test('a second registration that the same requests would pass through fails', async (t) => {
   const refused = { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', message: /registered a second time .*prefix '\/?\w*'/ }
 
-  t.test('fails on the same instance', async (t) => {
+  t.test('a second registration on the same instance fails', async (t) => {
     const app = Fastify()
     await app.register(quotaPlugin)
     await t.rejects(async () => { await app.register(quotaPlugin) }, refused)
   })
 
-  t.test('fails on a child', async (t) => {
+  t.test('a second registration in a child scope fails', async (t) => {
     const app = Fastify()
     await app.register(quotaPlugin)
     await t.rejects(async () => {
@@ -199,14 +199,14 @@ t.test('a second registration that the same requests would pass through', async 
     }, refused)
   })
 
-  t.test('fails on a parent', async (t) => {
+  t.test('a second registration in a parent scope fails', async (t) => {
     const app = Fastify()
     await app.register(async (scope) => { await scope.register(quotaPlugin) })
     await t.rejects(async () => { await app.register(quotaPlugin) }, refused)
   })
 })
 
-t.test('two sibling scopes have stores of their own', async (t) => {
+t.test('two sibling scopes have separate stores', async (t) => {
   const app = Fastify()
   for (const prefix of ['/one', '/two']) {
     await app.register(async (scope) => {
@@ -219,7 +219,7 @@ t.test('two sibling scopes have stores of their own', async (t) => {
   t.equal(app.hasDecorator('quotaStore'), false)
 })
 
-t.test('two servers in one process do not know each other', async (t) => {
+t.test('two servers in one process count separately', async (t) => {
   const [one, two] = [await createService({ perMinute: 1 }), await createService({ perMinute: 1 })]
   t.same([(await analyze(one, alice)).statusCode, (await analyze(two, alice)).statusCode, (await analyze(one, alice)).statusCode], [200, 200, 429])
 })
@@ -231,7 +231,7 @@ t.test('Fastify\'s own options of register are accepted', async (t) => {
   t.equal((await app.inject({ method: 'POST', url: '/context/api/analyze' })).statusCode, 401)
 })
 
-t.test('an error if the host already has a request decorator named quota', async (t) => {
+t.test('start-up fails if the host already has a request decorator named quota', async (t) => {
   const app = Fastify()
   Reflect.apply(app.decorateRequest, app, ['quota', null])
   await t.rejects(async () => { await app.register(quotaPlugin) }, { code: 'FST_ERR_LLM_QUOTA_DECORATOR', message: /requests already have a decorator "quota"/ })

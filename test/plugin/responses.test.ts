@@ -3,7 +3,7 @@ import Fastify from 'fastify'
 import t from 'tap'
 import quotaPlugin, { quotaResponses } from '../../lib/index.js'
 
-t.test('describe the three answers', async (t) => {
+t.test('quotaResponses describes the answers 401, 429 and 503', async (t) => {
   t.same(Object.keys(quotaResponses), ['401', '429', '503'])
   const described = (schema: object) => ({ ...schema, description: /\w/ })
   for (const [status, schema] of Object.entries<{ headers?: object }>(quotaResponses)) {
@@ -26,7 +26,7 @@ t.test('describe the three answers', async (t) => {
   }
 })
 
-t.test('stand in a route\'s schema, and change nothing of what is sent', async (t) => {
+t.test('quotaResponses in the schema of a route does not change a refusal', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin)
   app.post('/api/analyze', { schema: { response: quotaResponses } }, async () => 'ran')
@@ -34,7 +34,7 @@ t.test('stand in a route\'s schema, and change nothing of what is sent', async (
   t.equal(response.body, '{"error":"Authentication is required for this LLM operation.","status":401}')
 })
 
-t.test('leave the host\'s own answers of the same status alone', async (t) => {
+t.test('quotaResponses does not change an answer of the host with the same status', async (t) => {
   const app = Fastify()
   app.addHook('onRequest', async () => { throw Object.assign(new Error('no such token'), { statusCode: 401, code: 'OF_THE_HOST' }) })
   await app.register(quotaPlugin)

@@ -16,7 +16,7 @@ async function service (options: QuotaOptions = {}) {
   return { app, clock, log, standing }
 }
 
-t.test('returns the caller\'s standing, and does not count the request', async (t) => {
+t.test('quotaStanding returns the standing of the caller, and does not count the request', async (t) => {
   const { app, clock, standing } = await service()
   t.same(await standing(alice), { quota: 'default', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
   t.same(app.quotaStore.inspect(), { trackedCallers: 0, sweeps: 0 })
@@ -40,14 +40,14 @@ t.test('remaining is never negative, and null if the limit is 0', async (t) => {
   }
 })
 
-t.test('is null if there is no caller', async (t) => {
+t.test('quotaStanding returns null if there is no caller', async (t) => {
   t.equal(await (await service()).standing(null), null)
   const { standing, log } = await service({ authentication: async () => { throw new Error('gone') } })
   t.equal(await standing(alice), null)
   t.match(log.errors(), [/authentication could not be read/])
 })
 
-t.test('takes an asynchronous authentication, reader and store', async (t) => {
+t.test('quotaStanding supports an asynchronous authentication, reader and store', async (t) => {
   const memory = new MemoryQuotaStore()
   const { app, standing } = await service({
     authentication: async () => localAuthentication('alice'),
@@ -58,21 +58,21 @@ t.test('takes an asynchronous authentication, reader and store', async (t) => {
   t.match(await standing(null), { limit: 7, count: 1, remaining: 6 })
 })
 
-t.test('of a named quota', async (t) => {
+t.test('quotaStanding returns the standing in a named quota', async (t) => {
   const { app, standing } = await service({ store: new MemoryQuotaStore(), operations: [], quotas: { chat: { operations: [{ method: 'POST', path: '/api/analyze' }], perMinute: 5 } } })
   await analyze(app, alice)
   t.match(await standing(alice, '?name=chat'), { quota: 'chat', limit: 5, count: 1, remaining: 4 })
   t.match(await standing(alice), { quota: 'default', limit: 2, count: 0 })
 })
 
-t.test('rejects for a quota that does not exist', async (t) => {
+t.test('quotaStanding rejects if the quota does not exist', async (t) => {
   const { standing } = await service({ quotas: { chat: {} } })
   for (const name of ['search', '__proto__', 'constructor']) {
     t.match(await standing(alice, `?name=${name}`), { code: 'FST_ERR_LLM_QUOTA_NAME', message: `fastify-llm-quota: there is no quota '${name}'; the quotas are default, chat` })
   }
 })
 
-t.test('rejects if the store fails', async (t) => {
+t.test('quotaStanding rejects if the store fails', async (t) => {
   const memory = new MemoryQuotaStore()
   for (const peek of [() => { throw new Error('gone') }, async () => { throw new Error('gone') }, () => JSON.parse('{}'), async () => JSON.parse('{}').count, () => JSON.parse('{"count":1,"windowRemaining":0}'), () => JSON.parse('5')]) {
     const { standing } = await service({ store: { acquire: (key, limit) => memory.acquire(key, limit), peek, forget () {}, clearCounters () {}, inspect: () => memory.inspect() } })

@@ -25,7 +25,7 @@ function declareAll (app: FastifyInstance, prefix = ''): void {
 
 const translate = { method: 'POST', path: '/api/translate' }
 
-t.test('one info line lists what is protected, and by which quota', async (t) => {
+t.test('one info line lists the operations that each quota protects', async (t) => {
   const { lines } = await logOf(async (app) => {
     await app.register(quotaPlugin, { prefix: '/context', perMinute: 20, quotas: { chat: { operations: [translate], perMinute: 60 }, images: {} } })
     declareAll(app, '/context')
@@ -45,7 +45,7 @@ t.test('one info line lists what is protected, and by which quota', async (t) =>
   t.equal(lines.length, 1)
 })
 
-t.test('in shadow mode, the line says that operations are observed', async (t) => {
+t.test('the info line says that operations are observed in shadow mode', async (t) => {
   const { lines } = await logOf(async (app) => {
     await app.register(quotaPlugin, { mode: 'shadow', quotas: { chat: {} } })
     declareAll(app)
@@ -53,36 +53,36 @@ t.test('in shadow mode, the line says that operations are observed', async (t) =
   t.match(lines, [{ msg: /^the quota "default" observes POST \/api\/analyze, .*; the quota "chat" observes no operation / }])
 })
 
-t.test('operations that no route serves: one warning names them', async (t) => {
+t.test('one warning lists the operations that no route serves', async (t) => {
   const register = (options: object, declare: (app: FastifyInstance) => void = () => {}) => warningsOf(async (app) => {
     await app.register(quotaPlugin, options)
     declare(app)
   })
 
-  t.test('each one of the host\'s own list, and of each named quota', async (t) => {
+  t.test('the warning lists each operation of the option operations and of each named quota', async (t) => {
     const operations = [translate, { method: 'get', path: '/api/other' }, { method: 'POST', path: '/api/served' }]
     const warnings = await register({ operations, quotas: { chat: { operations: [{ method: 'POST', path: '/chat' }] } } }, (app) => { app.post('/api/served', ran) })
     t.match(warnings, [/^no route serves POST \/api\/translate, GET \/api\/other, POST \/chat\. Check the options prefix and operations.* declared before the plugin cannot be checked\.$/])
     t.equal(warnings.length, 1)
   })
 
-  t.test('the default ones only if none of them is served', async (t) => {
+  t.test('the warning lists the default operations only if none of them is served', async (t) => {
     t.match(await register({}), [/^no route serves POST \/api\/analyze, POST \/api\/justify-leaf, GET \/api\/analyze-stream, GET \/api\/analyze-node\./])
     t.same(await register({}, (app) => { app.post('/api/justify-leaf', ran) }), [])
     t.same(await register({ operations: [] }), [])
-    t.same(await register({}, (app) => { app.post('/v1/:model', { config: { quota: true } }, ran) }), [], 'a host may mark its routes instead')
+    t.same(await register({}, (app) => { app.post('/v1/:model', { config: { quota: true } }, ran) }), [], 'a host can mark its routes instead')
     t.match(await register({ quotas: { chat: { operations: [translate] } } }, (app) => { declareAll(app) }), [/^no route serves POST \/api\/translate\. /])
     t.match(await register({ operations: protectedOperations }, (app) => { app.post('/api/analyze', ran) }), [/^no route serves POST \/api\/justify-leaf, GET/])
   })
 
-  t.test('a named quota\'s operations do not count as default ones', async (t) => {
+  t.test('the operations of a named quota do not count as default operations', async (t) => {
     const quotas = { chat: { operations: [translate] } }
     const withoutDefaults = await register({ quotas }, (app) => { app.post('/api/translate', ran) })
-    t.match(withoutDefaults, [/^no route serves POST \/api\/analyze, POST \/api\/justify-leaf, GET \/api\/analyze-stream, GET \/api\/analyze-node\./], 'only the named quota\'s is served')
-    t.match(await register({ quotas }, (app) => { app.post('/api/analyze', ran) }), [/^no route serves POST \/api\/translate\. /], 'one of the default ones is served')
+    t.match(withoutDefaults, [/^no route serves POST \/api\/analyze, POST \/api\/justify-leaf, GET \/api\/analyze-stream, GET \/api\/analyze-node\./], 'only the operation of the named quota is served')
+    t.match(await register({ quotas }, (app) => { app.post('/api/analyze', ran) }), [/^no route serves POST \/api\/translate\. /], 'one of the default operations is served')
   })
 
-  t.test('the warning holds the operations', async (t) => {
+  t.test('the log line of the warning contains the operations', async (t) => {
     const { lines } = await logOf(async (app) => { await app.register(quotaPlugin, { operations: [translate] }) })
     t.match(lines.filter(({ level }) => level === 40), [{ operations: [translate] }])
   })
@@ -96,12 +96,12 @@ t.test('operations that no route serves: one warning names them', async (t) => {
     ['a wrong method', { operations: [translate] }, (app) => { app.get('/api/translate', ran) }, /^no route serves POST \/api\/translate \(the path has a route with another method: GET, HEAD\)\./]
   ]
   for (const [mistake, options, declare, warning] of mistakes) {
-    t.test(`${mistake}, on routes declared after the plugin`, async (t) => {
+    t.test(`the warning describes ${mistake} for routes that are declared after the plugin`, async (t) => {
       t.match(await register(options, declare), [warning])
     })
   }
 
-  t.test('a prefix too many and a wrong method, on routes declared before the plugin', async (t) => {
+  t.test('the warning describes an unneeded prefix and a wrong method for routes that are declared before the plugin', async (t) => {
     for (const [, options, declare, warning] of mistakes.filter(([mistake]) => ['an unneeded prefix', 'a wrong method'].includes(mistake))) {
       const warnings = await warningsOf(async (app) => {
         declare(app)
@@ -112,7 +112,7 @@ t.test('operations that no route serves: one warning names them', async (t) => {
     }
   })
 
-  t.test('a wrong prefix in a scope with a prefix of its own, on routes declared before the plugin', async (t) => {
+  t.test('the warning describes a wrong prefix in a scope that has a prefix, for routes that are declared before the plugin', async (t) => {
     const warnings = await warningsOf(async (app) => {
       await app.register(async (scope) => {
         scope.post('/api/translate', ran)
@@ -122,19 +122,19 @@ t.test('operations that no route serves: one warning names them', async (t) => {
     t.match(warnings, [/^no route serves POST \/context\/api\/translate \(the route POST \/v1\/api\/translate has a different prefix\)\./])
   })
 
-  t.test('the route at the root is not a hint for an operation that ends with a slash', async (t) => {
+  t.test('the warning does not mention the root route for an operation that ends with a slash', async (t) => {
     const warnings = await register({ operations: [{ method: 'POST', path: '/api/slashed/' }] }, (app) => { app.post('/', ran) })
     t.match(warnings, [/^no route serves POST \/api\/slashed\/\. Check/])
   })
 
-  t.test('a route outside of the plugin\'s scope serves nothing', async (t) => {
+  t.test('a route outside the scope of the plugin does not serve an operation', async (t) => {
     t.match(await warningsOf(async (app) => {
       await app.register(async (scope) => { await scope.register(quotaPlugin, { operations: [translate] }) })
       app.post('/api/translate', ran)
     }), [/^no route serves POST \/api\/translate \(its route is outside the scope in which the plugin is registered\)\./])
   })
 
-  t.test('a route that serves an operation causes none, whatever its pattern', async (t) => {
+  t.test('an operation that a route serves causes no warning, whatever the pattern of the route is', async (t) => {
     for (const pattern of ['/api/translate', '/api/:operation', '/:a/:b', '/api/*', '*', '/api/:operation(^[a-z]+$)', '/api/:start-late']) {
       const expected = pattern === '/api/:start-late' ? 1 : 0
       t.equal((await register({ operations: [translate] }, (app) => { app.post(pattern, ran) })).length, expected, pattern)
@@ -146,14 +146,14 @@ t.test('operations that no route serves: one warning names them', async (t) => {
     t.same(await warningsOf(async (app) => {
       app.post('/api/translate', ran)
       await app.register(quotaPlugin, { operations: [translate] })
-    }), [], 'declared before the plugin')
+    }), [], 'the route is declared before the plugin')
     t.match(await warningsOf(async (app) => {
       app.post('/api/:operation', ran)
       await app.register(quotaPlugin, { operations: [translate] })
     }), [/^no route serves POST \/api\/translate\. .*Marked routes and routes with parameters, wildcards or constraints that are declared before the plugin cannot be checked\.$/])
   })
 
-  t.test('in the scope of a prefix, and as the host\'s router reads paths', async (t) => {
+  t.test('routes are matched with the prefix of their scope, and as the router of the host reads paths', async (t) => {
     t.same(await warningsOf(async (app) => {
       await app.register(async (scope) => {
         await scope.register(quotaPlugin)
@@ -172,7 +172,7 @@ t.test('operations that no route serves: one warning names them', async (t) => {
   })
 })
 
-t.test('HEAD twins of protected operations', async (t) => {
+t.test('a warning describes each HEAD route that runs the handler of a protected GET operation', async (t) => {
   for (const order of ['before', 'after']) {
     const warnings = await warningsOf(async (app) => {
       if (order === 'after') await app.register(quotaPlugin)
@@ -195,10 +195,10 @@ t.test('HEAD twins of protected operations', async (t) => {
   t.same(await warningsOf(async (app) => {
     await app.register(quotaPlugin)
     app.get('/api/analyze-node', { config: { quota: true } }, ran)
-  }), [], 'the twin of a marked route is subject as well')
+  }), [], 'the HEAD route of a marked route is also subject to the quota')
 })
 
-t.test('a HEAD twin of one of several routes that differ in their constraints', async (t) => {
+t.test('the HEAD route of one of several routes that differ in their constraints causes a warning', async (t) => {
   t.match(await warningsOf(async (app) => {
     await app.register(quotaPlugin)
     app.get('/api/analyze-node', { exposeHeadRoute: false, constraints: { host: 'one.example' } }, async () => 'one')
@@ -206,7 +206,7 @@ t.test('a HEAD twin of one of several routes that differ in their constraints', 
   }), [/^HEAD \/api\/analyze-node runs the handler of the protected GET/])
 })
 
-t.test('a handler of the host\'s own for HEAD is no twin', async (t) => {
+t.test('a HEAD route with its own handler causes no warning', async (t) => {
   t.same(await warningsOf(async (app) => {
     await app.register(quotaPlugin)
     app.head('/api/analyze-node', noop)
@@ -215,7 +215,7 @@ t.test('a handler of the host\'s own for HEAD is no twin', async (t) => {
   }), [])
 })
 
-t.test('preHandlers of protected routes, which run after the quota', async (t) => {
+t.test('a warning describes each protected route with its own preHandler, which runs after the quota', async (t) => {
   const warnings = await warningsOf(async (app) => {
     app.addHook('preHandler', noop)
     await app.register(quotaPlugin)
@@ -230,7 +230,7 @@ t.test('preHandlers of protected routes, which run after the quota', async (t) =
   t.equal(warnings.length, 3)
 })
 
-t.test('a preHandler of a marked route that is also a listed operation is warned of once', async (t) => {
+t.test('a preHandler of a marked route that is also a listed operation causes one warning', async (t) => {
   const warnings = await warningsOf(async (app) => {
     await app.register(quotaPlugin)
     app.post('/api/analyze', { config: { quota: true }, preHandler: noop }, ran)
@@ -239,7 +239,7 @@ t.test('a preHandler of a marked route that is also a listed operation is warned
   t.equal(warnings.length, 1)
 })
 
-t.test('a preHandler that another plugin adds to a route is found', async (t) => {
+t.test('a preHandler that another plugin adds to a route causes a warning', async (t) => {
   t.match(await warningsOf(async (app) => {
     await app.register(quotaPlugin)
     app.addHook('onRoute', (route) => { route.preHandler = [noop] })
@@ -273,7 +273,7 @@ t.test('each warning contains its operation and only the hooks of its route, whe
   ])
 })
 
-t.test('a route is looked for as the host\'s router looks', async (t) => {
+t.test('routes are searched with the router options of the host', async (t) => {
   const declare = async (app: FastifyInstance) => {
     await app.register(quotaPlugin)
     app.get('/api/:operation', ran)
@@ -283,10 +283,10 @@ t.test('a route is looked for as the host\'s router looks', async (t) => {
   t.match(await warningsOf(async (app) => {
     await app.register(quotaPlugin)
     app.get('/api/:operation(^(?:[a-z]+-?)*$)', ran)
-  }, { routerOptions: { allowUnsafeRegex: true } }), [/^HEAD /, /^HEAD /], 'a pattern that only this host allows')
+  }, { routerOptions: { allowUnsafeRegex: true } }), [/^HEAD /, /^HEAD /], 'the router allows the pattern only with this option')
 })
 
-t.test('no pattern, however odd, keeps a server from starting or hides another route', async (t) => {
+t.test('an unusual pattern neither prevents start-up nor hides another route', async (t) => {
   const odd = ['/a b', '/a b/api', '/api/analyze (GET)', '/api/analyze (GET) x/y', '/one\ntwo', '/one\n:id(^\\d+$)', '/one\n::two', '/:id(^a\n:b(c)$)', '/:id(^(?:a\n:b(c|d))$)', '/(POST)', '/│   /x', '/api/analyze\u0000', '/a::b/:c(^[a-z]+$)']
   const warnings = await warningsOf(async (app) => {
     await app.register(quotaPlugin)
