@@ -12,7 +12,7 @@ import { callsForRefusal, sendRefusal } from './refusal/refusal.js'
 import { shownError } from './shown.js'
 import type { RequestMatch, RequestMatcher } from './subject/request-matcher.js'
 
-/** Options for the answers of the hook. */
+/** Options that change the responses of the hook. */
 export interface AnswerOptions {
   readonly rateLimitHeaders?: 'draft-10' | undefined
   readonly refusalBody?: RefusalBodyWriter | undefined
@@ -45,7 +45,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, answers: Answe
     }, fail)
   }
 
-  // The host's error handler answers the error, but need not log it.
+  // The host's error handler answers the error, but might not log it.
   function matchOf (request: FastifyRequest): RequestMatch<Quota> | null {
     try {
       return requests.match(request)
@@ -69,7 +69,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, answers: Answe
 function refuse (reply: FastifyReply, decision: QuotaDecision, refusalBody: RefusalBodyWriter | undefined): void {
   const { request } = reply
   logRefusal(request, decision)
-  // The host may have answered during an asynchronous step, for example because its own time limit was over.
+  // The host may have answered during an asynchronous step, for example because its own time limit was exceeded.
   if (!reply.sent) sendRefusal(decision, request, reply, refusalBody)
 }
 

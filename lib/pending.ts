@@ -1,6 +1,6 @@
 /**
- * A value or an error that is available later. It can be awaited. Its `then` does not create a promise, so a wait for
- * a promise creates only the one that the promise's own `then` returns.
+ * A value or an error that is available later. It can be awaited. Its `then` does not create a promise, so waiting for a promise
+ * creates only the promise that its own `then` returns.
  */
 export class Pending<Value> {
   #outcome: { readonly value: Value } | { readonly error: unknown } | undefined
@@ -12,7 +12,7 @@ export class Pending<Value> {
     return this.#outcome === undefined
   }
 
-  /** Calls one of two functions, which must not throw, as soon as it is settled. Must be called only once. */
+  /** Calls one of two functions, which must not throw, as soon as the value or the error is available. Must be called only once. */
   then (receive: (value: Value) => void, fail: (error: unknown) => void): void {
     this.#receive = receive
     this.#fail = fail
@@ -42,7 +42,8 @@ export class Pending<Value> {
     const receive = this.#receive
     const fail = this.#fail
     if (receive === undefined || fail === undefined) return
-    // A promise that never settles may keep this object alive. The callbacks and what they refer to must not stay alive with it.
+    // A promise that never settles may keep this object alive. The callbacks and the objects that they refer to must not stay alive
+    // with it.
     this.#receive = undefined
     this.#fail = undefined
     if ('value' in outcome) receive(outcome.value)

@@ -60,7 +60,7 @@ async function quota (fastify: FastifyInstance, options: QuotaOptions): Promise<
 /**
  * Limits how many requests per minute each authenticated caller can send to the protected operations of a service.
  *
- * Register it on the instance that declares the protected routes, or on a parent of that instance:
+ * Register it on the Fastify instance that declares the protected routes, or on one of its parents:
  * `await fastify.register(quotaPlugin, options)`.
  *
  * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if an option has an invalid value.

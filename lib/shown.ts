@@ -2,7 +2,7 @@ import { inspect } from 'node:util'
 
 const longest = 100
 
-/** Formats a value for an error message or a log line, shortened and on one line. */
+/** Formats a value for an error message or a log line. The result is shortened and has only one line. */
 export function shown (value: unknown): string {
   return shortened(inspected(value))
 }
@@ -15,8 +15,8 @@ export interface ShownError {
 }
 
 /**
- * Returns the name, code and message of an error for a log line. No other property is logged, because clients attach commands,
- * keys and passwords to their errors.
+ * Returns the name, code and message of an error for a log line. No other property is logged, because Redis clients attach
+ * commands, keys and passwords to their errors.
  *
  * @param thrown The value that was thrown, which may not be an error.
  */

@@ -82,13 +82,13 @@ function make<Made extends Authentication> (authentication: Made): Made {
 
 /** Whether a value was created by one of the functions below. This is never true for a token's payload. */
 export function isAuthentication (value: object): value is Authentication {
-  // The `in` check is cheaper than a look-up, and few tokens have this claim.
+  // The `in` check is cheaper than a look-up, and few tokens contain a claim with this name.
   return 'kind' in value && made.has(value)
 }
 
 /**
- * Creates the authentication of a caller with a token. The claims `iss` (issuer) and `sub` (subject) together identify the caller (docs/rules.md,
- * "Caller").
+ * Creates the authentication of a caller that is identified by a token. The claims `iss` (issuer) and `sub` (subject) together
+ * identify the caller (docs/rules.md, "Caller").
  *
  * @param claims The verified claims.
  * @param options Set `authenticated` to false if the token was not verified. Default true.
@@ -109,7 +109,8 @@ export function tokenAuthentication (claims: unknown, { authenticated = true } =
 }
 
 /**
- * Creates the authentication of a caller with a local account. The user name identifies the caller (docs/rules.md, "Caller").
+ * Creates the authentication of a caller that is identified by a local account. The user name identifies the caller (docs/rules.md,
+ * "Caller").
  *
  * @param username The account's user name.
  * @param options Set `authenticated` to false if the account's credentials were not verified. Default true.

@@ -69,8 +69,8 @@ function keyOfAccount (authentication: LocalAuthentication, suffix: string): str
   return hash('sha256', 'local' + separator + username + suffix, 'hex')
 }
 
-// An inherited claim, for example from a polluted `Object.prototype`, identifies nobody. V8 compiles the first line to nothing after the
-// claims were read, while `Object.hasOwn` is a call.
+// An inherited claim, for example from a polluted `Object.prototype`, must not identify a caller. The first line costs nothing
+// after the claims have been read, because V8 removes its checks, whereas `Object.hasOwn` is a call.
 function isOwn (claims: object, claim: keyof Claims): boolean {
   if (!('iss' in Object.prototype) && !('sub' in Object.prototype) && Object.getPrototypeOf(claims) === Object.prototype) return true
   return Object.hasOwn(claims, claim)

@@ -25,7 +25,8 @@ export function decide (quota: Quota, request: FastifyRequest, operation: Operat
   return configured.next((configured) => decideWithLimit(quota, request, draft, configured))
 }
 
-// All decisions are created by one literal, so V8 gives them one shape. A request is not admitted until the store has answered.
+// All decisions are created by the same object literal, so that V8 gives them the same shape. A request is not admitted until the
+// store has answered.
 function createDraft ({ name: quota, isEnforced: enforced }: Quota, operation: Operation): Draft {
   return { outcome: 'unavailable', quota, reason: null, operation, enforced, limit: 0, callerKey: null, count: null, windowRemaining: null, overflow: false }
 }

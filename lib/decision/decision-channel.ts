@@ -23,8 +23,8 @@ export interface QuotaDecisionMessage {
 }
 
 /**
- * The `node:diagnostics_channel` channel on which every decision is published. Its messages are `QuotaDecisionMessage`s. Without
- * a subscriber, publishing costs next to nothing.
+ * The `node:diagnostics_channel` channel on which every decision is published. Its messages are `QuotaDecisionMessage`s. Without a
+ * subscriber, publishing has almost no cost.
  *
  * @example
  * ```ts

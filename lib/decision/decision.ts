@@ -37,7 +37,7 @@ export interface QuotaDecision {
   readonly enforced: boolean
   /** The effective limit; 0 if the quota is disabled. */
   readonly limit: number
-  /** The caller's digest, if one was determined. */
+  /** The caller's digest; null if none was determined. */
   readonly callerKey: string | null
   /** Requests admitted in the caller's window, including this one if it was admitted; null if no counter was used. */
   readonly count: number | null

@@ -7,7 +7,7 @@ import { windowLength } from '../store/window.js'
 /** The length of a quota's window, in seconds. */
 export const windowSeconds = windowLength / 1000
 
-/** A quota of a server: its name and everything that a decision uses. */
+/** A quota of a server: its name and the parts that its decisions use. */
 export class Quota {
   readonly name: string
   readonly limits: LimitReader

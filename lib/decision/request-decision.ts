@@ -10,15 +10,15 @@ declare module 'fastify' {
 
 const place = Symbol('fastify-llm-quota')
 
-// Assigned by the class, whose fields only these functions can read and write. They are not reachable from an instance.
+// Assigned by the class, whose fields only these functions can read and write. They are not reachable from an object of the class.
 let belongsTo: (state: RequestState, request: FastifyRequest) => boolean
 let claim: (state: RequestState) => boolean
 let decisionOf: (state: RequestState) => QuotaDecision | null
 let setDecision: (state: RequestState, decision: QuotaDecision | null) => void
 
 /**
- * The state of a request. It can be found on the request, but only this module can change it, and it is valid only on its own request,
- * so a host cannot mark a request as already decided. A `WeakMap` or a private field on the request itself costs more.
+ * The state of a request. It is stored on the request, but only this module can change it, and it is valid only for that request. A
+ * host therefore cannot mark a request as already decided. A `WeakMap` or a private field on the request itself would cost more.
  */
 export class RequestState {
   readonly #request: FastifyRequest
@@ -67,7 +67,7 @@ export function showDecision (state: RequestState, decision: QuotaDecision): voi
 
 /**
  * Decorates requests with the accessor `quota`. A plain value would not reach the requests of scopes that existed before the
- * decoration. A host can write to it, which changes what it returns but no decision.
+ * decoration. A host can assign to it, which changes the value that it returns, but not the decision.
  */
 export function decorateWithDecision (fastify: FastifyInstance): void {
   fastify.decorateRequest<QuotaDecision | null>('quota', {

@@ -44,9 +44,9 @@ export interface QuotaStanding {
  *
  * @param request The request of the caller. It does not have to be subject to a quota.
  * @param name The name of the quota. Default `default`.
- * @returns null if there is no caller, in which case a protected request would be answered with 401.
- * @throws {QuotaNameError} `FST_ERR_LLM_QUOTA_NAME` if there is no quota with that name.
- * @throws {StandingError} `FST_ERR_LLM_QUOTA_STANDING`, status 503 if the store fails. The store's own error is logged.
+ * @returns The standing; null if there is no caller, in which case a protected request would be answered with 401.
+ * @throws {QuotaNameError} `FST_ERR_LLM_QUOTA_NAME`, if there is no quota with that name.
+ * @throws {StandingError} `FST_ERR_LLM_QUOTA_STANDING`, with status 503, if the store fails. The store's own error is logged.
  *
  * @example
  * ```ts

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Acquisition, QuotaStore } from '../store/store.js'
 import { isThenable } from '../thenable.js'
 
-/** The time that a decision waited for the store, whether the store answered or failed. */
+/** How long a decision waited for the store, whether the store answered or failed. */
 export class StoreAnswer {
   readonly request: FastifyRequest
   readonly seconds: number

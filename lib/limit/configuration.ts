@@ -56,8 +56,8 @@ declare module 'fastify' {
 export async function readConfiguration (fastify: FastifyInstance, defaults: QuotaConfig, dotenv: DotenvOptions): Promise<QuotaConfig> {
   const properties = Object.entries(defaults).map(([variable, value]) => [variable, { type: 'string', default: String(value) }])
   let texts: object = {}
-  // @fastify/env also decorates the instance with `getEnvs`, but only the first registration does so. In a separate scope it leaves
-  // that decorator to the host's own registration.
+  // @fastify/env also decorates the Fastify instance with `getEnvs`, but only the first registration does so. A registration in a
+  // separate scope leaves that decorator to the host's own registration.
   await fastify.register(async function quotaEnvironment (scope) {
     await scope.register(fastifyEnv, {
       confKey: 'quotaEnvironment',

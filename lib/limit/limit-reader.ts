@@ -19,7 +19,7 @@ export class LimitReader {
     this.#configured = configured
   }
 
-  /** Returns the limit before `effectiveLimit` is applied, an integer. The result is synchronous unless the reader returns a promise. */
+  /** Returns the limit, an integer, before `effectiveLimit` is applied. The result is synchronous unless the reader returns a promise. */
   read (request: FastifyRequest): number | Pending<number> {
     return this.#preferences.read(this.#key, request, this.#configured)
   }

@@ -1,7 +1,7 @@
 /** The runtime preference that holds the limit (docs/rules.md, "Limit"). */
 export const perMinutePreference = 'rate-limit.per-minute'
 
-/** The environment variable of the configured property (docs/rules.md, "Limit"). */
+/** The environment variable that sets the configured property (docs/rules.md, "Limit"). */
 export const perMinuteVariable = 'SERVICE_RATE_LIMIT_PER_MINUTE'
 
 /** The runtime preference that holds the limit of a named quota. */

@@ -3,7 +3,10 @@ import type { FastifyBaseLogger } from 'fastify'
 /** How long a reader must work before the next failure is logged again, in milliseconds. */
 const recovery = 60_000
 
-/** Logs an unavailable preference once until the reader has worked for a minute, so that an outage does not flood the log. */
+/**
+ * Logs once that a preference is unavailable, and again only after the reader has worked for a minute, so that an outage does not
+ * flood the log.
+ */
 export class PreferenceWarnings {
   readonly #log: FastifyBaseLogger
   #warned = false

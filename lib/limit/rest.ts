@@ -2,8 +2,8 @@
 const length = 1000
 
 /**
- * Prevents calls to a reader for one second after a timeout. Then one request calls it again, and the others do not
- * wait for the result, so an outage delays only one request per second.
+ * Prevents calls to a reader for one second after a timeout. Then one request calls it again, while the others do not wait for the
+ * result, so an outage delays only one request per second.
  */
 export class Rest {
   #until: number | undefined

@@ -10,13 +10,13 @@ export function callsForRefusal ({ enforced, outcome }: QuotaDecision): boolean 
 }
 
 /**
- * Sends the refusal for a decision. The bytes of the body do not depend on the route's schema or serializer (docs/rules.md,
- * "Refusal").
+ * Sends the refusal for a decision. The body is the same, byte for byte, regardless of the route's schema and serializer
+ * (docs/rules.md, "Refusal").
  *
  * @param write The host's function for the body; undefined for the quota's own body.
  */
 export function sendRefusal (decision: QuotaDecision, request: FastifyRequest, reply: FastifyReply, write: RefusalBodyWriter | undefined): void {
-  // Read before the host's function gets the decision, because that function could change it.
+  // Read before the host's function gets the decision, because that function could change the decision.
   const status = statusOf(decision)
   const seconds = status === 401 ? null : retryAfter(decision)
   const own = ownBody(decision)

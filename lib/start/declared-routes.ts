@@ -4,12 +4,12 @@ import type { FastifyInstance, RouteOptions } from 'fastify'
 export interface DeclaredRoute {
   readonly method: string
   readonly pattern: string
-  /** The options object of Fastify, which other `onRoute` hooks can still modify until the server is ready. */
+  /** Fastify's options object, which other `onRoute` hooks can still modify until the server is ready. */
   readonly options: RouteOptions
 }
 
 /**
- * Collects the routes that are declared from now on in an instance and in its child scopes.
+ * Collects the routes that are declared from now on in a Fastify instance and in its child scopes.
  *
  * @param check Called with each route when it is declared. If it throws, the declaration fails.
  */

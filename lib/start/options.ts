@@ -7,7 +7,7 @@ import type { QuotaStore } from '../store/store.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The store of the quota's counters. */
+    /** The store that holds the quota's counters. */
     quotaStore: QuotaStore
   }
 }
@@ -31,15 +31,15 @@ declare module 'fastify' {
  * ```
  */
 export interface QuotaOptions {
-  /** The deployment context prefix. Default: the route prefix of the instance that the plugin is registered on. */
+  /** The deployment context prefix. Default: the route prefix of the Fastify instance on which the plugin is registered. */
   readonly prefix?: string
   /** The operations that the default quota protects. Default `protectedOperations`. */
   readonly operations?: readonly Operation[]
-  /** The store of the counters. Default: the host's `fastify.quotaStore`, else a new `MemoryQuotaStore`. */
+  /** The store that holds the counters. Default: the host's `fastify.quotaStore`, else a new `MemoryQuotaStore`. */
   readonly store?: QuotaStore
   /**
-   * The reader of runtime preferences; `false` for none. Default: the host's `fastify.preferences`, as it is when the server becomes
-   * ready, else none.
+   * The reader of runtime preferences. Set it to `false` to use none. Default: the value of the host's `fastify.preferences` when
+   * the server becomes ready, else none.
    */
   readonly preferences?: PreferenceReader | false
   /** How long an asynchronous preference reader may take, in milliseconds. Default 1000. */
@@ -55,11 +55,14 @@ export interface QuotaOptions {
   readonly dotenv?: DotenvOptions
   /** Returns the authentication of a request, or a promise for it. Default: uses the value of `request.user`. */
   readonly authentication?: AuthenticationReader
-  /** Adds the headers `RateLimit-Policy` and `RateLimit` to the responses to requests that were admitted or rejected. Default: none. */
+  /**
+   * Adds the headers `RateLimit-Policy` and `RateLimit` to the responses to requests that were admitted or rejected. Default: no
+   * such headers.
+   */
   readonly rateLimitHeaders?: 'draft-10'
   /** Returns the body of a refusal and its content type; the status and the other headers do not change. Default: the quota's own body. */
   readonly refusalBody?: RefusalBodyWriter
-  /** In the mode `shadow`, decisions are made, counted and published, but every request passes. Default `enforce`. */
+  /** In `shadow` mode, decisions are made, counted and published, but every request passes. Default `enforce`. */
   readonly mode?: 'enforce' | 'shadow'
 }
 

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 
-/** The part of the log line that is about one quota. */
+/** The part of the log line that describes one quota. */
 export interface Protection {
   readonly quota: string
   /** The configured limit. */

@@ -3,8 +3,8 @@ import { SecondRegistrationError } from '../errors.js'
 import { shown } from '../shown.js'
 
 /**
- * Remembers the instances on which a plugin is registered, and throws if requests would pass through it twice: if it is already
- * registered on the same instance, on a parent, or on a child. Sibling scopes can each have a registration.
+ * Remembers the Fastify instances on which a plugin is registered, and throws if requests would pass through it twice: if it is
+ * already registered on the same instance, on a parent, or on a child. Sibling scopes can each have a registration.
  */
 export class Registrations {
   readonly #scopesOfServer = new WeakMap<object, FastifyInstance[]>()

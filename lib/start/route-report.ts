@@ -28,7 +28,10 @@ export class RouteReport {
   readonly #declaredBefore: ReadonlySet<OperationMatch>
   readonly #routes: readonly DeclaredRoute[]
 
-  /** Must be called while the plugin registers, to distinguish the routes declared before the plugin from those declared after it. */
+  /**
+   * Must be called while the plugin is being registered, to distinguish the routes declared before the plugin from those declared
+   * after it.
+   */
   constructor (fastify: FastifyInstance, operations: OperationMatcher, marked: MarkedRoutes, prefix: string) {
     this.#fastify = fastify
     this.#operations = operations

@@ -9,5 +9,5 @@ export function warnOfUnservedOperations (fastify: FastifyInstance, unserved: re
   if (unserved.length === 0) return
   const operations = unserved.map(({ operation }) => operation)
   const list = operations.map(({ method, path }) => `${method} ${prefix}${path}${similar.hintFor(method, path)}`).join(', ')
-  fastify.log.warn({ operations }, `no route serves ${list}. Check the options prefix and operations, and the instance that the plugin is registered on. ${unseen}`)
+  fastify.log.warn({ operations }, `no route serves ${list}. Check the options prefix and operations, and the Fastify instance on which the plugin is registered. ${unseen}`)
 }

@@ -40,9 +40,9 @@ export interface QuotaStore {
    */
   acquire (callerKey: string, limit: number): Acquisition | Promise<Acquisition>
   /**
-   * Returns the state of the counter that `acquire` would use for the caller now, after a sweep if one is due. That is the
-   * caller's own counter or, if the caller has none and the caller cap is reached, the overflow counter. Changes nothing: it
-   * counts no request, does not update `lastSeen` and runs no sweep.
+   * Returns the state of the counter that `acquire` would use for the caller now, after a sweep if one is due. That is the caller's
+   * own counter or, if the caller has none and the caller cap is reached, the overflow counter. Does not change the state of the
+   * store: it does not count a request, update `lastSeen` or run a sweep.
    *
    * @param callerKey The caller's digest.
    * @returns The count; null if the next request would open a new window, because the caller would get a new counter or because
@@ -50,8 +50,8 @@ export interface QuotaStore {
    */
   peek (callerKey: string): QuotaCount | null | Promise<QuotaCount | null>
   /**
-   * Removes the caller's own counter, so that its place is free and its next request opens a new window. Does nothing if the
-   * caller has no counter of its own: the overflow counter keeps its count. Runs no sweep.
+   * Removes the caller's own counter, which makes room for another caller. The next request of the caller opens a new window. Does
+   * nothing if the caller has no counter of its own: the overflow counter keeps its count. Does not run a sweep.
    *
    * @param callerKey The caller's digest.
    */

@@ -11,8 +11,8 @@ interface RankedValue<Value> {
 }
 
 /**
- * Finds the entry whose path a handler or a proxy behind a non-literal route could read from a request. If in doubt, it matches, so
- * that no spelling bypasses the quota.
+ * Finds the entry whose path a handler or a proxy behind a non-literal route could read from a request. In case of doubt, it
+ * matches, so that no spelling bypasses the quota.
  */
 export class DecodedPathMatcher<Value extends object> {
   readonly #byPath = new Map<string, RankedValue<Value>>()
@@ -46,7 +46,7 @@ export class DecodedPathMatcher<Value extends object> {
     const paths = readings.flatMap(({ paths }) => paths).map(this.#inCase)
     const exact = this.#firstOf(paths.flatMap((path) => this.#withoutPrefix(path) ?? []))
     if (exact !== null || !readings.some(({ climbs }) => climbs)) return exact
-    // Behind a proxy that forwards what follows its prefix, `..` can lead out of that prefix.
+    // Behind a proxy that forwards the part after its prefix, `..` can lead out of that prefix.
     return this.#firstOf(paths.flatMap((path) => lastSegments(path, this.#mostSegments)))
   }
 

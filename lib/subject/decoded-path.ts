@@ -5,7 +5,7 @@ export const ambiguous = /[^!-\uffff]|[%\\]|\/[./]|\/$/
 const dotDotSegment = /(?:^|[/\\])\.\.(?:[/\\]|$)/
 // `new URL(target, base)` reads the part after a scheme or after two slashes as a host.
 const authority = /^(?:[/\\]{2}|[^/\\]+:)/
-// A host that `new URL` does not accept can still be one for another parser.
+// A host that `new URL` does not accept can still be a host for another parser.
 const withHost = /^(?:[^/\\]*:)?[/\\]{2}[^/\\]*/
 // URL parsers end a path at a query or a fragment, and remove control characters and spaces.
 const urlSyntax = /[^!-\uffff]|[?#]/

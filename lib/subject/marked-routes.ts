@@ -11,7 +11,7 @@ export class MarkedRoutes {
   readonly #matches = new Map<string, OperationMatch>()
 
   /**
-   * @param names The names of all quotas, the default one included.
+   * @param names The names of all quotas, including the default quota.
    * @param prefix The deployment context prefix.
    */
   constructor (names: readonly string[], prefix: string) {

@@ -13,7 +13,10 @@ const literalPattern = /^(?:[^:*]|::)*$/
 const readPath = Symbol('compare the path as the router reads it')
 const readInFull = Symbol('compare the path as the router, a handler or a proxy can read it')
 
-/** What the pattern of a route says about its requests: which entry they reach, that they reach none, or how to read their paths. */
+/**
+ * What the pattern of a route determines for its requests: the entry that they reach, that they reach none, or how to read their
+ * paths.
+ */
 type Verdict<Value> = Value | null | typeof readPath | typeof readInFull
 
 /**
@@ -29,7 +32,7 @@ export class PathMatcher<Value extends object> {
 
   constructor (entries: readonly PathEntry<Value>[], prefix: string, options: RouterOptions) {
     this.#decoded = new DecodedPathMatcher(entries, prefix, options)
-    // A parameter of the prefix can be longer than the host's router accepts in its own parameters, for example behind a wildcard.
+    // A parameter in the prefix can be longer than the host's router allows in its own parameters, for example behind a wildcard.
     this.#router = createRouter({ ...options, maxParamLength: Infinity, querystringParser: empty })
     for (const { option, path: applicationPath, value } of entries) {
       const path = prefix + applicationPath

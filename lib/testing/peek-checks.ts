@@ -110,7 +110,7 @@ export const peekOverflowChecks: Checks = {
   }
 }
 
-/** Peeks at a caller, checks that its next request has the corresponding result, and returns both. */
+/** Calls `peek` for a caller, checks that its next request has the corresponding result, and returns both. */
 async function peekAndAcquire (store: QuotaStore, caller: string): Promise<{ peeked: QuotaCount | null, acquired: Acquisition }> {
   const peeked = await store.peek(caller)
   const acquired = await store.acquire(caller, Number.MAX_SAFE_INTEGER)

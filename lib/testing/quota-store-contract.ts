@@ -73,7 +73,7 @@ export function quotaStoreContract (create: (options: QuotaStoreContractOptions)
       name,
       async run () {
         const clock = new VirtualClock()
-        // In practice a store's clock does not start at 0.
+        // In production, a store's clock does not start at 0.
         clock.advance(1_000_000)
         await check({ store: await create({ clock: clock.now, maxTrackedCallers }), clock })
       }

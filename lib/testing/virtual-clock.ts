@@ -1,5 +1,5 @@
 /**
- * A monotonic clock for tests that only advances when `advance` is called: `new MemoryQuotaStore({ clock: clock.now })`. Its timers
+ * A monotonic clock for tests that advances only when `advance` is called: `new MemoryQuotaStore({ clock: clock.now })`. Its timers
  * run while it advances: `new InsuredQuotaStore({ primary, clock: clock.now, timers: clock })`.
  *
  * @example
@@ -37,7 +37,7 @@ export class VirtualClock {
   readonly now = (): number => this.#time
 
   /**
-   * Calls back once, when the clock advances to the end of the delay or past it. The function is bound.
+   * Calls a function once, when the clock advances to the end of the delay or past it. The function is bound.
    *
    * @param delay Milliseconds.
    * @returns The timer, for `clearTimeout`.

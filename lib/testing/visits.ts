@@ -37,14 +37,14 @@ export async function overflow (store: QuotaStore, limit: number): Promise<Visit
   return (await visit(store, 0, limit)).filter((visited) => visited.overflow)
 }
 
-/** Peeks at each of `everyShard` callers, starting with the caller `first`. */
+/** Calls `peek` for each of `everyShard` callers, starting with the caller `first`. */
 export async function peekAtEach (store: QuotaStore, first: number): Promise<(QuotaCount | null)[]> {
   const peeked: (QuotaCount | null)[] = []
   for (let number = first; number < first + everyShard; number++) peeked.push(await store.peek(caller(number)))
   return peeked
 }
 
-/** Forgets each of `everyShard` callers, starting with the caller `first`. */
+/** Calls `forget` for each of `everyShard` callers, starting with the caller `first`. */
 export async function forgetEach (store: QuotaStore, first: number): Promise<void> {
   for (let number = first; number < first + everyShard; number++) await store.forget(caller(number))
 }

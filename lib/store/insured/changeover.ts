@@ -1,8 +1,8 @@
 import type { InsuredQuotaStoreState } from './changes.js'
 
 /**
- * Decides which store is called. The primary is called until it fails. Then it rests, and after the rest one request at a time
- * tries it again until one succeeds.
+ * Decides which store is called. The primary is called until it fails. Then it is not called for the time `coolDown`, after which
+ * one request at a time tries it again until one succeeds.
  */
 export class Changeover {
   readonly #coolDown: number
@@ -15,7 +15,7 @@ export class Changeover {
   #era = 0
 
   /**
-   * @param coolDown How long the primary rests, in milliseconds.
+   * @param coolDown How long the primary is not called after a failure, in milliseconds.
    * @param publish Called once for each change.
    */
   constructor (coolDown: number, clock: () => number, publish: (state: InsuredQuotaStoreState, error: unknown) => void) {
@@ -46,7 +46,10 @@ export class Changeover {
     if (era === this.#era && this.#state === 'fallback') this.#change('primary', undefined)
   }
 
-  /** Records that the primary answered from memory, which proves nothing about its server. The next request may try it again. */
+  /**
+   * Records that the primary answered from memory, which does not show whether its server is available. The next request may try it
+   * again.
+   */
   provedNothing (): void {
     this.#isBeingTried = false
   }
@@ -61,7 +64,7 @@ export class Changeover {
 
   #isResting (): boolean {
     const rested = this.#clock() - this.#restsSince
-    // A clock that was set back must not lengthen the rest.
+    // A clock that was set back must not lengthen the time `coolDown`.
     return rested >= 0 && rested < this.#coolDown
   }
 

@@ -18,9 +18,9 @@ type Question<Answer> = (store: QuotaStore) => Answer | Promise<Answer>
  * A stall of the process's own event loop is not a failure of the primary: `timeout` does not run during a stall, and an answer
  * that arrived during the stall is used.
  *
- * Only `acquire` changes the state. After a failure the primary rests for `coolDown`. Then one request at a time tries it again,
- * while the fallback answers all others. The primary is used again as soon as its own server answers. A store on a server can
- * reject a caller from memory, in which case it answers synchronously although it otherwise returns promises. Such a rejection
+ * Only `acquire` changes the state. After a failure, the primary is not called for `coolDown`. Then one request at a time tries it
+ * again, while the fallback answers all others. The primary is used again as soon as its own server answers. A store on a server
+ * can reject a caller from memory, in which case it answers synchronously although it otherwise returns promises. Such a rejection
  * is used but does not change the state. A wrapper around a primary must therefore return synchronous answers synchronously.
  *
  * Each change is published once on the diagnostics channel `fastify-llm-quota:insured-store`, and the plugin logs it.

@@ -27,7 +27,7 @@ export interface InsuredQuotaStoreOptions {
   readonly fallback?: QuotaStore
   /** How long the primary may take to answer, in milliseconds. Default 100. */
   readonly timeout?: number
-  /** How long the primary rests after a failure before a request tries it again, in milliseconds. Default 1000. */
+  /** How long the primary is not called after a failure, in milliseconds. Then a request tries it again. Default 1000. */
   readonly coolDown?: number
   /** Returns monotonic milliseconds. Default `performance.now`. Replace it in tests. */
   readonly clock?: () => number
@@ -35,7 +35,7 @@ export interface InsuredQuotaStoreOptions {
   readonly timers?: QuotaTimers
 }
 
-/** The names of the options. */
+/** The option names that `assertOptionNames` accepts. */
 export const insuredOptionNames = ['primary', 'fallback', 'timeout', 'coolDown', 'clock', 'timers'] satisfies (keyof InsuredQuotaStoreOptions)[]
 
 // The longest delay that Node's timers support.

@@ -18,7 +18,7 @@
  */
 export interface QuotaTimers {
   /**
-   * Calls back once after a delay.
+   * Calls a function once after a delay.
    *
    * @param delay Milliseconds; at least 1, not necessarily an integer.
    * @returns The timer, for `clearTimeout`.

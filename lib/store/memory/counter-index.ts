@@ -1,7 +1,7 @@
 import type { TrackedCounter } from './tracked-counter.js'
 
-// V8 copies a whole Map when it grows, shrinks or fills up with deleted entries, and one request pays for the copy. Limiting the
-// size of each Map limits that pause; docs/benchmarks.md lists the longest ones.
+// V8 copies a whole Map when it grows, shrinks or fills up with deleted entries, and one request waits for the copy. Limiting the
+// size of each Map limits this pause; docs/benchmarks.md lists the longest ones.
 const callersPerMap = 4096
 
 // Even at the largest caller cap, 2^24, a Map then holds about 65,000 callers, which bounds the pause.

@@ -32,8 +32,8 @@ export interface MemoryQuotaStoreOptions {
 }
 
 /**
- * Keeps the quota counters in this process (docs/rules.md, "Store"). Answers synchronously. Holds at most `maxTrackedCallers`
- * counters and the overflow counter.
+ * Keeps the quota counters in this process (docs/rules.md, "Store"). Returns its results synchronously. Holds at most
+ * `maxTrackedCallers` counters and the overflow counter.
  *
  * @throws {OptionError} If an option has an invalid value.
  *

@@ -1,5 +1,5 @@
 import { windowLength } from '../window.js'
-import { clockField, epochsField, fieldsBesideRows, firstNow, packedReply, readNow, renewExpiry, rowFormat, sweepField, sweepFormat, type TimeSource } from './layout.js'
+import { clockField, epochsField, fieldsBesideRows, firstNow, packedReply, readNow, rowFormat, sweepField, sweepFormat, type TimeSource, updateExpiry } from './layout.js'
 import {
   askAgain, leaveEpoch, packClock, packEpochs, readClock, readEpochs, readSweep, scanPage, startEpoch, sweepWhenDue, writeSweep
 } from './sweep-parts.js'
@@ -13,8 +13,9 @@ const pause = 1_000
 const shortestEpochBeforePause = 5_000
 const firstEpochAfterSweep = 100
 
-// Epochs are short after a sweep and become longer, because under steady load the next sweep but one decides on the rows that were last used
-// at about the time of this one. Requests after a pause get their own epoch, because they are probably followed by another pause.
+// Epochs are short after a sweep and become longer, because under steady load the second sweep after this one decides on the rows
+// that were last used at about the same time as this sweep. Requests after a pause get their own epoch, because they are probably
+// followed by another pause.
 const isEpochOver = `
     now - epochStart >= ${longestEpoch}
     or now - latest >= ${pause} and now - epochStart >= ${shortestEpochBeforePause}
@@ -43,7 +44,7 @@ if found[1] then
   ${readNow[timeSource]}
   if now < latest then
     offset, now, isClockChanged = offset + latest - now, latest, true
-    ${renewExpiry[timeSource]}
+    ${updateExpiry[timeSource]}
   elseif now - latest >= ${clockLag} then
     isClockChanged = true
   end
@@ -56,7 +57,7 @@ else
   -- There was no sweep yet, so this is not the start of a short epoch.
   sweptAt, epochStart, epochs = now, now - 1, { now - 1, 0 }
   call('HSET', key, ${clockField}, '', ${epochsField}, '', ${sweepField}, pack(${sweepFormat}, 0, 0, now - ${windowLength}, now))
-  ${renewExpiry[timeSource]}
+  ${updateExpiry[timeSource]}
 end
 ${sweepWhenDue(timeSource)}
 local reply

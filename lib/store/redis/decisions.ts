@@ -55,7 +55,7 @@ export class Decisions {
 
   #join (decision: Decision, limit: number): void {
     const time = this.#clock?.()
-    // With a clock of the store's own, decisions must run in the order in which they were requested.
+    // If the store has its own clock, decisions must run in the order in which they were requested.
     if (time !== undefined && [...this.#groups.values()].some((group) => group.limit !== limit || group.time !== time)) this.flush()
     const group = this.#groups.get(limit)
     if (group === undefined) {

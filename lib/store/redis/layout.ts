@@ -22,9 +22,10 @@ export const clockFormat = "'dddd'"
 export const epochsField = "'\\255epochs'"
 
 /**
- * The field that only new callers and sweeps need. It holds the number of sweeps, the overflow counter's count and window start, the
- * earliest last request that the current scan has found, and the scan's cursor as text, which is empty when the scan is complete.
- * The name is longer than 64 bytes so that the server stores the hash as a table. In a compact encoding, each look-up is a linear search.
+ * The field that only sweeps and the requests of new callers use. It holds the number of sweeps, the overflow counter's count and
+ * window start, the earliest last request that the current scan has found, and the scan's cursor as text, which is empty when the
+ * scan is complete. The name is longer than 64 bytes so that the server stores the hash as a table. In a compact encoding, each
+ * look-up is a linear search.
  */
 export const sweepField = `'\\255sweep${'.'.repeat(60)}'`
 export const sweepFormat = "'dddd'"
@@ -56,8 +57,8 @@ export const readNow: Readonly<Record<TimeSource, string>> = {
   now = offset + ARGV[#ARGV]`
 }
 
-/** Renews the key's time to live without changing `now`. */
-export const renewExpiry: Readonly<Record<TimeSource, string>> = {
+/** Updates the key's time to live without changing `now`. */
+export const updateExpiry: Readonly<Record<TimeSource, string>> = {
   server: `
   call('PEXPIRE', key, ${expiry})
   offset = now + call('PTTL', key)`,

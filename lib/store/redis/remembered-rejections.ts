@@ -34,8 +34,8 @@ export class RememberedRejections {
   }
 
   /**
-   * @param askedAt The time before the request to the server, so that the window is never remembered as longer than it is.
-   * @param era The era before the request to the server.
+   * @param askedAt The time just before the command was sent, so that no window is remembered as longer than it is.
+   * @param era The era just before the command was sent.
    */
   remember (callerKey: string, { count, windowRemaining }: Acquisition, askedAt: number, era: number): void {
     if (era !== this.#era) return

@@ -1,7 +1,7 @@
 import { counterRetention, sweepInterval } from '../sweep.js'
 import {
-  clockField, clockFormat, cursorPosition, epochsField, fieldsBesideRows, lastSeenPosition, pageLength, renewExpiry, rowLength, sweepField,
-  sweepFormat, type TimeSource
+  clockField, clockFormat, cursorPosition, epochsField, fieldsBesideRows, lastSeenPosition, pageLength, rowLength, sweepField,
+  sweepFormat, type TimeSource, updateExpiry
 } from './layout.js'
 
 /** The reply to a decision that needs another round trip. */
@@ -22,11 +22,11 @@ if now - sweptAt >= ${sweepInterval} then
   ${startEpoch}
   sweeps, lowest, cursor = sweeps + 1, now, sweptAt - epochs[1] >= ${counterRetention} and '0' or ''
   ${writeSweep}
-  ${renewExpiry[timeSource]}
+  ${updateExpiry[timeSource]}
 end`
 }
 
-// If this field was lost, the progress of the scan is unknown, so the shard starts again.
+// If this field was lost, the progress of the scan is unknown, so the shard starts over.
 export const readSweep = `
   local sweep = call('HGET', key, ${sweepField})
   if not sweep then
@@ -58,14 +58,14 @@ export function unpackEpochs (text: string): string {
 
 export const packEpochs = "struct.pack(string.rep('d', #epochs), unpack(epochs))"
 
-/** Removes a row from the number of its epoch. */
+/** Subtracts a row from the number of rows of its epoch. */
 export const leaveEpoch = `
   local place = 1
   while epochs[place + 2] and epochs[place + 2] <= lastSeen do place = place + 2 end
   epochs[place + 1] = epochs[place + 1] - 1`
 
-// Epochs without rows, and those before which every row is dead, are joined with their neighbours. If rows were lost, the epochs' numbers
-// are unknown, so all rows are counted in the first epoch, whose start is still a lower bound.
+// Epochs without rows, and epochs that started 120 s or more before the sweep, are merged with their neighbours. If rows were lost,
+// the number of rows in each epoch is unknown, so all rows are counted in the first epoch, whose start is still a lower bound.
 export const startEpoch = `
   ${readEpochs}
   local kept, counted = { epochs[1], 0 }, 0

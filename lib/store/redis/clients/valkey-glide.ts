@@ -44,7 +44,7 @@ export function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {
         throw error
       }
     },
-    // A closed client throws instead of rejecting.
+    // A closed client throws instead of returning a rejected promise.
     evaluateSource: async (source, key, parameters) => client.customCommand(['EVAL', source, '1', key, ...parameters]),
     removeKey: async (key) => client.customCommand(['UNLINK', key])
   }
