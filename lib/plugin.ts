@@ -8,6 +8,7 @@ import { OperationMatcher } from './subject/operation-matcher.js'
 import { MarkedRoutes } from './subject/marked-routes.js'
 import { RequestMatcher } from './subject/request-matcher.js'
 import { configurationDefaults, configureQuotas, defineQuotas } from './start/quotas.js'
+import { assertRoutable, listOperations } from './start/operation-checks.js'
 import { assertQuotaOptions } from './start/option-checks.js'
 import type { QuotaOptions } from './start/options.js'
 import { LimitReader } from './limit/limit-reader.js'
@@ -29,7 +30,9 @@ async function quota (fastify: FastifyInstance, options: QuotaOptions): Promise<
   assertQuotaOptions(options)
   const prefix = normalizePrefix(options.prefix ?? fastify.prefix)
   const quotas = defineQuotas(options)
-  const operations = new OperationMatcher(quotas, prefix, readRouterOptions(fastify.initialConfig))
+  const routerOptions = readRouterOptions(fastify.initialConfig)
+  assertRoutable(listOperations(quotas), prefix, routerOptions)
+  const operations = new OperationMatcher(quotas, prefix, routerOptions)
   const markedRoutes = new MarkedRoutes(quotas.map(({ name }) => name), prefix)
 
   registrations.add(fastify)

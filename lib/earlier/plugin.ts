@@ -8,6 +8,7 @@ import { LimitReader } from '../limit/limit-reader.js'
 import { Preferences } from '../limit/preferences.js'
 import { normalizePrefix } from '../subject/prefix.js'
 import { jsonContentType, rejectedBody } from '../refusal/refusal-body.js'
+import { assertRoutable } from '../start/operation-checks.js'
 import { preferencesOf } from '../start/preferences-decorator.js'
 import { Registrations } from '../start/registration.js'
 import { readRouterOptions } from '../subject/router-options.js'
@@ -23,7 +24,9 @@ async function earlierQuota (fastify: FastifyInstance, options: EarlierQuotaOpti
   assertEarlierQuotaOptions(options)
   const { perMinute = defaultPerMinute, clock = () => performance.now() } = options
   const prefix = normalizePrefix(options.prefix ?? fastify.prefix)
-  const paths = new PathMatcher(protectedOperations.map((operation) => ({ option: 'prefix', path: operation.path, value: operation })), prefix, readRouterOptions(fastify.initialConfig))
+  const routerOptions = readRouterOptions(fastify.initialConfig)
+  assertRoutable(protectedOperations.map((operation) => ({ option: 'prefix', ...operation })), prefix, routerOptions)
+  const paths = new PathMatcher(protectedOperations.map((operation) => ({ path: operation.path, value: operation })), prefix, routerOptions)
   registrations.add(fastify)
   const configuration = await readConfiguration(fastify, { [perMinuteVariable]: perMinute }, options.dotenv)
   const preferences = new Preferences(fastify.log)

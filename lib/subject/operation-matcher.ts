@@ -1,6 +1,5 @@
 import type { PathEntry } from './path-entry.js'
 import { PathMatcher } from './path-matcher.js'
-import { defaultQuota } from './quota-name.js'
 import type { Operation } from './operation.js'
 import type { RouterOptions } from './router-options.js'
 
@@ -23,6 +22,7 @@ export class OperationMatcher {
   readonly #byMethod = new Map<string, PathMatcher<OperationMatch>>()
   readonly #matches: readonly OperationMatch[]
 
+  /** @param quotas Quotas whose operations the router accepts and distinguishes. */
   constructor (quotas: readonly QuotaOperations[], prefix: string, options: RouterOptions) {
     const entries = quotas.flatMap(entriesOf)
     this.#matches = entries.map(({ value }) => value)
@@ -58,9 +58,8 @@ export class OperationMatcher {
 }
 
 function entriesOf ({ name, operations }: QuotaOperations): PathEntry<OperationMatch>[] {
-  const option = name === defaultQuota ? 'operations' : `quotas.${name}.operations`
   return operations.map(({ method, path }) => {
     const operation = Object.freeze({ method: method.toUpperCase(), path })
-    return { option, path, value: Object.freeze({ quota: name, operation }) }
+    return { path, value: Object.freeze({ quota: name, operation }) }
   })
 }

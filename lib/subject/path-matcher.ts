@@ -1,6 +1,4 @@
 import createRouter from 'find-my-way'
-import { OptionError } from '../errors.js'
-import { shown } from '../shown.js'
 import { DecodedPathMatcher } from './decoded-path-matcher.js'
 import type { PathEntry } from './path-entry.js'
 import type { RouterOptions } from './router-options.js'
@@ -30,13 +28,14 @@ export class PathMatcher<Value extends object> {
   readonly #verdicts = new Map<string, Verdict<Value>>()
   readonly #decoded: DecodedPathMatcher<Value>
 
+  /** @param entries Entries whose paths the router accepts and distinguishes. */
   constructor (entries: readonly PathEntry<Value>[], prefix: string, options: RouterOptions) {
     this.#decoded = new DecodedPathMatcher(entries, prefix, options)
     // A parameter in the prefix can be longer than the host's router allows in its own parameters, for example behind a wildcard.
     this.#router = createRouter({ ...options, maxParamLength: Infinity, querystringParser: empty })
-    for (const { option, path: applicationPath, value } of entries) {
+    for (const { path: applicationPath, value } of entries) {
       const path = prefix + applicationPath
-      this.#route(option, path, value)
+      this.#router.on('GET', path, empty, value)
       this.#patterns.set(path, value)
       if (staticPattern.test(path)) this.#plainPaths.set(path, value)
     }
@@ -91,15 +90,6 @@ export class PathMatcher<Value extends object> {
 
   #valueInFullAt (target: string): Value | null {
     return this.#valueAt(target) ?? this.#decoded.find(target)
-  }
-
-  #route (option: string, path: string, value: Value): void {
-    try {
-      this.#router.on('GET', path, empty, value)
-    } catch (error) {
-      if (this.#valueAt(path) !== null) throw new OptionError(option, 'contains an operation that is already listed, for this quota or for another', shown(path))
-      throw new OptionError(option, `results in a path that the router does not accept (${String(error)})`, shown(path))
-    }
   }
 }
 

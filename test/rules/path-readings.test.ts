@@ -174,13 +174,6 @@ t.test('the pattern alone determines the operation of a literal route', async (t
   t.equal(found('/api/analyze', 'GET'), null)
 })
 
-t.test('the error for an operation that is listed twice, or that the router does not accept, contains the option', async (t) => {
-  const both = (name: string, path = '/api/analyze') => () => new OperationMatcher([{ name: 'default', operations: [analyze] }, { name, operations: [{ method: 'POST', path }] }], '', readRouterOptions({}))
-  t.throws(both('chat'), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option quotas\.chat\.operations contains an operation that is already listed, .* it got '\/api\/analyze'/ })
-  t.throws(both('default'), { message: /option operations contains an operation that is already listed/ })
-  t.throws(both('chat', '/a/*/b'), { message: /option quotas\.chat\.operations results in a path that the router does not accept \(.+\); it got '\/a\/\*\/b'/ })
-})
-
 t.test('on a literal route, only the path as the router reads it is compared', async (t) => {
   const matcher = matcherOf()
   for (const target of ['/api%2Fanalyze', '/./api/analyze', '//any/api/analyze']) t.equal(matcher.match('POST', '/other', target), null, target)

@@ -103,6 +103,9 @@ t.test('start-up fails if the option quotas is invalid, with an error that conta
   await t.rejects(async () => {
     await Fastify({ routerOptions: { caseSensitive: false } }).register(quotaPlugin, { quotas: { chat: { operations: [{ method: 'POST', path: '/API/Analyze' }] } } })
   }, /option quotas\.chat\.operations contains an operation that is already listed/, 'paths are compared as the router of the host reads them')
+  await t.rejects(async () => {
+    await Fastify().register(quotaPlugin, { prefix: '/*/x', operations: [], quotas: { chat: { operations: [chat] } } })
+  }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option quotas\.chat\.operations results in a path that the router does not accept \(.+\); it got '\/\*\/x\/api\/chat'/ })
 })
 
 t.test('the name of a quota can have 1 to 32 characters, and can be that of an inherited property', async (t) => {
