@@ -56,7 +56,7 @@ async function quota (fastify: FastifyInstance, options: QuotaOptions): Promise<
   fastify.addHook('preHandler', quotaHook)
   fastify.addHook('onReady', async function quotaReady () {
     preferences.use(preferencesOf(fastify, options.preferences))
-    report.log(configured, options.mode ?? 'enforce', options.operations !== undefined)
+    report.log(configured, options.mode ?? 'enforce')
   })
 }
 

@@ -9,6 +9,8 @@ export interface QuotaDefinition {
   readonly name: string
   /** The operations that it protects, in addition to the routes that are marked with its name. */
   readonly operations: readonly Operation[]
+  /** Whether the host has listed these operations; false if they are the default ones. */
+  readonly isListed: boolean
   /** The configured limit if the environment variable is not set. */
   readonly perMinute: number
   /** The environment variable that holds the configured limit. */
@@ -23,11 +25,12 @@ export interface ConfiguredQuota extends QuotaDefinition {
 }
 
 /** Returns the quotas that the options define, the default quota first. */
-export function defineQuotas ({ operations = protectedOperations, perMinute = defaultPerMinute, quotas = {} }: QuotaOptions): QuotaDefinition[] {
+export function defineQuotas ({ operations, perMinute = defaultPerMinute, quotas = {} }: QuotaOptions): QuotaDefinition[] {
   const named = Object.entries(quotas).map(([name, { operations = [], perMinute = defaultPerMinute }]) => ({
-    name, operations, perMinute, variable: namedVariable(name), preference: namedPreference(name)
+    name, operations, isListed: true, perMinute, variable: namedVariable(name), preference: namedPreference(name)
   }))
-  return [{ name: defaultQuota, operations, perMinute, variable: perMinuteVariable, preference: perMinutePreference }, ...named]
+  const isListed = operations !== undefined
+  return [{ name: defaultQuota, operations: operations ?? protectedOperations, isListed, perMinute, variable: perMinuteVariable, preference: perMinutePreference }, ...named]
 }
 
 /** Returns the default value of each quota's environment variable. */

@@ -1,7 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { MarkedRoutes } from '../subject/marked-routes.js'
 import type { OperationMatch, OperationMatcher } from '../subject/operation-matcher.js'
-import { defaultQuota } from '../subject/quota-name.js'
 import { readRouterOptions } from '../subject/router-options.js'
 import { collectRoutes, type DeclaredRoute } from './declared-routes.js'
 import { warnOfHeadTwin } from './head-twins.js'
@@ -12,9 +11,11 @@ import { ServingRoutes } from './serving-routes.js'
 import { SimilarRoutes } from './similar-routes.js'
 import { warnOfUnservedOperations } from './unserved-operations.js'
 
-/** The properties of a quota that are logged. */
+/** The properties of a quota that determine what is logged. */
 export interface ReportedQuota {
   readonly name: string
+  /** Whether the host has listed the operations of the quota; false if they are the default ones. */
+  readonly isListed: boolean
   /** The configured limit. */
   readonly configured: number
 }
@@ -41,18 +42,13 @@ export class RouteReport {
     this.#routes = collectRoutes(fastify, (route) => { assertMark(route, marked, operations) })
   }
 
-  /**
-   * @param mode The mode of the quotas.
-   * @param ownOperations Whether the host has set the operations of the default quota.
-   */
-  log (quotas: readonly ReportedQuota[], mode: 'enforce' | 'shadow', ownOperations: boolean): void {
+  log (quotas: readonly ReportedQuota[], mode: 'enforce' | 'shadow'): void {
     const marks = markedIn(this.#routes, this.#marked)
     const serving = new ServingRoutes(this.#routes, this.#operations, this.#prefix, readRouterOptions(this.#fastify.initialConfig))
     const protections = quotas.map(({ name, configured }) => ({ quota: name, perMinute: configured, operations: this.#protectedBy(name, marks) }))
     logProtections(this.#fastify, protections, mode)
     const unserved = this.#operations.all().filter((match) => serving.of(match).length === 0 && !this.#declaredBefore.has(match))
-    const missing = ownOperations ? unserved : this.#withoutDefaults(unserved, marks)
-    warnOfUnservedOperations(this.#fastify, missing, this.#prefix, new SimilarRoutes(this.#fastify, this.#prefix, this.#routes))
+    warnOfUnservedOperations(this.#fastify, this.#mistakesAmong(unserved, quotas, marks), this.#prefix, new SimilarRoutes(this.#fastify, this.#prefix, this.#routes))
     for (const match of this.#operations.all()) {
       const { operation } = match
       const routes = serving.of(match)
@@ -72,8 +68,8 @@ export class RouteReport {
   }
 
   // A host that serves only some of the default operations, or that marks its routes instead, has made no mistake.
-  #withoutDefaults (unserved: readonly OperationMatch[], marks: readonly Marked[]): readonly OperationMatch[] {
-    const isDefault = ({ quota }: OperationMatch): boolean => quota === defaultQuota
+  #mistakesAmong (unserved: readonly OperationMatch[], quotas: readonly ReportedQuota[], marks: readonly Marked[]): readonly OperationMatch[] {
+    const isDefault = ({ quota }: OperationMatch): boolean => quotas.some(({ name, isListed }) => name === quota && !isListed)
     const servesSome = this.#operations.all().filter(isDefault).length > unserved.filter(isDefault).length
     return servesSome || marks.length > 0 ? unserved.filter((match) => !isDefault(match)) : unserved
   }
