@@ -73,7 +73,7 @@ function refuse (reply: FastifyReply, decision: QuotaDecision, refusalBody: Refu
   if (!reply.sent) sendRefusal(decision, request, reply, refusalBody)
 }
 
-// Nothing else catches errors after an asynchronous step. Fastify itself throws if it is already answering an error.
+// No other code catches errors after an asynchronous step. Fastify itself throws if it is already answering an error.
 function passError (request: FastifyRequest, done: HookHandlerDoneFunction, error: unknown): void {
   try {
     // Fastify accepts any thrown value as an error.

@@ -10,10 +10,10 @@ declare module 'fastify' {
 const { JWT_ISSUER: issuer = '', JWT_AUDIENCE: audience = '', PORT: port = '3000' } = process.env
 if (issuer === '' || audience === '') throw new Error('JWT_ISSUER and JWT_AUDIENCE must be set')
 
-// The keys are only requested from this issuer, never from an address in a token.
+// The keys are requested only from this issuer, never from an address in a token.
 const discovery = await fetch(`${issuer}/.well-known/openid-configuration`, { signal: AbortSignal.timeout(5000) })
 const { jwks_uri: keysUrl } = Object(await discovery.json())
-// The keys are cached for ten minutes, and requested at most every 30 seconds, even if many tokens refer to unknown keys.
+// The keys are cached for ten minutes, and requested at most once every 30 seconds, even if many tokens refer to unknown keys.
 const keys = createRemoteJWKSet(new URL(String(keysUrl)), { cacheMaxAge: 600_000, cooldownDuration: 30_000, timeoutDuration: 2000 })
 
 const app = Fastify()

@@ -1,4 +1,4 @@
-// Identifies callers with a strategy of @fastify/passport. Each application has its own type of request.user, so the option
+// Identifies callers with a strategy of @fastify/passport. Applications have different types of request.user, so the option
 // `authentication` converts it.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { Authenticator, Strategy } from '@fastify/passport'

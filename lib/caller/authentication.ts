@@ -10,7 +10,7 @@
  * ```
  */
 export interface TokenAuthentication {
-  /** Tells the kinds apart. */
+  /** The kind of the authentication. */
   readonly kind: 'token'
   /** Whether the token was verified. */
   readonly authenticated: boolean
@@ -30,7 +30,7 @@ export interface TokenAuthentication {
  * ```
  */
 export interface LocalAuthentication {
-  /** Tells the kinds apart. */
+  /** The kind of the authentication. */
   readonly kind: 'local'
   /** Whether the account's credentials were verified. */
   readonly authenticated: boolean
@@ -50,7 +50,7 @@ export interface LocalAuthentication {
  * ```
  */
 export interface AnonymousAuthentication {
-  /** Tells the kinds apart. */
+  /** The kind of the authentication. */
   readonly kind: 'anonymous'
   /** Whether the host accepted the request. An anonymous caller has no key in either case. */
   readonly authenticated: boolean

@@ -14,7 +14,7 @@ export class StoreAnswer {
   }
 }
 
-/** The channel on which each `StoreAnswer` is published. Without a subscriber, nothing is timed. */
+/** The channel on which each `StoreAnswer` is published. Without a subscriber, no decision is timed. */
 export const storeAnswers = channel('fastify-llm-quota:store-answer')
 
 /** Runs the acquire step of a request and publishes its duration. */

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Pending } from '../pending.js'
 import type { Preferences } from './preferences.js'
 
-/** Reads the limit of one quota for a request: its runtime preference if it is set, else its configured limit. */
+/** Reads the limit of one quota for a request: its runtime preference if it is set, otherwise its configured limit. */
 export class LimitReader {
   readonly #preferences: Preferences
   readonly #key: string

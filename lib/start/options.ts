@@ -35,11 +35,11 @@ export interface QuotaOptions {
   readonly prefix?: string
   /** The operations that the default quota protects. Default `protectedOperations`. */
   readonly operations?: readonly Operation[]
-  /** The store that holds the counters. Default: the host's `fastify.quotaStore`, else a new `MemoryQuotaStore`. */
+  /** The store that holds the counters. Default: the host's `fastify.quotaStore`, or a new `MemoryQuotaStore` if there is none. */
   readonly store?: QuotaStore
   /**
    * The reader of runtime preferences. Set it to `false` to use none. Default: the value of the host's `fastify.preferences` when
-   * the server becomes ready, else none.
+   * the server becomes ready, or none if the host has no such decorator.
    */
   readonly preferences?: PreferenceReader | false
   /** How long an asynchronous preference reader may take, in milliseconds. Default 1000. */

@@ -19,7 +19,7 @@ export interface QuotaDefinition {
   readonly preference: string
 }
 
-/** A quota with its configured limit, from its environment variable or else from its option `perMinute`. */
+/** A quota with its configured limit, from its environment variable or, if that is not set, from its option `perMinute`. */
 export interface ConfiguredQuota extends QuotaDefinition {
   readonly configured: number
 }

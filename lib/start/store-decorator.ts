@@ -4,7 +4,7 @@ import { shown } from '../shown.js'
 import { MemoryQuotaStore } from '../store/memory/memory-store.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 
-/** Returns the store of the Fastify instance: the option `store`, else the host's decorator, else a new `MemoryQuotaStore`. */
+/** Returns the store of the Fastify instance: the option `store`, the host's decorator, or a new `MemoryQuotaStore`, in this order. */
 export function decorateWithStore (fastify: FastifyInstance, given: QuotaStore | undefined): QuotaStore {
   if (!fastify.hasDecorator('quotaStore')) {
     const store = given ?? new MemoryQuotaStore()

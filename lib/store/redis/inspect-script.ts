@@ -4,7 +4,7 @@ import {
 } from './layout.js'
 
 /**
- * Counts the tracked callers of a shard, one page at a time. Writes nothing.
+ * Counts the tracked callers of a shard, one page at a time. Does not write.
  *
  * KEYS: the shard's hash. ARGV: the cursor, initially `0`. Returns text: the number of tracked callers in the page, the number of
  * sweeps, and the next cursor, which is `0` after the last page.

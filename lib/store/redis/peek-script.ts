@@ -10,7 +10,7 @@ import {
 export const newWindow = 0
 
 /**
- * Reads the state of a caller's counter, as it would be after a sweep if one is due. Writes nothing.
+ * Reads the state of a caller's counter, as it would be after a sweep if one is due. Does not write.
  *
  * KEYS: the shard's hash. ARGV: the caller, a cursor, initially `0`, and the time in milliseconds if the store has a clock. Returns
  * `packedReply`, `newWindow`, or `next` and the next cursor. In the last case the script must run again, because only the remaining
