@@ -14,13 +14,13 @@ interface Growth {
   readonly decisionsPerSecond: number
 }
 
-/** The figures of a run, by scenario and subject. */
+/** The figures of a run, by scenario and server. */
 export interface Results {
   readonly date: string
   readonly machine: string
   readonly versions: Record<string, string>
   readonly rounds: number
-  /** How often each subject was started. */
+  /** How often each server was started. */
   readonly generations: number
   readonly seconds: number
   readonly memory: Record<string, Record<string, Round[]>>
@@ -33,11 +33,11 @@ const own = 'fastify-llm-quota'
 const peers = ['@fastify/rate-limit', 'rate-limiter-flexible']
 
 export function writeReport (results: Results): void {
-  writeFileSync('docs/benchmarks-memory.svg', barPlots(Object.entries(results.memory).map(([scenario, subjects]) => ({
-    title: `${scenario}: CPU added to a bare request, µs`, bars: Object.keys(subjects).filter((name) => name !== 'bare').map((name) => spread(name, cpus(subjects, name), quiet(cpus(subjects, 'bare'))))
+  writeFileSync('docs/benchmarks-memory.svg', barPlots(Object.entries(results.memory).map(([scenario, servers]) => ({
+    title: `${scenario}: CPU added to a bare request, µs`, bars: Object.keys(servers).filter((name) => name !== 'bare').map((name) => spread(name, cpus(servers, name), quiet(cpus(servers, 'bare'))))
   }))))
-  writeFileSync('docs/benchmarks-shared.svg', barPlots(Object.entries(results.shared).map(([scenario, subjects]) => ({
-    title: `${scenario}: CPU of the Redis server per request, µs`, bars: Object.keys(subjects).filter((name) => !name.startsWith('bare')).map((name) => spread(name, serverCpus(subjects, name), 0))
+  writeFileSync('docs/benchmarks-shared.svg', barPlots(Object.entries(results.shared).map(([scenario, servers]) => ({
+    title: `${scenario}: CPU of the Redis server per request, µs`, bars: Object.keys(servers).filter((name) => !name.startsWith('bare')).map((name) => spread(name, serverCpus(servers, name), 0))
   }))))
   const line = (name: string, value: (growth: Growth) => number) => ({ name, points: results.growth.map((growth) => [growth.callers, value(growth)] as const) })
   writeFileSync('docs/benchmarks-growth.svg', linePlots([
@@ -48,17 +48,17 @@ export function writeReport (results: Results): void {
   writePart('times', document(results))
 }
 
-function cpus (subjects: Record<string, readonly Round[]>, name: string): number[] {
-  return (subjects[name] ?? []).map(({ cpu }) => cpu)
+function cpus (servers: Record<string, readonly Round[]>, name: string): number[] {
+  return (servers[name] ?? []).map(({ cpu }) => cpu)
 }
 
-function serverCpus (subjects: Record<string, readonly { serverCpu: number }[]>, name: string): number[] {
-  return (subjects[name] ?? []).map(({ serverCpu }) => serverCpu)
+function serverCpus (servers: Record<string, readonly { serverCpu: number }[]>, name: string): number[] {
+  return (servers[name] ?? []).map(({ serverCpu }) => serverCpu)
 }
 
-/** Returns the additional CPU time of a subject's requests compared with bare ones. */
-function added (subjects: Record<string, readonly Round[]>, name: string): number {
-  return quiet(cpus(subjects, name)) - quiet(cpus(subjects, 'bare'))
+/** Returns the additional CPU time of a server's requests compared with bare ones. */
+function added (servers: Record<string, readonly Round[]>, name: string): number {
+  return quiet(cpus(servers, name)) - quiet(cpus(servers, 'bare'))
 }
 
 function spread (name: string, figures: readonly number[], from: number): Bar {
@@ -75,29 +75,29 @@ function range (figures: readonly number[], digits = 1): string {
 
 /** Returns the measurement error: the maximum difference between the two bare servers in any scenario. */
 function error ({ memory }: Results): number {
-  return Math.max(...Object.values(memory).map((subjects) => Math.abs(added(subjects, 'bare again'))))
+  return Math.max(...Object.values(memory).map((servers) => Math.abs(added(servers, 'bare again'))))
 }
 
 function serverError ({ shared }: Results): number {
-  return Math.max(...Object.values(shared).map((subjects) => Math.abs(added(subjects, 'bare again'))))
+  return Math.max(...Object.values(shared).map((servers) => Math.abs(added(servers, 'bare again'))))
 }
 
 function difference (microseconds: number, error: number): string {
   return Math.abs(microseconds) <= error ? 'no difference' : fixed(microseconds)
 }
 
-function memoryTable (subjects: Record<string, readonly Round[]>, error: number): string {
-  const rows = Object.entries(subjects).map(([name, rounds]) =>
-    `| ${name} | ${range(cpus(subjects, name))} | ${name === 'bare' ? '' : difference(added(subjects, name), error)} | ${requestRate(rounds)} |`)
-  return `| subject | CPU per request, µs | added to bare, µs | requests per second |\n|---|---:|---:|---:|\n${rows.join('\n')}`
+function memoryTable (servers: Record<string, readonly Round[]>, error: number): string {
+  const rows = Object.entries(servers).map(([name, rounds]) =>
+    `| ${name} | ${range(cpus(servers, name))} | ${name === 'bare' ? '' : difference(added(servers, name), error)} | ${requestRate(rounds)} |`)
+  return `| server | CPU per request, µs | added to bare, µs | requests per second |\n|---|---:|---:|---:|\n${rows.join('\n')}`
 }
 
-function sharedTable (subjects: Record<string, readonly (Round & { serverCpu: number })[]>, error: number): string {
-  const rows = Object.entries(subjects).map(([name, rounds]) => {
+function sharedTable (servers: Record<string, readonly (Round & { serverCpu: number })[]>, error: number): string {
+  const rows = Object.entries(servers).map(([name, rounds]) => {
     const isBare = name.startsWith('bare')
-    return `| ${name} | ${isBare ? '' : fixed(quiet(serverCpus(subjects, name)), 2)} | ${isBare ? '' : range(serverCpus(subjects, name), 2)} | ${name === 'bare' ? '' : difference(added(subjects, name), error)} | ${requestRate(rounds)} |`
+    return `| ${name} | ${isBare ? '' : fixed(quiet(serverCpus(servers, name)), 2)} | ${isBare ? '' : range(serverCpus(servers, name), 2)} | ${name === 'bare' ? '' : difference(added(servers, name), error)} | ${requestRate(rounds)} |`
   })
-  return `| subject | Redis CPU per request, µs | median of the rounds, µs | client CPU added to bare, µs | requests per second |\n|---|---:|---:|---:|---:|\n${rows.join('\n')}`
+  return `| HTTP server | Redis CPU per request, µs | median of the rounds, µs | client CPU added to bare, µs | requests per second |\n|---|---:|---:|---:|---:|\n${rows.join('\n')}`
 }
 
 function requestRate (rounds: readonly Round[]): string {
@@ -129,7 +129,7 @@ function document (results: Results): string {
 Measured on ${date}: ${machine}, ${Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(', ')}. These figures are less reliable than the instructions above, because
 they depend on the other load of the machine.
 
-Every subject is a server in a separate process. The subjects take turns in each round: ${rounds} rounds of ${seconds} s and 20 connections, in ${generations} consecutive processes, each after a warm-up round. *CPU per request* is the CPU time
+Every server is a separate process. The servers take turns in each round: ${rounds} rounds of ${seconds} s and 20 connections, in ${generations} consecutive processes, each after a warm-up round. *CPU per request* is the CPU time
 of the server process: the median, the minimum and the maximum of the rounds. *Added to bare* is the difference between the means of the three lowest rounds of each.
 This is also the end of a bar in the plots; the line of a bar goes from the lowest round to the median. *Requests per second* are the median, the minimum and the maximum.
 
@@ -142,9 +142,9 @@ ${figures(results)}
 
 ### Memory store
 
-![CPU that each subject adds to a bare request](benchmarks-memory.svg)
+![CPU that each server adds to a bare request](benchmarks-memory.svg)
 
-${Object.entries(memory).map(([scenario, subjects]) => `#### ${scenario}\n\n${memoryTable(subjects, error(results))}`).join('\n\n')}
+${Object.entries(memory).map(([scenario, servers]) => `#### ${scenario}\n\n${memoryTable(servers, error(results))}`).join('\n\n')}
 
 In the scenario "at the cap, with overflow" there are 20,000 callers. This quota counts half of them with its overflow counter, \`@fastify/rate-limit\` forgets the oldest of them, and
 \`rate-limiter-flexible\` keeps a counter and a timer for each.
@@ -153,7 +153,7 @@ In the scenario "at the cap, with overflow" there are 20,000 callers. This quota
 
 ![CPU of the Redis server per request](benchmarks-shared.svg)
 
-${Object.entries(shared).map(([scenario, subjects]) => `#### ${scenario}\n\n${sharedTable(subjects, serverError(results))}`).join('\n\n')}
+${Object.entries(shared).map(([scenario, servers]) => `#### ${scenario}\n\n${sharedTable(servers, serverError(results))}`).join('\n\n')}
 
 \`rate-limiter-flexible\` has \`inMemoryBlockOnConsumed\` on, which avoids commands to the server like \`rememberRefusals\`. The peers keep one key per caller, without a caller cap, an overflow
 counter and sweeps.
@@ -178,12 +178,12 @@ ${whereAPeerIsBetter(results)}
 }
 
 function whereAPeerIsBetter (results: Results): string {
-  const inMemory = Object.entries(results.memory).flatMap(([scenario, subjects]) => peers
-    .filter((peer) => peer in subjects && added(subjects, own) - added(subjects, peer) > error(results))
-    .map((peer) => `- ${scenario}: \`${peer}\` adds ${fixed(added(subjects, peer))} µs, this quota ${fixed(added(subjects, own))} µs.`))
-  const onServer = Object.entries(results.shared).flatMap(([scenario, subjects]) => peers
-    .filter((peer) => quiet(serverCpus(subjects, peer)) < quiet(serverCpus(subjects, own)))
-    .map((peer) => `- ${scenario}: \`${peer}\` takes ${fixed(quiet(serverCpus(subjects, peer)), 2)} µs of the Redis server, this quota ${fixed(quiet(serverCpus(subjects, own)), 2)} µs.`))
+  const inMemory = Object.entries(results.memory).flatMap(([scenario, servers]) => peers
+    .filter((peer) => peer in servers && added(servers, own) - added(servers, peer) > error(results))
+    .map((peer) => `- ${scenario}: \`${peer}\` adds ${fixed(added(servers, peer))} µs, this quota ${fixed(added(servers, own))} µs.`))
+  const onServer = Object.entries(results.shared).flatMap(([scenario, servers]) => peers
+    .filter((peer) => quiet(serverCpus(servers, peer)) < quiet(serverCpus(servers, own)))
+    .map((peer) => `- ${scenario}: \`${peer}\` takes ${fixed(quiet(serverCpus(servers, peer)), 2)} µs of the Redis server, this quota ${fixed(quiet(serverCpus(servers, own)), 2)} µs.`))
   const all = [...inMemory, ...onServer]
   return all.length === 0 ? 'In no scenario of this run.' : all.join('\n')
 }

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { RedisServer } from '../test/support/redis-server.js'
-import { SubjectServer, type Round, type Situation } from './http/measure.js'
+import { ServerProcess, type Round, type Situation } from './http/measure.js'
 import { writeReport, type Results } from './report.js'
 import { versionsOf } from './versions.js'
 
@@ -13,15 +13,15 @@ const [generations, roundsOfEach, seconds] = quick ? [1, 3, 1] : [3, 3, 1]
 const all = ['bare', 'bare again', 'floor', 'fastify-llm-quota', '@fastify/rate-limit', 'rate-limiter-flexible']
 const high = 1_000_000_000
 
-const scenarios: { name: string, situation: Situation, path?: string, callers?: number, subjects?: string[] }[] = [
+const scenarios: { name: string, situation: Situation, path?: string, callers?: number, servers?: string[] }[] = [
   { name: 'admitted', situation: { limit: high } },
   { name: 'rejected', situation: { limit: 1 } },
   { name: 'unprotected route', situation: { limit: high }, path: '/api/other' },
   { name: '10,000 callers at random', situation: { limit: high }, callers: 10_000 },
   { name: 'at the cap, with overflow', situation: { limit: high }, callers: 20_000 },
   { name: 'with an HS256 token verified', situation: { limit: high, tokens: true } },
-  { name: 'asynchronous preference reader', situation: { limit: high, asynchronousPreference: true }, subjects: ['bare', 'bare again', 'fastify-llm-quota', '@fastify/rate-limit'] },
-  { name: 'decisions subscribed', situation: { limit: high, decisionsSubscribed: true }, subjects: ['bare', 'bare again', 'floor', 'fastify-llm-quota'] }
+  { name: 'asynchronous preference reader', situation: { limit: high, asynchronousPreference: true }, servers: ['bare', 'bare again', 'fastify-llm-quota', '@fastify/rate-limit'] },
+  { name: 'decisions subscribed', situation: { limit: high, decisionsSubscribed: true }, servers: ['bare', 'bare again', 'floor', 'fastify-llm-quota'] }
 ]
 
 const results: Results = {
@@ -38,9 +38,9 @@ const results: Results = {
 }
 
 const measured = quick ? scenarios.slice(0, 3) : scenarios
-for (const { name, situation, path = '/api/analyze-node', callers = 1, subjects = all } of measured) {
+for (const { name, situation, path = '/api/analyze-node', callers = 1, servers = all } of measured) {
   console.log(`memory store: ${name}`)
-  results.memory[name] = await compare(subjects, situation, (server) => server.round(path, callers, seconds))
+  results.memory[name] = await compare(servers, situation, (server) => server.round(path, callers, seconds))
 }
 
 for (const autoPipelining of quick ? [false] : [false, true]) {
@@ -53,7 +53,7 @@ for (const autoPipelining of quick ? [false] : [false, true]) {
       const information = await client.info('cpu')
       return 1e6 * (Number(/used_cpu_user:([\d.]+)/.exec(information)?.[1]) + Number(/used_cpu_sys:([\d.]+)/.exec(information)?.[1]))
     }
-    results.shared[title] = await compare(all.filter((subject) => subject !== 'floor'), { limit, redisPort: redis.port, autoPipelining }, async (server) => {
+    results.shared[title] = await compare(all.filter((server) => server !== 'floor'), { limit, redisPort: redis.port, autoPipelining }, async (server) => {
       const before = await serverCpu()
       const round = await server.round('/api/analyze-node', name === 'rejected' ? 1 : 100, seconds)
       return { ...round, serverCpu: (await serverCpu() - before) / round.requests }
@@ -67,16 +67,16 @@ writeFileSync('build/bench/results.json', JSON.stringify(results, undefined, 1))
 if (!quick) writeReport(results)
 console.log(quick ? 'Done: build/bench/results.json' : 'Done: docs/benchmarks.md')
 
-// The subjects take turns in each round, in a different order, so that other load on the machine affects them equally. They are restarted
+// The servers take turns in each round, in a different order, so that other load on the machine affects them equally. They are restarted
 // after a few rounds, because V8 can compile the same program differently in each process.
-async function compare<Figures extends Round> (subjects: readonly string[], situation: Situation, measure: (server: SubjectServer) => Promise<Figures>): Promise<Record<string, Figures[]>> {
-  const figures: Record<string, Figures[]> = Object.fromEntries(subjects.map((subject) => [subject, []]))
+async function compare<Figures extends Round> (names: readonly string[], situation: Situation, measure: (server: ServerProcess) => Promise<Figures>): Promise<Record<string, Figures[]>> {
+  const figures: Record<string, Figures[]> = Object.fromEntries(names.map((name) => [name, []]))
   for (let generation = 0; generation < generations; generation++) {
-    const servers = await Promise.all(subjects.map(async (subject) => ({ subject, server: await SubjectServer.start(subject, situation) })))
+    const servers = await Promise.all(names.map(async (name) => ({ name, server: await ServerProcess.start(name, situation) })))
     for (const { server } of servers) await server.round('/api/analyze-node', 1, quick ? 0.5 : 1.5)
     for (let round = 0; round < roundsOfEach; round++) {
       const turn = (generation + round) % servers.length
-      for (const { subject, server } of [...servers.slice(turn), ...servers.slice(0, turn)]) figures[subject]?.push(await measure(server))
+      for (const { name, server } of [...servers.slice(turn), ...servers.slice(0, turn)]) figures[name]?.push(await measure(server))
     }
     await Promise.all(servers.map(({ server }) => server.stop()))
   }

@@ -17,7 +17,7 @@ export interface Situation {
   readonly plugins?: number
 }
 
-/** The figures of one round of one subject. */
+/** The figures of one round of one server. */
 export interface Round {
   /** CPU time of the server process per request, in µs. */
   readonly cpu: number
@@ -27,8 +27,8 @@ export interface Round {
 
 const connections = 20
 
-/** The server of a subject, in a separate process. */
-export class SubjectServer {
+/** A server in a separate process. */
+export class ServerProcess {
   readonly #process: ChildProcess
   readonly #address: string
   readonly #token: string | undefined
@@ -39,11 +39,11 @@ export class SubjectServer {
     this.#token = token
   }
 
-  /** @param subject The name of a subject. With the suffix `again`, the same subject is started once more. */
-  static async start (subject: string, situation: Situation): Promise<SubjectServer> {
-    const child = fork(fileURLToPath(new URL('server.js', import.meta.url)), [subject.replace(/ again$/, ''), JSON.stringify(situation)])
+  /** @param name The name of a server. With the suffix `again`, the same server is started once more. */
+  static async start (name: string, situation: Situation): Promise<ServerProcess> {
+    const child = fork(fileURLToPath(new URL('server.js', import.meta.url)), [name.replace(/ again$/, ''), JSON.stringify(situation)])
     const [{ address, token }] = await once(child, 'message')
-    return new SubjectServer(child, address, token)
+    return new ServerProcess(child, address, token)
   }
 
   /** Sends requests for some seconds, spread over a number of callers. */

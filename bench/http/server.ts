@@ -1,9 +1,9 @@
-// Runs one subject as a server in a separate process, which reports its CPU time on request.
+// Runs one server in a separate process, which reports its CPU time on request.
 import fastifyJwt from '@fastify/jwt'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'
 import { pluginCount } from './plugin-count.js'
-import { subjects, type Scenario } from './subjects.js'
+import { servers, type Scenario } from './servers.js'
 
 const issuer = 'https://identity.example/realms/taxonomy'
 const secret = 'a secret for the benchmark alone, thirty-two bytes or more'
@@ -32,7 +32,7 @@ const scenario: Scenario = {
   decisionsSubscribed: decisionsSubscribed === true,
   redis
 }
-await subjects[name]?.(app, scenario)
+await servers[name]?.(app, scenario)
 const address = await app.listen({ port: 0, host: '127.0.0.1' })
 
 process.on('message', (question) => {

@@ -8,7 +8,7 @@ import { Client } from './client.js'
 
 /** A server to measure, and the request to send. */
 export interface CountedServer {
-  readonly subject: string
+  readonly name: string
   readonly situation: Situation
   readonly path: string
   readonly status: number
@@ -44,9 +44,9 @@ export function assertValgrind (): void {
  *
  * @param warmUp The number of requests before counting starts.
  */
-export async function instructionsOf ({ subject, situation, path, status }: CountedServer, warmUp = warmUpRequests): Promise<Instructions> {
+export async function instructionsOf ({ name, situation, path, status }: CountedServer, warmUp = warmUpRequests): Promise<Instructions> {
   const server = fileURLToPath(new URL('../http/server.js', import.meta.url))
-  const child = spawn('valgrind', [...valgrindOptions, process.execPath, ...nodeOptions, server, subject, JSON.stringify(situation)], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] })
+  const child = spawn('valgrind', [...valgrindOptions, process.execPath, ...nodeOptions, server, name, JSON.stringify(situation)], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] })
   try {
     return await count(child, path, status, warmUp)
   } finally {

@@ -1,7 +1,7 @@
 // Prints how many promises a request creates in addition to those of the host, as JSON by situation.
 import { createHook } from 'node:async_hooks'
 import Fastify from 'fastify'
-import { subjects, type Scenario } from '../http/subjects.js'
+import { servers, type Scenario } from '../http/servers.js'
 
 const requests = 1_000
 const nothing: Scenario = { limit: 1_000_000_000, asynchronousPreference: false, asynchronousStore: false, asynchronousAuthentication: false, decisionsSubscribed: false, redis: undefined }
@@ -18,14 +18,14 @@ console.log(JSON.stringify({
   'asynchronous authentication': await promises('fastify-llm-quota', { ...nothing, asynchronousAuthentication: true }) - bare - 1
 }))
 
-async function promises (subject: string, scenario: Scenario): Promise<number> {
+async function promises (name: string, scenario: Scenario): Promise<number> {
   const app = Fastify()
   app.decorateRequest('user')
   app.addHook('onRequest', (request, _reply, done) => {
     request.user = { iss: 'https://identity.example', sub: 'alice' }
     done()
   })
-  await subjects[subject]?.(app, scenario)
+  await servers[name]?.(app, scenario)
   const request = async () => await app.inject('/api/analyze-node')
   for (let warmUp = 0; warmUp < 10; warmUp++) await request()
   created = 0

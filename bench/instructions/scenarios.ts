@@ -24,10 +24,10 @@ export const servers: Readonly<Record<string, CountedServer>> = {
   'bare, no plugins': server('bare', { ...admitted, plugins: 0 }),
   floor: server('floor', admitted),
   'least refusal': server('least refusal', rejected, operation, 429),
-  ...Object.fromEntries([own, ...peers].flatMap((subject) => [
-    [`${subject}, admitted`, server(subject, admitted)],
-    [`${subject}, rejected`, server(subject, rejected, operation, 429)],
-    [`${subject}, unprotected`, server(subject, admitted, other)]
+  ...Object.fromEntries([own, ...peers].flatMap((name) => [
+    [`${name}, admitted`, server(name, admitted)],
+    [`${name}, rejected`, server(name, rejected, operation, 429)],
+    [`${name}, unprotected`, server(name, admitted, other)]
   ])),
   'bare, unprotected': server('bare', admitted, other),
   'idle hook, unprotected': server('idle hook', admitted, other),
@@ -48,10 +48,10 @@ export const scenarios: readonly Scenario[] = [
   { title: 'Asynchronous', base: 'bare', servers: [`${own}, admitted`, `${own}, asynchronous store`, `${own}, asynchronous reader`, `${own}, asynchronous authentication`] }
 ]
 
-function server (subject: string, situation: Situation, path = operation, status = 200): CountedServer {
-  return { subject, situation, path, status }
+function server (name: string, situation: Situation, path = operation, status = 200): CountedServer {
+  return { name, situation, path, status }
 }
 
 function each (situation: string): string[] {
-  return [own, ...peers].map((subject) => `${subject}, ${situation}`)
+  return [own, ...peers].map((name) => `${name}, ${situation}`)
 }

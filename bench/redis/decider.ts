@@ -1,4 +1,4 @@
-// Takes decisions with one subject in a separate process, as many as each message says, and reports when they are done.
+// Takes decisions with one limiter in a separate process, as many as each message says, and reports when they are done.
 import RedisStore from '@fastify/rate-limit/store/RedisStore.js'
 import { callerKey, localAuthentication } from 'fastify-llm-quota'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
@@ -8,11 +8,11 @@ import { RateLimiterRedis } from 'rate-limiter-flexible'
 type Decide = (caller: string) => unknown
 
 const limit = 1_000_000
-const [subject = '', port = '', atOnce = '1'] = process.argv.slice(2)
+const [name = '', port = '', atOnce = '1'] = process.argv.slice(2)
 const callers = Array.from({ length: 500 }, (_, number) => String(callerKey(localAuthentication(`caller ${number}`))))
 const client = new Redis({ port: Number(port), host: '127.0.0.1' })
 
-const subjects: Record<string, () => Decide | Promise<Decide>> = {
+const limiters: Record<string, () => Decide | Promise<Decide>> = {
   'bare INCR and PTTL in a script': async () => {
     const digest = String(await client.script('LOAD', `
       local count = redis.call('INCR', KEYS[1])
@@ -39,8 +39,8 @@ const subjects: Record<string, () => Decide | Promise<Decide>> = {
   }
 }
 
-const decide = await subjects[subject]?.()
-if (decide === undefined) throw new Error(`there is no subject ${subject}`)
+const decide = await limiters[name]?.()
+if (decide === undefined) throw new Error(`there is no limiter ${name}`)
 process.on('message', async (decisions) => {
   for (let done = 0; done < Number(decisions); done += Number(atOnce)) {
     await Promise.all(Array.from({ length: Number(atOnce) }, (_, turn) => decide(callers[(done + turn) % callers.length] ?? '')))

@@ -11,7 +11,7 @@ const limit = 1_000_000
 
 type Decide = (caller: string) => unknown
 
-const subjects: Record<string, { create: (client: Redis) => Promise<Decide>, atOnce: number }> = {
+const limiters: Record<string, { create: (client: Redis) => Promise<Decide>, atOnce: number }> = {
   'bare INCR and PTTL in a script': { create: bare, atOnce: 64 },
   'rate-limiter-flexible': { create: peer, atOnce: 64 },
   'this store, one decision per script': { create: apart, atOnce: 64 },
@@ -19,7 +19,7 @@ const subjects: Record<string, { create: (client: Redis) => Promise<Decide>, atO
 }
 
 const figures = new Map<string, number>()
-for (const [name, { create, atOnce }] of Object.entries(subjects)) {
+for (const [name, { create, atOnce }] of Object.entries(limiters)) {
   const decideAll = async (client: Redis, decisions: number): Promise<void> => {
     const decide = await create(client)
     // Every caller already has a counter, so that all decisions are alike.

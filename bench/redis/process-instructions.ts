@@ -11,24 +11,24 @@ const warmUp = 19_200
 const counts = 5
 const perCount = 1_920
 const own = 'this store'
-const subjects = ['bare INCR and PTTL in a script', 'rate-limiter-flexible', '@fastify/rate-limit', own]
+const limiters = ['bare INCR and PTTL in a script', 'rate-limiter-flexible', '@fastify/rate-limit', own]
 
 assertValgrind()
 const server = await RedisServer.start()
 const figures = new Map<string, [one: number, many: number]>()
-for (const subject of subjects) figures.set(subject, [await instructionsOf(subject, 1), await instructionsOf(subject, 64)])
+for (const name of limiters) figures.set(name, [await instructionsOf(name, 1), await instructionsOf(name, 64)])
 await server.stop()
 
 const [ownOne = NaN, ownMany = NaN] = figures.get(own) ?? []
 console.log('\n| | instructions of the Node process per decision, one caller at a time | this store, relative | 64 callers at once | this store, relative |\n|---|---:|---:|---:|---:|')
-for (const [subject, [one, many]] of figures) {
-  console.log(`| ${subject} | ${(one / 1000).toFixed(1)}k | ${(ownOne / one).toFixed(2)} | ${(many / 1000).toFixed(1)}k | ${(ownMany / many).toFixed(2)} |`)
+for (const [name, [one, many]] of figures) {
+  console.log(`| ${name} | ${(one / 1000).toFixed(1)}k | ${(ownOne / one).toFixed(2)} | ${(many / 1000).toFixed(1)}k | ${(ownMany / many).toFixed(2)} |`)
 }
 
 /** Returns the median of five counts, which leaves out full garbage collections and late compilations. */
-async function instructionsOf (subject: string, atOnce: number): Promise<number> {
+async function instructionsOf (name: string, atOnce: number): Promise<number> {
   const decider = fileURLToPath(new URL('decider.js', import.meta.url))
-  const child = spawn('valgrind', [...valgrindOptions, process.execPath, ...nodeOptions, decider, subject, String(server.port), String(atOnce)], { stdio: ['ignore', 'inherit', 'ignore', 'ipc'] })
+  const child = spawn('valgrind', [...valgrindOptions, process.execPath, ...nodeOptions, decider, name, String(server.port), String(atOnce)], { stdio: ['ignore', 'inherit', 'ignore', 'ipc'] })
   const decide = async (decisions: number) => {
     child.send(decisions)
     await once(child, 'message')

@@ -7,7 +7,7 @@ import { RedisQuotaStore } from 'fastify-llm-quota/redis'
 import type { Redis } from 'ioredis'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 
-/** The options of a subject. */
+/** The options of a server. */
 export interface Scenario {
   readonly limit: number
   readonly asynchronousPreference: boolean
@@ -17,8 +17,8 @@ export interface Scenario {
   readonly redis: Redis | undefined
 }
 
-/** Registers a subject on an application before its protected route. */
-export type Subject = (app: FastifyInstance, scenario: Scenario) => Promise<void>
+/** Declares the routes of a server, and what limits their requests. */
+export type DeclareServer = (app: FastifyInstance, scenario: Scenario) => Promise<void>
 
 const protectedPath = '/api/analyze-node'
 const operations = [{ method: 'GET', path: protectedPath }]
@@ -29,8 +29,8 @@ function keyOf (request: FastifyRequest): string {
   return hash('sha256', `oidc\0${iss}\0${sub}`, 'hex')
 }
 
-/** All subjects. They use the same SHA-256 digest of issuer and subject as the key, and send no quota headers. */
-export const subjects: Record<string, Subject> = {
+/** All servers, by name. They use the same SHA-256 digest of issuer and subject as the key, and send no quota headers. */
+export const servers: Record<string, DeclareServer> = {
   async bare (app) {
     declare(app)
   },
