@@ -11,7 +11,7 @@ const reliefs: Record<string, (store: RedisQuotaStore) => Promise<void>> = {
 }
 
 for (const [name, relieve] of Object.entries(reliefs)) {
-  t.test(`${name}, with a rejection in flight`, async (t) => {
+  t.test(`a rejection that is in flight during ${name} is not remembered`, async (t) => {
     await client.flushall()
     const store = new RedisQuotaStore({ client })
     await store.acquire('alice', 1)
@@ -22,7 +22,7 @@ for (const [name, relieve] of Object.entries(reliefs)) {
     t.match(await store.acquire('alice', 1), { admitted: true, count: 1 })
   })
 
-  t.test(`${name} that another connection overtakes`, async (t) => {
+  t.test(`a rejection that overtakes ${name} on another connection is not remembered`, async (t) => {
     await client.flushall()
     let reach = () => {}
     const reached = new Promise<void>((resolve) => { reach = resolve })

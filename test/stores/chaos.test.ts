@@ -6,7 +6,7 @@ import t from 'tap'
 import { runChaos } from '../../chaos/chaos.js'
 import { FaultyProxy } from '../../chaos/faulty-proxy.js'
 
-t.test('no caller gets more than one limit for each store that was asked, whatever fails', async (t) => {
+t.test('no caller is admitted more often than one limit for each store that decided, whatever fails', async (t) => {
   const failures = await runChaos({
     seed: 4,
     seconds: 12,
@@ -18,7 +18,7 @@ t.test('no caller gets more than one limit for each store that was asked, whatev
   t.same(failures, [])
 })
 
-t.test('faults that do not exist are reported by name', async (t) => {
+t.test('the error for an unknown fault lists the faults that exist', async (t) => {
   await t.rejects(runChaos({ seed: 1, seconds: 1, client: 'ioredis', faults: ['earthquake'], log: () => {} }), /there are these faults: kill, .*freeze/)
 })
 

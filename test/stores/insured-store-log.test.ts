@@ -8,7 +8,7 @@ import { alice, analyze, captureLog, createService } from '../support/service.js
 
 const changes = channel('fastify-llm-quota:insured-store')
 
-t.test('many requests that fail at once are one change', async (t) => {
+t.test('many requests that fail at once cause one log line', async (t) => {
   const { clock, primary, store } = insure()
   const log = captureLog()
   const app = await createService({ store, perMinute: 100 }, { logger: log.logger })
@@ -28,14 +28,14 @@ t.test('many requests that fail at once are one change', async (t) => {
   const other = insure()
   other.primary.manner = 'throws'
   await other.store.acquire('a', 1)
-  t.equal(logged().length, 2, 'another server\'s store is not this one\'s')
+  t.equal(logged().length, 2, 'a change of the store of another server is not logged')
   await app.close()
   primary.manner = 'throws'
   await store.acquire('a', 1)
-  t.equal(logged().length, 2, 'a closed server logs nothing more')
+  t.equal(logged().length, 2, 'a closed server logs no change')
 })
 
-t.test('scopes of one server that share a store log a change once; so does each server', async (t) => {
+t.test('each server logs a change of its store once, however many scopes share the store', async (t) => {
   const { primary, store } = insure()
   const logs = [captureLog(), captureLog()]
   for (const { logger } of logs) {
@@ -54,7 +54,7 @@ t.test('scopes of one server that share a store log a change once; so does each 
   for (const log of logs) t.equal(log.warnings().filter((line) => line.includes('fails; its fallback answers')).length, 1)
 })
 
-t.test('the log holds an error\'s name, code and message only', async (t) => {
+t.test('the log contains only the name, the code and the message of an error', async (t) => {
   const { primary, store } = insure()
   const log = captureLog()
   const app = await createService({ store }, { logger: log.logger })
@@ -67,7 +67,7 @@ t.test('the log holds an error\'s name, code and message only', async (t) => {
   t.notMatch(JSON.stringify(log.lines), 'the whole digest')
 })
 
-t.test('a server whose store is not insured listens for no changes', async (t) => {
+t.test('a server whose store is not insured does not subscribe to changes', async (t) => {
   const app = await createService()
   t.equal(changes.hasSubscribers, false)
   await app.close()

@@ -5,25 +5,25 @@ import { VirtualClock } from '../../lib/testing.js'
 import { answered, insure, manyTurns, pass } from '../support/insured.js'
 
 for (const timeout of [0.5, 1, 3, 30, 100, 1_000]) {
-  t.test(`a timeout of ${timeout} ms`, async (t) => {
+  t.test(`the fallback is used after a timeout of ${timeout} ms, and not earlier`, async (t) => {
     const { clock, primary, store } = insure({ timeout })
     primary.manner = 'hangs'
     const inTime = store.acquire('a', 5)
     await pass(clock, Math.ceil(timeout) - 1)
     primary.answerNow()
-    t.equal((await inTime).count, 77, 'an answer at the last moment counts')
+    t.equal((await inTime).count, 77, 'an answer just before the timeout is used')
     t.equal(store.state, 'primary')
 
     const tooLate = store.acquire('a', 5)
     clock.advance(Math.ceil(timeout))
     await manyTurns()
     primary.answerNow()
-    t.equal((await tooLate).count, 1, 'a later one does not')
+    t.equal((await tooLate).count, 1, 'a later answer is not used')
     t.equal(store.state, 'fallback')
   })
 }
 
-t.test('a stall uses up no more than half the timeout', async (t) => {
+t.test('a stall of the event loop uses at most half of the timeout', async (t) => {
   for (const [answerAt, count] of [[14, 77], [16, 1]] as const) {
     const clock = new VirtualClock()
     let stalled = 0
@@ -39,7 +39,7 @@ t.test('a stall uses up no more than half the timeout', async (t) => {
   }
 })
 
-t.test('an answer that is read within a few turns after the timeout counts', async (t) => {
+t.test('an answer that is read within a few turns after the timeout is used', async (t) => {
   for (const [turns, count] of [[0, 77], [1, 77], [2, 77], [3, 1]] as const) {
     const { clock, primary, store } = insure()
     primary.manner = 'hangs'
@@ -51,7 +51,7 @@ t.test('an answer that is read within a few turns after the timeout counts', asy
   }
 })
 
-t.test('stalls in a row after the timeout: the last one is followed by a few turns, but the wait is bounded', async (t) => {
+t.test('the store waits for a few turns after the last of several stalls, but the wait is bounded', async (t) => {
   for (const [stalls, turns, count] of [[1, 3, 77], [1, 4, 1], [5, 7, 77], [5, 8, 1], [13, 15, 77], [20, 15, 77], [20, 16, 1]] as const) {
     const clock = new VirtualClock()
     let stalled = 0
@@ -68,7 +68,7 @@ t.test('stalls in a row after the timeout: the last one is followed by a few tur
   }
 })
 
-t.test('a turn that takes no longer than a part of the timeout is no stall', async (t) => {
+t.test('a turn that takes only a small part of the timeout is not a stall', async (t) => {
   const clock = new VirtualClock()
   let busy = 0
   const { primary, store } = insure({ clock: () => clock.now() + busy, timers: clock })
@@ -83,7 +83,7 @@ t.test('a turn that takes no longer than a part of the timeout is no stall', asy
   t.equal((await asked).count, 1)
 })
 
-t.test('a clock that stops or is set back does not make the wait endless', async (t) => {
+t.test('the wait ends even if the clock stops or is set back', async (t) => {
   let time = 0
   for (const step of [0, -1_000_000]) {
     const { clock, primary, store } = insure({ clock: () => { time += step; return time } })
@@ -96,7 +96,7 @@ t.test('a clock that stops or is set back does not make the wait endless', async
   }
 })
 
-t.test('an answer leaves no timer behind', async (t) => {
+t.test('no timer remains after an answer', async (t) => {
   const pending = new Set<unknown>()
   const clock = new VirtualClock()
   const timers = {

@@ -12,7 +12,7 @@ import { ToldStore, toldAnswer } from '../support/told-store.js'
 const changes = channel('fastify-llm-quota:insured-store')
 const rejection = { admitted: false, count: 5, windowRemaining: 1_000, overflow: false }
 
-t.test('the primary answers while it can, synchronously where it does so', async (t) => {
+t.test('the primary answers as long as it works, and synchronously if it returns no promise', async (t) => {
   const { primary, store } = insure()
   t.equal((await store.acquire('a', 5)).count, 77)
   primary.manner = 'answers'
@@ -33,7 +33,7 @@ const reasons = {
 } as const
 
 for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
-  t.test(`a primary that ${manner}`, async (t) => {
+  t.test(`the fallback answers if the primary ${manner}, until one request finds that the primary has recovered`, async (t) => {
     const { clock, primary, store } = insure()
     const unhandled: unknown[] = []
     const listener = (reason: unknown) => { unhandled.push(reason) }
@@ -44,24 +44,24 @@ for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
     primary.manner = manner
     t.match(await answered(clock, store.acquire('a', 1)), { admitted: true, count: 1 }, 'the fallback answers')
     t.equal(store.state, 'fallback')
-    t.match(await store.acquire('a', 1), { admitted: false, count: 1 }, 'and meters')
-    t.equal(primary.asked, 1, 'while the primary rests')
+    t.match(await store.acquire('a', 1), { admitted: false, count: 1 }, 'the fallback counts requests')
+    t.equal(primary.asked, 1, 'the primary is not called during the cool-down')
 
     await pass(clock, 100)
     await answered(clock, Promise.all(Array.from({ length: 10 }, async () => store.acquire('b', 3))))
-    t.equal(primary.asked, 2, 'after its rest one request tries it')
+    t.equal(primary.asked, 2, 'one request tries the primary after the cool-down')
     t.equal(store.state, 'fallback')
 
     await pass(clock, 100)
     primary.manner = 'promises'
     const [first, ...others] = await Promise.all(Array.from({ length: 10 }, async () => store.acquire('c', 3)))
-    t.equal(first?.count, 77, 'the one that finds it well')
-    t.ok(others.every(({ count }) => count <= 3), 'the others did not wait for it')
+    t.equal(first?.count, 77, 'the trial succeeds')
+    t.ok(others.every(({ count }) => count <= 3), 'the other requests did not wait for the trial')
     t.equal(store.state, 'primary')
     t.equal((await store.acquire('a', 1)).count, 77)
     await pass(clock, 70)
     t.same(unhandled, [])
-    t.equal(store.state, 'primary', 'late answers are dropped')
+    t.equal(store.state, 'primary', 'late answers are ignored')
     t.match(published, [{ store, state: 'fallback', error: { message: reasons[manner] } }, { store, state: 'primary', error: undefined }], 'each change is published once')
     t.equal(published.length, 2)
     changes.unsubscribe(publish)
@@ -69,7 +69,7 @@ for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
   })
 }
 
-t.test('the rest lasts for the cool-down, from the failure on', async (t) => {
+t.test('the primary is not called for the length of the cool-down after a failure', async (t) => {
   const { clock, primary, store } = insure()
   primary.manner = 'throws'
   await store.acquire('a', 5)
@@ -78,13 +78,13 @@ t.test('the rest lasts for the cool-down, from the failure on', async (t) => {
   t.equal(primary.asked, 1)
   clock.advance(1)
   await store.acquire('a', 5)
-  t.equal(primary.asked, 2, 'a failed trial begins another rest')
+  t.equal(primary.asked, 2, 'a failed trial begins another cool-down')
   clock.advance(99)
   await store.acquire('a', 5)
   t.equal(primary.asked, 2)
 })
 
-t.test('a clock that is set back does not lengthen the rest', async (t) => {
+t.test('a clock that is set back does not lengthen the cool-down', async (t) => {
   let back = 0
   const { clock, primary, store } = insure({ clock: () => 1_000_000 - back })
   primary.manner = 'throws'
@@ -109,7 +109,7 @@ t.test('an answer that was requested before a change does not change the state',
   t.equal(store.state, 'primary')
 })
 
-t.test('a good answer that was requested before the primary failed does not end its rest', async (t) => {
+t.test('a valid answer that was requested before the primary failed does not end the cool-down', async (t) => {
   const { clock, primary, store } = insure({ timeout: 200, coolDown: 1_000 })
   primary.manner = 'answers late'
   const slow = store.acquire('a', 5)
@@ -119,7 +119,7 @@ t.test('a good answer that was requested before the primary failed does not end 
   t.equal(store.state, 'fallback')
 })
 
-t.test('a rejection from memory is an answer, but shows nothing about the primary\'s server', async (t) => {
+t.test('a rejection from memory is an answer, but does not show that the server of the primary answers', async (t) => {
   const { clock, primary, store } = insure()
   await store.acquire('a', 5)
   primary.manner = 'rejects'
@@ -128,13 +128,13 @@ t.test('a rejection from memory is an answer, but shows nothing about the primar
   primary.manner = 'answers'
   primary.answer = rejection
   t.same(store.acquire('a', 5), rejection)
-  t.same(store.acquire('a', 5), rejection, 'nor does it use up the trial')
+  t.same(store.acquire('a', 5), rejection, 'a rejection from memory does not use up the trial')
   t.equal(store.state, 'fallback')
   primary.manner = 'rejects'
   await store.acquire('b', 5)
   t.equal(primary.asked, 5, 'another request tries the server')
   primary.manner = 'answers'
-  t.match(store.acquire('a', 5), { admitted: true, count: 2 }, 'while the primary rests, its memory is not asked')
+  t.match(store.acquire('a', 5), { admitted: true, count: 2 }, 'the memory of the primary is not used during the cool-down')
   clock.advance(100)
   primary.manner = 'promises'
   t.same(await store.acquire('a', 5), rejection)
@@ -153,7 +153,7 @@ t.test('a rejection by a primary that never returns promises counts as an answer
 })
 
 for (const manner of ['throws', 'rejects', 'hangs'] as const) {
-  t.test(`inspect and peek change nothing if the primary ${manner}`, async (t) => {
+  t.test(`inspect and peek do not change the state if the primary ${manner}`, async (t) => {
     const { clock, primary, store } = insure()
     const published: unknown[] = []
     const publish = (message: unknown): void => { published.push(message) }
@@ -168,17 +168,17 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
     t.equal(store.state, 'fallback')
     clock.advance(100)
     primary.manner = 'promises'
-    t.same(await store.inspect(), { trackedCallers: 1, sweeps: 0 }, 'which answers as well while the primary rests')
+    t.same(await store.inspect(), { trackedCallers: 1, sweeps: 0 }, 'the fallback also answers during the cool-down')
     t.match(await store.peek('a'), { count: 1 })
     t.equal(store.state, 'fallback')
-    t.equal((await store.acquire('a', 5)).count, 77, 'the trial is left to an acquire')
+    t.equal((await store.acquire('a', 5)).count, 77, 'only an acquire tries the primary')
     t.equal(store.state, 'primary')
     t.equal(published.length, 2)
     changes.unsubscribe(publish)
   })
 }
 
-t.test('inspect and peek ask the store that answers', async (t) => {
+t.test('inspect and peek return the result of the primary if it answers', async (t) => {
   const { primary, store } = insure()
   for (const manner of ['promises', 'answers'] as const) {
     primary.manner = manner
@@ -187,7 +187,7 @@ t.test('inspect and peek ask the store that answers', async (t) => {
   }
 })
 
-t.test('forget and clearCounters reach both stores in the same turn, and change nothing', async (t) => {
+t.test('forget and clearCounters call both stores in the same turn, and do not change the state', async (t) => {
   const { primary, fallback, store } = insure()
   primary.manner = 'throws'
   for (const caller of ['a', 'b']) await store.acquire(caller, 5)
@@ -220,10 +220,10 @@ t.test('forget and clearCounters reach both stores in the same turn, and change 
   const other = insure({ fallback: failing })
   await t.rejects(other.store.forget('a'), { message: 'thrown' })
   await t.rejects(other.store.clearCounters(), { message: 'thrown' })
-  t.same(other.primary.told, ['forget a', 'clear'], 'the primary is told even where the fallback fails')
+  t.same(other.primary.told, ['forget a', 'clear'], 'the primary is called even if the fallback fails')
 })
 
-t.test('if the fallback fails too, nothing is admitted', async (t) => {
+t.test('no request is admitted if the fallback also fails', async (t) => {
   for (const manner of ['throws', 'rejects', 'hangs', 'answers late', 'answers nonsense', 'promises nonsense'] as const) {
     const clock = new VirtualClock()
     const [primary, fallback] = [new ToldStore(clock), new ToldStore(clock)]
@@ -236,14 +236,14 @@ t.test('if the fallback fails too, nothing is admitted', async (t) => {
   }
 })
 
-t.test('a fallback that answers with a promise', async (t) => {
+t.test('the fallback can return promises', async (t) => {
   const { primary, store } = insure({ fallback: new ToldStore(new VirtualClock()) })
   primary.manner = 'throws'
   t.equal((await store.acquire('a', 5)).count, 77)
   t.equal((await store.inspect()).trackedCallers, 77)
 })
 
-t.test('the default fallback keeps its windows by the same clock', async (t) => {
+t.test('the default fallback uses the clock of the store', async (t) => {
   const clock = new VirtualClock()
   const primary = new ToldStore(clock)
   primary.manner = 'throws'
@@ -255,7 +255,7 @@ t.test('the default fallback keeps its windows by the same clock', async (t) => 
   t.match(store.acquire('a', 1), { admitted: true })
 })
 
-t.test('by default the time limit is measured by Node\'s timers', async (t) => {
+t.test('the timeout uses the timers of Node.js by default', async (t) => {
   const primary = new ToldStore(new VirtualClock())
   primary.manner = 'hangs'
   const store = new InsuredQuotaStore({ primary, timeout: 1 })
@@ -266,7 +266,7 @@ t.test('by default the time limit is measured by Node\'s timers', async (t) => {
   t.equal(store.state, 'fallback')
 })
 
-t.test('its timers do not keep the process alive', async (t) => {
+t.test('the timers of the store do not keep the process alive', async (t) => {
   const program = `
     import { InsuredQuotaStore } from 'fastify-llm-quota'
     const primary = { acquire: () => new Promise(() => {}), peek () {}, forget () {}, clearCounters () {}, inspect () {} }
@@ -276,11 +276,11 @@ t.test('its timers do not keep the process alive', async (t) => {
   t.equal(status, 0)
 })
 
-t.test('the longest delay that a timer supports', async (t) => {
+t.test('timeout and coolDown can be as long as the timers of Node.js support', async (t) => {
   t.doesNotThrow(() => new InsuredQuotaStore({ primary: new MemoryQuotaStore(), timeout: 2 ** 31 - 1, coolDown: 2 ** 31 - 1 }))
 })
 
-t.test('invalid options are reported by name', async (t) => {
+t.test('the error for an invalid option of an InsuredQuotaStore contains its name', async (t) => {
   const primary = new MemoryQuotaStore()
   const invalid: [object, RegExp][] = [
     [{ primary: undefined }, /option primary must be a store/],

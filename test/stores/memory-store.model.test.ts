@@ -21,7 +21,7 @@ const burst = fc.record({
   }), { minLength: callers, maxLength: callers, size: 'max' })
 })
 
-t.test(`${runs * stepsPerRun} random steps`, async (t) => {
+t.test(`the memory store has the same results as the model, in ${runs * stepsPerRun} random steps`, async (t) => {
   const seen = { admitted: 0, rejected: 0, overflow: 0, sweeps: 0 }
   await assertProperty(fc.asyncProperty(walks(stepsPerRun), async ({ maxTrackedCallers, steps }) => {
     const clock = new VirtualClock()
@@ -52,9 +52,9 @@ t.test(`${runs * stepsPerRun} random steps`, async (t) => {
   t.ok(Object.values(seen).every((count) => count > 10_000), 'every kind of step was taken often')
 })
 
-t.test('many callers, whose counters are deleted over several requests after a sweep', async (t) => {
+t.test('the memory store has the same results as the model while it deletes many counters over several requests', async (t) => {
   for (const maxTrackedCallers of [2_500, 3_000, 6_000]) {
-    t.test(`of which ${maxTrackedCallers} are tracked`, async (t) => {
+    t.test(`the results are the same with ${callers} callers and a cap of ${maxTrackedCallers}`, async (t) => {
       let overflow = 0
       await assertProperty(fc.asyncProperty(fc.array(burst, { minLength: 5, maxLength: 5 }), async (bursts) => {
         const clock = new VirtualClock()

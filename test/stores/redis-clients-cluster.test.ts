@@ -27,7 +27,7 @@ async function scriptsRunBy (role: 'master' | 'slave'): Promise<number> {
 }
 
 for (const [name, connect] of Object.entries(clusterClients)) {
-  t.test(name, async (t) => {
+  t.test(`the store has correct results with the cluster client ${name}`, async (t) => {
     const { client, close } = await connect(portsOf(servers))
     t.teardown(close)
     for (const observer of observers) await observer.config('RESETSTAT')
@@ -38,13 +38,13 @@ for (const [name, connect] of Object.entries(clusterClients)) {
       new RedisQuotaStore({ client, keyPrefix: `${name} ${++stores}:`, shards: Math.min(shards, options.maxTrackedCallers), ...options })
     for (const check of quotaStoreContract(create)) t.test(check.name, check.run)
 
-    t.test('decisions of callers on different nodes, taken at once', async (t) => {
+    t.test('concurrent decisions about callers on different nodes are correct', async (t) => {
       const store = new RedisQuotaStore({ client, keyPrefix: `${name} at once:`, shards })
       const acquisitions = await Promise.all(Array.from({ length: 400 }, async (_, request) => store.acquire(key(`caller ${request % 100}`), 3)))
       t.equal(acquisitions.filter(({ admitted }) => admitted).length, 300)
     })
 
-    t.test('sends a script again that the servers have forgotten, also where decisions are under way', async (t) => {
+    t.test('the store sends a script again after the servers have lost it, even if decisions are in flight', async (t) => {
       const store = new RedisQuotaStore({ client, keyPrefix: `${name} flushed:`, shards })
       let admitted = 0
       for (let round = 0; round < 5; round++) {
@@ -52,7 +52,7 @@ for (const [name, connect] of Object.entries(clusterClients)) {
         await Promise.all(observers.map((observer) => observer.script('FLUSH')))
         admitted += (await acquisitions).filter((acquisition) => acquisition.admitted).length
       }
-      t.equal(admitted, 200, 'each is counted once')
+      t.equal(admitted, 200, 'each request is counted once')
     })
 
     t.test('scripts run on masters only', async (t) => {

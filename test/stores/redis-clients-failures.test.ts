@@ -43,7 +43,7 @@ async function cutOneReply (connect: Connect, proxies: readonly CuttingProxy[], 
   }
 }
 
-t.test('one server', async (t) => {
+t.test('the clients of one server count as documented when a connection or the server fails', async (t) => {
   const server = await RedisServer.start()
   const proxy = await CuttingProxy.start(server.port)
   const direct = server.client()
@@ -57,12 +57,12 @@ t.test('one server', async (t) => {
   for (const name of names) {
     const connect: Connect = (ports) => singleClients[name]?.(ports) ?? Promise.reject(new Error(name))
 
-    t.test(`${name}: a decision whose reply is cut off is counted once, and rejected`, async (t) => {
+    t.test(`a decision of ${name} whose reply is cut off is counted once, and its promise rejects`, async (t) => {
       const keyPrefix = `${name}, cut:`
       t.same(await cutOneReply(connect, [proxy], new RedisQuotaStore({ client: direct, keyPrefix }), keyPrefix), { count: 1, answered: false })
     })
 
-    t.test(`${name}: of decisions taken at once, none is counted twice when replies are cut off`, async (t) => {
+    t.test(`concurrent decisions of ${name} whose replies are cut off are counted at most once`, async (t) => {
       const keyPrefix = `${name}, at once:`
       const { client, close } = await connect([proxy.port])
       t.teardown(close)
@@ -78,7 +78,7 @@ t.test('one server', async (t) => {
       t.ok(count >= answered && count <= 40, `${count} counted`)
     })
 
-    t.test(`${name}: a server that ends rejects decisions, and one that starts again answers them`, async (t) => {
+    t.test(`decisions of ${name} fail while the server is not running, and succeed after it has restarted`, async (t) => {
       const { client, close } = await connect([server.port])
       const store = new RedisQuotaStore({ client, keyPrefix: `${name}, restarted:` })
       await store.acquire(key('alice'), limit)
@@ -88,7 +88,7 @@ t.test('one server', async (t) => {
       await recovered(store)
       t.match(await store.acquire(key('alice'), limit), { admitted: true, count: 1 })
       await close()
-      await t.rejects(async () => store.acquire(key('alice'), limit), 'a client that the host has closed')
+      await t.rejects(async () => store.acquire(key('alice'), limit), 'a decision fails after the host has closed the client')
       const observer = new RedisQuotaStore({ client: direct, keyPrefix: `${name}, restarted:` })
       await recovered(observer)
       t.match(await observer.peek(key('alice')), { count: 1 })
@@ -98,7 +98,7 @@ t.test('one server', async (t) => {
   for (const name of ['ioredis', 'redis', 'redis, pool', 'valkey-glide']) {
     const connect: Connect = (ports) => singleClients[name]?.(ports) ?? Promise.reject(new Error(name))
 
-    t.test(`${name}: a server that does not answer leaves decisions to the fallback, and may still count them`, async (t) => {
+    t.test(`the fallback makes the decisions of ${name} if the server does not answer, and the server can still count them`, async (t) => {
       const { client, close } = await connect([server.port])
       t.teardown(close)
       const primary = new RedisQuotaStore({ client, keyPrefix: `${name}, frozen:` })
@@ -111,10 +111,10 @@ t.test('one server', async (t) => {
       server.signal('SIGSTOP')
       const asked = store.acquire(key('alice'), limit)
       clock.advance(50)
-      t.match(await asked, { count: 1 }, 'counted by the fallback')
+      t.match(await asked, { count: 1 }, 'the fallback has counted the request')
       server.signal('SIGCONT')
       await recovered(primary)
-      t.match(await primary.peek(key('alice')), { count: 3 }, 'counted by the server as well')
+      t.match(await primary.peek(key('alice')), { count: 3 }, 'the server has counted the request as well')
     })
   }
 
@@ -124,13 +124,13 @@ t.test('one server', async (t) => {
     'iovalkey with its default options': async ([port]) => quiet(new Valkey({ port }))
   }
   for (const [name, connect] of Object.entries(resending)) {
-    t.test(`${name} sends a decision again whose reply is cut off, so that it is counted twice`, async (t) => {
+    t.test(`${name} sends a decision again if its reply is cut off, so the decision is counted twice`, async (t) => {
       const keyPrefix = `${name}:`
       t.same(await cutOneReply(connect, [proxy], new RedisQuotaStore({ client: direct, keyPrefix }), keyPrefix), { count: 2, answered: true })
     })
   }
 
-  t.test('ioredis with autoResendUnfulfilledCommands: false alone never settles such a decision', async (t) => {
+  t.test('ioredis with autoResendUnfulfilledCommands: false alone never settles a decision whose reply is cut off', async (t) => {
     const client = new Redis({ port: proxy.port, autoResendUnfulfilledCommands: false })
     client.on('error', () => {})
     t.teardown(() => { client.disconnect() })
@@ -147,7 +147,7 @@ t.test('one server', async (t) => {
   })
 })
 
-t.test('a cluster', async (t) => {
+t.test('the clients of a cluster count as documented when replies are cut off', async (t) => {
   const proxies: CuttingProxy[] = []
   const servers = await startCluster({
     replicas: 0,
@@ -167,7 +167,7 @@ t.test('a cluster', async (t) => {
   const names = Object.keys(clusterClients).filter((name) => !name.includes('key prefix'))
   for (const name of names) {
     const connect: Connect = (ports) => clusterClients[name]?.(ports) ?? Promise.reject(new Error(name))
-    t.test(`${name}: a decision whose reply is cut off is counted once, and rejected`, async (t) => {
+    t.test(`a decision of ${name} in a cluster whose reply is cut off is counted once, and its promise rejects`, async (t) => {
       const observer = new RedisQuotaStore({ client: observerClient, keyPrefix: `${name}:` })
       t.same(await cutOneReply(connect, proxies, observer, `${name}:`), { count: 1, answered: false })
     })
@@ -178,7 +178,7 @@ t.test('a cluster', async (t) => {
     'iovalkey with its default options': async (ports) => quiet(new ValkeyCluster(nodesOf(ports)))
   }
   for (const [name, connect] of Object.entries(resending)) {
-    t.test(`${name} sends a decision again whose reply is cut off, so that it is counted twice`, async (t) => {
+    t.test(`${name} sends a decision to a cluster again if its reply is cut off, so the decision is counted twice`, async (t) => {
       const observer = new RedisQuotaStore({ client: observerClient, keyPrefix: `${name}:` })
       t.same(await cutOneReply(connect, proxies, observer, `${name}:`), { count: 2, answered: true })
     })

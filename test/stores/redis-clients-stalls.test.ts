@@ -29,13 +29,13 @@ async function stateAfterStall (connect: Connect, milliseconds: number, keyPrefi
 }
 
 for (const name of ['ioredis', 'iovalkey, a key prefix, automatic pipelining', 'redis, pings and a socketTimeout', 'redis, pool', 'valkey-glide']) {
-  t.test(`${name}, as recommended: the reply that arrived during a stall of 700 ms counts`, async (t) => {
+  t.test(`a reply that arrives during a stall of 700 ms is used by ${name} with the recommended options`, async (t) => {
     const connect: Connect = (ports) => singleClients[name]?.(ports) ?? Promise.reject(new Error(name))
     t.equal(await stateAfterStall(connect, 700, `${name}:`), 'primary')
   })
 }
 
-t.test('with a commandTimeout shorter than the stall, ioredis drops the reply, and the stall is an outage', async (t) => {
+t.test('ioredis drops the reply if commandTimeout is shorter than the stall, and the fallback is used', async (t) => {
   const connect: Connect = async ([port]) => quiet(new Redis({ port, maxRetriesPerRequest: 0, commandTimeout: 500 }))
   t.equal(await stateAfterStall(connect, 700, 'commandTimeout:'), 'fallback')
 })

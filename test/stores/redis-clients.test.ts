@@ -12,7 +12,7 @@ t.comment(serverVersion())
 const key = (name: string) => String(callerKey(localAuthentication(name)))
 
 for (const [name, connect] of Object.entries(singleClients)) {
-  t.test(name, async (t) => {
+  t.test(`the store has correct results with ${name}`, async (t) => {
     await observer.flushall()
     const { client, close } = await connect([server.port])
     t.teardown(close)
@@ -22,7 +22,7 @@ for (const [name, connect] of Object.entries(singleClients)) {
       t.test(check.name, check.run)
     }
 
-    t.test('sends a script again after the server has lost it, even if decisions are in flight', async (t) => {
+    t.test('the store sends a script again after the server has lost it, even if decisions are in flight', async (t) => {
       const store = new RedisQuotaStore({ client, keyPrefix: 'flushed:' })
       const counts: number[] = []
       for (let round = 0; round < 5; round++) {
@@ -30,10 +30,10 @@ for (const [name, connect] of Object.entries(singleClients)) {
         await observer.script('FLUSH')
         counts.push(...(await acquisitions).map(({ count }) => count))
       }
-      t.same(counts.sort((one, other) => one - other), Array.from({ length: 100 }, (_, index) => index + 1), 'each is counted once')
+      t.same(counts.sort((one, other) => one - other), Array.from({ length: 100 }, (_, index) => index + 1), 'each request is counted once')
     })
 
-    t.test('prefixes each key as the client does, and removes it', async (t) => {
+    t.test('each key has the prefixes of the client and of the store, and clearCounters removes it', async (t) => {
       await observer.flushall()
       const store = new RedisQuotaStore({ client, keyPrefix: 'mine:' })
       await store.acquire(key('alice'), 1)
@@ -44,7 +44,7 @@ for (const [name, connect] of Object.entries(singleClients)) {
       t.same(await observer.keys('*'), [])
     })
 
-    t.test('passes on an error of the server', async (t) => {
+    t.test('acquire rejects with the error of the server', async (t) => {
       const store = new RedisQuotaStore({ client, keyPrefix: 'wrong:' })
       await store.acquire(key('alice'), 1)
       for (const key of await observer.keys('*wrong:*')) await observer.multi().del(key).set(key, 'another program\'s').exec()

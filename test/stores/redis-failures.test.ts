@@ -96,23 +96,23 @@ async function administer (server: RedisServer, ...command: [string, ...string[]
 }
 
 const scenarios: Record<string, Scenario> = {
-  'kill -9, and restarted empty': { losses: 1, interrupts: true, fail: (server) => server.kill(), recover: (server) => server.start() },
-  'SIGSTOP, and SIGCONT': { losses: 0, interrupts: true, fail: async (server) => { server.signal('SIGSTOP') }, recover: async (server) => { server.signal('SIGCONT') } },
+  'kill -9 and a restart without data': { losses: 1, interrupts: true, fail: (server) => server.kill(), recover: (server) => server.start() },
+  'SIGSTOP and SIGCONT': { losses: 0, interrupts: true, fail: async (server) => { server.signal('SIGSTOP') }, recover: async (server) => { server.signal('SIGCONT') } },
   'SCRIPT FLUSH': { losses: 0, interrupts: false, fail: (server) => administer(server, 'SCRIPT', 'FLUSH') },
   FLUSHALL: { losses: 1, interrupts: false, fail: (server) => administer(server, 'FLUSHALL') },
-  'maxmemory reached': {
+  'a full memory': {
     losses: 0,
     interrupts: true,
     fail: (server) => administer(server, 'CONFIG', 'SET', 'maxmemory', '1'),
     recover: (server) => administer(server, 'CONFIG', 'SET', 'maxmemory', '0')
   },
-  'demoted to a replica': {
+  'a demotion to a replica': {
     losses: 0,
     interrupts: true,
     fail: (server) => administer(server, 'REPLICAOF', '127.0.0.1', '1'),
     recover: (server) => administer(server, 'REPLICAOF', 'NO', 'ONE')
   },
-  'connections cut half-way through a reply': {
+  'connections that are cut off within a reply': {
     losses: 0,
     interrupts: true,
     through: (server) => CuttingProxy.start(server.port),
@@ -122,7 +122,7 @@ const scenarios: Record<string, Scenario> = {
 
 for (const [name, scenario] of Object.entries(scenarios)) {
   for (const insured of [true, false]) {
-    tap.test(`${name}, ${insured ? 'insured' : 'without insurance'}`, async (t) => {
+    tap.test(`limits remain bounded and the shared count returns after ${name}, with a store that is ${insured ? 'insured' : 'not insured'}`, async (t) => {
       const server = await RedisServer.start()
       const through = await scenario.through?.(server) ?? { port: server.port, stop: async () => {} }
       const clients = [client(through.port, insured), client(through.port, insured)]
@@ -142,7 +142,7 @@ for (const [name, scenario] of Object.entries(scenarios)) {
       await scenario.recover?.(server)
       const recovered = performance.now()
       await backToShared(t, services, insured ? stores : [])
-      t.comment(`back to the shared count ${Math.round(performance.now() - recovered)} ms after the server's return`)
+      t.comment(`back to the shared count ${Math.round(performance.now() - recovered)} ms after the server has returned`)
       await running.stop()
 
       check(t, running.asked, insured, scenario.interrupts, insured ? 1 + services.length + scenario.losses : 1 + scenario.losses)
@@ -150,7 +150,7 @@ for (const [name, scenario] of Object.entries(scenarios)) {
   }
 }
 
-tap.test('a cluster\'s master killed, and its replica promoted', async (t) => {
+tap.test('limits remain bounded and the shared count returns after a replica of a cluster is promoted', async (t) => {
   const servers = await startCluster()
   const nodes = servers.map(({ port }) => ({ host: '127.0.0.1', port }))
   const clusters = [new Cluster(nodes, { redisOptions: { maxRetriesPerRequest: 0 } }), new Cluster(nodes, { redisOptions: { maxRetriesPerRequest: 0 } })]
@@ -205,7 +205,7 @@ async function backToShared (t: Pick<typeof tap, 'comment' | 'equal' | 'fail' | 
     // The fallback answers synchronously, so the event loop would not turn otherwise.
     await pause(10)
   }
-  t.fail('the instances did not come back to the shared count')
+  t.fail('the instances did not return to the shared count')
 }
 
 function check (t: Pick<typeof tap, 'comment' | 'equal' | 'fail' | 'ok' | 'same'>, asked: readonly Asked[], insured: boolean, interrupts: boolean, storesAsked: number): void {
@@ -213,7 +213,7 @@ function check (t: Pick<typeof tap, 'comment' | 'equal' | 'fail' | 'ok' | 'same'
   const statuses = new Set(asked.map(({ status }) => status))
   t.comment(`${asked.length} requests, half of them within ${times[times.length >> 1]?.toFixed(1)} ms, all within ${times.at(-1)?.toFixed(0)} ms; at most ${mostAdmitted(asked)} admitted; statuses ${[...statuses].join(', ')}`)
   t.same(unhandled, [])
-  t.ok(mostAdmitted(asked) <= limit * storesAsked, 'no more than one limit for each store that was asked')
-  t.same(statuses, new Set([200, 429, ...(interrupts && !insured ? [503] : [])]), 'what cannot be metered is not run')
+  t.ok(mostAdmitted(asked) <= limit * storesAsked, 'no caller is admitted more often than one limit for each store that decided')
+  t.same(statuses, new Set([200, 429, ...(interrupts && !insured ? [503] : [])]), 'the operation does not run if a request cannot be counted')
   if (insured) t.ok(Number(times.at(-1)) < timeout + slack(), 'no request waits longer than the timeout, stalls of this process aside')
 }

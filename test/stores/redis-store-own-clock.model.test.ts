@@ -69,7 +69,7 @@ function rounded<Answer extends { windowRemaining: number }> (answer: Answer | n
   return answer === null ? null : { ...answer, windowRemaining: Math.ceil(answer.windowRemaining / 1000) }
 }
 
-t.test(`${walks * stepsPerWalk} random steps`, async (t) => {
+t.test(`the Redis store with the server's clock has the same results as the model, in ${walks * stepsPerWalk} random steps`, async (t) => {
   const { client } = await startRedis(t)
   let number = 0
   let expired = 0

@@ -29,7 +29,7 @@ function recorded (client: Redis) {
 
 const names = (kind: string, count: number) => Array.from({ length: count }, (_, number) => `${kind} ${number}`)
 
-t.test('at a cap of several pages the results are as in memory, whether or not a row is dead', async (t) => {
+t.test('the results at a cap of several pages are those of the memory store, with and without a dead row', async (t) => {
   for (const silent of [0, 1]) {
     const { adapted, sent } = recorded(client)
     const clock = new VirtualClock()
@@ -56,7 +56,7 @@ t.test('at a cap of several pages the results are as in memory, whether or not a
     await touch(['newcomer'])
     clock.advance(35_500)
     await same((store) => store.peek('newcomer'), 'peek with a due sweep')
-    t.equal(await stores[0]?.peek('newcomer') === null, silent === 1, 'the window of the overflow counter is still open')
+    t.equal(await stores[0]?.peek('newcomer') === null, silent === 1, 'the window of the overflow counter is open if no row is dead')
     await same((store) => store.inspect(), 'inspect')
     const before = sent.length
     for (const caller of ['newcomer', 'another', 'newcomer']) await touch([caller])
@@ -68,17 +68,17 @@ t.test('at a cap of several pages the results are as in memory, whether or not a
   }
 })
 
-t.test('a new caller at the full cap takes one script, right after a sweep too, whether callers come together, in parts, or steadily', async (t) => {
+t.test('a decision about a new caller at the cap takes one script, even after a sweep and in every order of requests', async (t) => {
   const everybody = names('caller', 3_000)
   const [one, other] = [everybody.slice(0, 1_500), everybody.slice(1_500)]
   type Step = readonly [pass: number, callers: readonly string[]]
   const steady = Array.from({ length: 150 }, (_, turn): Step => [110_000 / 150, everybody.slice(turn * 20, (turn + 1) * 20)])
   const orders: Record<string, readonly Step[]> = {
-    'all staying': [[59_999, everybody], [59_999, everybody], [59_999, []]],
-    'half silent for a minute': [[30_000, one], [30_000, other], [61_000, []]],
+    'all active': [[59_999, everybody], [59_999, everybody], [59_999, []]],
+    'half inactive for a minute': [[30_000, one], [30_000, other], [61_000, []]],
     'halves in turn': [[35_000, one], [35_000, other], [30_000, one], [65_000, []]],
     'one before the others': [[35_000, everybody.slice(0, 1)], [10_000, everybody.slice(1)], [40_000, everybody.slice(0, 1)], [75_000, []]],
-    'all silent until the last moment': [[119_000, everybody], [119_000, []]],
+    'all inactive until the last moment': [[119_000, everybody], [119_000, []]],
     'each caller every 110 s, at steady intervals': [[60_000, everybody], ...steady, ...steady, ...steady]
   }
   for (const [order, steps] of Object.entries(orders)) {
@@ -113,7 +113,7 @@ t.test('decisions that arrive while another is in flight share a script', async 
   t.equal(others.filter(({ admitted }) => admitted).length, 2)
 })
 
-t.test('on a given clock they are taken in order, each at its time', async (t) => {
+t.test('decisions with the option clock are made in order, each at its own time', async (t) => {
   const { adapted, sent } = recorded(client)
   const clock = new VirtualClock()
   const store = new RedisQuotaStore({ client: adapted, clock: clock.now, rememberRefusals: false })
@@ -127,7 +127,7 @@ t.test('on a given clock they are taken in order, each at its time', async (t) =
   t.same(sent.map(({ length }) => length - 2), [1, 2, 2, 1])
 })
 
-t.test('decisions of one script fail together, and others do not', async (t) => {
+t.test('the decisions of one script fail together, and no others fail', async (t) => {
   const failing: QuotaRedisClient = {
     evaluateDigest () { throw new Error('closed') },
     evaluateSource: async () => 2 ** 28 + 60_000_000 * 4 + 1,
@@ -150,7 +150,7 @@ t.test('keys that are not digests are also distributed over the shards', async (
   t.same(await store.inspect(), { trackedCallers: 30, sweeps: 0 })
 })
 
-t.test('replies in every form that clients return', async (t) => {
+t.test('the store accepts replies in every form that clients return', async (t) => {
   const packed = 2 ** 28 + 60_000_000 * 4 + 3
   for (const reply of [packed, String(packed), BigInt(packed), Buffer.from(String(packed)), '1 60000000 1 1', [packed]]) {
     const store = new RedisQuotaStore({ client: { evaluateDigest: async () => reply, evaluateSource: async () => reply, removeKey: async () => 0 } })
@@ -176,7 +176,7 @@ t.test('counts are exact up to the largest limit', async (t) => {
   }
 })
 
-t.test('a key whose expiry was taken away gets one again', async (t) => {
+t.test('a key that has lost its expiry gets a new one', async (t) => {
   const store = new RedisQuotaStore({ client })
   await store.acquire('alice', 5)
   await client.persist('llm-quota:{0}:callers')

@@ -12,7 +12,7 @@ import { startRedis } from '../support/redis-server.js'
 const runs = Number(process.env.RANDOM_WALKS ?? 200)
 const stepsPerRun = 500
 
-t.test(`${runs * stepsPerRun} random steps`, async (t) => {
+t.test(`the Redis store has the same results as the model, in ${runs * stepsPerRun} random steps`, async (t) => {
   const { client } = await startRedis(t)
   // Once the server has cached the scripts, commands arrive in the order of the steps.
   const first = new RedisQuotaStore({ client })

@@ -20,7 +20,7 @@ async function commandsDuring (run: () => Promise<unknown>): Promise<Record<stri
   return Object.fromEntries(statistics.map(([, name = '', calls]) => [name, Number(calls)]))
 }
 
-t.test('two instances admit exactly five of forty requests at once, a hundred times over', async (t) => {
+t.test('two instances admit exactly five of forty concurrent requests, in each of a hundred rounds', async (t) => {
   const clients = [server.client(), server.client({ enableAutoPipelining: true })] as const
   const create = (client: Redis) => createService({ perMinute: 5, store: new RedisQuotaStore({ client }) })
   const [one, two] = await Promise.all([create(clients[0]), create(clients[1])])
@@ -35,7 +35,7 @@ t.test('two instances admit exactly five of forty requests at once, a hundred ti
   for (const client of clients) client.disconnect()
 })
 
-t.test('a decision is one round trip, and one command of the client', async (t) => {
+t.test('a decision takes one round trip and one command of the client', async (t) => {
   const store = new RedisQuotaStore({ client })
   await store.acquire(key('alice'), 5)
   const { evalsha, eval: evaluated } = await commandsDuring(async () => { await store.acquire(key('alice'), 5) })
@@ -51,7 +51,7 @@ t.test('the script is sent again if the server has lost it', async (t) => {
   t.same(await store.inspect(), { trackedCallers: 1, sweeps: 0 })
 })
 
-t.test('the time is the server\'s', async (t) => {
+t.test('the store uses the clock of the server', async (t) => {
   const store = new RedisQuotaStore({ client })
   const { windowRemaining } = await store.acquire(key('alice'), 1)
   t.equal(windowRemaining, 60_000)
@@ -69,7 +69,7 @@ t.test('keys that are not digests have their own counters', async (t) => {
   t.match(await store.inspect(), { trackedCallers: keys.length })
 })
 
-t.test('keys hold digests only, begin with the prefix, and expire by themselves within 180 s', async (t) => {
+t.test('keys begin with the prefix, contain digests only, and expire within 180 s', async (t) => {
   const store = new RedisQuotaStore({ client, keyPrefix: 'mine:', maxTrackedCallers: 2 })
   for (const name of ['alice', 'bob', 'carol']) await store.acquire(key(name), 5)
   const keys = await client.keys('*')
@@ -82,7 +82,7 @@ t.test('keys hold digests only, begin with the prefix, and expire by themselves 
   t.same(fields.sort(), [key('alice'), key('bob')].sort())
 })
 
-t.test('keys still expire when counters are removed and created again', async (t) => {
+t.test('keys still expire after counters have been removed and created again', async (t) => {
   const clock = new VirtualClock()
   const store = new RedisQuotaStore({ client, clock: clock.now })
   for (let minute = 0; minute < 5; minute++) {
@@ -92,7 +92,7 @@ t.test('keys still expire when counters are removed and created again', async (t
   for (const name of await client.keys('*')) t.ok(await client.pttl(name) > 0, name)
 })
 
-t.test('a step back of the clock directly after a decision never lengthens a window nor gives a negative wait', async (t) => {
+t.test('a clock that is set back directly after a decision neither lengthens a window nor results in a negative wait', async (t) => {
   for (const step of [1, 30_000, 59_999, 3_600_000]) {
     await client.flushall()
     let now = 10_000_000
@@ -109,7 +109,7 @@ t.test('a step back of the clock directly after a decision never lengthens a win
   }
 })
 
-t.test('after a step back of the clock sweeps go on', async (t) => {
+t.test('sweeps continue after the clock has been set back', async (t) => {
   let now = 10_000_000
   const store = new RedisQuotaStore({ client, clock: () => now, rememberRefusals: false })
   await store.acquire(key('alice'), 1)
@@ -121,7 +121,7 @@ t.test('after a step back of the clock sweeps go on', async (t) => {
   t.equal((await store.inspect()).sweeps, 2)
 })
 
-t.test('callers that were seen again between two entries in the order are not swept', async (t) => {
+t.test('a sweep keeps the callers that have sent another request in time', async (t) => {
   const clock = new VirtualClock()
   const store = new RedisQuotaStore({ client, clock: clock.now, rememberRefusals: false })
   await Promise.all(Array.from({ length: 1_500 }, (_, caller) => store.acquire(key(`caller ${caller}`), 5)))
@@ -134,7 +134,7 @@ t.test('callers that were seen again between two entries in the order are not sw
   t.same(await store.inspect(), { trackedCallers: 1_201, sweeps: 1 })
 })
 
-t.test('dead rows are removed at the cap, a page at a time', async (t) => {
+t.test('dead rows are removed page by page at the cap', async (t) => {
   const clock = new VirtualClock()
   const store = new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers: 3_000 })
   await Promise.all(Array.from({ length: 3_000 }, (_, caller) => store.acquire(key(`caller ${caller}`), 5)))
@@ -145,7 +145,7 @@ t.test('dead rows are removed at the cap, a page at a time', async (t) => {
   t.ok(rows < 2_600 && rows > 1_000, `${rows} rows are left`)
 })
 
-t.test('rememberRefusals', async (t) => {
+t.test('the store remembers rejections unless rememberRefusals is false', async (t) => {
   const create = (options: Partial<RedisQuotaStoreOptions> = {}) => {
     const clock = new VirtualClock()
     return { clock, store: new RedisQuotaStore({ client, clock: clock.now, ...options }) }
@@ -163,7 +163,7 @@ t.test('rememberRefusals', async (t) => {
     t.same(Object.keys(commands).filter((name) => name.startsWith('eval')), [])
   })
 
-  t.test('until its window ends', async (t) => {
+  t.test('a rejection is remembered until the window ends', async (t) => {
     const { clock, store } = create()
     for (let request = 0; request < 2; request++) await store.acquire(key('alice'), 1)
     clock.advance(59_999)
@@ -172,7 +172,7 @@ t.test('rememberRefusals', async (t) => {
     t.match(await store.acquire(key('alice'), 1), { admitted: true, count: 1 })
   })
 
-  t.test('unless the limit was raised, and also if it was lowered', async (t) => {
+  t.test('a remembered rejection applies to a lowered limit, but not to a raised one', async (t) => {
     const { store } = create()
     for (let request = 0; request < 3; request++) await store.acquire(key('alice'), 2)
     t.match(store.acquire(key('alice'), 1), { admitted: false, count: 2 })
@@ -181,37 +181,37 @@ t.test('rememberRefusals', async (t) => {
     t.match(await store.acquire(key('alice'), 2), { admitted: false, count: 3 })
   })
 
-  t.test('not on behalf of the overflow counter', async (t) => {
+  t.test('a rejection by the overflow counter is not remembered', async (t) => {
     const { store } = create({ maxTrackedCallers: 1 })
     await store.acquire(key('alice'), 1)
     for (let request = 0; request < 2; request++) await store.acquire(key('bob'), 1)
     t.ok(store.acquire(key('bob'), 1) instanceof Promise)
   })
 
-  t.test('for no more callers than are tracked', async (t) => {
+  t.test('rejections are remembered for at most as many callers as can be tracked', async (t) => {
     const { store } = create({ maxTrackedCallers: 2 })
     for (const name of ['alice', 'bob']) for (let request = 0; request < 2; request++) await store.acquire(key(name), 1)
     await client.flushall()
     for (let request = 0; request < 2; request++) await store.acquire(key('carol'), 1)
-    t.ok(store.acquire(key('alice'), 1) instanceof Promise, 'the oldest made room')
+    t.ok(store.acquire(key('alice'), 1) instanceof Promise, 'the oldest rejection has been removed')
     t.notOk(store.acquire(key('bob'), 1) instanceof Promise)
     t.notOk(store.acquire(key('carol'), 1) instanceof Promise)
   })
 
-  t.test('and not after the counters were cleared', async (t) => {
+  t.test('clearCounters removes remembered rejections', async (t) => {
     const { store } = create()
     for (let request = 0; request < 2; request++) await store.acquire(key('alice'), 1)
     await store.clearCounters()
     t.match(await store.acquire(key('alice'), 1), { admitted: true })
   })
 
-  t.test('not at all with false', async (t) => {
+  t.test('no rejection is remembered if the option is false', async (t) => {
     const { store } = create({ rememberRefusals: false })
     for (let request = 0; request < 2; request++) await store.acquire(key('alice'), 1)
     t.ok(store.acquire(key('alice'), 1) instanceof Promise)
   })
 
-  t.test('by the clock of this process, if the store uses the server\'s clock', async (t) => {
+  t.test('a remembered rejection uses the clock of the process if the store uses the clock of the server', async (t) => {
     const store = new RedisQuotaStore({ client })
     for (let request = 0; request < 2; request++) await store.acquire(key('alice'), 1)
     const remembered = store.acquire(key('alice'), 1)
@@ -220,7 +220,7 @@ t.test('rememberRefusals', async (t) => {
   })
 })
 
-t.test('invalid options are reported by name', async (t) => {
+t.test('the error for an invalid option of a RedisQuotaStore contains its name and value', async (t) => {
   const invalid: [object, RegExp][] = [
     [{ client: undefined }, /option client must be a client of ioredis, iovalkey, redis or @valkey\/valkey-glide, or a QuotaRedisClient; it got undefined/],
     [{ client: {} }, /option client .* it got {}/],
@@ -241,12 +241,12 @@ t.test('invalid options are reported by name', async (t) => {
   t.throws(() => Reflect.construct(RedisQuotaStore, []), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option options must be an object; it got undefined/ })
 })
 
-t.test('an invalid result of acquire is an error', async (t) => {
+t.test('a method rejects if the reply of the server is invalid', async (t) => {
   await client.set('llm-quota:{0}:callers', 'another program\'s')
   const commands = await commandsDuring(async () => {
     await t.rejects(async () => new RedisQuotaStore({ client }).acquire(key('alice'), 1), /WRONGTYPE/)
   })
-  t.match([commands.evalsha, commands.eval], [undefined, 1], 'what may have been counted is not sent again')
+  t.match([commands.evalsha, commands.eval], [undefined, 1], 'a decision that may have been counted is not sent again')
   for (const reply of [null, 'OK', [1, 2, 3], [1, 2, 3, 'x']]) {
     const other = { evaluateDigest: async () => reply, evaluateSource: async () => reply, removeKey: async () => 0 }
     await t.rejects(async () => new RedisQuotaStore({ client: other }).acquire(key('alice'), 1), { name: 'TypeError', message: /unexpected reply of the server/ })
@@ -254,7 +254,7 @@ t.test('an invalid result of acquire is an error', async (t) => {
   }
 })
 
-t.test('shards spread callers over a real cluster, each with its share of the cap', async (t) => {
+t.test('shards distribute callers over a cluster, and each shard has its share of the cap', async (t) => {
   const servers = await startCluster()
   const cluster = new Cluster(servers.map(({ port }) => ({ host: '127.0.0.1', port })))
   t.teardown(async () => {
@@ -269,7 +269,7 @@ t.test('shards spread callers over a real cluster, each with its share of the ca
   const masters = cluster.nodes('master')
   const perMaster = await Promise.all(masters.map(async (node) => (await node.keys('llm-quota:*')).length))
   t.equal(perMaster.reduce((sum, keys) => sum + keys, 0), 8)
-  t.ok(perMaster.every((keys) => keys > 0), `every master holds some: ${perMaster}`)
+  t.ok(perMaster.every((keys) => keys > 0), `every master has keys: ${perMaster}`)
   const sizes = await Promise.all(Array.from({ length: 8 }, (_, shard) => cluster.hlen(`llm-quota:{${shard}}:callers`)))
   t.same(sizes.map((fields) => fields - 3).sort(), [5, 5, 5, 5, 5, 5, 6, 6])
   await store.clearCounters()

@@ -19,15 +19,15 @@ const redis = (shards: number, rememberRefusals: boolean) => (options: QuotaStor
 
 const subjects: Record<string, (options: QuotaStoreContractOptions) => QuotaStore> = {
   'the memory store': (options) => new MemoryQuotaStore(options),
-  'the Redis store, one shard': redis(1, false),
-  'the Redis store, four shards': redis(4, false),
+  'the Redis store with one shard': redis(1, false),
+  'the Redis store with four shards': redis(4, false),
   'the Redis store that remembers rejections': redis(1, true),
   'the insured store': (options) => new InsuredQuotaStore({ primary: new MemoryQuotaStore(options) }),
   'the insured store over Redis': (options) => new InsuredQuotaStore({ primary: redis(1, false)(options), timeout: 10_000 })
 }
 
 for (const [name, create] of Object.entries(subjects)) {
-  t.test(name, async (t) => {
+  t.test(`${name} passes each check of quotaStoreContract`, async (t) => {
     for (const { name, run } of quotaStoreContract(create)) await t.resolves(run(), name)
   })
 }

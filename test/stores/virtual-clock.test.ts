@@ -15,7 +15,7 @@ t.test('the clock cannot be set back', async (t) => {
   for (const ms of [-1, NaN, Infinity]) t.throws(() => { new VirtualClock().advance(ms) }, { name: 'RangeError', message: new RegExp(`got ${ms}`) })
 })
 
-t.test('timers run as time passes, each at its own time and once', async (t) => {
+t.test('each timer runs once, when the clock reaches its time', async (t) => {
   const clock = new VirtualClock()
   const { setTimeout, clearTimeout } = clock
   const ran: [string, number][] = []
