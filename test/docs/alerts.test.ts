@@ -67,7 +67,7 @@ function assertFires (name: string, series: object[], alert: string): void {
 
 const twoCallers = () => ['alice', 'bob']
 
-t.test('the rules are well formed', async (t) => {
+t.test('the alert rules are valid', async (t) => {
   t.match(promtool('check', 'rules', rulesFile), 'SUCCESS: 3 rules found')
   t.same(Object.keys(summaries), ['QuotaStoreUnavailable', 'QuotaOnFallback', 'QuotaOverflow'])
 })
@@ -76,7 +76,7 @@ t.test('QuotaStoreUnavailable fires when a store that is not insured loses its s
   const { server, client } = await startRedis(t)
   const series = await report(t, new RedisQuotaStore({ client }), twoCallers, async () => { await server.kill() })
   t.doesNotThrow(() => { assertFires('unavailable', series, 'QuotaStoreUnavailable') })
-  t.throws(() => { assertFires('unavailable', series, 'QuotaOverflow') }, 'promtool notices a wrong expectation')
+  t.throws(() => { assertFires('unavailable', series, 'QuotaOverflow') }, 'promtool detects a wrong expectation')
 })
 
 t.test('QuotaOnFallback fires when an insured store loses its server', async (t) => {
@@ -91,7 +91,7 @@ t.test('QuotaOverflow fires when there are more callers than the cap', async (t)
   t.doesNotThrow(() => { assertFires('overflow', series, 'QuotaOverflow') })
 })
 
-t.test('the dashboard asks for what a service reports, and explains it', async (t) => {
+t.test('the dashboard queries the metrics that a service reports, and describes each panel', async (t) => {
   const panels: Panel[] = JSON.parse(readFileSync('docs/dashboard.json', 'utf8')).panels
   const expressions = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr))
   const recorded = { groups: [{ name: 'dashboard', rules: expressions.map((expr, index) => ({ record: `panel_${index}`, expr })) }] }

@@ -10,7 +10,7 @@ function pages (folder: string): Record<string, string> {
   return Object.fromEntries(names.map((name) => [name, readFileSync(join(folder, name), 'utf8')]))
 }
 
-t.test('the API reference is current; `npm run api` renews it', async (t) => {
+t.test('docs/api is up to date; `npm run api` updates it', async (t) => {
   const fresh = mkdtempSync(join(tmpdir(), 'quota-api-'))
   t.teardown(() => { rmSync(fresh, { recursive: true }) })
   execFileSync(process.execPath, ['node_modules/typedoc/bin/typedoc', '--logLevel', 'Warn', '--out', fresh], { stdio: ['ignore', 'inherit', 'inherit'] })

@@ -86,22 +86,22 @@ const askWithPRetry: Ask = async (address, token) => await pRetry(async () => {
 const waiting: [string, Ask, number[]][] = [
   ['openai', askOpenAi, [minute]],
   ['@anthropic-ai/sdk', askAnthropic, [minute]],
-  ['ai, with a fetch that waits', askAi, [minute]],
-  ['ky, with POST among its methods', askKy, [minute]],
-  ['got, with POST among its methods', askGot, [minute]],
-  ['RetryAgent, with POST among its methods and a longer limit', askRetryAgent, [minute]],
-  ['interceptors.retry, with the same options', askIntercepted, [minute]],
-  ['p-retry, with the wait of the header', askPRetry, [minute]]
+  ['ai with a fetch that waits', askAi, [minute]],
+  ['ky with POST among its methods', askKy, [minute]],
+  ['got with POST among its methods', askGot, [minute]],
+  ['RetryAgent with POST among its methods and a longer limit', askRetryAgent, [minute]],
+  ['interceptors.retry with the same options', askIntercepted, [minute]],
+  ['p-retry with the wait of the header', askPRetry, [minute]]
 ]
 
 for (const [name, ask, expectedWaits] of waiting) {
-  t.test(`${name}: waits for the window to end, and asks once more`, async (t) => {
+  t.test(`${name} waits until the window ends, and sends the request once more`, async (t) => {
     const { waits, outcome, statuses } = await askAtTheLimit(t, ask, expectedWaits)
     t.same([outcome, waits, statuses], [answer, expectedWaits, [429, 200]])
   })
 }
 
-t.test('a 401 is not asked again', async (t) => {
+t.test('no client sends a request again after a 401', async (t) => {
   for (const [name, ask] of waiting) {
     const { address, statuses } = await startService(t, new VirtualClock())
     await ask(address, 'nobody').catch(() => {})
@@ -109,7 +109,7 @@ t.test('a 401 is not asked again', async (t) => {
   }
 })
 
-t.test('with GET, ky, got and undici wait by default', async (t) => {
+t.test('ky, got and undici wait and retry a GET request by default', async (t) => {
   const asks: [Ask, number[], number[]][] = [
     [async (address, token) => await ky(`${address}/api/analyze-node`, authorized(token)).text(), [minute], [429, 200]],
     [async (address, token) => await got(`${address}/api/analyze-node`, authorized(token)).text(), [minute], [429, 200]],
@@ -120,7 +120,7 @@ t.test('with GET, ky, got and undici wait by default', async (t) => {
   }
 })
 
-t.test('openai and @anthropic-ai/sdk do not retry with maxRetries 0', async (t) => {
+t.test('openai and @anthropic-ai/sdk do not retry if maxRetries is 0', async (t) => {
   const asks: Ask[] = [
     async (address, token) => await new OpenAI({ baseURL: `${address}/v1`, apiKey: token, maxRetries: 0 }).chat.completions.create({ model: 'any', messages }),
     async (address, token) => await new Anthropic({ baseURL: address, authToken: token, maxRetries: 0 }).messages.create({ model: 'any', max_tokens: 100, messages })
@@ -132,13 +132,13 @@ t.test('openai and @anthropic-ai/sdk do not retry with maxRetries 0', async (t) 
   }
 })
 
-t.test('ai by default: ignores a minute, retries after 2 s, and then waits for the rest', async (t) => {
+t.test('ai ignores a wait of one minute by default, retries after 2 s, and then waits for the rest', async (t) => {
   const ask: Ask = async (address, token) => (await generateText({ model: createOpenAICompatible({ name: 'service', baseURL: `${address}/v1`, apiKey: token })('any'), prompt: 'Which invoices are late?' })).text
   const { waits, outcome, statuses } = await askAtTheLimit(t, ask, [2000, 58_000])
   t.same([outcome, waits, statuses], [answer, [2000, 58_000], [429, 429, 200]])
 })
 
-t.test('ky and got by default: do not retry a POST', async (t) => {
+t.test('ky and got do not retry a POST request by default', async (t) => {
   const asks: [Ask, object][] = [
     [async (address, token) => await ky.post(`${address}/api/analyze`, authorized(token)).text(), { name: 'HTTPError', response: { status: 429 } }],
     [async (address, token) => await got.post(`${address}/api/analyze`, authorized(token)).text(), { name: 'HTTPError', response: { statusCode: 429 } }]
@@ -150,14 +150,14 @@ t.test('ky and got by default: do not retry a POST', async (t) => {
   }
 })
 
-t.test('got with a timeout below the wait: does not retry', async (t) => {
+t.test('got does not retry if its timeout is shorter than the wait', async (t) => {
   const ask: Ask = async (address, token) => await got.post(`${address}/api/analyze`, { ...authorized(token), retry: { methods: ['POST'] }, timeout: { request: 30_000 } }).text()
   const { outcome, statuses } = await askAtTheLimit(t, ask, [])
   t.match(outcome, { response: { statusCode: 429 } })
   t.same(statuses, [429])
 })
 
-t.test('undici by default: does not retry a POST, and throws', async (t) => {
+t.test('undici does not retry a POST request by default, and throws', async (t) => {
   for (const dispatcher of [new RetryAgent(new Agent()), new Agent().compose(interceptors.retry())]) {
     const { outcome, statuses } = await askAtTheLimit(t, withUndici(dispatcher), [])
     t.match(outcome, { code: 'UND_ERR_REQ_RETRY', statusCode: 429 })
@@ -165,20 +165,20 @@ t.test('undici by default: does not retry a POST, and throws', async (t) => {
   }
 })
 
-t.test('undici with only POST set: retries every 30 s', async (t) => {
+t.test('undici retries every 30 s if only POST is set', async (t) => {
   const retryOptions: RetryHandler.RetryOptions = { methods: ['POST'] }
   const { waits, outcome, statuses } = await askAtTheLimit(t, withUndici(new RetryAgent(new Agent(), retryOptions)), [30_000])
   t.same([outcome, waits, statuses], [200, [30_000, 30_000], [429, 429, 200]])
 })
 
-t.test('p-retry by itself: asks after 1, 2, 4, 8, 16 and 32 s', async (t) => {
+t.test('p-retry retries after 1, 2, 4, 8, 16 and 32 s by default', async (t) => {
   const seconds = [1, 2, 4, 8, 16, 32]
   const { waits, outcome, statuses } = await askAtTheLimit(t, askWithPRetry, seconds.map((second) => second * 1000))
   t.same([outcome, waits], [answer, seconds.map((second) => second * 1000)])
   t.same(statuses, [429, 429, 429, 429, 429, 429, 200])
 })
 
-t.test('the document has the programs and the versions that were tried', async (t) => {
+t.test('docs/clients.md contains the tested programs and versions', async (t) => {
   for (const name of readdirSync('examples/clients')) t.ok(document.includes(`\`\`\`ts\n${readFileSync(`examples/clients/${name}`, 'utf8')}\`\`\``), name)
   for (const name of ['openai', '@anthropic-ai/sdk', 'ai', '@ai-sdk/openai-compatible', 'ky', 'got', 'undici', 'p-retry']) {
     const { version } = JSON.parse(readFileSync(`node_modules/${name}/package.json`, 'utf8'))

@@ -58,8 +58,8 @@ process.disconnect()
 process.exit()
 `
 
-t.test('the programs that are documented', async (t) => {
-  t.ok(programs.length > 40, `${programs.length} of them`)
+t.test('each documented program compiles, runs to its end, and prints what its comments say', async (t) => {
+  t.ok(programs.length > 40, `${programs.length} programs`)
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
   for (const { name, source } of programs) writeFileSync(join(folder, `${name}.ts`), `${source}\nconsole.log('${atTheEnd}')\n`)
@@ -70,13 +70,13 @@ t.test('the programs that are documented', async (t) => {
     include: ['*.ts'],
     exclude: []
   }))
-  t.doesNotThrow(() => execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', folder], { stdio: ['ignore', 'inherit', 'inherit'] }), 'they compile')
+  t.doesNotThrow(() => execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', folder], { stdio: ['ignore', 'inherit', 'inherit'] }), 'the programs compile')
 
   // Several programs run in one process, one after another, because starting a process takes longer than most programs run.
   for (const group of groupsOf(programs, 12)) {
     const printed = await run(group.map(({ name }) => name))
     for (const { name, source } of group) {
-      t.test(name, async (t) => {
+      t.test(`the program ${name} prints what its comments say`, async (t) => {
         const lines = printed[name] ?? []
         t.equal(lines.at(-1), atTheEnd)
         for (const expected of expectedOf(source)) t.ok(lines.includes(expected), `prints ${expected}`)

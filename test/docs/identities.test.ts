@@ -1,4 +1,4 @@
-// The programs of docs/identities.md, run as they are and tested over HTTP.
+// The programs of docs/identities.md, run unchanged and tested over HTTP.
 import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
@@ -31,11 +31,11 @@ async function statuses (times: number, ask: () => Promise<number>): Promise<num
 }
 
 const three = { SERVICE_RATE_LIMIT_PER_MINUTE: '3' }
-const threeThenRefused = [200, 200, 200, 429]
+const threeThenRejected = [200, 200, 200, 429]
 
-t.test('@fastify/jwt alone', async (t) => {
+t.test('a service with @fastify/jwt alone limits each caller', async (t) => {
   const service = await start(t, 'jwt', { JWT_SECRET: secret, ...three })
-  t.same(await statuses(4, () => analyze(service, `Bearer ${token({ preferred_username: 'mira' })}`)), threeThenRefused)
+  t.same(await statuses(4, () => analyze(service, `Bearer ${token({ preferred_username: 'mira' })}`)), threeThenRejected)
   t.equal(await analyze(service, `Bearer ${token({ preferred_username: 'another name' })}`), 429)
   t.equal(await analyze(service, `Bearer ${token({ sub: 'tomas' })}`), 200)
   t.equal(await analyze(service, `Bearer ${token({}, 'another secret')}`), 401)
@@ -43,7 +43,7 @@ t.test('@fastify/jwt alone', async (t) => {
   await t.rejects(startExample('identities/jwt.js', {}), /JWT_SECRET must have 32 characters/)
 })
 
-t.test('an issuer\'s published keys', async (t) => {
+t.test('a service that verifies tokens with the published keys of an issuer limits each caller', async (t) => {
   const issuer = await TokenIssuer.start()
   t.teardown(() => issuer.stop())
   const service = await start(t, 'jwks', { JWT_ISSUER: issuer.url, JWT_AUDIENCE: 'service', ...three })
@@ -54,11 +54,11 @@ t.test('an issuer\'s published keys', async (t) => {
   t.equal(await bearer(claims, { expired: true }), 401)
   t.equal(await bearer(claims, { kid: 'another' }), 401)
   t.equal(await analyze(service, `Bearer ${token({})}`), 401)
-  t.same([await bearer(claims), await bearer(claims, { algorithm: 'EdDSA' }), await bearer(claims), await bearer(claims)], threeThenRefused)
+  t.same([await bearer(claims), await bearer(claims, { algorithm: 'EdDSA' }), await bearer(claims), await bearer(claims)], threeThenRejected)
   await t.rejects(startExample('identities/jwks.js', {}), /JWT_ISSUER and JWT_AUDIENCE must be set/)
 })
 
-t.test('OpenID Connect login', async (t) => {
+t.test('a service with an OpenID Connect login limits each caller', async (t) => {
   const issuer = await TokenIssuer.start()
   t.teardown(() => issuer.stop())
   const service = await start(t, 'openid-connect', { OIDC_ISSUER: issuer.url, OIDC_CLIENT_ID: 'client', ...three })
@@ -72,10 +72,10 @@ t.test('OpenID Connect login', async (t) => {
   t.equal((await visitor.ask('/signed-in?code=invented&state=invented')).status, 400)
   issuer.idToken = (nonce) => issuer.sign({ iss: issuer.url, aud: 'client', sub: 'mira', nonce })
   t.equal((await signIn()).headers.get('location'), '/')
-  t.same(await statuses(4, ask), threeThenRefused)
+  t.same(await statuses(4, ask), threeThenRejected)
 })
 
-t.test('sessions with local accounts', async (t) => {
+t.test('a service with sessions and local accounts limits each caller', async (t) => {
   const service = await start(t, 'sessions', three)
   const visitor = new Visitor(service.address)
   const post = async (path: string, body: object, headers = {}) =>
@@ -88,39 +88,39 @@ t.test('sessions with local accounts', async (t) => {
   t.equal(await post('/sign-in', { username: 'alice', password: 'wonderland' }, await proof()), 200)
   const headers = await proof()
   t.same(await statuses(3, () => post('/api/analyze', {})), [403, 403, 403], 'forged requests are not counted')
-  t.same(await statuses(4, () => post('/api/analyze', {}, headers)), threeThenRefused)
+  t.same(await statuses(4, () => post('/api/analyze', {}, headers)), threeThenRejected)
 })
 
-t.test('@fastify/passport', async (t) => {
+t.test('a service with @fastify/passport limits each caller', async (t) => {
   const service = await start(t, 'passport', three)
   const visitor = new Visitor(service.address)
   const post = async (path: string, headers = {}) => (await visitor.ask(path, { method: 'POST', headers })).status
   t.equal(await post('/api/analyze'), 401)
   t.equal(await post('/sign-in', { 'x-key': 'another' }), 401)
   t.equal(await post('/sign-in', { 'x-key': 'the key of alice' }), 200)
-  t.same(await statuses(4, () => post('/api/analyze')), threeThenRefused)
+  t.same(await statuses(4, () => post('/api/analyze')), threeThenRejected)
 })
 
-t.test('several kinds at once', async (t) => {
+t.test('a service with several kinds of authentication limits each caller', async (t) => {
   const service = await start(t, 'several-kinds', { JWT_SECRET: secret, ...three })
   const basic = (name: string, key: string) => `Basic ${Buffer.from(`${name}:${key}`).toString('base64')}`
   const report = basic('nightly-report', 'a long random key of the nightly report')
-  t.equal((await fetch(service.address)).status, 200, 'guests are let in')
-  t.equal(await analyze(service), 401, 'and not to the model')
+  t.equal((await fetch(service.address)).status, 200, 'guests can use other routes')
+  t.equal(await analyze(service), 401, 'guests cannot use the operation')
   t.equal(await analyze(service, basic('nightly-report', 'wrong')), 401)
   t.equal(await analyze(service, 'Unheard of'), 401)
-  t.same(await statuses(4, () => analyze(service, report)), threeThenRefused)
-  t.equal(await analyze(service, `Bearer ${token({ sub: 'nightly-report' })}`), 200, 'a token of that name is somebody else')
+  t.same(await statuses(4, () => analyze(service, report)), threeThenRejected)
+  t.equal(await analyze(service, `Bearer ${token({ sub: 'nightly-report' })}`), 200, 'a token with that subject is another caller')
 })
 
-t.test('a limit for each plan', async (t) => {
+t.test('each plan has its own limit', async (t) => {
   const service = await start(t, 'plans', { JWT_SECRET: secret })
   for (const [plan, limit] of [['free', 2], ['team', 5], ['unheard of', 3]] as const) {
     t.same(await statuses(limit + 1, () => analyze(service, `Bearer ${token({ sub: `of plan ${plan}`, plan })}`)), [...Array(limit).fill(200), 429], plan)
   }
 })
 
-t.test('docs/identities.md shows the programs as they are', async (t) => {
+t.test('docs/identities.md contains the tested programs', async (t) => {
   const page = readFileSync('docs/identities.md', 'utf8')
   for (const recipe of ['jwt', 'jwks', 'openid-connect', 'sessions', 'passport', 'several-kinds', 'plans']) {
     t.ok(page.includes(`\`\`\`ts\n${readFileSync(`examples/identities/${recipe}.ts`, 'utf8')}\`\`\``), recipe)

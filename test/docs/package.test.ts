@@ -54,7 +54,7 @@ for (let request = 0; request < 2; request++) answers.push((await app.inject({ m
 console.log(JSON.stringify(answers))
 `
 
-t.test('import and require give the same package', async (t) => {
+t.test('import and require load the same package', async (t) => {
   const { write, run } = createProject(t, 'fastify', 'prom-client')
   const inFunction = `async function main () {${program}}\nmain()`
   const consumers = {
@@ -78,7 +78,7 @@ t.test('import and require give the same package', async (t) => {
     }
     console.log(JSON.stringify(differing))
   `)
-  t.same(JSON.parse(run('shared.mjs')), [], 'both halves of an application share one copy')
+  t.same(JSON.parse(run('shared.mjs')), [], 'the modules of both kinds share one copy')
 })
 
 // Code that must compile with the declarations of the package.
@@ -154,7 +154,7 @@ const analyze = async () => (await app.inject({ method: 'POST', url: '/api/analy
 analyze().then(async (first) => { console.log(first, await analyze()) })
 `
 
-t.test('the types resolve, from modules of every kind', async (t) => {
+t.test('the types resolve in modules of every kind', async (t) => {
   const { write, compile, run } = createProject(t, 'fastify', 'ioredis', 'prom-client')
   const settings = [
     {
@@ -172,10 +172,10 @@ t.test('the types resolve, from modules of every kind', async (t) => {
     t.doesNotThrow(() => compile(...options, ...Object.keys(modules)), options.join(' '))
   }
   t.equal(run('main.cjs'), '200 429\n', 'a TypeScript program that requires the plugin runs')
-  t.same(Object.keys(typesVersions['*']), subPaths, 'each sub-path has types where `exports` is not known')
+  t.same(Object.keys(typesVersions['*']), subPaths, 'each sub-path has types for resolvers that do not support `exports`')
 })
 
-t.test('the compiler names each mistake', async (t) => {
+t.test('the compiler reports each mistake', async (t) => {
   const { write, diagnose } = createProject(t, 'fastify', 'ioredis', 'prom-client')
   write('mistakes.mts', `${imports}\nconst app: FastifyInstance = Fastify()\n//---\n${mistakes.map(([line]) => line).join('\n')}`)
   const diagnostics = diagnose('--module', 'nodenext', 'mistakes.mts')
@@ -184,12 +184,12 @@ t.test('the compiler names each mistake', async (t) => {
   t.equal(diagnostics.size, mistakes.length, 'no other line has a mistake')
 })
 
-t.test('the lowest Fastify and @fastify/jwt that the peer ranges name', async (t) => {
+t.test('the package works with the lowest versions of Fastify and @fastify/jwt in its peer ranges', async (t) => {
   t.equal(devDependencies['fastify-lowest'], `npm:fastify@${peerDependencies.fastify.split(' ')[0].slice(1)}`)
   t.equal(devDependencies['fastify-jwt-lowest'], `npm:@fastify/jwt@${peerDependencies['@fastify/jwt'].split(' ')[0].slice(1)}`)
   const { write, run, compile } = createProject(t, 'ioredis', 'prom-client', ['fastify', 'fastify-lowest'], ['@fastify/jwt', 'fastify-jwt-lowest'])
   write('typed.mts', imports + typed)
-  t.doesNotThrow(() => compile('--module', 'nodenext', 'typed.mts'), 'the types')
+  t.doesNotThrow(() => compile('--module', 'nodenext', 'typed.mts'), 'the types compile')
   write('lowest.mjs', `
     import fastifyJwt from '@fastify/jwt'
     import Fastify from 'fastify'
@@ -211,11 +211,11 @@ t.test('the lowest Fastify and @fastify/jwt that the peer ranges name', async (t
   t.same(JSON.parse(run('lowest.mjs')), { version: '5.0.0', answers: [401, 200, 200, 429, 200, 404], warned: true, operations: 4 })
 })
 
-t.test('the tarball is well made', async (t) => {
+t.test('the tarball is valid', async (t) => {
   const tool = (script: string, ...words: string[]) => execFileSync(process.execPath, [join('node_modules', script), ...words], { encoding: 'utf8', env: plainEnvironment() })
   t.match(tool('publint/src/cli.js', 'run', '--strict', tarball), 'All good!')
-  t.doesNotThrow(() => tool('@arethetypeswrong/cli/dist/index.js', '--profile', 'strict', tarball), 'types resolve whichever way they are asked for')
+  t.doesNotThrow(() => tool('@arethetypeswrong/cli/dist/index.js', '--profile', 'strict', tarball), 'the types resolve in every resolution mode')
   const files = execFileSync('tar', ['-tzf', tarball], { encoding: 'utf8' }).trim().split('\n')
-  t.same(files.filter((file, index) => files.indexOf(file) !== index), [], 'no file twice')
-  t.ok(files.filter((file) => file.endsWith('.map')).every((file) => file.startsWith('package/dist/cjs/')), 'one map for each module')
+  t.same(files.filter((file, index) => files.indexOf(file) !== index), [], 'the tarball contains no file twice')
+  t.ok(files.filter((file) => file.endsWith('.map')).every((file) => file.startsWith('package/dist/cjs/')), 'each module has one source map')
 })

@@ -1,4 +1,4 @@
-// The programs of docs/recipes.md, run as they are and tested over HTTP.
+// The programs of docs/recipes.md, run unchanged and tested over HTTP.
 import { createHmac } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
@@ -31,31 +31,31 @@ async function analyze ({ address }: Example, claims: object, times: number, hea
 const statuses = (answers: readonly Response[]) => answers.map(({ status }) => status)
 const admittedOf = (answers: readonly Response[]) => statuses(answers).filter((status) => status === 200).length
 
-t.test('callers without a limit', async (t) => {
+t.test('administrators have no limit, and all other callers have one', async (t) => {
   const service = await start(t, 'unlimited')
   t.equal(admittedOf(await analyze(service, { role: 'administrator' }, 20)), 20)
   t.same(statuses(await analyze(service, { sub: 'tomas' }, 4)), [200, 200, 200, 429])
   t.equal((await fetch(`${service.address}/api/analyze`, { method: 'POST' })).status, 401)
 })
 
-t.test('one counter for each tenant', async (t) => {
+t.test('the callers of a tenant share one counter', async (t) => {
   const service = await start(t, 'tenants')
   t.same(statuses([...await analyze(service, { tenant: 'acme' }, 3), ...await analyze(service, { tenant: 'acme', sub: 'tomas' }, 3)]), [200, 200, 200, 200, 200, 429])
   t.same(statuses(await analyze(service, { tenant: 'another' }, 4)), [200, 200, 200, 429])
-  t.equal(admittedOf(await analyze(service, {}, 1)), 0, 'a token without a tenant')
-  t.equal(admittedOf(await analyze(service, { tenant: 'acme', iss: 'https://identity.example#tenants' }, 1)), 0, 'a token of another issuer')
+  t.equal(admittedOf(await analyze(service, {}, 1)), 0, 'a token without a tenant is not admitted')
+  t.equal(admittedOf(await analyze(service, { tenant: 'acme', iss: 'https://identity.example#tenants' }, 1)), 0, 'a token of another issuer is not admitted')
 })
 
-t.test('a route that shows the remaining requests', async (t) => {
+t.test('a route shows the remaining requests, and does not count its own', async (t) => {
   const service = await start(t, 'standing')
   const standing = async () => await (await fetch(`${service.address}/api/quota`, { headers: bearer({}) })).json()
   t.same(await standing(), { quota: 'default', limit: 3, count: 0, remaining: 3, windowRemaining: null, overflow: false })
   await analyze(service, {}, 2)
   t.match(await standing(), { limit: 3, count: 2, remaining: 1, windowRemaining: Number })
-  t.match(await standing(), { count: 2 }, 'asking counts nothing')
+  t.match(await standing(), { count: 2 }, 'a request to the route is not counted')
 })
 
-t.test('several processes on one machine', async (t) => {
+t.test('several processes on one machine enforce one limit', async (t) => {
   const service = await start(t, 'processes', { SERVICE_RATE_LIMIT_PER_MINUTE: '500' })
   const answers = await analyze(service, {}, 505)
   t.same(statuses(answers), [...Array(500).fill(200), ...Array(5).fill(429)])
@@ -63,7 +63,7 @@ t.test('several processes on one machine', async (t) => {
   t.equal(new Set(processes).size, 2, 'the second one starts to listen while the first one answers')
 })
 
-t.test('closing the Redis client', async (t) => {
+t.test('the service closes its Redis client when it stops', async (t) => {
   const server = await RedisServer.start()
   t.teardown(() => server.stop())
   const service = await start(t, 'closing', { REDIS_URL: server.url, SERVICE_RATE_LIMIT_PER_MINUTE: '2' })
@@ -73,10 +73,10 @@ t.test('closing the Redis client', async (t) => {
   const another = await start(t, 'closing', { REDIS_URL: server.url, SERVICE_RATE_LIMIT_PER_MINUTE: '2' })
   t.same(statuses(await analyze(another, {}, 1)), [429], 'the counts are on the server')
   await server.kill()
-  t.equal(await another.stop(), 0, 'also while the server is away')
+  t.equal(await another.stop(), 0, 'the service also stops while the server is not running')
 })
 
-t.test('CORS', async (t) => {
+t.test('a page of another origin can read the quota headers with CORS', async (t) => {
   const service = await start(t, 'cors')
   const preflight = await fetch(`${service.address}/api/analyze`, {
     method: 'OPTIONS', headers: { origin: 'https://app.example', 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' }
@@ -92,7 +92,7 @@ t.test('CORS', async (t) => {
   }
 })
 
-t.test('problem details', async (t) => {
+t.test('refusals are problem details', async (t) => {
   const service = await start(t, 'problem-details')
   const [, , , rejected] = await analyze(service, {}, 4)
   t.equal(rejected?.headers.get('content-type'), 'application/problem+json')
@@ -103,7 +103,7 @@ t.test('problem details', async (t) => {
   t.match(await unauthenticated.json(), { status: 401, title: 'Authentication required' })
 })
 
-t.test('docs/recipes.md shows the programs as they are', async (t) => {
+t.test('docs/recipes.md contains the tested programs', async (t) => {
   const page = readFileSync('docs/recipes.md', 'utf8')
   for (const recipe of readdirSync('examples/recipes')) {
     t.ok(page.includes(`\`\`\`ts\n${readFileSync(`examples/recipes/${recipe}`, 'utf8')}\`\`\``), recipe)

@@ -44,7 +44,7 @@ async function startRedis (t: Test, ...settings: string[]) {
   return { server, client }
 }
 
-t.test('sibling scopes with a store each admit one limit each; one decorated store admits one', async (t) => {
+t.test('sibling scopes with separate stores admit one limit each, and with one decorated store one limit together', async (t) => {
   const separate = Fastify()
   for (const prefix of ['/one', '/two']) separate.register(async (scope) => { declare(scope) }, { prefix })
   t.equal(await admitted([separate, `/one${analyze}`], [separate, `/two${analyze}`]), 6)
@@ -55,35 +55,35 @@ t.test('sibling scopes with a store each admit one limit each; one decorated sto
   t.equal(await admitted([shared, `/one${analyze}`], [shared, `/two${analyze}`]), 3)
 })
 
-t.test('processes and restarts with a store in memory admit one limit each; a server admits one', async (t) => {
+t.test('processes and restarts with a store in memory admit one limit each, and with a shared server one limit together', async (t) => {
   t.equal(await admitted([serviceWith(new MemoryQuotaStore()), analyze], [serviceWith(new MemoryQuotaStore()), analyze]), 6)
   const { client } = await startRedis(t)
   t.equal(await admitted([serviceWith(new RedisQuotaStore({ client })), analyze], [serviceWith(new RedisQuotaStore({ client })), analyze]), 3)
 })
 
-t.test('instances with different shards admit one limit each, while both run', async (t) => {
+t.test('instances with different shards admit one limit each while both run', async (t) => {
   const { client } = await startRedis(t)
   const before = serviceWith(new RedisQuotaStore({ client, shards: 1 }))
   const after = serviceWith(new RedisQuotaStore({ client, shards: 16 }))
   t.equal(await admitted([before, analyze], [after, analyze]), 6)
-  t.equal(await admitted([before, analyze], [after, analyze]), 0, 'and no more in the same window')
+  t.equal(await admitted([before, analyze], [after, analyze]), 0, 'no more requests are admitted in the same window')
 })
 
-t.test('with different caps, a caller gains at most what the overflow counter has left', async (t) => {
+t.test('a caller gains at most the rest of the overflow counter if instances have different caps', async (t) => {
   const { client } = await startRedis(t)
   const small = new RedisQuotaStore({ client, maxTrackedCallers: 1 })
   await small.acquire('the only one with a counter', 3)
-  t.equal(await admitted([serviceWith(small), analyze]), 3, 'on the overflow counter')
-  t.equal(await admitted([serviceWith(small), analyze], [serviceWith(new RedisQuotaStore({ client, maxTrackedCallers: 10 })), analyze]), 3, 'and then on its own')
+  t.equal(await admitted([serviceWith(small), analyze]), 3, 'the overflow counter admits one limit')
+  t.equal(await admitted([serviceWith(small), analyze], [serviceWith(new RedisQuotaStore({ client, maxTrackedCallers: 10 })), analyze]), 3, 'the counter of the caller then admits one limit')
   t.equal(await admitted([serviceWith(small), analyze], [serviceWith(new RedisQuotaStore({ client, maxTrackedCallers: 10 })), analyze]), 0)
 })
 
-t.test('a server that evicts keys loses counts; with noeviction it fails, and the fallback counts', async (t) => {
+t.test('a server that evicts keys loses counts; a server with noeviction fails, and the fallback counts', async (t) => {
   const { client } = await startRedis(t, '--maxmemory', '4mb', '--maxmemory-policy', 'allkeys-random')
   const evicting = serviceWith(new RedisQuotaStore({ client, rememberRefusals: false }))
   t.equal(await admitted([evicting, analyze]), 3)
   for (let key = 0; key < 2000 && (await client.keys('llm-quota:*')).length > 0; key++) await client.set(`of another service:${key}`, 'x'.repeat(10_000))
-  t.equal(await admitted([evicting, analyze]), 3, 'again, in the same minute')
+  t.equal(await admitted([evicting, analyze]), 3, 'one limit is admitted again in the same minute')
 
   await client.config('SET', 'maxmemory-policy', 'noeviction')
   await client.set('of another service', 'x'.repeat(1_000_000)).catch(() => {})
@@ -96,7 +96,7 @@ t.test('a server that evicts keys loses counts; with noeviction it fails, and th
   t.equal(await admitted([serviceWith(new InsuredQuotaStore({ primary: new RedisQuotaStore({ client, keyPrefix: 'full:' }) })), analyze]), 3)
 })
 
-t.test('a proxy on the same instance that rewrites paths passes requests uncounted, unless its routes are marked', async (t) => {
+t.test('requests through a proxy on the same instance that rewrites paths are not counted, unless its routes are marked', async (t) => {
   const upstream = Fastify()
   upstream.post(analyze, async () => 'ran')
   t.teardown(() => upstream.close())
@@ -110,7 +110,7 @@ t.test('a proxy on the same instance that rewrites paths passes requests uncount
   }
 })
 
-t.test('behind a proxy that changes paths, the path that the service gets is counted', async (t) => {
+t.test('the path that the service receives decides behind a proxy that changes paths', async (t) => {
   const service = serviceWith(new MemoryQuotaStore())
   t.teardown(() => service.close())
   const proxy = Fastify()
@@ -119,7 +119,7 @@ t.test('behind a proxy that changes paths, the path that the service gets is cou
   t.equal(await admitted([proxy, '/public/analyze']), 3)
 })
 
-t.test('only routes inside the scope that registers the plugin are counted, child scopes included', async (t) => {
+t.test('only routes in the scope that registers the plugin, including its child scopes, are counted', async (t) => {
   const app = Fastify()
   app.register(async (scope) => {
     await scope.register(quotaPlugin, options)

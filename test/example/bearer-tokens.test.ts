@@ -18,7 +18,7 @@ async function trackedCallers (address: string): Promise<string | undefined> {
 }
 
 for (const keysFrom of ['the URL that is configured', 'the discovery document']) {
-  t.test(`tokens of an issuer, with keys from ${keysFrom}`, async (t) => {
+  t.test(`only valid tokens of the issuer are accepted, with keys from ${keysFrom}`, async (t) => {
     const issuer = await TokenIssuer.start()
     const service = await startExample('service/main.js', {
       JWT_ISSUER: issuer.url, JWT_AUDIENCE: audience, METRICS: 'true', ...(keysFrom.includes('URL') && { JWT_JWKS_URL: issuer.jwksUrl })
@@ -33,7 +33,7 @@ for (const keysFrom of ['the URL that is configured', 'the discovery document'])
     const { kid, publicJwk } = issuer.key('RS256')
     const pem = createPublicKey({ key: { ...publicJwk }, format: 'jwk' }).export({ type: 'spki', format: 'pem' })
     const confused = unsigned({ alg: 'HS256', kid }, expiring)
-    const refused: Record<string, string> = {
+    const invalid: Record<string, string> = {
       forged: await issuer.sign(claims, { forged: true }),
       expired: await issuer.sign(claims, { expired: true }),
       'for another audience': await issuer.sign({ ...claims, aud: 'another service' }),
@@ -43,22 +43,22 @@ for (const keysFrom of ['the URL that is configured', 'the discovery document'])
       'signed with a key that is not published': await issuer.sign(claims, { kid: 'another' }),
       unsigned: `${unsigned({ alg: 'none', kid }, expiring)}.`,
       'signed with the public key as a secret': `${confused}.${createHmac('sha256', pem).update(confused).digest('base64url')}`,
-      'without a key\'s name': `${unsigned({ alg: 'RS256' }, expiring)}.AAAA`
+      'without a key ID': `${unsigned({ alg: 'RS256' }, expiring)}.AAAA`
     }
-    for (const [what, token] of Object.entries(refused)) t.equal(await analyze(service.address, token), 401, what)
+    for (const [what, token] of Object.entries(invalid)) t.equal(await analyze(service.address, token), 401, what)
     t.equal(await trackedCallers(service.address), '0', 'nothing is counted')
 
     for (let request = 0; request < 5; request++) {
       t.equal(await analyze(service.address, await issuer.sign(claims)), 200)
       t.equal(await analyze(service.address, await issuer.sign({ ...claims, preferred_username: `name ${request}` }, { algorithm: 'EdDSA' })), 200)
     }
-    t.equal(await analyze(service.address, await issuer.sign(claims, { algorithm: 'EdDSA' })), 429, 'whichever key it is signed with, the subject is the same')
-    t.equal(await analyze(service.address, await issuer.sign({ ...claims, sub: ' ' })), 401, 'a blank subject names nobody')
+    t.equal(await analyze(service.address, await issuer.sign(claims, { algorithm: 'EdDSA' })), 429, 'tokens with the same subject share a counter, whichever key signed them')
+    t.equal(await analyze(service.address, await issuer.sign({ ...claims, sub: ' ' })), 401, 'a token with a blank subject has no caller')
     t.equal(await trackedCallers(service.address), '1')
-    t.ok(issuer.keysAsked <= 6, 'keys are kept')
+    t.ok(issuer.keysAsked <= 6, 'the keys are cached')
 
     const administrator = await fetch(`${service.address}/api/preferences`, { headers: { authorization: `Bearer ${await issuer.sign({ ...claims, role: 'admin' })}` } })
-    t.equal(administrator.status, 403, 'the word of another issuer makes nobody an administrator')
+    t.equal(administrator.status, 403, 'a claim of another issuer does not make a caller an administrator')
   })
 }
 
@@ -82,7 +82,7 @@ t.test('start-up fails with an error that contains the invalid setting', async (
   ] as const) await t.rejects(startService(t, environment), { message: error })
 })
 
-t.test('an ID token is checked to the last claim', async (t) => {
+t.test('a sign-in fails if the signature or a claim of the ID token is invalid', async (t) => {
   const issuer = await TokenIssuer.start()
   const service = await startExample('service/main.js', { OIDC_ISSUER: issuer.url, OIDC_CLIENT_ID: 'client', METRICS: 'true' })
   t.teardown(async () => {
@@ -104,7 +104,7 @@ t.test('an ID token is checked to the last claim', async (t) => {
     'no subject': (nonce) => issuer.sign({ iss: issuer.url, aud: 'client', nonce }),
     expired: (nonce) => issuer.sign(claims(nonce), { expired: true }),
     forged: (nonce) => issuer.sign(claims(nonce), { forged: true }),
-    'an algorithm that was not agreed on': (nonce) => issuer.sign(claims(nonce), { algorithm: 'EdDSA' }),
+    'an algorithm that is not expected': (nonce) => issuer.sign(claims(nonce), { algorithm: 'EdDSA' }),
     nonsense: async () => 'nonsense'
   }
   for (const [what, idToken] of Object.entries(invalid)) {
@@ -120,10 +120,10 @@ t.test('an ID token is checked to the last claim', async (t) => {
   t.match(await visitor.session(), { signedIn: { by: 'openid' } })
   t.equal((await visitor.send('/api/analyze', post)).status, 200)
   const out = JSON.parse((await visitor.send('/sign-out', { method: 'POST' })).text)
-  t.same(out, { location: '/' }, 'the provider has no place to sign out at')
+  t.same(out, { location: '/' }, 'the provider has no end_session_endpoint')
 })
 
-t.test('an unreachable provider is reported, and tried again', async (t) => {
+t.test('an unreachable provider is reported, and the next sign-in tries it again', async (t) => {
   const issuer = await TokenIssuer.start()
   const address = issuer.url
   const service = await startExample('service/main.js', { OIDC_ISSUER: address, OIDC_CLIENT_ID: 'client' })

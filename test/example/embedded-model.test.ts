@@ -23,7 +23,7 @@ async function counted ({ app, as, token }: RunningService, subject: string): Pr
   return Number(/"admitted":(\d+)/.exec(text)?.[1]) - 1
 }
 
-t.test('a text does not delay other requests', async (t) => {
+t.test('the analysis of a long text does not delay other requests', async (t) => {
   const { post, address } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '100', MODEL_TIMEOUT: '120000' })
   t.equal((await post('alice', '/api/analyze', { businessText: light })).status, 200, 'the first thread has loaded the model')
   const order: string[] = []
@@ -38,7 +38,7 @@ t.test('a text does not delay other requests', async (t) => {
   t.equal(order[0], 'health', 'the event loop was free')
 })
 
-t.test('no text takes longer than a call may', async (t) => {
+t.test('the analysis of the longest texts ends within the time limit of a call', async (t) => {
   const { post } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '100' })
   for (const part of ['http://', '\'', '$1', 'ing', '&']) {
     const businessText = part.repeat(20_000).slice(0, 20_000)
@@ -47,16 +47,16 @@ t.test('no text takes longer than a call may', async (t) => {
   }
 })
 
-t.test('a full queue answers 503 and Retry-After, and nothing is run', async (t) => {
+t.test('a request is answered with 503 and Retry-After if the queue is full', async (t) => {
   const { post } = await startService(t, { MODEL_TIMEOUT: '120000', MODEL_QUEUE: '1', SERVICE_RATE_LIMIT_PER_MINUTE: '100' })
   const answers = await Promise.all(Array.from({ length: 12 }, () => post('alice', '/api/analyze', { businessText: heavy })))
   const busy = answers.filter(({ status }) => status === 503)
-  t.ok(busy.length >= 5, `${busy.length} are answered 503`)
+  t.ok(busy.length >= 5, `${busy.length} requests are answered with 503`)
   t.equal(answers.filter(({ status }) => status === 200).length, 12 - busy.length)
   for (const answer of busy) {
     t.same([answer.headers.get('retry-after'), answer.headers.get('cache-control'), await answer.text()], ['1', 'no-store', '{"error":"The model is busy. Please try again.","status":503}'])
   }
-  t.equal((await post('alice', '/api/analyze', { businessText: light })).status, 200, 'and then all is well')
+  t.equal((await post('alice', '/api/analyze', { businessText: light })).status, 200, 'the service accepts requests again')
 })
 
 t.test('a call that takes too long is aborted', async (t) => {
@@ -87,7 +87,7 @@ t.test('the work for a disconnected client is aborted', async (t) => {
   }
   t.equal((await post('alice', '/api/analyze', { businessText: light })).status, 200, 'the queue is free again')
   t.ok(log.some((line) => line.includes('The caller has gone.')), 'which the log tells')
-  t.notOk(log.some((line) => line.includes('"level":50')), 'and it is no error')
+  t.notOk(log.some((line) => line.includes('"level":50')), 'the abort is not logged as an error')
 })
 
 t.test('a stream ends when the client stops reading', async (t) => {
@@ -108,10 +108,10 @@ t.test('closing the service terminates its threads', async (t) => {
   const asked = Array.from({ length: 40 }, () => post('alice', '/api/analyze', { businessText: heavy }).then(({ status }) => String(status), () => 'cut'))
   await fetch(app.listeningOrigin)
   await app.close()
-  t.match((await Promise.all(asked)).join(' '), /cut|503/, 'what was not answered by then is not')
+  t.match((await Promise.all(asked)).join(' '), /cut|503/, 'requests that are still open are not completed')
 })
 
-t.test('a text without words is read for what it is', async (t) => {
+t.test('a text without words is analyzed like any other text', async (t) => {
   const { post, as } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '1000' })
   for (const text of ['123', '.', '🦊', '…!?', '\u200b', '\ud800', '\u0000', '#', '__proto__', 'constructor', '1'.repeat(20_000), '🦊'.repeat(10_000)]) {
     const shown = JSON.stringify(text).slice(0, 20)
@@ -131,7 +131,7 @@ t.test('a text without words is read for what it is', async (t) => {
   }
 })
 
-t.test('a leaf is justified by the words of the text', async (t) => {
+t.test('the justification of a leaf contains words of the text', async (t) => {
   const { post } = await startService(t)
   const answer = await post('alice', '/api/justify-leaf', { businessText: 'Our Invoices are late. Customers complain.', leaf: 'FIN-INV' })
   t.match(await answer.json(), { explanation: /speaks of invoices, customers, which/, evidence: [{ shared: ['invoices'] }, { shared: ['customers'] }] })

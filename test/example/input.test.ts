@@ -21,7 +21,7 @@ async function sign (claims: JWTPayload, header: object = {}): Promise<string> {
     .sign(createSecretKey(secret, 'utf8'), { crit: { 'x-unknown': true } })
 }
 
-t.test('only a safe integer or null is a limit', async (t) => {
+t.test('only a safe integer or null is accepted as a limit', async (t) => {
   const { post, as } = await startService(t)
   const put = async (body: unknown) => (await post('root', '/api/preferences', body, 'PUT')).status
   t.equal(await put({ [perMinute]: 7 }), 200)
@@ -34,7 +34,7 @@ t.test('only a safe integer or null is a limit', async (t) => {
   }
 })
 
-t.test('every error of the service has the format of a refusal and must not be stored', async (t) => {
+t.test('every error of the service has the format of a refusal and the header Cache-Control: no-store', async (t) => {
   const { address, as } = await startService(t, { PUBLIC_URL: 'https://service.example' })
   const errors: [number, string, Promise<Response>][] = [
     [400, 'querystring/parentCode must be a code of the taxonomy', as('alice', '/api/analyze-node?parentCode=none&businessText=late')],
@@ -77,19 +77,19 @@ t.test('the number of streams is limited per caller', async (t) => {
   await Promise.allSettled(six.map(async (response) => await response.arrayBuffer()))
   await fetch(`${app.listeningOrigin}/health`)
   await closed
-  t.equal((await as('alice', '/api/window', { signal: AbortSignal.timeout(5000) })).status, 200, 'a place is free again')
+  t.equal((await as('alice', '/api/window', { signal: AbortSignal.timeout(5000) })).status, 200, 'a closed stream is no longer counted')
 })
 
-t.test('streams end with the token', async (t) => {
+t.test('a stream ends when its token expires', async (t) => {
   const { address } = await startService(t, { JWT_SECRET: secret })
   const open = async (seconds: number) => await fetch(`${address}/api/window`, { headers: { authorization: `Bearer ${await sign({ exp: Math.floor(Date.now() / 1000) + seconds })}` } })
   const stream = await open(5)
   t.equal(stream.status, 200)
-  t.ok(await watch(stream) >= 1, 'and the browser that connects again is asked anew')
+  t.ok(await watch(stream) >= 1, 'the stream has sent a state before it ended')
   t.equal((await open(-1)).status, 401)
 })
 
-t.test('streams end with the session', async (t) => {
+t.test('a stream ends when its session ends', async (t) => {
   const { address } = await startService(t)
   const [visitor, other] = [new Visitor(address), new Visitor(address)]
   for (const each of [visitor, other]) await each.signInLocally('alice', 'wonderland')
@@ -99,7 +99,7 @@ t.test('streams end with the session', async (t) => {
   t.equal((await visitor.send('/sign-out', { method: 'POST' })).status, 200)
   t.ok(await watch(mine) >= 1)
   const reader = theirs.body?.getReader()
-  t.equal((await reader?.read())?.done, false, 'another session of the same account goes on')
+  t.equal((await reader?.read())?.done, false, 'a stream of another session of the same account continues')
   leave.abort()
   await reader?.read().catch(() => {})
 })
@@ -145,7 +145,7 @@ t.test('only configured host names are accepted', async (t) => {
   await check({ HOST: '0.0.0.0' }, [...own, 'any.example'], [])
 })
 
-t.test('the development provider answers to no other name either, and starts with the first sign-in', async (t) => {
+t.test('the development provider accepts only its own host name, and starts with the first sign-in', async (t) => {
   const { address, app, log } = await startService(t)
   t.equal(app.developmentProvider?.issuer(), null, 'nobody has signed in')
   t.notMatch(log.join(''), 'OpenID provider')
@@ -153,7 +153,7 @@ t.test('the development provider answers to no other name either, and starts wit
   const provider = locationOf(one)?.origin ?? ''
   t.equal(locationOf(two)?.origin, provider, 'it starts once')
   t.equal(app.developmentProvider?.issuer()?.issuer, provider)
-  t.equal(log.filter((line) => line.includes('You can ignore its warnings that this is for development only')).length, 1, 'what it prints is explained')
+  t.equal(log.filter((line) => line.includes('You can ignore its warnings that this is for development only')).length, 1, 'the log explains the warnings of the provider')
   t.equal(await statusFor(provider, 'evil.example', '/.well-known/openid-configuration'), 421)
   t.equal(await statusFor(provider, new URL(provider).host, '/.well-known/openid-configuration'), 200)
 })

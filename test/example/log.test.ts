@@ -34,7 +34,7 @@ async function own (claims: object): Promise<string> {
     .sign(createSecretKey(jwtSecret, 'utf8'))
 }
 
-t.test('a walk through the service', async (t) => {
+t.test('the log contains no secret after requests to every part of the service', async (t) => {
   const redis = await RedisServer.startWithPassword(`${marker}redis`)
   const model = await OpenAiServer.start((request, response) => { json(response, 401, { error: { message: `${request.text} ${String(request.authorization)}`, code: request.text } }) })
   const secretUrl = redis.url.replace('//', `//:${marker}redis@`)
@@ -58,7 +58,7 @@ t.test('a walk through the service', async (t) => {
   const bodies = [JSON.stringify({ businessText: text, leaf: marker }), JSON.stringify({ businessText: ' ', [marker]: marker }), `{"businessText":"${marker}`, `username=${marker}user&password=${marker}password`, `{"rate-limit.per-minute":"${marker}"}`, JSON.stringify({ businessText: marker.repeat(3000) }), marker.repeat(150_000)]
   const cookies = [`language-service-session=${marker}cookie`, `language-service-session=${encodeURIComponent(`${marker};${marker}`)}`]
 
-  await t.test('every method of every path, with every kind of credentials', async () => {
+  await t.test('the service answers every method of every path, with every kind of credentials', async () => {
     const authorizations = [undefined, ...tokens.map((each) => `Bearer ${each}`), `Basic ${Buffer.from(`${marker}user:${marker}password`).toString('base64')}`, `Basic ${Buffer.from(`alice:${marker}password`).toString('base64')}`, `Basic ${marker}`, marker]
     let turn = 0
     for (const path of paths) {
@@ -94,7 +94,7 @@ t.test('a walk through the service', async (t) => {
     }
   })
 
-  await t.test('data that is not HTTP', async () => {
+  await t.test('the service closes a connection after data that is not valid HTTP', async () => {
     for (const bytes of [
       `GET /${marker} HTTP/1.1\r\nauthorization: Bearer ${token}\r\n\r\n`, `GET /api/analyze-node?${query} HTTP/1.1\r\nhost: ${marker}.example\r\n\r\n`, `${marker} / HTTP/1.1\r\nhost: a\r\n\r\n`,
       `GET / HTTP/9.9\r\nauthorization: Bearer ${token}\r\n\r\n`, `GET /${marker}\r\n\r\n`, `POST /api/analyze HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${token}\r\ncontent-type: application/json\r\ncontent-length: 5000\r\n\r\n{"businessText":"${text}`,
@@ -104,7 +104,7 @@ t.test('a walk through the service', async (t) => {
     ]) await sendBytes(address, bytes)
   })
 
-  await t.test('people who sign in, rightly and wrongly', async (t) => {
+  await t.test('visitors sign in with correct and with wrong credentials', async (t) => {
     const visitor = new Visitor(address)
     const callback = locationOf(await visitor.goToProvider('Mira Lindqvist', `${marker}name`))
     for (const name of ['code', 'state']) secrets.push(callback?.searchParams.get(name) ?? '')
@@ -123,7 +123,7 @@ t.test('a walk through the service', async (t) => {
     for (const each of [visitor, local]) await each.send('/sign-out', { method: 'POST' })
   })
 
-  await t.test('while Redis and the model fail', async () => {
+  await t.test('the service answers while Redis and the model are not running', async () => {
     await redis.kill()
     await model.stop()
     for (let request = 0; request < 3; request++) {
@@ -135,10 +135,10 @@ t.test('a walk through the service', async (t) => {
 
   t.equal(await service.stop(), 0)
   const output = service.output().toLowerCase()
-  t.match(output, '"level":10', 'the log tells all there is to tell')
+  t.match(output, '"level":10', 'the log has its most verbose level')
   t.notOk(output.includes(marker), output.split('\n').find((line) => line.includes(marker)) ?? '')
   for (const secret of secrets) {
-    t.ok(secret.length > 8, 'there is a secret')
+    t.ok(secret.length > 8, 'the secret is not empty')
     for (const spelling of spellings(secret)) t.notOk(output.includes(spelling.toLowerCase()), spelling)
   }
   for (const spelling of [text, `${marker}password`, `${marker}redis`, `${marker}model-key`].flatMap(spellings)) t.notOk(output.includes(spelling.toLowerCase()), spelling)
@@ -148,14 +148,14 @@ for (const [what, environment, said] of [
   ['a wrong password in REDIS_URL', { REDIS_URL: '@' }, /REDIS_URL: the server does not accept the user name and the password \(WRONGPASS\)/],
   ['a wrong password in REDIS_URL and REDIS_CLIENT=redis', { REDIS_URL: '@', REDIS_CLIENT: 'redis' }, /REDIS_URL: .* \(WRONGPASS\)/],
   ['a wrong password in REDIS_URL and REDIS_CLIENT=glide', { REDIS_URL: '@', REDIS_CLIENT: 'glide' }, /REDIS_URL: .* \(WRONGPASS\)/],
-  ['a REDIS_URL that is none', { REDIS_URL: `redis://:${marker}@127.0.0.1:port` }, /REDIS_URL must be a URL with redis or rediss/],
-  ['a REDIS_URL of another kind', { REDIS_URL: `http://user:${marker}@127.0.0.1` }, /REDIS_URL must be/],
-  ['a MODEL_URL that is none', { MODEL_URL: `//user:${marker}@127.0.0.1`, MODEL_NAME: 'm' }, /MODEL_URL must be/],
+  ['a REDIS_URL that is not a URL', { REDIS_URL: `redis://:${marker}@127.0.0.1:port` }, /REDIS_URL must be a URL with redis or rediss/],
+  ['a REDIS_URL with another scheme', { REDIS_URL: `http://user:${marker}@127.0.0.1` }, /REDIS_URL must be/],
+  ['a MODEL_URL that is not a URL', { MODEL_URL: `//user:${marker}@127.0.0.1`, MODEL_NAME: 'm' }, /MODEL_URL must be/],
   ['an issuer with a password', { OIDC_ISSUER: `http://user:${marker}@identity.example`, OIDC_CLIENT_ID: 'c' }, /OIDC_ISSUER must be an https URL/],
-  ['an issuer with half a password', { JWT_ISSUER: `user:${marker}@identity.example`, JWT_AUDIENCE: 'a' }, /JWT_ISSUER must be an https URL/],
+  ['an issuer with a password and without a scheme', { JWT_ISSUER: `user:${marker}@identity.example`, JWT_AUDIENCE: 'a' }, /JWT_ISSUER must be an https URL/],
   ['a secret that is too short', { JWT_SECRET: marker }, /JWT_SECRET must have at least 32 characters/]
 ] as const) {
-  t.test(`start-up with ${what} reports only that`, async (t) => {
+  t.test(`the error at start-up contains no secret if there is ${what}`, async (t) => {
     const redis = environment.REDIS_URL === '@' ? await RedisServer.startWithPassword('another') : undefined
     t.teardown(() => redis?.stop())
     const url = redis === undefined ? {} : { REDIS_URL: redis.url.replace('//', `//:${marker}@`) }

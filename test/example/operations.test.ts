@@ -13,7 +13,7 @@ async function analyze (service: Example, token?: string): Promise<number> {
   return (await fetch(`${service.address}/api/analyze`, { method: 'POST', headers, body })).status
 }
 
-t.test('/metrics after a scripted run equals the counts of that run exactly', async (t) => {
+t.test('/metrics reports exactly the requests that were sent', async (t) => {
   const service = await startExample('service/main.js', { METRICS: 'true', SERVICE_RATE_LIMIT_PER_MINUTE: '4' })
   t.teardown(() => service.stop())
   const [alice, bob] = [printToken('alice'), printToken('bob')]
@@ -42,7 +42,7 @@ t.test('/metrics after a scripted run equals the counts of that run exactly', as
   t.equal(named('llm_quota_tracked_callers')?.metrics[0]?.value, '2')
   t.equal(named('llm_quota_sweeps')?.metrics[0]?.value, '0')
   t.equal(named('llm_quota_overflow_decisions_total')?.metrics[0]?.value, '0')
-  t.same(named('llm_quota_insured_primary')?.metrics, [], 'not insured')
+  t.same(named('llm_quota_insured_primary')?.metrics, [], 'the store is not insured')
   t.equal(named('llm_quota_store_duration_seconds')?.metrics[0]?.count, '10')
   t.notMatch(text, /alice|bob|"[0-9a-f]{8,}"/)
 })
@@ -53,7 +53,7 @@ t.test('/metrics is off unless it is enabled', async (t) => {
   t.equal((await fetch(`${service.address}/metrics`)).status, 404)
 })
 
-t.test('the API\'s document is OpenAPI 3.1, and shows what the quota answers', async (t) => {
+t.test('the API description is valid OpenAPI 3.1, and contains the refusals of the quota', async (t) => {
   const service = await startExample('service/main.js')
   t.teardown(() => service.stop())
   const document = JSON.parse(await (await fetch(`${service.address}/documentation/json`)).text())
@@ -70,12 +70,12 @@ t.test('the API\'s document is OpenAPI 3.1, and shows what the quota answers', a
   t.same([page.status, /html/.test(String(page.headers.get('content-type')))], [200, true])
 })
 
-t.test('a service during the migration prints where the two quotas decide differently', async (t) => {
+t.test('the migration example prints each decision in which the two quotas differ', async (t) => {
   const service = await startExample('migration.js', { SERVICE_RATE_LIMIT_PER_MINUTE: '2' })
   t.teardown(() => { service.process.kill('SIGKILL') })
   const statuses = []
   for (let request = 0; request < 3; request++) statuses.push(await analyze(service))
-  t.same(statuses, [200, 200, 429], 'the earlier one still answers')
+  t.same(statuses, [200, 200, 429], 'the earlier quota still answers')
   await service.printed(/2 different/)
   t.same(service.output().match(/^POST.*$/gm), [
     'POST /api/analyze: earlier admitted, new unauthenticated (1 different, 0 alike so far)',

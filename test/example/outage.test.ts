@@ -9,8 +9,8 @@ const { SharedPreferences }: typeof import('../../examples/service/shared-prefer
 const perMinute = 'rate-limit.per-minute'
 const text = { businessText: 'Invoices are late.' }
 
-for (const [how, stop] of Object.entries({ hangs: 'SIGSTOP', 'has ended': 'SIGKILL' } as const)) {
-  t.test(`while Redis ${how}`, async (t) => {
+for (const [how, stop] of Object.entries({ hangs: 'SIGSTOP', 'is not running': 'SIGKILL' } as const)) {
+  t.test(`the configured limit and the fallback apply while Redis ${how}`, async (t) => {
     const redis = await RedisServer.start()
     t.teardown(async () => {
       redis.signal('SIGCONT')
@@ -23,7 +23,7 @@ for (const [how, stop] of Object.entries({ hangs: 'SIGSTOP', 'has ended': 'SIGKI
     if (stop === 'SIGKILL') await redis.kill()
     else redis.signal(stop)
 
-    t.equal((await post('alice', '/api/analyze', text)).status, 200, 'the configured limit and the fallback hold')
+    t.equal((await post('alice', '/api/analyze', text)).status, 200, 'the request is admitted')
     const change = await post('root', '/api/preferences', { [perMinute]: 5 }, 'PUT')
     t.same([change.status, change.headers.get('retry-after'), await change.json()], [503, '1', { error: 'The shared server did not confirm the new limit. Please try again.', status: 503 }])
     const read = await as('root', '/api/preferences', { claims: { role: 'admin' } })
@@ -32,7 +32,7 @@ for (const [how, stop] of Object.entries({ hangs: 'SIGSTOP', 'has ended': 'SIGKI
   })
 }
 
-t.test('while a server hangs, one read per second waits and all others fail at once, until there is an answer', async (t) => {
+t.test('one read per second waits and all others fail immediately while a server hangs, until there is an answer', async (t) => {
   const clock = new VirtualClock()
   const asked: ((value: unknown) => void)[] = []
   const hash = {
@@ -47,7 +47,7 @@ t.test('while a server hangs, one read per second waits and all others fail at o
   t.equal(asked.length, 1)
   clock.advance(1000)
   const [next, other] = [preferences.get(perMinute), preferences.get(perMinute)]
-  await t.rejects(other, { code: 'LIMIT_UNAVAILABLE' }, 'one tries, and the other does not wait for it')
+  await t.rejects(other, { code: 'LIMIT_UNAVAILABLE' }, 'one read waits, and the other one fails immediately')
   asked[1]?.('5')
   t.equal(await next, '5')
   t.equal(asked.length, 2)
@@ -55,7 +55,7 @@ t.test('while a server hangs, one read per second waits and all others fail at o
   await t.resolves(preferences.set(perMinute, null))
 })
 
-t.test('watchers share what is read', async (t) => {
+t.test('the streams of all callers share the reads of the server', async (t) => {
   const redis = await RedisServer.start()
   t.teardown(() => redis.stop())
   const { as, post } = await startService(t, { REDIS_URL: redis.url, SERVICE_RATE_LIMIT_PER_MINUTE: '2' })

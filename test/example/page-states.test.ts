@@ -4,12 +4,12 @@ import t from 'tap'
 import { inaccessible, screenshots, startBrowser } from '../support/browser.js'
 import { inView, startPage, Visit } from '../support/page-visit.js'
 
-t.test('the states of the page', async (t) => {
+t.test('each state of the page is accessible and fits the window', async (t) => {
   const browser = await startBrowser()
   t.teardown(() => browser.close())
 
   for (const [name, options] of Object.entries({ light: {}, dark: { colorScheme: 'dark' }, phone: { width: 390 }, 'phone-dark': { width: 390, colorScheme: 'dark' } } as const)) {
-    t.test(`it is accessible and fits: ${name}`, async (t) => {
+    t.test(`each state of the page is accessible and fits the window in the variant ${name}`, async (t) => {
       const { address, pass } = await startPage(t)
       const visit = await Visit.begin(browser, address, options)
       const fits = async (): Promise<boolean> => await visit.page.evaluate('document.documentElement.scrollWidth <= innerWidth')

@@ -7,20 +7,20 @@ import { beginStream, OpenAiServer, streamPart } from '../support/openai-server.
 import { RedisServer } from '../support/redis-server.js'
 import { startPage, Visit } from '../support/page-visit.js'
 
-t.test('the page', async (t) => {
+t.test('the page works in a real browser', async (t) => {
   const browser = await startBrowser()
   t.teardown(() => browser.close())
 
   for (const store of ['in the process', 'shared']) {
-    t.test(`with a store ${store}`, async (t) => {
+    t.test(`the page works with a store that is ${store}`, async (t) => {
       const server = store === 'shared' ? await RedisServer.start() : undefined
       const { address, pass, minutePasses } = await startPage(t, server?.url)
       t.teardown(() => server?.stop())
 
-      await t.test('nobody is answered 401', async (t) => {
+      await t.test('a visitor who is not signed in is answered with 401', async (t) => {
         const visit = await Visit.begin(browser, address)
         await visit.run('Analyze', 'Authentication is required for this LLM operation.')
-        t.notOk(await visit.page.locator('#limit-reached').isVisible(), 'and need not wait')
+        t.notOk(await visit.page.locator('#limit-reached').isVisible(), 'the visitor does not have to wait')
         await visit.reads('h1', '3 model calls a minute')
         await visit.signInLocally('alice', 'wrong')
         await visit.reads('#local-error', 'The user name or the password is wrong.')
@@ -52,7 +52,7 @@ t.test('the page', async (t) => {
         t.equal(await visit.page.locator('#timeline line.limit').count(), 1)
         await button.press('Enter')
         await pass(2, visit)
-        t.match(await visit.reads('#summary', '3 of 3 admitted'), '1 rejected', 'the button does nothing yet')
+        t.match(await visit.reads('#summary', '3 of 3 admitted'), '1 rejected', 'the button does not send a request yet')
         const later = Number(/\d+/.exec(await visit.reads('#countdown', / s$/))?.[0])
         t.ok(later < seconds, `${later} s to wait`)
 
@@ -67,7 +67,7 @@ t.test('the page', async (t) => {
         await visit.end(t)
       })
 
-      await t.test('an invented user signs in with OpenID Connect, watches the stream, and signs out at both places', async (t) => {
+      await t.test('a user signs in with OpenID Connect, watches the stream, and signs out of the service and of the provider', async (t) => {
         const visit = await Visit.begin(browser, address)
         await visit.signInWithOpenId('Mira Lindqvist')
         await visit.reads('#who', /Signed in as mira \(OpenID Connect\)/)
@@ -79,7 +79,7 @@ t.test('the page', async (t) => {
         await visit.run('Stream')
         t.equal(await visit.page.locator('#answer li').count(), 4)
         const seen = await visit.page.evaluate<string[]>('globalThis.seen')
-        t.same(seen.filter((said) => /Sentence/.test(said)).at(0), 'Sentence 1 has arrived.', 'one after another')
+        t.same(seen.filter((said) => /Sentence/.test(said)).at(0), 'Sentence 1 has arrived.', 'the sentences arrive one after another')
         for (let request = 0; request < 2; request++) await visit.run('Stream')
         await visit.sendAnyway('Maximum 3')
 
@@ -92,7 +92,7 @@ t.test('the page', async (t) => {
         await visit.end(t)
       })
 
-      await t.test('an administrator sees all callers, by digest, and changes the limit at once', async (t) => {
+      await t.test('an administrator sees the digests of all callers, and changes the limit', async (t) => {
         const [administrator, alice] = [await Visit.begin(browser, address), await Visit.begin(browser, address)]
         await minutePasses(administrator, alice)
         await administrator.signInLocally('admin', 'looking-glass')
@@ -104,14 +104,14 @@ t.test('the page', async (t) => {
         await administrator.reads('#callers', /fe8a67d0\s*3 of 3\s*1\s*\d+ s/)
         await administrator.reads('#callers', /Overflow, shared by all others\s*not in use/)
         t.notMatch(await administrator.page.locator('#administration').innerText(), /alice|mira/)
-        t.notOk(await alice.page.locator('#administration').isVisible(), 'for administrators alone')
+        t.notOk(await alice.page.locator('#administration').isVisible(), 'only administrators see the administration')
 
         await administrator.page.getByLabel('Requests a minute').fill('5')
         await administrator.page.getByRole('button', { name: 'Change the limit' }).click()
         await administrator.reads('#limit-status', 'The limit is 5 now.')
         await alice.page.locator('#timeline .limit-label').filter({ hasText: 'limit 5' }).waitFor()
         await alice.reads('#run-button', /^Run$/)
-        t.notOk(await alice.page.locator('#limit-reached').isVisible(), 'a raised limit opens the button at once')
+        t.notOk(await alice.page.locator('#limit-reached').isVisible(), 'a raised limit enables the button immediately')
         await alice.page.reload()
         await alice.reads('#summary', '3 of 5 admitted, 1 rejected')
         await alice.run('Analyze')
@@ -136,7 +136,7 @@ t.test('the page', async (t) => {
         await administrator.change(String(Number.MAX_SAFE_INTEGER))
         await alice.reads('#summary', 'The limit is 9,007,199,254,740,991 a minute.')
         await alice.page.locator('#timeline .limit-label').filter({ hasText: 'limit 9007.2T, above this scale' }).waitFor()
-        t.same((await alice.page.locator('#timeline text').allTextContents()).slice(0, 5), ['0', '1', '2', '3', '4'], 'the axis counts what there is')
+        t.same((await alice.page.locator('#timeline text').allTextContents()).slice(0, 5), ['0', '1', '2', '3', '4'], 'the scale of the axis depends on the requests')
 
         await administrator.change('0')
         await administrator.page.getByRole('dialog', { name: 'Switch the quota off?' }).getByRole('button', { name: 'Cancel' }).click()
@@ -154,7 +154,7 @@ t.test('the page', async (t) => {
     })
   }
 
-  t.test('it can be used with the keyboard alone', async (t) => {
+  t.test('the page can be used with the keyboard alone', async (t) => {
     const { address } = await startPage(t)
     const { page, ...visit } = await Visit.begin(browser, address)
     const focus = async (): Promise<string> => await page.evaluate<string>('document.activeElement.textContent.trim() || document.activeElement.name')
@@ -167,7 +167,7 @@ t.test('the page', async (t) => {
     await page.keyboard.type('wonderland')
     await page.keyboard.press('Enter')
     await page.locator('#who').filter({ hasText: 'Signed in as alice' }).waitFor()
-    t.equal(await focus(), 'Sign out', 'the focus is somewhere sensible')
+    t.equal(await focus(), 'Sign out', 'the focus moves to the next control')
     await page.keyboard.press('Tab')
     await page.keyboard.press('ArrowRight')
     t.equal(await page.locator('#address').innerText(), 'POST /api/justify-leaf')
@@ -185,7 +185,7 @@ t.test('the page', async (t) => {
     await visit.run('Analyze', 'Authentication is required')
     await visit.signInLocally('alice', 'wonderland')
     await visit.reads('#who', 'Signed in as alice')
-    t.notOk(await visit.page.locator('#problem').isVisible(), 'what nobody was told goes')
+    t.notOk(await visit.page.locator('#problem').isVisible(), 'the message for visitors who are not signed in disappears')
     await visit.loseSession()
     await visit.page.locator('#run-button').click()
     await visit.reads('#notice', 'Your session has ended. Sign in again.')
@@ -205,7 +205,7 @@ t.test('the page', async (t) => {
     await visit.end(t)
   })
 
-  t.test('a session that cannot be read is an error with a retry', async (t) => {
+  t.test('the page reports a session that cannot be read, and offers a retry', async (t) => {
     const { address } = await startPage(t)
     const context = await browser.newContext()
     const page = await context.newPage()
@@ -236,7 +236,7 @@ t.test('the page', async (t) => {
       t.ok(seconds)
       t.match(await visit.page.locator('#limit-reached').innerText(), 'Limit reached: 3 of 3 requests used.')
       const [inButton, inBox, inSummary] = await visit.page.evaluate<string[]>('["run-button", "countdown", "summary"].map((id) => /\\d+ s/.exec(document.getElementById(id).textContent)[0])')
-      t.same([inBox, inSummary], [inButton, inButton], 'one countdown')
+      t.same([inBox, inSummary], [inButton, inButton], 'all countdowns are equal')
     }
     await minutePasses(one, other)
     await one.reads('#run-button', /^Run$/)
@@ -246,7 +246,7 @@ t.test('the page', async (t) => {
     for (const visit of [one, other]) await visit.end(t)
   })
 
-  t.test('a stream that is cut is reported as incomplete, and the part that arrived stays', async (t) => {
+  t.test('a stream that is cut off is reported as incomplete, and the part that arrived remains', async (t) => {
     // The model's server never sends the second sentence.
     const server = await OpenAiServer.start((_request, response) => {
       beginStream(response)
@@ -284,7 +284,7 @@ t.test('the page', async (t) => {
     await visit.reads('#text-count', '22,000 of 7,500 bytes, as sent in the address')
     await visit.page.locator('#run-button').click()
     t.equal(await visit.page.evaluate('document.getElementById("text").validationMessage'), 'The text is 14,500 too long for this operation. Shorten it.')
-    t.match(await visit.reads('#summary', 'No window is open'), 'No window', 'nothing was spent')
+    t.match(await visit.reads('#summary', 'No window is open'), 'No window', 'no request was counted')
     await visit.page.locator('#text').fill('Zoë 🦊 '.repeat(340))
     await visit.run('Score a node')
     await visit.page.locator('#text').fill('  ')
@@ -292,7 +292,7 @@ t.test('the page', async (t) => {
     await visit.end(t)
   })
 
-  t.test('it may load and run nothing that is not the service\'s own', async (t) => {
+  t.test('the page can load and run only content of the service', async (t) => {
     const { address } = await startPage(t)
     const { headers } = await fetch(address)
     t.equal(headers.get('content-security-policy'), 'default-src \'none\';script-src \'self\';style-src \'self\';img-src \'self\';connect-src \'self\';form-action \'self\';base-uri \'none\';frame-ancestors \'none\';require-trusted-types-for \'script\'')

@@ -32,7 +32,7 @@ async function start (t: Test, answer: ChatAnswer, environment: Record<string, s
 const all = Object.keys(operations) as (keyof typeof operations)[]
 const whole = all.filter((name) => name !== 'analyze-stream')
 
-t.test('requests contain a schema, and the answers are returned', async (t) => {
+t.test('requests to the model contain a schema, and the answers of the model are returned', async (t) => {
   const answers = {
     analysis: { sentences, entities: [{ text: 'Berlin', type: 'PLACE' }], sentiment: -0.6 },
     justification: { applies: true, score: 0.9, explanation: 'It is about invoices.', evidence: [{ sentence: 'Our invoices went out late.', shared: ['invoices'] }] },
@@ -70,7 +70,7 @@ t.test('a stream is forwarded as it arrives', async (t) => {
   const stream = await run('analyze-stream')
   t.same([stream.status, stream.headers.get('content-type')], [200, 'text/event-stream'])
   const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader()
-  t.equal((await reader?.read())?.value, `id: 1\nevent: sentence\ndata: ${JSON.stringify(sentences[0])}\n\n`, 'the first sentence is here before the second is written')
+  t.equal((await reader?.read())?.value, `id: 1\nevent: sentence\ndata: ${JSON.stringify(sentences[0])}\n\n`, 'the first sentence arrives before the second one is sent')
   goOn()
   let rest = ''
   for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) rest += part.value
@@ -81,7 +81,7 @@ t.test('a stream is forwarded as it arrives', async (t) => {
 const busy = 'The model is busy. Please try again.'
 const failed = 'The model failed. Please try again.'
 const silent = 'The model did not answer. Please try again.'
-const refused = 'The model does not accept the request. The service logs the status.'
+const notAccepted = 'The model does not accept the request. The service logs the status.'
 const later = new Date(Date.now() + 30 * 60_000).toUTCString()
 
 for (const [what, answer, status, message, retryAfter] of [
@@ -91,36 +91,36 @@ for (const [what, answer, status, message, retryAfter] of [
   ['429 with a date that has passed', (_, response) => { json(response, 429, {}, { 'retry-after': 'Thu, 01 Jan 1970 00:00:00 GMT' }) }, 503, busy, '1'],
   ['429 without a wait', (_, response) => { json(response, 429, {}, {}) }, 503, busy, '5'],
   ['500', (_, response) => { json(response, 500, { error: { message: `${key} ${text}`, code: text } }) }, 503, failed, '5'],
-  ['503 with nonsense for a wait', (_, response) => { json(response, 503, {}, { 'retry-after': 'soon' }) }, 503, failed, '5'],
+  ['503 with an invalid wait', (_, response) => { json(response, 503, {}, { 'retry-after': 'soon' }) }, 503, failed, '5'],
   ['a page of HTML with 502', (_, response) => { response.writeHead(502, { 'content-type': 'text/html' }).end(`<h1>${key}</h1>`) }, 503, failed, '5'],
-  ['401', (_, response) => { json(response, 401, { error: { message: `Incorrect API key provided: ${key}`, code: 'invalid_api_key' } }) }, 502, refused, null],
-  ['404', (_, response) => { json(response, 404, { error: { message: 'There is no such model.' } }) }, 502, refused, null],
-  ['a connection that is cut before the answer', (_, response) => { response.destroy() }, 503, silent, '5']
+  ['401', (_, response) => { json(response, 401, { error: { message: `Incorrect API key provided: ${key}`, code: 'invalid_api_key' } }) }, 502, notAccepted, null],
+  ['404', (_, response) => { json(response, 404, { error: { message: 'There is no such model.' } }) }, 502, notAccepted, null],
+  ['a closed connection', (_, response) => { response.destroy() }, 503, silent, '5']
 ] satisfies [string, ChatAnswer, number, string, string | null][]) {
-  t.test(`it answers ${what}`, async (t) => {
+  t.test(`a model server that answers with ${what} results in ${status}`, async (t) => {
     const { run, log, server } = await start(t, answer)
     for (const name of all) {
       const response = await run(name)
       t.same([response.status, response.headers.get('retry-after'), response.headers.get('cache-control')], [status, retryAfter, 'no-store'], name)
       t.same(await response.json(), { error: message, status }, name)
     }
-    t.equal(server.requests.length, all.length, 'it is asked once a request')
+    t.equal(server.requests.length, all.length, 'the model gets one request for each request to the service')
     for (const secret of [key, text]) t.notMatch(log.join(''), secret)
   })
 }
 
 for (const [what, answer] of Object.entries<ChatAnswer>({
-  'no JSON': (_, response) => { complete(response, 'I am sorry, I cannot do that.') },
-  'half of it': (_, response) => { complete(response, '{"sentences":[{"te') },
-  'another shape': (_, response) => { complete(response, { sentences: [{ text: 5 }] }) },
+  'a text that is not JSON': (_, response) => { complete(response, 'I am sorry, I cannot do that.') },
+  'incomplete JSON': (_, response) => { complete(response, '{"sentences":[{"te') },
+  'JSON of another shape': (_, response) => { complete(response, { sentences: [{ text: 5 }] }) },
   'values out of range': (_, response) => { complete(response, { 'FIN-INV': 85, 'FIN-ACC': 1, 'FIN-PLN': 1, sentences, entities: [], sentiment: 12, applies: true, score: 12, explanation: '', evidence: [] }) },
-  'an answer that was too long for it': (_, response) => { complete(response, '{}', { finish_reason: 'length' }) },
-  'a refusal': (_, response) => { complete(response, '', { message: { role: 'assistant', content: null, refusal: 'No.' } }) },
+  'a text that was cut off because of its length': (_, response) => { complete(response, '{}', { finish_reason: 'length' }) },
+  'a refusal of the model': (_, response) => { complete(response, '', { message: { role: 'assistant', content: null, refusal: 'No.' } }) },
   'no choice': (_, response) => { json(response, 200, { object: 'chat.completion', choices: [] }) },
   'another object': (_, response) => { json(response, 200, { hello: 'world' }) },
   null: (_, response) => { json(response, 200, null) }
 })) {
-  t.test(`it answers with ${what}`, async (t) => {
+  t.test(`a model that answers with ${what} results in 502 or 503`, async (t) => {
     const { run } = await start(t, answer)
     for (const name of whole) {
       const response = await run(name)
@@ -129,7 +129,7 @@ for (const [what, answer] of Object.entries<ChatAnswer>({
   })
 }
 
-t.test('an endless answer does not fill the memory', async (t) => {
+t.test('an endless answer of the model is aborted', async (t) => {
   const { run, server } = await start(t, ({ stream }, response) => {
     if (stream) beginStream(response)
     else response.writeHead(200, { 'content-type': 'application/json' }).write('{"choices":[{"message":{"content":"')
@@ -143,7 +143,7 @@ t.test('an endless answer does not fill the memory', async (t) => {
   t.equal(server.abandoned, all.length)
 })
 
-t.test('a stream that breaks in the middle says so, and one that breaks at once has a status', async (t) => {
+t.test('a stream that fails after its first sentence ends with an error event, and one that fails earlier has a status', async (t) => {
   const breaks: Record<string, ChatAnswer> = {
     cut: (_, response) => { response.destroy() },
     'ended too soon': (_, response) => { response.end() },
@@ -178,7 +178,7 @@ t.test('a stream that breaks in the middle says so, and one that breaks at once 
   t.same([answer.status, answer.headers.get('content-type')], [502, 'application/json; charset=utf-8'])
 })
 
-t.test('a call of a server that hangs ends after the time limit', async (t) => {
+t.test('a call of a model server that hangs ends after the time limit', async (t) => {
   const { run, server } = await start(t, ({ stream }, response) => { if (stream) beginStream(response) }, { MODEL_TIMEOUT: '300' })
   for (const name of all) {
     const answer = await run(name)
@@ -188,7 +188,7 @@ t.test('a call of a server that hangs ends after the time limit', async (t) => {
   t.equal(server.abandoned, all.length, 'the connections are closed')
 })
 
-t.test('a client that disconnects ends the request to the server, even in the middle of a stream', async (t) => {
+t.test('a client that disconnects ends the request to the model server, even in the middle of a stream', async (t) => {
   const { run, server, log } = await start(t, ({ stream }, response) => {
     if (!stream) return
     beginStream(response)
@@ -213,7 +213,7 @@ t.test('a client that disconnects ends the request to the server, even in the mi
   t.notMatch(log.join(''), '"level":50')
 })
 
-t.test('so many requests are open at once, so many wait, and all others are answered 503', async (t) => {
+t.test('a limited number of requests is open, a limited number waits, and all others are answered with 503', async (t) => {
   const answers: (() => void)[] = []
   let answersAtOnce = false
   const { run, server } = await start(t, (_, response) => {
@@ -237,7 +237,7 @@ t.test('so many requests are open at once, so many wait, and all others are answ
   t.same(statuses, [503, 503, ...Array(18).fill(200)])
 })
 
-t.test('an unreachable server, and invalid settings', async (t) => {
+t.test('an unreachable model server results in 503, and invalid settings prevent start-up', async (t) => {
   const server = await OpenAiServer.start(() => {})
   const url = server.url
   await server.stop()

@@ -17,18 +17,18 @@ async function ask (service: Example, token: string | null, path: string, body?:
   return { status: response.status, headers: response.headers, text: answer, json: () => JSON.parse(answer) }
 }
 
-t.test('the service', async (t) => {
+t.test('the service answers requests over HTTP', async (t) => {
   const service = await startExample('service/main.js')
   const alice = printToken('alice')
   t.teardown(() => service.stop())
 
-  t.test('describes itself and reports its health', async (t) => {
+  t.test('the service describes itself and reports its health', async (t) => {
     t.match((await ask(service, null, '/about')).json(), { operations: { 'POST /api/analyze': {} } })
     t.match((await ask(service, null, '/health')).json(), { status: 'ok' })
     t.match(service.output(), `curl -i ${service.address}/api/analyze`)
   })
 
-  t.test('analyzes ten texts of one caller and rejects two', async (t) => {
+  t.test('the service analyzes ten texts of a caller and rejects the next two requests', async (t) => {
     const answers = []
     for (let request = 0; request < 12; request++) answers.push(await ask(service, alice, '/api/analyze', { businessText: text }))
     t.same(answers.map(({ status }) => status), [...Array(10).fill(200), 429, 429])
@@ -42,7 +42,7 @@ t.test('the service', async (t) => {
     t.equal((await ask(service, null, '/api/analyze', { businessText: text })).status, 401)
   })
 
-  t.test('explains why a leaf applies or not', async (t) => {
+  t.test('the service explains why a leaf applies or not', async (t) => {
     const token = printToken('bob')
     t.match((await ask(service, token, '/api/justify-leaf', { businessText: text, leaf: 'FIN-INV' })).json(), {
       leaf: 'Invoicing', applies: true, evidence: [{ sentence: /invoices/ }, { sentence: /Customers/ }]
@@ -52,25 +52,25 @@ t.test('the service', async (t) => {
     })
   })
 
-  t.test('scores the children of a node', async (t) => {
+  t.test('the service scores the children of a node', async (t) => {
     const answer = await ask(service, printToken('carol'), `/api/analyze-node?parentCode=FIN&businessText=${encodeURIComponent(text)}`)
     const { children } = answer.json()
     t.match(children[0], { code: 'FIN-INV' })
     t.equal(children.length, 3)
   })
 
-  t.test('streams its findings sentence by sentence', async (t) => {
+  t.test('the service streams its findings sentence by sentence', async (t) => {
     const answer = await ask(service, printToken('dave'), `/api/analyze-stream?businessText=${encodeURIComponent(text)}`)
     t.equal(answer.headers.get('content-type'), 'text/event-stream')
     t.same(answer.text.match(/^event: .*$/gm), ['event: sentence', 'event: sentence', 'event: end'])
   })
 
-  t.test('rejects a stream like any other operation', async (t) => {
+  t.test('a stream without authentication is answered with 401 and JSON', async (t) => {
     const answer = await ask(service, null, `/api/analyze-stream?businessText=${encodeURIComponent(text)}`)
     t.same([answer.status, answer.headers.get('content-type')], [401, 'application/json; charset=utf-8'])
   })
 
-  t.test('reports the field of invalid input, and does not count the request', async (t) => {
+  t.test('the service reports the field of invalid input, and does not count the request', async (t) => {
     const token = printToken('eve')
     for (const [path, body, field] of [
       ['/api/analyze', {}, 'businessText'],
@@ -91,7 +91,7 @@ t.test('the service', async (t) => {
     t.match([unknown.status, unknown.text], [400, /parentCode/])
   })
 
-  t.test('lets only administrators change the limit at run time', async (t) => {
+  t.test('only administrators can change the limit at run time', async (t) => {
     const [user, administrator] = [printToken('frank'), printToken('--admin', 'root')]
     const change = { 'rate-limit.per-minute': 2 }
     t.equal((await ask(service, null, '/api/preferences', change, 'PUT')).status, 401)
@@ -107,13 +107,13 @@ t.test('the service', async (t) => {
     t.equal((await ask(service, user, '/api/analyze', { businessText: text })).status, 200)
   })
 
-  t.test('does not accept tokens that are forged or from another issuer', async (t) => {
+  t.test('the service does not accept tokens that are forged or from another issuer', async (t) => {
     for (const token of [`${alice.slice(0, -4)}AAAA`, 'eyJhbGciOiJub25lIn0.eyJpc3MiOiJ1cm46ZXhhbXBsZTpsYW5ndWFnZS1zZXJ2aWNlIiwic3ViIjoiYSJ9.', 'nonsense']) {
       t.equal((await ask(service, token, '/api/analyze', { businessText: text })).status, 401)
     }
   })
 
-  t.test('logs no warning at start-up and no token, identity or text, and closes cleanly', async (t) => {
+  t.test('the service logs no warning and no token, identity or text, and closes cleanly', async (t) => {
     t.equal(await service.stop(), 0)
     t.notMatch(service.output(), /"level":(40|50|60)/)
     for (const secret of [alice, 'invoices went', 'alice"', 'frank', '127.0.0.1",']) t.notMatch(service.output().replace(/curl[^}]*\}/, ''), secret)
@@ -135,7 +135,7 @@ t.test('a secret in the environment is used, and one that is too short is an err
   t.match(await failedStart('service/main.js', { JWT_SECRET: 'short' }), /JWT_SECRET must have at least 32 characters/)
 })
 
-t.test('the smallest example serves', async (t) => {
+t.test('the smallest example answers requests', async (t) => {
   const service = await startExample('smallest.js')
   t.teardown(() => { service.process.kill('SIGKILL') })
   t.equal((await ask(service, null, '/api/analyze', {})).status, 401)

@@ -13,7 +13,7 @@ async function ask (service: Example, token: string, path: string, body?: object
 const text = { businessText: 'Our invoices went out late.' }
 
 for (const REDIS_CLIENT of ['redis', 'glide']) {
-  t.test(`two instances with REDIS_CLIENT=${REDIS_CLIENT} enforce one limit, and go on without the server`, async (t) => {
+  t.test(`two instances with REDIS_CLIENT=${REDIS_CLIENT} enforce one limit, and continue without the server`, async (t) => {
     const server = await RedisServer.startWithPassword('a secret')
     const environment = { REDIS_URL: `redis://:${encodeURIComponent('a secret')}@127.0.0.1:${server.port}/1`, REDIS_CLIENT }
     const one = await startExample('service/main.js', environment)
@@ -41,7 +41,7 @@ for (const REDIS_CLIENT of ['redis', 'glide']) {
 }
 
 for (const REDIS_CLIENT of ['ioredis', 'redis', 'glide']) {
-  t.test(`with REDIS_CLIENT=${REDIS_CLIENT} the service starts without the server, and needs the password that the server asks for`, async (t) => {
+  t.test(`a service with REDIS_CLIENT=${REDIS_CLIENT} starts while the server is not running, but not without the password of a running server`, async (t) => {
     const server = await RedisServer.startWithPassword('a secret')
     t.teardown(() => server.stop())
     await t.rejects(startService(t, { REDIS_URL: server.url, REDIS_CLIENT }), { message: 'REDIS_URL: the server does not accept the user name and the password (NOAUTH)' })
@@ -56,6 +56,6 @@ for (const REDIS_CLIENT of ['ioredis', 'redis', 'glide']) {
   })
 }
 
-t.test('another REDIS_CLIENT is rejected', async (t) => {
+t.test('start-up fails if REDIS_CLIENT is unknown', async (t) => {
   await t.rejects(startService(t, { REDIS_CLIENT: 'hiredis' }), { message: /REDIS_CLIENT must be equal to one of the allowed values/ })
 })

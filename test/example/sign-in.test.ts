@@ -40,7 +40,7 @@ async function accessToken (address: string, person: string): Promise<{ token: s
   return { token, issuer: authorization.origin }
 }
 
-t.test('OpenID Connect: sign in, call, be rejected, sign out, be unauthenticated', async (t) => {
+t.test('a visitor who signs in with OpenID Connect is a caller until signing out', async (t) => {
   const service = await startExample('service/main.js', { SERVICE_RATE_LIMIT_PER_MINUTE: '3', METRICS: 'true' })
   t.teardown(() => service.stop())
   const visitor = new Visitor(service.address)
@@ -52,14 +52,14 @@ t.test('OpenID Connect: sign in, call, be rejected, sign out, be unauthenticated
   t.match(session.signedIn, { by: 'openid', name: 'mira', administrator: false })
   t.same(await statuses(4, () => visitor.send('/api/analyze', post)), [200, 200, 200, 429])
 
-  await t.test('under another name the subject is the same', async (t) => {
+  await t.test('a sign-in with another name and the same subject is the same caller', async (t) => {
     const again = new Visitor(service.address)
     await again.signInWithOpenId('Mira Lindqvist', 'somebody else')
     t.match(await again.session(), { signedIn: { name: 'somebody else' }, caller: session.caller })
     t.equal((await again.send('/api/analyze', post)).status, 429)
   })
 
-  await t.test('a bearer token of the same subject shares the counter', async (t) => {
+  await t.test('a bearer token with the same subject shares the counter', async (t) => {
     const { token, issuer } = await accessToken(service.address, 'Mira Lindqvist')
     t.equal(session.caller, callerKey(tokenAuthentication({ iss: issuer, sub: mira }))?.slice(0, 8))
     const bearer = { ...post, headers: { ...post.headers, authorization: `Bearer ${token}` } }
@@ -68,7 +68,7 @@ t.test('OpenID Connect: sign in, call, be rejected, sign out, be unauthenticated
     t.equal((await fetch(`${service.address}/api/analyze`, { ...bearer, headers: { ...bearer.headers, authorization: `Bearer ${another.token}` } })).status, 200)
   })
 
-  await t.test('the cookie is encrypted, and no script of a page can read it', async (t) => {
+  await t.test('the session cookie is encrypted, and no script of a page can read it', async (t) => {
     const fresh = new Visitor(service.address)
     const { headers } = await fresh.ask('/api/session')
     t.match(headers.get('set-cookie'), /^language-service-session=[^;]+; Max-Age=28800; Path=\/; HttpOnly; SameSite=Lax$/)
@@ -79,7 +79,7 @@ t.test('OpenID Connect: sign in, call, be rejected, sign out, be unauthenticated
     t.equal((await forged.session()).signedIn, null)
   })
 
-  await t.test('signing out ends both sessions', async (t) => {
+  await t.test('signing out ends the sessions of the service and of the provider', async (t) => {
     const { location } = JSON.parse((await visitor.send('/sign-out', { method: 'POST' })).text)
     t.equal((await visitor.session()).signedIn, null)
     t.equal((await visitor.send('/api/analyze', post)).status, 401)
@@ -101,34 +101,34 @@ t.test('an answer of the provider is valid once, and only in the browser that st
   const cookiesBefore = visitor.cookies
 
   const thief = new Visitor(service.address)
-  t.equal(locationOf(await thief.ask(callback.href))?.href, failed, 'in another browser')
+  t.equal(locationOf(await thief.ask(callback.href))?.href, failed, 'the answer is not valid in another browser')
   const other = new Visitor(service.address)
   await other.goToProvider('Tomás Okafor')
-  t.equal(locationOf(await other.ask(callback.href))?.href, failed, 'with another state')
+  t.equal(locationOf(await other.ask(callback.href))?.href, failed, 'the answer is not valid with another state')
   t.equal((await other.session()).signedIn, null)
 
   t.equal(locationOf(await visitor.ask(callback.href))?.href, `${service.address}/`)
   t.match((await visitor.session()).signedIn, { name: 'mira' })
   const replay = new Visitor(service.address)
   replay.cookies = cookiesBefore
-  t.equal(locationOf(await replay.ask(callback.href))?.href, failed, 'replayed with all that the first had')
+  t.equal(locationOf(await replay.ask(callback.href))?.href, failed, 'the answer is not valid twice, even with the same cookies')
   t.equal((await replay.session()).signedIn, null)
 
   const invented = new Visitor(service.address)
   const state = locationOf(await invented.ask('/sign-in/openid'))?.searchParams.get('state') ?? ''
-  t.equal(locationOf(await invented.ask(`/sign-in/openid/callback?${new URLSearchParams({ code: 'invented', state, iss: callback.searchParams.get('iss') ?? '' }).toString()}`))?.href, failed, 'with an invented code')
+  t.equal(locationOf(await invented.ask(`/sign-in/openid/callback?${new URLSearchParams({ code: 'invented', state, iss: callback.searchParams.get('iss') ?? '' }).toString()}`))?.href, failed, 'an invented code is not valid')
 
   const cancelled = new Visitor(service.address)
   const asked = await cancelled.follow(await cancelled.ask('/sign-in/openid'))
   const back = await cancelled.ask(`${asked.url}/abort`, { method: 'POST' })
-  t.equal((await cancelled.follow(back, ({ search }) => search !== '?sign-in=failed')).headers.get('location'), '/?sign-in=failed', 'when it is cancelled')
+  t.equal((await cancelled.follow(back, ({ search }) => search !== '?sign-in=failed')).headers.get('location'), '/?sign-in=failed', 'a cancelled sign-in fails')
 
-  for (const nobody of [thief, other, replay, invented, cancelled]) t.equal((await nobody.send('/api/analyze', post)).status, 401)
+  for (const each of [thief, other, replay, invented, cancelled]) t.equal((await each.send('/api/analyze', post)).status, 401)
   t.equal(await trackedCallers(service), '0', 'nothing is counted')
-  t.equal((await new Visitor(service.address).ask(`${asked.url}/abort`, { method: 'POST' })).status, 400, 'nobody answers for somebody else')
+  t.equal((await new Visitor(service.address).ask(`${asked.url}/abort`, { method: 'POST' })).status, 400, 'a visitor cannot cancel the sign-in of another visitor')
 })
 
-t.test('local accounts: by the form and by basic authentication, one counter, apart from tokens of that name', async (t) => {
+t.test('a local account has one counter for the form and for basic authentication, and tokens with its name have another', async (t) => {
   const service = await startExample('service/main.js', { SERVICE_RATE_LIMIT_PER_MINUTE: '3', METRICS: 'true' })
   t.teardown(() => service.stop())
   const visitor = new Visitor(service.address)
@@ -161,7 +161,7 @@ t.test('a forged request is answered with 403 and not counted', async (t) => {
   t.teardown(() => service.stop())
   const visitor = new Visitor(service.address)
   const stranger = await new Visitor(service.address).session()
-  t.equal((await visitor.ask('/sign-in/local', { method: 'POST', body: new URLSearchParams({ username: 'alice', password: 'wonderland' }) })).status, 403, 'the sign-in itself')
+  t.equal((await visitor.ask('/sign-in/local', { method: 'POST', body: new URLSearchParams({ username: 'alice', password: 'wonderland' }) })).status, 403, 'a forged sign-in is also answered with 403')
   await visitor.signInLocally('alice', 'wonderland')
 
   const forged = { 'without a token': {}, 'with another session\'s token': { 'csrf-token': stranger.csrfToken }, 'with nonsense': { 'csrf-token': 'nonsense' } }
@@ -173,10 +173,10 @@ t.test('a forged request is answered with 403 and not counted', async (t) => {
   }
   t.equal(await trackedCallers(service), '0', 'nothing is counted')
   t.equal((await visitor.send(node)).status, 200)
-  t.equal((await fetch(`${service.address}/api/analyze`, basic('alice', 'wonderland'))).status, 200, 'a script has no session to protect')
+  t.equal((await fetch(`${service.address}/api/analyze`, basic('alice', 'wonderland'))).status, 200, 'basic authentication requires no CSRF token')
 })
 
-t.test('sessions hold on every instance, with one secret and a shared store', async (t) => {
+t.test('a session is valid on every instance that has the same secret and a shared store', async (t) => {
   const server = await RedisServer.start()
   const environment = { REDIS_URL: server.url, JWT_SECRET: 'a secret that both instances know of', SERVICE_RATE_LIMIT_PER_MINUTE: '3' }
   const one = await startExample('service/main.js', environment)
@@ -197,7 +197,7 @@ t.test('sessions hold on every instance, with one secret and a shared store', as
 })
 
 for (const [how, environment] of Object.entries({ directly: { HOST: '0.0.0.0' }, 'through a proxy': { PUBLIC_URL: 'https://service.example' } })) {
-  t.test(`if other machines can reach the service ${how}, the demonstration accounts do not exist`, async (t) => {
+  t.test(`the demonstration accounts do not exist if other machines can reach the service ${how}`, async (t) => {
     const service = await startExample('service/main.js', environment)
     t.teardown(() => service.stop())
     const visitor = new Visitor(service.address)
@@ -208,7 +208,7 @@ for (const [how, environment] of Object.entries({ directly: { HOST: '0.0.0.0' },
   })
 }
 
-t.test('behind TLS the cookie is secure, and the provider redirects browsers to the https URL', async (t) => {
+t.test('the cookie is secure behind TLS, and the provider redirects browsers to the https URL', async (t) => {
   const issuer = await TokenIssuer.start()
   const service = await startExample('service/main.js', { PUBLIC_URL: 'https://service.example/', OIDC_ISSUER: issuer.url, OIDC_CLIENT_ID: 'client' })
   t.teardown(async () => {
@@ -248,9 +248,9 @@ t.test('the log contains no identity, token, cookie, code or password', async (t
   t.equal(await service.stop(), 0)
 
   const log = service.output().split('\n').filter((line) => line.startsWith('{'))
-  t.ok(log.some((line) => line.includes('"level":10')), 'the log tells all there is to tell')
+  t.ok(log.some((line) => line.includes('"level":10')), 'the log has its most verbose level')
   for (const secret of secrets) {
-    t.ok(secret.length > 3, 'there is a secret')
-    t.notOk(log.some((line) => line.includes(secret) || line.includes(encodeURIComponent(secret))), `${secret} does not stand in the log`)
+    t.ok(secret.length > 3, 'the secret is not empty')
+    t.notOk(log.some((line) => line.includes(secret) || line.includes(encodeURIComponent(secret))), `the log does not contain ${secret}`)
   }
 })

@@ -47,12 +47,12 @@ t.test('many tasks of one owner do not delay another owner', async (t) => {
   t.equal((await Promise.all(all)).length, 7)
 })
 
-t.test('a full queue accepts no more tasks, and the owner with the most tasks gives way', async (t) => {
+t.test('a full queue accepts a task of another owner instead of the last task of the owner with the most tasks', async (t) => {
   const { run, end, begun } = workshop({ atOnce: 1, waiting: 3 })
   const flood = ['a1', 'a2', 'a3', 'a4', 'a5'].map((name) => run('a', name).catch((error: unknown) => error))
-  t.ok(await flood[4] instanceof QueueFull, 'the fifth finds three waiting')
+  t.ok(await flood[4] instanceof QueueFull, 'the fifth task is not accepted, because three tasks wait')
   const other = run('b', 'b1')
-  t.ok(await flood[3] instanceof QueueFull, 'the last of the flood gives way to another')
+  t.ok(await flood[3] instanceof QueueFull, 'the last waiting task is replaced by that of another owner')
   await end('a1')
   await end('a2')
   t.equal(begun.at(-1), 'b1')
@@ -61,7 +61,7 @@ t.test('a full queue accepts no more tasks, and the owner with the most tasks gi
   t.equal(await other, 'b1')
 })
 
-t.test('a signal ends the wait, and its place is free', async (t) => {
+t.test('a task that is aborted leaves the queue, and another task can take its place', async (t) => {
   const { run, end, begun } = workshop({ atOnce: 1, waiting: 1 })
   const first = run('a', 'a1')
   const leaves = new AbortController()
@@ -76,7 +76,7 @@ t.test('a signal ends the wait, and its place is free', async (t) => {
   t.same(begun, ['a1', 'a4'])
 })
 
-t.test('a task that fails passes the turn on', async (t) => {
+t.test('the next task runs after a task has failed', async (t) => {
   const turns = new Turns({ atOnce: 1, waiting: 1 })
   const { signal } = new AbortController()
   const failing = turns.run('a', signal, async () => { throw new Error('broken') })

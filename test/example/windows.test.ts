@@ -32,24 +32,24 @@ t.test('a window contains the admitted and rejected requests, and their times', 
   clock.advance(50_000)
   t.same(windows.all().map(({ caller }) => caller), ['bbbbbbbb'], 'the window has ended')
   windows.record(decision(bob, { windowRemaining: 59_000 }))
-  t.match(windows.all(), [{ caller: 'bbbbbbbb', admitted: 1, rejected: 0, marks: { length: 1 } }], 'a new window starts anew')
+  t.match(windows.all(), [{ caller: 'bbbbbbbb', admitted: 1, rejected: 0, marks: { length: 1 } }], 'the counts of a new window start from 0')
 })
 
-t.test('a caller\'s own window has the numbers of the store, and the marks of what was seen of it', async (t) => {
+t.test('a window has the numbers of the store, and the marks of the decisions that this instance has seen', async (t) => {
   const clock = new VirtualClock()
   const windows = new QuotaWindows(clock.now)
   const [alice, bob] = ['a'.repeat(64), 'b'.repeat(64)]
-  t.equal(windows.of(alice, standing(0, null)), null, 'none is open')
+  t.equal(windows.of(alice, standing(0, null)), null, 'no window is open')
   t.match(windows.of(alice, standing(3, 40_000)), { caller: 'aaaaaaaa', admitted: 3, rejected: 0, limit: 3, remaining: 40_000, marks: [] }, 'another instance admitted them')
   windows.record(decision(alice))
   windows.record(decision(alice, { outcome: 'rejected' }))
   t.match(windows.of(alice, standing(2, 59_990)), { admitted: 2, rejected: 1, remaining: 59_990, marks: { length: 2 } })
   clock.advance(40_000)
-  t.match(windows.of(alice, standing(1, 60_000)), { admitted: 1, rejected: 0, marks: [] }, 'what was seen is of an earlier window')
+  t.match(windows.of(alice, standing(1, 60_000)), { admitted: 1, rejected: 0, marks: [] }, 'the decisions that were seen belong to an earlier window')
   t.match(windows.of(bob, standing(5, 10_000, true)), { caller: 'overflow', digest: null, admitted: 5 })
 })
 
-t.test('the revision of a caller changes with its decisions and where somebody is forgotten', async (t) => {
+t.test('the revision of a caller changes with its decisions and when a caller is forgotten', async (t) => {
   const windows = new QuotaWindows(() => 0)
   const [alice, bob] = ['a'.repeat(64), 'b'.repeat(64)]
   const before = windows.revisionOf(alice)
@@ -63,10 +63,10 @@ t.test('the revision of a caller changes with its decisions and where somebody i
   t.same(windows.all().map(({ digest }) => digest), [bob])
   const forgotten = windows.revisionOf(alice)
   windows.record(decision(bob, { overflow: true }))
-  t.not(windows.revisionOf(alice), forgotten, 'it may be counted on the shared counter')
+  t.not(windows.revisionOf(alice), forgotten, 'the caller may be counted by the overflow counter')
 })
 
-t.test('callers without a counter of their own are shown as one', async (t) => {
+t.test('callers without a counter of their own are shown as one entry', async (t) => {
   const windows = new QuotaWindows(() => 0)
   windows.record(decision('a'.repeat(64), { overflow: true }))
   windows.record(decision('b'.repeat(64), { overflow: true, count: 2 }))
@@ -74,21 +74,21 @@ t.test('callers without a counter of their own are shown as one', async (t) => {
   t.same(windows.all(), [])
 })
 
-t.test('decisions without a caller open no window', async (t) => {
+t.test('decisions without a count open no window', async (t) => {
   const windows = new QuotaWindows(() => 0)
   windows.record(decision(null, { outcome: 'unauthenticated', count: null, windowRemaining: null }))
   windows.record(decision('a'.repeat(64), { outcome: 'unavailable', count: null, windowRemaining: null }))
   t.same([windows.all(), windows.overflow()], [[], null])
 })
 
-t.test('neither callers nor marks grow without bound', async (t) => {
+t.test('the numbers of callers and of marks are bounded', async (t) => {
   const windows = new QuotaWindows(() => 0, { callers: 3, marks: 2 })
   for (const caller of 'abcde') for (let request = 1; request <= 4; request++) windows.record(decision(caller.repeat(64), { count: request }))
   t.same(windows.all().map(({ caller, marks }) => [caller, marks.length]), [['cccccccc', 2], ['dddddddd', 2], ['eeeeeeee', 2]])
 })
 
 for (const store of ['in the process', 'shared']) {
-  t.test(`callers read their standing, and an administrator resets them, with a store ${store}`, async (t) => {
+  t.test(`callers can read their standing, and an administrator can reset it, with a store that is ${store}`, async (t) => {
     const redis = store === 'shared' ? await RedisServer.start() : undefined
     t.teardown(() => redis?.stop())
     const { address, as, post } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '2', REDIS_URL: redis?.url ?? '' })
@@ -105,11 +105,11 @@ for (const store of ['in the process', 'shared']) {
     const { windowRemaining, ...counts }: { windowRemaining: number } = JSON.parse(await answer.text())
     t.same(counts, { quota: 'default', limit: 2, count: 2, remaining: 0, overflow: false })
     t.ok(windowRemaining > 0 && windowRemaining <= 60_000, `${windowRemaining} ms`)
-    t.match(await stands('bob'), { count: 0, remaining: 2 }, 'nobody else is concerned')
+    t.match(await stands('bob'), { count: 0, remaining: 2 }, 'other callers are not affected')
 
     t.equal((await fetch(`${address}/api/callers/${alice}`, { method: 'DELETE' })).status, 401)
     t.equal(await forget('alice', alice), 403)
-    t.equal(await forget('root', alice.slice(0, 8)), 400, 'only a whole digest is one caller')
+    t.equal(await forget('root', alice.slice(0, 8)), 400, 'a caller is identified by the whole digest only')
     t.match(await stands('alice'), { count: 2 })
     t.equal(await forget('root', alice), 204)
     t.same(await stands('alice'), { quota: 'default', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })

@@ -44,7 +44,7 @@ async function works (t: Test, page: Page, state: string): Promise<void> {
   await page.evaluate('{ globalThis.reached = new Set(); document.activeElement.blur(); document.addEventListener("focusin", ({ target }) => reached.add(target)) }')
   // The Tab key reaches one radio button of a group, and the arrow keys reach the others.
   for (let press = 0; press < names.length + 5; press++) await page.keyboard.press('Tab')
-  t.same(await page.evaluate('controls().filter((control) => !reached.has(control) && !(control.type === "radio" && !control.checked)).map(named)'), [], `${state}: all are reached with the keyboard`)
+  t.same(await page.evaluate('controls().filter((control) => !reached.has(control) && !(control.type === "radio" && !control.checked)).map(named)'), [], `${state}: all controls are reached with the keyboard`)
   await page.screenshot({ path: `${screenshots}/zoom-${state.replaceAll(' ', '-')}.png`, fullPage: true })
 }
 
@@ -57,7 +57,7 @@ async function open (browser: Browser, address: string): Promise<Page> {
   return page
 }
 
-t.test('at a zoom of 200 % each state of the page works', async (t) => {
+t.test('each state of the page works at a zoom of 200 %', async (t) => {
   const browser = await startBrowser()
   t.teardown(() => browser.close())
   const { address } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '4' }, () => 0)
