@@ -85,8 +85,8 @@ t.test('the work for a disconnected client is aborted', async (t) => {
     await fetch(`${address}/health`)
     for (const socket of sockets) socket.destroy()
   }
-  t.equal((await post('alice', '/api/analyze', { businessText: light })).status, 200, 'the queue is free again')
-  t.ok(log.some((line) => line.includes('The caller has gone.')), 'which the log tells')
+  t.equal((await post('alice', '/api/analyze', { businessText: light })).status, 200, 'the queue has room again')
+  t.ok(log.some((line) => line.includes('The caller has gone.')), 'the abort is logged')
   t.notOk(log.some((line) => line.includes('"level":50')), 'the abort is not logged as an error')
 })
 

@@ -147,7 +147,7 @@ t.test('only configured host names are accepted', async (t) => {
 
 t.test('the development provider accepts only its own host name, and starts with the first sign-in', async (t) => {
   const { address, app, log } = await startService(t)
-  t.equal(app.developmentProvider?.issuer(), null, 'nobody has signed in')
+  t.equal(app.developmentProvider?.issuer(), null, 'no visitor has signed in')
   t.notMatch(log.join(''), 'OpenID provider')
   const [one, two] = await Promise.all([new Visitor(address).ask('/sign-in/openid'), new Visitor(address).ask('/sign-in/openid')])
   const provider = locationOf(one)?.origin ?? ''

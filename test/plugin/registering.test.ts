@@ -183,12 +183,12 @@ t.test('start-up fails if the quotaStore or the preferences of the host are inva
 })
 
 t.test('a second registration that the same requests would pass through fails', async (t) => {
-  const refused = { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', message: /registered a second time .*prefix '\/?\w*'/ }
+  const failure = { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', message: /registered a second time .*prefix '\/?\w*'/ }
 
   t.test('a second registration on the same instance fails', async (t) => {
     const app = Fastify()
     await app.register(quotaPlugin)
-    await t.rejects(async () => { await app.register(quotaPlugin) }, refused)
+    await t.rejects(async () => { await app.register(quotaPlugin) }, failure)
   })
 
   t.test('a second registration in a child scope fails', async (t) => {
@@ -196,13 +196,13 @@ t.test('a second registration that the same requests would pass through fails', 
     await app.register(quotaPlugin)
     await t.rejects(async () => {
       await app.register(async (scope) => { await scope.register(async (inner) => { await inner.register(quotaPlugin) }) }, { prefix: '/inner' })
-    }, refused)
+    }, failure)
   })
 
   t.test('a second registration in a parent scope fails', async (t) => {
     const app = Fastify()
     await app.register(async (scope) => { await scope.register(quotaPlugin) })
-    await t.rejects(async () => { await app.register(quotaPlugin) }, refused)
+    await t.rejects(async () => { await app.register(quotaPlugin) }, failure)
   })
 })
 

@@ -10,7 +10,7 @@ const hosts = {
 }
 
 for (const [where, declare] of Object.entries(hosts)) {
-  t.test(`behind ${where}, a segment of the prefix can have any length`, async (t) => {
+  t.test(`a segment in place of a parameter of the prefix can have any length behind ${where}`, async (t) => {
     for (const [length, routerOptions] of [[100, {}], [101, {}], [1_000, {}], [6, { maxParamLength: 5 }]] as const) {
       const app = Fastify({ routerOptions })
       await app.register(quotaPlugin, { prefix: '/:tenant' })

@@ -83,15 +83,15 @@ t.test('a route without a mark, or with a config for another purpose, is not sub
 })
 
 t.test('start-up fails if a mark is not the name of a quota', async (t) => {
-  const refused = (value: string) => ({ code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: new RegExp(`the route POST /v1/:model has a config\\.quota that is neither true nor the name of a quota \\(default, chat\\); it got ${value}$`) })
+  const failure = (value: string) => ({ code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: new RegExp(`the route POST /v1/:model has a config\\.quota that is neither true nor the name of a quota \\(default, chat\\); it got ${value}$`) })
   for (const [mark, value] of [['chatt', "'chatt'"], [false, 'false'], [null, 'null'], [5, '5'], ['', "''"], ['true', "'true'"], [{}, '{}'], ['__proto__', "'__proto__'"]] as const) {
     const app = await create({ quotas: { chat: {} } })
-    t.throws(() => app.post('/v1/:model', { config: { quota: mark } as object }, ran), refused(value))
+    t.throws(() => app.post('/v1/:model', { config: { quota: mark } as object }, ran), failure(value))
     const plugin = async (scope: FastifyInstance) => { scope.post('/v1/:model', { config: { quota: mark } as object }, ran) }
     await t.rejects(async () => {
       const app = await create({ quotas: { chat: {} } })
       await app.register(plugin)
-    }, refused(value), 'within a plugin')
+    }, failure(value), 'within a plugin')
   }
 })
 

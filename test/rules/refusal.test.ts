@@ -8,7 +8,7 @@ import { listen, sendRaw } from '../support/raw-socket.js'
 import { alice, analyze, captureLog, createService } from '../support/service.js'
 
 const unauthenticated = '{"error":"Authentication is required for this LLM operation.","status":401}'
-const exhausted = '{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.","status":429}'
+const rejected = '{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.","status":429}'
 const unavailable = '{"error":"The request quota is unavailable. Please try again.","status":503}'
 
 const brokenStore: QuotaStore = {
@@ -33,7 +33,7 @@ t.test('a request at the limit is answered with 429', async (t) => {
   await analyze(app, alice)
   const response = await analyze(app, alice)
   t.equal(response.statusCode, 429)
-  t.equal(response.body, exhausted)
+  t.equal(response.body, rejected)
   t.match(response.headers, { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store', 'retry-after': '60' })
 })
 
@@ -126,7 +126,7 @@ t.test('the bytes of a refusal do not change, whatever the host does with its ow
   for (const [what, prepare] of Object.entries(hosts)) {
     for (const [store, user, status, body, retryAfter] of [
       [new MemoryQuotaStore(), null, 401, unauthenticated, what.startsWith('headers') ? '9' : undefined],
-      [new MemoryQuotaStore(), localAuthentication('alice'), 429, exhausted, '60'],
+      [new MemoryQuotaStore(), localAuthentication('alice'), 429, rejected, '60'],
       [brokenStore, localAuthentication('alice'), 503, unavailable, '1']
     ] as const) {
       const app = Fastify()
@@ -206,8 +206,8 @@ for (const level of ['debug', 'trace']) {
     await analyze(app, alice)
     await analyze(app, alice)
     await analyze(app, null)
-    const refused = log.lines.filter((line) => line.msg === 'the quota answers with a refusal')
-    t.match(refused, [{ level: 20, outcome: 'rejected', caller: /^[0-9a-f]{8}$/ }, { level: 20, outcome: 'unauthenticated', reason: 'no-authentication' }])
+    const refusals = log.lines.filter((line) => line.msg === 'the quota answers with a refusal')
+    t.match(refusals, [{ level: 20, outcome: 'rejected', caller: /^[0-9a-f]{8}$/ }, { level: 20, outcome: 'unauthenticated', reason: 'no-authentication' }])
     t.notMatch(JSON.stringify(log.lines), 'identity.example')
   })
 }

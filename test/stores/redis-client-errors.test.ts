@@ -47,7 +47,7 @@ t.test('the error of a script that the server does not know has the cause', asyn
   await t.rejects(async () => store.acquire('alice', 5), cause)
 })
 
-t.test('a client without one of the required functions is reported', async (t) => {
+t.test('the constructor throws if a required function of the client is missing', async (t) => {
   const run = async (): Promise<null> => null
   for (const client of [{ evaluateDigest: run, evaluateSource: run }, { evaluateSource: run, removeKey: run }, { evalsha: run, unlink: run }]) {
     t.throws(() => Reflect.construct(RedisQuotaStore, [{ client }]), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option client must be a client of/ })

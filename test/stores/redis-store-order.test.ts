@@ -32,7 +32,7 @@ t.test('forget and clearCounters remove the counts of decisions that were reques
   t.equal(await store.peek('alice'), null)
 })
 
-t.test('with a clock of its own, a store counts decisions with different limits in the order of the requests', async (t) => {
+t.test('a store with its own clock counts decisions with different limits in the order of the requests', async (t) => {
   const store = new RedisQuotaStore({ client, clock: new VirtualClock().now, rememberRefusals: false })
   const answers = await Promise.all([5, 5, 1, 5].map((limit) => store.acquire('alice', limit)))
   t.match(answers, [{ count: 1 }, { count: 2 }, { admitted: false, count: 2 }, { admitted: true, count: 3 }])
