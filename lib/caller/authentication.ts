@@ -39,7 +39,7 @@ export interface LocalAuthentication {
 }
 
 /**
- * An anonymous caller, such as a guest.
+ * An anonymous user, such as a guest.
  *
  * @example
  * ```ts
@@ -52,7 +52,7 @@ export interface LocalAuthentication {
 export interface AnonymousAuthentication {
   /** The kind of the authentication. */
   readonly kind: 'anonymous'
-  /** Whether the host accepted the request. An anonymous caller has no key in either case. */
+  /** Whether the host accepted the request. An anonymous user has no key in either case. */
   readonly authenticated: boolean
 }
 
@@ -127,7 +127,7 @@ export function localAuthentication (username: unknown, { authenticated = true }
 }
 
 /**
- * Creates the authentication of an anonymous caller, such as a guest. Requests of anonymous callers to protected operations are
+ * Creates the authentication of an anonymous user, such as a guest. Requests of anonymous users to protected operations are
  * answered with 401 (docs/rules.md, "Caller").
  *
  * @example

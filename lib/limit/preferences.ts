@@ -23,7 +23,7 @@ export class Preferences {
     this.#timeout = timeout
   }
 
-  /** Sets the reader when the server is ready. Without a reader, no preference is set. */
+  /** Sets the reader. Called when the server is ready. Without a reader, no preference is set. */
   use (reader: PreferenceReader | undefined): void {
     this.#reader = reader
   }

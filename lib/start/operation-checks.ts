@@ -19,7 +19,7 @@ export function listOperations (quotas: readonly QuotaOperations[]): ListedOpera
   })
 }
 
-/** Throws an `OptionError` if the host's router does not accept the path of an operation, or if it reads two operations as the same one. */
+/** Throws an `OptionError` if the host's router does not accept the path of an operation, or if it treats two operations as the same. */
 export function assertRoutable (operations: readonly ListedOperation[], prefix: string, options: RouterOptions): void {
   for (const method of new Set(operations.map(methodOf))) {
     const router = createRouter(options)

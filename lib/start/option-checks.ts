@@ -19,7 +19,7 @@ const registerOptions: readonly string[] = ['logLevel', 'logSerializers']
 // The longest delay that Node's timers support.
 const longestTimeout = 2 ** 31 - 1
 
-/** The checks of the options that the quota and the earlier quota have in common. */
+/** Checks for the options that the quota and the earlier quota have in common. */
 export const sharedChecks = {
   prefix: assertPrefix,
   preferences: assertPreferencesOrNone,

@@ -11,8 +11,8 @@ interface RankedValue<Value> {
 }
 
 /**
- * Finds the entry whose path a handler or a proxy behind a non-literal route could read from a request. In case of doubt, it
- * matches, so that no spelling bypasses the quota.
+ * Finds the entry whose path a handler or a proxy behind a non-literal route could read from a request. One matching reading is enough, so
+ * that no spelling bypasses the quota.
  */
 export class DecodedPathMatcher<Value extends object> {
   readonly #byPath = new Map<string, RankedValue<Value>>()

@@ -3,7 +3,7 @@ import { counterRetention, sweepInterval } from '../store/sweep.js'
 import { windowLength } from '../store/window.js'
 import { caller, everyShard, forgetEach, overflow, visit, type Checks } from './visits.js'
 
-/** The checks of `forget`. */
+/** Checks for `forget`. */
 export const forgetChecks: Checks = {
   async 'forget removes the caller\'s counter, so that its next request opens a new window' ({ store, clock }) {
     for (let request = 0; request < 3; request++) await store.acquire(caller(1), 2)
@@ -62,7 +62,7 @@ export const forgetChecks: Checks = {
   }
 }
 
-/** The checks of `forget` when the caller cap is reached, for stores with the small cap. */
+/** Checks for `forget` when the caller cap is reached, for stores with the small cap. */
 export const forgetOverflowChecks: Checks = {
   async 'forget frees the caller\'s place for one other caller' ({ store }) {
     const tracked = (await visit(store, 0, 1_000)).filter((visited) => !visited.overflow)

@@ -3,7 +3,7 @@ import { counterRetention, sweepInterval } from '../store/sweep.js'
 import { windowLength } from '../store/window.js'
 import { caller, everyShard, overflow, smallCap, visit, type Checks } from './visits.js'
 
-/** The checks of the rules in docs/rules.md, "Caller cap and overflow counter", for stores with the small cap. */
+/** Checks for the rules in docs/rules.md, "Caller cap and overflow counter", for stores with the small cap. */
 export const overflowChecks: Checks = {
   async 'tracks no more callers than the caller cap' ({ store }) {
     const overflowing = await overflow(store, 1_000)

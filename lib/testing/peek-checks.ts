@@ -4,7 +4,7 @@ import type { Acquisition, QuotaCount, QuotaStore } from '../store/store.js'
 import { windowLength } from '../store/window.js'
 import { caller, everyShard, overflow, peekAtEach, visit, type Checks } from './visits.js'
 
-/** The checks of `peek`. */
+/** Checks for `peek`. */
 export const peekChecks: Checks = {
   async 'peek returns null for a caller without a counter, and creates none' ({ store, clock }) {
     for (const peeked of await peekAtEach(store, 0)) strictEqual(peeked, null)
@@ -67,7 +67,7 @@ export const peekChecks: Checks = {
   }
 }
 
-/** The checks of `peek` when the caller cap is reached, for stores with the small cap. */
+/** Checks for `peek` when the caller cap is reached, for stores with the small cap. */
 export const peekOverflowChecks: Checks = {
   async 'peek returns the overflow counter for a caller that would be counted on it' ({ store }) {
     for (const { caller } of await overflow(store, 1_000)) {

@@ -3,7 +3,7 @@ import { counterRetention, sweepInterval } from '../store/sweep.js'
 import { windowLength } from '../store/window.js'
 import { everyShard, visit, type Checks } from './visits.js'
 
-/** The checks of the rules in docs/rules.md, "Sweep". */
+/** Checks for the rules in docs/rules.md, "Sweep". */
 export const sweepChecks: Checks = {
   async 'a sweep removes a caller that was last seen 120 s ago' ({ store, clock }) {
     await visit(store, 0)

@@ -2,7 +2,7 @@ import { deepStrictEqual, strictEqual } from 'node:assert/strict'
 import { windowLength } from '../store/window.js'
 import { caller, type Checks } from './visits.js'
 
-/** The checks of the rules in docs/rules.md, "Counter and window". */
+/** Checks for the rules in docs/rules.md, "Counter and window". */
 export const windowChecks: Checks = {
   async 'admits as many requests as the limit says, and rejects the next' ({ store }) {
     for (let request = 1; request <= 3; request++) {
