@@ -184,31 +184,42 @@ t.test('the compiler reports each mistake', async (t) => {
   t.equal(diagnostics.size, mistakes.length, 'no other line has a mistake')
 })
 
-t.test('the package works with the lowest versions of Fastify and @fastify/jwt in its peer ranges', async (t) => {
+t.test('the package works with the lowest versions of Fastify, @fastify/jwt and prom-client in its peer ranges', async (t) => {
   t.equal(devDependencies['fastify-lowest'], `npm:fastify@${peerDependencies.fastify.split(' ')[0].slice(1)}`)
   t.equal(devDependencies['fastify-jwt-lowest'], `npm:@fastify/jwt@${peerDependencies['@fastify/jwt'].split(' ')[0].slice(1)}`)
-  const { write, run, compile } = createProject(t, 'ioredis', 'prom-client', ['fastify', 'fastify-lowest'], ['@fastify/jwt', 'fastify-jwt-lowest'])
+  t.equal(devDependencies['prom-client-lowest'], `npm:prom-client@${peerDependencies['prom-client'].slice(1)}`)
+  const { write, run, compile } = createProject(t, 'ioredis', ['prom-client', 'prom-client-lowest'], ['fastify', 'fastify-lowest'], ['@fastify/jwt', 'fastify-jwt-lowest'])
   write('typed.mts', imports + typed)
   t.doesNotThrow(() => compile('--module', 'nodenext', 'typed.mts'), 'the types compile')
   write('lowest.mjs', `
     import fastifyJwt from '@fastify/jwt'
     import Fastify from 'fastify'
     import quotaPlugin, { protectedOperations, quotaResponses } from 'fastify-llm-quota'
+    import quotaMetricsPlugin from 'fastify-llm-quota/metrics'
+    import { register } from 'prom-client'
     const warnings = []
     const app = Fastify({ ignoreTrailingSlash: true, caseSensitive: false, logger: { level: 'warn', stream: { write (line) { warnings.push(JSON.parse(line).msg) } } } })
     await app.register(fastifyJwt, { secret: 'a secret of thirty-two bytes or more' })
     app.addHook('onRequest', async (request) => { if (request.headers.authorization !== undefined) await request.jwtVerify() })
     app.get('/context/api/analyze-node', { schema: { response: quotaResponses } }, async (request) => request.quota.outcome)
     await app.register(quotaPlugin, { prefix: '/context', perMinute: 2 })
+    await app.register(quotaMetricsPlugin)
     app.post('/context/api/analyze', async (request) => request.quota.outcome)
     const answers = []
     for (const [method, url, sub] of [
       ['POST', '/context/api/analyze'], ['POST', '/context/API/%61nalyze/', 'alice'], ['GET', '/context/api/analyze-node?x', 'alice'],
       ['POST', '/context/api/analyze', 'alice'], ['POST', '/context/api/analyze', 'bob'], ['GET', '/context/api/analyze', 'alice']
     ]) answers.push((await app.inject({ method, url, headers: sub ? { authorization: 'Bearer ' + app.jwt.sign({ iss: 'https://identity.example', sub }) } : {} })).statusCode)
-    console.log(JSON.stringify({ version: app.version, answers, warned: warnings.some((warning) => /HEAD/.test(warning)), operations: protectedOperations.length }))
+    const rejected = (await register.metrics()).split('\\n').find((line) => line.includes('"rejected"'))
+    console.log(JSON.stringify({ version: app.version, answers, warned: warnings.some((warning) => /HEAD/.test(warning)), operations: protectedOperations.length, rejected }))
   `)
-  t.same(JSON.parse(run('lowest.mjs')), { version: '5.0.0', answers: [401, 200, 200, 429, 200, 404], warned: true, operations: 4 })
+  t.same(JSON.parse(run('lowest.mjs')), {
+    version: '5.0.0',
+    answers: [401, 200, 200, 429, 200, 404],
+    warned: true,
+    operations: 4,
+    rejected: 'llm_quota_decisions_total{quota="default",operation="POST /api/analyze",outcome="rejected"} 1'
+  })
 })
 
 t.test('the tarball is valid', async (t) => {
