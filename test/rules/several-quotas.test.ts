@@ -108,6 +108,16 @@ t.test('start-up fails if the option quotas is invalid, with an error that conta
   }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option quotas\.chat\.operations results in a path that the router does not accept \(.+\); it got '\/\*\/x\/api\/chat'/ })
 })
 
+t.test('operations with the same path and different methods can belong to different quotas', async (t) => {
+  const app = Fastify()
+  await app.register(quotaPlugin, { quotas: { chat: { operations: [{ method: 'POST', path: '/api/x' }] }, models: { operations: [{ method: 'GET', path: '/api/x' }] } } })
+  app.addHook('onSend', async ({ quota }, reply) => { reply.header('counted-in', quota?.quota) })
+  app.route({ method: ['GET', 'POST'], url: '/api/x', exposeHeadRoute: false, handler: async () => 'ran' })
+  for (const [method, quota] of [['POST', 'chat'], ['GET', 'models']] as const) {
+    t.match(await app.inject({ method, url: '/api/x' }), { statusCode: 401, headers: { 'counted-in': quota } })
+  }
+})
+
 t.test('the name of a quota can have 1 to 32 characters, and can be that of an inherited property', async (t) => {
   for (const name of ['a', 'a-', 'x'.repeat(32), 'constructor', 'chat-2']) {
     const app = await create({ quotas: { [name]: { operations: [chat], perMinute: 1 } } })
