@@ -79,3 +79,15 @@ async function tracked (store: RedisQuotaStore, callers: readonly string[]): Pro
   for (const caller of callers) if (!(await store.acquire(caller, 2)).overflow) own += 1
   return own
 }
+
+tap.test('with the server\'s clock, a decision that meets a lost field is sent again', async (t) => {
+  await client.flushall()
+  const store = new RedisQuotaStore({ client, rememberRefusals: false })
+  await store.acquire('alice', 2)
+  for (const lose of await losses(client)) {
+    await lose()
+    t.match(await store.acquire('alice', 1_000), { admitted: true, overflow: false })
+    t.match(await store.acquire('bob', 1_000), { admitted: true, overflow: false })
+  }
+  t.ok(await client.pttl('llm-quota:{0}:callers') > 0)
+})
