@@ -1,5 +1,7 @@
 // docs/rules.md, "Subject".
+import Fastify from 'fastify'
 import t from 'tap'
+import quotaPlugin from '../../lib/index.js'
 import { alice, analyze, bearer, createService } from '../support/service.js'
 
 t.test('a request is subject to the quota if its method and its application path are those of an operation', async (t) => {
@@ -33,4 +35,16 @@ t.test('an admitted request reaches the operation, and the quota adds no headers
   t.same(admitted.json(), { ran: '/api/analyze' })
   t.same(Object.keys(admitted.headers), Object.keys(unlimited.headers))
   t.notOk(Object.keys(admitted.headers).some((name) => /limit|retry/i.test(name)))
+})
+
+t.test('the first request to a route does not decide on later ones', async (t) => {
+  for (const pattern of ['/*', '/api/:operation', '/api/:operation(analyze|other)', '/:a/:b']) {
+    const app = Fastify()
+    await app.register(quotaPlugin)
+    app.post(pattern, async () => 'ran')
+    const statusOf = async (url: string) => (await app.inject({ method: 'POST', url })).statusCode
+    const answers = []
+    for (const url of ['/api/other', '/api/analyze', '/api/other', '/api/%61nalyze']) answers.push(await statusOf(url))
+    t.same(answers, [200, 401, 200, 401], pattern)
+  }
 })
