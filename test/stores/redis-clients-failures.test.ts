@@ -33,7 +33,7 @@ async function cutOneReply (connect: Connect, proxies: readonly CuttingProxy[], 
   const store = new RedisQuotaStore({ client, keyPrefix })
   try {
     await store.acquire(key('another'), limit)
-    for (const proxy of proxies) proxy.cut(1)
+    for (const proxy of proxies) proxy.cut(1, /\r\nEVAL/i)
     const answered = await Promise.resolve(store.acquire(key('alice'), limit)).then(() => true, () => false)
     for (const proxy of proxies) proxy.cut(0)
     await recovered(store)
@@ -68,7 +68,7 @@ t.test('the clients of one server count as documented when a connection or the s
       t.teardown(close)
       const store = new RedisQuotaStore({ client, keyPrefix })
       await store.acquire(key('another'), limit)
-      proxy.cut(1)
+      proxy.cut(1, /\r\nEVAL/i)
       const acquisitions = await Promise.allSettled(Array.from({ length: 40 }, async () => store.acquire(key('alice'), limit)))
       proxy.cut(0)
       await recovered(store)
@@ -136,7 +136,7 @@ t.test('the clients of one server count as documented when a connection or the s
     t.teardown(() => { client.disconnect() })
     const store = new RedisQuotaStore({ client, keyPrefix: 'not again:' })
     await store.acquire(key('another'), limit)
-    proxy.cut(1)
+    proxy.cut(1, /\r\nEVAL/i)
     let settled = false
     const ready = once(client, 'ready')
     Promise.resolve(store.acquire(key('alice'), limit)).then(() => { settled = true }, () => { settled = true })

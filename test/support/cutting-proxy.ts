@@ -7,6 +7,7 @@ export class CuttingProxy {
   readonly #server: Server
   readonly #connections = new Set<Socket>()
   #cuts = 0
+  #request = /^/
 
   private constructor (targetPort: number) {
     this.#server = createServer((downstream) => { this.#pass(downstream, connect(targetPort, '127.0.0.1')) })
@@ -22,9 +23,14 @@ export class CuttingProxy {
     return portOf(this.#server)
   }
 
-  /** Cuts that many of the next replies half-way, together with their connections. */
-  cut (replies: number): void {
+  /**
+   * Cuts that many of the next replies half-way, together with their connections.
+   *
+   * @param request Matches the requests whose replies are cut. A client of a cluster also sends commands of its own at any time.
+   */
+  cut (replies: number, request = /^/): void {
     this.#cuts = replies
+    this.#request = request
   }
 
   async stop (): Promise<void> {
@@ -43,9 +49,13 @@ export class CuttingProxy {
         upstream.destroy()
       })
     }
-    downstream.on('data', (chunk) => upstream.write(chunk))
+    let latestRequest = ''
+    downstream.on('data', (chunk) => {
+      latestRequest = chunk.toString('latin1')
+      upstream.write(chunk)
+    })
     upstream.on('data', (chunk) => {
-      if (this.#cuts === 0) {
+      if (this.#cuts === 0 || !this.#request.test(latestRequest)) {
         downstream.write(chunk)
       } else {
         this.#cuts -= 1
