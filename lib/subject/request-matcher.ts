@@ -66,11 +66,11 @@ export class RequestMatcher<Quota> {
   #matchRoute (declared: Methods, pattern: string | undefined, mark: unknown, { method, url }: FastifyRequest): RequestMatch<Quota> | null | undefined {
     if (pattern === undefined) return undefined
     if (mark !== undefined) return this.#withQuota(this.#marked.match(mark, declaredMethod(declared, method), pattern))
-    const isDecided = methodsOf(declared, method).every((each) => this.#operations.isDecidedByPattern(each, pattern))
+    if (!methodsOf(declared, method).every((each) => this.#operations.isDecidedByPattern(each, pattern))) return undefined
     const match = this.#matchTarget(declared, method, pattern, pattern)
     // If an `onRoute` hook of the host changes the URL of a route, Fastify still reports the pattern from before.
     const isPatternOfRouter = match?.operation === this.#matchTarget(declared, method, pattern, url)?.operation
-    return isDecided && isPatternOfRouter ? match : undefined
+    return isPatternOfRouter ? match : undefined
   }
 
   #matchTarget (declared: Methods, method: string, pattern: string | undefined, target: string): RequestMatch<Quota> | null {
