@@ -48,16 +48,26 @@ export function keyOf (authentication: Authentication | null | undefined, suffix
   if (authentication == null) return noAuthentication
   if (authentication.authenticated !== true) return notAuthenticated
   if (authentication.kind === 'anonymous') return anonymous
-  if (authentication.kind === 'token') return keyOfClaims(authentication.claims, suffix)
+  if (authentication.kind === 'token') return keyOfToken(authentication.claims, suffix)
   return authentication.kind === 'local' ? keyOfAccount(authentication, suffix) : noUsername
 }
 
+function keyOfToken (claims: unknown, suffix: string): string | Unidentified {
+  return typeof claims === 'object' && claims !== null ? keyOfClaims(claims, suffix) : noIssuer
+}
+
 /** Returns the key of a token's verified claims, or why there is none. */
-export function keyOfClaims (claims: unknown, suffix: string): string | Unidentified {
-  if (typeof claims !== 'object' || claims === null) return noIssuer
-  const { iss, sub }: Claims = claims
-  if (!isIdentity(iss) || !isOwn(claims, 'iss')) return noIssuer
-  if (!isIdentity(sub) || !isOwn(claims, 'sub')) return noSubject
+export function keyOfClaims (claims: Claims, suffix: string): string | Unidentified {
+  const { iss, sub } = claims
+  // An inherited claim, for example from a polluted `Object.prototype`, must not identify a caller. This check costs nothing after the
+  // claims have been read, because V8 then knows their prototype, whereas `Object.hasOwn` is a call.
+  if (Object.getPrototypeOf(claims) === Object.prototype && !('iss' in Object.prototype) && !('sub' in Object.prototype)) return keyOfPair(iss, sub, suffix)
+  return keyOfPair(ownClaim(claims, 'iss'), ownClaim(claims, 'sub'), suffix)
+}
+
+function keyOfPair (iss: unknown, sub: unknown, suffix: string): string | Unidentified {
+  if (!isIdentity(iss)) return noIssuer
+  if (!isIdentity(sub)) return noSubject
   const text = 'oidc' + separator + iss + separator + sub + suffix
   if (text.isWellFormed()) return hash('sha256', text, 'hex')
   return iss.isWellFormed() ? noSubject : noIssuer
@@ -69,11 +79,8 @@ function keyOfAccount (authentication: LocalAuthentication, suffix: string): str
   return hash('sha256', 'local' + separator + username + suffix, 'hex')
 }
 
-// An inherited claim, for example from a polluted `Object.prototype`, must not identify a caller. The first line costs nothing
-// after the claims have been read, because V8 removes its checks, whereas `Object.hasOwn` is a call.
-function isOwn (claims: object, claim: keyof Claims): boolean {
-  if (!('iss' in Object.prototype) && !('sub' in Object.prototype) && Object.getPrototypeOf(claims) === Object.prototype) return true
-  return Object.hasOwn(claims, claim)
+function ownClaim (claims: Claims, claim: keyof Claims): unknown {
+  return Object.hasOwn(claims, claim) ? claims[claim] : undefined
 }
 
 function isIdentity (value: unknown): value is string {

@@ -4,7 +4,7 @@ import { shownError } from '../shown.js'
 import { isThenable, whenSettled } from '../thenable.js'
 import { type Authentication, isAuthentication } from './authentication.js'
 import { keyOf, keyOfClaims } from './caller-key.js'
-import { noAuthentication, type Unidentified } from './unidentified.js'
+import { noAuthentication, noIssuer, type Unidentified } from './unidentified.js'
 
 type Authenticated = Authentication | null | undefined
 
@@ -21,7 +21,7 @@ type Authenticated = Authentication | null | undefined
 export type AuthenticationReader = (request: FastifyRequest) => Authenticated | PromiseLike<Authenticated>
 
 /** The key of a caller, or why there is none. */
-type Caller = string | Unidentified
+export type Caller = string | Unidentified
 
 /**
  * Returns the caller of a request, synchronously unless the host's function returns a promise. If that function fails, the request
@@ -33,27 +33,29 @@ export type CallerReader = (request: FastifyRequest, keySuffix: string) => Calle
 
 /** Creates a reader that uses the host's function or, if there is none, `request.user`. */
 export function callerReader (authentication: AuthenticationReader | undefined): CallerReader {
-  const read = authentication === undefined ? callerOfUser : callerOfHost(authentication)
-  return (request, keySuffix) => {
-    try {
-      return read(request, keySuffix)
-    } catch (error) {
-      return authenticationFailed(error, request)
-    }
-  }
+  return authentication === undefined ? callerOfUser : callerOfHost(authentication)
 }
 
 // A value that was not created by this package is treated as verified claims, because @fastify/jwt stores them in request.user.
 function callerOfUser (request: FastifyRequest, keySuffix: string): Caller {
-  const user: unknown = 'user' in request ? request.user : undefined
-  if (user == null) return noAuthentication
-  return typeof user === 'object' && isAuthentication(user) ? keyOf(user, keySuffix) : keyOfClaims(user, keySuffix)
+  try {
+    const user: unknown = 'user' in request ? request.user : undefined
+    if (user == null) return noAuthentication
+    if (typeof user !== 'object') return noIssuer
+    return isAuthentication(user) ? keyOf(user, keySuffix) : keyOfClaims(user, keySuffix)
+  } catch (error) {
+    return authenticationFailed(error, request)
+  }
 }
 
 function callerOfHost (authentication: AuthenticationReader): CallerReader {
   return (request, keySuffix) => {
-    const authenticated = authentication(request)
-    return isThenable(authenticated) ? callerLater(authenticated, request, keySuffix) : keyOf(authenticated, keySuffix)
+    try {
+      const authenticated = authentication(request)
+      return isThenable(authenticated) ? callerLater(authenticated, request, keySuffix) : keyOf(authenticated, keySuffix)
+    } catch (error) {
+      return authenticationFailed(error, request)
+    }
   }
 }
 

@@ -1,11 +1,12 @@
 import type { FastifyRequest } from 'fastify'
+import type { Caller } from '../caller/request-caller.js'
 import { Unidentified } from '../caller/unidentified.js'
 import { effectiveLimit } from '../limit/limit.js'
 import { Pending } from '../pending.js'
 import { shownError } from '../shown.js'
-import { assertAcquisition, type Acquisition } from '../store/store.js'
+import { assertAcquisition, isAcquisition, type Acquisition } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
-import { isThenable, whenSettled } from '../thenable.js'
+import { whenSettled } from '../thenable.js'
 import type { QuotaDecision } from './decision.js'
 import type { Quota } from './quota.js'
 import { storeAnswers, timedAcquire } from './store-answers.js'
@@ -19,46 +20,57 @@ type Decision = QuotaDecision | Pending<QuotaDecision>
  * promise and stays in the current turn of the event loop unless one of these steps is asynchronous.
  */
 export function decide (quota: Quota, request: FastifyRequest, operation: Operation): Decision {
-  const draft = createDraft(quota, operation)
   const configured = quota.limits.read(request)
-  if (typeof configured === 'number') return decideWithLimit(quota, request, draft, configured)
-  return configured.next((configured) => decideWithLimit(quota, request, draft, configured))
+  if (typeof configured === 'number') return decideWithLimit(quota, request, operation, effectiveLimit(configured))
+  return whenLimitIsKnown(quota, request, operation, configured)
 }
 
-// All decisions are created by the same object literal, so that V8 gives them the same shape. A request is not admitted until the
-// store has answered.
-function createDraft ({ name: quota, isEnforced: enforced }: Quota, operation: Operation): Draft {
-  return { outcome: 'unavailable', quota, reason: null, operation, enforced, limit: 0, callerKey: null, count: null, windowRemaining: null, overflow: false }
+// A function that creates a closure is a function of its own here and below, because V8 would otherwise allocate memory for the closure's
+// variables in each request, even if it does not create the closure.
+function whenLimitIsKnown (quota: Quota, request: FastifyRequest, operation: Operation, configured: Pending<number>): Decision {
+  return configured.next((configured) => decideWithLimit(quota, request, operation, effectiveLimit(configured)))
 }
 
-function decideWithLimit (quota: Quota, request: FastifyRequest, draft: Draft, configured: number): Decision {
-  draft.limit = effectiveLimit(configured)
-  if (draft.limit === 0) {
-    draft.outcome = 'disabled'
-    return draft
-  }
+function decideWithLimit (quota: Quota, request: FastifyRequest, operation: Operation, limit: number): Decision {
+  if (limit === 0) return decideWithoutCounter('disabled', null, quota, operation, limit)
   const caller = quota.callerOf(request, quota.keySuffix)
-  if (caller instanceof Pending) return caller.next((caller) => decideForCaller(quota, request, draft, caller))
-  return decideForCaller(quota, request, draft, caller)
+  if (typeof caller === 'string') return decideForCaller(quota, request, operation, limit, caller)
+  if (caller instanceof Unidentified) return decideWithoutCounter('unauthenticated', caller.reason, quota, operation, limit)
+  return whenCallerIsKnown(quota, request, operation, limit, caller)
 }
 
-function decideForCaller (quota: Quota, request: FastifyRequest, draft: Draft, caller: string | Unidentified): Decision {
-  if (caller instanceof Unidentified) {
-    draft.outcome = 'unauthenticated'
-    draft.reason = caller.reason
-    return draft
-  }
-  draft.callerKey = caller
+function whenCallerIsKnown (quota: Quota, request: FastifyRequest, operation: Operation, limit: number, caller: Pending<Caller>): Decision {
+  return caller.next((caller) => {
+    if (typeof caller === 'string') return decideForCaller(quota, request, operation, limit, caller)
+    return decideWithoutCounter('unauthenticated', caller.reason, quota, operation, limit)
+  })
+}
+
+function decideWithoutCounter (outcome: Draft['outcome'], reason: Draft['reason'], quota: Quota, operation: Operation, limit: number): QuotaDecision {
+  const draft = createDraft(quota, operation, limit, null)
+  draft.outcome = outcome
+  draft.reason = reason
+  return draft
+}
+
+function decideForCaller (quota: Quota, request: FastifyRequest, operation: Operation, limit: number, callerKey: string): Decision {
+  const draft = createDraft(quota, operation, limit, callerKey)
   try {
     const { store } = quota
-    const answer = storeAnswers.hasSubscribers ? timedAcquire(request, store, caller, draft.limit) : store.acquire(caller, draft.limit)
-    return isThenable(answer) ? decideLater(quota, request, draft, answer) : count(draft, answer)
+    const answer = storeAnswers.hasSubscribers ? timedAcquire(request, store, callerKey, limit) : store.acquire(callerKey, limit)
+    return isAcquisition(answer) ? count(draft, answer) : decideLater(quota, request, draft, answer)
   } catch (error) {
     return fail(quota, request, draft, error)
   }
 }
 
-function decideLater (quota: Quota, request: FastifyRequest, draft: Draft, answer: PromiseLike<Acquisition>): Pending<QuotaDecision> {
+// All decisions are created by the same object literal, so that V8 gives them the same shape. A request is not admitted until the
+// store has answered.
+function createDraft (quota: Quota, operation: Operation, limit: number, callerKey: string | null): Draft {
+  return { outcome: 'unavailable', quota: quota.name, reason: null, operation, enforced: quota.isEnforced, limit, callerKey, count: null, windowRemaining: null, overflow: false }
+}
+
+function decideLater (quota: Quota, request: FastifyRequest, draft: Draft, answer: Promise<Acquisition>): Pending<QuotaDecision> {
   const decision = new Pending<QuotaDecision>()
   whenSettled(answer,
     (acquisition) => { decision.settle(() => countOrFail(quota, request, draft, acquisition)) },
@@ -68,6 +80,7 @@ function decideLater (quota: Quota, request: FastifyRequest, draft: Draft, answe
 
 function countOrFail (quota: Quota, request: FastifyRequest, draft: Draft, acquisition: Acquisition): QuotaDecision {
   try {
+    assertAcquisition(acquisition)
     return count(draft, acquisition)
   } catch (error) {
     return fail(quota, request, draft, error)
@@ -75,12 +88,12 @@ function countOrFail (quota: Quota, request: FastifyRequest, draft: Draft, acqui
 }
 
 function count (draft: Draft, acquisition: Acquisition): QuotaDecision {
-  assertAcquisition(acquisition)
   const { admitted, count, windowRemaining, overflow } = acquisition
   draft.count = count
   draft.windowRemaining = windowRemaining
   draft.overflow = overflow
-  draft.outcome = admitted ? 'admitted' : 'rejected'
+  // V8 does not know that this is a boolean, and compares it in fewer instructions than it converts it.
+  draft.outcome = admitted === true ? 'admitted' : 'rejected'
   return draft
 }
 

@@ -9,55 +9,46 @@ declare module 'fastify' {
 }
 
 const place = Symbol('fastify-llm-quota')
+const assignedPlace = Symbol('fastify-llm-quota: assigned')
 
 // Assigned by the class, whose fields only these functions can read and write. They are not reachable from an object of the class.
 let belongsTo: (state: RequestState, request: FastifyRequest) => boolean
-let claim: (state: RequestState) => boolean
 let decisionOf: (state: RequestState) => QuotaDecision | null
 let setDecision: (state: RequestState, decision: QuotaDecision | null) => void
 
 /**
- * The state of a request. It is stored on the request, but only this module can change it, and it is valid only for that request. A
- * host therefore cannot mark a request as already decided. A `WeakMap` or a private field on the request itself would cost more.
+ * The state of a request that has a decision or waits for it. It is stored on the request, but only this module can change it, and it is
+ * valid only for that request. A host therefore cannot mark a request as already decided. A `WeakMap` or a private field on the request
+ * itself would cost more.
  */
 export class RequestState {
   readonly #request: FastifyRequest
-  #isClaimed = false
-  #decision: QuotaDecision | null = null
+  #decision: QuotaDecision | null
 
   constructor (request: FastifyRequest) {
     this.#request = request
+    this.#decision = null
   }
 
   static {
+    // A host that finds the state of a request cannot reach the class from it, and so cannot create a state for another request.
+    Reflect.deleteProperty(RequestState.prototype, 'constructor')
     belongsTo = (state, request) => state.#request === request
-    claim = (state) => {
-      if (state.#isClaimed) return false
-      state.#isClaimed = true
-      return true
-    }
     decisionOf = (state) => state.#decision
     setDecision = (state, decision) => { state.#decision = decision }
   }
 }
 
-type Carrier = FastifyRequest & { [place]?: unknown }
+type Carrier = FastifyRequest & { [place]?: unknown, [assignedPlace]?: QuotaDecision | null }
 
 function stateOf (request: Carrier): RequestState | null {
   const state = request[place]
   return state instanceof RequestState && belongsTo(state, request) ? state : null
 }
 
-function createState (request: Carrier): RequestState {
-  const state = new RequestState(request)
-  request[place] = state
-  return state
-}
-
 /** Returns the state of a request that needs a decision; null if the request already has one. */
-export function claimRequest (request: FastifyRequest): RequestState | null {
-  const state = stateOf(request) ?? createState(request)
-  return claim(state) ? state : null
+export function claimRequest (request: Carrier): RequestState | null {
+  return place in request && stateOf(request) !== null ? null : (request[place] = new RequestState(request))
 }
 
 /** Sets the value of `request.quota`. */
@@ -71,10 +62,14 @@ export function showDecision (state: RequestState, decision: QuotaDecision): voi
  */
 export function decorateWithDecision (fastify: FastifyInstance): void {
   fastify.decorateRequest<QuotaDecision | null>('quota', {
-    getter (this: FastifyRequest) {
+    getter (this: Carrier) {
       const state = stateOf(this)
-      return state === null ? null : decisionOf(state)
+      return state === null ? this[assignedPlace] ?? null : decisionOf(state)
     },
-    setter (this: FastifyRequest, decision: QuotaDecision | null) { setDecision(stateOf(this) ?? createState(this), decision) }
+    setter (this: Carrier, decision: QuotaDecision | null) {
+      const state = stateOf(this)
+      if (state === null) this[assignedPlace] = decision
+      else setDecision(state, decision)
+    }
   })
 }

@@ -30,10 +30,14 @@ export class Preferences {
 
   /** Returns the preference, an integer; `configured` if it is not set or is unavailable. */
   read (key: string, request: FastifyRequest, configured: number): number | Pending<number> {
-    if (this.#reader === undefined || !this.#rest.allows()) return configured
+    return this.#reader === undefined ? configured : this.#ask(this.#reader, key, request, configured)
+  }
+
+  #ask (reader: PreferenceReader, key: string, request: FastifyRequest, configured: number): number | Pending<number> {
+    if (!this.#rest.allows()) return configured
     let value: unknown
     try {
-      value = this.#reader.get(key, request)
+      value = reader.get(key, request)
       if (isThenable(value)) return this.#await(value, key, configured)
     } catch (error) {
       return this.#failed(error, key, configured)

@@ -6,7 +6,7 @@ import { secondsUntilEnd } from './retry-after.js'
 
 /** Whether the decision requires a refusal instead of the operation. */
 export function callsForRefusal ({ enforced, outcome }: QuotaDecision): boolean {
-  return enforced && outcome !== 'admitted' && outcome !== 'disabled'
+  return outcome !== 'admitted' && outcome !== 'disabled' && enforced
 }
 
 /**

@@ -12,13 +12,12 @@ export class Counter {
 
   /** Requests admitted in the current window. */
   count = 0
-  /** Start of the current window. */
+  /** Start of the current window; -Infinity before the first `acquire`. */
   windowStart = never
   /** Time of the most recent request that reached this counter, admitted or not. */
   lastSeen = never
 
   constructor (now: number) {
-    this.windowStart = now
     this.lastSeen = now
   }
 

@@ -136,21 +136,28 @@ export function assertStore (name: string, value: unknown): asserts value is Quo
 }
 
 // Third-party stores can be written in JavaScript, so the compiler has not checked their results.
-type Unchecked<Result> = { readonly [Field in keyof Result]?: unknown } | null | undefined
+type Unchecked = { readonly [Field in keyof Acquisition]?: unknown }
 
 /** Throws unless the value is a usable result of `acquire`, so that no other value admits a request. */
-export function assertAcquisition (value: Unchecked<Acquisition>): asserts value is Acquisition {
-  if (typeof value?.admitted !== 'boolean' || !isCount(value)) throw new TypeError('the quota store returned an invalid result from acquire')
+export function assertAcquisition (value: unknown): asserts value is Acquisition {
+  if (!isAcquisition(value)) throw new TypeError('the quota store returned an invalid result from acquire')
+}
+
+/** Whether the value is a usable result of `acquire`. */
+export function isAcquisition (value: unknown): value is Acquisition {
+  if (value == null) return false
+  const { admitted, count, windowRemaining }: Unchecked = value
+  return typeof admitted === 'boolean' && isCount(count, windowRemaining)
 }
 
 /** Throws unless the value is a usable result of `peek`. */
-export function assertPeeked (value: Unchecked<QuotaCount>): asserts value is QuotaCount | null {
-  if (value !== null && !isCount(value)) throw new TypeError('the quota store returned an invalid result from peek')
+export function assertPeeked (value: unknown): asserts value is QuotaCount | null {
+  if (value === null) return
+  const { count, windowRemaining }: Unchecked = value ?? {}
+  if (!isCount(count, windowRemaining)) throw new TypeError('the quota store returned an invalid result from peek')
 }
 
-function isCount (value: Unchecked<QuotaCount>): boolean {
-  if (value == null) return false
-  const { count, windowRemaining } = value
+function isCount (count: unknown, windowRemaining: unknown): boolean {
   return typeof count === 'number' && Number.isSafeInteger(count) && count >= 0 &&
     typeof windowRemaining === 'number' && windowRemaining > 0 && windowRemaining <= Number.MAX_SAFE_INTEGER
 }

@@ -1,8 +1,8 @@
 /** Minimum time between two sweeps, in milliseconds (docs/rules.md, "Sweep"). */
-export const sweepInterval = 60_000
+const sweepInterval = 60_000
 
 /** How long a counter is kept after its last request, in milliseconds (docs/rules.md, "Sweep"). */
-export const counterRetention = 120_000
+const counterRetention = 120_000
 
 /** Whether a request at `now` runs a sweep if the previous sweep was at `sweptAt`. */
 export function isSweepDue (sweptAt: number, now: number): boolean {
@@ -13,3 +13,6 @@ export function isSweepDue (sweptAt: number, now: number): boolean {
 export function isRemovedBySweep (lastSeen: number, sweptAt: number): boolean {
   return sweptAt - lastSeen >= counterRetention
 }
+
+// Exported here because each use in this file would otherwise read a property of `exports`, which costs more than a constant.
+export { counterRetention, sweepInterval }

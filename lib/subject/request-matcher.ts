@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyContextConfig, FastifyRequest } from 'fastify'
 import type { MarkedRoutes } from './marked-routes.js'
 import type { Operation } from './operation.js'
 import type { OperationMatch, OperationMatcher } from './operation-matcher.js'
@@ -19,23 +19,23 @@ export interface RequestMatch<Quota> {
 /** A route as a request reaches it. */
 interface ReachedRoute<Quota> {
   readonly method: string
-  /** The pattern; undefined if no route matched. */
-  readonly pattern: string | undefined
   /** The value of `config.quota`. */
   readonly mark: unknown
   /** The match of all requests to the route with this method and mark; undefined if it depends on the path. */
   readonly match: RequestMatch<Quota> | null | undefined
 }
 
-type Methods = string | readonly string[]
+/** The methods of a route, as it declares them. */
+export type Methods = string | readonly string[]
 
 /** Finds the protected operation that a request reaches, and the quota that protects it. */
 export class RequestMatcher<Quota> {
   readonly #operations: OperationMatcher
   readonly #marked: MarkedRoutes
   readonly #quotas: ReadonlyMap<string, Quota>
-  // By `config`, which Fastify creates for each route. Looking up each method and pattern costs more.
-  readonly #routes = new WeakMap<object, ReachedRoute<Quota>>()
+  // By `config`, which Fastify creates for each route and which holds its pattern. A `WeakMap` costs more, and so does a look-up of each
+  // method and pattern.
+  readonly #routes = new Map<object, ReachedRoute<Quota>>()
 
   /** @param quotas The quotas by name. */
   constructor (operations: OperationMatcher, marked: MarkedRoutes, quotas: ReadonlyMap<string, Quota>) {
@@ -45,20 +45,33 @@ export class RequestMatcher<Quota> {
   }
 
   /**
+   * Returns the match of a request to a route that an earlier request has reached.
+   *
+   * @param config The configuration of the route.
+   * @returns The match; null if the request is not subject to any quota; undefined if only `match` can find it.
+   */
+  known ({ method }: FastifyRequest, config: FastifyContextConfig): RequestMatch<Quota> | null | undefined {
+    const route = this.#routes.get(config)
+    // A hook of the host can change the method after routing, and the mark.
+    return route !== undefined && route.method === method && route.mark === config.quota ? route.match : undefined
+  }
+
+  /**
+   * Finds the match of a request.
+   *
+   * @param config The configuration of the route.
+   * @param pattern The pattern of the route; undefined if no route matched.
+   * @param declared The methods of the route.
    * @returns The match; null if the request is not subject to any quota.
    * @throws {UnknownQuotaError} If the route is marked with a quota that does not exist.
    */
-  match (request: FastifyRequest): RequestMatch<Quota> | null {
-    // Read once, because Fastify creates this object each time it is read.
-    const { url: pattern, config, method: declared } = request.routeOptions
+  match (request: FastifyRequest, config: FastifyContextConfig, pattern: string | undefined, declared: Methods): RequestMatch<Quota> | null {
     const { method } = request
     const { quota: mark } = config
     let route = this.#routes.get(config)
-    // A hook of the host can change the method after routing, and the mark.
-    if (route === undefined || route.method !== method || route.pattern !== pattern || route.mark !== mark) {
-      route = { method, pattern, mark, match: this.#matchRoute(declared, pattern, mark, request) }
-      // The configuration of a not-found handler can be any value.
-      if (Object(config) === config) this.#routes.set(config, route)
+    if (route?.method !== method || route.mark !== mark) {
+      route = { method, mark, match: this.#matchRoute(declared, pattern, mark, request) }
+      this.#routes.set(config, route)
     }
     return route.match === undefined ? this.#matchTarget(declared, method, pattern, request.url) : route.match
   }

@@ -20,24 +20,26 @@ export class CounterIndex {
   }
 
   get (callerKey: string): TrackedCounter | undefined {
-    return this.#mapOf(callerKey)?.get(callerKey)
+    return this.#maps[shardOf(callerKey, this.#lastMap)]?.get(callerKey)
   }
 
   add (counter: TrackedCounter): void {
-    this.#mapOf(counter.callerKey)?.set(counter.callerKey, counter)
+    this.#maps[shardOf(counter.callerKey, this.#lastMap)]?.set(counter.callerKey, counter)
   }
 
   delete (callerKey: string): void {
-    this.#mapOf(callerKey)?.delete(callerKey)
+    this.#maps[shardOf(callerKey, this.#lastMap)]?.delete(callerKey)
   }
 
   clear (): void {
     for (const map of this.#maps) map.clear()
   }
+}
 
-  #mapOf (callerKey: string): Map<string, TrackedCounter> | undefined {
-    return this.#maps[(digit(callerKey.charCodeAt(0)) << 4 | digit(callerKey.charCodeAt(1))) & this.#lastMap]
-  }
+/** Returns a number from 0 to `last`, a power of 2 minus 1 below 256, from the first digits of a digest. */
+function shardOf (callerKey: string, last: number): number {
+  const first = digit(callerKey.charCodeAt(0))
+  return last < 16 ? first & last : (first << 4 | digit(callerKey.charCodeAt(1))) & last
 }
 
 /** Returns the value of a hexadecimal digit from its character code, and an arbitrary number for any other character. */

@@ -66,11 +66,10 @@ export class MemoryQuotaStore implements QuotaStore {
 
   acquire (callerKey: string, limit: number): Acquisition {
     const now = this.#clock()
-    if (isSweepDue(this.#sweptAt, now)) this.#sweep(now)
-    if (isRemovedBySweep(this.#callers.oldest.lastSeen, this.#sweptAt)) this.#deleteRemoved(deletedPerRequest)
-    const own = this.#find(callerKey) ?? this.#track(callerKey, now)
+    if (isSweepDue(this.#sweptAt, now) || isRemovedBySweep(this.#callers.oldest.lastSeen, this.#sweptAt)) this.#cleanUp(callerKey, now)
+    const own = this.#callers.get(callerKey) ?? this.#track(callerKey, now)
     const counter = own ?? (this.#overflow ??= new TrackedCounter('', now))
-    if (own !== undefined) this.#callers.moveToNewest(own)
+    if (own !== undefined && own !== this.#callers.newest) this.#callers.moveToNewest(own)
     const admitted = counter.acquire(now, limit)
     return { admitted, count: counter.count, windowRemaining: counter.windowRemaining(now), overflow: own === undefined }
   }
@@ -104,13 +103,6 @@ export class MemoryQuotaStore implements QuotaStore {
     return { trackedCallers: this.#callers.size - removed, sweeps: this.#sweeps }
   }
 
-  #find (callerKey: string): TrackedCounter | undefined {
-    const counter = this.#callers.get(callerKey)
-    if (counter === undefined || !isRemovedBySweep(counter.lastSeen, this.#sweptAt)) return counter
-    this.#callers.remove(counter)
-    return undefined
-  }
-
   #track (callerKey: string, now: number): TrackedCounter | undefined {
     if (!this.#hasRoom(this.#sweptAt)) return undefined
     this.#deleteRemoved(1)
@@ -119,6 +111,14 @@ export class MemoryQuotaStore implements QuotaStore {
 
   #hasRoom (sweptAt: number): boolean {
     return this.#callers.size < this.#maxTrackedCallers || isRemovedBySweep(this.#callers.oldest.lastSeen, sweptAt)
+  }
+
+  /** Runs a sweep if it is due, then deletes the caller's own counter if it is removed, and some of the other removed counters. */
+  #cleanUp (callerKey: string, now: number): void {
+    if (isSweepDue(this.#sweptAt, now)) this.#sweep(now)
+    const own = this.#callers.get(callerKey)
+    if (own !== undefined && isRemovedBySweep(own.lastSeen, this.#sweptAt)) this.#callers.remove(own)
+    this.#deleteRemoved(deletedPerRequest)
   }
 
   /** Only records the time, which marks all expired counters as removed. `#deleteRemoved` frees their memory later. */

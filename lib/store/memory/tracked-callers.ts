@@ -25,6 +25,11 @@ export class TrackedCallers {
     return this.#ends.newer
   }
 
+  /** The most recently used counter. */
+  get newest (): TrackedCounter {
+    return this.#ends.older
+  }
+
   get (callerKey: string): TrackedCounter | undefined {
     return this.#index.get(callerKey)
   }
@@ -39,7 +44,6 @@ export class TrackedCallers {
 
   /** Moves a counter to the newest end of the order, when a request reaches it. */
   moveToNewest (counter: TrackedCounter): void {
-    if (this.#ends.older === counter) return
     unlink(counter)
     this.#link(counter)
   }
