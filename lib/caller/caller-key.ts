@@ -68,7 +68,8 @@ export function keyOfClaims (claims: Claims, suffix: string): string | Unidentif
 function keyOfPair (iss: unknown, sub: unknown, suffix: string): string | Unidentified {
   if (!isIdentity(iss)) return noIssuer
   if (!isIdentity(sub)) return noSubject
-  const text = 'oidc' + separator + iss + separator + sub + suffix
+  const identity = 'oidc' + separator + iss + separator + sub
+  const text = suffix === '' ? identity : identity + suffix
   if (text.isWellFormed()) return hash('sha256', text, 'hex')
   return iss.isWellFormed() ? noSubject : noIssuer
 }

@@ -4,7 +4,7 @@ import { shownError } from '../shown.js'
 import { isThenable, whenSettled } from '../thenable.js'
 import { type Authentication, isAuthentication } from './authentication.js'
 import { keyOf, keyOfClaims } from './caller-key.js'
-import { noAuthentication, noIssuer, type Unidentified } from './unidentified.js'
+import { noAuthentication, type Unidentified } from './unidentified.js'
 
 type Authenticated = Authentication | null | undefined
 
@@ -41,7 +41,6 @@ function callerOfUser (request: FastifyRequest, keySuffix: string): Caller {
   try {
     const user: unknown = 'user' in request ? request.user : undefined
     if (user == null) return noAuthentication
-    if (typeof user !== 'object') return noIssuer
     return isAuthentication(user) ? keyOf(user, keySuffix) : keyOfClaims(user, keySuffix)
   } catch (error) {
     return authenticationFailed(error, request)

@@ -25,9 +25,9 @@ export class RequestState {
   readonly #request: FastifyRequest
   #decision: QuotaDecision | null
 
-  constructor (request: FastifyRequest) {
+  constructor (request: FastifyRequest, decision: QuotaDecision | null) {
     this.#request = request
-    this.#decision = null
+    this.#decision = decision
   }
 
   static {
@@ -46,12 +46,24 @@ function stateOf (request: Carrier): RequestState | null {
   return state instanceof RequestState && belongsTo(state, request) ? state : null
 }
 
-/** Returns the state of a request that needs a decision; null if the request already has one. */
-export function claimRequest (request: Carrier): RequestState | null {
-  return place in request && stateOf(request) !== null ? null : (request[place] = new RequestState(request))
+/** Whether the request has a decision or waits for it. */
+export function isClaimed (request: Carrier): boolean {
+  return place in request && stateOf(request) !== null
 }
 
-/** Sets the value of `request.quota`. */
+/** Marks a request as waiting for its decision. */
+export function claimRequest (request: Carrier): RequestState {
+  const state = new RequestState(request, null)
+  request[place] = state
+  return state
+}
+
+/** Sets the decision of a request that is not claimed. It is the value of `request.quota` from then on. */
+export function storeDecision (request: Carrier, decision: QuotaDecision): void {
+  request[place] = new RequestState(request, decision)
+}
+
+/** Sets the decision of a request that waits for it. */
 export function showDecision (state: RequestState, decision: QuotaDecision): void {
   setDecision(state, decision)
 }

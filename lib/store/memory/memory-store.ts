@@ -4,11 +4,14 @@ import { shown } from '../../shown.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../max-tracked-callers.js'
 import { assertOptionNames } from '../option-names.js'
 import type { Acquisition, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
-import { isRemovedBySweep, isSweepDue } from '../sweep.js'
+import { isRemovedBySweep, isSweepDue, sweepInterval } from '../sweep.js'
 import { TrackedCallers } from './tracked-callers.js'
 import { TrackedCounter } from './tracked-counter.js'
 
 const never = -Infinity
+
+// More than the rounding of a sum of two times, in milliseconds.
+const roundingAllowance = 1
 
 // Spreads the deletion of a million counters over 2,000 requests; docs/benchmarks.md lists the longest pauses.
 const deletedPerRequest = 500
@@ -52,6 +55,8 @@ export class MemoryQuotaStore implements QuotaStore {
   readonly #callers: TrackedCallers
   #overflow: TrackedCounter | undefined
   #sweptAt = never
+  // From this time on, requests call #cleanUp.
+  #cleanUpAt = never
   #sweeps = 0
 
   constructor (options: MemoryQuotaStoreOptions = {}) {
@@ -66,7 +71,7 @@ export class MemoryQuotaStore implements QuotaStore {
 
   acquire (callerKey: string, limit: number): Acquisition {
     const now = this.#clock()
-    if (isSweepDue(this.#sweptAt, now) || isRemovedBySweep(this.#callers.oldest.lastSeen, this.#sweptAt)) this.#cleanUp(callerKey, now)
+    if (now >= this.#cleanUpAt) this.#cleanUp(callerKey, now)
     const own = this.#callers.get(callerKey) ?? this.#track(callerKey, now)
     const counter = own ?? (this.#overflow ??= new TrackedCounter('', now))
     if (own !== undefined && own !== this.#callers.newest) this.#callers.moveToNewest(own)
@@ -94,6 +99,7 @@ export class MemoryQuotaStore implements QuotaStore {
     this.#callers.clear()
     this.#overflow = undefined
     this.#sweptAt = never
+    this.#cleanUpAt = never
     this.#sweeps = 0
   }
 
@@ -119,6 +125,8 @@ export class MemoryQuotaStore implements QuotaStore {
     const own = this.#callers.get(callerKey)
     if (own !== undefined && isRemovedBySweep(own.lastSeen, this.#sweptAt)) this.#callers.remove(own)
     this.#deleteRemoved(deletedPerRequest)
+    // The oldest counters are the removed ones. A sweep can be due slightly before this time, because numbers are rounded.
+    this.#cleanUpAt = isRemovedBySweep(this.#callers.oldest.lastSeen, this.#sweptAt) ? never : this.#sweptAt + sweepInterval - roundingAllowance
   }
 
   /** Only records the time, which marks all expired counters as removed. `#deleteRemoved` frees their memory later. */
