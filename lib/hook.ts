@@ -4,8 +4,8 @@ import type { QuotaDecision } from './decision/decision.js'
 import { decide } from './decision/decide.js'
 import { MistakeWarnings } from './decision/mistake-warnings.js'
 import type { Quota } from './decision/quota.js'
-import { claimRequest, isClaimed, showDecision, storeDecision } from './decision/request-decision.js'
-import type { Pending } from './pending.js'
+import { claimRequest, showDecision, type RequestState } from './decision/request-decision.js'
+import { Pending } from './pending.js'
 import type { RefusalBodyWriter } from './refusal/host-body.js'
 import { setRateLimitFields } from './refusal/rate-limit-fields.js'
 import { callsForRefusal, sendRefusal } from './refusal/refusal.js'
@@ -23,7 +23,8 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, { rateLimitHea
   const warnings = new MistakeWarnings()
   const sendsFields = rateLimitHeaders !== undefined
 
-  function conclude (reply: FastifyReply, done: HookHandlerDoneFunction, decision: QuotaDecision): void {
+  function conclude (state: RequestState, reply: FastifyReply, done: HookHandlerDoneFunction, decision: QuotaDecision): void {
+    showDecision(state, decision)
     // Most requests need no more than this, and V8 compiles a small function into the hook.
     if (decision.outcome === 'admitted' && !sendsFields && !quotaDecisions.hasSubscribers) done()
     else announceAndAnswer(reply, done, decision)
@@ -40,14 +41,11 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, { rateLimitHea
     else done()
   }
 
-  function concludeLater (reply: FastifyReply, done: HookHandlerDoneFunction, decision: Pending<QuotaDecision>): void {
-    const { request } = reply
-    const state = claimRequest(request)
-    const fail = (error: unknown): void => passError(request, done, error)
+  function concludeLater (state: RequestState, reply: FastifyReply, done: HookHandlerDoneFunction, decision: Pending<QuotaDecision>): void {
+    const fail = (error: unknown): void => passError(reply.request, done, error)
     decision.then((decision) => {
       try {
-        showDecision(state, decision)
-        conclude(reply, done, decision)
+        conclude(state, reply, done, decision)
       } catch (error) {
         fail(error)
       }
@@ -67,15 +65,14 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, { rateLimitHea
   return function quotaHook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
     // Read once, because Fastify creates this object each time it is read.
     const { config, url: pattern, method: methods } = request.routeOptions
-    const known = requests.known(request, config)
+    const known = requests.known(request, config, pattern)
     const match = known === undefined ? find(request, config, pattern, methods) : known
     // After reply.callNotFound() in a handler, the request passes through the hooks again.
-    if (match === null || isClaimed(request)) return done()
+    const state = match === null ? null : claimRequest(request)
+    if (match === null || state === null) return done()
     const decision = decide(match.quota, request, match.operation)
-    // Cheaper than `instanceof`, which looks through the prototypes of the decision.
-    if ('then' in decision) return concludeLater(reply, done, decision)
-    storeDecision(request, decision)
-    conclude(reply, done, decision)
+    if (Pending.is(decision)) concludeLater(state, reply, done, decision)
+    else conclude(state, reply, done, decision)
   }
 }
 

@@ -48,21 +48,22 @@ export function keyOf (authentication: Authentication | null | undefined, suffix
   if (authentication == null) return noAuthentication
   if (authentication.authenticated !== true) return notAuthenticated
   if (authentication.kind === 'anonymous') return anonymous
-  if (authentication.kind === 'token') return keyOfToken(authentication.claims, suffix)
+  if (authentication.kind === 'token') return authentication.claims == null ? noIssuer : keyOfClaims(authentication.claims, suffix)
   return authentication.kind === 'local' ? keyOfAccount(authentication, suffix) : noUsername
-}
-
-function keyOfToken (claims: unknown, suffix: string): string | Unidentified {
-  return typeof claims === 'object' && claims !== null ? keyOfClaims(claims, suffix) : noIssuer
 }
 
 /** Returns the key of a token's verified claims, or why there is none. */
 export function keyOfClaims (claims: Claims, suffix: string): string | Unidentified {
   const { iss, sub } = claims
-  // An inherited claim, for example from a polluted `Object.prototype`, must not identify a caller. This check costs nothing after the
-  // claims have been read, because V8 then knows their prototype, whereas `Object.hasOwn` is a call.
+  // Only own properties of an object can identify a caller, and no inherited ones, for example from a polluted `Object.prototype`. This
+  // check costs nothing after the claims have been read, because V8 then knows their prototype, whereas `Object.hasOwn` is a call.
   if (Object.getPrototypeOf(claims) === Object.prototype && !('iss' in Object.prototype) && !('sub' in Object.prototype)) return keyOfPair(iss, sub, suffix)
-  return keyOfPair(ownClaim(claims, 'iss'), ownClaim(claims, 'sub'), suffix)
+  return keyOfOwnPair(claims, iss, sub, suffix)
+}
+
+function keyOfOwnPair (claims: Claims, iss: unknown, sub: unknown, suffix: string): string | Unidentified {
+  if (typeof claims !== 'object') return noIssuer
+  return keyOfPair(Object.hasOwn(claims, 'iss') ? iss : undefined, Object.hasOwn(claims, 'sub') ? sub : undefined, suffix)
 }
 
 function keyOfPair (iss: unknown, sub: unknown, suffix: string): string | Unidentified {
@@ -78,10 +79,6 @@ function keyOfAccount (authentication: LocalAuthentication, suffix: string): str
   const { username } = authentication
   if (!isIdentity(username) || !Object.hasOwn(authentication, 'username') || !username.isWellFormed()) return noUsername
   return hash('sha256', 'local' + separator + username + suffix, 'hex')
-}
-
-function ownClaim (claims: Claims, claim: keyof Claims): unknown {
-  return Object.hasOwn(claims, claim) ? claims[claim] : undefined
 }
 
 function isIdentity (value: unknown): value is string {

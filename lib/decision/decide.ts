@@ -4,9 +4,9 @@ import { Unidentified } from '../caller/unidentified.js'
 import { effectiveLimit } from '../limit/limit.js'
 import { Pending } from '../pending.js'
 import { shownError } from '../shown.js'
-import { assertAcquisition, isAcquisition, type Acquisition } from '../store/store.js'
+import { assertAcquisition, type Acquisition } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
-import { whenSettled } from '../thenable.js'
+import { isThenable, whenSettled } from '../thenable.js'
 import type { QuotaDecision } from './decision.js'
 import type { Quota } from './quota.js'
 import { storeAnswers, timedAcquire } from './store-answers.js'
@@ -58,7 +58,9 @@ function decideForCaller (quota: Quota, request: FastifyRequest, operation: Oper
   try {
     const { store } = quota
     const answer = storeAnswers.hasSubscribers ? timedAcquire(request, store, callerKey, limit) : store.acquire(callerKey, limit)
-    return isAcquisition(answer) ? count(draft, answer) : decideLater(quota, request, draft, answer)
+    // An object without `then` is the usual answer. After this check, V8 reads its properties without further checks.
+    if (typeof answer === 'object' && answer !== null && !('then' in answer)) return count(draft, answer)
+    return isThenable(answer) ? decideLater(quota, request, draft, answer) : count(draft, answer)
   } catch (error) {
     return fail(quota, request, draft, error)
   }
@@ -66,11 +68,11 @@ function decideForCaller (quota: Quota, request: FastifyRequest, operation: Oper
 
 // All decisions are created by the same object literal, so that V8 gives them the same shape. A request is not admitted until the
 // store has answered.
-function createDraft (quota: Quota, operation: Operation, limit: number, callerKey: string | null): Draft {
-  return { outcome: 'unavailable', quota: quota.name, reason: null, operation, enforced: quota.isEnforced, limit, callerKey, count: null, windowRemaining: null, overflow: false }
+function createDraft ({ name: quota, isEnforced: enforced }: Quota, operation: Operation, limit: number, callerKey: string | null): Draft {
+  return { outcome: 'unavailable', quota, reason: null, operation, enforced, limit, callerKey, count: null, windowRemaining: null, overflow: false }
 }
 
-function decideLater (quota: Quota, request: FastifyRequest, draft: Draft, answer: Promise<Acquisition>): Pending<QuotaDecision> {
+function decideLater (quota: Quota, request: FastifyRequest, draft: Draft, answer: PromiseLike<Acquisition>): Pending<QuotaDecision> {
   const decision = new Pending<QuotaDecision>()
   whenSettled(answer,
     (acquisition) => { decision.settle(() => countOrFail(quota, request, draft, acquisition)) },
@@ -80,7 +82,6 @@ function decideLater (quota: Quota, request: FastifyRequest, draft: Draft, answe
 
 function countOrFail (quota: Quota, request: FastifyRequest, draft: Draft, acquisition: Acquisition): QuotaDecision {
   try {
-    assertAcquisition(acquisition)
     return count(draft, acquisition)
   } catch (error) {
     return fail(quota, request, draft, error)
@@ -88,6 +89,7 @@ function countOrFail (quota: Quota, request: FastifyRequest, draft: Draft, acqui
 }
 
 function count (draft: Draft, acquisition: Acquisition): QuotaDecision {
+  assertAcquisition(acquisition)
   const { admitted, count, windowRemaining, overflow } = acquisition
   draft.count = count
   draft.windowRemaining = windowRemaining

@@ -11,11 +11,6 @@ declare module 'fastify' {
 const place = Symbol('fastify-llm-quota')
 const assignedPlace = Symbol('fastify-llm-quota: assigned')
 
-// Assigned by the class, whose fields only these functions can read and write. They are not reachable from an object of the class.
-let belongsTo: (state: RequestState, request: FastifyRequest) => boolean
-let decisionOf: (state: RequestState) => QuotaDecision | null
-let setDecision: (state: RequestState, decision: QuotaDecision | null) => void
-
 /**
  * The state of a request that has a decision or waits for it. It is stored on the request, but only this module can change it, and it is
  * valid only for that request. A host therefore cannot mark a request as already decided. A `WeakMap` or a private field on the request
@@ -25,17 +20,26 @@ export class RequestState {
   readonly #request: FastifyRequest
   #decision: QuotaDecision | null
 
-  constructor (request: FastifyRequest, decision: QuotaDecision | null) {
+  constructor (request: FastifyRequest) {
     this.#request = request
-    this.#decision = decision
+    this.#decision = null
   }
 
   static {
-    // A host that finds the state of a request cannot reach the class from it, and so cannot create a state for another request.
+    // A host that finds the state of a request cannot reach the class from it, so it can neither create a state nor change one.
     Reflect.deleteProperty(RequestState.prototype, 'constructor')
-    belongsTo = (state, request) => state.#request === request
-    decisionOf = (state) => state.#decision
-    setDecision = (state, decision) => { state.#decision = decision }
+  }
+
+  static belongsTo (state: RequestState, request: FastifyRequest): boolean {
+    return state.#request === request
+  }
+
+  static decisionOf (state: RequestState): QuotaDecision | null {
+    return state.#decision
+  }
+
+  static setDecision (state: RequestState, decision: QuotaDecision | null): void {
+    state.#decision = decision
   }
 }
 
@@ -43,29 +47,24 @@ type Carrier = FastifyRequest & { [place]?: unknown, [assignedPlace]?: QuotaDeci
 
 function stateOf (request: Carrier): RequestState | null {
   const state = request[place]
-  return state instanceof RequestState && belongsTo(state, request) ? state : null
+  return state instanceof RequestState && RequestState.belongsTo(state, request) ? state : null
 }
 
-/** Whether the request has a decision or waits for it. */
-export function isClaimed (request: Carrier): boolean {
-  return place in request && stateOf(request) !== null
-}
-
-/** Marks a request as waiting for its decision. */
-export function claimRequest (request: Carrier): RequestState {
-  const state = new RequestState(request, null)
+/** Returns the state of a request that needs a decision; null if the request already has one. */
+export function claimRequest (request: Carrier): RequestState | null {
+  if (place in request && hasState(request)) return null
+  const state = new RequestState(request)
   request[place] = state
   return state
 }
 
-/** Sets the decision of a request that is not claimed. It is the value of `request.quota` from then on. */
-export function storeDecision (request: Carrier, decision: QuotaDecision): void {
-  request[place] = new RequestState(request, decision)
+function hasState (request: Carrier): boolean {
+  return stateOf(request) !== null
 }
 
-/** Sets the decision of a request that waits for it. */
+/** Sets the value of `request.quota`. */
 export function showDecision (state: RequestState, decision: QuotaDecision): void {
-  setDecision(state, decision)
+  RequestState.setDecision(state, decision)
 }
 
 /**
@@ -76,12 +75,13 @@ export function decorateWithDecision (fastify: FastifyInstance): void {
   fastify.decorateRequest<QuotaDecision | null>('quota', {
     getter (this: Carrier) {
       const state = stateOf(this)
-      return state === null ? this[assignedPlace] ?? null : decisionOf(state)
+      const decision = state === null ? null : RequestState.decisionOf(state)
+      return decision ?? this[assignedPlace] ?? null
     },
     setter (this: Carrier, decision: QuotaDecision | null) {
       const state = stateOf(this)
       if (state === null) this[assignedPlace] = decision
-      else setDecision(state, decision)
+      else RequestState.setDecision(state, decision)
     }
   })
 }

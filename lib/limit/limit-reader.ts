@@ -21,6 +21,7 @@ export class LimitReader {
 
   /** Returns the limit, an integer, before `effectiveLimit` is applied. The result is synchronous unless the reader returns a promise. */
   read (request: FastifyRequest): number | Pending<number> {
-    return this.#preferences.read(this.#key, request, this.#configured)
+    // Most services have no reader.
+    return this.#preferences.hasReader ? this.#preferences.read(this.#key, request, this.#configured) : this.#configured
   }
 }

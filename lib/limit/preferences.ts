@@ -28,16 +28,16 @@ export class Preferences {
     this.#reader = reader
   }
 
-  /** Returns the preference, an integer; `configured` if it is not set or is unavailable. */
-  read (key: string, request: FastifyRequest, configured: number): number | Pending<number> {
-    return this.#reader === undefined ? configured : this.#ask(this.#reader, key, request, configured)
+  get hasReader (): boolean {
+    return this.#reader !== undefined
   }
 
-  #ask (reader: PreferenceReader, key: string, request: FastifyRequest, configured: number): number | Pending<number> {
-    if (!this.#rest.allows()) return configured
+  /** Returns the preference, an integer; `configured` if it is not set or is unavailable. */
+  read (key: string, request: FastifyRequest, configured: number): number | Pending<number> {
+    if (this.#reader === undefined || !this.#rest.allows()) return configured
     let value: unknown
     try {
-      value = reader.get(key, request)
+      value = this.#reader.get(key, request)
       if (isThenable(value)) return this.#await(value, key, configured)
     } catch (error) {
       return this.#failed(error, key, configured)

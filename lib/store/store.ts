@@ -136,28 +136,25 @@ export function assertStore (name: string, value: unknown): asserts value is Quo
 }
 
 // Third-party stores can be written in JavaScript, so the compiler has not checked their results.
-type Unchecked = { readonly [Field in keyof Acquisition]?: unknown }
+type Unchecked<Result> = { readonly [Field in keyof Result]?: unknown } | null | undefined
 
 /** Throws unless the value is a usable result of `acquire`, so that no other value admits a request. */
-export function assertAcquisition (value: unknown): asserts value is Acquisition {
-  if (!isAcquisition(value)) throw new TypeError('the quota store returned an invalid result from acquire')
-}
-
-/** Whether the value is a usable result of `acquire`. */
-export function isAcquisition (value: unknown): value is Acquisition {
-  if (value == null) return false
-  const { admitted, count, windowRemaining }: Unchecked = value
-  return typeof admitted === 'boolean' && isCount(count, windowRemaining)
+export function assertAcquisition (value: Unchecked<Acquisition>): asserts value is Acquisition {
+  if (value == null) throw invalidResult('acquire')
+  const { admitted, count, windowRemaining } = value
+  if (typeof admitted !== 'boolean' || !isCount(count, windowRemaining)) throw invalidResult('acquire')
 }
 
 /** Throws unless the value is a usable result of `peek`. */
-export function assertPeeked (value: unknown): asserts value is QuotaCount | null {
-  if (value === null) return
-  const { count, windowRemaining }: Unchecked = value ?? {}
-  if (!isCount(count, windowRemaining)) throw new TypeError('the quota store returned an invalid result from peek')
+export function assertPeeked (value: Unchecked<QuotaCount>): asserts value is QuotaCount | null {
+  if (value !== null && !isCount(value?.count, value?.windowRemaining)) throw invalidResult('peek')
 }
 
 function isCount (count: unknown, windowRemaining: unknown): boolean {
   return typeof count === 'number' && Number.isSafeInteger(count) && count >= 0 &&
     typeof windowRemaining === 'number' && windowRemaining > 0 && windowRemaining <= Number.MAX_SAFE_INTEGER
+}
+
+function invalidResult (storeFunction: string): TypeError {
+  return new TypeError(`the quota store returned an invalid result from ${storeFunction}`)
 }

@@ -19,6 +19,8 @@ export interface RequestMatch<Quota> {
 /** A route as a request reaches it. */
 interface ReachedRoute<Quota> {
   readonly method: string
+  /** The pattern; undefined if no route matched. */
+  readonly pattern: string | undefined
   /** The value of `config.quota`. */
   readonly mark: unknown
   /** The match of all requests to the route with this method and mark; undefined if it depends on the path. */
@@ -33,8 +35,7 @@ export class RequestMatcher<Quota> {
   readonly #operations: OperationMatcher
   readonly #marked: MarkedRoutes
   readonly #quotas: ReadonlyMap<string, Quota>
-  // By `config`, which Fastify creates for each route and which holds its pattern. A `WeakMap` costs more, and so does a look-up of each
-  // method and pattern.
+  // By `config`, which Fastify creates for each route. A `WeakMap` costs more, and so does a look-up of each method and pattern.
   readonly #routes = new Map<object, ReachedRoute<Quota>>()
 
   /** @param quotas The quotas by name. */
@@ -48,12 +49,13 @@ export class RequestMatcher<Quota> {
    * Returns the match of a request to a route that an earlier request has reached.
    *
    * @param config The configuration of the route.
+   * @param pattern The pattern of the route; undefined if no route matched.
    * @returns The match; null if the request is not subject to any quota; undefined if only `match` can find it.
    */
-  known ({ method }: FastifyRequest, config: FastifyContextConfig): RequestMatch<Quota> | null | undefined {
+  known ({ method }: FastifyRequest, config: FastifyContextConfig, pattern: string | undefined): RequestMatch<Quota> | null | undefined {
     const route = this.#routes.get(config)
-    // A hook of the host can change the method after routing, and the mark.
-    return route !== undefined && route.method === method && route.mark === config.quota ? route.match : undefined
+    // A hook of the host can change the method after routing, and the pattern and the mark in the configuration.
+    return route !== undefined && route.method === method && route.pattern === pattern && route.mark === config.quota ? route.match : undefined
   }
 
   /**
@@ -69,8 +71,8 @@ export class RequestMatcher<Quota> {
     const { method } = request
     const { quota: mark } = config
     let route = this.#routes.get(config)
-    if (route?.method !== method || route.mark !== mark) {
-      route = { method, mark, match: this.#matchRoute(declared, pattern, mark, request) }
+    if (route === undefined || route.method !== method || route.pattern !== pattern || route.mark !== mark) {
+      route = { method, pattern, mark, match: this.#matchRoute(declared, pattern, mark, request) }
       this.#routes.set(config, route)
     }
     return route.match === undefined ? this.#matchTarget(declared, method, pattern, request.url) : route.match

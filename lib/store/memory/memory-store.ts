@@ -72,11 +72,18 @@ export class MemoryQuotaStore implements QuotaStore {
   acquire (callerKey: string, limit: number): Acquisition {
     const now = this.#clock()
     if (now >= this.#cleanUpAt) this.#cleanUp(callerKey, now)
-    const own = this.#callers.get(callerKey) ?? this.#track(callerKey, now)
+    let own = this.#callers.get(callerKey)
+    if (own === undefined) {
+      this.#deleteRemoved(1)
+      if (this.#callers.size < this.#maxTrackedCallers) own = this.#callers.add(callerKey, now)
+    } else if (own !== this.#callers.newest) {
+      this.#callers.moveToNewest(own)
+    }
     const counter = own ?? (this.#overflow ??= new TrackedCounter('', now))
-    if (own !== undefined && own !== this.#callers.newest) this.#callers.moveToNewest(own)
     const admitted = counter.acquire(now, limit)
-    return { admitted, count: counter.count, windowRemaining: counter.windowRemaining(now), overflow: own === undefined }
+    const { count } = counter
+    const windowRemaining = counter.windowRemaining(now)
+    return { admitted, count, windowRemaining, overflow: own === undefined }
   }
 
   peek (callerKey: string): QuotaCount | null {
@@ -107,12 +114,6 @@ export class MemoryQuotaStore implements QuotaStore {
     let removed = 0
     for (let counter = this.#callers.oldest; isRemovedBySweep(counter.lastSeen, this.#sweptAt); counter = counter.newer) removed += 1
     return { trackedCallers: this.#callers.size - removed, sweeps: this.#sweeps }
-  }
-
-  #track (callerKey: string, now: number): TrackedCounter | undefined {
-    if (!this.#hasRoom(this.#sweptAt)) return undefined
-    this.#deleteRemoved(1)
-    return this.#callers.add(callerKey, now)
   }
 
   #hasRoom (sweptAt: number): boolean {
