@@ -71,7 +71,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, { rateLimitHea
     const state = match === null ? null : claimRequest(request)
     if (match === null || state === null) return done()
     const decision = decide(match.quota, request, match.operation)
-    if (Pending.is(decision)) concludeLater(state, reply, done, decision)
+    if (decision instanceof Pending) concludeLater(state, reply, done, decision)
     else conclude(state, reply, done, decision)
   }
 }

@@ -7,11 +7,6 @@ export class Pending<Value> {
   #receive: ((value: Value) => void) | undefined
   #fail: ((error: unknown) => void) | undefined
 
-  /** Whether a value is an object of this class. Costs less than `instanceof`, and does not depend on any prototype. */
-  static is<Value, Other extends object> (value: Pending<Value> | Other): value is Pending<Value> {
-    return #outcome in value
-  }
-
   /** Whether it is not settled yet. */
   get isOpen (): boolean {
     return this.#outcome === undefined

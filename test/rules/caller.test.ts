@@ -58,7 +58,7 @@ t.test('a token has no caller key if its issuer or subject is missing, blank or 
 })
 
 t.test('claims that are not an object with an issuer and a subject have no caller key', async (t) => {
-  for (const claims of [null, undefined, true, 5, 'alice', [], [issuer, 'alice'], {}]) {
+  for (const claims of [null, undefined, true, 5, 'alice', [], [issuer, 'alice'], {}, Object.assign(() => {}, alice)]) {
     t.equal(callerKey(tokenAuthentication(claims)), null, JSON.stringify(claims))
   }
 })
@@ -87,6 +87,17 @@ t.test('a request whose token has no valid issuer or subject is answered with 40
     t.equal((await analyze(app, claims)).statusCode, 401, JSON.stringify(claims))
   }
   t.same(app.quotaStore.inspect(), { trackedCallers: 0, sweeps: 0 })
+})
+
+t.test('a request whose user is not an object has no caller', async (t) => {
+  for (const user of [true, 5, 'alice', Symbol('alice'), Object.assign(() => {}, alice)]) {
+    const app = Fastify()
+    app.decorateRequest('user')
+    app.addHook('onRequest', async (request) => { Reflect.set(request, 'user', user) })
+    await app.register(quotaPlugin)
+    app.post('/api/analyze', async () => 'ran')
+    t.equal((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode, 401, String(user))
+  }
 })
 
 t.test('the claim preferred_username is never used', async (t) => {
