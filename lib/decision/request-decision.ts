@@ -18,11 +18,12 @@ const assignedPlace = Symbol('fastify-llm-quota: assigned')
  */
 export class RequestState {
   readonly #request: FastifyRequest
-  #decision: QuotaDecision | null
+  // Undefined while the request waits for its decision.
+  #decision: QuotaDecision | null | undefined
 
   constructor (request: FastifyRequest) {
     this.#request = request
-    this.#decision = null
+    this.#decision = undefined
   }
 
   static {
@@ -34,7 +35,7 @@ export class RequestState {
     return state.#request === request
   }
 
-  static decisionOf (state: RequestState): QuotaDecision | null {
+  static decisionOf (state: RequestState): QuotaDecision | null | undefined {
     return state.#decision
   }
 
@@ -43,6 +44,7 @@ export class RequestState {
   }
 }
 
+// A value that a host assigns before the decision has a place of its own, because an object at `place` means that the request has a state.
 type Carrier = FastifyRequest & { [place]?: unknown, [assignedPlace]?: QuotaDecision | null }
 
 function stateOf (request: Carrier): RequestState | null {
@@ -75,8 +77,8 @@ export function decorateWithDecision (fastify: FastifyInstance): void {
   fastify.decorateRequest<QuotaDecision | null>('quota', {
     getter (this: Carrier) {
       const state = stateOf(this)
-      const decision = state === null ? null : RequestState.decisionOf(state)
-      return decision ?? this[assignedPlace] ?? null
+      const decision = state === null ? undefined : RequestState.decisionOf(state)
+      return decision === undefined ? this[assignedPlace] ?? null : decision
     },
     setter (this: Carrier, decision: QuotaDecision | null) {
       const state = stateOf(this)

@@ -52,6 +52,26 @@ t.test('the host reads back the value that it wrote to request.quota, and the va
   t.equal((await app.inject('/other')).body, 'of the host')
 })
 
+t.test('the host reads its own value until the decision, then the decision, and then what it writes again', async (t) => {
+  const app = Fastify()
+  const read: unknown[] = []
+  await app.register(quotaPlugin, {
+    authentication: async (request) => {
+      await null
+      read.push(request.quota)
+      return localAuthentication('alice')
+    }
+  })
+  app.addHook('onRequest', async (request) => { write(request, 'of the host') })
+  app.post('/api/analyze', async (request) => {
+    read.push(request.quota?.outcome)
+    write(request, null)
+    read.push(request.quota)
+  })
+  await app.inject({ method: 'POST', url: '/api/analyze' })
+  t.same(read, ['of the host', 'admitted', null])
+})
+
 t.test('a request that passes the hooks again is counted once, whatever the host writes in between', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin, { ...options, perMinute: 2 })
