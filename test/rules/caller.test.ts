@@ -100,6 +100,20 @@ t.test('a request whose user is not an object has no caller', async (t) => {
   }
 })
 
+t.test('a request whose user cannot be read has no caller, and the error is logged', async (t) => {
+  const log = captureLog()
+  const app = Fastify({ logger: log.logger })
+  app.decorateRequest('user')
+  app.addHook('onRequest', async (request) => {
+    Reflect.set(request, 'user', { get iss () { throw new Error('no session store') }, sub: 'alice' })
+  })
+  await app.register(quotaPlugin)
+  app.post('/api/analyze', async () => 'ran')
+  t.equal((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode, 401)
+  t.match(log.errors(), [/authentication could not be read/])
+  t.match(log.lines.find(({ level }) => level === 50), { err: { message: 'no session store' } })
+})
+
 t.test('the claim preferred_username is never used', async (t) => {
   const app = await createService({ perMinute: 2 })
   const answers = []
