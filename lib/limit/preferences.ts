@@ -28,6 +28,7 @@ export class Preferences {
     this.#reader = reader
   }
 
+  /** Whether there is a reader. */
   get hasReader (): boolean {
     return this.#reader !== undefined
   }

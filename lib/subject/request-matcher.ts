@@ -23,7 +23,7 @@ interface ReachedRoute<Quota> {
   readonly pattern: string | undefined
   /** The value of `config.quota`. */
   readonly mark: unknown
-  /** The match of all requests to the route with this method and mark; undefined if it depends on the path. */
+  /** The match of all requests to the route with this method, pattern and mark; undefined if it depends on the path. */
   readonly match: RequestMatch<Quota> | null | undefined
 }
 
