@@ -1,4 +1,5 @@
 import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -7,7 +8,6 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import { plainEnvironment } from './environment.js'
-import { listenOnLoopback, portOf } from './loopback.js'
 
 /**
  * Returns the server program or the command-line client beside it: from the environment variable `REDIS_SERVER`, for example
@@ -34,23 +34,40 @@ export function serverVersion (): string {
   return execFileSync(program('server'), ['--version'], { encoding: 'utf8' }).split(' ').slice(0, 3).join(' ')
 }
 
-// A server in a cluster also listens on the port that is 10,000 higher.
-const highestPort = 65_535 - 10_000
+// Systems give outgoing connections ports from 32,768 or higher. Such a connection could take the port of a server before the server
+// starts, or while it is stopped. A server in a cluster also listens on the port that is 10,000 higher.
+const lowestPort = 10_000
+const clusterOffset = 10_000
+const firstEphemeralPort = 32_768
+
+// Servers that start at the same time must not get the same port.
+const returned = new Set<number>()
 
 /** Returns a free loopback port that a server in a cluster can use. */
 export async function freePort (): Promise<number> {
-  let port
-  do {
-    const server = createServer()
-    await listenOnLoopback(server)
-    port = portOf(server)
-    server.close()
-    await once(server, 'close')
-  } while (port > highestPort)
-  return port
+  for (;;) {
+    const port = randomInt(lowestPort, firstEphemeralPort - clusterOffset)
+    if (returned.has(port)) continue
+    returned.add(port)
+    if (await isFree(port) && await isFree(port + clusterOffset)) return port
+  }
 }
 
-// Servers must not outlive a test that fails.
+async function isFree (port: number): Promise<boolean> {
+  const server = createServer()
+  try {
+    server.listen(port, '127.0.0.1')
+    await once(server, 'listening')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') return false
+    throw error
+  }
+  server.close()
+  await once(server, 'close')
+  return true
+}
+
+// A test that fails may leave servers running. They must not outlive it, nor keep its process from ending.
 const running = new Set<ChildProcess>()
 process.once('exit', () => { for (const child of running) child.kill('SIGKILL') })
 
@@ -100,6 +117,7 @@ export class RedisServer {
     const child = spawn(program('server'), [
       '--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.directory, '--save', '', '--appendonly', 'no', ...this.#options, ...more
     ], { stdio: 'ignore', env: plainEnvironment() })
+    child.unref()
     running.add(child)
     child.once('exit', () => running.delete(child))
     this.#process = child
@@ -114,6 +132,7 @@ export class RedisServer {
     const child = this.#process
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
     const exited = once(child, 'exit')
+    child.ref()
     child.kill('SIGKILL')
     await exited
   }
