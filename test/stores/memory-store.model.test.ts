@@ -75,3 +75,24 @@ t.test('the memory store has the same results as the model while it deletes many
     })
   }
 })
+
+// The counters that were found last are looked up by the first characters of their keys.
+t.test('callers whose keys start with the same characters have separate counters', async (t) => {
+  const [one, other] = [`abc0${'0'.repeat(60)}`, `abc1${'0'.repeat(60)}`]
+  const clock = new VirtualClock()
+  const store = new MemoryQuotaStore({ clock: clock.now })
+  const countsOf = (...keys: string[]) => keys.map((key) => store.acquire(key, 9).count)
+  t.same(countsOf(one, other, one, one, other, one), [1, 1, 2, 3, 2, 4])
+  t.same([one, other].map((key) => store.peek(key)?.count), [4, 2])
+
+  store.forget(one)
+  t.same([one, other].map((key) => store.peek(key)?.count), [undefined, 2])
+  t.same(countsOf(one, other), [1, 3])
+
+  clock.advance(120_000)
+  t.same(countsOf(other, one), [1, 1])
+
+  store.clearCounters()
+  t.same([one, other].map((key) => store.peek(key)), [null, null])
+  t.same(countsOf(one, other), [1, 1])
+})

@@ -15,9 +15,10 @@ const gap = fc.oneof(
   { weight: 3, arbitrary: fc.integer({ min: 0, max: 130_000 }) }
 )
 
-// Four callers, each with keys in two quotas that share one store.
+// Four callers, each with keys in two quotas that share one store. The keys of Carol and Dave start with the same digits as one of Alice's.
+const sharedDigits = keyOf('alice', 'default').slice(0, 4)
 const caller = fc.tuple(fc.constantFrom('alice', 'bob', 'carol', 'dave'), fc.constantFrom('default', 'chat'))
-  .map(([username, quota]) => String(callerKey(localAuthentication(username), quota)))
+  .map(([username, quota]) => username < 'carol' ? keyOf(username, quota) : sharedDigits + keyOf(username, quota).slice(sharedDigits.length))
 
 const acquire = fc.record({
   kind: fc.constant('acquire' as const),
@@ -43,4 +44,8 @@ export function walks (length: number) {
     maxTrackedCallers: fc.integer({ min: 1, max: 6 }),
     steps: fc.array(step, { minLength: length, maxLength: length, size: 'max' })
   })
+}
+
+function keyOf (username: string, quota: string): string {
+  return String(callerKey(localAuthentication(username), quota))
 }

@@ -7,10 +7,16 @@ const callersPerMap = 4096
 // Even at the largest caller cap, 2^24, a Map then holds about 65,000 callers, which bounds the pause.
 const mostMaps = 256
 
-/** The tracked counters by caller, divided among several Maps by the first two digits of the caller's digest. */
+// A power of 2, and at least `mostMaps`. The slots take 32 KiB.
+const recentSlots = 4096
+
+/** The tracked counters by caller, divided among several Maps by digits of the caller's digest. */
 export class CounterIndex {
   readonly #maps: Map<string, TrackedCounter>[]
   readonly #lastMap: number
+  // The counter that was found last for each value of the digest's first three digits. A request's digest is a new string, of which a Map
+  // would have to hash all characters. That costs more than all other work on the counter.
+  readonly #recent: (TrackedCounter | undefined)[] = Array.from({ length: recentSlots }, () => undefined)
 
   /** @param capacity The maximum number of callers. */
   constructor (capacity: number) {
@@ -20,26 +26,41 @@ export class CounterIndex {
   }
 
   get (callerKey: string): TrackedCounter | undefined {
-    return this.#maps[shardOf(callerKey, this.#lastMap)]?.get(callerKey)
+    const slot = slotOf(callerKey)
+    const recent = this.#recent[slot]
+    return recent !== undefined && recent.callerKey === callerKey ? recent : this.#find(callerKey, slot)
   }
 
   add (counter: TrackedCounter): void {
-    this.#maps[shardOf(counter.callerKey, this.#lastMap)]?.set(counter.callerKey, counter)
+    this.#mapOf(slotOf(counter.callerKey))?.set(counter.callerKey, counter)
   }
 
-  delete (callerKey: string): void {
-    this.#maps[shardOf(callerKey, this.#lastMap)]?.delete(callerKey)
+  delete (counter: TrackedCounter): void {
+    const slot = slotOf(counter.callerKey)
+    if (this.#recent[slot] === counter) this.#recent[slot] = undefined
+    this.#mapOf(slot)?.delete(counter.callerKey)
   }
 
   clear (): void {
+    this.#recent.fill(undefined)
     for (const map of this.#maps) map.clear()
+  }
+
+  #find (callerKey: string, slot: number): TrackedCounter | undefined {
+    const counter = this.#mapOf(slot)?.get(callerKey)
+    if (counter !== undefined) this.#recent[slot] = counter
+    return counter
+  }
+
+  #mapOf (slot: number): Map<string, TrackedCounter> | undefined {
+    return this.#maps[slot & this.#lastMap]
   }
 }
 
-/** Returns a number from 0 to `last`, a power of 2 minus 1 below 256, from the first digits of a digest. */
-function shardOf (callerKey: string, last: number): number {
-  const first = digit(callerKey.charCodeAt(0))
-  return last < 16 ? first & last : (first << 4 | digit(callerKey.charCodeAt(1))) & last
+/** Returns a number from 0 to 4095 from the first three digits of a digest. */
+function slotOf (callerKey: string): number {
+  const slot = digit(callerKey.charCodeAt(0)) << 8 | digit(callerKey.charCodeAt(1)) << 4 | digit(callerKey.charCodeAt(2))
+  return slot & (recentSlots - 1)
 }
 
 /** Returns the value of a hexadecimal digit from its character code, and an arbitrary number for any other character. */

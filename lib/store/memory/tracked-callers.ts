@@ -49,7 +49,7 @@ export class TrackedCallers {
   }
 
   remove (counter: TrackedCounter): void {
-    this.#index.delete(counter.callerKey)
+    this.#index.delete(counter)
     this.#size -= 1
     unlink(counter)
   }
