@@ -21,20 +21,23 @@ export class Client {
   /**
    * Sends requests to a path, each after the answer to the previous one.
    *
+   * @param headers The headers of the requests, which are used in turn.
    * @throws {Error} If the last answer has a different status, or if the connection fails.
    */
-  async send (count: number, path: string, headers: Readonly<Record<string, string>>, status: number): Promise<void> {
-    const lines = Object.entries({ host: 'localhost', ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
-    const request = `GET ${path} HTTP/1.1\r\n${lines.join('')}\r\n`
+  async send (count: number, path: string, headers: readonly Readonly<Record<string, string>>[], status: number): Promise<void> {
+    const requests = headers.map((each) => {
+      const lines = Object.entries({ host: 'localhost', ...each }).map(([name, value]) => `${name}: ${value}\r\n`)
+      return `GET ${path} HTTP/1.1\r\n${lines.join('')}\r\n`
+    })
     const last = await new Promise<number>((resolve, reject) => {
       this.#socket.once('error', reject).once('close', () => { reject(new Error('the server closed the connection')) })
-      let left = count
+      let sent = 0
+      const sendNext = (): void => { this.#socket.write(requests[sent++ % requests.length] ?? '') }
       this.#answered = (answer) => {
-        left -= 1
-        if (left === 0) resolve(answer)
-        else this.#socket.write(request)
+        if (sent === count) resolve(answer)
+        else sendNext()
       }
-      this.#socket.write(request)
+      sendNext()
     })
     this.#socket.removeAllListeners('error').removeAllListeners('close')
     if (last !== status) throw new Error(`${path} was answered ${last} in place of ${status}`)

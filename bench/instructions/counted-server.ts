@@ -12,6 +12,8 @@ export interface CountedServer {
   readonly situation: Situation
   readonly path: string
   readonly status: number
+  /** The number of callers, which send requests in turn. */
+  readonly callers: number
 }
 
 /** The instructions of a process per request. */
@@ -44,34 +46,39 @@ export function assertValgrind (): void {
  *
  * @param warmUp The number of requests before counting starts.
  */
-export async function instructionsOf ({ name, situation, path, status }: CountedServer, warmUp = warmUpRequests): Promise<Instructions> {
+export async function instructionsOf (counted: CountedServer, warmUp = warmUpRequests): Promise<Instructions> {
+  const { name, situation } = counted
   const server = fileURLToPath(new URL('../http/server.js', import.meta.url))
   const child = spawn('valgrind', [...valgrindOptions, process.execPath, ...nodeOptions, server, name, JSON.stringify(situation)], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] })
   try {
-    return await count(child, path, status, warmUp)
+    return await count(child, counted, warmUp)
   } finally {
     child.kill('SIGKILL')
   }
 }
 
-async function count (child: ChildProcess, path: string, status: number, warmUp: number): Promise<Instructions> {
+async function count (child: ChildProcess, { path, status, callers }: CountedServer, warmUp: number): Promise<Instructions> {
   let log = ''
   child.stderr?.setEncoding('utf8').on('data', (text) => { log += String(text) })
   const started: unknown[] = await Promise.race([once(child, 'message'), once(child, 'close')])
   const { address, token } = Object(started[0])
   if (typeof address !== 'string') throw new Error(`the server did not start:\n${log}`)
   const client = await Client.connect(Number(new URL(address).port))
-  const headers = { 'x-subject': 'caller 0', ...(typeof token === 'string' && { authorization: `Bearer ${token}` }) }
+  const headersOf = (caller: number) => ({ 'x-subject': `caller ${caller}`, ...(typeof token === 'string' && { authorization: `Bearer ${token}` }) })
+  const send = (first: number, count: number) => {
+    const headers = Array.from({ length: Math.min(callers, count) }, (_, index) => headersOf((first + index) % callers))
+    return client.send(count, path, headers, status)
+  }
   // The first 200 after many 429s, at the end of a window, makes V8 discard compiled code that sends answers. To avoid this, some requests
   // are admitted during the warm-up, as in a real service.
   for (let sent = 0; sent < warmUpParts; sent++) {
-    await client.send(1, path, { ...headers, 'x-subject': `caller ${sent + 1}` }, 200)
-    await client.send(warmUp / warmUpParts, path, headers, status)
+    await client.send(1, path, [headersOf(callers + sent)], 200)
+    await send(sent * warmUp / warmUpParts, warmUp / warmUpParts)
   }
   control(child, '-i', 'on')
   const totals = [total(child)]
   for (let counted = 0; counted < counts; counted++) {
-    await client.send(requestsPerCount, path, headers, status)
+    await send(counted * requestsPerCount, requestsPerCount)
     totals.push(total(child))
   }
   client.close()

@@ -13,10 +13,10 @@ app.get('/', async () => ({ answer: 'from a model' }))
 const address = await app.listen({ port: 0, host: '127.0.0.1' })
 
 const client = await Client.connect(Number(new URL(address).port))
-await client.send(30_000, '/', {}, 429)
+await client.send(30_000, '/', [{}], 429)
 console.log(`nothing but 429: ${await microseconds()} µs of CPU a request`)
 isRejecting = false
-await client.send(1, '/', {}, 200)
+await client.send(1, '/', [{}], 200)
 isRejecting = true
 for (let round = 1; round <= 3; round++) console.log(`after one 200, requests ${1_000 * (round - 1) + 1} to ${1_000 * round}: ${await microseconds()} µs`)
 client.close()
@@ -24,7 +24,7 @@ await app.close()
 
 async function microseconds (): Promise<string> {
   const before = process.cpuUsage()
-  await client.send(1_000, '/', {}, 429)
+  await client.send(1_000, '/', [{}], 429)
   const { user, system } = process.cpuUsage(before)
   return ((user + system) / 1_000).toFixed(1)
 }

@@ -14,6 +14,9 @@ const other = '/api/other'
 const own = 'fastify-llm-quota'
 const peers = ['@fastify/rate-limit', 'rate-limiter-flexible']
 
+// More than the slots of the memory store for counters that were found last.
+const many = 5000
+
 const admitted: Situation = { limit: 1_000_000_000 }
 const rejected: Situation = { limit: 1 }
 
@@ -31,6 +34,9 @@ export const servers: Readonly<Record<string, CountedServer>> = {
   ])),
   'bare, unprotected': server('bare', admitted, other),
   'idle hook, unprotected': server('idle hook', admitted, other),
+  [`bare, ${many} callers`]: { ...server('bare', admitted), callers: many },
+  [`floor, ${many} callers`]: { ...server('floor', admitted), callers: many },
+  [`${own}, ${many} callers`]: { ...server(own, admitted), callers: many },
   'bare, HS256': server('bare', { ...admitted, tokens: true }),
   'floor, HS256': server('floor', { ...admitted, tokens: true }),
   [`${own}, HS256`]: server(own, { ...admitted, tokens: true }),
@@ -41,6 +47,7 @@ export const servers: Readonly<Record<string, CountedServer>> = {
 
 export const scenarios: readonly Scenario[] = [
   { title: 'Admitted', base: 'bare', servers: ['bare again', 'floor', ...each('admitted')] },
+  { title: 'Admitted, many callers', base: `bare, ${many} callers`, servers: [`floor, ${many} callers`, `${own}, ${many} callers`] },
   { title: 'Rejected', base: 'bare', servers: ['least refusal', ...each('rejected')] },
   { title: 'Unprotected route', base: 'bare, unprotected', servers: ['idle hook, unprotected', ...each('unprotected')] },
   { title: 'Empty plugins', base: 'bare, no plugins', servers: ['bare'] },
@@ -49,7 +56,7 @@ export const scenarios: readonly Scenario[] = [
 ]
 
 function server (name: string, situation: Situation, path = operation, status = 200): CountedServer {
-  return { name, situation, path, status }
+  return { name, situation, path, status, callers: 1 }
 }
 
 function each (situation: string): string[] {
