@@ -149,6 +149,8 @@ t.test('the clients of one server count as documented when a connection or the s
 
 t.test('the clients of a cluster count as documented when replies are cut off', async (t) => {
   const proxies: CuttingProxy[] = []
+  // Also if the cluster does not start.
+  t.teardown(async () => { await Promise.all(proxies.map((proxy) => proxy.stop())) })
   const servers = await startCluster({
     replicas: 0,
     async through (port) {
@@ -160,7 +162,6 @@ t.test('the clients of a cluster count as documented when replies are cut off', 
   const observerClient = new Cluster(nodesOf(portsOf(proxies)))
   t.teardown(async () => {
     observerClient.disconnect()
-    await Promise.all(proxies.map((proxy) => proxy.stop()))
     await Promise.all(servers.map((server) => server.stop()))
   })
 

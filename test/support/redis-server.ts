@@ -34,19 +34,20 @@ export function serverVersion (): string {
   return execFileSync(program('server'), ['--version'], { encoding: 'utf8' }).split(' ').slice(0, 3).join(' ')
 }
 
-// Systems give outgoing connections ports from 32,768 or higher. Such a connection could take the port of a server before the server
-// starts, or while it is stopped. A server in a cluster also listens on the port that is 10,000 higher.
-const lowestPort = 10_000
-const clusterOffset = 10_000
+// By default, Linux gives outgoing connections ports from 32,768 on. Such a connection could take the port of a server before the server
+// starts, or while it is stopped. A server in a cluster also listens on the port that is 10,000 higher, so these ports are from 22,768 on.
 const firstEphemeralPort = 32_768
+const clusterOffset = 10_000
+const lowestPort = firstEphemeralPort - 2 * clusterOffset
+const highestPort = firstEphemeralPort - clusterOffset - 1
 
-// Servers that start at the same time must not get the same port.
+// Servers of one process that start at the same time must not get the same port.
 const returned = new Set<number>()
 
 /** Returns a free loopback port that a server in a cluster can use. */
 export async function freePort (): Promise<number> {
   for (;;) {
-    const port = randomInt(lowestPort, firstEphemeralPort - clusterOffset)
+    const port = randomInt(lowestPort, highestPort + 1)
     if (returned.has(port)) continue
     returned.add(port)
     if (await isFree(port) && await isFree(port + clusterOffset)) return port
@@ -69,7 +70,11 @@ async function isFree (port: number): Promise<boolean> {
 
 // A test that fails may leave servers running. They must not outlive it, nor keep its process from ending.
 const running = new Set<ChildProcess>()
-process.once('exit', () => { for (const child of running) child.kill('SIGKILL') })
+const directories = new Set<string>()
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL')
+  for (const directory of directories) rmSync(directory, { recursive: true, force: true })
+})
 
 /** A private server on a free loopback port, without persistence. */
 export class RedisServer {
@@ -82,6 +87,7 @@ export class RedisServer {
   private constructor (port: number, options: readonly string[]) {
     this.port = port
     this.#options = options
+    directories.add(this.directory)
   }
 
   static async start (...options: string[]): Promise<RedisServer> {
@@ -140,6 +146,7 @@ export class RedisServer {
   async stop (): Promise<void> {
     await this.kill()
     rmSync(this.directory, { recursive: true, force: true })
+    directories.delete(this.directory)
   }
 
   /** Creates a client, as a host would, that fails a command when its connection is lost. */
