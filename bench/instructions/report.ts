@@ -45,6 +45,7 @@ Without the empty plugins, it would count as a cost of the quota.
 
 *bare* is Fastify with only the route. *floor* is a hook with one \`crypto.hash\`, one \`Map\` look-up and one clock read. *least refusal* is the floor,
 followed by a constant body and three headers. *idle hook* is a hook that does nothing. All use the same SHA-256 of issuer and subject as the key, and send no quota headers.
+The peers are set up for the protected route only (\`global: false\`, and a hook of the route), so they have no hook on the unprotected route.
 
 ### Control
 
