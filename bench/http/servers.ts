@@ -40,6 +40,14 @@ export const servers: Record<string, DeclareServer> = {
     declare(app)
   },
 
+  async 'reading hook' (app) {
+    app.addHook('preHandler', (request, _reply, done) => {
+      if (request.routeOptions.url === undefined) throw new Error('no route matched')
+      done()
+    })
+    declare(app)
+  },
+
   async floor (app, { limit }) {
     const counters = new Map<string, { count: number }>()
     app.addHook('preHandler', (request, reply, done) => {

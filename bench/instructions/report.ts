@@ -44,7 +44,8 @@ collects types for Node's \`addListener\` from a certain number of calls on: lat
 Without the empty plugins, it would count as a cost of the quota.
 
 *bare* is Fastify with only the route. *floor* is a hook with one \`crypto.hash\`, one \`Map\` look-up and one clock read. *least refusal* is the floor,
-followed by a constant body and three headers. *idle hook* is a hook that does nothing. All use the same SHA-256 of issuer and subject as the key, and send no quota headers.
+followed by a constant body and three headers. *idle hook* is a hook that does nothing. *reading hook* only reads
+\`request.routeOptions.url\`, the public property that tells a hook which route a request has reached. All use the same SHA-256 of issuer and subject as the key, and send no quota headers.
 The peers are set up for the protected route only (\`global: false\`, and a hook of the route), so they have no hook on the unprotected route.
 
 ### Control

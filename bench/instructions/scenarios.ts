@@ -34,6 +34,7 @@ export const servers: Readonly<Record<string, CountedServer>> = {
   ])),
   'bare, unprotected': server('bare', admitted, other),
   'idle hook, unprotected': server('idle hook', admitted, other),
+  'reading hook, unprotected': server('reading hook', admitted, other),
   [`bare, ${many} callers`]: { ...server('bare', admitted), callers: many },
   [`floor, ${many} callers`]: { ...server('floor', admitted), callers: many },
   [`${own}, ${many} callers`]: { ...server(own, admitted), callers: many },
@@ -49,7 +50,7 @@ export const scenarios: readonly Scenario[] = [
   { title: 'Admitted', base: 'bare', servers: ['bare again', 'floor', ...each('admitted')] },
   { title: `Admitted, ${many} callers`, base: `bare, ${many} callers`, servers: [`floor, ${many} callers`, `${own}, ${many} callers`] },
   { title: 'Rejected', base: 'bare', servers: ['least refusal', ...each('rejected')] },
-  { title: 'Unprotected route', base: 'bare, unprotected', servers: ['idle hook, unprotected', ...each('unprotected')] },
+  { title: 'Unprotected route', base: 'bare, unprotected', servers: ['idle hook, unprotected', 'reading hook, unprotected', ...each('unprotected')] },
   { title: 'Empty plugins', base: 'bare, no plugins', servers: ['bare'] },
   { title: 'HS256 token verified', base: 'bare, HS256', servers: ['floor, HS256', `${own}, HS256`] },
   { title: 'Asynchronous', base: 'bare', servers: [`${own}, admitted`, `${own}, asynchronous store`, `${own}, asynchronous reader`, `${own}, asynchronous authentication`] }
