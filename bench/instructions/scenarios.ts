@@ -14,7 +14,7 @@ const other = '/api/other'
 const own = 'fastify-llm-quota'
 const peers = ['@fastify/rate-limit', 'rate-limiter-flexible']
 
-/** More callers than the memory store has slots for counters that were found last. Of these, 71 % share a slot with others. */
+/** More callers than the memory store has slots for counters that were found last, so most of them share a slot. */
 export const many = 5000
 
 const admitted: Situation = { limit: 1_000_000_000 }
