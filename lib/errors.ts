@@ -1,25 +1,90 @@
 import createError from '@fastify/error'
 
-/** An option has an invalid value. The message contains the name of the option and the value. */
-export const OptionError = createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota: the option %s %s; it got %s', 500, TypeError)
+const longestShown = 100
+
+/**
+ * Formats a value for an error message or a log line, in one line. Of an object or a function, and of a text that is a URL, only the type is
+ * shown, because they can contain passwords.
+ */
+export function shown (value: unknown): string {
+  if (value === null) return 'null'
+  if (typeof value === 'string') return value.includes('://') ? 'a URL' : JSON.stringify(shortened(value))
+  if (typeof value === 'object') return Array.isArray(value) ? 'an array' : 'an object'
+  return typeof value === 'function' ? 'a function' : shortened(String(value))
+}
+
+/** The properties of an error that are logged. */
+export interface ShownError {
+  readonly name: string
+  readonly code?: string | number
+  readonly message: string
+}
+
+/**
+ * Returns the name, code and message of an error for a log line. No other property is logged, because clients attach commands, keys and
+ * passwords to their errors.
+ *
+ * @param thrown The value that was thrown, which may not be an error.
+ */
+export function shownError (thrown: unknown): ShownError {
+  const { name, code, message }: { name?: unknown, code?: unknown, message?: unknown } = Object(thrown)
+  // Without a prototype, pino's error serializer uses the name as the error's type.
+  return Object.assign(Object.create(null), {
+    name: typeof name === 'string' ? name : 'Error',
+    ...((typeof code === 'string' || typeof code === 'number') && { code }),
+    message: typeof message === 'string' ? message : `${shown(thrown)} was thrown`
+  })
+}
+
+function shortened (text: string): string {
+  return text.length > longestShown ? `${text.slice(0, longestShown)}…` : text
+}
+
+/** Whether a value is an object with a function of the given name. */
+export function hasFunction (value: unknown, name: string): boolean {
+  return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function'
+}
+
+const InvalidOption = createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota: the option %s %s; it got %s', 500, TypeError)
+
+/** An option has an invalid value. The message contains the name of the option and the value; of an object, only its type. */
+export class OptionError extends InvalidOption {
+  /** @param rule What the value must be, for example `must be an integer`. */
+  constructor (option: string, rule: string, value: unknown) {
+    super(option, rule, shown(value))
+  }
+}
+
+const InvalidVariable = createError('FST_ERR_LLM_QUOTA_ENVIRONMENT', 'fastify-llm-quota: the environment variable %s %s; it got %s', 500, TypeError)
 
 /** An environment variable has an invalid value. The message contains the name of the variable and the value. */
-export const EnvironmentError = createError('FST_ERR_LLM_QUOTA_ENVIRONMENT', 'fastify-llm-quota: the environment variable %s %s; it got %s', 500, TypeError)
+export class EnvironmentError extends InvalidVariable {
+  constructor (variable: string, rule: string, value: unknown) {
+    super(variable, rule, shown(value))
+  }
+}
 
 /** The plugin is registered a second time for the same requests. */
-export const SecondRegistrationError = createError('FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', 'fastify-llm-quota: registered a second time for the same requests (prefix %s), which would be counted twice. Register it once, and use the option quotas for several quotas')
+export const SecondRegistrationError = createError('FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', 'fastify-llm-quota: registered a second time for the same requests (prefix %s), which would be counted twice. Register it once, and define further quotas with the option quotas')
 
 /** A route is marked with a quota that does not exist. The message contains the route, the existing quotas and the value. */
-export const UnknownQuotaError = createError('FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', 'fastify-llm-quota: the route %s has a config.quota that is neither true nor the name of a quota (%s); it got %s')
+export const UnknownQuotaError = createError('FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', 'fastify-llm-quota: the config.quota of the route %s must be true, false, the name of a quota (%s), an array of names, or a function; it got %s')
 
-/** The host already has a request decorator named `quota`. */
-export const DecoratorError = createError('FST_ERR_LLM_QUOTA_DECORATOR', 'fastify-llm-quota: requests already have a decorator "quota", which the plugin needs for its decision; rename the existing decorator')
-
-/** A route is marked with one quota and is an operation of another. The message contains the route and both quotas. */
-export const QuotaConflictError = createError('FST_ERR_LLM_QUOTA_CONFLICT', 'fastify-llm-quota: the route %s is marked with the quota %s but is also an operation of the quota %s; remove one of the two')
+/** The host already has a request decorator that the plugin needs. */
+export const DecoratorError = createError('FST_ERR_LLM_QUOTA_DECORATOR', 'fastify-llm-quota: requests already have a decorator "%s", which the plugin needs for its decisions; rename the existing decorator')
 
 /** `fastify.quotaStanding` was called with the name of a quota that does not exist. The message lists the existing quotas. */
 export const QuotaNameError = createError('FST_ERR_LLM_QUOTA_NAME', 'fastify-llm-quota: there is no quota %s; the quotas are %s')
 
 /** The store failed in `fastify.quotaStanding`. The message omits the store's error, because an error handler could send it to the caller. */
 export const StandingError = createError('FST_ERR_LLM_QUOTA_STANDING', 'fastify-llm-quota: the quota store failed, so the standing of the caller is unknown', 503)
+
+/** The codes of all errors of this package. */
+export type QuotaErrorCode =
+  | 'FST_ERR_LLM_QUOTA_OPTION'
+  | 'FST_ERR_LLM_QUOTA_ENVIRONMENT'
+  | 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION'
+  | 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA'
+  | 'FST_ERR_LLM_QUOTA_DECORATOR'
+  | 'FST_ERR_LLM_QUOTA_NAME'
+  | 'FST_ERR_LLM_QUOTA_STANDING'

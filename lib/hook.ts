@@ -1,4 +1,5 @@
 import type { FastifyContextConfig, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
+import { shownError } from './errors.js'
 import { publishDecision, quotaDecisions } from './decision/decision-channel.js'
 import type { QuotaDecision } from './decision/decision.js'
 import { decide } from './decision/decide.js'
@@ -9,7 +10,6 @@ import { Pending } from './pending.js'
 import type { RefusalBodyWriter } from './refusal/host-body.js'
 import { setRateLimitFields } from './refusal/rate-limit-fields.js'
 import { callsForRefusal, sendRefusal } from './refusal/refusal.js'
-import { shownError } from './shown.js'
 import type { Methods, RequestMatch, RequestMatcher } from './subject/request-matcher.js'
 
 /** Options that change the responses of the hook. */

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
+import { shownError } from '../errors.js'
 import { Pending } from '../pending.js'
-import { shownError } from '../shown.js'
 import { isThenable, whenSettled } from '../thenable.js'
 import { type Authentication, isAuthentication } from './authentication.js'
 import { keyOf, keyOfClaims } from './caller-key.js'

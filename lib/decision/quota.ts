@@ -2,7 +2,7 @@ import { keySuffix } from '../caller/caller-key.js'
 import type { CallerReader } from '../caller/request-caller.js'
 import type { LimitReader } from '../limit/limit-reader.js'
 import type { QuotaStore } from '../store/store.js'
-import { windowLength } from '../store/window.js'
+import { windowLength } from '../store/counter.js'
 
 /** The length of a quota's window, in seconds. */
 export const windowSeconds = windowLength / 1000

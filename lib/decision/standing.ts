@@ -1,8 +1,7 @@
 import type { FastifyRequest } from 'fastify'
+import { QuotaNameError, shown, shownError, StandingError } from '../errors.js'
 import { Unidentified } from '../caller/unidentified.js'
-import { QuotaNameError, StandingError } from '../errors.js'
 import { effectiveLimit } from '../limit/limit.js'
-import { shown, shownError } from '../shown.js'
 import { assertPeeked, type QuotaCount } from '../store/store.js'
 import type { Quota } from './quota.js'
 
@@ -85,7 +84,7 @@ export function createStandingReader (quotas: ReadonlyMap<string, Quota>): Quota
 
 async function standing ({ store, name }: Quota, callerKey: string, request: FastifyRequest): Promise<QuotaCount | typeof noWindow> {
   try {
-    const peeked = await store.peek(callerKey)
+    const peeked = await store.peek!(callerKey)
     assertPeeked(peeked)
     return peeked ?? noWindow
   } catch (error) {

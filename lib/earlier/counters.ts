@@ -1,4 +1,4 @@
-import { windowLength } from '../store/window.js'
+import { windowLength } from '../store/counter.js'
 
 interface EarlierCounter { count: number, windowStart: number }
 

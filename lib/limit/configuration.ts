@@ -1,7 +1,6 @@
 import fastifyEnv, { type FastifyEnvOptions } from '@fastify/env'
 import type { FastifyInstance } from 'fastify'
 import { EnvironmentError } from '../errors.js'
-import { shown } from '../shown.js'
 import { toInteger } from './integer.js'
 
 /**
@@ -74,6 +73,6 @@ export async function readConfiguration (fastify: FastifyInstance, defaults: Quo
 function integerIn (texts: object, variable: string): number {
   const text: unknown = Reflect.get(texts, variable)
   const integer = toInteger(text)
-  if (integer === undefined) throw new EnvironmentError(variable, 'must be an integer', shown(text))
+  if (integer === undefined) throw new EnvironmentError(variable, 'must be an integer', text)
   return integer
 }

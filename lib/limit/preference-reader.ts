@@ -1,7 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { OptionError } from '../errors.js'
-import { hasFunction } from '../has-function.js'
-import { shown } from '../shown.js'
+import { hasFunction, OptionError, shown } from '../errors.js'
 
 /**
  * Reads the host's runtime preferences. A `Map` is a preference reader.

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { shown, shownError } from '../errors.js'
 import { Pending } from '../pending.js'
-import { shown, shownError } from '../shown.js'
 import { isThenable, whenSettled } from '../thenable.js'
 import { toInteger } from './integer.js'
 import type { PreferenceReader } from './preference-reader.js'

@@ -1,7 +1,5 @@
 import type { OpenMetricsContentType, PrometheusContentType, Registry } from 'prom-client'
-import { OptionError } from '../errors.js'
-import { hasFunction } from '../has-function.js'
-import { shown } from '../shown.js'
+import { hasFunction, OptionError } from '../errors.js'
 
 /**
  * A registry of `prom-client`, for either content type.
@@ -41,11 +39,11 @@ const registerOptions: readonly string[] = ['prefix', 'logLevel', 'logSerializer
 export function assertMetricsOptions (options: object): asserts options is QuotaMetricsOptions {
   for (const [name, value] of Object.entries(options)) {
     if (name === 'registry') assertRegistry(value)
-    else if (!registerOptions.includes(name)) throw new OptionError(name, 'does not exist', shown(value))
+    else if (!registerOptions.includes(name)) throw new OptionError(name, 'does not exist', value)
   }
 }
 
 function assertRegistry (value: unknown): void {
   if (value === undefined || (hasFunction(value, 'registerMetric') && hasFunction(value, 'getSingleMetric'))) return
-  throw new OptionError('registry', 'must be a registry of prom-client', shown(value))
+  throw new OptionError('registry', 'must be a registry of prom-client', value)
 }

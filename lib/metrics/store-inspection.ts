@@ -22,7 +22,7 @@ export class StoreInspection {
   }
 
   async #inspectAll (): Promise<QuotaStoreState> {
-    const states = await Promise.all(this.#stores().map(async (store) => await this.#timeLimit.within(Promise.resolve(store.inspect()))))
+    const states = await Promise.all(this.#stores().map(async (store) => await this.#timeLimit.within(Promise.resolve(store.inspect!()))))
     return states.reduce((sum, { trackedCallers, sweeps }) => {
       return { trackedCallers: sum.trackedCallers + trackedCallers, sweeps: sum.sweeps + sweeps }
     }, { trackedCallers: 0, sweeps: 0 })

@@ -1,7 +1,7 @@
 import { validateHeaderValue } from 'node:http'
 import type { FastifyRequest } from 'fastify'
+import { shownError } from '../errors.js'
 import type { QuotaDecision } from '../decision/decision.js'
-import { shownError } from '../shown.js'
 import { isThenable, whenSettled } from '../thenable.js'
 
 /**

@@ -1,5 +1,4 @@
-import { QuotaConflictError } from '../errors.js'
-import { shown } from '../shown.js'
+import { UnknownQuotaError as QuotaConflictError, shown } from '../errors.js'
 import type { MarkedRoutes } from '../subject/marked-routes.js'
 import type { OperationMatch, OperationMatcher } from '../subject/operation-matcher.js'
 import { markOf, type DeclaredRoute } from './declared-routes.js'

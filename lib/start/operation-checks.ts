@@ -1,6 +1,5 @@
 import createRouter from 'find-my-way'
-import { OptionError } from '../errors.js'
-import { shown } from '../shown.js'
+import { OptionError, shown } from '../errors.js'
 import type { Operation } from '../subject/operation.js'
 import type { QuotaOperations } from '../subject/operation-matcher.js'
 import { defaultQuota } from '../subject/quota-name.js'
@@ -28,7 +27,7 @@ export function assertRoutable (operations: readonly ListedOperation[], prefix: 
       try {
         router.on('GET', path, () => {})
       } catch (error) {
-        if (router.find('GET', path) !== null) throw new OptionError(option, 'contains an operation that is already listed, for this quota or for another', shown(path))
+        if (router.find('GET', path) !== null) throw new OptionError(option, 'contains an operation that is already listed, for this quota or for another', path)
         throw new OptionError(option, `results in a path that the router does not accept (${String(error)})`, shown(path))
       }
     }

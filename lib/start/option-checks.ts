@@ -1,6 +1,5 @@
 import { OptionError } from '../errors.js'
 import { assertPreferences } from '../limit/preference-reader.js'
-import { shown } from '../shown.js'
 import { assertStore } from '../store/store.js'
 import { assertOperations } from '../subject/operation.js'
 import { assertPrefix } from '../subject/prefix.js'
@@ -35,7 +34,7 @@ const namedQuotaChecks: Checks<NamedQuotaOptions> = {
 const checks: Checks<QuotaOptions> = {
   ...sharedChecks,
   operations: assertOperations,
-  store: (value, option) => { assertStore(option, value) },
+  store: (value, option) => { assertStore(value, option) },
   preferenceTimeout: assertPreferenceTimeout,
   quotas: assertQuotas,
   authentication: assertFunction,
@@ -58,14 +57,14 @@ export function assertOptions<Options> (options: object, checks: Checks<Options>
   for (const [name, value] of Object.entries(options)) {
     const check: Check | undefined = Object.hasOwn(checks, name) ? Reflect.get(checks, name) : undefined
     if (registerOptions.includes(name) && parent === '') continue
-    if (check === undefined) throw new OptionError(parent + name, 'does not exist', shown(value))
+    if (check === undefined) throw new OptionError(parent + name, 'does not exist', value)
     if (value !== undefined) check(value, parent + name)
   }
 }
 
 /** Throws an `OptionError` unless the value is a function. */
 export function assertFunction (value: unknown, option: string): void {
-  if (typeof value !== 'function') throw new OptionError(option, 'must be a function', shown(value))
+  if (typeof value !== 'function') throw new OptionError(option, 'must be a function', value)
 }
 
 function assertPreferencesOrNone (value: unknown, option: string): void {
@@ -73,10 +72,10 @@ function assertPreferencesOrNone (value: unknown, option: string): void {
 }
 
 function assertQuotas (quotas: unknown, option: string): void {
-  if (!isRecord(quotas)) throw new OptionError(option, 'must be an object with the options of each quota under its name', shown(quotas))
+  if (!isRecord(quotas)) throw new OptionError(option, 'must be an object with the options of each quota under its name', quotas)
   for (const [name, quota] of Object.entries(quotas)) {
     assertQuotaName(name, option)
-    if (!isRecord(quota)) throw new OptionError(`${option}.${name}`, 'must be an object of options', shown(quota))
+    if (!isRecord(quota)) throw new OptionError(`${option}.${name}`, 'must be an object of options', quota)
     assertOptions<NamedQuotaOptions>(quota, namedQuotaChecks, `${option}.${name}.`)
   }
 }
@@ -86,25 +85,25 @@ function isRecord (value: unknown): value is object {
 }
 
 function assertPerMinute (value: unknown, option: string): void {
-  if (!Number.isSafeInteger(value)) throw new OptionError(option, 'must be an integer', shown(value))
+  if (!Number.isSafeInteger(value)) throw new OptionError(option, 'must be an integer', value)
 }
 
 function assertDotenv (value: unknown, option: string): void {
   if (typeof value !== 'boolean' && (typeof value !== 'object' || value === null)) {
-    throw new OptionError(option, 'must be true, false or an object', shown(value))
+    throw new OptionError(option, 'must be true, false or an object', value)
   }
 }
 
 function assertPreferenceTimeout (value: unknown, option: string): void {
   if (typeof value !== 'number' || !Number.isInteger(value) || value < 1 || value > longestTimeout) {
-    throw new OptionError(option, `must be an integer from 1 to ${longestTimeout}, in milliseconds`, shown(value))
+    throw new OptionError(option, `must be an integer from 1 to ${longestTimeout}, in milliseconds`, value)
   }
 }
 
 function assertRateLimitHeaders (value: unknown, option: string): void {
-  if (value !== 'draft-10') throw new OptionError(option, "must be 'draft-10'", shown(value))
+  if (value !== 'draft-10') throw new OptionError(option, "must be 'draft-10'", value)
 }
 
 function assertMode (value: unknown, option: string): void {
-  if (value !== 'enforce' && value !== 'shadow') throw new OptionError(option, "must be 'enforce' or 'shadow'", shown(value))
+  if (value !== 'enforce' && value !== 'shadow') throw new OptionError(option, "must be 'enforce' or 'shadow'", value)
 }

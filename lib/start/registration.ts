@@ -1,6 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { SecondRegistrationError } from '../errors.js'
-import { shown } from '../shown.js'
+import { SecondRegistrationError, shown } from '../errors.js'
 
 /**
  * Remembers the Fastify instances on which a plugin is registered, and throws if requests would pass through it twice: if it is

@@ -1,6 +1,5 @@
 import type { FastifyInstance } from 'fastify'
 import { OptionError } from '../errors.js'
-import { shown } from '../shown.js'
 import { MemoryQuotaStore } from '../store/memory/memory-store.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 
@@ -11,7 +10,7 @@ export function decorateWithStore (fastify: FastifyInstance, given: QuotaStore |
     fastify.decorate('quotaStore', store)
     return store
   }
-  if (given !== undefined) throw new OptionError('store', 'must not be set, because the host has decorated its own quotaStore', shown(given))
-  assertStore('quotaStore, as the host decorated it,', fastify.quotaStore)
+  if (given !== undefined) throw new OptionError('store', 'must not be set, because the host has decorated its own quotaStore', given)
+  assertStore(fastify.quotaStore, 'quotaStore, as the host decorated it,')
   return fastify.quotaStore
 }

@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { FastifyInstance } from 'fastify'
-import { shownError } from '../shown.js'
+import { shownError } from '../errors.js'
 import { InsuredQuotaStoreChange, insuredStoreChanges } from '../store/insured/changes.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'

@@ -1,13 +1,9 @@
-import { OptionError } from '../errors.js'
-import { hasFunction } from '../has-function.js'
-import { shown } from '../shown.js'
+import { hasFunction, OptionError } from '../errors.js'
 
 /**
- * Keeps the quota counters (docs/rules.md, "Store").
- *
- * The quota calls `acquire` once for each protected request that has a caller. Each function can return a value or a promise. If
- * `acquire` returns a value, the request takes no extra turn of the event loop. If it throws or rejects, the request is answered
- * with 503, so no request is admitted without being counted.
+ * Keeps the counters of a quota (docs/rules.md, "Store"). Only `acquire` is required. Each function can return a value or a promise. If
+ * `acquire` returns a value, the request takes no extra turn of the event loop. If it throws or rejects, the request is answered with 503,
+ * so no request is admitted without being counted.
  *
  * @example
  * ```ts
@@ -16,14 +12,10 @@ import { shown } from '../shown.js'
  * // Wraps a store and reports each call of acquire.
  * function observed (store: QuotaStore, onAcquire: () => void): QuotaStore {
  *   return {
- *     acquire (callerKey, limit) {
+ *     acquire (callerKey, limit, cost) {
  *       onAcquire()
- *       return store.acquire(callerKey, limit)
- *     },
- *     peek: (callerKey) => store.peek(callerKey),
- *     forget: (callerKey) => store.forget(callerKey),
- *     clearCounters: () => store.clearCounters(),
- *     inspect: () => store.inspect()
+ *       return store.acquire(callerKey, limit, cost)
+ *     }
  *   }
  * }
  *
@@ -33,50 +25,49 @@ import { shown } from '../shown.js'
  */
 export interface QuotaStore {
   /**
-   * Runs the acquire step (docs/rules.md, "Counter and window") for one request of a caller.
+   * Runs the acquire step (docs/rules.md, "Counter and window"): admits if the count is below the limit, and then adds the cost.
    *
    * @param callerKey The caller's digest, as returned by `callerKey`. A store never gets an identity.
-   * @param limit The effective limit, an integer of at least 1.
+   * @param limit The effective limit, an integer of at least 1. `Number.MAX_SAFE_INTEGER` admits always.
+   * @param cost What to add, an integer of at least 0. Default 1. A cost of 0 asks and counts nothing.
    */
-  acquire (callerKey: string, limit: number): Acquisition | Promise<Acquisition>
+  acquire (callerKey: string, limit: number, cost?: number): Acquisition | Promise<Acquisition>
   /**
-   * Returns the state of the counter that `acquire` would use for the caller now, after a sweep if one is due. That is the caller's
-   * own counter or, if the caller has none and the caller cap is reached, the overflow counter. Does not change the state of the
-   * store: it does not count a request, update `lastSeen` or run a sweep.
+   * Returns the store of a named quota, with counters, cap, overflow counter and sweeps of its own: the same object for the same name.
    *
-   * @param callerKey The caller's digest.
-   * @returns The count; null if the next request would open a new window, because the caller would get a new counter or because
-   * the window of its counter is over.
+   * @param name The name of the quota.
+   * @param window The length of its window, in milliseconds.
    */
-  peek (callerKey: string): QuotaCount | null | Promise<QuotaCount | null>
+  quota? (name: string, window: number): QuotaStore
   /**
-   * Removes the caller's own counter, which makes room for another caller. The next request of the caller opens a new window. Does
-   * nothing if the caller has no counter of its own: the overflow counter keeps its count. Does not run a sweep.
+   * Takes a place for a request in flight, if fewer than `limit` are taken by the caller.
    *
-   * @param callerKey The caller's digest.
+   * @param limit The effective limit, an integer. 0 only asks, and takes no place.
    */
-  forget (callerKey: string): void | Promise<void>
-  /** Removes all counters, including the overflow counter, and resets the number of sweeps. Intended for tests. */
-  clearCounters (): void | Promise<void>
+  enter? (callerKey: string, limit: number): Entry | Promise<Entry>
+  /**
+   * Returns the state of the counter that `acquire` would use for the caller now, after a sweep if one is due. Does not change the store:
+   * it counts nothing, and neither updates `lastSeen` nor runs a sweep.
+   *
+   * @returns The count; null if the next request would open a new window.
+   */
+  peek? (callerKey: string): QuotaCount | null | Promise<QuotaCount | null>
+  /**
+   * Removes the caller's own counter. The next request of the caller opens a new window. Does nothing if the caller has no counter of its
+   * own: the overflow counter keeps its count. Does not run a sweep.
+   */
+  forget? (callerKey: string): void | Promise<void>
+  /** Removes all counters of every quota, including the overflow counters, and resets the number of sweeps. Intended for tests. */
+  clearCounters? (): void | Promise<void>
   /** Returns the number of tracked callers and the number of sweeps. */
-  inspect (): QuotaStoreState | Promise<QuotaStoreState>
+  inspect? (): QuotaStoreState | Promise<QuotaStoreState>
 }
 
-/**
- * The result of `acquire` for one request.
- *
- * @example
- * ```ts
- * import { MemoryQuotaStore, type Acquisition } from 'fastify-llm-quota'
- *
- * const acquisition: Acquisition = new MemoryQuotaStore().acquire('a digest', 10)
- * if (!acquisition.admitted) console.log(`try again in ${Math.ceil(acquisition.windowRemaining / 1000)} seconds`)
- * ```
- */
+/** The result of `acquire`. */
 export interface Acquisition {
-  /** Whether the request was admitted and counted. */
+  /** Whether the count was below the limit, and the cost was added. */
   admitted: boolean
-  /** Requests admitted in the current window, including this one if it was admitted. */
+  /** What was admitted in the current window, this cost included if it was added. */
   count: number
   /** Milliseconds until the current window ends; more than 0. */
   windowRemaining: number
@@ -84,21 +75,9 @@ export interface Acquisition {
   overflow: boolean
 }
 
-/**
- * The state of a caller's counter, as returned by `peek`.
- *
- * @example
- * ```ts
- * import { MemoryQuotaStore, type QuotaCount } from 'fastify-llm-quota'
- *
- * const store = new MemoryQuotaStore()
- * store.acquire('a digest', 10)
- * const standing: QuotaCount | null = store.peek('a digest')
- * console.log(standing?.count, store.peek('another digest')) // 1 null
- * ```
- */
+/** The state of a caller's counter, as returned by `peek`. */
 export interface QuotaCount {
-  /** Requests admitted in the current window. */
+  /** What was admitted in the current window. */
   count: number
   /** Milliseconds until the current window ends; more than 0. */
   windowRemaining: number
@@ -106,19 +85,17 @@ export interface QuotaCount {
   overflow: boolean
 }
 
-/**
- * The state of a store, as returned by `inspect`.
- *
- * @example
- * ```ts
- * import { MemoryQuotaStore, type QuotaStoreState } from 'fastify-llm-quota'
- *
- * const store = new MemoryQuotaStore()
- * store.acquire('a digest', 10)
- * const state: QuotaStoreState = store.inspect()
- * console.log(state.trackedCallers) // 1
- * ```
- */
+/** The result of `enter`. */
+export interface Entry {
+  /** Whether a place was taken. */
+  admitted: boolean
+  /** The caller's requests in flight now, this one included if it was admitted. */
+  count: number
+  /** Gives the place back. Must be called once. Present if the request was admitted. */
+  leave? (): void | Promise<void>
+}
+
+/** The state of a store, as returned by `inspect`. */
 export interface QuotaStoreState {
   /** The number of callers that have a counter of their own. */
   trackedCallers: number
@@ -126,33 +103,53 @@ export interface QuotaStoreState {
   sweeps: number
 }
 
-const storeFunctions: readonly (keyof QuotaStore)[] = ['acquire', 'peek', 'forget', 'clearCounters', 'inspect']
+/** The default caller cap: how many callers can have a counter of their own (docs/rules.md, "Caller cap and overflow counter"). */
+export const defaultMaxTrackedCallers = 10_000
 
-/** Throws an `OptionError` with the name of the option or decorator unless the value has every function of a store. */
-export function assertStore (name: string, value: unknown): asserts value is QuotaStore {
-  for (const storeFunction of storeFunctions) {
-    if (!hasFunction(value, storeFunction)) throw new OptionError(name, `must be a store with a function ${storeFunction}`, shown(value))
+// The capacity of a JavaScript `Map`.
+const largestMaxTrackedCallers = 2 ** 24
+
+/** Throws an `OptionError` unless the value is a usable caller cap. */
+export function assertMaxTrackedCallers (value: unknown, option: string): asserts value is number {
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < 1 || value > largestMaxTrackedCallers) {
+    throw new OptionError(option, `must be an integer from 1 to ${largestMaxTrackedCallers}`, value)
   }
 }
 
-// Third-party stores can be written in JavaScript, so the compiler has not checked their results.
+/** Throws an `OptionError` with the name of the option or decorator unless the value has the functions. */
+export function assertStore (value: unknown, name: string, needed: readonly (keyof QuotaStore)[] = ['acquire']): asserts value is QuotaStore {
+  for (const storeFunction of needed) {
+    if (!hasFunction(value, storeFunction)) throw new OptionError(name, `must be a store with a function ${storeFunction}`, value)
+  }
+}
+
+// Stores of a host can be written in JavaScript, so the compiler has not checked their results.
 type Unchecked<Result> = { readonly [Field in keyof Result]?: unknown } | null | undefined
 
 /** Throws unless the value is a usable result of `acquire`, so that no other value admits a request. */
 export function assertAcquisition (value: Unchecked<Acquisition>): asserts value is Acquisition {
-  if (value == null) throw invalidResult('acquire')
-  const { admitted, count, windowRemaining } = value
-  if (typeof admitted !== 'boolean' || !isCount(count, windowRemaining)) throw invalidResult('acquire')
+  if (typeof value?.admitted !== 'boolean' || !isCount(value)) throw invalidResult('acquire')
 }
 
 /** Throws unless the value is a usable result of `peek`. */
 export function assertPeeked (value: Unchecked<QuotaCount>): asserts value is QuotaCount | null {
-  if (value !== null && !isCount(value?.count, value?.windowRemaining)) throw invalidResult('peek')
+  if (value !== null && !isCount(value)) throw invalidResult('peek')
 }
 
-function isCount (count: unknown, windowRemaining: unknown): boolean {
-  return typeof count === 'number' && Number.isSafeInteger(count) && count >= 0 &&
+/** Throws unless the value is a usable result of `enter`. */
+export function assertEntry (value: Unchecked<Entry>): asserts value is Entry {
+  const isUsable = typeof value?.admitted === 'boolean' && isNatural(value.count) && (!value.admitted || typeof value.leave === 'function')
+  if (!isUsable) throw invalidResult('enter')
+}
+
+function isCount (value: Unchecked<QuotaCount>): boolean {
+  const windowRemaining = value?.windowRemaining
+  return isNatural(value?.count) && typeof value?.overflow === 'boolean' &&
     typeof windowRemaining === 'number' && windowRemaining > 0 && windowRemaining <= Number.MAX_SAFE_INTEGER
+}
+
+function isNatural (value: unknown): boolean {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
 
 function invalidResult (storeFunction: string): TypeError {

@@ -1,5 +1,4 @@
-import { UnknownQuotaError } from '../errors.js'
-import { shown } from '../shown.js'
+import { shown, UnknownQuotaError } from '../errors.js'
 import type { OperationMatch } from './operation-matcher.js'
 import { applicationPath } from './prefix.js'
 import { defaultQuota } from './quota-name.js'

@@ -1,5 +1,4 @@
 import { OptionError } from '../errors.js'
-import { shown } from '../shown.js'
 
 /**
  * An HTTP operation: a method and an application path, which is the request path without the deployment context prefix.
@@ -46,15 +45,15 @@ const literalPath = /^\/[^?#:*]*$/
 
 /** Throws an `OptionError` unless the value is a list of operations that requests can match. */
 export function assertOperations (operations: unknown, option: string): asserts operations is readonly Operation[] {
-  if (!Array.isArray(operations)) throw new OptionError(option, 'must be an array of { method, path }', shown(operations))
+  if (!Array.isArray(operations)) throw new OptionError(option, 'must be an array of { method, path }', operations)
   operations.forEach((operation: unknown, index) => {
-    if (typeof operation !== 'object' || operation === null) throw new OptionError(`${option}[${index}]`, 'must be an object { method, path }', shown(operation))
+    if (typeof operation !== 'object' || operation === null) throw new OptionError(`${option}[${index}]`, 'must be an object { method, path }', operation)
     const { method, path } = Object(operation)
     if (typeof method !== 'string' || !token.test(method)) {
-      throw new OptionError(`${option}[${index}].method`, 'must be an HTTP method', shown(method))
+      throw new OptionError(`${option}[${index}].method`, 'must be an HTTP method', method)
     }
     if (typeof path !== 'string' || !literalPath.test(path)) {
-      throw new OptionError(`${option}[${index}].path`, 'must start with "/" and must not contain "?", "#", ":" or "*"', shown(path))
+      throw new OptionError(`${option}[${index}].path`, 'must start with "/" and must not contain "?", "#", ":" or "*"', path)
     }
   })
 }

@@ -1,10 +1,9 @@
 import { OptionError } from '../errors.js'
-import { shown } from '../shown.js'
 
 /** Throws an `OptionError` unless the value is a usable prefix. */
 export function assertPrefix (prefix: unknown): asserts prefix is string {
   if (typeof prefix !== 'string' || !prefix.startsWith('/')) {
-    throw new OptionError('prefix', 'must start with "/"', shown(prefix))
+    throw new OptionError('prefix', 'must start with "/"', prefix)
   }
 }
 

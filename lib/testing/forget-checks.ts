@@ -1,6 +1,6 @@
 import { deepStrictEqual, strictEqual } from 'node:assert/strict'
-import { counterRetention, sweepInterval } from '../store/sweep.js'
-import { windowLength } from '../store/window.js'
+import { sweepInterval } from '../store/counter.js'
+import { windowLength } from '../store/counter.js'
 import { caller, everyShard, forgetEach, overflow, visit, type Checks } from './visits.js'
 
 /** Checks for `forget`. */
@@ -31,7 +31,7 @@ export const forgetChecks: Checks = {
 
   async 'forget does nothing if a sweep has removed the counter' ({ store, clock }) {
     await visit(store, 0)
-    clock.advance(counterRetention)
+    clock.advance(120_000)
     await visit(store, everyShard)
     await forgetEach(store, 0)
     strictEqual((await store.inspect()).trackedCallers, everyShard)
@@ -42,14 +42,14 @@ export const forgetChecks: Checks = {
     await store.forget(caller(1))
     clock.advance(sweepInterval - 1)
     await store.acquire(caller(1), 1)
-    clock.advance(counterRetention - sweepInterval + 1)
+    clock.advance(120_000 - sweepInterval + 1)
     await visit(store, everyShard)
     strictEqual((await store.inspect()).trackedCallers, everyShard + 1)
   },
 
   async 'forget runs no sweep' ({ store, clock }) {
     await visit(store, 0)
-    clock.advance(counterRetention)
+    clock.advance(120_000)
     await forgetEach(store, everyShard)
     deepStrictEqual(await store.inspect(), { trackedCallers: everyShard, sweeps: 0 })
   },

@@ -1,6 +1,6 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict'
-import { counterRetention, sweepInterval } from '../store/sweep.js'
-import { windowLength } from '../store/window.js'
+import { sweepInterval } from '../store/counter.js'
+import { windowLength } from '../store/counter.js'
 import { caller, everyShard, overflow, smallCap, visit, type Checks } from './visits.js'
 
 /** Checks for the rules in docs/rules.md, "Caller cap and overflow counter", for stores with the small cap. */
@@ -39,7 +39,7 @@ export const overflowChecks: Checks = {
 
   async 'sweeps before it looks up the caller' ({ store, clock }) {
     await overflow(store, 1)
-    clock.advance(counterRetention)
+    clock.advance(120_000)
     strictEqual((await store.acquire(caller(2 * everyShard), 1)).overflow, false)
   },
 

@@ -1,7 +1,7 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict'
-import { counterRetention, sweepInterval } from '../store/sweep.js'
+import { sweepInterval } from '../store/counter.js'
 import type { Acquisition, QuotaCount, QuotaStore } from '../store/store.js'
-import { windowLength } from '../store/window.js'
+import { windowLength } from '../store/counter.js'
 import { caller, everyShard, overflow, peekAtEach, visit, type Checks } from './visits.js'
 
 /** Checks for `peek`. */
@@ -45,7 +45,7 @@ export const peekChecks: Checks = {
 
   async 'peek leaves the time of the last request as it is' ({ store, clock }) {
     await visit(store, 0)
-    clock.advance(counterRetention - 1)
+    clock.advance(120_000 - 1)
     await peekAtEach(store, 0)
     clock.advance(1)
     await visit(store, everyShard)
@@ -54,7 +54,7 @@ export const peekChecks: Checks = {
 
   async 'peek runs no sweep' ({ store, clock }) {
     await visit(store, 0)
-    clock.advance(counterRetention)
+    clock.advance(120_000)
     await peekAtEach(store, 0)
     deepStrictEqual(await store.inspect(), { trackedCallers: everyShard, sweeps: 0 })
   },
@@ -103,7 +103,7 @@ export const peekOverflowChecks: Checks = {
       clock.advance(gap)
       for (const { caller } of overflowing) await store.acquire(caller, 1_000)
     }
-    clock.advance(counterRetention - sweepInterval - 1)
+    clock.advance(120_000 - sweepInterval - 1)
     const predictions = []
     for (const { caller } of overflowing) predictions.push(await peekAndAcquire(store, caller))
     ok(predictions.some(({ peeked, acquired }) => peeked === null && !acquired.overflow), 'no caller got the place of the caller that the sweep removed')
@@ -111,7 +111,7 @@ export const peekOverflowChecks: Checks = {
 }
 
 /** Calls `peek` for a caller, checks that its next request has the corresponding result, and returns both. */
-async function peekAndAcquire (store: QuotaStore, caller: string): Promise<{ peeked: QuotaCount | null, acquired: Acquisition }> {
+async function peekAndAcquire (store: Required<QuotaStore>, caller: string): Promise<{ peeked: QuotaCount | null, acquired: Acquisition }> {
   const peeked = await store.peek(caller)
   const acquired = await store.acquire(caller, Number.MAX_SAFE_INTEGER)
   const expected = peeked === null

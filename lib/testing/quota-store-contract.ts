@@ -75,7 +75,7 @@ export function quotaStoreContract (create: (options: QuotaStoreContractOptions)
         const clock = new VirtualClock()
         // In production, a store's clock does not start at 0.
         clock.advance(1_000_000)
-        await check({ store: await create({ clock: clock.now, maxTrackedCallers }), clock })
+        await check({ store: await create({ clock: clock.now, maxTrackedCallers }) as Required<QuotaStore>, clock })
       }
     }))
   }

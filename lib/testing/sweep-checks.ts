@@ -1,20 +1,20 @@
 import { ok, strictEqual } from 'node:assert/strict'
-import { counterRetention, sweepInterval } from '../store/sweep.js'
-import { windowLength } from '../store/window.js'
+import { sweepInterval } from '../store/counter.js'
+import { windowLength } from '../store/counter.js'
 import { everyShard, visit, type Checks } from './visits.js'
 
 /** Checks for the rules in docs/rules.md, "Sweep". */
 export const sweepChecks: Checks = {
   async 'a sweep removes a caller that was last seen 120 s ago' ({ store, clock }) {
     await visit(store, 0)
-    clock.advance(counterRetention)
+    clock.advance(120_000)
     await visit(store, everyShard)
     strictEqual((await store.inspect()).trackedCallers, everyShard)
   },
 
   async 'a sweep removes no caller that was seen less than 120 s ago' ({ store, clock }) {
     await visit(store, 0)
-    clock.advance(counterRetention - 1)
+    clock.advance(120_000 - 1)
     await visit(store, everyShard)
     strictEqual((await store.inspect()).trackedCallers, 2 * everyShard)
   },
@@ -23,7 +23,7 @@ export const sweepChecks: Checks = {
     await visit(store, 0)
     clock.advance(windowLength - 1)
     await visit(store, 0)
-    clock.advance(counterRetention - 1)
+    clock.advance(120_000 - 1)
     await visit(store, everyShard)
     strictEqual((await store.inspect()).trackedCallers, 2 * everyShard)
   },

@@ -4,7 +4,7 @@ import type { Acquisition, QuotaCount, QuotaStore } from '../store/store.js'
 import type { VirtualClock } from './virtual-clock.js'
 
 /** A store under test, and its clock. */
-export interface StoreUnderTest { readonly store: QuotaStore, readonly clock: VirtualClock }
+export interface StoreUnderTest { readonly store: Required<QuotaStore>, readonly clock: VirtualClock }
 
 /** Checks by name. The name is the rule, as a sentence. */
 export type Checks = Record<string, (underTest: StoreUnderTest) => Promise<void>>
@@ -24,7 +24,7 @@ export function caller (number: number): string {
 export interface Visit extends Acquisition { readonly caller: string }
 
 /** Sends one request for each of `everyShard` callers, starting with the caller `first`. */
-export async function visit (store: QuotaStore, first: number, limit = 1): Promise<Visit[]> {
+export async function visit (store: Required<QuotaStore>, first: number, limit = 1): Promise<Visit[]> {
   const visits: Visit[] = []
   for (let number = first; number < first + everyShard; number++) {
     visits.push({ ...await store.acquire(caller(number), limit), caller: caller(number) })
@@ -33,18 +33,18 @@ export async function visit (store: QuotaStore, first: number, limit = 1): Promi
 }
 
 /** Sends requests to a store with the small cap, and returns those that used an overflow counter. */
-export async function overflow (store: QuotaStore, limit: number): Promise<Visit[]> {
+export async function overflow (store: Required<QuotaStore>, limit: number): Promise<Visit[]> {
   return (await visit(store, 0, limit)).filter((visited) => visited.overflow)
 }
 
 /** Calls `peek` for each of `everyShard` callers, starting with the caller `first`. */
-export async function peekAtEach (store: QuotaStore, first: number): Promise<(QuotaCount | null)[]> {
+export async function peekAtEach (store: Required<QuotaStore>, first: number): Promise<(QuotaCount | null)[]> {
   const peeked: (QuotaCount | null)[] = []
   for (let number = first; number < first + everyShard; number++) peeked.push(await store.peek(caller(number)))
   return peeked
 }
 
 /** Calls `forget` for each of `everyShard` callers, starting with the caller `first`. */
-export async function forgetEach (store: QuotaStore, first: number): Promise<void> {
+export async function forgetEach (store: Required<QuotaStore>, first: number): Promise<void> {
   for (let number = first; number < first + everyShard; number++) await store.forget(caller(number))
 }

@@ -1,5 +1,5 @@
 import { deepStrictEqual, strictEqual } from 'node:assert/strict'
-import { windowLength } from '../store/window.js'
+import { windowLength } from '../store/counter.js'
 import { caller, type Checks } from './visits.js'
 
 /** Checks for the rules in docs/rules.md, "Counter and window". */

@@ -1,10 +1,9 @@
 import { isThenable } from '../../thenable.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
-import { assertOptionNames } from '../option-names.js'
 import { assertAcquisition, type Acquisition, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
 import { Changeover } from './changeover.js'
 import { InsuredQuotaStoreChange, insuredStoreChanges, type InsuredQuotaStoreState } from './changes.js'
-import { assertInsuredOptions, insuredOptionNames, type InsuredQuotaStoreOptions } from './options.js'
+import { assertInsuredOptions, type InsuredQuotaStoreOptions } from './options.js'
 import { TimeLimit } from './time-limit.js'
 import { nodeTimers } from './timers.js'
 
@@ -46,7 +45,6 @@ export class InsuredQuotaStore implements QuotaStore {
   #primaryPromises = false
 
   constructor (options: InsuredQuotaStoreOptions) {
-    assertOptionNames(options, insuredOptionNames)
     const { primary, timeout = 100, coolDown = 1000, clock = () => performance.now(), timers = nodeTimers } = options
     const { fallback = new MemoryQuotaStore({ clock }) } = options
     assertInsuredOptions({ primary, fallback, timeout, coolDown, clock, timers })
@@ -80,22 +78,22 @@ export class InsuredQuotaStore implements QuotaStore {
 
   /** Reads a caller's count from the store that currently answers, or from the fallback if the primary fails or does not answer in time. */
   peek (callerKey: string): QuotaCount | null | Promise<QuotaCount | null> {
-    return this.#read((store) => store.peek(callerKey))
+    return this.#read((store) => store.peek!(callerKey))
   }
 
   /** Removes the caller's counter from both stores. Rejects if one of them fails or does not finish in time. */
   async forget (callerKey: string): Promise<void> {
-    await this.#tellBoth((store) => store.forget(callerKey))
+    await this.#tellBoth((store) => store.forget!(callerKey))
   }
 
   /** Clears both stores. Rejects if one of them fails or does not finish in time. Does not change the state. */
   async clearCounters (): Promise<void> {
-    await this.#tellBoth((store) => store.clearCounters())
+    await this.#tellBoth((store) => store.clearCounters!())
   }
 
   /** Inspects the store that currently answers, or the fallback if the primary fails or does not answer in time. */
   inspect (): QuotaStoreState | Promise<QuotaStoreState> {
-    return this.#read((store) => store.inspect())
+    return this.#read((store) => store.inspect!())
   }
 
   async #awaitPrimary (promise: PromiseLike<Acquisition>, question: Question<Acquisition>, era: number): Promise<Acquisition> {

@@ -1,6 +1,4 @@
-import { OptionError } from '../../errors.js'
-import { hasFunction } from '../../has-function.js'
-import { shown } from '../../shown.js'
+import { hasFunction, OptionError } from '../../errors.js'
 import { assertStore, type QuotaStore } from '../store.js'
 import type { QuotaTimers } from './timers.js'
 
@@ -43,18 +41,18 @@ const longestDelay = 2 ** 31 - 1
 
 /** Throws an `OptionError` unless all options have valid values. */
 export function assertInsuredOptions ({ primary, fallback, timeout, coolDown, clock, timers }: Required<InsuredQuotaStoreOptions>): void {
-  assertStore('primary', primary)
-  assertStore('fallback', fallback)
+  assertStore(primary, 'primary')
+  assertStore(fallback, 'fallback')
   assertMilliseconds('timeout', timeout)
   assertMilliseconds('coolDown', coolDown)
-  if (typeof clock !== 'function') throw new OptionError('clock', 'must be a function', shown(clock))
+  if (typeof clock !== 'function') throw new OptionError('clock', 'must be a function', clock)
   for (const name of ['setTimeout', 'clearTimeout']) {
-    if (!hasFunction(timers, name)) throw new OptionError('timers', `must have a function ${name}`, shown(timers))
+    if (!hasFunction(timers, name)) throw new OptionError('timers', `must have a function ${name}`, timers)
   }
 }
 
 function assertMilliseconds (name: string, value: unknown): void {
   if (typeof value !== 'number' || !(value > 0) || value > longestDelay) {
-    throw new OptionError(name, `must be a number of milliseconds above 0, at most ${longestDelay}`, shown(value))
+    throw new OptionError(name, `must be a number of milliseconds above 0, at most ${longestDelay}`, value)
   }
 }

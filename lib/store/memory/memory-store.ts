@@ -1,10 +1,8 @@
 import { performance } from 'node:perf_hooks'
-import { OptionError } from '../../errors.js'
-import { shown } from '../../shown.js'
-import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../max-tracked-callers.js'
-import { assertOptionNames } from '../option-names.js'
-import type { Acquisition, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
-import { isRemovedBySweep, isSweepDue, sweepInterval } from '../sweep.js'
+import { assertFunction, assertOptions } from '../../option-checks.js'
+import { counterRetention, sweepInterval, windowLength } from '../counter.js'
+import { assertMaxTrackedCallers, defaultMaxTrackedCallers, type Acquisition, type Entry, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
+import { Places } from './places.js'
 import { TrackedCallers } from './tracked-callers.js'
 import { TrackedCounter } from './tracked-counter.js'
 
@@ -16,17 +14,7 @@ const roundingAllowance = 1
 // Spreads the deletion of a million counters over 2,000 requests; docs/benchmarks.md lists the longest pauses.
 const deletedPerRequest = 500
 
-/**
- * Options of `MemoryQuotaStore`.
- *
- * @example
- * ```ts
- * import { MemoryQuotaStore, type MemoryQuotaStoreOptions } from 'fastify-llm-quota'
- *
- * const options: MemoryQuotaStoreOptions = { maxTrackedCallers: 50_000, clock: () => performance.now() }
- * console.log(new MemoryQuotaStore(options).inspect()) // { trackedCallers: 0, sweeps: 0 }
- * ```
- */
+/** Options of `MemoryQuotaStore`. */
 export interface MemoryQuotaStoreOptions {
   /** The caller cap: how many callers can have a counter of their own. An integer from 1 to 2^24; default 10,000. */
   readonly maxTrackedCallers?: number
@@ -36,7 +24,7 @@ export interface MemoryQuotaStoreOptions {
 
 /**
  * Keeps the quota counters in this process (docs/rules.md, "Store"). Returns its results synchronously. Holds at most
- * `maxTrackedCallers` counters and the overflow counter.
+ * `maxTrackedCallers` counters and the overflow counter, for each quota.
  *
  * @throws {OptionError} If an option has an invalid value.
  *
@@ -53,6 +41,10 @@ export class MemoryQuotaStore implements QuotaStore {
   readonly #maxTrackedCallers: number
   readonly #clock: () => number
   readonly #callers: TrackedCallers
+  readonly #places = new Places()
+  readonly #quotas = new Map<string, MemoryQuotaStore>()
+  #window = windowLength
+  #retention = counterRetention(windowLength)
   #overflow: TrackedCounter | undefined
   #sweptAt = never
   // From this time on, requests call #cleanUp.
@@ -60,16 +52,14 @@ export class MemoryQuotaStore implements QuotaStore {
   #sweeps = 0
 
   constructor (options: MemoryQuotaStoreOptions = {}) {
-    assertOptionNames(options, ['maxTrackedCallers', 'clock'] satisfies (keyof MemoryQuotaStoreOptions)[])
+    assertOptions<MemoryQuotaStoreOptions>(options, { maxTrackedCallers: assertMaxTrackedCallers, clock: assertFunction })
     const { maxTrackedCallers = defaultMaxTrackedCallers, clock = () => performance.now() } = options
-    assertMaxTrackedCallers(maxTrackedCallers)
-    if (typeof clock !== 'function') throw new OptionError('clock', 'must be a function', shown(clock))
     this.#maxTrackedCallers = maxTrackedCallers
     this.#clock = clock
     this.#callers = new TrackedCallers(maxTrackedCallers)
   }
 
-  acquire (callerKey: string, limit: number): Acquisition {
+  acquire (callerKey: string, limit: number, cost = 1): Acquisition {
     const now = this.#clock()
     if (now >= this.#cleanUpAt) this.#cleanUp(callerKey, now)
     let own = this.#callers.get(callerKey)
@@ -80,20 +70,33 @@ export class MemoryQuotaStore implements QuotaStore {
       this.#callers.moveToNewest(own)
     }
     const counter = own ?? (this.#overflow ??= new TrackedCounter('', now))
-    const admitted = counter.acquire(now, limit)
-    const { count } = counter
-    const windowRemaining = counter.windowRemaining(now)
-    return { admitted, count, windowRemaining, overflow: own === undefined }
+    const admitted = counter.acquire(now, this.#window, limit, cost)
+    return { admitted, count: counter.count, windowRemaining: this.#window - (now - counter.windowStart), overflow: own === undefined }
+  }
+
+  quota (name: string, window: number): MemoryQuotaStore {
+    let quota = this.#quotas.get(name)
+    if (quota === undefined) {
+      quota = new MemoryQuotaStore({ maxTrackedCallers: this.#maxTrackedCallers, clock: this.#clock })
+      quota.#window = window
+      quota.#retention = counterRetention(window)
+      this.#quotas.set(name, quota)
+    }
+    return quota
+  }
+
+  enter (callerKey: string, limit: number): Entry {
+    return this.#places.enter(callerKey, limit)
   }
 
   peek (callerKey: string): QuotaCount | null {
     const now = this.#clock()
-    const sweptAt = isSweepDue(this.#sweptAt, now) ? now : this.#sweptAt
+    const sweptAt = this.#isSweepDue(now) ? now : this.#sweptAt
     const found = this.#callers.get(callerKey)
-    const own = found !== undefined && !isRemovedBySweep(found.lastSeen, sweptAt) ? found : undefined
+    const own = found !== undefined && !this.#isRemoved(found, sweptAt) ? found : undefined
     const counter = own ?? (this.#hasRoom(sweptAt) ? undefined : this.#overflow)
     if (counter === undefined) return null
-    const windowRemaining = counter.windowRemaining(now)
+    const windowRemaining = this.#window - (now - counter.windowStart)
     return windowRemaining > 0 ? { count: counter.count, windowRemaining, overflow: own === undefined } : null
   }
 
@@ -108,26 +111,36 @@ export class MemoryQuotaStore implements QuotaStore {
     this.#sweptAt = never
     this.#cleanUpAt = never
     this.#sweeps = 0
+    for (const quota of this.#quotas.values()) quota.clearCounters()
   }
 
   inspect (): QuotaStoreState {
     let removed = 0
-    for (let counter = this.#callers.oldest; isRemovedBySweep(counter.lastSeen, this.#sweptAt); counter = counter.newer) removed += 1
+    for (let counter = this.#callers.oldest; this.#isRemoved(counter); counter = counter.newer) removed += 1
     return { trackedCallers: this.#callers.size - removed, sweeps: this.#sweeps }
   }
 
+  #isSweepDue (now: number): boolean {
+    return now - this.#sweptAt >= sweepInterval
+  }
+
+  /** Whether a sweep at `sweptAt`, by default the latest one, removes the counter. */
+  #isRemoved ({ lastSeen }: TrackedCounter, sweptAt = this.#sweptAt): boolean {
+    return sweptAt - lastSeen >= this.#retention
+  }
+
   #hasRoom (sweptAt: number): boolean {
-    return this.#callers.size < this.#maxTrackedCallers || isRemovedBySweep(this.#callers.oldest.lastSeen, sweptAt)
+    return this.#callers.size < this.#maxTrackedCallers || this.#isRemoved(this.#callers.oldest, sweptAt)
   }
 
   /** Runs a sweep if it is due, then deletes the caller's own counter if it is removed, and some of the other removed counters. */
   #cleanUp (callerKey: string, now: number): void {
-    if (isSweepDue(this.#sweptAt, now)) this.#sweep(now)
+    if (this.#isSweepDue(now)) this.#sweep(now)
     const own = this.#callers.get(callerKey)
-    if (own !== undefined && isRemovedBySweep(own.lastSeen, this.#sweptAt)) this.#callers.remove(own)
+    if (own !== undefined && this.#isRemoved(own)) this.#callers.remove(own)
     this.#deleteRemoved(deletedPerRequest)
     // The oldest counters are the removed ones. A sweep can be due slightly before this time, because numbers are rounded.
-    this.#cleanUpAt = isRemovedBySweep(this.#callers.oldest.lastSeen, this.#sweptAt) ? never : this.#sweptAt + sweepInterval - roundingAllowance
+    this.#cleanUpAt = this.#isRemoved(this.#callers.oldest) ? never : this.#sweptAt + sweepInterval - roundingAllowance
   }
 
   /** Only records the time, which marks all expired counters as removed. `#deleteRemoved` frees their memory later. */
@@ -140,7 +153,7 @@ export class MemoryQuotaStore implements QuotaStore {
   #deleteRemoved (most: number): void {
     for (let deleted = 0; deleted < most; deleted++) {
       const { oldest } = this.#callers
-      if (!isRemovedBySweep(oldest.lastSeen, this.#sweptAt)) return
+      if (!this.#isRemoved(oldest)) return
       this.#callers.remove(oldest)
     }
   }

@@ -1,4 +1,4 @@
-import { windowLength } from '../window.js'
+import { windowLength } from '../counter.js'
 import { clockField, epochsField, fieldsBesideRows, firstNow, packedReply, readNow, rowFormat, sweepField, sweepFormat, type TimeSource, updateExpiry } from './layout.js'
 import {
   askAgain, leaveEpoch, packClock, packEpochs, readClock, readEpochs, readSweep, scanPage, startEpoch, sweepWhenDue, writeSweep

@@ -1,7 +1,9 @@
-import { counterRetention } from '../sweep.js'
+import { windowLength, counterRetention as retentionOf } from '../counter.js'
 import {
   clockField, clockFormat, epochsField, fieldsBesideRows, lastSeenPosition, pageLength, rowLength, sweepField, sweepFormat
 } from './layout.js'
+
+const counterRetention = retentionOf(windowLength)
 
 /**
  * Counts the tracked callers of a shard, one page at a time. Does not write.

@@ -1,6 +1,8 @@
 // The parts that the scripts share are inlined in each of them, because every run of a script would create Lua functions again.
-import { counterRetention, sweepInterval } from '../sweep.js'
-import { windowLength } from '../window.js'
+import { counterRetention as retentionOf, sweepInterval } from '../counter.js'
+import { windowLength } from '../counter.js'
+
+const counterRetention = retentionOf(windowLength)
 
 /** How long a key lives after the latest sweep, in milliseconds. A later request would run a sweep that finds every row dead. */
 const expiry = counterRetention + sweepInterval

@@ -1,10 +1,12 @@
-import { counterRetention, sweepInterval } from '../sweep.js'
-import { windowLength } from '../window.js'
+import { counterRetention as retentionOf, sweepInterval } from '../counter.js'
+import { windowLength } from '../counter.js'
 import {
   clockField, clockFormat, cursorPosition, epochsField, fieldsBesideRows, lastSeenPosition, packedReply, pageLength, readNow,
   rowFormat, rowLength, sweepField, sweepFormat,
   type TimeSource
 } from './layout.js'
+
+const counterRetention = retentionOf(windowLength)
 
 /** The reply if the next request would open a new window. */
 export const newWindow = 0

@@ -1,8 +1,6 @@
 import { OptionError } from '../../errors.js'
-import { shown } from '../../shown.js'
-import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../max-tracked-callers.js'
-import { assertOptionNames } from '../option-names.js'
-import type { Acquisition, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
+import { acceptAny, assertOptions } from '../../option-checks.js'
+import { assertMaxTrackedCallers, defaultMaxTrackedCallers, type Acquisition, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
 import { adaptClient, type SupportedRedisClient } from './clients/adapt.js'
 import { RememberedRejections } from './remembered-rejections.js'
 import { Shards } from './shards.js'
@@ -42,8 +40,6 @@ export interface RedisQuotaStoreOptions {
   readonly clock?: () => number
 }
 
-const optionNames = ['client', 'keyPrefix', 'maxTrackedCallers', 'shards', 'rememberRefusals', 'clock'] satisfies (keyof RedisQuotaStoreOptions)[]
-
 /**
  * Keeps the quota counters on a Redis or Valkey server that several instances of a service share. A decision takes one atomic
  * script and one round trip. Decisions that arrive together share both. All keys expire within 180 seconds of the last request.
@@ -69,16 +65,15 @@ export class RedisQuotaStore implements QuotaStore {
   readonly #clock: () => number
 
   constructor (options: RedisQuotaStoreOptions) {
-    assertOptionNames(options, optionNames)
+    assertOptions<RedisQuotaStoreOptions>(options, { client: acceptAny, keyPrefix: acceptAny, maxTrackedCallers: assertMaxTrackedCallers, shards: acceptAny, rememberRefusals: acceptAny, clock: acceptAny })
     const { client, keyPrefix = 'llm-quota:', maxTrackedCallers = defaultMaxTrackedCallers, shards = 1, rememberRefusals = true, clock } = options
     const adapted = adaptClient(client)
-    if (typeof keyPrefix !== 'string' || /[{}]/.test(keyPrefix)) throw new OptionError('keyPrefix', 'must be a string without braces', shown(keyPrefix))
-    assertMaxTrackedCallers(maxTrackedCallers)
+    if (typeof keyPrefix !== 'string' || /[{}]/.test(keyPrefix)) throw new OptionError('keyPrefix', 'must be a string without braces', keyPrefix)
     if (!Number.isInteger(shards) || shards < 1 || shards > maxTrackedCallers) {
-      throw new OptionError('shards', 'must be an integer from 1 to maxTrackedCallers', shown(shards))
+      throw new OptionError('shards', 'must be an integer from 1 to maxTrackedCallers', shards)
     }
-    if (typeof rememberRefusals !== 'boolean') throw new OptionError('rememberRefusals', 'must be true or false', shown(rememberRefusals))
-    if (clock !== undefined && typeof clock !== 'function') throw new OptionError('clock', 'must be a function', shown(clock))
+    if (typeof rememberRefusals !== 'boolean') throw new OptionError('rememberRefusals', 'must be true or false', rememberRefusals)
+    if (clock !== undefined && typeof clock !== 'function') throw new OptionError('clock', 'must be a function', clock)
     this.#shards = new Shards(adapted, keyPrefix, shards, maxTrackedCallers, clock)
     this.#rejections = rememberRefusals ? new RememberedRejections(maxTrackedCallers) : undefined
     this.#clock = clock ?? (() => performance.now())

@@ -1,4 +1,4 @@
-import { shown } from '../../shown.js'
+import { shown } from '../../errors.js'
 import type { Acquisition, QuotaCount, QuotaStoreState } from '../store.js'
 import { newWindow } from './peek-script.js'
 import { askAgain } from './sweep-parts.js'

@@ -1,8 +1,10 @@
-import { counterRetention, sweepInterval } from '../sweep.js'
+import { windowLength, counterRetention as retentionOf, sweepInterval } from '../counter.js'
 import {
   clockField, clockFormat, cursorPosition, epochsField, fieldsBesideRows, lastSeenPosition, pageLength, rowLength, sweepField,
   sweepFormat, type TimeSource, updateExpiry
 } from './layout.js'
+
+const counterRetention = retentionOf(windowLength)
 
 /** The reply to a decision that needs another round trip. */
 export const askAgain = -1

@@ -1,6 +1,4 @@
-import { OptionError } from '../../../errors.js'
-import { hasFunction } from '../../../has-function.js'
-import { shown } from '../../../shown.js'
+import { hasFunction, OptionError } from '../../../errors.js'
 import type { QuotaRedisClient } from '../client.js'
 import { adaptIoredis, isIoredis, type RedisClient } from './ioredis.js'
 import { adaptNodeRedis, isNodeRedis, type NodeRedisClient } from './node-redis.js'
@@ -15,7 +13,7 @@ export function adaptClient (client: unknown): QuotaRedisClient {
   if (isValkeyGlide(client)) return adaptValkeyGlide(client)
   if (isNodeRedis(client)) return adaptNodeRedis(client)
   if (isIoredis(client)) return adaptIoredis(client)
-  throw new OptionError('client', 'must be a client of ioredis, iovalkey, redis or @valkey/valkey-glide, or a QuotaRedisClient', shown(client))
+  throw new OptionError('client', 'must be a client of ioredis, iovalkey, redis or @valkey/valkey-glide, or a QuotaRedisClient', client)
 }
 
 function isQuotaRedisClient (client: unknown): client is QuotaRedisClient {

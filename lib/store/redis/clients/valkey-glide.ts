@@ -1,4 +1,4 @@
-import { hasFunction } from '../../../has-function.js'
+import { hasFunction } from '../../../errors.js'
 import type { QuotaRedisClient } from '../client.js'
 
 /**
