@@ -2,8 +2,8 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import { register } from 'prom-client'
-import { quotaDecisions, type QuotaDecisionMessage } from '../decision/decision-channel.js'
-import { StoreAnswer, storeAnswers } from '../decision/store-answers.js'
+import { quotaDecisions, type QuotaDecisionMessage } from '../decision/decision.js'
+import { storeDurations as storeAnswers, type StoreDuration } from '../decision/store-durations.js'
 import { assertMetricsOptions, type QuotaMetricsOptions, type QuotaMetricsRegistry } from './options.js'
 import { QuotaMetrics } from './quota-metrics.js'
 
@@ -23,7 +23,8 @@ async function quotaMetrics (fastify: FastifyInstance, options: QuotaMetricsOpti
     metrics.count(decision)
   }
   const observe = (message: unknown): void => {
-    if (message instanceof StoreAnswer && message.request.server.server === server) metrics.observe(message.seconds)
+    const duration = message as StoreDuration
+    if (duration.request.server.server === server) metrics.observe(duration.seconds)
   }
   subscribe(quotaDecisions.name, count)
   subscribe(storeAnswers.name, observe)

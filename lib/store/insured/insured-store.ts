@@ -1,4 +1,4 @@
-import { isThenable } from '../../thenable.js'
+import { isThenable } from './thenable.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
 import { assertAcquisition, type Acquisition, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
 import { Changeover } from './changeover.js'
@@ -38,6 +38,7 @@ type Question<Answer> = (store: QuotaStore) => Answer | Promise<Answer>
  * ```
  */
 export class InsuredQuotaStore implements QuotaStore {
+  get primary (): QuotaStore { return this.#primary }
   readonly #primary: QuotaStore
   readonly #fallback: QuotaStore
   readonly #timeLimit: TimeLimit

@@ -8,6 +8,7 @@ import { SecondRegistrationError, shown } from '../errors.js'
 export class Registrations {
   readonly #scopesOfServer = new WeakMap<object, FastifyInstance[]>()
 
+  /** @throws {SecondRegistrationError} */
   add (fastify: FastifyInstance): void {
     const scopes = this.#scopesOfServer.get(fastify.server) ?? []
     if (scopes.some((scope) => scope === fastify || encloses(scope, fastify) || encloses(fastify, scope))) {
