@@ -69,7 +69,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
     }
     const pending = known === undefined ? verdict.then((made) => { conclude(made, request, reply); return made }) : verdict
     if (known === undefined) keepVerdict(request, pending)
-    void endLater(pending, request, reply, done)
+    endLater(pending, request, reply, done)
   }
 }
 

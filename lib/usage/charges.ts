@@ -61,7 +61,7 @@ export function createUnreportedCharger (): (request: FastifyRequest) => void {
   }
 
   return (request) => {
-    void chargeAll(request, (account, { quota }) => {
+    chargeAll(request, (account, { quota }) => {
       if (account.reported !== null) return
       account.unreported = unreportedTokens(quota, request)
       warn(request, quota.name, account.unreported)
