@@ -12,7 +12,7 @@ async function ask (service: Example, token: string, path: string, body?: object
 
 const text = { businessText: 'Our invoices went out late.' }
 
-for (const REDIS_CLIENT of ['redis', 'glide']) {
+for (const REDIS_CLIENT of ['ioredis', 'redis', 'glide']) {
   t.test(`two instances with REDIS_CLIENT=${REDIS_CLIENT} enforce one limit, and continue without the server`, async (t) => {
     const server = await RedisServer.startWithPassword('a secret')
     const environment = { REDIS_URL: `redis://:${encodeURIComponent('a secret')}@127.0.0.1:${server.port}/1`, REDIS_CLIENT }
@@ -36,6 +36,7 @@ for (const REDIS_CLIENT of ['redis', 'glide']) {
     await server.kill()
     t.equal((await ask(one, bob, '/api/analyze', text)).status, 200)
     await one.printed(/primary store fails; its fallback answers/)
+    await one.printed(/preference is unavailable/)
     t.notMatch(one.output(), /a secret/)
   })
 }

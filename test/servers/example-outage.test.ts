@@ -4,7 +4,7 @@ import { VirtualClock } from '../../lib/testing.js'
 import { startService } from '../support/example-service.js'
 import { RedisServer } from '../support/redis-server.js'
 
-const { SharedPreferences }: typeof import('../../examples/service/shared-preferences.js') = await import(new URL('../../build/examples/service/shared-preferences.js', import.meta.url).href)
+import { SharedPreferences } from '../../examples/service/shared-preferences.js'
 
 const perMinute = 'rate-limit.per-minute'
 const text = { businessText: 'Invoices are late.' }
