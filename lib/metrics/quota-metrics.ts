@@ -83,11 +83,18 @@ export class QuotaMetrics {
   }
 
   addDecision ({ quota, operation: { method, path }, outcome, enforced, limit, overflow }: QuotaDecision): void {
-    const labels = { quota, operation: `${method} ${path}`, enforced: String(enforced) }
-    this.#startAtZero(labels)
-    this.#decisions.inc({ ...labels, outcome })
+    const count = (outcome: QuotaDecision['outcome'], decisions: number): void => {
+      this.#decisions.inc({ quota, operation: `${method} ${path}`, outcome, enforced: String(enforced) }, decisions)
+    }
+    const series = `${quota} ${method} ${path} ${String(enforced)}`
+    if (!this.#started.has(series)) {
+      // Prometheus can only calculate a rate from an initial value. Without the 0, the first rejection would be missing.
+      this.#started.add(series)
+      for (const each of outcomes) count(each, 0)
+    }
+    count(outcome, 1)
     this.#limits.set({ quota }, limit)
-    if (overflow) this.#overflows.inc({ quota })
+    this.#overflows.inc({ quota }, overflow ? 1 : 0)
   }
 
   addCharge ({ quota, tokens, failed }: QuotaCharge): void {
@@ -106,14 +113,5 @@ export class QuotaMetrics {
 
   addStoreDuration ({ seconds }: StoreDuration): void {
     this.#durations.observe(seconds)
-  }
-
-  // Prometheus can only calculate a rate from an initial value. Without the 0, the first rejection would be missing.
-  #startAtZero (labels: Record<'quota' | 'operation' | 'enforced', string>): void {
-    const key = Object.values(labels).join(' ')
-    if (this.#started.has(key)) return
-    this.#started.add(key)
-    for (const outcome of outcomes) this.#decisions.inc({ ...labels, outcome }, 0)
-    this.#overflows.inc({ quota: labels.quota }, 0)
   }
 }

@@ -111,6 +111,6 @@ async function inspectAll (stores: readonly NamedStore[]): Promise<Map<string, Q
 
 async function inspect (store: QuotaStore): Promise<QuotaStoreState> {
   const state = await store.inspect?.()
-  if (state === undefined) throw new TypeError('the store cannot be inspected')
+  if (state === undefined || !Number.isSafeInteger(state.trackedCallers) || !Number.isSafeInteger(state.sweeps)) throw new TypeError('the state of the store is unknown')
   return state
 }

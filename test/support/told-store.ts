@@ -33,6 +33,11 @@ export class ToldStore implements QuotaStore {
     return Number(/^[a-z](\d)$/.exec(callerKey)?.[1] ?? 0)
   }
 
+  /** All quotas are the same, since a test controls the answers. */
+  quota (): this {
+    return this
+  }
+
   acquire (callerKey: string, limit: number, cost?: number): Acquisition | Promise<Acquisition> {
     this.asked += 1
     this.costs.push([limit, cost])
