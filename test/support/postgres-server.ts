@@ -115,6 +115,12 @@ export class PostgresServer {
     return false
   }
 
+  /** Stops the server as an administrator does, and starts it with further settings. */
+  async restart (...more: readonly string[]): Promise<void> {
+    await this.#end('SIGINT')
+    await this.start(...more)
+  }
+
   /** Makes a replica the primary. */
   promote (): void {
     execute('pg_ctl', ['promote', '--pgdata', this.folder])
