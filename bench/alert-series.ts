@@ -58,7 +58,8 @@ function slow (store: QuotaStore, least: number, most: number): PrimaryQuotaStor
       turn += 1
       await sleep(least + (most - least) * (turn * 7 % 10) / 9)
       return store.acquire(callerKey, limit, cost)
-    },  }
+    },
+  }
 }
 
 const everyone = Array.from({ length: requestsPerSample }, (_, number) => `caller ${number % 5}`)
