@@ -7,8 +7,7 @@ import { VirtualClock } from '../../lib/testing.js'
 import { startExample } from '../support/example.js'
 import { startService, type RunningService } from '../support/example-service.js'
 
-const { Accounts }: typeof import('../../examples/service/accounts/accounts.js') = await import(new URL('../../build/examples/service/accounts/accounts.js', import.meta.url).href)
-const { demonstrationAccounts }: typeof import('../../examples/service/accounts/demonstration.js') = await import(new URL('../../build/examples/service/accounts/demonstration.js', import.meta.url).href)
+const { Accounts, demonstrationAccounts }: typeof import('../../examples/service/accounts/accounts.js') = await import(new URL('../../build/examples/service/accounts/accounts.js', import.meta.url).href)
 const { FailedAttempts }: typeof import('../../examples/service/accounts/failed-attempts.js') = await import(new URL('../../build/examples/service/accounts/failed-attempts.js', import.meta.url).href)
 
 const body = JSON.stringify({ businessText: 'Invoices are late.' })
