@@ -12,7 +12,7 @@ const rooms = {
   testing: ['caller', 'store']
 }
 
-const entries = 'index|redis|metrics|earlier|testing'
+const entries = 'index|redis|postgres|metrics|earlier|testing'
 const entryPoints = `^lib/(${entries})\\.ts$`
 // Any other file beside the rooms, such as errors.ts, imports nothing of lib, and everything may import it.
 const groundFloor = `^lib/(?!(${entries}|plugin|hook)\\.ts$)[^/]+\\.ts$`

@@ -1,100 +1,83 @@
-import type { FastifyContextConfig, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
-import { shownError } from './errors.js'
-import { publishDecision, quotaDecisions } from './decision/decision-channel.js'
-import type { QuotaDecision } from './decision/decision.js'
-import { decide } from './decision/decide.js'
-import { MistakeWarnings } from './decision/mistake-warnings.js'
+import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
+import { decide, undecided, type Verdict } from './decision/decide.js'
+import { quotaDecisions, type QuotaDecisionMessage } from './decision/decision.js'
+import { DecisionLog } from './decision/decision-log.js'
 import type { Quota } from './decision/quota.js'
-import { claimRequest, showDecision, type RequestState } from './decision/request-decision.js'
-import { Pending } from './pending.js'
+import { decisionsIn, findVerdict, keepVerdict } from './decision/request-state.js'
+import { shownError } from './errors.js'
 import type { RefusalBodyWriter } from './refusal/host-body.js'
 import { setRateLimitFields } from './refusal/rate-limit-fields.js'
-import { callsForRefusal, sendRefusal } from './refusal/refusal.js'
-import type { Methods, RequestMatch, RequestMatcher } from './subject/request-matcher.js'
+import { sendRefusal } from './refusal/refusal.js'
+import type { RequestMatcher } from './subject/request-matcher.js'
+import { createUsageFollower } from './usage/usage.js'
 
 /** Options that change the responses of the hook. */
-export interface AnswerOptions {
+export interface ResponseOptions {
   readonly rateLimitHeaders?: 'draft-10' | undefined
   readonly refusalBody?: RefusalBodyWriter | undefined
 }
 
-/** Creates the hook that takes each request through all steps: operation, limit, caller, store, and refusal or admission. */
-export function createQuotaHook (requests: RequestMatcher<Quota>, { rateLimitHeaders, refusalBody }: AnswerOptions) {
-  const warnings = new MistakeWarnings()
-  const sendsFields = rateLimitHeaders !== undefined
+/**
+ * Creates the hook that takes each request through all steps: quotas, limits, caller, store, and refusal or admission.
+ */
+export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readonly Quota[], { rateLimitHeaders, refusalBody }: ResponseOptions) {
+  const log = new DecisionLog()
+  const follow = createUsageFollower()
 
-  function conclude (state: RequestState, reply: FastifyReply, done: HookHandlerDoneFunction, decision: QuotaDecision): void {
-    showDecision(state, decision)
-    // Most requests need no more than this, and V8 compiles a small function into the hook.
-    if (decision.outcome === 'admitted' && !sendsFields && !quotaDecisions.hasSubscribers) done()
-    else announceAndAnswer(reply, done, decision)
-  }
-
-  function announceAndAnswer (reply: FastifyReply, done: HookHandlerDoneFunction, decision: QuotaDecision): void {
-    const { request } = reply
-    // Subscribers and handlers get the decision object itself. Changes that they make to it must not admit the request.
-    const isRefusal = callsForRefusal(decision)
-    publishDecision(request, decision)
-    if (decision.reason !== null) warnings.warn(request.log, decision)
-    if (sendsFields && decision.enforced) setRateLimitFields(reply, decision)
-    if (isRefusal) refuse(reply, decision, refusalBody)
-    else done()
-  }
-
-  function concludeLater (state: RequestState, reply: FastifyReply, done: HookHandlerDoneFunction, decision: Pending<QuotaDecision>): void {
-    const fail = (error: unknown): void => passError(reply.request, done, error)
-    decision.then((decision) => {
-      try {
-        conclude(state, reply, done, decision)
-      } catch (error) {
-        fail(error)
-      }
-    }, fail)
-  }
-
-  // The host's error handler answers the error, but might not log it.
-  function find (request: FastifyRequest, route: FastifyContextConfig, pattern: string | undefined, methods: Methods): RequestMatch<Quota> | null {
+  function begin (request: FastifyRequest): Verdict | Promise<Verdict> | null {
     try {
-      return requests.match(request, route, pattern, methods)
+      const matches = requests.match(request)
+      return matches.length === 0 ? null : decide(matches, request)
     } catch (error) {
-      request.log.error({ err: shownError(error) }, 'the quota of the request is unknown; the request is not admitted')
-      throw error
+      request.log.error({ err: shownError(error) }, 'the quotas of the request could not be determined; the request is not counted')
+      return undecided(quotas, request)
+    }
+  }
+
+  function conclude (verdict: Verdict, request: FastifyRequest, reply: FastifyReply): void {
+    keepVerdict(request, verdict)
+    for (const decision of decisionsIn(verdict)) {
+      if (quotaDecisions.hasSubscribers) quotaDecisions.publish({ request, decision } satisfies QuotaDecisionMessage)
+      log.add(decision, request)
+    }
+    if (rateLimitHeaders !== undefined) setRateLimitFields(reply, verdict.rulings.map(({ decision }) => decision))
+    follow(verdict, request, reply)
+  }
+
+  function end ({ refusal }: Verdict, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+    if (refusal === null) return done()
+    // The host may have responded during an asynchronous step, for example because its own time limit was exceeded.
+    if (!reply.sent) sendRefusal(refusal, request, reply, refusalBody)
+  }
+
+  async function endLater (pending: Promise<Verdict>, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): Promise<void> {
+    try {
+      end(await pending, request, reply, done)
+    } catch (error) {
+      passError(error, request, done)
     }
   }
 
   return function quotaHook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
-    // Read once, because Fastify creates this object each time it is read.
-    const { config, url: pattern, method: methods } = request.routeOptions
-    const known = requests.known(request, config, pattern)
-    const match = known === undefined ? find(request, config, pattern, methods) : known
-    // After reply.callNotFound() in a handler, the request passes through the hooks again.
-    const state = match === null ? null : claimRequest(request)
-    if (match === null || state === null) return done()
-    const decision = decide(match.quota, request, match.operation)
-    if (decision instanceof Pending) concludeLater(state, reply, done, decision)
-    else conclude(state, reply, done, decision)
+    // After reply.callNotFound(), a request passes through the hooks again. It is decided only once.
+    const known = findVerdict(request)
+    const verdict = known ?? begin(request)
+    if (verdict === null) return done()
+    if (!(verdict instanceof Promise)) {
+      if (known === undefined) conclude(verdict, request, reply)
+      return end(verdict, request, reply, done)
+    }
+    const pending = known === undefined ? verdict.then((made) => { conclude(made, request, reply); return made }) : verdict
+    if (known === undefined) keepVerdict(request, pending)
+    endLater(pending, request, reply, done)
   }
 }
 
-function refuse (reply: FastifyReply, decision: QuotaDecision, refusalBody: RefusalBodyWriter | undefined): void {
-  const { request } = reply
-  logRefusal(request, decision)
-  // The host may have answered during an asynchronous step, for example because its own time limit was exceeded.
-  if (!reply.sent) sendRefusal(decision, request, reply, refusalBody)
-}
-
-// No other code catches errors after an asynchronous step. Fastify itself throws if it is already answering an error.
-function passError (request: FastifyRequest, done: HookHandlerDoneFunction, error: unknown): void {
+// No other code catches errors after an asynchronous step. Fastify itself throws if it is already responding with an error.
+function passError (error: unknown, request: FastifyRequest, done: HookHandlerDoneFunction): void {
   try {
-    // Fastify accepts any thrown value as an error.
-    Reflect.apply(done, undefined, [error])
+    done(error instanceof Error ? error : new Error(String(error)))
   } catch (failure) {
-    request.log.error({ err: shownError(failure) }, 'an error after the decision of the quota could not be answered')
+    request.log.error({ err: shownError(failure) }, 'an error after the decision of the quota could not be sent as a response')
   }
-}
-
-// Avoids building a log line that is not written.
-function logRefusal ({ log }: FastifyRequest, { outcome, reason, quota, operation, callerKey }: QuotaDecision): void {
-  if (log.level !== 'debug' && log.level !== 'trace') return
-  log.debug({ outcome, reason, quota, operation, caller: callerKey?.slice(0, 8) }, 'the quota answers with a refusal')
 }

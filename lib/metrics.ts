@@ -1,2 +1,1 @@
-export { quotaMetricsPlugin, quotaMetricsPlugin as default } from './metrics/plugin.js'
-export type { QuotaMetricsOptions, QuotaMetricsRegistry } from './metrics/options.js'
+export { quotaMetricsPlugin, quotaMetricsPlugin as default, type QuotaMetricsOptions, type QuotaMetricsRegistry } from './metrics/plugin.js'

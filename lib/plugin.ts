@@ -1,67 +1,100 @@
 import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import { readConfiguration } from './limit/configuration.js'
-import { decorateWithDecision } from './decision/request-decision.js'
-import { createStandingReader } from './decision/standing.js'
-import { createQuotaHook } from './hook.js'
-import { OperationMatcher } from './subject/operation-matcher.js'
-import { MarkedRoutes } from './subject/marked-routes.js'
-import { RequestMatcher } from './subject/request-matcher.js'
-import { configurationDefaults, configureQuotas, defineQuotas } from './start/quotas.js'
-import { assertRoutable, listOperations } from './start/operation-checks.js'
-import { assertQuotaOptions } from './start/option-checks.js'
-import type { QuotaOptions } from './start/options.js'
-import { LimitReader } from './limit/limit-reader.js'
-import { Preferences } from './limit/preferences.js'
-import { decorateWithPreferences, preferencesOf } from './start/preferences-decorator.js'
-import { normalizePrefix } from './subject/prefix.js'
+import type { QuotaDecision } from './decision/decision.js'
 import { Quota } from './decision/quota.js'
-import { assertNoQuotaDecorator } from './start/quota-decorator-check.js'
-import { Registrations } from './start/registration.js'
-import { callerReader } from './caller/request-caller.js'
-import { RouteReport } from './start/route-report.js'
-import { readRouterOptions } from './subject/router-options.js'
-import { decorateWithStore } from './start/store-decorator.js'
+import { decorateRequests } from './decision/request-state.js'
+import { createStandingReader, type QuotaStandingReader } from './decision/standing.js'
+import { createQuotaHook } from './hook.js'
+import { readConfiguration, type QuotaConfig } from './limit/configuration.js'
+import { Preferences } from './limit/preferences.js'
+import { declaredRoutes, markOf, Routes } from './start/declared-routes.js'
+import { chooseStore, preferencesOf } from './start/decorators.js'
+import { assertQuotaOptions, type QuotaOptions } from './start/options.js'
+import { assertStoreOf, configurationDefaults, configureQuotas, defineQuotas } from './start/quotas.js'
+import { Registrations } from './start/registrations.js'
+import { logProtections } from './start/report.js'
+import { warnOfRoutes, warnOfUnserved } from './start/route-warnings.js'
 import { logStoreChanges } from './start/store-log.js'
+import type { QuotaStore } from './store/store.js'
+import { Marks, type RouteMark } from './subject/mark.js'
+import { Paths } from './subject/paths.js'
+import { RequestMatcher } from './subject/request-matcher.js'
+import { readRouterOptions } from './subject/router-options.js'
+import { quotaCharge, type QuotaCharger } from './usage/charges.js'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The store that holds the quota's counters. */
+    quotaStore: QuotaStore
+    /** The configured limits, read at start-up. */
+    quotaConfig: QuotaConfig
+    /** Returns the standing of a request's caller without counting the request. */
+    quotaStanding: QuotaStandingReader
+    /** Charges the model tokens that a request has used. */
+    quotaCharge: QuotaCharger
+  }
+  interface FastifyRequest {
+    /** The decision that refuses this request, or else that of its first quota; null if the request is subject to no quota. */
+    quota: QuotaDecision | null
+    /** The decision of each quota on this request if it was admitted; the one that refuses it otherwise. */
+    readonly quotaDecisions: readonly QuotaDecision[]
+  }
+  interface FastifyContextConfig {
+    /**
+     * The quotas of the route: `true` for the default quota, the name of another quota, an array of names (with `'default'` for the default
+     * quota), or a function of the request that returns one of these, or null for none. `false` is no mark.
+     */
+    quota?: RouteMark
+  }
+}
 
 const registrations = new Registrations()
 
-async function quota (fastify: FastifyInstance, options: QuotaOptions): Promise<void> {
+async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise<void> {
   assertQuotaOptions(options)
-  const prefix = normalizePrefix(options.prefix ?? fastify.prefix)
-  const quotas = defineQuotas(options)
-  const routerOptions = readRouterOptions(fastify.initialConfig)
-  assertRoutable(listOperations(quotas), prefix, routerOptions)
-  const operations = new OperationMatcher(quotas, prefix, routerOptions)
-  const markedRoutes = new MarkedRoutes(quotas.map(({ name }) => name), prefix)
-
+  const defined = defineQuotas(options)
+  const store = chooseStore(fastify, options.store)
+  assertStoreOf(defined, store)
   registrations.add(fastify)
-  const report = new RouteReport(fastify, operations, markedRoutes, prefix)
-  const store = decorateWithStore(fastify, options.store)
-  logStoreChanges(fastify, store)
-  decorateWithPreferences(fastify, options.preferences)
-  assertNoQuotaDecorator(fastify)
-  decorateWithDecision(fastify)
-  const configuration = await readConfiguration(fastify, configurationDefaults(quotas), options.dotenv)
-  fastify.decorate('quotaConfig', configuration)
 
-  const preferences = new Preferences(fastify.log, options.preferenceTimeout)
-  const callers = callerReader(options.authentication)
-  const configured = configureQuotas(quotas, configuration)
-  const byName = new Map(configured.map(({ name, preference, configured }) => {
-    return [name, new Quota(name, new LimitReader(preferences, preference, configured), callers, store, options.mode !== 'shadow')]
-  }))
-  fastify.decorate('quotaStanding', createStandingReader(byName))
-  const quotaHook = createQuotaHook(new RequestMatcher(operations, markedRoutes, byName), options)
-  fastify.addHook('preHandler', quotaHook)
-  fastify.addHook('onReady', async function quotaReady () {
-    preferences.use(preferencesOf(fastify, options.preferences))
-    report.log(configured, options.mode ?? 'enforce')
+  decorateRequests(fastify)
+  const { preferences: reader } = options
+  if (!fastify.hasDecorator('quotaStore')) fastify.decorate('quotaStore', store)
+  if (reader !== undefined && reader !== false && !fastify.hasDecorator('preferences')) fastify.decorate('preferences', reader)
+
+  const routerOptions = readRouterOptions(fastify.initialConfig)
+  const paths = new Paths(options.prefix ?? fastify.prefix, routerOptions)
+  const operations = defined.flatMap(({ operations }) => operations)
+  const routes = new Routes(fastify, paths, routerOptions, operations)
+  const marks = new Marks(defined.map(({ name }) => name))
+  fastify.addHook('onRoute', function quotaRoute (routeOptions) {
+    for (const route of declaredRoutes(routeOptions)) {
+      marks.assert(markOf(route), `${route.method} ${route.pattern}`)
+      routes.declared.push(route)
+    }
   })
+
+  const configuration = await readConfiguration(fastify, configurationDefaults(defined), options.dotenv)
+  const configured = configureQuotas(defined, configuration)
+  const preferences = new Preferences(fastify.log, options.preferenceTimeout)
+  const quotas = configured.map((settings) => new Quota(settings, preferences, settings.callerOf, store))
+  fastify.decorate('quotaConfig', configuration)
+  fastify.decorate('quotaStanding', createStandingReader(quotas))
+  fastify.decorate('quotaCharge', quotaCharge)
+  fastify.addHook('preHandler', createQuotaHook(new RequestMatcher(quotas, paths, marks, routerOptions), quotas, options))
+
+  const stopLogging = logStoreChanges(fastify, store)
+  fastify.addHook('onReady', async function quotaReady () {
+    preferences.use(preferencesOf(fastify, reader))
+    logProtections(fastify, configured, routes, paths, store)
+    warnOfUnserved(fastify, configured, routes, paths)
+    warnOfRoutes(fastify, operations, routes, paths)
+  })
+  fastify.addHook('onClose', async function quotaClose () { stopLogging() })
 }
 
 /**
- * Limits how many requests per minute each authenticated caller can send to the protected operations of a service.
+ * Limits how often each authenticated caller can send requests to the protected operations of a service, and how many model tokens they use.
  *
  * Register it on the Fastify instance that declares the protected routes, or on one of its parents:
  * `await fastify.register(quotaPlugin, options)`.
@@ -70,6 +103,7 @@ async function quota (fastify: FastifyInstance, options: QuotaOptions): Promise<
  * @throws {EnvironmentError} `FST_ERR_LLM_QUOTA_ENVIRONMENT`, if an environment variable such as `SERVICE_RATE_LIMIT_PER_MINUTE` is not
  *   an integer.
  * @throws {SecondRegistrationError} `FST_ERR_LLM_QUOTA_SECOND_REGISTRATION`, if the plugin already handles the same requests.
+ * @throws {DecoratorError} `FST_ERR_LLM_QUOTA_DECORATOR`, if requests already have a decorator `quota` or `quotaDecisions`.
  *
  * @example
  * ```ts
@@ -85,4 +119,4 @@ async function quota (fastify: FastifyInstance, options: QuotaOptions): Promise<
  * console.log(first.statusCode, second.statusCode, second.headers['retry-after']) // 200 429 60
  * ```
  */
-export const quotaPlugin = createPlugin(quota, { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota' })
+export const quotaPlugin = createPlugin(plugin, { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota' })

@@ -1,80 +1,71 @@
 import type { FastifyRequest } from 'fastify'
 import { shownError } from '../errors.js'
-import { Pending } from '../pending.js'
-import { isThenable, whenSettled } from '../thenable.js'
-import { type Authentication, isAuthentication } from './authentication.js'
-import { keyOf, keyOfClaims } from './caller-key.js'
-import { noAuthentication, type Unidentified } from './unidentified.js'
-
-type Authenticated = Authentication | null | undefined
+import { isAuthentication, type Authentication } from './authentication.js'
+import { keyOf, keyOfClaims, Unidentified } from './caller-key.js'
 
 /**
- * The type of the option `authentication`: a function that returns the authentication of a request, or a promise for it.
+ * The type of the option `authentication`: a function that returns the authentication of a request, or a promise for it. If it throws or
+ * rejects, the request is answered with 401, or with 503 if the error has a `statusCode` of 500 or more.
  *
  * @example
  * ```ts
  * import { localAuthentication, type AuthenticationReader } from 'fastify-llm-quota'
  *
- * export const authentication: AuthenticationReader = async ({ headers }) => localAuthentication(headers['x-verified-user'])
+ * export const authentication: AuthenticationReader = async ({ headers }) => localAuthentication(String(headers['x-verified-user'] ?? ''))
  * ```
  */
-export type AuthenticationReader = (request: FastifyRequest) => Authenticated | PromiseLike<Authenticated>
+export type AuthenticationReader = (request: FastifyRequest) => Authentication | null | undefined | PromiseLike<Authentication | null | undefined>
 
 /** The key of a caller, or why there is none. */
 export type Caller = string | Unidentified
 
-/**
- * Returns the caller of a request, synchronously unless the host's function returns a promise. If that function fails, the request
- * has no authentication.
- *
- * @param keySuffix The text that follows an identity in the keys of the quota.
- */
-export type CallerReader = (request: FastifyRequest, keySuffix: string) => Caller | Pending<Caller>
+/** Returns the caller of a request. A promise only if the host's function returned one. */
+export type CallerReader = (request: FastifyRequest) => Caller | Promise<Caller>
 
-/** Creates a reader that uses the host's function or, if there is none, `request.user`. */
-export function callerReader (authentication: AuthenticationReader | undefined): CallerReader {
-  return authentication === undefined ? callerOfUser : callerOfHost(authentication)
+const noAuthentication = new Unidentified('no-authentication')
+const outage = new Unidentified(null)
+const serverError = 500
+
+/** Reads the caller from `request.user`. A value that this package did not create is verified claims, which @fastify/jwt stores there. */
+export const callerOfUser: CallerReader = (request) => {
+  const user: unknown = 'user' in request ? request.user : undefined
+  if (user == null) return noAuthentication
+  return isAuthentication(user) ? keyOf(user) : keyOfClaims(user)
 }
 
-// A value that was not created by this package is treated as verified claims, because @fastify/jwt stores them in request.user.
-function callerOfUser (request: FastifyRequest, keySuffix: string): Caller {
-  try {
-    const user: unknown = 'user' in request ? request.user : undefined
-    if (user == null) return noAuthentication
-    return isAuthentication(user) ? keyOf(user, keySuffix) : keyOfClaims(user, keySuffix)
-  } catch (error) {
-    return authenticationFailed(error, request)
+/** Creates a reader that uses the host's function. */
+export function callerReader (authentication: AuthenticationReader): CallerReader {
+  let isWarned = false
+
+  function callerOf (authenticated: unknown, { log }: FastifyRequest): Caller {
+    if (authenticated == null) return noAuthentication
+    if (!isAuthentication(authenticated) && !isWarned) {
+      isWarned = true
+      log.warn('the option authentication returned a value that this package did not create, so the request is treated as unauthenticated: wrap verified claims with tokenAuthentication(claims), and a user name with localAuthentication(username); this warning is not repeated')
+    }
+    return keyOf(authenticated)
   }
-}
 
-function callerOfHost (authentication: AuthenticationReader): CallerReader {
-  return (request, keySuffix) => {
+  async function callerLater (promise: unknown, request: FastifyRequest): Promise<Caller> {
+    try {
+      return callerOf(await promise, request)
+    } catch (error) {
+      return failed(error, request)
+    }
+  }
+
+  return (request) => {
     try {
       const authenticated = authentication(request)
-      return isThenable(authenticated) ? callerLater(authenticated, request, keySuffix) : keyOf(authenticated, keySuffix)
+      return authenticated == null || isAuthentication(authenticated) ? callerOf(authenticated, request) : callerLater(authenticated, request)
     } catch (error) {
-      return authenticationFailed(error, request)
+      return failed(error, request)
     }
   }
 }
 
-function callerLater (promise: PromiseLike<Authenticated>, request: FastifyRequest, keySuffix: string): Pending<Caller> {
-  const caller = new Pending<Caller>()
-  whenSettled(promise,
-    (authenticated) => { caller.settle(() => keyOrFailure(authenticated, request, keySuffix)) },
-    (error) => { caller.settle(() => authenticationFailed(error, request)) })
-  return caller
-}
-
-function keyOrFailure (authenticated: Authenticated, request: FastifyRequest, keySuffix: string): Caller {
-  try {
-    return keyOf(authenticated, keySuffix)
-  } catch (error) {
-    return authenticationFailed(error, request)
-  }
-}
-
-function authenticationFailed (error: unknown, request: FastifyRequest): Unidentified {
-  request.log.error({ err: shownError(error) }, 'the request\'s authentication could not be read; the request is treated as unauthenticated')
-  return noAuthentication
+function failed (error: unknown, { log }: FastifyRequest): Unidentified {
+  const isOutage = Number(Object(error).statusCode) >= serverError
+  log.error({ err: shownError(error) }, `the authentication of the request could not be read; the request is treated as ${isOutage ? 'one that cannot be decided' : 'unauthenticated'}`)
+  return isOutage ? outage : noAuthentication
 }

@@ -1,105 +1,199 @@
 import type { FastifyRequest } from 'fastify'
+import { Unidentified, type UnidentifiedReason } from '../caller/caller-key.js'
+import type { Caller, CallerReader } from '../caller/request-caller.js'
 import { shownError } from '../errors.js'
-import type { Caller } from '../caller/request-caller.js'
-import { Unidentified } from '../caller/unidentified.js'
-import { effectiveLimit } from '../limit/limit.js'
-import { Pending } from '../pending.js'
-import { assertAcquisition, type Acquisition } from '../store/store.js'
-import type { Operation } from '../subject/operation.js'
-import { isThenable, whenSettled } from '../thenable.js'
+import { assertAcquisition, assertEntry, type Entry } from '../store/store.js'
+import type { Match } from '../subject/request-matcher.js'
 import type { QuotaDecision } from './decision.js'
 import type { Quota } from './quota.js'
-import { storeAnswers, timedAcquire } from './store-answers.js'
+import { timed } from './store-durations.js'
 
-/** A decision that is not complete yet. */
-type Draft = { -readonly [Field in keyof QuotaDecision]: QuotaDecision[Field] }
-type Decision = QuotaDecision | Pending<QuotaDecision>
+/** One quota of a request, and its decision, which is complete once every step has run. */
+export interface Ruling {
+  readonly quota: Quota
+  readonly decision: QuotaDecision
+  /** The place that the request takes, in a quota of requests in flight that admitted it. */
+  readonly place: Entry | undefined
+}
+
+/** The decisions on a request. */
+export interface Verdict {
+  /** One for each quota of the request, in their order. */
+  readonly rulings: readonly Ruling[]
+  /** The decision that the request is refused for; null if it passes. */
+  readonly refusal: QuotaDecision | null
+}
+
+/** A ruling that is not complete yet. */
+interface Draft {
+  readonly quota: Quota
+  readonly decision: DraftDecision
+  place: Entry | undefined
+}
+
+interface DraftDecision extends Pick<QuotaDecision, 'quota' | 'unit' | 'window' | 'operation' | 'enforced' | 'limit'> {
+  outcome: QuotaDecision['outcome']
+  reason: UnidentifiedReason | null
+  callerKey: string | null
+  count: number | null
+  windowRemaining: number | null
+  overflow: boolean
+}
 
 /**
- * Makes the decision on a request: determines the limit and the caller, then runs the acquire step (docs/rules.md, "Decision"). Creates no
- * promise and stays in the current turn of the event loop unless one of these steps is asynchronous.
+ * Makes the decisions on a request (docs/rules.md, "Decision"): determines the limits and the caller, and asks the store. Creates no promise
+ * and stays in the current turn of the event loop unless one of these steps is asynchronous.
  */
-export function decide (quota: Quota, request: FastifyRequest, operation: Operation): Decision {
-  const configured = quota.limits.read(request)
-  if (typeof configured === 'number') return decideWithLimit(quota, request, operation, effectiveLimit(configured))
-  return whenLimitIsKnown(quota, request, operation, configured)
+export function decide (matches: readonly Match<Quota>[], request: FastifyRequest): Verdict | Promise<Verdict> {
+  const [first, second] = matches
+  return first !== undefined && second === undefined && first.quota.unit === 'requests' ? decideAlone(first, request) : decideTogether(matches, request)
 }
 
-// A function that creates a closure is a function of its own here and below, because V8 would otherwise allocate memory for the closure's
-// variables in each request, even if it does not create the closure.
-function whenLimitIsKnown (quota: Quota, request: FastifyRequest, operation: Operation, configured: Pending<number>): Decision {
-  return configured.next((configured) => decideWithLimit(quota, request, operation, effectiveLimit(configured)))
+/** Returns the verdict on a request whose quotas cannot be determined: it is refused, unless the default quota is in shadow mode. */
+export function undecided (quotas: readonly Quota[], { method, routeOptions }: FastifyRequest): Verdict {
+  const operation = { method, path: String(routeOptions.url) }
+  return verdictOn(quotas.slice(0, 1).map((quota) => createDraft({ quota, operation }, 0, new Unidentified(null))))
 }
 
-function decideWithLimit (quota: Quota, request: FastifyRequest, operation: Operation, limit: number): Decision {
-  if (limit === 0) return decideWithoutCounter('disabled', null, quota, operation, limit)
-  const caller = quota.callerOf(request, quota.keySuffix)
-  if (typeof caller === 'string') return decideForCaller(quota, request, operation, limit, caller)
-  if (caller instanceof Unidentified) return decideWithoutCounter('unauthenticated', caller.reason, quota, operation, limit)
-  return whenCallerIsKnown(quota, request, operation, limit, caller)
-}
-
-function whenCallerIsKnown (quota: Quota, request: FastifyRequest, operation: Operation, limit: number, caller: Pending<Caller>): Decision {
-  return caller.next((caller) => {
-    if (typeof caller === 'string') return decideForCaller(quota, request, operation, limit, caller)
-    return decideWithoutCounter('unauthenticated', caller.reason, quota, operation, limit)
+/** A single quota that counts requests is asked and counted in one step. */
+function decideAlone (match: Match<Quota>, request: FastifyRequest): Verdict | Promise<Verdict> {
+  return proceed(match.quota.limitOf(request), (limit) => {
+    return proceed(limit === 0 ? null : match.quota.callerOf(request), (caller) => {
+      const draft = createDraft(match, limit, caller)
+      return proceed(draft.decision.callerKey === null ? undefined : acquire(draft, 1, request), () => verdictOn([draft]))
+    })
   })
 }
 
-function decideWithoutCounter (outcome: Draft['outcome'], reason: Draft['reason'], quota: Quota, operation: Operation, limit: number): QuotaDecision {
-  const draft = createDraft(quota, operation, limit, null)
-  draft.outcome = outcome
-  draft.reason = reason
-  return draft
+function decideTogether (matches: readonly Match<Quota>[], request: FastifyRequest): Verdict | Promise<Verdict> {
+  return proceed(all(matches.map(({ quota }) => quota.limitOf(request))), (limits) => {
+    return proceed(all(callersOf(matches, limits, request)), (callers) => {
+      const drafts = matches.map((match, index) => createDraft(match, limits[index] ?? 0, callers[index] ?? null))
+      const asked = drafts.filter(({ decision }) => decision.callerKey !== null)
+      const isUncallable = refusalAmong(drafts.filter((draft) => !asked.includes(draft))) !== null
+      return isUncallable ? verdictOn(drafts, drafts.filter((draft) => !asked.includes(draft))) : askAndCount(drafts, asked, request)
+    })
+  })
 }
 
-function decideForCaller (quota: Quota, request: FastifyRequest, operation: Operation, limit: number, callerKey: string): Decision {
-  const draft = createDraft(quota, operation, limit, callerKey)
+/**
+ * Takes the places of requests in flight, and asks all other quotas without counting. Counts if none of them rejects. A single quota with a
+ * window that counts requests is not asked before.
+ */
+function askAndCount (drafts: readonly Draft[], withCaller: readonly Draft[], request: FastifyRequest): Verdict | Promise<Verdict> {
+  const windows = withCaller.filter(({ quota }) => quota.window !== null)
+  const asked = withCaller.filter(({ quota }) => quota.unit !== 'requests' || windows.length > 1)
+  return proceed(all(asked.map((draft) => draft.quota.window === null ? enter(draft, request) : acquire(draft, 0, request))), () => {
+    if (refusalAmong(asked) !== null) return verdictOn(drafts, asked)
+    const counted = windows.filter((draft) => draft.quota.unit === 'requests' && (draft.decision.outcome === 'admitted' || !asked.includes(draft)))
+    return proceed(all(counted.map((draft) => acquire(draft, 1, request))), () => verdictOn(drafts))
+  })
+}
+
+/** Runs a step with a value: in this turn of the event loop, or when the promise for the value is fulfilled. */
+function proceed<Value, Result> (value: Value | Promise<Value>, step: (value: Value) => Result | Promise<Result>): Result | Promise<Result> {
+  return value instanceof Promise ? value.then(step) : step(value)
+}
+
+function all<Value> (values: readonly (Value | Promise<Value>)[]): readonly Value[] | Promise<readonly Value[]> {
+  const known = values.filter((value): value is Awaited<Value> & Value => !(value instanceof Promise))
+  return known.length === values.length ? known : Promise.all(values)
+}
+
+/** Quotas with the same reader of authentications share the caller, whose key is then derived once. */
+function callersOf (matches: readonly Match<Quota>[], limits: readonly number[], request: FastifyRequest): (Caller | null | Promise<Caller>)[] {
+  const callers = new Map<CallerReader, Caller | Promise<Caller>>()
+  return matches.map(({ quota: { callerOf } }, index) => {
+    if (limits[index] === 0) return null
+    const caller = callers.get(callerOf) ?? callerOf(request)
+    callers.set(callerOf, caller)
+    return caller
+  })
+}
+
+/** @param caller The caller; null if it was not determined because the limit is 0. */
+function createDraft ({ quota, operation }: Match<Quota>, limit: number, caller: Caller | null): Draft {
+  const reason = caller instanceof Unidentified ? caller.reason : null
+  const decision: DraftDecision = {
+    // A request is not admitted until the store has admitted it.
+    outcome: caller === null ? 'disabled' : reason === null ? 'unavailable' : 'unauthenticated',
+    quota: quota.name,
+    unit: quota.unit,
+    window: quota.window,
+    reason,
+    operation,
+    enforced: quota.isEnforced,
+    limit,
+    callerKey: typeof caller === 'string' ? caller : null,
+    count: null,
+    windowRemaining: null,
+    overflow: false
+  }
+  return { quota, decision, place: undefined }
+}
+
+function acquire (draft: Draft, cost: number, request: FastifyRequest): void | Promise<void> {
+  const { quota: { store }, decision: { callerKey, limit } } = draft
+  return record(draft, request, () => store.acquire(String(callerKey), limit, cost), (acquired) => {
+    assertAcquisition(acquired)
+    const { admitted, count, windowRemaining, overflow } = acquired
+    Object.assign(draft.decision, { outcome: admitted ? 'admitted' : 'rejected', count, windowRemaining, overflow })
+  })
+}
+
+function enter (draft: Draft, request: FastifyRequest): void | Promise<void> {
+  const { quota: { store }, decision: { callerKey, limit } } = draft
+  return record(draft, request, () => store.enter?.(String(callerKey), limit), (entry) => {
+    assertEntry(entry)
+    draft.place = entry.admitted ? entry : undefined
+    Object.assign(draft.decision, { outcome: entry.admitted ? 'admitted' : 'rejected', count: entry.count })
+  })
+}
+
+/** Runs a step of the store, and records its result in the draft: at once if it is known, otherwise when its promise settles. */
+function record<Result extends object> (draft: Draft, request: FastifyRequest, step: () => Result | Promise<Result> | undefined, write: (result: Result | undefined) => void): void | Promise<void> {
   try {
-    const { store } = quota
-    const answer = storeAnswers.hasSubscribers ? timedAcquire(request, store, callerKey, limit) : store.acquire(callerKey, limit)
-    // An object without `then` is the usual answer. After this check, V8 reads its properties without further checks.
-    if (typeof answer === 'object' && answer !== null && !('then' in answer)) return count(draft, answer)
-    return isThenable(answer) ? decideLater(quota, request, draft, answer) : count(draft, answer)
+    const result = timed(request, step)
+    if (result !== undefined && 'then' in result) return recordLater(draft, request, result, write)
+    write(result)
   } catch (error) {
-    return fail(quota, request, draft, error)
+    fail(draft, request, error)
   }
 }
 
-// All decisions are created by the same object literal, so that V8 gives them the same shape. A request is not admitted until the
-// store has answered.
-function createDraft ({ name: quota, isEnforced: enforced }: Quota, operation: Operation, limit: number, callerKey: string | null): Draft {
-  return { outcome: 'unavailable', quota, reason: null, operation, enforced, limit, callerKey, count: null, windowRemaining: null, overflow: false }
-}
-
-function decideLater (quota: Quota, request: FastifyRequest, draft: Draft, answer: PromiseLike<Acquisition>): Pending<QuotaDecision> {
-  const decision = new Pending<QuotaDecision>()
-  whenSettled(answer,
-    (acquisition) => { decision.settle(() => countOrFail(quota, request, draft, acquisition)) },
-    (error) => { decision.settle(() => fail(quota, request, draft, error)) })
-  return decision
-}
-
-function countOrFail (quota: Quota, request: FastifyRequest, draft: Draft, acquisition: Acquisition): QuotaDecision {
+async function recordLater<Result> (draft: Draft, request: FastifyRequest, result: PromiseLike<Result>, write: (result: Result) => void): Promise<void> {
   try {
-    return count(draft, acquisition)
+    write(await result)
   } catch (error) {
-    return fail(quota, request, draft, error)
+    fail(draft, request, error)
   }
 }
 
-function count (draft: Draft, acquisition: Acquisition): QuotaDecision {
-  assertAcquisition(acquisition)
-  const { admitted, count, windowRemaining, overflow } = acquisition
-  draft.count = count
-  draft.windowRemaining = windowRemaining
-  draft.overflow = overflow
-  // V8 does not know that this is a boolean, and compares it in fewer instructions than it converts it.
-  draft.outcome = admitted === true ? 'admitted' : 'rejected'
-  return draft
-}
-
-function fail (quota: Quota, request: FastifyRequest, draft: Draft, error: unknown): QuotaDecision {
+function fail ({ quota, decision }: Draft, request: FastifyRequest, error: unknown): void {
+  Object.assign(decision, { outcome: 'unavailable', count: null, windowRemaining: null, overflow: false })
   request.log.error({ err: shownError(error), quota: quota.name }, 'the quota store failed; the request is not counted')
-  return draft
+}
+
+/** @param decisive The drafts that can refuse the request; by default all of them. */
+function verdictOn (drafts: readonly Draft[], decisive: readonly Draft[] = drafts): Verdict {
+  // The fields of a draft are consistent with its outcome, which the compiler cannot check.
+  return { rulings: drafts as readonly Ruling[], refusal: refusalAmong(decisive) as QuotaDecision | null }
+}
+
+/** Returns the decision to refuse a request for: requests in flight first, then the longest wait; null if the request passes. */
+function refusalAmong (drafts: readonly Draft[]): DraftDecision | null {
+  let refusal: DraftDecision | null = null
+  for (const { decision } of drafts) {
+    if (callsForRefusal(decision) && (refusal === null || rank(decision) > rank(refusal))) refusal = decision
+  }
+  return refusal
+}
+
+function callsForRefusal ({ enforced, outcome }: DraftDecision): boolean {
+  return enforced && outcome !== 'admitted' && outcome !== 'disabled'
+}
+
+function rank ({ outcome, window, windowRemaining }: DraftDecision): number {
+  if (outcome !== 'rejected') return 0
+  return window === null ? Infinity : windowRemaining ?? 0
 }

@@ -1,16 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import { readConfiguration } from '../limit/configuration.js'
-import { defaultPerMinute, perMinutePreference, perMinuteVariable } from '../limit/limit.js'
-import { protectedOperations } from '../subject/operation.js'
-import { PathMatcher } from '../subject/path-matcher.js'
-import { LimitReader } from '../limit/limit-reader.js'
+import { defaultPerMinute, perMinuteVariable, preferenceOf } from '../limit/limit.js'
 import { Preferences } from '../limit/preferences.js'
-import { normalizePrefix } from '../subject/prefix.js'
-import { jsonContentType, rejectedBody } from '../refusal/refusal-body.js'
-import { assertRoutable } from '../start/operation-checks.js'
-import { preferencesOf } from '../start/preferences-decorator.js'
-import { Registrations } from '../start/registration.js'
+import { preferencesOf } from '../start/decorators.js'
+import { Registrations } from '../start/registrations.js'
+import { protectedOperations } from '../subject/operation.js'
+import { Paths } from '../subject/paths.js'
+import { RequestMatcher } from '../subject/request-matcher.js'
 import { readRouterOptions } from '../subject/router-options.js'
 import { clientAddress } from './address.js'
 import { EarlierCounters } from './counters.js'
@@ -19,28 +16,28 @@ import { assertEarlierQuotaOptions, type EarlierQuotaOptions } from './options.j
 
 const registrations = new Registrations()
 const decided = new WeakSet<FastifyRequest>()
+const noMarks = { namesIn: () => [] }
 
-async function earlierQuota (fastify: FastifyInstance, options: EarlierQuotaOptions): Promise<void> {
+async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): Promise<void> {
   assertEarlierQuotaOptions(options)
   const { perMinute = defaultPerMinute, clock = () => performance.now() } = options
-  const prefix = normalizePrefix(options.prefix ?? fastify.prefix)
   const routerOptions = readRouterOptions(fastify.initialConfig)
-  assertRoutable(protectedOperations.map((operation) => ({ option: 'prefix', ...operation })), prefix, routerOptions)
-  const paths = new PathMatcher(protectedOperations.map((operation) => ({ path: operation.path, value: operation })), prefix, routerOptions)
+  const paths = new Paths(options.prefix ?? fastify.prefix, routerOptions)
+  const operations = fastify.supportedMethods.flatMap((method) => protectedOperations.map(({ path }) => ({ method, path })))
+  const requests = new RequestMatcher([{ name: 'earlier', operations }], paths, noMarks, routerOptions)
   registrations.add(fastify)
   const configuration = await readConfiguration(fastify, { [perMinuteVariable]: perMinute }, options.dotenv)
   const preferences = new Preferences(fastify.log)
-  const limits = new LimitReader(preferences, perMinutePreference, configuration.SERVICE_RATE_LIMIT_PER_MINUTE)
   const counters = new EarlierCounters(clock)
 
   fastify.addHook('onReady', async () => { preferences.use(preferencesOf(fastify, options.preferences)) })
   fastify.addHook('preHandler', async function earlierQuotaHook (request, reply) {
-    const operation = paths.match(request.routeOptions.url, request.url)
-    if (operation === null || decided.has(request)) return
+    const [match] = requests.match(request)
+    if (match === undefined || decided.has(request)) return
     decided.add(request)
-    const limit = await limits.read(request)
+    const limit = await preferences.read(preferenceOf('perMinute'), request, configuration[perMinuteVariable])
     const outcome = decide(request, limit)
-    publishEarlierDecision(request, { outcome, operation: { method: request.method, path: operation.path }, limit })
+    publishEarlierDecision(request, { outcome, operation: match.operation, limit })
     if (outcome === 'rejected') return refuse(reply, limit)
   })
 
@@ -51,7 +48,8 @@ async function earlierQuota (fastify: FastifyInstance, options: EarlierQuotaOpti
 }
 
 async function refuse (reply: FastifyReply, limit: number): Promise<FastifyReply> {
-  return reply.code(429).type(jsonContentType).serializer(String).send(rejectedBody(limit))
+  const body = { error: `Rate limit exceeded. Maximum ${limit} LLM requests per minute. Please wait.`, status: 429 }
+  return reply.code(429).type('application/json; charset=utf-8').serializer(String).send(JSON.stringify(body))
 }
 
 /**
@@ -71,4 +69,4 @@ async function refuse (reply: FastifyReply, limit: number): Promise<FastifyReply
  * await Fastify().register(earlierQuotaPlugin, { perMinute: 10 })
  * ```
  */
-export const earlierQuotaPlugin = createPlugin(earlierQuota, { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota-earlier' })
+export const earlierQuotaPlugin = createPlugin(plugin, { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota-earlier' })

@@ -1,49 +1,22 @@
 import fastifyEnv, { type FastifyEnvOptions } from '@fastify/env'
 import type { FastifyInstance } from 'fastify'
-import { EnvironmentError } from '../errors.js'
-import { toInteger } from './integer.js'
+import { EnvironmentError, OptionError } from '../errors.js'
+import { toInteger, type perMinuteVariable } from './limit.js'
 
-/**
- * The configured limits, as stored in `fastify.quotaConfig` (docs/rules.md, "Limit").
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { type QuotaConfig } from 'fastify-llm-quota'
- *
- * const app = Fastify()
- * await app.register(quotaPlugin, { perMinute: 30 })
- * const configured: QuotaConfig = app.quotaConfig
- * console.log(configured.SERVICE_RATE_LIMIT_PER_MINUTE) // 30
- * ```
- */
+/** The configured limits, as stored in `fastify.quotaConfig` (docs/rules.md, "Limit"). Each applies if no runtime preference is set. */
 export interface QuotaConfig {
-  /** The configured limit of the default quota, an integer. It applies if no runtime preference is set. */
-  readonly SERVICE_RATE_LIMIT_PER_MINUTE: number
-  /** The configured limit of each named quota. */
-  readonly [variable: `SERVICE_RATE_LIMIT_${string}_PER_MINUTE`]: number
+  /** The configured limit of the default quota, an integer. */
+  readonly [perMinuteVariable]: number
+  /** The configured limit of each named quota, an integer. */
+  readonly [variable: `SERVICE_RATE_LIMIT_${string}`]: number
 }
 
-/**
- * The `dotenv` option of `@fastify/env`, which reads the environment variables from a file.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { type DotenvOptions } from 'fastify-llm-quota'
- *
- * // The file is optional, and variables that are already set take precedence over it.
- * const dotenv: DotenvOptions = { path: 'quota.env' }
- * await Fastify().register(quotaPlugin, { dotenv })
- * ```
- */
+/** The `dotenv` option of `@fastify/env`, which reads the environment variables from a file. */
 export type DotenvOptions = FastifyEnvOptions['dotenv']
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** The configured limits, read at start-up. */
-    quotaConfig: QuotaConfig
-  }
+/** Throws an `OptionError` unless the value is a `dotenv` option. */
+export function assertDotenv (value: unknown, option: string): void {
+  if (typeof value !== 'boolean' && (typeof value !== 'object' || value === null)) throw new OptionError(option, 'must be true, false or an object', value)
 }
 
 /**

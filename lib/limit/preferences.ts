@@ -1,94 +1,89 @@
+import { channel } from 'node:diagnostics_channel'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { shown, shownError } from '../errors.js'
-import { Pending } from '../pending.js'
-import { isThenable, whenSettled } from '../thenable.js'
-import { toInteger } from './integer.js'
+import { toInteger } from './limit.js'
 import type { PreferenceReader } from './preference-reader.js'
-import { PreferenceWarnings } from './preference-warnings.js'
-import { Rest } from './rest.js'
+import { ReaderHealth } from './reader-health.js'
+
+/** A message that a preference was unavailable. */
+export interface PreferenceFailure {
+  readonly request: FastifyRequest
+  /** The name of the preference. */
+  readonly preference: string
+}
+
+/** The channel on which each `PreferenceFailure` is published. */
+export const preferenceFailures = channel('fastify-llm-quota:preference-failure')
 
 /** How long an asynchronous preference reader may take by default, in milliseconds. */
-const defaultPreferenceTimeout = 1000
+const defaultTimeout = 1000
 
-/** Reads runtime preferences. Pauses calls to the reader after a timeout. */
+const tooLate = Symbol('too late')
+
+/** Reads runtime preferences. */
 export class Preferences {
   readonly #timeout: number
-  readonly #warnings: PreferenceWarnings
-  readonly #rest = new Rest()
+  readonly #health: ReaderHealth
   #reader: PreferenceReader | undefined
 
   /** @param timeout How long an asynchronous reader may take, in milliseconds. */
-  constructor (log: FastifyBaseLogger, timeout: number = defaultPreferenceTimeout) {
-    this.#warnings = new PreferenceWarnings(log)
+  constructor (log: FastifyBaseLogger, timeout: number = defaultTimeout) {
+    this.#health = new ReaderHealth(log)
     this.#timeout = timeout
   }
 
-  /** Sets the reader. Called when the server is ready. Without a reader, no preference is set. */
+  /** Sets the reader, when the server is ready. Without a reader, every preference is unset. */
   use (reader: PreferenceReader | undefined): void {
     this.#reader = reader
   }
 
-  /** Whether there is a reader. */
-  get hasReader (): boolean {
-    return this.#reader !== undefined
-  }
-
-  /** Returns the preference, an integer; `configured` if it is not set or is unavailable. */
-  read (key: string, request: FastifyRequest, configured: number): number | Pending<number> {
-    if (this.#reader === undefined || !this.#rest.allows()) return configured
-    let value: unknown
+  /** Returns the preference, an integer; `configured` if it is unset or unavailable. A promise only if the reader returned one. */
+  read (preference: string, request: FastifyRequest, configured: number): number | Promise<number> {
+    if (this.#reader === undefined || !this.#health.mayBeAsked()) return configured
     try {
-      value = this.#reader.get(key, request)
-      if (isThenable(value)) return this.#await(value, key, configured)
+      const value = this.#reader.get(preference, request)
+      return isAsynchronous(value) ? this.#await(value, preference, request, configured) : this.#interpret(value, preference, request, configured)
     } catch (error) {
-      return this.#failed(error, key, configured)
+      return this.#failed({ err: shownError(error) }, preference, request, configured)
     }
-    return this.#interpret(value, key, configured)
   }
 
-  #await (promise: PromiseLike<unknown>, key: string, configured: number): Pending<number> {
-    const limit = new Pending<number>()
-    const settle = (read: () => number): void => {
-      clearTimeout(timer)
-      if (limit.isOpen) limit.settle(read)
+  async #await (promise: PromiseLike<unknown>, preference: string, request: FastifyRequest, configured: number): Promise<number> {
+    try {
+      const value = await this.#inTime(promise)
+      return this.#interpret(value, preference, request, configured)
+    } catch (error) {
+      return this.#failed({ err: shownError(error) }, preference, request, configured)
     }
-    // Deferred by setImmediate so that an answer that arrived while the event loop was blocked is read first and used.
-    const timer = setTimeout(() => { setImmediate(settle, () => this.#timedOut(key, configured)) }, this.#timeout)
-    whenSettled(promise,
-      (value) => { settle(() => this.#interpret(value, key, configured)) },
-      (error) => { settle(() => this.#failed(error, key, configured)) })
-    return limit
   }
 
-  #interpret (value: unknown, key: string, configured: number): number {
+  #inTime (promise: PromiseLike<unknown>): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      // Deferred by setImmediate so that a value that arrived while the event loop was blocked is read first and used.
+      const timer = setTimeout(() => { setImmediate(resolve, tooLate) }, this.#timeout)
+      Promise.resolve(promise).finally(() => { clearTimeout(timer) }).then(resolve, reject)
+    })
+  }
+
+  #interpret (value: unknown, preference: string, request: FastifyRequest, configured: number): number {
     const integer = isUnset(value) ? configured : toInteger(value)
-    this.#rest.end()
-    if (integer === undefined) return this.#unavailable(key, configured, { value: primitiveShown(value) })
-    this.#warnings.answered()
+    if (integer === undefined) return this.#failed(value === tooLate ? tooLate : { value: shown(value) }, preference, request, configured)
+    this.#health.succeeded()
     return integer
   }
 
-  #failed (error: unknown, key: string, configured: number): number {
-    this.#rest.end()
-    return this.#unavailable(key, configured, { err: shownError(error) })
-  }
-
-  #timedOut (key: string, configured: number): number {
-    this.#rest.begin()
-    return this.#unavailable(key, configured, { timeout: this.#timeout })
-  }
-
-  #unavailable (preference: string, configured: number, reason: object): number {
-    this.#warnings.unavailable({ ...reason, preference, configured })
+  #failed (reason: object | typeof tooLate, preference: string, request: FastifyRequest, configured: number): number {
+    if (reason === tooLate) this.#health.timedOut({ timeout: this.#timeout, preference, configured })
+    else this.#health.failed({ ...reason, preference, configured })
+    if (preferenceFailures.hasSubscribers) preferenceFailures.publish({ request, preference } satisfies PreferenceFailure)
     return configured
   }
 }
 
-function isUnset (value: unknown): boolean {
-  return value == null || (typeof value === 'string' && value.trim() === '')
+function isAsynchronous (value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value
 }
 
-// An object is not logged because it can contain secrets, for example if it is an error of a client.
-function primitiveShown (value: unknown): string {
-  return typeof value === 'object' ? 'an object' : shown(value)
+function isUnset (value: unknown): boolean {
+  return value == null || (typeof value === 'string' && value.trim() === '')
 }

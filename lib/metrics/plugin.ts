@@ -1,40 +1,55 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import type { FastifyInstance } from 'fastify'
+import { subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import { register } from 'prom-client'
-import { quotaDecisions, type QuotaDecisionMessage } from '../decision/decision-channel.js'
-import { StoreAnswer, storeAnswers } from '../decision/store-answers.js'
-import { assertMetricsOptions, type QuotaMetricsOptions, type QuotaMetricsRegistry } from './options.js'
+import { register, type OpenMetricsContentType, type PrometheusContentType, type Registry } from 'prom-client'
+import { quotaDecisions, type QuotaDecisionMessage } from '../decision/decision.js'
+import { storeDurations, type StoreDuration } from '../decision/store-durations.js'
+import { preferenceFailures, type PreferenceFailure } from '../limit/preferences.js'
+import { assertOptions, registerOptions, withFunctions } from '../option-checks.js'
+import { quotaCharges, type QuotaCharge } from '../usage/charges.js'
+import { quotaPlaces, type QuotaPlaceChange } from '../usage/places.js'
 import { QuotaMetrics } from './quota-metrics.js'
+
+/** A registry of `prom-client`, for either content type. */
+export type QuotaMetricsRegistry = Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
+
+/** Options of `fastify.register(quotaMetricsPlugin, options)`. Fastify's own `register` options are also accepted. */
+export interface QuotaMetricsOptions {
+  /** The registry for the metrics. Default: `prom-client`'s default registry, `register`. */
+  readonly registry?: QuotaMetricsRegistry
+}
 
 const metricsOfRegistry = new WeakMap<QuotaMetricsRegistry, QuotaMetrics>()
 
 async function quotaMetrics (fastify: FastifyInstance, options: QuotaMetricsOptions): Promise<void> {
-  assertMetricsOptions(options)
+  assertOptions<QuotaMetricsOptions>(options, { ...registerOptions, registry: withFunctions('a registry of prom-client', 'registerMetric', 'getSingleMetric') })
   const metrics = metricsIn(options.registry ?? register)
   const { server } = fastify
   if (metrics.has(server)) return
   metrics.addServer(server)
 
-  const count = (message: unknown): void => {
-    const { request, decision } = message as QuotaDecisionMessage
-    if (request.server.server !== server) return
-    metrics.addStore(server, request.server.quotaStore)
-    metrics.count(decision)
+  function receive<Message extends { readonly request: FastifyRequest }> ({ name }: Channel, record: (message: Message) => void): void {
+    const listener = (message: unknown): void => {
+      if ((message as Message).request.server.server === server) record(message as Message)
+    }
+    subscribe(name, listener)
+    fastify.addHook('onClose', async () => { unsubscribe(name, listener) })
   }
-  const observe = (message: unknown): void => {
-    if (message instanceof StoreAnswer && message.request.server.server === server) metrics.observe(message.seconds)
-  }
-  subscribe(quotaDecisions.name, count)
-  subscribe(storeAnswers.name, observe)
-  fastify.addHook('onReady', async function metricsReady () {
-    if (fastify.hasDecorator('quotaStore')) metrics.addStore(server, fastify.quotaStore)
+  receive<QuotaDecisionMessage>(quotaDecisions, ({ request, decision }) => {
+    metrics.addDecision(decision)
+    const { quotaStore } = request.server
+    const { quota, window } = decision
+    if (quota === 'default') metrics.addStore(server, quota, quotaStore)
+    else if (window !== null && quotaStore.quota !== undefined) metrics.addStore(server, quota, quotaStore.quota(quota, window))
   })
-  fastify.addHook('onClose', async function metricsClose () {
-    unsubscribe(quotaDecisions.name, count)
-    unsubscribe(storeAnswers.name, observe)
-    metrics.removeServer(server)
+  receive<QuotaCharge>(quotaCharges, (charge) => { metrics.addCharge(charge) })
+  receive<QuotaPlaceChange>(quotaPlaces, (change) => { metrics.addPlaceChange(server, change) })
+  receive<PreferenceFailure>(preferenceFailures, (failure) => { metrics.addPreferenceFailure(failure) })
+  receive<StoreDuration>(storeDurations, (duration) => { metrics.addStoreDuration(duration) })
+  fastify.addHook('onReady', async () => {
+    if (fastify.hasDecorator('quotaStore')) metrics.addStore(server, 'default', fastify.quotaStore)
   })
+  fastify.addHook('onClose', async () => { metrics.removeServer(server) })
 }
 
 function metricsIn (registry: QuotaMetricsRegistry): QuotaMetrics {
@@ -69,7 +84,7 @@ function metricsIn (registry: QuotaMetricsRegistry): QuotaMetrics {
  *
  * await app.inject({ method: 'POST', url: '/api/analyze' })
  * const { body } = await app.inject('/metrics')
- * console.log(body.split('\n').find((line) => line.includes('admitted'))) // llm_quota_decisions_total{quota="default",operation="POST /api/analyze",outcome="admitted"} 1
+ * console.log(body.split('\n').find((line) => line.includes('admitted'))) // llm_quota_decisions_total{quota="default",operation="POST /api/analyze",outcome="admitted",enforced="true"} 1
  * ```
  */
 export const quotaMetricsPlugin = createPlugin(quotaMetrics, { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota-metrics' })

@@ -1,27 +1,9 @@
 import { validateHeaderValue } from 'node:http'
 import type { FastifyRequest } from 'fastify'
-import { shownError } from '../errors.js'
 import type { QuotaDecision } from '../decision/decision.js'
-import { isThenable, whenSettled } from '../thenable.js'
+import { shownError } from '../errors.js'
 
-/**
- * The body of a refusal, as returned by the host's function `refusalBody`.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { type RefusalBody } from 'fastify-llm-quota'
- *
- * const app = Fastify()
- * await app.register(quotaPlugin, {
- *   refusalBody: ({ outcome }): RefusalBody => ({ contentType: 'text/plain; charset=utf-8', body: outcome })
- * })
- * app.post('/api/analyze', async () => 'from your model')
- *
- * const { statusCode, body } = await app.inject({ method: 'POST', url: '/api/analyze' })
- * console.log(statusCode, body) // 401 unauthenticated
- * ```
- */
+/** The body of a refusal, as returned by the host's function `refusalBody`. */
 export interface RefusalBody {
   /** The value of the `Content-Type` header. */
   readonly contentType: string
@@ -47,23 +29,13 @@ const mediaType = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
 /** Returns the body from the host's function. If the function fails or returns an invalid body, logs an error and returns null. */
 export function hostBody (write: RefusalBodyWriter, decision: QuotaDecision, request: FastifyRequest): RefusalBody | null {
   try {
-    return usable(write(decision, request))
+    const { contentType, body } = write(decision, request)
+    if (typeof contentType !== 'string' || !mediaType.test(contentType)) throw new TypeError('its contentType is not a media type')
+    if (typeof body !== 'string') throw new TypeError('its body is not a string')
+    validateHeaderValue('content-type', contentType)
+    return { contentType, body }
   } catch (error) {
     request.log.error({ err: shownError(error) }, 'refusalBody failed; the refusal has the quota\'s own body')
     return null
   }
 }
-
-function usable (written: RefusalBody | PromiseLike<unknown>): RefusalBody {
-  if (isThenable(written)) {
-    whenSettled(written, ignore, ignore)
-    throw new TypeError('it returned a promise')
-  }
-  const { contentType, body } = written
-  if (typeof contentType !== 'string' || !mediaType.test(contentType)) throw new TypeError('its contentType is not a media type')
-  if (typeof body !== 'string') throw new TypeError('its body is not a string')
-  validateHeaderValue('content-type', contentType)
-  return { contentType, body }
-}
-
-function ignore (): void {}

@@ -1,19 +1,31 @@
 import type { FastifyReply } from 'fastify'
 import type { QuotaDecision } from '../decision/decision.js'
-import { windowSeconds } from '../decision/quota.js'
-import { secondsUntilEnd } from './retry-after.js'
+import { secondsUntilEnd } from './refusal.js'
 
 // The largest integer in a structured field (RFC 9651, section 3.3.1). A limit can be larger.
 const largestInteger = 999_999_999_999_999
 
+const unitParameters = { requests: '', tokens: ';qu="tokens"', 'requests-in-flight': ';qu="concurrent-requests"' } as const
+
 /**
- * Adds the headers `RateLimit-Policy` and `RateLimit` to the response if the request was admitted or rejected
+ * Adds the headers `RateLimit-Policy` and `RateLimit` to the response, with an item for each enforced quota that has counted or asked
  * (draft-ietf-httpapi-ratelimit-headers-10).
  *
  * They are set on the raw response, so they are also sent if the handler calls `reply.hijack()`. A handler can replace them.
  */
-export function setRateLimitFields (reply: FastifyReply, { quota, limit, count, windowRemaining }: QuotaDecision): void {
-  if (count === null || windowRemaining === null || reply.raw.headersSent) return
-  reply.raw.setHeader('RateLimit-Policy', `"${quota}";q=${Math.min(limit, largestInteger)};w=${windowSeconds}`)
-  reply.raw.setHeader('RateLimit', `"${quota}";r=${Math.min(Math.max(0, limit - count), largestInteger)};t=${secondsUntilEnd(windowRemaining)}`)
+export function setRateLimitFields (reply: FastifyReply, decisions: readonly QuotaDecision[]): void {
+  const counted = decisions.filter(({ enforced, count }) => enforced && count !== null)
+  if (counted.length === 0 || reply.raw.headersSent) return
+  reply.raw.setHeader('RateLimit-Policy', counted.map(policyItem).join(', '))
+  reply.raw.setHeader('RateLimit', counted.map(limitItem).join(', '))
+}
+
+function policyItem ({ quota, limit, window, unit }: QuotaDecision): string {
+  return `"${quota}";q=${Math.min(limit, largestInteger)}${window === null ? '' : `;w=${window / 1000}`}${unitParameters[unit]}`
+}
+
+function limitItem ({ quota, limit, count, window, windowRemaining, outcome }: QuotaDecision): string {
+  const remaining = Math.min(Math.max(0, limit - (count ?? 0)), largestInteger)
+  const hasEnd = window !== null || outcome === 'rejected'
+  return `"${quota}";r=${remaining}${hasEnd ? `;t=${secondsUntilEnd(windowRemaining)}` : ''}`
 }

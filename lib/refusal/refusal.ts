@@ -1,13 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { QuotaDecision } from '../decision/decision.js'
 import { hostBody, type RefusalBodyWriter } from './host-body.js'
-import { jsonContentType, rejectedBody, unauthenticatedBody, unavailableBody } from './refusal-body.js'
-import { secondsUntilEnd } from './retry-after.js'
 
-/** Whether the decision requires a refusal instead of the operation. */
-export function callsForRefusal ({ enforced, outcome }: QuotaDecision): boolean {
-  return outcome !== 'admitted' && outcome !== 'disabled' && enforced
-}
+const jsonContentType = 'application/json; charset=utf-8'
+const statuses = { unauthenticated: 401, rejected: 429, unavailable: 503, admitted: 503, disabled: 503 } as const
+const units = { requests: 'requests', tokens: 'tokens', 'requests-in-flight': 'requests' } as const
+const periods = new Map<number | null, string>([[null, 'at once'], [60_000, 'per minute'], [3_600_000, 'per hour'], [86_400_000, 'per day']])
 
 /**
  * Sends the refusal for a decision. The body is the same, byte for byte, regardless of the route's schema and serializer
@@ -16,29 +14,26 @@ export function callsForRefusal ({ enforced, outcome }: QuotaDecision): boolean 
  * @param write The host's function for the body; undefined for the quota's own body.
  */
 export function sendRefusal (decision: QuotaDecision, request: FastifyRequest, reply: FastifyReply, write: RefusalBodyWriter | undefined): void {
-  // Read before the host's function gets the decision, because that function could change the decision.
-  const status = statusOf(decision)
-  const seconds = status === 401 ? null : retryAfter(decision)
-  const own = ownBody(decision)
+  const status = statuses[decision.outcome]
   const written = write === undefined ? null : hostBody(write, decision, request)
   reply.code(status).type(written?.contentType ?? jsonContentType).header('cache-control', 'no-store')
-  if (seconds !== null) reply.header('retry-after', seconds)
-  reply.serializer(unchanged).send(written?.body ?? own)
+  if (status !== 401) reply.header('retry-after', String(secondsUntilEnd(decision.windowRemaining)))
+  reply.serializer(unchanged).send(written?.body ?? JSON.stringify({ error: messageOf(decision), status }))
 }
 
-function statusOf ({ outcome }: QuotaDecision): number {
-  if (outcome === 'rejected') return 429
-  return outcome === 'unavailable' ? 503 : 401
+/**
+ * Returns the number of seconds until a window ends, rounded up, and at least 1 (docs/rules.md, "Refusal").
+ *
+ * @param windowRemaining Milliseconds; null if there is no window, because the store failed or requests in flight were counted.
+ */
+export function secondsUntilEnd (windowRemaining: number | null): number {
+  return Math.max(1, Math.ceil((windowRemaining ?? 0) / 1000))
 }
 
-// After a failure of the store, windowRemaining is null and the result is 1: the store may answer the next request.
-function retryAfter ({ windowRemaining }: QuotaDecision): string {
-  return String(secondsUntilEnd(windowRemaining ?? 0))
-}
-
-function ownBody ({ outcome, limit }: QuotaDecision): string {
-  if (outcome === 'rejected') return rejectedBody(limit)
-  return outcome === 'unavailable' ? unavailableBody : unauthenticatedBody
+function messageOf ({ outcome, limit, unit, window }: QuotaDecision): string {
+  if (outcome === 'unauthenticated') return 'Authentication is required for this LLM operation.'
+  if (outcome === 'rejected') return `Rate limit exceeded. Maximum ${limit} LLM ${units[unit]} ${periods.get(window)}. Please wait.`
+  return 'The request quota is unavailable. Please try again.'
 }
 
 function unchanged (body: unknown): string {

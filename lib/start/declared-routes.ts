@@ -1,4 +1,8 @@
+import createRouter from 'find-my-way'
 import type { FastifyInstance, RouteOptions } from 'fastify'
+import type { Operation } from '../subject/operation.js'
+import { isLiteral, type Paths } from '../subject/paths.js'
+import type { RouterOptions } from '../subject/router-options.js'
 
 /** A route that is declared after the plugin, in the plugin's scope. */
 export interface DeclaredRoute {
@@ -8,24 +12,67 @@ export interface DeclaredRoute {
   readonly options: RouteOptions
 }
 
-/**
- * Collects the routes that are declared from now on in a Fastify instance and in its child scopes.
- *
- * @param check Called with each route when it is declared. If it throws, the declaration fails.
- */
-export function collectRoutes (fastify: FastifyInstance, check: (route: DeclaredRoute) => void): readonly DeclaredRoute[] {
-  const routes: DeclaredRoute[] = []
-  fastify.addHook('onRoute', (options) => {
-    for (const method of [options.method].flat()) {
-      const route = { method, pattern: options.url, options }
-      check(route)
-      routes.push(route)
-    }
-  })
-  return routes
+/** Returns the routes that the options of an `onRoute` hook declare, one for each method. */
+export function declaredRoutes (options: RouteOptions): DeclaredRoute[] {
+  return [options.method].flat().map((method) => ({ method, pattern: options.url, options }))
 }
 
 /** Returns the value of a route's `config.quota`; undefined if the route is not marked. */
 export function markOf ({ options }: DeclaredRoute): unknown {
-  return options.config?.quota
+  const mark = options.config?.quota
+  return mark === false ? undefined : mark
+}
+
+/** The routes of a Fastify instance, as far as a plugin can know them. */
+export class Routes {
+  /** The routes that are declared after the plugin. */
+  readonly declared: DeclaredRoute[] = []
+  readonly #fastify: FastifyInstance
+  readonly #paths: Paths
+  readonly #options: RouterOptions
+  readonly #servedBefore: readonly Operation[]
+
+  /** Must be called while the plugin is being registered, to find the operations that routes declared before it serve. */
+  constructor (fastify: FastifyInstance, paths: Paths, options: RouterOptions, operations: readonly Operation[]) {
+    this.#fastify = fastify
+    this.#paths = paths
+    this.#options = options
+    this.#servedBefore = operations.filter(({ method, path }) => this.has(method, path))
+  }
+
+  /** Whether a literal route anywhere on the server serves the operation. */
+  has (method: string, path: string): boolean {
+    return this.#urlsOf(path).some((url) => this.#fastify.hasRoute({ method: method.toUpperCase(), url }))
+  }
+
+  isServedBefore (operation: Operation): boolean {
+    return this.#servedBefore.includes(operation)
+  }
+
+  /** Returns the declared routes that serve an operation. They have the same pattern and differ in their constraints. */
+  serving ({ method, path }: Operation): readonly DeclaredRoute[] {
+    const routes = this.declared.filter((route) => route.method === method.toUpperCase())
+    const form = this.#paths.ofOperation(path)
+    const literal = routes.filter(({ pattern }) => this.#paths.ofOperation(this.#paths.withoutPrefix(pattern)) === form)
+    return literal.length > 0 ? literal : this.#parametric(routes, path)
+  }
+
+  #parametric (routes: readonly DeclaredRoute[], path: string): readonly DeclaredRoute[] {
+    const router = createRouter(this.#options)
+    for (const pattern of new Set(routes.map(({ pattern }) => pattern).filter((pattern) => !isLiteral(pattern)))) {
+      try {
+        router.on('GET', pattern, () => {}, pattern)
+      } catch {
+        // The router treats two patterns as equal if only the names of their parameters differ. The first one represents both.
+      }
+    }
+    const found = this.#urlsOf(path).map((url): unknown => router.find('GET', url)?.store)
+    return routes.filter(({ pattern }) => found.includes(pattern))
+  }
+
+  /** The application path `/` is also the prefix itself. */
+  #urlsOf (path: string): string[] {
+    const url = this.#paths.withPrefix(path)
+    return path === '/' && url !== '/' ? [url, url.slice(0, -1)] : [url]
+  }
 }

@@ -1,35 +1,17 @@
+import type { FastifyRequest } from 'fastify'
 import type { AuthenticationReader } from '../caller/request-caller.js'
-import type { DotenvOptions } from '../limit/configuration.js'
-import type { Operation } from '../subject/operation.js'
-import type { PreferenceReader } from '../limit/preference-reader.js'
+import { OptionError } from '../errors.js'
+import { assertDotenv, type DotenvOptions } from '../limit/configuration.js'
+import { limitKinds, type LimitName } from '../limit/limit.js'
+import { assertPreferenceReader, type PreferenceReader } from '../limit/preference-reader.js'
+import { assertFunction, assertInteger, assertMilliseconds, assertOptions, oneOf, registerOptions, type Checks } from '../option-checks.js'
 import type { RefusalBodyWriter } from '../refusal/host-body.js'
-import type { QuotaStore } from '../store/store.js'
+import { assertStore, type QuotaStore } from '../store/store.js'
+import { defaultQuota } from '../subject/mark.js'
+import { assertOperations, type Operation } from '../subject/operation.js'
+import { assertPrefix } from '../subject/paths.js'
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** The store that holds the quota's counters. */
-    quotaStore: QuotaStore
-  }
-}
-
-/**
- * Options of `fastify.register(quotaPlugin, options)`. All are optional. Fastify's own `register` options are also accepted.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { MemoryQuotaStore, protectedOperations, type QuotaOptions } from 'fastify-llm-quota'
- *
- * const options: QuotaOptions = {
- *   prefix: '/context',
- *   operations: protectedOperations,
- *   store: new MemoryQuotaStore({ maxTrackedCallers: 50_000 }),
- *   perMinute: 20,
- *   mode: 'shadow'
- * }
- * await Fastify().register(quotaPlugin, options)
- * ```
- */
+/** Options of `fastify.register(quotaPlugin, options)`. All are optional. Fastify's own `register` options are also accepted. */
 export interface QuotaOptions {
   /** The deployment context prefix. Default: the route prefix of the Fastify instance on which the plugin is registered. */
   readonly prefix?: string
@@ -42,13 +24,13 @@ export interface QuotaOptions {
    * the server becomes ready, or none if the host has no such decorator.
    */
   readonly preferences?: PreferenceReader | false
-  /** How long an asynchronous preference reader may take, in milliseconds. Default 1000. */
+  /** How long an asynchronous preference reader may take, in milliseconds, an integer. Default 1000. */
   readonly preferenceTimeout?: number
   /**
    * Additional quotas by name, each with a limit and counters of its own. A name has at most 32 characters from a-z, 0-9 and "-",
    * starts with a letter, and is not `default`. Default: none.
    */
-  readonly quotas?: Readonly<Record<string, NamedQuotaOptions>>
+  readonly quotas?: Readonly<Record<string, QuotaDefinition>>
   /** The configured limit if `SERVICE_RATE_LIMIT_PER_MINUTE` is not set, an integer. Default 10. */
   readonly perMinute?: number
   /** A file to read the environment variables from, as in the `dotenv` option of `@fastify/env`. Default: none. */
@@ -67,22 +49,108 @@ export interface QuotaOptions {
 }
 
 /**
- * Options of one of the `quotas`. All are optional.
+ * One of the `quotas`. It has one limit: requests or model tokens in a window, or requests in flight. Default `perMinute: 10`. A limit is an
+ * integer, and applies if neither a preference nor the environment variable sets another one.
  *
  * @example
  * ```ts
  * import Fastify from 'fastify'
- * import quotaPlugin, { type NamedQuotaOptions } from 'fastify-llm-quota'
+ * import quotaPlugin, { type QuotaDefinition } from 'fastify-llm-quota'
  *
- * const chat: NamedQuotaOptions = { operations: [{ method: 'POST', path: '/api/chat' }], perMinute: 60 }
+ * const streams: QuotaDefinition = { operations: [{ method: 'GET', path: '/api/analyze-stream' }], inFlight: 2 }
  * const app = Fastify()
- * await app.register(quotaPlugin, { perMinute: 10, quotas: { chat } })
- * app.post('/v1/models/:model/chat', { config: { quota: 'chat' } }, async () => 'from your model')
+ * await app.register(quotaPlugin, { quotas: { streams, chat: { perMinute: 60 } } })
+ * app.post('/v1/models/:model/chat', { config: { quota: ['chat', 'streams'] } }, async () => 'from your model')
  * ```
  */
-export interface NamedQuotaOptions {
-  /** The operations that the quota protects, in addition to the routes that are marked with its name. Default: none. */
+export interface QuotaDefinition extends Readonly<Partial<Record<LimitName, number>>> {
+  /** The operations that the quota protects, beside the routes that are marked with its name. Default: none. */
   readonly operations?: readonly Operation[]
-  /** The configured limit if `SERVICE_RATE_LIMIT_<NAME>_PER_MINUTE` is not set, an integer. Default 10. */
-  readonly perMinute?: number
+  /** Returns whom the quota counts, for example the caller's organisation. Default: that of the plugin. */
+  readonly authentication?: AuthenticationReader
+  /** In `shadow` mode, the quota refuses nothing. Default: that of the plugin. */
+  readonly mode?: 'enforce' | 'shadow'
+  /** Model tokens to charge if the response has closed and nobody has reported any, or a function that returns them. Token quotas only. Default 0. */
+  readonly unreportedTokens?: number | ((request: FastifyRequest) => number)
+}
+
+const quotaName = /^[a-z][a-z0-9-]{0,31}$/
+const limitNames = Object.keys(limitKinds)
+const modes = oneOf('enforce', 'shadow')
+
+/** Checks for the options that the quota and the earlier quota have in common. */
+export const sharedChecks = {
+  prefix: assertPrefix,
+  preferences: assertPreferencesOrNone,
+  perMinute: assertInteger,
+  dotenv: assertDotenv
+}
+
+const checks: Checks<QuotaOptions> = {
+  ...sharedChecks,
+  operations: assertOperations,
+  store: assertStoreOption,
+  preferenceTimeout: assertTimeout,
+  quotas: assertQuotas,
+  authentication: assertFunction,
+  rateLimitHeaders: oneOf('draft-10'),
+  refusalBody: assertFunction,
+  mode: modes
+}
+
+const definitionChecks: Checks<QuotaDefinition> = {
+  operations: assertOperations,
+  authentication: assertFunction,
+  mode: modes,
+  unreportedTokens: assertUnreportedTokens,
+  perMinute: assertInteger,
+  perHour: assertInteger,
+  perDay: assertInteger,
+  tokensPerMinute: assertInteger,
+  tokensPerHour: assertInteger,
+  tokensPerDay: assertInteger,
+  inFlight: assertInteger
+}
+
+/** Throws an `OptionError` if an option is unknown or has an invalid value. */
+export function assertQuotaOptions (options: unknown): asserts options is QuotaOptions {
+  assertOptions<QuotaOptions>(options, { ...registerOptions, ...checks })
+}
+
+function assertQuotas (quotas: unknown, option: string): void {
+  if (typeof quotas !== 'object' || quotas === null || Array.isArray(quotas)) throw new OptionError(option, 'must be an object with the definition of each quota under its name', quotas)
+  for (const [name, definition] of Object.entries(quotas)) {
+    if (name === defaultQuota || !quotaName.test(name)) {
+      throw new OptionError(option, `must have names of at most 32 characters from a-z, 0-9 and "-" that start with a letter and are not "${defaultQuota}"`, name)
+    }
+    assertOptions<QuotaDefinition>(definition, definitionChecks, `${option}.${name}.`)
+    assertOneLimit(definition, `${option}.${name}`)
+  }
+}
+
+function assertOneLimit (definition: QuotaDefinition, option: string): void {
+  const limits = Object.entries(definition).filter(([name, value]) => limitNames.includes(name) && value !== undefined).map(([name]) => name)
+  if (limits.length > 1) throw new OptionError(option, 'must have one limit', limits.join(' and '))
+  if (definition.unreportedTokens !== undefined && !limits[0]?.startsWith('tokens')) {
+    throw new OptionError(`${option}.unreportedTokens`, 'must be set only with a limit of tokens', definition.unreportedTokens)
+  }
+}
+
+function assertPreferencesOrNone (value: unknown, option: string): void {
+  if (value !== false) assertPreferenceReader(value, option)
+}
+
+function assertStoreOption (value: unknown, option: string): void {
+  assertStore(value, option)
+}
+
+function assertTimeout (value: unknown, option: string): void {
+  assertInteger(value, option)
+  assertMilliseconds(value, option)
+}
+
+function assertUnreportedTokens (value: unknown, option: string): void {
+  if (typeof value !== 'function' && !(Number.isSafeInteger(value) && Number(value) >= 0)) {
+    throw new OptionError(option, 'must be an integer of at least 0 or a function', value)
+  }
 }

@@ -1,47 +1,80 @@
-import { defaultPerMinute, namedPreference, namedVariable, perMinutePreference, perMinuteVariable } from '../limit/limit.js'
+import { callerOfUser, callerReader, type CallerReader } from '../caller/request-caller.js'
+import type { QuotaSettings } from '../decision/quota.js'
 import type { QuotaConfig } from '../limit/configuration.js'
-import { defaultQuota } from '../subject/quota-name.js'
-import { protectedOperations, type Operation } from '../subject/operation.js'
-import type { QuotaOptions } from './options.js'
+import { defaultPerMinute, limitKinds, perMinuteVariable, preferenceOf, variableOf, type LimitName } from '../limit/limit.js'
+import { assertStore, type QuotaStore } from '../store/store.js'
+import { defaultQuota } from '../subject/mark.js'
+import { protectedOperations } from '../subject/operation.js'
+import type { QuotaDefinition, QuotaOptions } from './options.js'
 
-/** One quota of a server: the default quota or a named one. */
-export interface QuotaDefinition {
-  readonly name: string
-  /** The operations that it protects, in addition to the routes that are marked with its name. */
-  readonly operations: readonly Operation[]
-  /** Whether the host has listed these operations; false if they are the default ones. */
-  readonly isListed: boolean
-  /** The configured limit if the environment variable is not set. */
-  readonly perMinute: number
+/** A quota as the options define it, before the environment is read. */
+export interface DefinedQuota extends QuotaSettings {
   /** The environment variable that holds the configured limit. */
   readonly variable: keyof QuotaConfig
-  /** The runtime preference that holds the limit. */
-  readonly preference: string
-}
-
-/** A quota with its configured limit, from its environment variable or, if that is not set, from its option `perMinute`. */
-export interface ConfiguredQuota extends QuotaDefinition {
-  readonly configured: number
+  /** Whether the host has listed the operations; false if they are the default ones. */
+  readonly isListed: boolean
+  readonly callerOf: CallerReader
 }
 
 /** Returns the quotas that the options define, the default quota first. */
-export function defineQuotas ({ operations, perMinute = defaultPerMinute, quotas = {} }: QuotaOptions): QuotaDefinition[] {
-  const named = Object.entries(quotas).map(([name, { operations = [], perMinute = defaultPerMinute }]) => ({
-    name, operations, isListed: true, perMinute, variable: namedVariable(name), preference: namedPreference(name)
-  }))
-  const isListed = operations !== undefined
-  return [{ name: defaultQuota, operations: operations ?? protectedOperations, isListed, perMinute, variable: perMinuteVariable, preference: perMinutePreference }, ...named]
+export function defineQuotas ({ operations, perMinute = defaultPerMinute, quotas = {}, authentication, mode }: QuotaOptions): DefinedQuota[] {
+  const callerOf = authentication === undefined ? callerOfUser : callerReader(authentication)
+  const main: DefinedQuota = {
+    name: defaultQuota,
+    operations: operations ?? protectedOperations,
+    isListed: operations !== undefined,
+    limitName: 'perMinute',
+    preference: preferenceOf('perMinute'),
+    variable: perMinuteVariable,
+    configured: perMinute,
+    isEnforced: mode !== 'shadow',
+    unreportedTokens: 0,
+    callerOf
+  }
+  // Quotas with the same function share its reader, so that each request is asked for its authentication once.
+  const readers = new Map([[authentication, callerOf]])
+  return [main, ...Object.entries(quotas).map(([name, definition]) => defineNamed(name, definition, main, readers))]
+}
+
+function defineNamed (name: string, definition: QuotaDefinition, main: DefinedQuota, readers: Map<QuotaOptions['authentication'], CallerReader>): DefinedQuota {
+  const limitName = limitOf(definition)
+  const { authentication, mode } = definition
+  const callerOf = authentication === undefined ? main.callerOf : readers.get(authentication) ?? callerReader(authentication)
+  readers.set(authentication, callerOf)
+  return {
+    name,
+    operations: definition.operations ?? [],
+    isListed: true,
+    limitName,
+    preference: preferenceOf(limitName, name),
+    variable: variableOf(limitName, name),
+    configured: definition[limitName] ?? defaultPerMinute,
+    isEnforced: mode === undefined ? main.isEnforced : mode === 'enforce',
+    unreportedTokens: definition.unreportedTokens ?? 0,
+    callerOf
+  }
+}
+
+function limitOf (definition: QuotaDefinition): LimitName {
+  const names = Object.keys(limitKinds) as LimitName[]
+  return names.find((name) => definition[name] !== undefined) ?? 'perMinute'
 }
 
 /** Returns the default value of each quota's environment variable. */
-export function configurationDefaults (quotas: readonly QuotaDefinition[]): QuotaConfig {
-  return Object.assign({ [perMinuteVariable]: defaultPerMinute }, ...quotas.map(({ variable, perMinute }) => ({ [variable]: perMinute })))
+export function configurationDefaults (quotas: readonly DefinedQuota[]): QuotaConfig {
+  return Object.assign({ [perMinuteVariable]: defaultPerMinute }, ...quotas.map(({ variable, configured }) => ({ [variable]: configured })))
 }
 
-/** Returns the quotas with their configured limits. */
-export function configureQuotas (quotas: readonly QuotaDefinition[], configuration: QuotaConfig): ConfiguredQuota[] {
-  return quotas.map((quota) => {
-    const { [quota.variable]: configured = quota.perMinute } = configuration
-    return { ...quota, configured }
-  })
+/** Returns the quotas with the limits of the environment. */
+export function configureQuotas (quotas: readonly DefinedQuota[], configuration: QuotaConfig): DefinedQuota[] {
+  return quotas.map((quota) => ({ ...quota, configured: configuration[quota.variable] ?? quota.configured }))
+}
+
+/** Throws an `OptionError` if the store lacks a function that one of the quotas needs. */
+export function assertStoreOf (quotas: readonly QuotaSettings[], store: QuotaStore): void {
+  if (quotas.length === 1) return
+  assertStore(store, 'store', ['acquire', 'quota'])
+  for (const { name, limitName } of quotas) {
+    if (limitKinds[limitName].window === null) assertStore(store.quota?.(name, limitKinds.perMinute.window), 'store', ['acquire', 'enter'])
+  }
 }

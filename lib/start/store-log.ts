@@ -1,29 +1,27 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { FastifyInstance } from 'fastify'
 import { shownError } from '../errors.js'
-import { InsuredQuotaStoreChange, insuredStoreChanges } from '../store/insured/changes.js'
+import { reportChanges } from '../store/insured/change-reports.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
 
 // The stores whose changes are already logged, by server: several scopes of one server can share a store.
-const logged = new WeakMap<FastifyInstance['server'], WeakSet<QuotaStore>>()
+const logged = new WeakMap<FastifyInstance['server'], Set<QuotaStore>>()
 
-/** Logs each change of an insured store once, until the server closes. */
-export function logStoreChanges (fastify: FastifyInstance, store: QuotaStore): void {
-  if (!(store instanceof InsuredQuotaStore) || !isNew(fastify, store)) return
-  const log = (message: unknown): void => {
-    if (!(message instanceof InsuredQuotaStoreChange) || message.store !== store) return
-    if (message.state === 'fallback') fastify.log.warn({ err: shownError(message.error) }, 'the quota\'s primary store fails; its fallback answers')
-    else fastify.log.warn('the quota\'s primary store answers again')
-  }
-  subscribe(insuredStoreChanges.name, log)
-  fastify.addHook('onClose', async () => { unsubscribe(insuredStoreChanges.name, log) })
-}
-
-function isNew ({ server }: FastifyInstance, store: QuotaStore): boolean {
-  const stores = logged.get(server) ?? new WeakSet()
+/**
+ * Logs which store of an insured store counts, after each change.
+ *
+ * @returns A function that stops it.
+ */
+export function logStoreChanges ({ server, log }: FastifyInstance, store: QuotaStore): () => void {
+  const stores = logged.get(server) ?? new Set()
   logged.set(server, stores)
-  if (stores.has(store)) return false
+  if (!(store instanceof InsuredQuotaStore) || stores.has(store)) return () => {}
   stores.add(store)
-  return true
+  return reportChanges(store, ({ state, shards, error }) => {
+    const down = shards.fallback
+    const err = shownError(error)
+    if (state === 'primary') log.warn('the quota\'s primary store works again')
+    else if (state === 'fallback') log.warn({ err }, 'the quota\'s primary store fails; its fallback counts')
+    else log.warn({ err, shards: down }, `the quota's primary store fails for ${down.length} of ${down.length + shards.primary.length} shards; the fallback counts their callers`)
+  })
 }

@@ -1,18 +1,6 @@
 import { OptionError } from '../errors.js'
 
-/**
- * An HTTP operation: a method and an application path, which is the request path without the deployment context prefix.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { type Operation } from 'fastify-llm-quota'
- *
- * // With the prefix, the request path is /context/api/translate.
- * const translate: Operation = { method: 'POST', path: '/api/translate' }
- * await Fastify().register(quotaPlugin, { prefix: '/context', operations: [translate] })
- * ```
- */
+/** An HTTP operation: a method and an application path, which is the request path without the deployment context prefix. */
 export interface Operation {
   /** The HTTP method, in any case (RFC 9110, section 9.1). */
   readonly method: string
@@ -44,14 +32,12 @@ const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const literalPath = /^\/[^?#:*]*$/
 
 /** Throws an `OptionError` unless the value is a list of operations that requests can match. */
-export function assertOperations (operations: unknown, option: string): asserts operations is readonly Operation[] {
+export function assertOperations (operations: unknown, option: string): void {
   if (!Array.isArray(operations)) throw new OptionError(option, 'must be an array of { method, path }', operations)
   operations.forEach((operation: unknown, index) => {
     if (typeof operation !== 'object' || operation === null) throw new OptionError(`${option}[${index}]`, 'must be an object { method, path }', operation)
     const { method, path } = Object(operation)
-    if (typeof method !== 'string' || !token.test(method)) {
-      throw new OptionError(`${option}[${index}].method`, 'must be an HTTP method', method)
-    }
+    if (typeof method !== 'string' || !token.test(method)) throw new OptionError(`${option}[${index}].method`, 'must be an HTTP method', method)
     if (typeof path !== 'string' || !literalPath.test(path)) {
       throw new OptionError(`${option}[${index}].path`, 'must start with "/" and must not contain "?", "#", ":" or "*"', path)
     }

@@ -1,115 +1,129 @@
 import type { FastifyContextConfig, FastifyRequest } from 'fastify'
-import type { MarkedRoutes } from './marked-routes.js'
+import type { MarkReader } from './mark.js'
 import type { Operation } from './operation.js'
-import type { OperationMatch, OperationMatcher } from './operation-matcher.js'
+import { isLiteral, type Paths } from './paths.js'
+import type { RouterOptions } from './router-options.js'
+import { lastSegment, plainPath, possibleSegments } from './spelling.js'
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** The quota of the route: `true` for the default quota, or the name of another quota. */
-    quota?: true | string
-  }
+/** A quota as far as it matters here: what it protects. */
+export interface Protecting {
+  readonly name: string
+  readonly operations: readonly Operation[]
 }
 
-/** The operation that a request reaches, and the quota that it is subject to. */
-export interface RequestMatch<Quota> {
+/** A quota that a request is subject to, and the operation that the request reaches. */
+export interface Match<Quota> {
   readonly quota: Quota
   readonly operation: Operation
 }
 
-/** A route as a request reaches it. */
-interface ReachedRoute<Quota> {
-  readonly method: string
-  /** The pattern; undefined if no route matched. */
-  readonly pattern: string | undefined
-  /** The value of `config.quota`. */
-  readonly mark: unknown
-  /** The match of all requests to the route with this method, pattern and mark; undefined if it depends on the path. */
-  readonly match: RequestMatch<Quota> | null | undefined
-}
+/** The matches of a route with a method: the same for each of its requests, or found for each request. */
+type RouteMatch<Quota> = readonly Match<Quota>[] | ((request: FastifyRequest) => readonly Match<Quota>[])
 
-/** The methods of a route, as it declares them. */
-export type Methods = string | readonly string[]
+const none: readonly never[] = Object.freeze([])
 
-/** Finds the protected operation that a request reaches, and the quota that protects it. */
-export class RequestMatcher<Quota> {
-  readonly #operations: OperationMatcher
-  readonly #marked: MarkedRoutes
-  readonly #quotas: ReadonlyMap<string, Quota>
-  // By `config`, which Fastify creates for each route. A `WeakMap` costs more, and so does a look-up of each method and pattern.
-  readonly #routes = new Map<object, ReachedRoute<Quota>>()
+/** Finds the quotas that a request is subject to (docs/rules.md, "Subject"). */
+export class RequestMatcher<Quota extends Protecting> {
+  readonly #quotas: readonly Quota[]
+  readonly #paths: Paths
+  readonly #marks: MarkReader
+  readonly #mayEndWithSlash: boolean
+  readonly #listed = new Map<string, ListedOperations<Quota>>()
+  // By `config`, which Fastify creates for each route, and by method.
+  readonly #routes = new Map<object, Map<string, RouteMatch<Quota>>>()
 
-  /** @param quotas The quotas by name. */
-  constructor (operations: OperationMatcher, marked: MarkedRoutes, quotas: ReadonlyMap<string, Quota>) {
-    this.#operations = operations
-    this.#marked = marked
+  constructor (quotas: readonly Quota[], paths: Paths, marks: MarkReader, { ignoreTrailingSlash }: RouterOptions) {
     this.#quotas = quotas
+    this.#paths = paths
+    this.#marks = marks
+    this.#mayEndWithSlash = ignoreTrailingSlash
+    for (const quota of quotas) for (const operation of quota.operations) this.#list(quota, operation)
   }
 
   /**
-   * Returns the match of a request to a route that an earlier request has reached.
+   * Returns the match of a request with each quota that it is subject to, in the order of the quotas.
    *
-   * @param config The configuration of the route.
-   * @param pattern The pattern of the route; undefined if no route matched.
-   * @returns The match; null if the request is not subject to any quota; undefined if only `match` can find it.
-   */
-  known ({ method }: FastifyRequest, config: FastifyContextConfig, pattern: string | undefined): RequestMatch<Quota> | null | undefined {
-    const route = this.#routes.get(config)
-    // A hook of the host can change the method after routing, and the pattern and the mark in the configuration.
-    return route !== undefined && route.method === method && route.pattern === pattern && route.mark === config.quota ? route.match : undefined
-  }
-
-  /**
-   * Finds the match of a request.
-   *
-   * @param config The configuration of the route.
-   * @param pattern The pattern of the route; undefined if no route matched.
-   * @param declared The methods of the route.
-   * @returns The match; null if the request is not subject to any quota.
    * @throws {UnknownQuotaError} If the route is marked with a quota that does not exist.
+   * @throws Whatever the function in the mark of the route throws.
    */
-  match (request: FastifyRequest, config: FastifyContextConfig, pattern: string | undefined, declared: Methods): RequestMatch<Quota> | null {
-    const { method } = request
-    const { quota: mark } = config
-    let route = this.#routes.get(config)
-    if (route === undefined || route.method !== method || route.pattern !== pattern || route.mark !== mark) {
-      route = { method, pattern, mark, match: this.#matchRoute(declared, pattern, mark, request) }
-      this.#routes.set(config, route)
+  match (request: FastifyRequest): readonly Match<Quota>[] {
+    // Read once, because Fastify creates this object each time it is read.
+    const { config, url: pattern } = request.routeOptions
+    const route = this.#routes.get(config)?.get(request.method) ?? this.#resolve(config, request.method, pattern)
+    return typeof route === 'function' ? route(request) : route
+  }
+
+  #list (quota: Quota, { method: anyCase, path }: Operation): void {
+    const method = anyCase.toUpperCase()
+    const listed = this.#listed.get(method) ?? new ListedOperations<Quota>()
+    this.#listed.set(method, listed)
+    listed.add(this.#paths.ofOperation(path), Object.freeze({ quota, operation: Object.freeze({ method, path }) }))
+  }
+
+  #resolve (config: FastifyContextConfig, method: string, pattern: string | undefined): RouteMatch<Quota> {
+    const route = this.#matchRoute(config.quota, method, pattern)
+    const routes = this.#routes.get(config) ?? new Map<string, RouteMatch<Quota>>()
+    this.#routes.set(config, routes.set(method, route))
+    return route
+  }
+
+  #matchRoute (mark: FastifyContextConfig['quota'], method: string, pattern: string | undefined): RouteMatch<Quota> {
+    const operations = this.#listed.get(method)
+    if (pattern === undefined) return operations === undefined ? none : (request) => this.#inOrder(none, this.#matchPath(operations, request))
+    const marked = typeof mark === 'function' ? none : this.#matchMark(mark, method, pattern)
+    const byPattern = operations === undefined ? none : isLiteral(pattern) ? operations.at(this.#paths.ofPattern(pattern)) : undefined
+    if (byPattern !== undefined && typeof mark !== 'function') return this.#inOrder(marked, byPattern)
+    return (request) => {
+      const asked = typeof mark === 'function' ? this.#matchMark(mark(request), method, pattern) : marked
+      return this.#inOrder(asked, byPattern ?? this.#matchPath(operations, request))
     }
-    return route.match === undefined ? this.#matchTarget(declared, method, pattern, request.url) : route.match
   }
 
-  #matchRoute (declared: Methods, pattern: string | undefined, mark: unknown, { method, url }: FastifyRequest): RequestMatch<Quota> | null | undefined {
-    if (pattern === undefined) return undefined
-    if (mark !== undefined) return this.#withQuota(this.#marked.match(mark, declaredMethod(declared, method), pattern))
-    if (!methodsOf(declared, method).every((each) => this.#operations.isDecidedByPattern(each, pattern))) return undefined
-    const match = this.#matchTarget(declared, method, pattern, pattern)
-    // If an `onRoute` hook of the host changes the URL of a route, Fastify still reports the pattern from before.
-    const isPatternOfRouter = match?.operation === this.#matchTarget(declared, method, pattern, url)?.operation
-    return isPatternOfRouter ? match : undefined
+  #matchMark (mark: unknown, method: string, pattern: string): readonly Match<Quota>[] {
+    const names = this.#marks.namesIn(mark, `${method} ${pattern}`)
+    if (names.length === 0) return none
+    const operation = Object.freeze({ method, path: this.#paths.withoutPrefix(pattern) })
+    return this.#quotas.filter(({ name }) => names.includes(name)).map((quota) => ({ quota, operation }))
   }
 
-  #matchTarget (declared: Methods, method: string, pattern: string | undefined, target: string): RequestMatch<Quota> | null {
-    let match: OperationMatch | null = null
-    for (const each of methodsOf(declared, method)) match ??= this.#operations.match(each, pattern, target)
-    return this.#withQuota(match)
+  #matchPath (operations: ListedOperations<Quota> | undefined, { url, raw }: FastifyRequest): readonly Match<Quota>[] {
+    if (operations === undefined) return none
+    const host = String(raw.headers.host ?? raw.headers[':authority'] ?? '')
+    const path = plainPath(url, host, this.#mayEndWithSlash)
+    return path === null ? operations.withOneOf(possibleSegments(url, host)) : operations.at(this.#paths.ofRequest(path))
   }
 
-  #withQuota (match: OperationMatch | null): RequestMatch<Quota> | null {
-    const quota = match === null ? undefined : this.#quotas.get(match.quota)
-    return match === null || quota === undefined ? null : { quota, operation: match.operation }
+  /** Returns one match for each quota, in the order of the quotas. */
+  #inOrder (marked: readonly Match<Quota>[], listed: readonly Match<Quota>[]): readonly Match<Quota>[] {
+    if (marked.length === 0 && listed.length < 2) return listed
+    const all = [...marked, ...listed]
+    return this.#quotas.flatMap((quota) => all.find((match) => match.quota === quota) ?? [])
   }
 }
 
-/**
- * Returns the methods whose operations a request can reach: its own, and if a hook of the host has changed it to one that the route does
- * not have, also the route's.
- */
-function methodsOf (declared: Methods, method: string): readonly string[] {
-  const all = [declared].flat()
-  return all.includes(method) ? [method] : [method.toUpperCase(), ...all]
+/** The operations that quotas list for one method. */
+class ListedOperations<Quota> {
+  readonly #byPath = new Map<string, Match<Quota>[]>()
+  readonly #byLastSegment = new Map<string, Match<Quota>[]>()
+
+  /** @param path The form of the operation's path. */
+  add (path: string, match: Match<Quota>): void {
+    push(this.#byPath, path, match)
+    push(this.#byLastSegment, lastSegment(match.operation.path), match)
+  }
+
+  at (path: string | null): readonly Match<Quota>[] {
+    return path === null ? none : this.#byPath.get(path) ?? none
+  }
+
+  /** Returns the matches of a request that is not plain: those whose last segment is among its segments, and those of the path `/`. */
+  withOneOf (segments: readonly string[]): readonly Match<Quota>[] {
+    return [...new Set(['', ...segments])].flatMap((segment) => this.#byLastSegment.get(segment) ?? [])
+  }
 }
 
-/** Returns the method of a route that a request has; if a hook of the host has changed it to another one, the route's first. */
-function declaredMethod (declared: Methods, method: string): string {
-  return methodsOf(declared, method)[1] ?? method
+function push<Value> (lists: Map<string, Value[]>, key: string, value: Value): void {
+  const list = lists.get(key)
+  if (list === undefined) lists.set(key, [value])
+  else list.push(value)
 }

@@ -1,24 +1,23 @@
 import type { QuotaStore } from '../store/store.js'
-import { forgetChecks, forgetOverflowChecks } from './forget-checks.js'
+import { burstChecks } from './burst-checks.js'
+import type { Check } from './checks.js'
+import { counterChecks } from './counter-checks.js'
+import { forgetChecks } from './forget-checks.js'
+import { inFlightChecks } from './in-flight-checks.js'
 import { overflowChecks } from './overflow-checks.js'
-import { peekChecks, peekOverflowChecks } from './peek-checks.js'
+import { peekChecks } from './peek-checks.js'
+import { quotaChecks } from './quota-checks.js'
 import { sweepChecks } from './sweep-checks.js'
 import { VirtualClock } from './virtual-clock.js'
-import { smallCap, type Checks } from './visits.js'
-import { windowChecks } from './window-checks.js'
 
-/**
- * The options with which to create the store under test.
- *
- * @example
- * ```ts
- * import { MemoryQuotaStore } from 'fastify-llm-quota'
- * import type { QuotaStoreContractOptions } from 'fastify-llm-quota/testing'
- *
- * const create = ({ clock, maxTrackedCallers }: QuotaStoreContractOptions) => new MemoryQuotaStore({ clock, maxTrackedCallers })
- * console.log(create({ clock: () => 0, maxTrackedCallers: 4 }).inspect().trackedCallers) // 0
- * ```
- */
+const checksOfEachQuota = [...counterChecks, ...burstChecks, ...sweepChecks, ...overflowChecks, ...peekChecks, ...forgetChecks, ...inFlightChecks]
+
+const minute = 60_000
+
+// The named quotas whose stores are checked like the store itself.
+const longerWindows = { hour: 60 * minute, day: 24 * 60 * minute }
+
+/** The options with which to create the store under test. */
 export interface QuotaStoreContractOptions {
   /** Returns monotonic milliseconds. The store must not use any other clock. */
   readonly clock: () => number
@@ -26,18 +25,7 @@ export interface QuotaStoreContractOptions {
   readonly maxTrackedCallers: number
 }
 
-/**
- * One check of a store, for any test runner.
- *
- * @example
- * ```ts
- * import { MemoryQuotaStore } from 'fastify-llm-quota'
- * import { quotaStoreContract, type QuotaStoreContractCheck } from 'fastify-llm-quota/testing'
- *
- * const checks: QuotaStoreContractCheck[] = quotaStoreContract((options) => new MemoryQuotaStore(options))
- * for (const { name, run } of checks.slice(0, 1)) await run().then(() => { console.log(name) }) // admits as many requests as the limit says, and rejects the next
- * ```
- */
+/** One check of a store, for any test runner. */
 export interface QuotaStoreContractCheck {
   /** The rule, as a sentence. */
   readonly name: string
@@ -46,8 +34,10 @@ export interface QuotaStoreContractCheck {
 }
 
 /**
- * Returns the checks of a store, one for each rule (docs/rules.md, "Store"). A store can be divided into shards, each with a share of
- * the caller cap and an overflow counter of its own, as long as every shard tracks at least one caller.
+ * Returns the checks of a store, one for each rule (docs/rules.md, "Store"). A check of an optional function that the store does not have
+ * passes. If the store has the function `quota`, the rules of counters are also checked in quotas of an hour and of a day. A store can be
+ * divided into shards, each with a share of the caller cap and an overflow counter of its own, as long as every shard tracks at least one
+ * caller.
  *
  * @param create Creates an empty store with the given clock and caller cap. A store that outlives the process, such as one on a
  *   server, must use different keys each time.
@@ -64,19 +54,21 @@ export interface QuotaStoreContractCheck {
  */
 export function quotaStoreContract (create: (options: QuotaStoreContractOptions) => QuotaStore | Promise<QuotaStore>): QuotaStoreContractCheck[] {
   return [
-    ...checksWithCap({ ...windowChecks, ...sweepChecks, ...peekChecks, ...forgetChecks }, 10_000),
-    ...checksWithCap({ ...overflowChecks, ...peekOverflowChecks, ...forgetOverflowChecks }, smallCap)
+    ...[...checksOfEachQuota, ...quotaChecks].map((check) => checkOf(check, check.name, minute, (store) => store)),
+    ...Object.entries(longerWindows).flatMap(([length, window]) => checksOfEachQuota.map((check) =>
+      checkOf(check, `${check.name}, in a quota with a window of one ${length}`, window, (store) => store.quota?.(`per-${length}`, window))))
   ]
 
-  function checksWithCap (checks: Checks, maxTrackedCallers: number): QuotaStoreContractCheck[] {
-    return Object.entries(checks).map(([name, check]) => ({
+  function checkOf (check: Check, name: string, window: number, quotaOf: (store: QuotaStore) => QuotaStore | undefined): QuotaStoreContractCheck {
+    return {
       name,
       async run () {
         const clock = new VirtualClock()
         // In production, a store's clock does not start at 0.
         clock.advance(1_000_000)
-        await check({ store: await create({ clock: clock.now, maxTrackedCallers }) as Required<QuotaStore>, clock })
+        const store = quotaOf(await create({ clock: clock.now, maxTrackedCallers: check.maxTrackedCallers }))
+        if (store !== undefined) await check.run({ store, clock, window, retention: window + minute })
       }
-    }))
+    }
   }
 }

@@ -13,21 +13,6 @@
  * clock.advance(60_000)
  * console.log(store.acquire('a digest', 1).admitted) // true
  * ```
- *
- * @example
- * ```ts
- * import { InsuredQuotaStore, type QuotaStore } from 'fastify-llm-quota'
- * import { VirtualClock } from 'fastify-llm-quota/testing'
- *
- * const hanging = () => new Promise<never>(() => {})
- * const primary: QuotaStore = { acquire: hanging, peek: hanging, forget: hanging, clearCounters: hanging, inspect: hanging }
- *
- * const clock = new VirtualClock()
- * const store = new InsuredQuotaStore({ primary, timeout: 100, clock: clock.now, timers: clock })
- * const asked = store.acquire('a digest', 10)
- * clock.advance(100)
- * console.log((await asked).admitted, store.state) // true fallback
- * ```
  */
 export class VirtualClock {
   readonly #timers = new Set<VirtualTimer>()

@@ -3,7 +3,6 @@ import { createHmac } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { type Example, startExample } from '../support/example.js'
-import { RedisServer } from '../support/redis-server.js'
 
 const secret = 'a secret of thirty-two bytes or more'
 
@@ -61,19 +60,6 @@ t.test('several processes on one machine enforce one limit', async (t) => {
   t.same(statuses(answers), [...Array(500).fill(200), ...Array(5).fill(429)])
   const processes = await Promise.all(answers.slice(0, 500).map(async (answer) => Object(await answer.json()).process))
   t.equal(new Set(processes).size, 2, 'the second one starts to listen while the first one answers')
-})
-
-t.test('the service closes its Redis client when it stops', async (t) => {
-  const server = await RedisServer.start()
-  t.teardown(() => server.stop())
-  const service = await start(t, 'closing', { REDIS_URL: server.url, SERVICE_RATE_LIMIT_PER_MINUTE: '2' })
-  t.same(statuses(await analyze(service, {}, 3)), [200, 200, 429])
-  t.equal(await service.stop(), 0)
-
-  const another = await start(t, 'closing', { REDIS_URL: server.url, SERVICE_RATE_LIMIT_PER_MINUTE: '2' })
-  t.same(statuses(await analyze(another, {}, 1)), [429], 'the counts are on the server')
-  await server.kill()
-  t.equal(await another.stop(), 0, 'the service also stops while the server is not running')
 })
 
 t.test('a page of another origin can read the quota headers with CORS', async (t) => {

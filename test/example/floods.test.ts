@@ -7,8 +7,8 @@ import { VirtualClock } from '../../lib/testing.js'
 import { startExample } from '../support/example.js'
 import { startService, type RunningService } from '../support/example-service.js'
 
-const { Accounts, demonstrationAccounts }: typeof import('../../examples/service/accounts/accounts.js') = await import(new URL('../../build/examples/service/accounts/accounts.js', import.meta.url).href)
-const { FailedAttempts }: typeof import('../../examples/service/accounts/failed-attempts.js') = await import(new URL('../../build/examples/service/accounts/failed-attempts.js', import.meta.url).href)
+import { Accounts, demonstrationAccounts } from '../../examples/service/accounts/accounts.js'
+import { FailedAttempts } from '../../examples/service/accounts/failed-attempts.js'
 
 const body = JSON.stringify({ businessText: 'Invoices are late.' })
 const json = { 'content-type': 'application/json' }

@@ -2,7 +2,6 @@
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
 import { plainEnvironment } from '../support/environment.js'
-import { RedisServer } from '../support/redis-server.js'
 import { failedStart, printToken, startExample, type Example } from '../support/example.js'
 
 const text = 'Our invoices went out late in March 2025. Customers in Berlin complain loudly!'
@@ -139,27 +138,4 @@ t.test('the smallest example answers requests', async (t) => {
   const service = await startExample('smallest.js')
   t.teardown(() => { service.process.kill('SIGKILL') })
   t.equal((await ask(service, null, '/api/analyze', {})).status, 401)
-})
-
-t.test('two instances with REDIS_URL enforce one limit, and continue without the server', async (t) => {
-  const server = await RedisServer.start()
-  const services = await Promise.all([startExample('service/main.js', { REDIS_URL: server.url }), startExample('service/main.js', { REDIS_URL: server.url })])
-  t.teardown(async () => {
-    await Promise.all(services.map((service) => service.stop()))
-    await server.stop()
-  })
-  const [one, two] = services
-  if (one === undefined || two === undefined) return
-  const administrator = printToken('--admin', 'root')
-  await ask(one, administrator, '/api/preferences', { 'rate-limit.per-minute': 3 }, 'PUT')
-  t.same((await ask(two, administrator, '/api/preferences')).json(), { 'rate-limit.per-minute': 3 })
-  const token = printToken('alice')
-  const answers = []
-  for (let request = 0; request < 6; request++) answers.push((await ask(request % 2 === 0 ? one : two, token, '/api/analyze', { businessText: text })).status)
-  t.same(answers, [200, 200, 200, 429, 429, 429])
-
-  await server.kill()
-  t.equal((await ask(one, printToken('bob'), '/api/analyze', { businessText: text })).status, 200)
-  await t.resolves(one.printed(/primary store fails; its fallback answers/))
-  await t.resolves(one.printed(/preference is unavailable/))
 })

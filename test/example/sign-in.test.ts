@@ -3,7 +3,6 @@ import { callerKey, localAuthentication, tokenAuthentication } from '../../lib/i
 import { calculatePKCECodeChallenge, randomPKCECodeVerifier } from 'openid-client'
 import t from 'tap'
 import { type Example, printToken, startExample } from '../support/example.js'
-import { RedisServer } from '../support/redis-server.js'
 import { TokenIssuer } from '../support/token-issuer.js'
 import { locationOf, Visitor } from '../support/visitor.js'
 
@@ -174,26 +173,6 @@ t.test('a forged request is answered with 403 and not counted', async (t) => {
   t.equal(await trackedCallers(service), '0', 'nothing is counted')
   t.equal((await visitor.send(node)).status, 200)
   t.equal((await fetch(`${service.address}/api/analyze`, basic('alice', 'wonderland'))).status, 200, 'basic authentication requires no CSRF token')
-})
-
-t.test('a session is valid on every instance that has the same secret and a shared store', async (t) => {
-  const server = await RedisServer.start()
-  const environment = { REDIS_URL: server.url, JWT_SECRET: 'a secret that both instances know of', SERVICE_RATE_LIMIT_PER_MINUTE: '3' }
-  const one = await startExample('service/main.js', environment)
-  const two = await startExample('service/main.js', environment)
-  t.teardown(async () => {
-    await Promise.all([one.stop(), two.stop()])
-    await server.stop()
-  })
-  const visitor = new Visitor(one.address)
-  await visitor.signInWithOpenId('Mira Lindqvist')
-  const elsewhere = new Visitor(two.address)
-  elsewhere.cookies = visitor.cookies
-  t.same([
-    ...await statuses(2, () => visitor.send('/api/analyze', post)),
-    ...await statuses(2, () => elsewhere.send('/api/analyze', post)),
-    ...await statuses(1, () => visitor.send('/api/analyze', post))
-  ], [200, 200, 200, 429, 429])
 })
 
 for (const [how, environment] of Object.entries({ directly: { HOST: '0.0.0.0' }, 'through a proxy': { PUBLIC_URL: 'https://service.example' } })) {

@@ -1,7 +1,7 @@
 // How the example service limits work: the number of tasks that run and that wait, and a fair order among callers.
 import t from 'tap'
 
-const { Turns, QueueFull }: typeof import('../../examples/service/turns.js') = await import(new URL('../../build/examples/service/turns.js', import.meta.url).href)
+import { Turns, QueueFull } from '../../examples/service/turns.js'
 
 /** Tasks that end when the test completes them, and the tasks that have run so far. */
 function workshop (bounds: { atOnce: number, waiting: number }) {

@@ -2,10 +2,9 @@
 import t from 'tap'
 import { callerKey, tokenAuthentication, type QuotaDecision } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { RedisServer } from '../support/redis-server.js'
 import { startService } from '../support/example-service.js'
 
-const { QuotaWindows }: typeof import('../../examples/service/quota-windows.js') = await import(new URL('../../build/examples/service/quota-windows.js', import.meta.url).href)
+import { QuotaWindows } from '../../examples/service/quota-windows.js'
 
 function decision (callerKey: string | null, more: Partial<QuotaDecision> = {}): QuotaDecision {
   return { outcome: 'admitted', quota: 'default', reason: null, operation: { method: 'POST', path: '/api/analyze' }, enforced: true, limit: 3, callerKey, count: 1, windowRemaining: 60_000, overflow: false, ...more }
@@ -73,34 +72,30 @@ t.test('the numbers of callers and of marks are bounded', async (t) => {
   t.same(windows.all().map(({ caller, marks }) => [caller, marks.length]), [['cccccccc', 2], ['dddddddd', 2], ['eeeeeeee', 2]])
 })
 
-for (const store of ['in the process', 'shared']) {
-  t.test(`callers can read their standing, and an administrator can reset it, with a store that is ${store}`, async (t) => {
-    const redis = store === 'shared' ? await RedisServer.start() : undefined
-    t.teardown(() => redis?.stop())
-    const { address, as, post } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '2', REDIS_URL: redis?.url ?? '' })
-    const stands = async (subject: string): Promise<unknown> => (await (await as(subject, '/api/quota')).json() as { quotas: unknown[] }).quotas[0]
-    const forget = async (subject: string, digest: string): Promise<number> =>
-      (await as(subject, `/api/callers/${digest}`, { method: 'DELETE', claims: subject === 'root' ? { role: 'admin' } : {} })).status
-    const alice = callerKey(tokenAuthentication({ iss: 'urn:example:language-service', sub: 'alice' })) ?? ''
+t.test('callers can read their standing, and an administrator can reset it', async (t) => {
+  const { address, as, post } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '2' })
+  const stands = async (subject: string): Promise<unknown> => (await (await as(subject, '/api/quota')).json() as { quotas: unknown[] }).quotas[0]
+  const forget = async (subject: string, digest: string): Promise<number> =>
+    (await as(subject, `/api/callers/${digest}`, { method: 'DELETE', claims: subject === 'root' ? { role: 'admin' } : {} })).status
+  const alice = callerKey(tokenAuthentication({ iss: 'urn:example:language-service', sub: 'alice' })) ?? ''
 
-    t.equal((await fetch(`${address}/api/quota`)).status, 401)
-    t.same(await stands('alice'), { quota: 'default', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
-    for (let request = 0; request < 3; request++) await post('alice', '/api/analyze', { businessText: 'Invoices are late.' })
-    const answer = await as('alice', '/api/quota')
-    t.equal(answer.headers.get('cache-control'), 'no-store')
-    const { windowRemaining, ...counts }: { windowRemaining: number } = JSON.parse(await answer.text()).quotas[0]
-    t.same(counts, { quota: 'default', limit: 2, count: 2, remaining: 0, overflow: false })
-    t.ok(windowRemaining > 0 && windowRemaining <= 60_000, `${windowRemaining} ms`)
-    t.match(await stands('bob'), { count: 0, remaining: 2 }, 'other callers are not affected')
+  t.equal((await fetch(`${address}/api/quota`)).status, 401)
+  t.same(await stands('alice'), { quota: 'default', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
+  for (let request = 0; request < 3; request++) await post('alice', '/api/analyze', { businessText: 'Invoices are late.' })
+  const answer = await as('alice', '/api/quota')
+  t.equal(answer.headers.get('cache-control'), 'no-store')
+  const { windowRemaining, ...counts }: { windowRemaining: number } = JSON.parse(await answer.text()).quotas[0]
+  t.same(counts, { quota: 'default', limit: 2, count: 2, remaining: 0, overflow: false })
+  t.ok(windowRemaining > 0 && windowRemaining <= 60_000, `${windowRemaining} ms`)
+  t.match(await stands('bob'), { count: 0, remaining: 2 }, 'other callers are not affected')
 
-    t.equal((await fetch(`${address}/api/callers/${alice}`, { method: 'DELETE' })).status, 401)
-    t.equal(await forget('alice', alice), 403)
-    t.equal(await forget('root', alice.slice(0, 8)), 400, 'a caller is identified by the whole digest only')
-    t.match(await stands('alice'), { count: 2 })
-    t.equal(await forget('root', alice), 204)
-    t.same(await stands('alice'), { quota: 'default', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
-    t.equal((await post('alice', '/api/analyze', { businessText: 'Invoices are late.' })).status, 200)
-    await post('root', '/api/preferences', { 'rate-limit.per-minute': 0 }, 'PUT')
-    t.match(await stands('alice'), { limit: 0, remaining: null })
-  })
-}
+  t.equal((await fetch(`${address}/api/callers/${alice}`, { method: 'DELETE' })).status, 401)
+  t.equal(await forget('alice', alice), 403)
+  t.equal(await forget('root', alice.slice(0, 8)), 400, 'a caller is identified by the whole digest only')
+  t.match(await stands('alice'), { count: 2 })
+  t.equal(await forget('root', alice), 204)
+  t.same(await stands('alice'), { quota: 'default', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
+  t.equal((await post('alice', '/api/analyze', { businessText: 'Invoices are late.' })).status, 200)
+  await post('root', '/api/preferences', { 'rate-limit.per-minute': 0 }, 'PUT')
+  t.match(await stands('alice'), { limit: 0, remaining: null })
+})

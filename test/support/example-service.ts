@@ -2,8 +2,8 @@ import { Writable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 
-const { createService }: typeof import('../../examples/service/service.js') = await import(new URL('../../build/examples/service/service.js', import.meta.url).href)
-const { ownIssuer }: typeof import('../../examples/service/plugins/tokens.js') = await import(new URL('../../build/examples/service/plugins/tokens.js', import.meta.url).href)
+import { createService } from '../../examples/service/service.js'
+import { ownIssuer } from '../../examples/service/plugins/tokens.js'
 
 /** The example service in the process of the test, listening on a free port. */
 export interface RunningService {

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import { InsuredQuotaStore, MemoryQuotaStore, type InsuredQuotaStoreOptions, type QuotaStore } from '../../lib/index.js'
+import { InsuredQuotaStore, MemoryQuotaStore, type InsuredQuotaStoreOptions } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { ToldStore } from './told-store.js'
 
@@ -7,7 +7,7 @@ import { ToldStore } from './told-store.js'
 export function insure (options: Partial<InsuredQuotaStoreOptions> = {}) {
   const clock = new VirtualClock()
   const primary = new ToldStore(clock)
-  const fallback: QuotaStore = new MemoryQuotaStore({ clock: clock.now })
+  const fallback = new MemoryQuotaStore({ clock: clock.now })
   const store = new InsuredQuotaStore({ primary, fallback, timeout: 30, coolDown: 100, clock: clock.now, timers: clock, ...options })
   return { clock, primary, fallback, store }
 }

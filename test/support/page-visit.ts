@@ -3,7 +3,7 @@ import { type Test } from 'tap'
 import { VirtualClock } from '../../lib/testing.js'
 import { screenshots } from './browser.js'
 
-const { createService }: typeof import('../../examples/service/service.js') = await import(new URL('../../build/examples/service/service.js', import.meta.url).href)
+import { createService } from '../../examples/service/service.js'
 
 for (const name of Object.keys(process.env)) if (/^(JWT_|OIDC_|PUBLIC_URL|HOST|REDIS_URL|METRICS)/.test(name)) Reflect.deleteProperty(process.env, name)
 Object.assign(process.env, { PORT: '0', LOG_LEVEL: 'error', SERVICE_RATE_LIMIT_PER_MINUTE: '3' })

@@ -1,4 +1,4 @@
-import type { Acquisition, QuotaCount, QuotaStore } from '../../lib/index.js'
+import type { Acquisition, Entry as InFlight, QuotaCount, QuotaStore } from '../../lib/store/store.js'
 import type { QuotaStoreContractOptions } from '../../lib/testing.js'
 
 export interface Entry { count: number, windowStart: number, lastSeen: number }
@@ -7,6 +7,8 @@ export interface Entry { count: number, windowStart: number, lastSeen: number }
 export class PlainStore implements QuotaStore {
   readonly clock: () => number
   readonly maxTrackedCallers: number
+  readonly quotas = new Map<string, PlainStore>()
+  readonly places = new Map<string, number>()
   entries = new Map<string, Entry>()
   shared: Entry | undefined
   sweptAt: number | undefined
@@ -20,14 +22,14 @@ export class PlainStore implements QuotaStore {
     this.maxTrackedCallers = maxTrackedCallers
   }
 
-  acquire (callerKey: string, limit: number): Acquisition {
+  acquire (callerKey: string, limit: number, cost = 1): Acquisition {
     const now = this.clock()
     this.sweep(now)
     const own = this.entries.get(callerKey) ?? this.create(callerKey, now)
     const entry = own ?? this.overflow(callerKey, now)
     if (now - entry.windowStart >= this.windowLength) Object.assign(entry, { count: 0, windowStart: now })
     const admitted = this.admits(entry, limit)
-    this.count(entry, admitted)
+    this.count(entry, admitted, cost)
     entry.lastSeen = now
     return { admitted, count: entry.count, windowRemaining: this.windowLength - (now - entry.windowStart), overflow: own === undefined }
   }
@@ -36,8 +38,8 @@ export class PlainStore implements QuotaStore {
     return entry.count < limit
   }
 
-  count (entry: Entry, admitted: boolean): void {
-    if (admitted) entry.count += 1
+  count (entry: Entry, admitted: boolean, cost: number): void {
+    if (admitted) entry.count = Math.min(entry.count + cost, Number.MAX_SAFE_INTEGER)
   }
 
   create (callerKey: string, now: number): Entry | undefined {
@@ -70,6 +72,30 @@ export class PlainStore implements QuotaStore {
     return new Map([...this.entries].filter(([, { lastSeen }]) => now - lastSeen < this.retention))
   }
 
+  quota (name: string, window: number): PlainStore {
+    const { clock, maxTrackedCallers } = this
+    const quota: PlainStore = this.quotas.get(name) ?? Reflect.construct(this.constructor, [{ clock, maxTrackedCallers }])
+    quota.windowLength = window
+    quota.retention = window + 60_000
+    this.quotas.set(name, quota)
+    return quota
+  }
+
+  enter (callerKey: string, limit: number): InFlight | Promise<InFlight> {
+    const count = this.placesOf(callerKey)
+    if (count >= limit) return { admitted: false, count }
+    this.places.set(callerKey, count + 1)
+    return { admitted: true, count: count + 1, leave: () => this.leave(callerKey) }
+  }
+
+  leave (callerKey: string): void | Promise<void> {
+    this.places.set(callerKey, this.placesOf(callerKey) - 1)
+  }
+
+  placesOf (callerKey: string): number {
+    return this.places.get(callerKey) ?? 0
+  }
+
   peek (callerKey: string): QuotaCount | null {
     const now = this.clock()
     const entries = this.swept(now)
@@ -88,6 +114,7 @@ export class PlainStore implements QuotaStore {
     this.shared = undefined
     this.sweptAt = undefined
     this.sweeps = 0
+    for (const quota of this.quotas.values()) quota.clearCounters()
   }
 
   inspect () {

@@ -1,22 +1,8 @@
 import { channel } from 'node:diagnostics_channel'
 import type { QuotaStore } from '../store.js'
 
-/**
- * Which store of an `InsuredQuotaStore` answers.
- *
- * @example
- * ```ts
- * import type { InsuredQuotaStoreState } from 'fastify-llm-quota'
- *
- * // The value for a gauge.
- * function primaryAnswers (state: InsuredQuotaStoreState): number {
- *   return state === 'primary' ? 1 : 0
- * }
- *
- * console.log(primaryAnswers('fallback')) // 0
- * ```
- */
-export type InsuredQuotaStoreState = 'primary' | 'fallback'
+/** Which store of an `InsuredQuotaStore` answers: `both` if the primary answers for some of its shards and the fallback for the others. */
+export type InsuredQuotaStoreState = 'primary' | 'fallback' | 'both'
 
 /**
  * The message that is published when an insured store switches between its primary and its fallback.
@@ -27,34 +13,24 @@ export type InsuredQuotaStoreState = 'primary' | 'fallback'
  * import { InsuredQuotaStore, type InsuredQuotaStoreChange, type QuotaStore } from 'fastify-llm-quota'
  *
  * subscribe('fastify-llm-quota:insured-store', (message) => {
- *   const { state, error } = message as InsuredQuotaStoreChange
- *   console.log(`the ${state} answers:`, error instanceof Error ? error.message : 'recovered')
+ *   const { shard, state, error } = message as InsuredQuotaStoreChange
+ *   console.log(`the ${state} answers for shard ${shard}:`, error instanceof Error ? error.message : 'recovered')
  * })
  *
- * const failing: QuotaStore = {
- *   acquire () { throw new Error('no connection') },
- *   peek: () => null,
- *   forget () {},
- *   clearCounters () {},
- *   inspect: () => ({ trackedCallers: 0, sweeps: 0 })
- * }
- * await new InsuredQuotaStore({ primary: failing }).acquire('a digest', 10) // the fallback answers: no connection
+ * const failing: QuotaStore = { acquire () { throw new Error('no connection') } }
+ * await new InsuredQuotaStore({ primary: failing }).acquire('a digest', 10) // the fallback answers for shard 0: no connection
  * ```
  */
-export class InsuredQuotaStoreChange {
+export interface InsuredQuotaStoreChange {
   /** The insured store that changed. */
   readonly store: QuotaStore
-  /** The store that answers from now on. */
-  readonly state: InsuredQuotaStoreState
+  /** The number of the primary's shard that changed; 0 if the primary has no shards. */
+  readonly shard: number
+  /** The store that answers the callers of this shard from now on. */
+  readonly state: 'primary' | 'fallback'
   /** The error of the primary; undefined if the primary answers again. */
   readonly error: unknown
-
-  constructor (store: QuotaStore, state: InsuredQuotaStoreState, error: unknown) {
-    this.store = store
-    this.state = state
-    this.error = error
-  }
 }
 
-/** The `node:diagnostics_channel` channel on which each change of an insured store is published once. */
+/** The `node:diagnostics_channel` channel on which each change of a shard of an insured store is published once. */
 export const insuredStoreChanges = channel('fastify-llm-quota:insured-store')

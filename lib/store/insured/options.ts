@@ -1,6 +1,14 @@
-import { hasFunction, OptionError } from '../../errors.js'
+import { assertFunction, assertMilliseconds, assertOptions, withFunctions } from '../../option-checks.js'
 import { assertStore, type QuotaStore } from '../store.js'
-import type { QuotaTimers } from './timers.js'
+import type { QuotaTimers } from './time-limit.js'
+
+/** A store that can be the primary of an `InsuredQuotaStore`: any store. */
+export interface PrimaryQuotaStore extends QuotaStore {
+  /** The caller cap, which the default fallback takes over. */
+  readonly maxTrackedCallers?: number
+  /** Returns the number of the caller's shard. A shard is a part of the callers that can fail while the others work. */
+  shardOf? (callerKey: string): number
+}
 
 /**
  * Options of `InsuredQuotaStore`.
@@ -20,10 +28,13 @@ import type { QuotaTimers } from './timers.js'
  */
 export interface InsuredQuotaStoreOptions {
   /** The store that is used as long as it answers. */
-  readonly primary: QuotaStore
-  /** The store that is used while the primary is unavailable. Default: a new `MemoryQuotaStore` with the same clock. */
+  readonly primary: PrimaryQuotaStore
+  /** The store that is used while the primary is unavailable. Default: a new `MemoryQuotaStore` with the same clock and the primary's caller cap. */
   readonly fallback?: QuotaStore
-  /** How long the primary may take to answer, in milliseconds. Default 100. */
+  /**
+   * How long a request waits at most, in milliseconds. Default 100. The primary gets all of it if the fallback is a `MemoryQuotaStore`. Any
+   * other fallback may have to be waited for as well, so then each of the two stores gets half.
+   */
   readonly timeout?: number
   /** How long the primary is not called after a failure, in milliseconds. Then a request tries it again. Default 1000. */
   readonly coolDown?: number
@@ -33,26 +44,15 @@ export interface InsuredQuotaStoreOptions {
   readonly timers?: QuotaTimers
 }
 
-/** The option names that `assertOptionNames` accepts. */
-export const insuredOptionNames = ['primary', 'fallback', 'timeout', 'coolDown', 'clock', 'timers'] satisfies (keyof InsuredQuotaStoreOptions)[]
-
-// The longest delay that Node's timers support.
-const longestDelay = 2 ** 31 - 1
-
 /** Throws an `OptionError` unless all options have valid values. */
-export function assertInsuredOptions ({ primary, fallback, timeout, coolDown, clock, timers }: Required<InsuredQuotaStoreOptions>): void {
-  assertStore(primary, 'primary')
-  assertStore(fallback, 'fallback')
-  assertMilliseconds('timeout', timeout)
-  assertMilliseconds('coolDown', coolDown)
-  if (typeof clock !== 'function') throw new OptionError('clock', 'must be a function', clock)
-  for (const name of ['setTimeout', 'clearTimeout']) {
-    if (!hasFunction(timers, name)) throw new OptionError('timers', `must have a function ${name}`, timers)
-  }
-}
-
-function assertMilliseconds (name: string, value: unknown): void {
-  if (typeof value !== 'number' || !(value > 0) || value > longestDelay) {
-    throw new OptionError(name, `must be a number of milliseconds above 0, at most ${longestDelay}`, value)
-  }
+export function assertInsuredOptions (options: unknown): asserts options is InsuredQuotaStoreOptions {
+  assertOptions<InsuredQuotaStoreOptions>(options, {
+    primary: assertStore,
+    fallback: assertStore,
+    timeout: assertMilliseconds,
+    coolDown: assertMilliseconds,
+    clock: assertFunction,
+    timers: withFunctions('timers', 'setTimeout', 'clearTimeout')
+  })
+  assertStore(options.primary, 'primary')
 }

@@ -1,93 +1,83 @@
-import type { QuotaTimers } from './timers.js'
+/** The timers of an `InsuredQuotaStore`. `VirtualClock` and `node:timers` have these functions. */
+export interface QuotaTimers {
+  /**
+   * Calls a function once after a delay.
+   *
+   * @param delay Milliseconds, not necessarily an integer.
+   * @returns The timer, for `clearTimeout`.
+   */
+  setTimeout (callback: () => void, delay: number): unknown
+  /** Cancels a timer. */
+  clearTimeout (timer: unknown): void
+}
 
-// A late timer shows that the event loop stalled. With more slices, a stall uses up less of the timeout.
-const slices = 4
+/** Node's timers, unreferenced so that a store does not keep the process alive. */
+export const nodeTimers = {
+  setTimeout: (callback: () => void, delay: number): NodeJS.Timeout => setTimeout(callback, delay).unref(),
+  clearTimeout (timer: NodeJS.Timeout): void { clearTimeout(timer) }
+} satisfies QuotaTimers
 
-// A reply that has arrived at the socket reaches its reader in one turn of the event loop, or in two or three if it passes
-// through TLS or a proxy in the same process.
-const quietTurns = 3
+// A timer that runs after a stall of the event loop runs before the sockets are read. A reply that has arrived by then reaches its
+// reader in one turn of the event loop, or in a few if it passes through TLS or a proxy in the same process.
+const graceTurns = 5
 
-// Bounds the wait if every turn stalls.
-const mostTurns = 16
+// A timer that is later than this part of its delay shows that the event loop stalled. A command may not have been sent before the stall,
+// so its answer gets the time again, but not without end.
+const lateness = 0.5
+const mostStalls = 3
 
-/**
- * Limits how long to wait for an answer. Time during which the event loop stalls is not counted, because the process cannot receive
- * an answer during that time.
- *
- * The timeout is divided into slices, each with its own timer. If a timer is late by more than a slice, the event loop has stalled,
- * and no more than one slice of the stall is counted. When the last timer runs, the poll phase has not run yet, and an answer that
- * arrived during a stall may still be in the socket. The wait therefore ends only after a few turns without a stall.
- */
+/** Limits how long to wait for an answer, not counting stalls of the event loop. */
 export class TimeLimit {
   readonly #timeout: number
   readonly #clock: () => number
   readonly #timers: QuotaTimers
 
-  /** @param timeout The timeout, in milliseconds. */
-  constructor (timeout: number, clock: () => number, timers: QuotaTimers) {
+  /** @param timeout Milliseconds. */
+  constructor (timeout: number, clock: () => number = () => performance.now(), timers: QuotaTimers = nodeTimers) {
     this.#timeout = timeout
     this.#clock = clock
     this.#timers = timers
   }
 
-  /** Settles with the result of the answer, or rejects if the answer does not arrive in time. A late answer is ignored. */
-  within<Answer> (answer: PromiseLike<Answer>): Promise<Answer> {
+  /**
+   * Settles as the answer does, or rejects if the answer does not arrive in time.
+   *
+   * @param late Receives an answer that arrives later.
+   */
+  within<Answer> (answer: PromiseLike<Answer>, late: (answer: Answer) => void = () => {}): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      const wait = new Wait(this.#timeout, this.#clock, this.#timers, () => { reject(new Error(`no answer within ${this.#timeout} ms`)) })
+      let isOver = false
+      let timer: unknown
+      const wait = (stallsLeft: number): void => {
+        const startedAt = this.#clock()
+        timer = this.#timers.setTimeout(() => {
+          const isLate = this.#clock() - startedAt > this.#timeout * (1 + lateness)
+          if (isLate && stallsLeft > 0) wait(stallsLeft - 1)
+          else giveUp(graceTurns)
+        }, this.#timeout)
+      }
+      const giveUp = (turnsLeft: number): void => {
+        if (isOver) return
+        if (turnsLeft > 0) {
+          setImmediate(giveUp, turnsLeft - 1)
+          return
+        }
+        isOver = true
+        reject(new Error(`no answer within ${this.#timeout} ms`))
+      }
+      const end = (): void => {
+        isOver = true
+        this.#timers.clearTimeout(timer)
+      }
       answer.then((value) => {
-        wait.end()
+        if (isOver) late(value)
+        else end()
         resolve(value)
       }, (error: unknown) => {
-        wait.end()
+        end()
         reject(error)
       })
-    })
-  }
-}
-
-/** The wait for one answer. */
-class Wait {
-  readonly #slice: number
-  readonly #clock: () => number
-  readonly #timers: QuotaTimers
-  readonly #giveUp: () => void
-  #left: number
-  #timer: unknown
-  #hasEnded = false
-
-  constructor (timeout: number, clock: () => number, timers: QuotaTimers, giveUp: () => void) {
-    this.#slice = timeout / slices
-    this.#left = timeout
-    this.#clock = clock
-    this.#timers = timers
-    this.#giveUp = giveUp
-    this.#sleep()
-  }
-
-  end (): void {
-    this.#hasEnded = true
-    this.#timers.clearTimeout(this.#timer)
-  }
-
-  #sleep (): void {
-    const delay = Math.max(1, Math.min(this.#slice, this.#left))
-    const startedAt = this.#clock()
-    this.#timer = this.#timers.setTimeout(() => {
-      // Counts at least half a slice, so that a clock that stops or is set back cannot extend the wait without end.
-      this.#left -= Math.min(Math.max(this.#clock() - startedAt, delay / 2), 2 * delay)
-      if (this.#left > 0) this.#sleep()
-      else this.#look(mostTurns, quietTurns)
-    }, delay)
-  }
-
-  /** Gives up after `quiet` consecutive turns of the event loop without a stall, and after `turns` turns in any case. */
-  #look (turns: number, quiet: number): void {
-    if (turns === 0 || quiet === 0) return this.#giveUp()
-    const startedAt = this.#clock()
-    setImmediate(() => {
-      if (this.#hasEnded) return
-      const stalled = this.#clock() - startedAt > this.#slice
-      this.#look(turns - 1, stalled ? quietTurns : quiet - 1)
+      wait(mostStalls)
     })
   }
 }

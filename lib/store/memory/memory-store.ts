@@ -59,6 +59,11 @@ export class MemoryQuotaStore implements QuotaStore {
     this.#callers = new TrackedCallers(maxTrackedCallers)
   }
 
+  /** The caller cap of each quota. */
+  get maxTrackedCallers (): number {
+    return this.#maxTrackedCallers
+  }
+
   acquire (callerKey: string, limit: number, cost = 1): Acquisition {
     const now = this.#clock()
     if (now >= this.#cleanUpAt) this.#cleanUp(callerKey, now)

@@ -1,12 +1,16 @@
 import type { Acquisition } from '../store.js'
 
+// Long windows would otherwise hide for hours that the counter has been removed on the server. In milliseconds.
+const longestMemory = 60_000
+
 interface Rejection {
   readonly count: number
   readonly windowEnd: number
+  readonly rememberedUntil: number
 }
 
 /**
- * Remembers callers that are at their limit until their windows end. Bounded; the oldest entry is evicted, and the server decides
+ * Remembers callers that are at their limit until their windows end, at most for a minute. Bounded; the oldest entry is evicted, and the server decides
  * on that caller's requests again.
  */
 export class RememberedRejections {
@@ -28,7 +32,7 @@ export class RememberedRejections {
     const rejection = this.#rejections.get(callerKey)
     if (rejection === undefined) return undefined
     const windowRemaining = rejection.windowEnd - now
-    if (windowRemaining > 0 && limit <= rejection.count) return { admitted: false, count: rejection.count, windowRemaining, overflow: false }
+    if (windowRemaining > 0 && now < rejection.rememberedUntil && limit <= rejection.count) return { admitted: false, count: rejection.count, windowRemaining, overflow: false }
     this.#rejections.delete(callerKey)
     return undefined
   }
@@ -43,7 +47,7 @@ export class RememberedRejections {
       if (this.#rejections.size < this.#most) break
       this.#rejections.delete(oldest)
     }
-    this.#rejections.set(callerKey, { count, windowEnd: askedAt + windowRemaining })
+    this.#rejections.set(callerKey, { count, windowEnd: askedAt + windowRemaining, rememberedUntil: askedAt + longestMemory })
   }
 
   forget (callerKey: string): void {

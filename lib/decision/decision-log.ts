@@ -1,0 +1,35 @@
+import type { FastifyRequest } from 'fastify'
+import type { QuotaDecision } from './decision.js'
+
+/** The reasons for an unauthenticated decision that point to a mistake in the host, and how to correct it. */
+const corrections = new Map<QuotaDecision['reason'], string>([
+  ['no-issuer', 'its claims have no issuer: sign tokens with the claim iss, or use tokenAuthentication or localAuthentication if request.user does not hold the claims of a token'],
+  ['no-subject', 'its claims have no subject: sign tokens with the claim sub, or use localAuthentication if the caller is a local account'],
+  ['no-username', 'the local account has no user name: pass a name that is not blank to localAuthentication'],
+  ['no-authentication', 'it carries credentials, but nothing has verified them before the quota: verify them in onRequest or preValidation, or use the option authentication']
+])
+
+/** Logs decisions: each that is not an admission at the level debug, and what points to a mistake or to the caller cap once. */
+export class DecisionLog {
+  readonly #warned = new Set<string>()
+
+  add (decision: QuotaDecision, request: FastifyRequest): void {
+    const { outcome, reason, quota, operation, enforced, limit, callerKey, count, overflow } = decision
+    if (overflow) this.#warnOnce(request, 'overflow', { quota }, 'the quota tracks as many callers as maxTrackedCallers allows; further callers share the overflow counter')
+    if (outcome === 'admitted' || outcome === 'disabled') return
+    request.log.debug({ outcome, reason, quota, operation, enforced, limit, caller: callerKey?.slice(0, 8), count, overflow }, enforced ? 'the quota refuses the request' : 'the quota would refuse the request')
+    const correction = corrections.get(reason)
+    if (correction === undefined || (reason === 'no-authentication' && !carriesCredentials(request))) return
+    this.#warnOnce(request, String(reason), { reason, operation, quota }, `a request is treated as unauthenticated, since ${correction}`)
+  }
+
+  #warnOnce ({ log }: FastifyRequest, mistake: string, properties: object, message: string): void {
+    if (this.#warned.has(mistake)) return
+    this.#warned.add(mistake)
+    log.warn(properties, `${message}; this warning is not repeated`)
+  }
+}
+
+function carriesCredentials ({ headers: { authorization, cookie } }: FastifyRequest): boolean {
+  return authorization !== undefined || cookie !== undefined
+}

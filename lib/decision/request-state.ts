@@ -1,0 +1,51 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { DecoratorError } from '../errors.js'
+import type { Verdict } from './decide.js'
+import type { QuotaDecision } from './decision.js'
+
+const verdictOf = Symbol('fastify-llm-quota: verdict')
+const shownQuota = Symbol('fastify-llm-quota: request.quota')
+const none: readonly never[] = Object.freeze([])
+
+// A `WeakMap` would cost more.
+type Carrier = FastifyRequest & { [verdictOf]?: Verdict | Promise<Verdict>, [shownQuota]?: QuotaDecision | null }
+
+/** Returns the verdict on a request, or a promise while it is pending; undefined if none was asked for. */
+export function findVerdict (request: Carrier): Verdict | Promise<Verdict> | undefined {
+  return request[verdictOf]
+}
+
+/** Stores the verdict on a request, or the promise for it. */
+export function keepVerdict (request: Carrier, verdict: Verdict | Promise<Verdict>): void {
+  request[verdictOf] = verdict
+  if (!(verdict instanceof Promise)) request[shownQuota] = verdict.refusal ?? verdict.rulings[0]?.decision ?? null
+}
+
+/** Returns the decisions that a verdict publishes: one for each quota of an admitted request, or the one that refuses the request. */
+export function decisionsIn ({ rulings, refusal }: Verdict): readonly QuotaDecision[] {
+  return refusal === null ? rulings.map(({ decision }) => decision) : [refusal]
+}
+
+/**
+ * Decorates requests with the accessors `quota` and `quotaDecisions`. Plain values would not reach the requests of scopes that existed before
+ * the decoration. A host can assign to `quota`, which changes the value that it returns, but not the decision.
+ *
+ * @throws {DecoratorError} If the host has a request decorator of one of these names.
+ */
+export function decorateRequests (fastify: FastifyInstance): void {
+  for (const name of ['quota', 'quotaDecisions']) if (fastify.hasRequestDecorator(name)) throw new DecoratorError(name)
+  fastify.decorateRequest<QuotaDecision | null>('quota', {
+    getter (this: Carrier) {
+      return this[shownQuota] ?? null
+    },
+    setter (this: Carrier, decision: QuotaDecision | null) {
+      this[shownQuota] = decision
+    }
+  })
+  fastify.decorateRequest<readonly QuotaDecision[]>('quotaDecisions', {
+    getter (this: Carrier) {
+      const verdict = this[verdictOf]
+      return verdict === undefined || verdict instanceof Promise ? none : decisionsIn(verdict)
+    }
+  })
+}

@@ -1,0 +1,25 @@
+import type { FastifyInstance } from 'fastify'
+import { OptionError } from '../errors.js'
+import { assertPreferenceReader, type PreferenceReader } from '../limit/preference-reader.js'
+import { MemoryQuotaStore } from '../store/memory/memory-store.js'
+import { assertStore, type QuotaStore } from '../store/store.js'
+
+/** Returns the store of the Fastify instance: the option `store`, the host's decorator, or a new `MemoryQuotaStore`, in this order. */
+export function chooseStore (fastify: FastifyInstance, given: QuotaStore | undefined): QuotaStore {
+  if (!fastify.hasDecorator('quotaStore')) return given ?? new MemoryQuotaStore()
+  if (given !== undefined) throw new OptionError('store', 'must not be set, because the host has decorated its own quotaStore', given)
+  assertStore(fastify.quotaStore, 'quotaStore, as the host decorated it,')
+  return fastify.quotaStore
+}
+
+/**
+ * Returns the preference reader from the option or, if it is not set, from the host's decorator. Must be called when the server is
+ * ready.
+ */
+export function preferencesOf (fastify: FastifyInstance, given: PreferenceReader | false | undefined): PreferenceReader | undefined {
+  if (given === false) return undefined
+  const preferences: unknown = given ?? Reflect.get(fastify, 'preferences')
+  if (preferences == null) return undefined
+  assertPreferenceReader(preferences, 'preferences, as the host decorated it (set the option preferences to a reader or to false if the decorator has another purpose),')
+  return preferences
+}

@@ -1,0 +1,73 @@
+import { OptionError } from '../../errors.js'
+import { assertBoolean, assertOptions } from '../../option-checks.js'
+import source from './schema.sql.js'
+
+/** The name of the table for the counters, if no other one is given. */
+export const defaultTable = 'llm_quota'
+
+/** The version of the tables and functions in schema.sql. */
+export const schemaVersion = 1
+
+// The names of the functions are longer than the table's, and PostgreSQL cuts names after 63 bytes.
+const longestTableName = 48
+
+const tableAndSchema = /^(?:("(?:[^"]|"")+"|[^".]+)\.)?("(?:[^"]|"")+"|[^".]+)$/
+
+/** Options of `postgresSchema`. */
+export interface PostgresSchemaOptions {
+  /** The table for the counters, as in the options of `PostgresQuotaStore`. Default `llm_quota`. */
+  readonly table?: string
+  /**
+   * Whether the tables are `UNLOGGED`. Such tables are faster, but are empty after a crash of the server and are not replicated. Default true;
+   * use false for windows of hours or days.
+   */
+  readonly unlogged?: boolean
+}
+
+/**
+ * Returns the SQL that creates the tables and functions of a `PostgresQuotaStore`. Run it once, in a migration. Running it again changes
+ * nothing. docs/postgres.md lists the privileges that the service needs.
+ *
+ * @throws {OptionError} If an option has an invalid value.
+ *
+ * @example
+ * ```ts
+ * import { postgresSchema } from 'fastify-llm-quota/postgres'
+ *
+ * console.log(postgresSchema({ table: 'limits.llm_quota' }).includes('CREATE UNLOGGED TABLE IF NOT EXISTS "limits"."llm_quota" (')) // true
+ * ```
+ */
+export function postgresSchema (options: PostgresSchemaOptions = {}): string {
+  assertOptions<PostgresSchemaOptions>(options, { table: assertTable, unlogged: assertBoolean })
+  const { table = defaultTable, unlogged = true } = options
+  const nameOf = namesOf(table)
+  // The text between two of these is not escaped, so it must not contain a third one.
+  let delimiter = '$function$'
+  while (table.includes(delimiter)) delimiter = delimiter.replace('$', '$_')
+  const sql = source.replaceAll('$function$', () => delimiter)
+    .replaceAll(/'llm_quota'/g, () => `'${nameOf('').replaceAll("'", "''")}'`)
+    .replaceAll(/(?<!")\bllm_quota(\w*)/g, (_, suffix: string) => nameOf(suffix))
+  return unlogged ? sql : sql.replaceAll('CREATE UNLOGGED TABLE', () => 'CREATE TABLE')
+}
+
+/** Returns a function that returns the quoted name of the table, function or type whose name is the table's with a suffix. */
+export function namesOf (table: string): (suffix: string) => string {
+  const [schema, name] = (tableAndSchema.exec(table) ?? []).slice(1).map(unquoted)
+  return (suffix) => (schema === undefined ? '' : `${quoted(schema)}.`) + quoted(`${name}${suffix}`)
+}
+
+/** Throws an `OptionError` unless the value is the name of a table. */
+export function assertTable (value: unknown, option: string): asserts value is string {
+  const isName = typeof value === 'string' && tableAndSchema.test(value) && !value.includes('\0')
+  if (!isName || Buffer.byteLength(value) > longestTableName) {
+    throw new OptionError(option, `must be a table's name of at most ${longestTableName} bytes, or a schema's and a table's name with a dot between them`, value)
+  }
+}
+
+function unquoted (name: string | undefined): string | undefined {
+  return name?.startsWith('"') === true ? name.slice(1, -1).replaceAll('""', '"') : name
+}
+
+function quoted (name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}

@@ -1,0 +1,47 @@
+import type { FastifyRequest } from 'fastify'
+import { shown, UnknownQuotaError } from '../errors.js'
+
+/** The name of the default quota. */
+export const defaultQuota = 'default'
+
+/** The quotas of a marked route: `true` for the default quota, a name, or an array of names; `false` and null for none. */
+export type QuotaNames = boolean | string | readonly string[] | null
+
+/** The value of a route's `config.quota`. */
+export type RouteMark = QuotaNames | ((request: FastifyRequest) => QuotaNames)
+
+/** Reads the marks of routes. */
+export interface MarkReader {
+  /**
+   * Returns the names of the quotas that a mark stands for.
+   *
+   * @param mark The value of `config.quota`, or what its function returned.
+   * @param route The method and pattern of the route, for the error.
+   * @throws {UnknownQuotaError} If a quota does not exist.
+   */
+  namesIn (mark: unknown, route: string): readonly string[]
+}
+
+/** Reads the marks of the routes of a server with these quotas. */
+export class Marks implements MarkReader {
+  readonly #names: readonly string[]
+
+  /** @param names The names of all quotas, including the default quota. */
+  constructor (names: readonly string[]) {
+    this.#names = names
+  }
+
+  /** Throws an `UnknownQuotaError` if a mark names a quota that does not exist. What a function returns is checked for each request. */
+  assert (mark: unknown, route: string): void {
+    if (typeof mark !== 'function') this.namesIn(mark, route)
+  }
+
+  namesIn (mark: unknown, route: string): readonly string[] {
+    if (mark == null || mark === false) return []
+    return (mark === true ? [defaultQuota] : [mark].flat()).map((name: unknown) => {
+      const known = this.#names.find((each) => each === name)
+      if (known === undefined) throw new UnknownQuotaError(route, this.#names.join(', '), shown(name))
+      return known
+    })
+  }
+}

@@ -1,0 +1,65 @@
+import { OptionError } from '../errors.js'
+import type { RouterOptions } from './router-options.js'
+
+// In a pattern, two colons stand for a literal colon.
+const literalPattern = /^(?:[^:*]|::)*$/
+
+/** Throws an `OptionError` unless the value is a usable prefix. */
+export function assertPrefix (prefix: unknown, option: string): void {
+  if (typeof prefix !== 'string' || !prefix.startsWith('/')) throw new OptionError(option, 'must start with "/"', prefix)
+}
+
+/** Whether only requests for one path reach a route with this pattern: it has no parameter, wildcard or regular expression. */
+export function isLiteral (pattern: string): boolean {
+  return literalPattern.test(pattern)
+}
+
+/** Returns application paths in the form in which the host's router compares them. */
+export class Paths {
+  readonly #options: RouterOptions
+  readonly #prefix: string
+  // Undefined in place of a segment with a parameter.
+  readonly #prefixSegments: readonly (string | undefined)[]
+
+  /** @param prefix The deployment context prefix. */
+  constructor (prefix: string, options: RouterOptions) {
+    this.#options = options
+    this.#prefix = prefix.replace(/\/$/, '')
+    this.#prefixSegments = this.#prefix.split('/').map((segment) => isLiteral(segment) ? this.#inForm(segment.replaceAll('::', ':')) : undefined)
+  }
+
+  /** Returns the pattern of a route or the path of an operation without the prefix, as it is written. */
+  withoutPrefix (pattern: string): string {
+    return pattern === this.#prefix ? '/' : pattern.startsWith(`${this.#prefix}/`) ? pattern.slice(this.#prefix.length) : pattern
+  }
+
+  /** Returns the path with the prefix, as it is written. */
+  withPrefix (path: string): string {
+    return this.#prefix + path
+  }
+
+  /** Returns the form of an application path. */
+  ofOperation (path: string): string {
+    return this.#inForm(path)
+  }
+
+  /** Returns the form of the application path of a literal pattern; null if the pattern does not start with the prefix. */
+  ofPattern (pattern: string): string | null {
+    return this.ofRequest(pattern.replaceAll('::', ':'))
+  }
+
+  /** Returns the form of the application path of a decoded request path; null if the path does not start with the prefix. */
+  ofRequest (path: string): string | null {
+    const segments = this.#inForm(path).split('/')
+    const prefix = this.#prefixSegments
+    if (prefix.some((expected, index) => segments[index] === undefined || (expected !== undefined && expected !== segments[index]))) return null
+    return `/${segments.slice(prefix.length).join('/')}`
+  }
+
+  #inForm (path: string): string {
+    const { caseSensitive, ignoreTrailingSlash, ignoreDuplicateSlashes } = this.#options
+    const single = ignoreDuplicateSlashes ? path.replace(/\/{2,}/g, '/') : path
+    const trimmed = ignoreTrailingSlash && single.length > 1 ? single.replace(/\/$/, '') : single
+    return caseSensitive ? trimmed : trimmed.toLowerCase()
+  }
+}

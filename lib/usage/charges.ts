@@ -1,0 +1,111 @@
+import { channel } from 'node:diagnostics_channel'
+import type { FastifyRequest } from 'fastify'
+import type { Ruling } from '../decision/decide.js'
+import { findVerdict } from '../decision/request-state.js'
+import { shown, shownError } from '../errors.js'
+
+/** A message that model tokens were charged to a token quota. */
+export interface QuotaCharge {
+  readonly request: FastifyRequest
+  /** The name of the quota. */
+  readonly quota: string
+  readonly tokens: number
+  /** Whether the store failed, so that the tokens are not counted. */
+  readonly failed: boolean
+}
+
+/** The channel on which each `QuotaCharge` is published. */
+export const quotaCharges = channel('fastify-llm-quota:charge')
+
+/**
+ * Charges the model tokens that a request has used to each of its token quotas, in the window that is open then. Call it as often as you like,
+ * also after the response has ended. Does nothing if the request has no token quota or was not admitted.
+ *
+ * @param tokens A safe integer of at least 0.
+ * @returns A promise that is fulfilled when the store has counted the tokens. It never rejects: if the store fails, the error is logged.
+ * @throws {RangeError} If `tokens` is not a safe integer of at least 0.
+ */
+export type QuotaCharger = (request: FastifyRequest, tokens: number) => Promise<void>
+
+// The greatest limit makes a store count without asking.
+const withoutLimit = Number.MAX_SAFE_INTEGER
+
+// How often requests without a report are warned of, in milliseconds.
+const warningInterval = 60_000
+
+/** What was charged for a request in one token quota. */
+interface Account {
+  /** Tokens that the host has reported; null if it has reported none. */
+  reported: number | null
+  /** Tokens that were charged because nobody had reported any when the response closed. */
+  unreported: number
+  charged: number
+}
+
+const accounts = new WeakMap<Ruling, Account>()
+
+/** The function for the decorator `fastify.quotaCharge`. */
+export function quotaCharge (request: FastifyRequest, tokens: number): Promise<void> {
+  if (!Number.isSafeInteger(tokens) || tokens < 0) throw new RangeError(`tokens must be a safe integer of at least 0; got ${shown(tokens)}`)
+  return chargeAll(request, (account) => { account.reported = (account.reported ?? 0) + tokens })
+}
+
+/** Returns a function that charges `unreportedTokens` when the response of a request has closed and nobody has reported its tokens. */
+export function createUnreportedCharger (): (request: FastifyRequest) => void {
+  let warnedAt = -Infinity
+
+  function warn (request: FastifyRequest, quota: string, tokens: number): void {
+    if (performance.now() - warnedAt < warningInterval) return
+    warnedAt = performance.now()
+    request.log.warn({ quota, tokens }, 'a response has closed and nobody has reported its model tokens with fastify.quotaCharge; unreportedTokens is charged; this warning is logged at most once a minute')
+  }
+
+  return (request) => {
+    chargeAll(request, (account, { quota }) => {
+      if (account.reported !== null) return
+      account.unreported = unreportedTokens(quota, request)
+      warn(request, quota.name, account.unreported)
+    })
+  }
+}
+
+function unreportedTokens ({ name, unreportedTokens }: Ruling['quota'], request: FastifyRequest): number {
+  try {
+    const tokens = typeof unreportedTokens === 'function' ? unreportedTokens(request) : unreportedTokens
+    if (Number.isSafeInteger(tokens) && tokens >= 0) return tokens
+    throw new RangeError(`unreportedTokens must be a safe integer of at least 0; got ${shown(tokens)}`)
+  } catch (error) {
+    request.log.error({ err: shownError(error), quota: name }, 'unreportedTokens failed; no model tokens are charged for the request')
+    return 0
+  }
+}
+
+/** Changes the account of each token quota of a request, and charges what is not charged yet: the greater of what was reported and unreported. */
+async function chargeAll (request: FastifyRequest, change: (account: Account, ruling: Ruling) => void): Promise<void> {
+  await Promise.all(tokenRulings(request).map(async (ruling) => {
+    const account = accounts.get(ruling) ?? { reported: null, unreported: 0, charged: 0 }
+    accounts.set(ruling, account)
+    change(account, ruling)
+    const due = Math.max(account.reported ?? 0, account.unreported)
+    const tokens = due - account.charged
+    account.charged = due
+    if (tokens > 0) await charge(ruling, tokens, request)
+  }))
+}
+
+function tokenRulings (request: FastifyRequest): readonly Ruling[] {
+  const verdict = findVerdict(request)
+  if (verdict === undefined || verdict instanceof Promise || verdict.refusal !== null) return []
+  return verdict.rulings.filter(({ quota, decision }) => quota.unit === 'tokens' && decision.outcome === 'admitted')
+}
+
+async function charge ({ quota, decision }: Ruling, tokens: number, request: FastifyRequest): Promise<void> {
+  let failed = false
+  try {
+    await quota.store.acquire(String(decision.callerKey), withoutLimit, tokens)
+  } catch (error) {
+    failed = true
+    request.log.error({ err: shownError(error), quota: quota.name, tokens }, 'the quota store failed; the model tokens are not charged')
+  }
+  if (quotaCharges.hasSubscribers) quotaCharges.publish({ request, quota: quota.name, tokens, failed } satisfies QuotaCharge)
+}

@@ -1,0 +1,26 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Verdict } from '../decision/decide.js'
+import { createUnreportedCharger } from './charges.js'
+import { leave, publishPlaces } from './places.js'
+
+/**
+ * Returns a function that follows an admitted request until its response closes, whatever ends it. Then it gives back the places of the
+ * request, and charges its token quotas if nobody has reported its tokens. The places of a refused request are given back at once.
+ */
+export function createUsageFollower (): (verdict: Verdict, request: FastifyRequest, reply: FastifyReply) => void {
+  const chargeUnreported = createUnreportedCharger()
+
+  return ({ rulings, refusal }, request, { raw }) => {
+    if (rulings.every(({ quota, place }) => place === undefined && quota.unit !== 'tokens')) return
+    if (refusal !== null) return leave(rulings, request)
+    publishPlaces(rulings, request, 1)
+    function close (): void {
+      leave(rulings, request)
+      publishPlaces(rulings, request, -1)
+      chargeUnreported(request)
+    }
+    // The client may have gone while the decision was pending.
+    if (raw.destroyed) close()
+    else raw.once('close', close)
+  }
+}
