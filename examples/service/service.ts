@@ -16,6 +16,7 @@ import { sessions } from './plugins/sessions.js'
 import { shared } from './plugins/shared.js'
 import { streams } from './plugins/streams.js'
 import { ownTokens, tokens } from './plugins/tokens.js'
+import { quotas } from './quotas.js'
 import { aboutTheService } from './routes/about.js'
 import { administration } from './routes/administration.js'
 import { operations } from './routes/operations.js'
@@ -55,7 +56,7 @@ export async function createService ({ log, clock }: ServiceSettings = {}): Prom
   await app.register(shared, clock === undefined ? {} : { clock })
   await app.register(observation, clock === undefined ? {} : { clock })
   await app.register(streams)
-  await app.register(quotaPlugin, { preferenceTimeout: 250 })
+  await app.register(quotaPlugin, { quotas, preferenceTimeout: 250 })
   await app.register(model)
   await app.register(operations)
   await app.register(page)

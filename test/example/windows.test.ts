@@ -1,13 +1,14 @@
 // What the example shows about windows: taken from decisions and from the store, bounded, and removed when the window ends.
 import t from 'tap'
-import { callerKey, tokenAuthentication, type QuotaDecision } from '../../lib/index.js'
+import { callerKey, tokenAuthentication, type CountedDecision, type QuotaDecision } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { QuotaWindows } from '../../examples/service/quota-windows.js'
 import { startService } from '../support/example-service.js'
 
-import { QuotaWindows } from '../../examples/service/quota-windows.js'
+const counted = { outcome: 'admitted', quota: 'default', unit: 'requests', window: 60_000, reason: null, operation: { method: 'POST', path: '/api/analyze' }, enforced: true, limit: 3, count: 1, windowRemaining: 60_000, overflow: false } as const
 
-function decision (callerKey: string | null, more: Partial<QuotaDecision> = {}): QuotaDecision {
-  return { outcome: 'admitted', quota: 'default', reason: null, operation: { method: 'POST', path: '/api/analyze' }, enforced: true, limit: 3, callerKey, count: 1, windowRemaining: 60_000, overflow: false, ...more }
+function decision (callerKey: string, more: Partial<CountedDecision> = {}): QuotaDecision {
+  return { ...counted, callerKey, ...more }
 }
 
 function standing (windowRemaining: number | null, overflow = false) {
@@ -61,8 +62,8 @@ t.test('callers without a counter of their own are shown as one entry', async (t
 
 t.test('decisions without a count open no window', async (t) => {
   const windows = new QuotaWindows(() => 0)
-  windows.record(decision(null, { outcome: 'unauthenticated', count: null, windowRemaining: null }))
-  windows.record(decision('a'.repeat(64), { outcome: 'unavailable', count: null, windowRemaining: null }))
+  windows.record({ ...counted, outcome: 'unauthenticated', reason: 'anonymous', callerKey: null, count: null, windowRemaining: null })
+  windows.record({ ...counted, outcome: 'unavailable', callerKey: 'a'.repeat(64), count: null, windowRemaining: null })
   t.same([windows.all(), windows.overflow()], [[], null])
 })
 
@@ -80,12 +81,12 @@ t.test('callers can read their standing, and an administrator can reset it', asy
   const alice = callerKey(tokenAuthentication({ iss: 'urn:example:language-service', sub: 'alice' })) ?? ''
 
   t.equal((await fetch(`${address}/api/quota`)).status, 401)
-  t.same(await stands('alice'), { quota: 'default', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
+  t.same(await stands('alice'), { quota: 'default', unit: 'requests', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
   for (let request = 0; request < 3; request++) await post('alice', '/api/analyze', { businessText: 'Invoices are late.' })
   const answer = await as('alice', '/api/quota')
   t.equal(answer.headers.get('cache-control'), 'no-store')
   const { windowRemaining, ...counts }: { windowRemaining: number } = JSON.parse(await answer.text()).quotas[0]
-  t.same(counts, { quota: 'default', limit: 2, count: 2, remaining: 0, overflow: false })
+  t.same(counts, { quota: 'default', unit: 'requests', limit: 2, count: 2, remaining: 0, overflow: false })
   t.ok(windowRemaining > 0 && windowRemaining <= 60_000, `${windowRemaining} ms`)
   t.match(await stands('bob'), { count: 0, remaining: 2 }, 'other callers are not affected')
 
@@ -94,7 +95,7 @@ t.test('callers can read their standing, and an administrator can reset it', asy
   t.equal(await forget('root', alice.slice(0, 8)), 400, 'a caller is identified by the whole digest only')
   t.match(await stands('alice'), { count: 2 })
   t.equal(await forget('root', alice), 204)
-  t.same(await stands('alice'), { quota: 'default', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
+  t.same(await stands('alice'), { quota: 'default', unit: 'requests', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
   t.equal((await post('alice', '/api/analyze', { businessText: 'Invoices are late.' })).status, 200)
   await post('root', '/api/preferences', { 'rate-limit.per-minute': 0 }, 'PUT')
   t.match(await stands('alice'), { limit: 0, remaining: null })

@@ -8,6 +8,7 @@ const limits = { type: 'object', properties: Object.fromEntries(Object.keys(quot
 const digest = { type: 'string', pattern: '^[0-9a-f]{64}$', description: 'The digest of the caller.' }
 const described = { tags: ['Administration'], security: [{ token: [] }] }
 const mostShown = 50
+const minute = 60_000
 
 /** Routes for administrators to read and change the limits, to watch all callers, and to reset a caller. */
 export async function administration (app: FastifyInstance): Promise<void> {
@@ -43,6 +44,7 @@ export async function administration (app: FastifyInstance): Promise<void> {
     async ({ params }, reply) => {
       try {
         await app.quotaStore.forget?.(params.digest)
+        await app.quotaStore.quota?.('tokens', minute).forget?.(params.digest)
       } catch (cause) {
         throw new ServiceError(503, 'CALLER_NOT_FORGOTTEN', 'The store did not confirm that the caller was reset. Please try again.', { retryAfter: 1, cause })
       }

@@ -7,10 +7,11 @@ const standing = {
   type: 'object',
   properties: {
     quota: { type: 'string' },
+    unit: { type: 'string', description: 'What the quota counts: `requests`, `tokens` or `requests-in-flight`.' },
     limit: { type: 'integer', description: '0 if the quota is disabled.' },
-    count: { type: 'integer', description: 'What the quota has counted in the window.' },
+    count: { type: 'integer', description: 'What the quota has counted in the window, or what is in flight.' },
     remaining: { type: ['integer', 'null'], description: 'What is left in the window; null if the quota is disabled.' },
-    windowRemaining: { type: ['number', 'null'], description: 'Milliseconds until the window ends; null if no window is open.' },
+    windowRemaining: { type: ['number', 'null'], description: 'Milliseconds until the window ends; null if no window is open, or if the quota counts requests in flight.' },
     overflow: { type: 'boolean', description: 'Whether the caller shares a counter with others.' }
   }
 }
