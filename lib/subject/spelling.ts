@@ -23,9 +23,9 @@ export function possibleSegments (target: string, host: string): string[] {
   return decodedInFull(text).toLowerCase().split(separator).map((segment) => segment.trim())
 }
 
-/** Returns the last segment of an operation's path in lower case; an empty string for the path `/`. */
+/** Returns the last segment of an operation's path in the same form; an empty string for the path `/`. */
 export function lastSegment (path: string): string {
-  return path.toLowerCase().split('/').findLast((segment) => segment !== '') ?? ''
+  return possibleSegments(path, '').findLast((segment) => segment !== '') ?? ''
 }
 
 function withoutQuery (target: string): string {
