@@ -26,9 +26,9 @@ export function fullyDecoded (target: string, host: string): string {
   return decodedInFull(`${host}/${target.startsWith('/') ? withoutQuery(target) : target}`)
 }
 
-/** Returns the last segment of an operation's path; an empty string for the path `/`. */
+/** Returns the last segment of an operation's path, read as those of a request are; an empty string for the path `/`. */
 export function lastSegment (path: string): string {
-  return path.split('/').findLast((segment) => segment !== '') ?? ''
+  return fullyDecoded(path, '').split(new RegExp(separators)).findLast((segment) => segment.trim() !== '')?.trim() ?? ''
 }
 
 /** Returns an expression for the texts that contain one of these segments in letters of any case, each in a group of its own. */
