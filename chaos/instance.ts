@@ -49,7 +49,7 @@ const app = Fastify({ logger: { level: 'warn', stream } })
 await app.register(quotaPlugin, {
   store,
   perMinute: settings.limit,
-  authentication: ({ headers }) => localAuthentication(headers['x-caller'])
+  authentication: ({ headers }) => localAuthentication(String(headers['x-caller']))
 })
 app.post('/api/analyze', async () => 'admitted')
 
