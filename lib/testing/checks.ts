@@ -52,7 +52,7 @@ export function hasAll<Needed extends keyof QuotaStore> (store: QuotaStore, ...n
 }
 
 /** Enough callers to reach all shards of a store, because each shard has its own sweeps and overflow counter. */
-export const everyShard = 64
+export const everyShard = 32
 
 /** A limit that admits always. */
 export const unlimited = Number.MAX_SAFE_INTEGER
