@@ -1,10 +1,11 @@
 // Counts in the primary process of node:cluster for all workers, so that several processes on one machine share one limit without a server.
-import cluster from 'node:cluster'
+import cluster, { type Worker } from 'node:cluster'
 import fastifyJwt from '@fastify/jwt'
 import Fastify from 'fastify'
 import quotaPlugin, { InsuredQuotaStore, MemoryQuotaStore, type QuotaStore } from 'fastify-llm-quota'
 
-interface Question { readonly id: number, readonly method: keyof QuotaStore, readonly parameters: readonly unknown[] }
+type Method = 'acquire' | 'peek' | 'forget' | 'clearCounters' | 'inspect'
+interface Question { readonly id: number, readonly method: Method, readonly parameters: readonly unknown[] }
 interface Answer { readonly id: number, readonly value: unknown }
 
 /** Forwards all calls to the primary process. */
@@ -19,14 +20,14 @@ class PrimaryProcessStore implements QuotaStore {
     })
   }
 
-  acquire (callerKey: string, limit: number) { return this.#ask('acquire', callerKey, limit) }
-  peek (callerKey: string) { return this.#ask('peek', callerKey) }
-  forget (callerKey: string) { return this.#ask('forget', callerKey) }
-  clearCounters () { return this.#ask('clearCounters') }
-  inspect () { return this.#ask('inspect') }
+  acquire (...parameters: Parameters<MemoryQuotaStore['acquire']>) { return this.#ask('acquire', parameters) }
+  peek (callerKey: string) { return this.#ask('peek', [callerKey]) }
+  forget (callerKey: string) { return this.#ask('forget', [callerKey]) }
+  clearCounters () { return this.#ask('clearCounters', []) }
+  inspect () { return this.#ask('inspect', []) }
 
-  #ask<Method extends keyof QuotaStore> (method: Method, ...parameters: Parameters<QuotaStore[Method]>) {
-    type Result = Awaited<ReturnType<QuotaStore[Method]>>
+  #ask<Asked extends Method> (method: Asked, parameters: Parameters<MemoryQuotaStore[Asked]>) {
+    type Result = ReturnType<MemoryQuotaStore[Asked]>
     return new Promise<Result>((resolve) => {
       const id = this.#asked++
       this.#waiting.set(id, (value) => { resolve(value as Result) })
@@ -38,8 +39,13 @@ class PrimaryProcessStore implements QuotaStore {
 if (cluster.isPrimary) {
   const store = new MemoryQuotaStore()
   cluster.on('message', (worker, { id, method, parameters }: Question) => {
-    worker.send({ id, value: Reflect.apply(store[method], store, parameters) } satisfies Answer)
+    // A worker that ended in the meantime gets no answer. Without a callback, the error would end this process.
+    worker.send({ id, value: Reflect.apply(store[method], store, parameters) } satisfies Answer, () => {})
   })
+  // Replaces a worker that ended, but not one that never came to listen, because its replacement would end as well.
+  const listening = new Set<Worker>()
+  cluster.on('listening', (worker) => { listening.add(worker) })
+  cluster.on('exit', (worker) => { if (listening.delete(worker)) cluster.fork() })
   for (let worker = 0; worker < 2; worker++) cluster.fork()
 } else {
   const app = Fastify()

@@ -1,6 +1,6 @@
 import type { QuotaDecision, QuotaStanding } from 'fastify-llm-quota'
 
-/** A caller's window, as seen by this instance. */
+/** A caller's window in the default quota, as seen by this instance. */
 export interface QuotaWindow {
   /** The first characters of the caller's digest, or `overflow` for the overflow counter. */
   readonly caller: string
@@ -10,7 +10,6 @@ export interface QuotaWindow {
   admitted: number
   /** The number of requests that this instance rejected. */
   rejected: number
-  limit: number
   /** Milliseconds until the window ends. */
   remaining: number
   /** The times of the first requests, in milliseconds since the start of the window. */
@@ -20,19 +19,16 @@ export interface QuotaWindow {
 interface Seen {
   readonly window: QuotaWindow
   readonly endsAt: number
-  revision: number
 }
 
 const overflow = 'overflow'
 const windowLength = 60_000
 
-/** The windows of recent decisions, each until it ends. */
+/** The windows of recent decisions of the default quota, each until it ends. */
 export class QuotaWindows {
   readonly #seen = new Map<string, Seen>()
   readonly #now: () => number
   readonly #most: { readonly callers: number, readonly marks: number }
-  #revision = 0
-  #forgottenAt = 0
 
   /** @param now Returns monotonic milliseconds. */
   constructor (now: () => number, most = { callers: 1000, marks: 240 }) {
@@ -41,37 +37,25 @@ export class QuotaWindows {
   }
 
   /** Records a decision of the store. */
-  record ({ callerKey, outcome, overflow: shared, count, windowRemaining, limit }: QuotaDecision): void {
-    if (callerKey === null || count === null || windowRemaining === null) return
-    const key = shared ? overflow : callerKey
-    const seen = this.#openWindow(key, windowRemaining)
-    const { window } = seen
-    seen.revision = ++this.#revision
+  record ({ quota, callerKey, outcome, overflow: shared, count, windowRemaining }: QuotaDecision): void {
+    if (quota !== 'default' || callerKey === null || count === null || windowRemaining === null) return
+    const { window } = this.#openWindow(shared ? overflow : callerKey, windowRemaining)
     const admitted = outcome === 'admitted'
     if (admitted) window.admitted = count
     else window.rejected++
-    window.limit = limit
     if (window.marks.length < this.#most.marks) window.marks.push({ at: Math.max(0, windowLength - windowRemaining), admitted })
   }
 
-  /** Returns a caller's window, from the store's count and the requests that this instance has seen; null if no window is open. */
-  of (callerKey: string, { limit, count, windowRemaining, overflow: shared }: Omit<QuotaStanding, 'quota' | 'remaining'>): QuotaWindow | null {
-    if (windowRemaining === null) return null
-    const key = shared ? overflow : callerKey
-    const seen = this.#stillOpen(key)
-    const known = seen !== undefined && sameEnd(seen.remaining, windowRemaining) ? seen : unseen(key)
-    return { ...known, admitted: count, limit, remaining: windowRemaining }
-  }
-
-  /** Returns a number that changes with every decision on a caller, and when any caller is forgotten. */
-  revisionOf (callerKey: string): number {
-    return Math.max(this.#forgottenAt, (this.#seen.get(callerKey) ?? this.#seen.get(overflow))?.revision ?? 0)
+  /** Returns the requests that this instance has seen in a caller's current window. */
+  of (callerKey: string, standing: Pick<QuotaStanding, 'windowRemaining' | 'overflow'> | undefined): Pick<QuotaWindow, 'rejected' | 'marks'> {
+    const seen = this.#stillOpen(standing?.overflow === true ? overflow : callerKey)
+    const ends = standing?.windowRemaining ?? null
+    return seen === undefined || ends === null || !sameEnd(seen.remaining, ends) ? { rejected: 0, marks: [] } : { rejected: seen.rejected, marks: seen.marks }
   }
 
   /** Removes the window of a caller. */
   forget (callerKey: string): void {
     this.#seen.delete(callerKey)
-    this.#forgottenAt = ++this.#revision
   }
 
   /** Returns the windows of callers with a counter of their own, in descending order of requests. */
@@ -91,7 +75,8 @@ export class QuotaWindows {
     const endsAt = this.#now() + remaining
     const seen = this.#seen.get(key)
     if (seen !== undefined && sameEnd(endsAt, seen.endsAt)) return seen
-    const opened = { window: { ...unseen(key), remaining }, endsAt, revision: 0 }
+    const isShared = key === overflow
+    const opened = { window: { caller: isShared ? overflow : key.slice(0, 8), digest: isShared ? null : key, admitted: 0, rejected: 0, remaining, marks: [] }, endsAt }
     this.#seen.delete(key)
     this.#seen.set(key, opened)
     const [eldest] = this.#seen.keys()
@@ -107,11 +92,6 @@ export class QuotaWindows {
     this.#seen.delete(key)
     return undefined
   }
-}
-
-function unseen (key: string): QuotaWindow {
-  const shared = key === overflow
-  return { caller: shared ? overflow : key.slice(0, 8), digest: shared ? null : key, admitted: 0, rejected: 0, limit: 0, remaining: 0, marks: [] }
 }
 
 // The end of a window varies slightly between decisions because of rounding and network latency. Two windows are a minute apart.

@@ -16,14 +16,13 @@ import { sessions } from './plugins/sessions.js'
 import { shared } from './plugins/shared.js'
 import { streams } from './plugins/streams.js'
 import { ownTokens, tokens } from './plugins/tokens.js'
+import { quotas } from './quotas.js'
 import { aboutTheService } from './routes/about.js'
+import { administration } from './routes/administration.js'
 import { operations } from './routes/operations.js'
 import { page } from './routes/page.js'
-import { preferences } from './routes/preferences.js'
-import { session } from './routes/session.js'
 import { signIn } from './routes/sign-in.js'
-import { standings } from './routes/standings.js'
-import { watching } from './routes/watching.js'
+import { standingOfCaller } from './routes/standing.js'
 
 /** Options for the program that runs the service. */
 export interface ServiceSettings {
@@ -52,20 +51,18 @@ export async function createService ({ log, clock }: ServiceSettings = {}): Prom
   await app.register(authentication, clock === undefined ? {} : { clock })
   await app.register(openId)
   await app.register(fastifySSE)
-  await app.register(streams)
   await app.register(metrics)
   await app.register(documentation)
   await app.register(shared, clock === undefined ? {} : { clock })
   await app.register(observation, clock === undefined ? {} : { clock })
-  await app.register(quotaPlugin)
+  await app.register(streams)
+  await app.register(quotaPlugin, { quotas, preferenceTimeout: 250 })
   await app.register(model)
-  await app.register(preferences)
   await app.register(operations)
   await app.register(page)
-  await app.register(session)
   await app.register(signIn)
-  await app.register(standings)
-  await app.register(watching)
+  await app.register(standingOfCaller)
+  await app.register(administration)
   await app.register(aboutTheService)
   return app
 }

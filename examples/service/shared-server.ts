@@ -1,7 +1,13 @@
 import { type EventEmitter, once } from 'node:events'
 import type { FastifyBaseLogger } from 'fastify'
 import type { RedisQuotaStoreOptions } from 'fastify-llm-quota/redis'
-import type { Hash } from './shared-preferences.js'
+
+/** The functions of a client that the preferences need. */
+interface Hash {
+  hget (key: string, field: string): Promise<unknown>
+  hset (key: string, field: string, value: number): Promise<unknown>
+  hdel (key: string, field: string): Promise<unknown>
+}
 
 /** A connection to the server at `REDIS_URL`. It is established in the background, and established again if it is lost. */
 export interface SharedServer {

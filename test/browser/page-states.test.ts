@@ -38,8 +38,8 @@ t.test('each state of the page is accessible and fits the window', async (t) => 
       t.same(await inaccessible(visit.page), [], 'limit reached')
       t.ok(await fits())
       await visit.screenshot(`${name}-rejected`)
-      await visit.page.locator('#limit').fill('0')
-      await visit.page.getByRole('button', { name: 'Change the limit' }).click()
+      await visit.page.locator('#requests-limit').fill('0')
+      await visit.page.getByRole('button', { name: 'Change the limits' }).click()
       t.same(await inaccessible(visit.page), [], 'asked for a confirmation')
       await visit.page.getByRole('button', { name: 'Cancel' }).click()
       await visit.loseSession()
@@ -52,7 +52,7 @@ t.test('each state of the page is accessible and fits the window', async (t) => 
     })
   }
 
-  t.test('a small screen shows the button, the window and the answer together', async (t) => {
+  t.test('a small screen shows the button, the window and the beginning of the answer together', async (t) => {
     const { address } = await startPage(t)
     const visit = await Visit.begin(browser, address, { width: 390, height: 844 })
     await visit.signInLocally('alice', 'wonderland')
@@ -60,7 +60,7 @@ t.test('each state of the page is accessible and fits the window', async (t) => 
     for (const operation of ['Analyze', 'Stream', 'Score a node']) {
       await visit.run(operation)
       await visit.page.clock.runFor(1000)
-      for (const selector of ['#run-button', '#timeline', '#summary', '#answer']) await inView(t, visit.page, selector, operation)
+      for (const selector of ['#run-button', '#timeline', '#summary', '#answer h3']) await inView(t, visit.page, selector, operation)
     }
     await visit.page.screenshot({ path: `${screenshots}/phone-answer.png` })
     await visit.end(t)

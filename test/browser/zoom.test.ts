@@ -83,7 +83,7 @@ t.test('each state of the page works at a zoom of 200 %', async (t) => {
   await works(t, page, 'limit reached')
 
   await page.getByLabel('Requests a minute').fill('0')
-  await page.getByRole('button', { name: 'Change the limit' }).click()
+  await page.getByRole('button', { name: 'Change the limits' }).click()
   await page.getByRole('dialog').waitFor()
   await works(t, page, 'asked for a confirmation')
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()

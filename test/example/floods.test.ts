@@ -7,8 +7,7 @@ import { VirtualClock } from '../../lib/testing.js'
 import { startExample } from '../support/example.js'
 import { startService, type RunningService } from '../support/example-service.js'
 
-import { Accounts } from '../../examples/service/accounts/accounts.js'
-import { demonstrationAccounts } from '../../examples/service/accounts/demonstration.js'
+import { Accounts, demonstrationAccounts } from '../../examples/service/accounts/accounts.js'
 import { FailedAttempts } from '../../examples/service/accounts/failed-attempts.js'
 
 const body = JSON.stringify({ businessText: 'Invoices are late.' })

@@ -1,10 +1,7 @@
 // The limit while Redis is unavailable: reads are limited and paused, and a change that is not confirmed is answered with a reason.
 import t from 'tap'
-import { VirtualClock } from '../../lib/testing.js'
 import { startService } from '../support/example-service.js'
 import { RedisServer } from '../support/redis-server.js'
-
-import { SharedPreferences } from '../../examples/service/shared-preferences.js'
 
 const perMinute = 'rate-limit.per-minute'
 const text = { businessText: 'Invoices are late.' }
@@ -32,27 +29,21 @@ for (const [how, stop] of Object.entries({ hangs: 'SIGSTOP', 'is not running': '
   })
 }
 
-t.test('one read per second waits and all others fail immediately while a server hangs, until there is an answer', async (t) => {
-  const clock = new VirtualClock()
-  const asked: ((value: unknown) => void)[] = []
-  const hash = {
-    hget: async () => await new Promise<unknown>((resolve) => { asked.push(resolve) }),
-    hset: async () => { throw new Error('away') },
-    hdel: async () => 1
+t.test('the quota plugin alone interprets what is stored as the limit', async (t) => {
+  const redis = await RedisServer.start()
+  t.teardown(() => redis.stop())
+  const { as } = await startService(t, { REDIS_URL: redis.url, SERVICE_RATE_LIMIT_PER_MINUTE: '4' })
+  const client = redis.client()
+  t.teardown(() => { client.disconnect() })
+  for (const [stored, limit] of [['3', 3], ['-7', 1], ['0', 0], ['', 4], ['0x10', 4], ['1.5', 4], ['many', 4]] as const) {
+    await client.hset('language-service:preferences', perMinute, stored)
+    t.match(await (await as('alice', '/api/quota')).json(), { quotas: [{ quota: 'default', limit }] }, `"${stored}"`)
+    const state = await as('root', '/api/callers', { claims: { role: 'admin' } })
+    const reader = state.body?.pipeThrough(new TextDecoderStream()).getReader()
+    const event = (await reader?.read())?.value ?? ''
+    await reader?.cancel()
+    t.match(JSON.parse(/^data: (.*)$/m.exec(event)?.[1] ?? ''), { limits: { [perMinute]: { effective: limit, preference: /^-?\d+$/.test(stored) ? Number(stored) : stored } } })
   }
-  const preferences = new SharedPreferences(hash, clock.now)
-  const first = preferences.get(perMinute)
-  await t.rejects(first, { code: 'LIMIT_UNAVAILABLE', statusCode: 503 })
-  for (let read = 0; read < 1000; read++) await t.rejects(preferences.get(perMinute), { code: 'LIMIT_UNAVAILABLE' })
-  t.equal(asked.length, 1)
-  clock.advance(1000)
-  const [next, other] = [preferences.get(perMinute), preferences.get(perMinute)]
-  await t.rejects(other, { code: 'LIMIT_UNAVAILABLE' }, 'one read waits, and the other one fails immediately')
-  asked[1]?.('5')
-  t.equal(await next, '5')
-  t.equal(asked.length, 2)
-  await t.rejects(preferences.set(perMinute, 5), { code: 'LIMIT_NOT_CHANGED', statusCode: 503 })
-  await t.resolves(preferences.set(perMinute, null))
 })
 
 t.test('the streams of all callers share the reads of the server', async (t) => {

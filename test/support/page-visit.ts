@@ -83,7 +83,7 @@ export class Visit {
   /** Changes the limit as an administrator. */
   async change (limit: string): Promise<void> {
     await this.page.getByLabel('Requests a minute').fill(limit)
-    await this.page.getByRole('button', { name: 'Change the limit' }).click()
+    await this.page.getByRole('button', { name: 'Change the limits' }).click()
   }
 
   async screenshot (name: string): Promise<void> {

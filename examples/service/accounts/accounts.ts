@@ -1,8 +1,8 @@
-import { timingSafeEqual } from 'node:crypto'
+import { scrypt, timingSafeEqual } from 'node:crypto'
+import { promisify } from 'node:util'
 import { ServiceError } from '../service-error.js'
 import { QueueFull, Turns } from '../turns.js'
 import { FailedAttempts } from './failed-attempts.js'
-import { hashPassword, hashLength } from './password.js'
 
 /** A local account. */
 export interface Account {
@@ -10,7 +10,7 @@ export interface Account {
   readonly administrator: boolean
 }
 
-export interface StoredAccount extends Account {
+interface StoredAccount extends Account {
   /** Base64url, 16 bytes. */
   readonly salt: string
   /** Base64url; the `scrypt` hash of the password and the salt. */
@@ -20,6 +20,14 @@ export interface StoredAccount extends Account {
 // A hash keeps a core busy for a moment, and a thread of the small pool that is also used to read files.
 const hashing = { atOnce: 2, waiting: 100 }
 const deadline = 10_000
+const hashLength = 32
+const derive = promisify<string, Buffer, number, { N: number, r: number, p: number }, Buffer>(scrypt)
+
+/** Two accounts with the public passwords `wonderland` and `looking-glass`, for a service that only this machine can reach. */
+export const demonstrationAccounts: readonly StoredAccount[] = [
+  { username: 'alice', administrator: false, salt: 'LzJvbIYwur_7vxJApuZzVQ', hash: 't1t5ajcGBj8y9q7L-oJQCs70jeoNj0E7NU1Y1Jyd7f0' },
+  { username: 'admin', administrator: true, salt: 'A2t6X4AeyzcomJ3Eem9YRw', hash: 'FSMvs9JSjD0DnCTPf09J7I5TX7Zg0L7Is-E_MiSVyMk' }
+]
 
 /** Local accounts by user name. Stores hashes of the passwords only. */
 export class Accounts {
@@ -71,4 +79,9 @@ export class Accounts {
     const seconds = Math.ceil(this.#failed.wait(username) / 1000)
     if (seconds > 0) throw new ServiceError(429, 'TOO_MANY_FAILURES', `Too many failed attempts for this user name. Please try again in ${seconds} s.`, { retryAfter: seconds })
   }
+}
+
+// The salted hash takes 16 MiB of memory.
+async function hashPassword (password: string, salt: string): Promise<Buffer> {
+  return await derive(password.normalize('NFKC'), Buffer.from(salt, 'base64url'), hashLength, { N: 2 ** 14, r: 8, p: 1 })
 }

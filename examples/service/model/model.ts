@@ -49,16 +49,24 @@ export interface NodeScore {
   readonly score: number
 }
 
+/** A call of the model. */
+export interface ModelCall {
+  /** Aborts the call. */
+  readonly signal: AbortSignal
+  /** Reports the number of tokens that the call has used. */
+  charge (tokens: number): void
+}
+
 /** The model behind the four operations. A call rejects as soon as its signal is aborted. */
 export interface Model {
   /** A human-readable description. */
   readonly description: string
-  analyze (text: string, signal: AbortSignal): Promise<Reading>
+  analyze (text: string, call: ModelCall): Promise<Reading>
   /** Explains why a term, or a node of the taxonomy (by code or name), applies to a text or not. */
-  justify (text: string, leaf: string, signal: AbortSignal): Promise<Justification>
+  justify (text: string, leaf: string, call: ModelCall): Promise<Justification>
   /** Scores the children of a node, best first. */
-  score (text: string, parent: TaxonomyNode, signal: AbortSignal): Promise<readonly NodeScore[]>
+  score (text: string, parent: TaxonomyNode, call: ModelCall): Promise<readonly NodeScore[]>
   /** Reads a text sentence by sentence. Resolves after the last sentence. */
-  stream (text: string, found: (sentence: Sentence) => void, signal: AbortSignal): Promise<void>
+  stream (text: string, found: (sentence: Sentence) => void, call: ModelCall): Promise<void>
   close (): Promise<void>
 }

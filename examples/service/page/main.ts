@@ -1,14 +1,13 @@
-import { type Callers, hideAdministration, offerAdministration, showCallers, showPreference } from './administration.js'
+import { type Callers, hideAdministration, offerAdministration, showCallers } from './administration.js'
 import { byId } from './document.js'
-import { inFull } from './numbers.js'
 import { clearAnswer, offerOperations } from './operations.js'
+import { keepQuotas } from './quotas.js'
 import { keepButton } from './run-button.js'
 import { loadSession, type Session } from './service.js'
 import { offerSignIn, showEnded, showSession, showUnknown } from './sign-in.js'
-import { forgetStanding, keepTime, know, onStanding, type QuotaWindow, refreshStanding, type Standing } from './standing.js'
+import { forgetStanding, keepTime, know, refreshStanding, type Standing } from './standing.js'
 import { keepTimeline } from './timeline.js'
 
-const headline = byId('how-many', HTMLElement)
 const live = byId('live', HTMLElement)
 // Milliseconds.
 const pollInterval = 5000
@@ -37,15 +36,12 @@ async function start (): Promise<void> {
   live.hidden = true
   clearAnswer()
   showSession(loaded)
-  showHowMany(loaded.limit)
   forgetStanding()
   hideAdministration()
   if (ended) showEnded()
   if (loaded.signedIn === null) return
-  watch<{ window: QuotaWindow | null, standing: Standing | null }>('/api/window', ({ window, standing }) => { if (standing !== null) know(standing, window) })
-  if (!loaded.signedIn.administrator) return
-  watch<Callers>('/api/callers', showCallers)
-  await showPreference()
+  watch<Standing>('/api/window', know)
+  if (loaded.signedIn.administrator) watch<Callers>('/api/callers', showCallers)
 }
 
 // The user can have signed in or out in another tab, or the session can have ended.
@@ -54,8 +50,7 @@ async function check (): Promise<void> {
   if (shown === undefined) return
   const loaded = await loadSession()
   if (loaded.caller !== shown.caller) await start()
-  else if (loaded.caller === null) showHowMany(loaded.limit)
-  else await refreshStanding()
+  else if (loaded.caller !== null) await refreshStanding()
 }
 
 // After a lost connection, the browser connects again by itself and gets the current state. It gives up on any status other than 200.
@@ -79,10 +74,6 @@ function watch<State> (path: string, show: (state: State) => void): void {
   watched.push(source)
 }
 
-function showHowMany (limit: number): void {
-  headline.textContent = limit === 0 ? 'Model calls without a limit' : limit === 1 ? '1 model call a minute' : `${inFull(limit)} model calls a minute`
-}
-
 // The event stream does not include decisions of other instances.
 async function poll (): Promise<void> {
   if (session?.signedIn != null && document.visibilityState === 'visible' && await refreshStanding() === 401) await check()
@@ -90,7 +81,7 @@ async function poll (): Promise<void> {
 
 const unlessCut = (): void => { live.hidden = session?.signedIn == null }
 
-onStanding((now) => { if (now !== undefined) showHowMany(now.limit) })
+keepQuotas()
 keepButton()
 keepTimeline()
 offerOperations(async () => {

@@ -11,7 +11,7 @@ export function inShort (value: number): string {
   return Math.abs(value) < 100_000 ? inFull(value) : compact.format(value)
 }
 
-/** Formats milliseconds as seconds, rounded up like `Retry-After`. */
+/** Formats milliseconds as seconds, rounded up like `Retry-After`. No line breaks before the unit. */
 export function secondsOf (milliseconds: number): string {
-  return `${Math.ceil(milliseconds / 1000)} s`
+  return `${Math.ceil(milliseconds / 1000)}\u{a0}s`
 }

@@ -1,8 +1,6 @@
 /** The current user, and the available ways to sign in. */
 export interface Session {
   readonly signedIn: { readonly by: 'token' | 'openid' | 'local', readonly name: string, readonly administrator: boolean } | null
-  /** Requests per minute; 0 if the quota is disabled. */
-  readonly limit: number
   /** The first characters of the caller's digest. */
   readonly caller: string | null
   readonly ways: { readonly local: boolean, readonly openId: boolean, readonly developmentProvider: boolean }

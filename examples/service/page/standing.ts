@@ -2,49 +2,44 @@ import { send } from './service.js'
 
 /** The caller's standing, as sent by the service. */
 export interface Standing {
-  /** Requests per minute; 0 if the quota is disabled. */
-  readonly limit: number
-  readonly count: number
-  /** Milliseconds; null if no window is open. */
-  readonly windowRemaining: number | null
-  readonly overflow: boolean
+  readonly quotas: readonly {
+    /** `default`, `tokens` or `streams`. */
+    readonly quota: string
+    /** 0 if the quota is disabled. */
+    readonly limit: number
+    readonly count: number
+    /** Milliseconds; null if no window is open, or if the quota counts requests in flight. */
+    readonly windowRemaining: number | null
+    readonly overflow: boolean
+  }[]
+  /** The number of rejected requests in the window of the default quota. */
+  readonly rejected: number
+  /** The first requests in the window of the default quota; `at` is in milliseconds since its start. */
+  readonly marks: readonly { readonly at: number, readonly admitted: boolean }[]
 }
 
-/** A window, as seen by the service. */
-export interface QuotaWindow {
-  readonly caller: string
-  readonly digest: string | null
-  readonly admitted: number
-  readonly rejected: number
+/** The caller's standing in a quota at this moment. */
+export interface QuotaNow {
+  readonly quota: string
   readonly limit: number
-  /** Milliseconds. */
-  readonly remaining: number
-  readonly marks: readonly { readonly at: number, readonly admitted: boolean }[]
+  readonly count: number
+  /** Milliseconds until the window ends; 0 if no window is open. */
+  readonly left: number
+  /** Whether the next request would be rejected. */
+  readonly isFull: boolean
+  readonly isShared: boolean
 }
 
 /** The caller's standing at this moment. */
 export interface Now {
-  readonly limit: number
-  readonly admitted: number
+  readonly quotas: readonly QuotaNow[]
   readonly rejected: number
-  /** Milliseconds until the window ends; 0 if no window is open. */
-  readonly left: number
-  /** Whether the next request would be rejected. */
-  readonly full: boolean
-  readonly shared: boolean
-  readonly marks: QuotaWindow['marks']
+  readonly marks: Standing['marks']
 }
 
-interface Known {
-  readonly standing: Standing
-  readonly window: QuotaWindow | null
-  readonly endsAt: number
-}
-
-const halfAWindow = 30_000
 const listeners: ((now: Now | undefined) => void)[] = []
 
-let known: Known | undefined
+let known: { readonly standing: Standing, readonly at: number } | undefined
 
 /** Calls back with each change, and regularly as time passes; with undefined if the user is not signed in. */
 export function onStanding (listener: (now: Now | undefined) => void): void {
@@ -55,11 +50,9 @@ export function keepTime (): void {
   setInterval(tell, 250)
 }
 
-/** Updates the standing from the service. If the update has no details of the window, the details of the same window are kept. */
-export function know (standing: Standing, window: QuotaWindow | null = null): void {
-  const endsAt = performance.now() + (standing.windowRemaining ?? 0)
-  const same = known?.window != null && standing.windowRemaining !== null && Math.abs(known.endsAt - endsAt) < halfAWindow
-  known = { standing, window: window ?? (same ? known?.window ?? null : null), endsAt }
+/** Updates the standing from the service. */
+export function know (standing: Standing): void {
+  known = { standing, at: performance.now() }
   tell()
 }
 
@@ -79,10 +72,17 @@ export async function refreshStanding (): Promise<number> {
 /** The caller's standing at this moment. */
 export function now (): Now | undefined {
   if (known === undefined) return undefined
-  const { standing: { limit, count, windowRemaining, overflow: shared }, window, endsAt } = known
-  const left = windowRemaining === null ? 0 : endsAt - performance.now()
-  if (left <= 0) return { limit, admitted: 0, rejected: 0, left: 0, full: false, shared, marks: [] }
-  return { limit, admitted: count, rejected: window?.rejected ?? 0, left, full: limit > 0 && count >= limit, shared, marks: window?.marks ?? [] }
+  const { standing, at } = known
+  const passed = performance.now() - at
+  const quotas = standing.quotas.map((quota) => quotaNow(quota, passed))
+  const isOpen = quotas.some(({ quota, left }) => quota === 'default' && left > 0)
+  return { quotas, rejected: isOpen ? standing.rejected : 0, marks: isOpen ? standing.marks : [] }
+}
+
+function quotaNow ({ quota, limit, count, windowRemaining, overflow: isShared }: Standing['quotas'][number], passed: number): QuotaNow {
+  const left = windowRemaining === null ? 0 : Math.max(0, windowRemaining - passed)
+  const hasEnded = windowRemaining !== null && left === 0
+  return { quota, limit, count: hasEnded ? 0 : count, left, isFull: limit > 0 && count >= limit && !hasEnded, isShared }
 }
 
 function tell (): void {

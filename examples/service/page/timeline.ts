@@ -1,6 +1,6 @@
-import { byId } from './document.js'
+import { byId, setText } from './document.js'
 import { inFull, inShort, secondsOf } from './numbers.js'
-import { type Now, onStanding } from './standing.js'
+import { type Now, onStanding, type QuotaNow } from './standing.js'
 
 const drawing = byId('timeline', SVGSVGElement)
 const summary = byId('summary', HTMLElement)
@@ -16,9 +16,8 @@ export function keepTimeline (): void {
 }
 
 function draw (now: Now | undefined): void {
-  const description = describe(now)
-  if (summary.textContent !== description) summary.textContent = description
-  const { limit = 0, admitted = 0 } = now ?? {}
+  setText(summary, describe(now))
+  const { limit = 0, count: admitted = 0 } = requestsOf(now) ?? {}
   // A limit far above the counts would flatten them. Its line is then drawn at the top, with a label that says so.
   const toScale = limit <= Math.max(100, admitted * 10)
   const most = Math.max(toScale ? limit : 0, admitted, 4) * 1.1
@@ -26,17 +25,22 @@ function draw (now: Now | undefined): void {
   const y = (count: number): number => plot.bottom - (plot.bottom - plot.top) * count / most
   drawing.replaceChildren(
     ...axes(x, y, most),
-    ...(now === undefined || now.left === 0 ? [] : requests(now, x, y)),
+    ...(now === undefined ? [] : requests(now, x, y)),
     ...(limit === 0 ? [] : limitLine(limit, toScale ? y(limit) : plot.top, toScale)))
 }
 
 function describe (now: Now | undefined): string {
-  if (now === undefined) return 'Sign in to see your window.'
-  const { limit, admitted, rejected, left, shared } = now
-  if (limit === 0) return 'The quota is disabled: requests are not counted.'
+  const standing = requestsOf(now)
+  if (now === undefined || standing === undefined) return 'Sign in to see your window.'
+  const { limit, count: admitted, left, isShared } = standing
+  const { rejected } = now
   if (left === 0) return `No window is open: the next request opens one. The limit is ${inFull(limit)} a minute.`
   const counts = admitted > limit ? `${inFull(admitted)} admitted; the limit is ${inFull(limit)} now, ${inFull(rejected)} rejected` : `${inFull(admitted)} of ${inFull(limit)} admitted, ${inFull(rejected)} rejected`
-  return `${counts}${shared ? ', shared with others' : ''}; the window ends in ${secondsOf(left)}.`
+  return `${counts}${isShared ? ', shared with others' : ''}; the window ends in ${secondsOf(left)}.`
+}
+
+function requestsOf (now: Now | undefined): QuotaNow | undefined {
+  return now?.quotas.find(({ quota }) => quota === 'default')
 }
 
 function axes (x: (at: number) => number, y: (count: number) => number, most: number): SVGElement[] {
@@ -50,7 +54,10 @@ function axes (x: (at: number) => number, y: (count: number) => number, most: nu
   return [...counts, ...seconds]
 }
 
-function requests ({ marks, admitted, left }: Now, x: (at: number) => number, y: (count: number) => number): SVGElement[] {
+function requests (standing: Now, x: (at: number) => number, y: (count: number) => number): SVGElement[] {
+  const { marks } = standing
+  const { count: admitted = 0, left = 0 } = requestsOf(standing) ?? {}
+  if (left === 0) return []
   const now = windowLength - left
   let count = Math.max(0, admitted - marks.filter((mark) => mark.admitted).length)
   let path = `M ${x(0)} ${y(count)}`

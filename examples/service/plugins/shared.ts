@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import { InsuredQuotaStore, MemoryQuotaStore, type PreferenceReader } from 'fastify-llm-quota'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
-import { SharedPreferences } from '../shared-preferences.js'
+import { ServiceError } from '../service-error.js'
 import { connectShared } from '../shared-server.js'
 
 declare module 'fastify' {
@@ -13,6 +13,8 @@ declare module 'fastify' {
     changePreference (key: string, value: number | null): Promise<void>
   }
 }
+
+const hashKey = 'language-service:preferences'
 
 /**
  * The counters and the preferences: on the server at `REDIS_URL`, shared by all instances and with a fallback, or
@@ -37,10 +39,29 @@ export const shared = createPlugin(async function shared (app: FastifyInstance, 
   })
   app.addHook('onClose', async () => { disconnect() })
   app.decorate('quotaStore', new InsuredQuotaStore({ primary: new RedisQuotaStore({ client, ...clock }) }))
-  const preferences = new SharedPreferences(hash)
-  app.decorate('preferences', preferences)
-  app.decorate('changePreference', async (key, value) => { await preferences.set(key, value) })
+  app.decorate('preferences', {
+    async get (key) {
+      try {
+        return stored(await hash.hget(hashKey, key))
+      } catch (cause) {
+        throw new ServiceError(503, 'LIMIT_UNAVAILABLE', 'The shared server does not answer, so the limit is not available. Please try again.', { retryAfter: 1, cause })
+      }
+    }
+  })
+  app.decorate('changePreference', async (key, value) => {
+    try {
+      await (value === null ? hash.hdel(hashKey, key) : hash.hset(hashKey, key, value))
+    } catch (cause) {
+      throw new ServiceError(503, 'LIMIT_NOT_CHANGED', 'The shared server did not confirm the new limit. Please try again.', { retryAfter: 1, cause })
+    }
+  })
 }, { name: 'shared', dependencies: ['configuration'] })
+
+// The service stores integers, but somebody else can have stored any text. The quota plugin interprets it.
+function stored (value: unknown): unknown {
+  const text = value == null ? '' : String(value)
+  return /^-?\d+$/.test(text) ? Number(text) : value
+}
 
 // The fallback bridges an outage, but wrong credentials stay wrong until somebody corrects them.
 function credentialsRejection (error: unknown): string | null {

@@ -25,18 +25,18 @@ interface NodeQuery extends Text { parentCode: string }
 /** The four operations, which call the model and are protected by the quota. */
 export async function operations (app: FastifyInstance): Promise<void> {
   app.post<{ Body: Text }>('/api/analyze', { schema: { ...described('Analyze a text'), body: exactly({ businessText }), response: analysisAnswers } },
-    async (request, reply) => await app.model.answer(callOf(request, reply), (model, signal) => model.analyze(request.body.businessText, signal)))
+    async (request, reply) => await app.model.answer(callOf(request, reply), (model, call) => model.analyze(request.body.businessText, call)))
 
   app.post<{ Body: Text & { leaf: string } }>('/api/justify-leaf',
     { schema: { ...described('Explain why a term applies to a text or not'), body: exactly({ businessText, leaf }), response: justificationAnswers } },
-    async (request, reply) => await app.model.answer(callOf(request, reply), (model, signal) => model.justify(request.body.businessText, request.body.leaf, signal)))
+    async (request, reply) => await app.model.answer(callOf(request, reply), (model, call) => model.justify(request.body.businessText, request.body.leaf, call)))
 
   // Without exposeHeadRoute: false, a HEAD route would run the same handler without being subject to the quota.
   app.get<{ Querystring: NodeQuery }>('/api/analyze-node',
     { exposeHeadRoute: false, preValidation: knowsNode, schema: { ...described('Score the children of a taxonomy node'), querystring: exactly({ parentCode, businessText }), response: scoreAnswers } },
     async (request, reply) => {
       const parent = nodeOf(request.query.parentCode)
-      const children = await app.model.answer(callOf(request, reply), (model, signal) => model.score(request.query.businessText, parent, signal))
+      const children = await app.model.answer(callOf(request, reply), (model, call) => model.score(request.query.businessText, parent, call))
       return { parent: parent.code, children }
     })
 

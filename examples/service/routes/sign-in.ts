@@ -10,10 +10,20 @@ interface Credentials { username: string, password: string }
 const text = { type: 'string', minLength: 1, maxLength: 200 }
 const credentials = { type: 'object', properties: { username: text, password: text }, required: ['username', 'password'] }
 
-/** Routes to sign in with a local account or at the OpenID provider, and to sign out. */
+/** Routes to read the current user, to sign in with a local account or at the OpenID provider, and to sign out. */
 export async function signIn (app: FastifyInstance): Promise<void> {
   await app.register(fastifyFormbody)
   const hidden = { hide: true }
+
+  app.get('/api/session', { exposeHeadRoute: false, schema: hidden }, async ({ signedIn }, reply) => {
+    reply.header('cache-control', 'no-store')
+    return {
+      signedIn: signedIn === null ? null : { by: signedIn.by, name: signedIn.name, administrator: signedIn.administrator },
+      caller: signedIn?.caller?.slice(0, 8) ?? null,
+      ways: { local: app.onLoopback, openId: app.openId !== null, developmentProvider: app.developmentProvider !== null },
+      csrfToken: reply.generateCsrf()
+    }
+  })
 
   app.post<{ Body: Credentials }>('/sign-in/local', { preValidation: app.csrfProtection, schema: { ...hidden, body: credentials } }, async (request, reply) => {
     const { username, password } = request.body

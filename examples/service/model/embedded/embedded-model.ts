@@ -1,6 +1,6 @@
 import { MessageChannel } from 'node:worker_threads'
 import { Piscina } from 'piscina'
-import type { Justification, Model, NodeScore, Reading, Sentence } from '../model.js'
+import type { Justification, Model, ModelCall, NodeScore, Reading, Sentence } from '../model.js'
 import type { TaxonomyNode } from '../taxonomy.js'
 import type { Operations } from './worker.js'
 
@@ -29,19 +29,19 @@ export class EmbeddedModel implements Model {
     })
   }
 
-  async analyze (text: string, signal: AbortSignal): Promise<Reading> {
-    return await this.#run('analyze', { text }, signal)
+  async analyze (text: string, call: ModelCall): Promise<Reading> {
+    return await this.#run('analyze', { text }, call)
   }
 
-  async justify (text: string, leaf: string, signal: AbortSignal): Promise<Justification> {
-    return await this.#run('justify', { text, leaf }, signal)
+  async justify (text: string, leaf: string, call: ModelCall): Promise<Justification> {
+    return await this.#run('justify', { text, leaf }, call)
   }
 
-  async score (text: string, { code }: TaxonomyNode, signal: AbortSignal): Promise<readonly NodeScore[]> {
-    return await this.#run('score', { text, parent: code }, signal)
+  async score (text: string, { code }: TaxonomyNode, call: ModelCall): Promise<readonly NodeScore[]> {
+    return await this.#run('score', { text, parent: code }, call)
   }
 
-  async stream (text: string, found: (sentence: Sentence) => void, signal: AbortSignal): Promise<void> {
+  async stream (text: string, found: (sentence: Sentence) => void, call: ModelCall): Promise<void> {
     const { port1: here, port2: there } = new MessageChannel()
     try {
       // The thread's last message can arrive after its result.
@@ -51,7 +51,7 @@ export class EmbeddedModel implements Model {
           else found(sentence)
         })
       })
-      await this.#run('stream', { text, port: there }, signal, [there])
+      await this.#run('stream', { text, port: there }, call, [there])
       await all
     } finally {
       here.close()
@@ -62,8 +62,10 @@ export class EmbeddedModel implements Model {
     await this.#threads.destroy()
   }
 
-  async #run<Name extends keyof Operations> (name: Name, task: Parameters<Operations[Name]>[0], signal: AbortSignal, transferList: Transferred = []): Promise<ReturnType<Operations[Name]>> {
-    return await this.#threads.run(task, { name, signal, transferList })
+  async #run<Name extends keyof Operations> (name: Name, task: Parameters<Operations[Name]>[0], { signal, charge }: ModelCall, transferList: Transferred = []): Promise<ReturnType<Operations[Name]>['found']> {
+    const { found, tokens }: ReturnType<Operations[Name]> = await this.#threads.run(task, { name, signal, transferList })
+    charge(tokens)
+    return found
   }
 }
 

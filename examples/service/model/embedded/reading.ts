@@ -52,6 +52,11 @@ export function wordsOf (text: string): Word[] {
   return words
 }
 
+/** Counts the tokens: words, numbers, punctuation marks and the like. */
+export function tokensIn (text: string): number {
+  return tokenized(text).tokens().length()
+}
+
 /** Counts the words by stem. */
 export function stemsOf (words: readonly Word[]): Bow {
   const stems: Bow = Object.create(null)

@@ -1,6 +1,7 @@
+import { usedTokens } from 'fastify-llm-quota'
 import { APIError, OpenAI } from 'openai'
 import { ServiceError } from '../../service-error.js'
-import type { Justification, Model, NodeScore, Reading, Sentence } from '../model.js'
+import type { Justification, Model, ModelCall, NodeScore, Reading, Sentence } from '../model.js'
 import { readabilityOf } from '../readability.js'
 import { findNode, type TaxonomyNode } from '../taxonomy.js'
 import { analysis, isSentence, justification, type Question, scoresOf, sentences, termOf } from './questions.js'
@@ -34,27 +35,33 @@ export class RemoteModel implements Model {
     this.#client = new OpenAI({ baseURL: url, apiKey: key === '' ? 'none' : key, organization: null, project: null, logLevel: 'off', maxRetries: 0, fetch: fetchBounded })
   }
 
-  async analyze (text: string, signal: AbortSignal): Promise<Reading> {
-    return { ...await this.#ask(analysis, text, signal), readability: readabilityOf(text) }
+  async analyze (text: string, call: ModelCall): Promise<Reading> {
+    return { ...await this.#ask(analysis, text, call), readability: readabilityOf(text) }
   }
 
-  async justify (text: string, leaf: string, signal: AbortSignal): Promise<Justification> {
-    const answer = await this.#ask(justification, JSON.stringify({ text, term: termOf(leaf) }), signal)
+  async justify (text: string, leaf: string, call: ModelCall): Promise<Justification> {
+    const answer = await this.#ask(justification, JSON.stringify({ text, term: termOf(leaf) }), call)
     return { leaf: findNode(leaf)?.name ?? leaf, ...answer }
   }
 
-  async score (text: string, parent: TaxonomyNode, signal: AbortSignal): Promise<readonly NodeScore[]> {
-    if (parent.children.length === 0) return []
-    const scores = await this.#ask(scoresOf(parent), text, signal)
+  async score (text: string, parent: TaxonomyNode, call: ModelCall): Promise<readonly NodeScore[]> {
+    if (parent.children.length === 0) {
+      call.charge(0)
+      return []
+    }
+    const scores = await this.#ask(scoresOf(parent), text, call)
     return parent.children.map(({ code, name }) => ({ code, name, score: scores[code] ?? 0 })).sort((one, other) => other.score - one.score)
   }
 
-  async stream (text: string, found: (sentence: Sentence) => void, signal: AbortSignal): Promise<void> {
+  async stream (text: string, found: (sentence: Sentence) => void, call: ModelCall): Promise<void> {
+    let tokens: number | null = null
     try {
-      const chunks = await this.#client.chat.completions.create({ ...this.#request(sentences, text), stream: true }, { signal })
+      const chunks = await this.#client.chat.completions.create({ ...this.#request(sentences, text), stream: true, stream_options: { include_usage: true } }, { signal: call.signal })
       const items = new StreamedItems()
       let finished = false
-      for await (const { choices } of chunks) {
+      for await (const { choices, usage } of chunks) {
+        // Some servers send the usage so far with each chunk, others at the end.
+        tokens = usedTokens(usage) ?? tokens
         const choice = Array.isArray(choices) ? choices[0] : undefined
         for (const item of items.take(choice?.delta?.content ?? '')) {
           const sentence: unknown = JSON.parse(item)
@@ -65,22 +72,30 @@ export class RemoteModel implements Model {
       }
       if (!finished || !items.complete) throw unusable('cut off')
     } catch (error) {
+      tokens ??= tokensOf(error)
       throw explain(error)
+    } finally {
+      if (tokens !== null) call.charge(tokens)
     }
   }
 
   async close (): Promise<void> {}
 
-  async #ask<T> (question: Question<T>, text: string, signal: AbortSignal): Promise<T> {
+  async #ask<T> (question: Question<T>, text: string, call: ModelCall): Promise<T> {
+    let tokens: number | null = null
     try {
-      const { choices } = await this.#client.chat.completions.create(this.#request(question, text), { signal })
+      const { choices, usage } = await this.#client.chat.completions.create(this.#request(question, text), { signal: call.signal })
+      tokens = usedTokens(usage)
       const choice = Array.isArray(choices) ? choices[0] : undefined
       if (choice?.finish_reason !== 'stop') throw unusable('cut off')
       const answer: unknown = JSON.parse(choice.message?.content ?? '')
       if (!question.fits(answer)) throw unusable('another shape')
       return answer
     } catch (error) {
+      tokens ??= tokensOf(error)
       throw explain(error)
+    } finally {
+      if (tokens !== null) call.charge(tokens)
     }
   }
 
@@ -91,6 +106,11 @@ export class RemoteModel implements Model {
       response_format: { type: 'json_schema' as const, json_schema: { name, strict: true, schema: { ...schema } } }
     }
   }
+}
+
+// A server that answers with an error has used no tokens. After any other error, they are unknown.
+function tokensOf (error: unknown): number | null {
+  return error instanceof APIError && typeof error.status === 'number' ? 0 : null
 }
 
 // The server's error message can contain the text or the key, so only its status is kept.
