@@ -8,8 +8,8 @@ import { serverCpu } from './server-cpu.js'
 
 type Decide = (caller: string) => unknown
 
-const rounds = 5
-const decisionsPerRound = 20_000
+const rounds = 3
+const decisionsPerRound = 12_000
 const limit = 1_000_000_000
 const server = await PostgresServer.start()
 await server.restart('fsync=on', 'full_page_writes=on')

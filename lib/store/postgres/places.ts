@@ -1,30 +1,16 @@
 import { randomUUID } from 'node:crypto'
-import { shown } from '../../errors.js'
 import type { Entry } from '../store.js'
-import { compareTexts, type Database } from './database.js'
-
-const mostInStatement = 64
+import { Batches } from './batches.js'
+import { readNumbers, type Database } from './database.js'
 
 // The server frees places that have not been renewed for 30 s.
 const renewalInterval = 10_000
 
 /** The places that this process holds for a caller. */
-interface Holding {
-  readonly name: string
-  readonly quota: string
-  readonly callerKey: string
-  held: number
-  /** How many calls of `enter` have not returned. */
-  entering: number
-}
+interface Holding { readonly quota: string, readonly callerKey: string, held: number, entering: number }
 
-interface Change {
-  readonly holding: Holding
-  /** The limit, to take a place; null to only write how many places are held. */
-  readonly limit: number | null
-  readonly resolve: (entry: Entry) => void
-  readonly reject: (error: unknown) => void
-}
+/** Takes a place if the limit allows it; without a limit, only writes how many places are held. */
+interface Change { readonly callerKey: string, readonly time: number | null, readonly holding: Holding, readonly limit: number | null }
 
 /**
  * The places of requests in flight that this process holds, for all quotas of a store. Each statement writes how many the process holds for
@@ -35,8 +21,7 @@ export class Places {
   readonly #time: () => number | null
   readonly #holder = randomUUID()
   readonly #holdings = new Map<string, Holding>()
-  readonly #changes: Change[] = []
-  #isSending = false
+  readonly #changes = new Batches<Change, Entry>((changes) => this.#send(changes))
   #renewal: NodeJS.Timeout | undefined
 
   /** @param time Returns the time of the store's own clock; null for the server's. */
@@ -46,9 +31,8 @@ export class Places {
   }
 
   async enter (quota: string, callerKey: string, limit: number): Promise<Entry> {
-    const name = `${callerKey} ${quota}`
-    const holding = this.#holdings.get(name) ?? { name, quota, callerKey, held: 0, entering: 0 }
-    this.#holdings.set(name, holding)
+    const holding = this.#holdings.get(`${quota} ${callerKey}`) ?? { quota, callerKey, held: 0, entering: 0 }
+    this.#holdings.set(`${quota} ${callerKey}`, holding)
     this.#renewal ??= setInterval(() => { this.#renew() }, renewalInterval).unref()
     holding.entering += 1
     try {
@@ -65,41 +49,22 @@ export class Places {
     await this.#change(holding, null)
   }
 
-  #deleteUnused (holding: Holding): void {
-    if (holding.held === 0 && holding.entering === 0) this.#holdings.delete(holding.name)
-  }
-
   #change (holding: Holding, limit: number | null): Promise<Entry> {
-    return new Promise((resolve, reject) => {
-      this.#changes.push({ holding, limit, resolve, reject })
-      if (!this.#isSending) void this.#send()
+    // Changes for the same caller in different quotas must not be mixed.
+    return this.#changes.add({ callerKey: `${holding.callerKey} ${holding.quota}`, time: this.#time(), holding, limit })
+  }
+
+  async #send (changes: readonly Change[]): Promise<readonly Entry[]> {
+    const holdings = changes.map(({ holding }) => holding)
+    const reply = await this.#database.call('enter', this.#holder, changes[0]?.time ?? null, holdings.map(({ quota }) => quota),
+      holdings.map(({ callerKey }) => callerKey), changes.map(({ limit }) => limit), holdings.map(({ held }) => held))
+    const replies = reply.split(',')
+    return holdings.map((holding, index) => {
+      const [count, taken] = readNumbers(replies[index])
+      if (taken === 0) return { admitted: false, count }
+      holding.held += 1
+      return { admitted: true, count, leave: () => this.#leave(holding) }
     })
-  }
-
-  /** Sends one statement at a time, because each writes what the process held when it was sent. */
-  async #send (): Promise<void> {
-    this.#isSending = true
-    while (this.#changes.length > 0) {
-      const changes = this.#changes.splice(0, mostInStatement).sort((one, other) => compareTexts(one.holding.name, other.holding.name))
-      try {
-        const reply = await this.#database.call('enter', this.#holder, this.#time(),
-          changes.map(({ holding }) => holding.quota), changes.map(({ holding }) => holding.callerKey),
-          changes.map(({ limit }) => limit), changes.map(({ holding }) => holding.held))
-        const replies = reply.split(',')
-        for (const [index, { holding, resolve }] of changes.entries()) resolve(this.#read(holding, replies[index]))
-      } catch (error) {
-        for (const { reject } of changes) reject(error)
-      }
-    }
-    this.#isSending = false
-  }
-
-  #read (holding: Holding, reply: string | undefined): Entry {
-    const [, count, taken] = /^(\d+) ([01])$/.exec(reply ?? '') ?? []
-    if (count === undefined) throw new TypeError(`unexpected reply of the server: ${shown(reply)}`)
-    if (taken === '0') return { admitted: false, count: Number(count) }
-    holding.held += 1
-    return { admitted: true, count: Number(count), leave: () => this.#leave(holding) }
   }
 
   // If a renewal fails, the next one comes before the server frees the places.
@@ -109,5 +74,9 @@ export class Places {
     if (this.#holdings.size > 0) return
     clearInterval(this.#renewal)
     this.#renewal = undefined
+  }
+
+  #deleteUnused ({ quota, callerKey, held, entering }: Holding): void {
+    if (held === 0 && entering === 0) this.#holdings.delete(`${quota} ${callerKey}`)
   }
 }

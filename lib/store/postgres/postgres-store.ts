@@ -1,11 +1,14 @@
 import { OptionError } from '../../errors.js'
 import { assertBoolean, assertFunction, assertOptions, withFunctions } from '../../option-checks.js'
 import { windowLength } from '../counter.js'
-import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
-import { Database, type PostgresPool } from './database.js'
+import { RememberedRejections } from '../redis/remembered-rejections.js'
+import { assertMaxTrackedCallers, defaultMaxTrackedCallers, type Acquisition, type Entry, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
+import { Batches } from './batches.js'
+import { Database, readNumbers, type PostgresPool } from './database.js'
 import { Places } from './places.js'
-import { PostgresQuota, type Shared } from './quota.js'
 import { assertTable, defaultTable } from './schema.js'
+
+interface Decision { readonly callerKey: string, readonly time: number | null, readonly limit: number, readonly cost: number, needsLock: boolean }
 
 /** Options of `PostgresQuotaStore`. */
 export interface PostgresQuotaStoreOptions {
@@ -40,30 +43,114 @@ export interface PostgresQuotaStoreOptions {
  * await Fastify().register(quotaPlugin, { store: new PostgresQuotaStore({ pool, table: 'limits.llm_quota' }) })
  * ```
  */
-export class PostgresQuotaStore extends PostgresQuota {
-  readonly #shared: Shared
-  readonly #quotas = new Map<string, PostgresQuota>()
+export class PostgresQuotaStore implements QuotaStore {
+  /** The caller cap: how many callers can have a counter of their own, in each quota. */
+  readonly maxTrackedCallers: number
+  readonly #options: PostgresQuotaStoreOptions
+  readonly #rejections: RememberedRejections | undefined
+  readonly #decisions = new Batches<Decision, Acquisition>((decisions) => this.#decide(decisions))
+  readonly #quotas = new Map<string, PostgresQuotaStore>()
+  #database: Database
+  #places: Places
+  #name = 'default'
+  #window = windowLength
 
   constructor (options: PostgresQuotaStoreOptions) {
     assertOptions<PostgresQuotaStoreOptions>(options, {
       pool: withFunctions('a connection pool', 'query'), table: assertTable, maxTrackedCallers: assertMaxTrackedCallers, rememberRefusals: assertBoolean, clock: assertFunction
     })
-    const { pool, table = defaultTable, maxTrackedCallers = defaultMaxTrackedCallers, rememberRefusals = true, clock } = options
+    const { pool, table = defaultTable, maxTrackedCallers = defaultMaxTrackedCallers, rememberRefusals = true } = options
     if (pool === undefined) throw new OptionError('pool', 'must be a connection pool with a function query', pool)
-    const database = new Database(pool, table)
-    const shared = { database, places: new Places(database, () => clock?.() ?? null), maxTrackedCallers, rememberRefusals, clock }
-    super(shared, 'default', windowLength)
-    this.#shared = shared
+    this.maxTrackedCallers = maxTrackedCallers
+    this.#options = options
+    this.#rejections = rememberRefusals ? new RememberedRejections(maxTrackedCallers) : undefined
+    this.#database = new Database(pool, table)
+    this.#places = new Places(this.#database, () => this.#time())
   }
 
-  quota (name: string, window: number): PostgresQuota {
-    const quota = this.#quotas.get(name) ?? new PostgresQuota(this.#shared, name, window)
-    this.#quotas.set(name, quota)
+  acquire (callerKey: string, limit: number, cost = 1): Acquisition | Promise<Acquisition> {
+    const time = this.#time()
+    const askedAt = time ?? performance.now()
+    const remembered = this.#rejections?.recall(callerKey, limit, askedAt)
+    if (remembered !== undefined) return remembered
+    const era = this.#rejections?.era ?? 0
+    return this.#decisions.add({ callerKey, time, limit, cost, needsLock: false }).then((acquisition) => {
+      // A rejection by the overflow counter is not remembered, because the caller can get a counter of its own at any time.
+      if (!acquisition.admitted && !acquisition.overflow) this.#rejections?.remember(callerKey, acquisition, askedAt, era)
+      return acquisition
+    })
+  }
+
+  quota (name: string, window: number): PostgresQuotaStore {
+    let quota = this.#quotas.get(name)
+    if (quota === undefined) {
+      quota = new PostgresQuotaStore(this.#options)
+      quota.#name = name
+      quota.#window = window
+      quota.#database = this.#database
+      quota.#places = this.#places
+      this.#quotas.set(name, quota)
+    }
     return quota
   }
 
-  override async clearCounters (): Promise<void> {
-    await super.clearCounters()
+  enter (callerKey: string, limit: number): Promise<Entry> {
+    return this.#places.enter(this.#name, callerKey, limit)
+  }
+
+  async peek (callerKey: string): Promise<QuotaCount | null> {
+    const reply = await this.#database.call('peek', this.#name, this.#window, this.maxTrackedCallers, this.#time(), callerKey)
+    if (reply === '') return null
+    const [count, windowRemaining, flags] = readNumbers(reply)
+    return { count, windowRemaining, overflow: flags === 2 }
+  }
+
+  async forget (callerKey: string): Promise<void> {
+    await this.#withoutRejections('forget', callerKey)
+  }
+
+  async clearCounters (): Promise<void> {
+    await this.#withoutRejections('clear')
     for (const quota of this.#quotas.values()) await quota.clearCounters()
+  }
+
+  async inspect (): Promise<QuotaStoreState> {
+    const reply = await this.#database.call('inspect', this.#name, this.#window)
+    const [trackedCallers, sweeps] = readNumbers(reply || '0 0')
+    return { trackedCallers, sweeps }
+  }
+
+  /** Returns the time of the store's own clock; null for the server's. */
+  #time (): number | null {
+    return this.#options.clock?.() ?? null
+  }
+
+  async #decide (decisions: readonly Decision[]): Promise<readonly (Acquisition | undefined)[]> {
+    const reply = await this.#database.call('acquire', this.#name, this.#window, this.maxTrackedCallers, decisions[0]?.time ?? null,
+      String(decisions.some(({ needsLock }) => needsLock)), decisions.map(({ callerKey }) => callerKey),
+      decisions.map(({ limit }) => limit), decisions.map(({ cost }) => cost))
+    const replies = reply.split(',')
+    return decisions.map((decision, index) => {
+      if (replies[index] === '') {
+        decision.needsLock = true
+        return undefined
+      }
+      const [count, windowRemaining, flags] = readNumbers(replies[index])
+      return { admitted: flags % 2 === 1, count, windowRemaining, overflow: flags >= 2 }
+    })
+  }
+
+  // Removes remembered rejections before and after the statement, because an answer that arrives in between may be older than it.
+  async #withoutRejections (statement: 'forget' | 'clear', ...callers: readonly string[]): Promise<void> {
+    const remove = () => {
+      if (statement === 'clear') this.#rejections?.clear()
+      for (const callerKey of callers) this.#rejections?.forget(callerKey)
+    }
+    remove()
+    try {
+      await this.#database.call(statement, this.#name, ...callers)
+    } finally {
+      remove()
+    }
   }
 }
