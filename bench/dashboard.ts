@@ -20,8 +20,8 @@ for (let second = 0; second <= seconds; second++) {
 await service.stop()
 
 writeFileSync('docs/dashboard.svg', linePlots([
-  { title: 'Decisions per second, by outcome', xLabel: 'seconds', series: outcomes.map((outcome) => ({ name: outcome, points: rate((name) => name.includes(`outcome="${outcome}"`)) })) },
-  { title: 'Tracked callers', xLabel: 'seconds', series: [{ name: 'tracked callers', points: samples.map((sample, second) => [second, sample.get('llm_quota_tracked_callers') ?? 0]) }] },
+  { title: 'Decisions per second, by outcome', xLabel: 'seconds', series: outcomes.map((outcome) => ({ name: outcome, points: rate((name) => name.startsWith('llm_quota_decisions_total{quota="default"') && name.includes(`outcome="${outcome}"`)) })) },
+  { title: 'Tracked callers', xLabel: 'seconds', series: [{ name: 'tracked callers', points: samples.map((sample, second) => [second, sample.get('llm_quota_tracked_callers{quota="default"}') ?? 0]) }] },
   { title: 'Mean store latency, µs', xLabel: 'seconds', series: [{ name: 'memory store', points: storeTimes() }] }
 ]))
 

@@ -16,14 +16,15 @@ rmSync(new URL('dist', root), { recursive: true, force: true })
 execFileSync(process.execPath, [fileURLToPath(import.meta.resolve('typescript/bin/tsc')), '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' })
 write('dist/cjs/package.json', '{ "type": "commonjs" }\n')
 write('dist/require/package.json', '{ "type": "commonjs" }\n')
-for (const { name, exported, main } of describe(names)) {
+for (const { name, exported, main, declaration } of describe(names)) {
   const passedOn = `export * from '../cjs/${name}.js'\n` + (main === undefined ? '' : `export { ${main} as default } from '../cjs/${name}.js'\n`)
   write(`dist/esm/${name}.js`, passedOn)
   write(`dist/esm/${name}.d.ts`, passedOn)
   if (main === undefined) continue
   write(`dist/require/${name}.js`, `const entry = require('../cjs/${name}.js')\nmodule.exports = Object.assign(entry.${main}, entry)\n`)
-  write(`dist/require/${name}.d.ts`, `import { ${exported.join(', ')} } from '../cjs/${name}.js'
-declare function plugin (...parameters: Parameters<typeof ${main}>): ReturnType<typeof ${main}>
+  write(`dist/require/${name}.d.ts`, `import type { FastifyInstance } from 'fastify'
+import { ${exported.join(', ')} } from '../cjs/${name}.js'
+${declaration}
 declare namespace plugin {
   export { ${exported.join(', ')}, plugin as default }
 }
@@ -31,7 +32,7 @@ export = plugin
 `)
 }
 
-/** What each entry point exports by name, types included, and which of these is its default export as well. */
+/** What each entry point exports by name, types included, which of these is its default export as well, and how this plugin is declared. */
 function describe (names) {
   const files = names.map((name) => fileURLToPath(new URL(`dist/cjs/${name}.d.ts`, root)))
   const program = ts.createProgram(files, { module: ts.ModuleKind.NodeNext, skipLibCheck: true })
@@ -42,7 +43,12 @@ function describe (names) {
     const named = all.filter((symbol) => !isDefault(symbol))
     const main = all.find(isDefault)
     const twin = main && named.find((symbol) => checker.getAliasedSymbol(symbol) === checker.getAliasedSymbol(main))
-    return { name, exported: named.map((symbol) => symbol.name), main: twin?.name }
+    const exported = named.map((symbol) => symbol.name)
+    if (twin === undefined) return { name, exported }
+    const plugin = checker.getAliasedSymbol(twin)
+    const [signature] = checker.getTypeOfSymbol(plugin).getCallSignatures()
+    const [comment] = plugin.valueDeclaration.parent.parent.jsDoc
+    return { name, exported, main: twin.name, declaration: `${comment.getText()}\n${signature.declaration.getText().replace(/function \w+/, 'function plugin')}` }
   })
 }
 

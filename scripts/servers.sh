@@ -3,7 +3,7 @@
 # Debian listed below, and the programs in REDIS_SERVERS (paths separated by spaces). Debian's packages are unpacked under build/servers
 # together with their libraries, so nothing is installed and root is not required.
 set -euo pipefail
-if [ $# -eq 0 ]; then set -- test/stores/redis*.test.ts; fi
+if [ $# -eq 0 ]; then set -- test/servers/redis*.test.ts; fi
 
 # Suite and package: the oldest Valkey and the newest Redis and Valkey of Debian's stable releases.
 packages=('bookworm-backports valkey-server' 'trixie redis-server' 'trixie valkey-server')
@@ -60,7 +60,7 @@ failed=0
 for server in "${servers[@]}"; do
   version=$("$server" --version)
   echo "On ${version%% sha=*}, $server"
-  REDIS_SERVER=$server npx tap --disable-coverage --allow-empty-coverage --jobs 2 --reporter terse "$@" || failed=1
+  REDIS_SERVER=$server node scripts/test.js "$@" || failed=1
 done
 if [ "${#servers[@]}" -lt 2 ]; then
   echo "The tests must run on two servers at least, and ${#servers[@]} was found." >&2

@@ -29,7 +29,10 @@ passport.registerUserSerializer(async (user: { username: string }) => user.usern
 passport.registerUserDeserializer(async (username: string) => keys.has(username) ? { username } : null)
 
 await app.register(quotaPlugin, {
-  authentication: ({ user }: { user?: unknown }) => typeof user === 'object' && user !== null && 'username' in user ? localAuthentication(user.username) : null
+  authentication ({ user }: { user?: unknown }) {
+    const { username } = Object(user)
+    return username === undefined ? null : localAuthentication(username)
+  }
 })
 
 app.post('/sign-in', { preValidation: passport.authenticate('key') }, async () => ({ signedIn: true }))

@@ -49,10 +49,11 @@ export function decide (matches: readonly Match<Quota>[], request: FastifyReques
   return first !== undefined && second === undefined && first.quota.unit === 'requests' ? decideAlone(first, request) : decideTogether(matches, request)
 }
 
-/** Returns the verdict on a request whose quotas cannot be determined: it is refused, unless the default quota is in shadow mode. */
+/** Returns the verdict on a request whose quotas cannot be determined: it is refused, unless all quotas are in shadow mode. */
 export function undecided (quotas: readonly Quota[], { method, routeOptions }: FastifyRequest): Verdict {
   const operation = { method, path: String(routeOptions.url) }
-  return verdictOn(quotas.slice(0, 1).map((quota) => createDraft({ quota, operation }, 0, new Unidentified(null))))
+  const decisive = quotas.find(({ isEnforced }) => isEnforced) ?? quotas[0]
+  return verdictOn(decisive === undefined ? [] : [createDraft({ quota: decisive, operation }, 0, new Unidentified(null))])
 }
 
 /** A single quota that counts requests is asked and counted in one step. */

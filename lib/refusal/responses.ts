@@ -1,33 +1,46 @@
 const noStore = { type: 'string', enum: ['no-store'], description: 'The response must not be cached.' }
+const rateLimitFields = {
+  'RateLimit-Policy': { type: 'string', description: 'The limits and windows of the request\'s quotas, if the service sends them.' },
+  RateLimit: { type: 'string', description: 'What is left of the limits, and the seconds until the windows end, if the service sends them.' }
+}
 
-// The host can send errors of its own with the same status, which Fastify serializes with this schema.
-const hostError = {
-  statusCode: { type: 'integer', description: 'The HTTP status code, in an error of the service itself.' },
-  code: { type: 'string', description: 'The code of an error of the service itself.' },
-  message: { type: 'string', description: 'The message of an error of the service itself.' }
+/** The description of one refusal, for a route's `schema.response`. */
+export interface QuotaResponse {
+  /** What the refusal means. */
+  readonly description: string
+  /** JSON Schemas of its headers. */
+  readonly headers: Readonly<Record<string, object>>
+  /**
+   * The JSON Schema of its body, by content type. The type lists none of them, so that a type provider does not accept the body of a refusal, or
+   * any other value, as the response of a handler.
+   */
+  readonly content: Readonly<Record<never, { readonly schema: object }>>
 }
 
 function retryAfter (description: string) {
-  return { type: 'integer', minimum: 1, description }
+  return { 'Retry-After': { type: 'integer', minimum: 1, description } }
 }
 
-function response (status: number, description: string, headers: object) {
-  return {
-    description,
-    headers: { 'Cache-Control': noStore, ...headers },
+function response (status: number, description: string, headers: Readonly<Record<string, object>>): QuotaResponse {
+  const schema = {
     type: 'object',
     properties: {
       error: { type: 'string', description: 'A human-readable message.' },
       status: { type: 'integer', enum: [status], description: 'The HTTP status code.' },
-      ...hostError
+      // The host can send errors of its own with the same status, which Fastify serializes with this schema.
+      statusCode: { type: 'integer', description: 'The HTTP status code, in an error of the service itself.' },
+      code: { type: 'string', description: 'The code of an error of the service itself.' },
+      message: { type: 'string', description: 'The message of an error of the service itself.' }
     },
     additionalProperties: true
-  } as const
+  }
+  return { description, headers: { 'Cache-Control': noStore, ...headers }, content: { 'application/json': { schema } } }
 }
 
 /**
- * JSON Schemas of the refusals by status code, for a route's `schema.response`. They describe the refusals in API documentation and
- * do not change what is sent (docs/rules.md, "Refusal").
+ * Descriptions of the refusals by status code, for a route's `schema.response`. They appear in API documentation, such as that of
+ * `@fastify/swagger`, and do not change what is sent (docs/rules.md, "Refusal"). With a type provider, the handler's own responses are still
+ * checked. To send a 401, 429 or 503 of your own from a handler, or to describe the bodies of `refusalBody`, replace `content`.
  *
  * @example
  * ```ts
@@ -35,12 +48,14 @@ function response (status: number, description: string, headers: object) {
  * import { quotaResponses } from 'fastify-llm-quota'
  *
  * const app = Fastify()
- * const answer = { type: 'object', properties: { answer: { type: 'string' } } }
- * app.post('/api/analyze', { schema: { response: { 200: answer, ...quotaResponses } } }, async () => ({ answer: 'from your model' }))
+ * const result = { type: 'object', properties: { answer: { type: 'string' } } }
+ * const problem = { type: 'object', properties: { title: { type: 'string' } } }
+ * const rejected = { ...quotaResponses[429], content: { 'application/problem+json': { schema: problem } } }
+ * app.post('/api/analyze', { schema: { response: { 200: result, ...quotaResponses, 429: rejected } } }, async () => ({ answer: 'from your model' }))
  * ```
  */
-export const quotaResponses: Readonly<Record<401 | 429 | 503, object>> = Object.freeze({
+export const quotaResponses: Readonly<Record<401 | 429 | 503, QuotaResponse>> = Object.freeze({
   401: response(401, 'The request has no authenticated caller.', {}),
-  429: response(429, 'The caller is at its limit in the current window.', { 'Retry-After': retryAfter('The time until the caller\'s window ends, in seconds.') }),
-  503: response(503, 'The quota store failed. The operation did not run.', { 'Retry-After': retryAfter('The time to wait before the next attempt, in seconds.') })
+  429: response(429, 'The caller is at its limit.', { ...retryAfter('The time until the caller\'s window ends, in seconds.'), ...rateLimitFields }),
+  503: response(503, 'The quota is unavailable. The operation did not run.', retryAfter('The time to wait before the next attempt, in seconds.'))
 })

@@ -3,7 +3,7 @@ import type { MarkReader } from './mark.js'
 import type { Operation } from './operation.js'
 import { isLiteral, type Paths } from './paths.js'
 import type { RouterOptions } from './router-options.js'
-import { lastSegment, plainPath, possibleSegments } from './spelling.js'
+import { containing, fullyDecoded, lastSegment, plainPath } from './spelling.js'
 
 /** A quota as far as it matters here: what it protects. */
 export interface Protecting {
@@ -90,7 +90,7 @@ export class RequestMatcher<Quota extends Protecting> {
     if (operations === undefined) return none
     const host = String(raw.headers.host ?? raw.headers[':authority'] ?? '')
     const path = plainPath(url, host, this.#mayEndWithSlash)
-    return path === null ? operations.withOneOf(possibleSegments(url, host)) : operations.at(this.#paths.ofRequest(path))
+    return path === null ? operations.possiblyAt(fullyDecoded(url, host)) : operations.at(this.#paths.ofRequest(path))
   }
 
   /** Returns one match for each quota, in the order of the quotas. */
@@ -105,20 +105,28 @@ export class RequestMatcher<Quota extends Protecting> {
 class ListedOperations<Quota> {
   readonly #byPath = new Map<string, Match<Quota>[]>()
   readonly #byLastSegment = new Map<string, Match<Quota>[]>()
+  // The path `/` has no segment.
+  readonly #ofRoot: Match<Quota>[] = []
+  #lastSegments = containing([])
 
   /** @param path The form of the operation's path. */
   add (path: string, match: Match<Quota>): void {
     push(this.#byPath, path, match)
-    push(this.#byLastSegment, lastSegment(match.operation.path), match)
+    const segment = lastSegment(match.operation.path)
+    if (segment === '') this.#ofRoot.push(match)
+    else push(this.#byLastSegment, segment, match)
+    this.#lastSegments = containing([...this.#byLastSegment.keys()])
   }
 
   at (path: string | null): readonly Match<Quota>[] {
     return path === null ? none : this.#byPath.get(path) ?? none
   }
 
-  /** Returns the matches of a request that is not plain: those whose last segment is among its segments, and those of the path `/`. */
-  withOneOf (segments: readonly string[]): readonly Match<Quota>[] {
-    return [...new Set(['', ...segments])].flatMap((segment) => this.#byLastSegment.get(segment) ?? [])
+  /** Returns the matches of a request that is not plain: those whose last segment is in its text, and those of the path `/`. */
+  possiblyAt (text: string): readonly Match<Quota>[] {
+    const found = new Set<number>()
+    for (const [, ...groups] of text.matchAll(this.#lastSegments)) found.add(groups.findIndex((group) => group !== undefined))
+    return [...this.#byLastSegment.values()].filter((_, index) => found.has(index)).flat().concat(this.#ofRoot)
   }
 }
 

@@ -1,5 +1,9 @@
 const percent = 0x25
-const separator = /[/\\?#;]/
+const noHexValue = -256
+// By character code. The value of any other character outweighs that of another digit.
+const hexValues = Int16Array.from({ length: 256 }, (_, code) => /[0-9a-f]/i.test(String.fromCharCode(code)) ? Number.parseInt(String.fromCharCode(code), 16) : noHexValue)
+const encodedOrControl = /[%\p{Cc}]/u
+const separators = '[/\\\\?#;]'
 // What a plain path, decoded once, does not contain: separators of other readers, control characters, empty and dot segments, and white space at
 // the ends of a segment.
 const odd = /[\\%?#;\p{Cc}]|\/(?:\/|\s|\.{1,2}(?:\/|$))|\s(?:\/|$)/u
@@ -17,15 +21,20 @@ export function plainPath (target: string, host: string, mayEndWithSlash: boolea
   return decoded === null || odd.test(decoded) || (decoded.endsWith('/') && !mayEndWithSlash) ? null : decoded
 }
 
-/** Returns the segments that anyone could read in a target that is not plain: decoded in full and in lower case. */
-export function possibleSegments (target: string, host: string): string[] {
-  const text = `${host}/${target.startsWith('/') ? withoutQuery(target) : target}`
-  return decodedInFull(text).toLowerCase().split(separator).map((segment) => segment.trim())
+/** Returns the text of a target that is not plain, decoded in full, in which anyone could read an operation's path. */
+export function fullyDecoded (target: string, host: string): string {
+  return decodedInFull(`${host}/${target.startsWith('/') ? withoutQuery(target) : target}`)
 }
 
-/** Returns the last segment of an operation's path in lower case; an empty string for the path `/`. */
+/** Returns the last segment of an operation's path, read as those of a request are; an empty string for the path `/`. */
 export function lastSegment (path: string): string {
-  return path.toLowerCase().split('/').findLast((segment) => segment !== '') ?? ''
+  return fullyDecoded(path, '').split(new RegExp(separators)).findLast((segment) => segment.trim() !== '')?.trim() ?? ''
+}
+
+/** Returns an expression for the texts that contain one of these segments in letters of any case, each in a group of its own. */
+export function containing (segments: readonly string[]): RegExp {
+  const groups = segments.map((segment) => `(${segment.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')})`)
+  return new RegExp(`(?:^|${separators})\\s*(?:${groups.join('|')})\\s*(?=${separators}|$)`, 'gi')
 }
 
 function withoutQuery (target: string): string {
@@ -45,26 +54,25 @@ function decodedOnce (path: string): string | null {
 
 /** Decodes a text until nothing changes, dropping control characters before each time, in one pass. Malformed encodings are not changed. */
 function decodedInFull (text: string): string {
+  if (!encodedOrControl.test(text)) return text
   const bytes = Buffer.from(text)
   let length = 0
-  for (const read of bytes) {
+  for (let index = 0; index < bytes.length; index++) {
     // A decoded byte, or one that follows a dropped control character, can complete another percent-encoding.
-    for (let byte = read; !Number.isNaN(byte);) {
+    for (let byte = bytes[index] ?? -1; byte >= 0;) {
       if (byte < 0x20 || byte === 0x7f) break
-      if (bytes[length - 1] === 0xc2 && byte >= 0x80 && byte <= 0x9f) {
+      if (byte >= 0x80 && byte <= 0x9f && bytes[length - 1] === 0xc2) {
         length -= 1
         break
       }
       bytes[length++] = byte
-      byte = length >= 3 && bytes[length - 3] === percent ? hexValue(bytes[length - 2]) * 16 + hexValue(bytes[length - 1]) : NaN
-      if (!Number.isNaN(byte)) length -= 3
+      byte = bytes[length - 3] === percent ? hexValue(bytes[length - 2]) * 16 + hexValue(bytes[length - 1]) : -1
+      if (byte >= 0) length -= 3
     }
   }
   return bytes.toString('utf8', 0, length)
 }
 
-function hexValue (digit = 0): number {
-  if (digit >= 0x30 && digit <= 0x39) return digit - 0x30
-  const letter = digit | 0x20
-  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : NaN
+function hexValue (code = 0): number {
+  return hexValues[code] ?? noHexValue
 }

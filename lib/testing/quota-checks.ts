@@ -67,6 +67,7 @@ export const quotaChecks = [
       const counts = []
       for (const quota of quotasOf(store, 'enter')) counts.push((await quota.enter(caller(1), 0)).count)
       deepStrictEqual(counts, [1, 0, 1])
+      for (const index of [0, 2]) await entries[index]?.leave?.()
     }
   })
 ]

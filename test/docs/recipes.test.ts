@@ -1,54 +1,193 @@
 // The programs of docs/recipes.md, run unchanged and tested over HTTP.
 import { createHmac } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
+import OpenAI, { RateLimitError } from 'openai'
 import t, { type Test } from 'tap'
+import { callerKey, localAuthentication, tokenAuthentication } from '../../lib/index.js'
 import { type Example, startExample } from '../support/example.js'
+import { ModelServer, tokensOfResponse } from '../support/model-server.js'
+import { PgliteServer } from '../support/pglite-server.js'
 
 const secret = 'a secret of thirty-two bytes or more'
+const issuer = 'https://identity.example'
 
-function bearer (claims: object): { authorization: string } {
-  const [header, payload] = [{ alg: 'HS256', typ: 'JWT' }, { iss: 'https://identity.example', sub: 'mira', ...claims }]
+function tokenOf (claims: object): string {
+  const [header, payload] = [{ alg: 'HS256', typ: 'JWT' }, { iss: issuer, sub: 'mira', ...claims }]
     .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
-  return { authorization: `Bearer ${header}.${payload}.${createHmac('sha256', secret).update(`${header}.${payload}`).digest('base64url')}` }
+  return `${header}.${payload}.${createHmac('sha256', secret).update(`${header}.${payload}`).digest('base64url')}`
 }
 
-async function start (t: Test, recipe: string, environment: Record<string, string> = {}): Promise<Example> {
-  const example = await startExample(`recipes/${recipe}.js`, { JWT_SECRET: secret, ...environment })
+function bearer (claims: object): { authorization: string } {
+  return { authorization: `Bearer ${tokenOf(claims)}` }
+}
+
+async function start (t: Test, recipe: string, environment: Record<string, string> = {}, program = `recipes/${recipe}.js`): Promise<Example> {
+  const example = await startExample(program, { JWT_SECRET: secret, ...environment })
   t.teardown(() => { example.process.kill('SIGKILL') })
   return example
 }
 
 /** Sends requests one after another, each on its own connection. */
 async function analyze ({ address }: Example, claims: object, times: number, headers: Record<string, string> = {}): Promise<Response[]> {
-  const answers = []
+  const responses = []
   for (let request = 0; request < times; request++) {
-    answers.push(await fetch(`${address}/api/analyze`, { method: 'POST', headers: { ...bearer(claims), connection: 'close', ...headers } }))
+    responses.push(await fetch(`${address}/api/analyze`, { method: 'POST', headers: { ...bearer(claims), connection: 'close', ...headers } }))
   }
-  return answers
+  return responses
 }
 
-const statuses = (answers: readonly Response[]) => answers.map(({ status }) => status)
-const admittedOf = (answers: readonly Response[]) => statuses(answers).filter((status) => status === 200).length
+const statuses = (responses: readonly Response[]) => responses.map(({ status }) => status)
+const admittedOf = (responses: readonly Response[]) => statuses(responses).filter((status) => status === 200).length
+const three = [200, 200, 200, 429]
 
 t.test('administrators have no limit, and all other callers have one', async (t) => {
   const service = await start(t, 'unlimited')
   t.equal(admittedOf(await analyze(service, { role: 'administrator' }, 20)), 20)
-  t.same(statuses(await analyze(service, { sub: 'tomas' }, 4)), [200, 200, 200, 429])
+  t.same(statuses(await analyze(service, { sub: 'tomas' }, 4)), three)
   t.equal((await fetch(`${service.address}/api/analyze`, { method: 'POST' })).status, 401)
 })
 
-t.test('the callers of a tenant share one counter', async (t) => {
-  const service = await start(t, 'tenants')
-  t.same(statuses([...await analyze(service, { tenant: 'acme' }, 3), ...await analyze(service, { tenant: 'acme', sub: 'tomas' }, 3)]), [200, 200, 200, 200, 200, 429])
-  t.same(statuses(await analyze(service, { tenant: 'another' }, 4)), [200, 200, 200, 429])
-  t.equal(admittedOf(await analyze(service, {}, 1)), 0, 'a token without a tenant is not admitted')
-  t.equal(admittedOf(await analyze(service, { tenant: 'acme', iss: 'https://identity.example#tenants' }, 1)), 0, 'a token of another issuer is not admitted')
+t.test('a user and the organisation of the user each have a limit', async (t) => {
+  const service = await start(t, 'organisations')
+  const acme = { organisation: 'acme' }
+  const responses = [...await analyze(service, acme, 4), ...await analyze(service, { ...acme, sub: 'tomas' }, 3)]
+  t.same(statuses(responses), [...three, 200, 200, 429])
+  t.match(await responses[3]?.json(), { error: /3 LLM requests per minute/ })
+  t.match(await responses[6]?.json(), { error: /5 LLM requests per day/ })
+  const others = ['one', 'two', 'three'].map((sub) => analyze(service, { organisation: 'another', sub }, 3))
+  t.equal(admittedOf((await Promise.all(others)).flat()), 8)
+  t.equal(admittedOf(await analyze(service, {}, 1)), 0, 'a token without an organisation is not admitted')
+})
+
+t.test('the limit of a plan is read from PostgreSQL and remembered', async (t) => {
+  const database = await PgliteServer.start(`
+    CREATE TABLE plans (plan text PRIMARY KEY, per_minute integer NOT NULL);
+    CREATE TABLE subscriptions (subject text PRIMARY KEY, plan text NOT NULL);
+    INSERT INTO plans VALUES ('free', 2), ('team', 5);
+    INSERT INTO subscriptions VALUES ('mira', 'team'), ('tomas', 'free');
+  `)
+  t.teardown(() => database.stop())
+  const service = await start(t, 'plans-sql', { DATABASE_URL: database.url })
+  t.same(statuses(await analyze(service, { sub: 'tomas' }, 3)), [200, 200, 429])
+  t.same(statuses(await analyze(service, { sub: 'nobody' }, 4)), three)
+  const first = await analyze(service, {}, 1)
+  database.disconnect()
+  t.same(statuses([...first, ...await analyze(service, {}, 5)]), [200, 200, 200, 200, 200, 429])
+  t.same(statuses(await analyze(service, { sub: 'another' }, 4)), three, 'the configured limit applies while the database fails')
+})
+
+t.test('callers are identified by API keys in PostgreSQL, and a failing look-up is a 503', async (t) => {
+  const database = await PgliteServer.start(`
+    CREATE TABLE api_keys (digest text PRIMARY KEY, owner text NOT NULL);
+    INSERT INTO api_keys VALUES (encode(sha256('key-of-mira'), 'hex'), 'mira'), (encode(sha256('second-key-of-mira'), 'hex'), 'mira');
+  `)
+  t.teardown(() => database.stop())
+  const service = await start(t, 'api-keys', { DATABASE_URL: database.url })
+  const ask = async (authorization: string, times = 1) => statuses(await analyze(service, {}, times, { authorization }))
+  t.same(await ask('Bearer another-key'), [401])
+  t.same(await ask('Basic any'), [401])
+  t.same([...await ask('Bearer key-of-mira'), ...await ask('Bearer second-key-of-mira', 3)], three)
+  database.disconnect()
+  t.same(await ask('Bearer key-of-mira'), [503])
+})
+
+t.test('a service with a token of the client-credentials grant is a caller', async (t) => {
+  const service = await start(t, 'client-credentials')
+  const client = { sub: undefined, client_id: 'mira' }
+  t.same(statuses([...await analyze(service, client, 4), ...await analyze(service, {}, 4)]), [...three, ...three], 'a user with the id of the client is another caller')
+  t.same(statuses(await analyze(service, { sub: undefined }, 1)), [401])
+  t.same(statuses(await analyze(service, { iss: `${issuer}#clients` }, 1)), [401])
+})
+
+t.test('a blocked caller gets a 403', async (t) => {
+  const service = await start(t, 'blocked', { BLOCKED_CALLERS: `${callerKey(localAuthentication('any'))},${callerKey(tokenAuthentication({ iss: issuer, sub: 'mira' }))}` })
+  t.same(statuses(await analyze(service, {}, 1)), [403])
+  t.same(statuses(await analyze(service, { sub: 'tomas' }, 1)), [200])
+})
+
+t.test('the model in the body chooses the quota, and OpenAI\'s client understands the refusals', async (t) => {
+  const model = await ModelServer.start()
+  t.teardown(() => model.stop())
+  const { address } = await start(t, 'models', { MODEL_URL: `${model.url}/v1` })
+  const client = new OpenAI({ baseURL: `${address}/v1`, apiKey: tokenOf({}) })
+  const ask = async (model: string) => (await client.chat.completions.create({ model, messages: [{ role: 'user', content: 'Which invoices are late?' }] })).usage?.total_tokens
+  for (const name of ['small-model', 'small-model', 'small-model', 'small-model', 'large-model', 'unknown-model']) t.equal(await ask(name), tokensOfResponse, name)
+
+  const waits: number[] = []
+  const real = globalThis.setTimeout
+  t.teardown(() => { Reflect.set(globalThis, 'setTimeout', real) })
+  Reflect.set(globalThis, 'setTimeout', (callback: () => void, delay: number) => {
+    if (delay < 30_000 || delay > 60_000) return real(callback, delay)
+    waits.push(delay)
+    return real(callback, 0)
+  })
+  await t.rejects(ask('small-model'), { code: 'rate_limit_exceeded', type: 'requests', message: '429 The limit of 4 requests is reached.' })
+  t.match(waits, [Number, Number], 'it waits for the end of the window, and tries again twice')
+  await t.rejects(ask('large-model'), RateLimitError)
+  t.equal(waits.length, 2, 'it does not wait until the next day')
+  t.equal(model.models.length, 6)
+  await t.rejects(new OpenAI({ baseURL: `${address}/v1`, apiKey: '', defaultHeaders: { authorization: null } }).models.list(), { status: 404 })
+  const unauthenticated = await fetch(`${address}/v1/chat/completions`, { method: 'POST' })
+  t.match([unauthenticated.status, await unauthenticated.json()], [401, { error: { code: 'invalid_api_key' } }])
+})
+
+t.test('the tokens that a model states are charged, and unreportedTokens if the caller goes away', async (t) => {
+  const model = await ModelServer.start()
+  t.teardown(() => model.stop())
+  const { address } = await start(t, 'tokens', { MODEL_URL: model.url })
+  for (const client of ['openai', 'anthropic', 'ai']) {
+    const gone = new AbortController()
+    const ask = async () => await fetch(`${address}/ask/${client}`, { headers: bearer({ sub: client }), signal: gone.signal })
+    const first = await ask()
+    t.equal(first.headers.get('ratelimit-policy'), '"tokens";q=1000;w=60;qu="tokens", "streams";q=2;qu="concurrent-requests"')
+    t.match(await first.text(), /^Two invoices/, client)
+
+    model.isHeld = true
+    const second = await ask()
+    t.match(second.headers.get('ratelimit'), `"tokens";r=${1000 - tokensOfResponse};`, client)
+    await second.body?.getReader().read()
+    const abandoned = model.abandoned()
+    gone.abort()
+    await abandoned
+    model.isHeld = false
+
+    const third = await fetch(`${address}/ask/${client}`, { headers: bearer({ sub: client }) })
+    t.match(third.headers.get('ratelimit'), `"tokens";r=${1000 - tokensOfResponse - 400};`, client)
+    t.match(third.headers.get('ratelimit'), '"streams";r=1', client)
+    await third.text()
+  }
+})
+
+t.test('a service in shadow mode reports how many callers each limit would reject', async (t) => {
+  const service = await start(t, 'shadow')
+  await analyze(service, {}, 6)
+  await analyze(service, { sub: 'tomas' }, 3)
+  await analyze(service, { sub: undefined }, 2)
+  await fetch(`${service.address}/api/analyze`, { method: 'POST' })
+  t.same(await (await fetch(`${service.address}/report`)).json(), {
+    callers: 2,
+    callersRejectedAtLimit: { 2: 2, 5: 1, 10: 0, 20: 0, 50: 0 },
+    unauthenticated: { 'no-subject': 2, 'no-authentication': 1 }
+  })
+})
+
+t.test('decisions are counted with OpenTelemetry', async (t) => {
+  const service = await start(t, 'opentelemetry', { NODE_OPTIONS: '--import ./test/support/printed-metrics.js' })
+  await analyze(service, {}, 4)
+  await service.printed(/"rejected"/)
+  const measured = service.output().split('\n').filter((line) => line.startsWith('{')).map((line) => JSON.parse(line))
+  const attributes = { quota: 'default', operation: 'POST /api/analyze', enforced: true }
+  t.same(measured, ['admitted', 'admitted', 'admitted', 'rejected'].map((outcome) => ({ name: 'llm_quota.decisions', value: 1, attributes: { ...attributes, outcome } })))
+})
+
+t.test('the quota protects the routes of another file in the layout of fastify-cli', async (t) => {
+  t.same(statuses(await analyze(await start(t, 'layout', {}, '../../examples/recipes/layout/server.cjs'), {}, 4)), three)
 })
 
 t.test('a route shows the remaining requests, and does not count its own', async (t) => {
   const service = await start(t, 'standing')
   const standing = async () => await (await fetch(`${service.address}/api/quota`, { headers: bearer({}) })).json()
-  t.same(await standing(), { quota: 'default', limit: 3, count: 0, remaining: 3, windowRemaining: null, overflow: false })
+  t.same(await standing(), { quota: 'default', unit: 'requests', window: 60_000, limit: 3, count: 0, remaining: 3, windowRemaining: null, overflow: false })
   await analyze(service, {}, 2)
   t.match(await standing(), { limit: 3, count: 2, remaining: 1, windowRemaining: Number })
   t.match(await standing(), { count: 2 }, 'a request to the route is not counted')
@@ -56,10 +195,10 @@ t.test('a route shows the remaining requests, and does not count its own', async
 
 t.test('several processes on one machine enforce one limit', async (t) => {
   const service = await start(t, 'processes', { SERVICE_RATE_LIMIT_PER_MINUTE: '500' })
-  const answers = await analyze(service, {}, 505)
-  t.same(statuses(answers), [...Array(500).fill(200), ...Array(5).fill(429)])
-  const processes = await Promise.all(answers.slice(0, 500).map(async (answer) => Object(await answer.json()).process))
-  t.equal(new Set(processes).size, 2, 'the second one starts to listen while the first one answers')
+  const responses = await analyze(service, {}, 505)
+  t.same(statuses(responses), [...Array(500).fill(200), ...Array(5).fill(429)])
+  const processes = await Promise.all(responses.slice(0, 500).map(async (response) => Object(await response.json()).process))
+  t.equal(new Set(processes).size, 2, 'the second one starts to listen while the first one responds')
 })
 
 t.test('a page of another origin can read the quota headers with CORS', async (t) => {
@@ -68,9 +207,9 @@ t.test('a page of another origin can read the quota headers with CORS', async (t
     method: 'OPTIONS', headers: { origin: 'https://app.example', 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' }
   })
   t.equal(preflight.status, 204)
-  const answers = await analyze(service, {}, 4, { origin: 'https://app.example' })
-  t.same(statuses(answers), [200, 200, 200, 429])
-  for (const { headers } of answers) {
+  const responses = await analyze(service, {}, 4, { origin: 'https://app.example' })
+  t.same(statuses(responses), three)
+  for (const { headers } of responses) {
     t.equal(headers.get('access-control-allow-origin'), 'https://app.example')
     t.equal(headers.get('access-control-expose-headers'), 'RateLimit, RateLimit-Policy, Retry-After')
     t.match(headers.get('ratelimit'), /^"default";r=\d;t=\d+$/)
@@ -89,9 +228,10 @@ t.test('refusals are problem details', async (t) => {
   t.match(await unauthenticated.json(), { status: 401, title: 'Authentication required' })
 })
 
-t.test('docs/recipes.md contains the tested programs', async (t) => {
+t.test('docs/recipes.md contains or links each program', async (t) => {
   const page = readFileSync('docs/recipes.md', 'utf8')
-  for (const recipe of readdirSync('examples/recipes')) {
-    t.ok(page.includes(`\`\`\`ts\n${readFileSync(`examples/recipes/${recipe}`, 'utf8')}\`\`\``), recipe)
+  for (const recipe of readdirSync('examples/recipes', { recursive: true, encoding: 'utf8' }).filter((name) => /\.[a-z]+$/.test(name))) {
+    const program = readFileSync(`examples/recipes/${recipe}`, 'utf8')
+    t.ok(page.includes(`s\n${program}\`\`\``) || page.includes(`(../examples/recipes/${recipe})`), recipe)
   }
 })

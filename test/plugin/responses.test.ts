@@ -1,29 +1,46 @@
 // quotaResponses.
-import Fastify from 'fastify'
+import fastifySwagger from '@fastify/swagger'
+import Fastify, { type FastifyTypeProvider } from 'fastify'
 import t from 'tap'
 import quotaPlugin, { quotaResponses } from '../../lib/index.js'
 
-t.test('quotaResponses describes the answers 401, 429 and 503', async (t) => {
-  t.same(Object.keys(quotaResponses), ['401', '429', '503'])
-  const described = (schema: object) => ({ ...schema, description: /\w/ })
-  for (const [status, schema] of Object.entries<{ headers?: object }>(quotaResponses)) {
-    t.match(schema, described({
-      type: 'object',
-      headers: {
-        'Cache-Control': described({ type: 'string', enum: ['no-store'] }),
-        ...(status !== '401' && { 'Retry-After': described({ type: 'integer', minimum: 1 }) })
-      },
-      properties: {
-        error: described({ type: 'string' }),
-        status: described({ type: 'integer', enum: [Number(status)] }),
-        statusCode: described({ type: 'integer' }),
-        code: described({ type: 'string' }),
-        message: described({ type: 'string' })
-      },
-      additionalProperties: true
-    }))
-    t.equal(Object.hasOwn(Object(schema.headers), 'Retry-After'), status !== '401')
+t.test('quotaResponses describes each refusal with its headers in an OpenAPI document', async (t) => {
+  const app = Fastify()
+  await app.register(fastifySwagger, { openapi: {} })
+  const problem = { type: 'object', properties: { title: { type: 'string' } } }
+  const rejected = { ...quotaResponses[429], content: { 'application/problem+json': { schema: problem } } }
+  app.post('/api/analyze', { schema: { response: { 200: { type: 'string' }, ...quotaResponses } } }, async () => 'ran')
+  app.post('/api/own-body', { schema: { response: { ...quotaResponses, 429: rejected } } }, async () => 'ran')
+  await app.ready()
+  const responsesOf = (path: string) => Object(app.swagger()).paths[path].post.responses
+  const responses = responsesOf('/api/analyze')
+  t.same(Object.keys(responses), ['200', '401', '429', '503'])
+  for (const [status, fields] of [[401, []], [429, ['Retry-After', 'RateLimit-Policy', 'RateLimit']], [503, ['Retry-After']]] as const) {
+    const { description, headers, content } = responses[status]
+    t.match(description, /\w/)
+    t.same(Object.keys(headers), ['Cache-Control', ...fields])
+    t.match(content, { 'application/json': { schema: { properties: { error: { type: 'string' }, status: { enum: [status] } } } } })
   }
+  t.same(Object.keys(responsesOf('/api/own-body')[429].headers), Object.keys(responses[429].headers))
+  t.same(responsesOf('/api/own-body')[429].content, { 'application/problem+json': { schema: problem } })
+})
+
+t.test('a type provider checks the responses of a handler beside quotaResponses', async (t) => {
+  interface Schema { readonly body: unknown }
+  interface Provider extends FastifyTypeProvider {
+    serializer: this['schema'] extends Schema ? this['schema']['body'] : unknown
+  }
+  const result: { body: { text: string } } = Object({})
+  const response = { 200: result, ...quotaResponses }
+  const app = Fastify().withTypeProvider<Provider>()
+  app.post('/right', { schema: { response } }, async () => ({ text: 'as declared' }))
+  // @ts-expect-error A handler must return what its schema declares.
+  app.post('/wrong', { schema: { response } }, async () => ({ text: 1 }))
+  // @ts-expect-error The same applies to what it sends.
+  app.post('/sent', { schema: { response } }, async (_request, reply) => reply.code(200).send({ text: 1 }))
+  const own = { ...quotaResponses[429], content: { 'application/json': { schema: result } } }
+  app.post('/own', { schema: { response: { ...response, 429: own } } }, async (_request, reply) => reply.code(429).send({ text: 'as declared' }))
+  t.equal((await app.inject({ method: 'POST', url: '/own' })).statusCode, 429)
 })
 
 t.test('quotaResponses in the schema of a route does not change a refusal', async (t) => {

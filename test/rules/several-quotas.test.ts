@@ -1,131 +1,288 @@
-// Several quotas in one server: each has its own operations, limit, environment variable, preference and counters.
-import Fastify, { type FastifyInstance } from 'fastify'
+// docs/rules.md, "Several quotas": each has its own operations, limit and counters, and a request passes if each of its quotas admits it.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import Fastify from 'fastify'
 import t from 'tap'
-import quotaPlugin, { localAuthentication, MemoryQuotaStore, type QuotaOptions } from '../../lib/index.js'
+import quotaPlugin, { callerKey, localAuthentication, MemoryQuotaStore, quotaDecisions, type QuotaDecisionMessage, type QuotaDefinition, type QuotaOptions, type RouteMark } from '../../lib/index.js'
+import { createHost, fromHeader, fromOrganisation } from '../support/quota-host.js'
+import { captureLog } from '../support/service.js'
 
 const chat = { method: 'POST', path: '/api/chat' }
-const images = { method: 'POST', path: '/api/images' }
+const marked = { method: 'POST', path: '/marked' }
 
-async function create (options: QuotaOptions = {}): Promise<FastifyInstance> {
-  const app: FastifyInstance = Fastify()
-  await app.register(quotaPlugin, { authentication: ({ headers }) => localAuthentication(headers['x-caller'] ?? 'alice'), ...options })
-  for (const url of ['/api/analyze', chat.path, images.path]) app.post(url, async ({ quota }) => [quota?.quota, quota?.limit])
-  return app
-}
-
-async function admitted (app: FastifyInstance, url: string, headers = {}): Promise<number> {
-  for (let count = 0; ; count++) {
-    if ((await app.inject({ method: 'POST', url, headers })).statusCode !== 200) return count
+t.test('a mark is true, a name, an array of names, or a function that returns one of these; false, null and an empty array are none', async (t) => {
+  const marks: [unknown, string[]][] = [
+    [true, ['default']], ['chat', ['chat']], ['default', ['default']], [['chat'], ['chat']], [['chat', 'default'], ['default', 'chat']], [['images', 'chat', 'images'], ['chat', 'images']],
+    [false, []], [[], []], [undefined, []]
+  ]
+  const quotas = { chat: { perMinute: 5 }, images: { perMinute: 5 } }
+  for (const [mark, names] of [...marks, ...[...marks, [null, []] as const].map(([mark, names]) => [() => mark, names] as const)]) {
+    const { ask } = await createHost(mark as RouteMark, { quotas })
+    const decisions = (await ask()).json()
+    t.match(decisions, names.map((quota) => ({ quota, outcome: 'admitted', count: 1, operation: marked })), `${String(mark)} is ${names}`)
+    t.equal(decisions.length, names.length)
   }
-}
-
-function withEnvironment (t: { teardown: (restore: () => void) => void }, variables: Record<string, string>): void {
-  Object.assign(process.env, variables)
-  t.teardown(() => { for (const name of Object.keys(variables)) Reflect.deleteProperty(process.env, name) })
-}
-
-t.test('each quota has its own operations, limit and counters', async (t) => {
-  const app = await create({ perMinute: 3, quotas: { chat: { operations: [chat], perMinute: 6 }, images: { operations: [images] } } })
-  t.same([await admitted(app, chat.path), await admitted(app, '/api/analyze'), await admitted(app, images.path)], [6, 3, 10])
-  t.same([await admitted(app, chat.path), await admitted(app, '/api/analyze', { 'x-caller': 'bob' })], [0, 3])
-  t.match(app.quotaStore.inspect(), { trackedCallers: 4 }, 'the quotas share one store')
 })
 
-t.test('the quotas share the caller cap and the overflow counter, whose count is compared with the limit of the request\'s quota', async (t) => {
-  const store = new MemoryQuotaStore({ maxTrackedCallers: 2 })
-  const app = await create({ store, perMinute: 3, quotas: { chat: { operations: [chat], perMinute: 5 } } })
-  t.same([await admitted(app, '/api/analyze'), await admitted(app, chat.path)], [3, 5], 'one caller has two counters')
-  t.same(store.inspect(), { trackedCallers: 2, sweeps: 0 })
-  t.same([await admitted(app, '/api/analyze', { 'x-caller': 'bob' }), await admitted(app, chat.path, { 'x-caller': 'carol' })], [3, 2])
+t.test('the function of a mark gets the request, and is called once for each request', async (t) => {
+  let calls = 0
+  const mark: RouteMark = ({ headers }) => {
+    calls += 1
+    return headers['x-premium'] === undefined ? 'basic' : ['premium', 'basic']
+  }
+  const { app, ask } = await createHost(mark, { quotas: { premium: { perMinute: 2 }, basic: { perMinute: 2 } } })
+  app.post('/lost', { config: { quota: mark } }, (_request, reply) => { reply.callNotFound() })
+  t.match((await ask()).json(), [{ quota: 'basic' }])
+  t.match((await ask({ headers: { 'x-premium': '1' } })).json(), [{ quota: 'premium' }, { quota: 'basic' }], 'in the order of the definitions')
+  t.equal(calls, 2)
+  t.equal((await ask({ url: '/lost' })).statusCode, 429)
+  t.equal(calls, 3)
 })
 
-t.test('the environment variable of each quota takes precedence over its option', async (t) => {
-  withEnvironment(t, { SERVICE_RATE_LIMIT_CHAT_LONG_2_PER_MINUTE: '2', SERVICE_RATE_LIMIT_PER_MINUTE: '4' })
-  const app = await create({ perMinute: 3, quotas: { 'chat-long-2': { operations: [chat], perMinute: 6 }, images: { operations: [images], perMinute: 1 } } })
-  t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 4, SERVICE_RATE_LIMIT_CHAT_LONG_2_PER_MINUTE: 2, SERVICE_RATE_LIMIT_IMAGES_PER_MINUTE: 1 })
-  t.ok(Object.isFrozen(app.quotaConfig))
-  t.same([await admitted(app, chat.path), await admitted(app, '/api/analyze'), await admitted(app, images.path)], [2, 4, 1])
+t.test('a function that throws or returns the name of no quota refuses with 503, unless every quota is in shadow mode', async (t) => {
+  for (const mark of [() => { throw new Error('of the host') }, () => 'chatt', () => ['chat', 'chatt'], () => 5, () => ({})]) {
+    for (const [mode, chatMode, status] of [['enforce', 'enforce', 503], ['shadow', 'enforce', 503], ['shadow', 'shadow', 200]] as const) {
+      const log = captureLog()
+      const { ask, counts } = await createHost(mark as RouteMark, { mode, quotas: { chat: { mode: chatMode } } }, { logger: log.logger })
+      const { statusCode, body, headers } = await ask()
+      t.equal(statusCode, status, `${mark} ${mode}`)
+      if (status === 503) t.match([body, headers['retry-after'], headers['cache-control']], ['{"error":"The request quota is unavailable. Please try again.","status":503}', '1', 'no-store'])
+      t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /quotas of the request could not be determined/, err: { message: /of the host|POST \/marked/ } }])
+      t.same(await counts(['default', 'chat']), [0, 0])
+    }
+  }
 })
 
-t.test('start-up fails if the environment variable of a quota is not an integer', async (t) => {
-  withEnvironment(t, { SERVICE_RATE_LIMIT_CHAT_PER_MINUTE: 'many' })
-  await t.rejects(create({ quotas: { chat: {} } }), { code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT', message: /variable SERVICE_RATE_LIMIT_CHAT_PER_MINUTE must be an integer; it got 'many'/ })
-  t.ok(await create({ quotas: { images: {} } }), 'a variable that belongs to no quota is not read')
-})
-
-t.test('each quota has its own preference', async (t) => {
-  const preferences = new Map([['rate-limit.chat-2.per-minute', 2], ['rate-limit.per-minute', 1]])
-  const app = await create({ preferences, quotas: { 'chat-2': { operations: [chat], perMinute: 6 }, images: { operations: [images], perMinute: 4 } } })
-  t.same([await admitted(app, chat.path), await admitted(app, '/api/analyze'), await admitted(app, images.path)], [2, 1, 4])
-})
-
-t.test('a limit of 0 disables only its own quota', async (t) => {
-  const app = await create({ perMinute: 1, quotas: { chat: { operations: [chat], perMinute: 0 } }, authentication: () => null })
-  t.equal((await app.inject({ method: 'POST', url: chat.path })).json()[1], 0)
-  t.equal((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode, 401)
-})
-
-t.test('the default quota can have no operations', async (t) => {
-  const app = await create({ operations: [], quotas: { chat: { operations: [chat], perMinute: 1 } } })
-  t.same((await app.inject({ method: 'POST', url: '/api/analyze' })).json(), [null, null])
-  t.equal(await admitted(app, chat.path), 1)
-})
-
-t.test('every spelling of a path is counted in the quota of its operation', async (t) => {
+t.test('a request is subject to every quota that lists its operation or that its mark names, in the order default, then as defined', async (t) => {
+  const seen: unknown[] = []
   const app = Fastify()
-  await app.register(quotaPlugin, { authentication: () => localAuthentication('alice'), quotas: { chat: { operations: [chat] } } })
-  app.post('/*', async ({ quota }) => quota?.quota ?? 'none')
-  for (const [url, expected] of [['/api/%61nalyze', 'default'], ['/api%2Fanalyze', 'default'], ['/api%2Fchat', 'chat'], ['/api/./chat', 'chat'], ['/api/cha', 'none']] as const) {
-    t.equal((await app.inject({ method: 'POST', url })).body, expected, url)
+  const listed = { method: 'post', path: chat.path }
+  await app.register(quotaPlugin, { authentication: fromHeader, operations: [chat], quotas: { z: { operations: [listed] }, a: {}, other: { operations: [{ method: 'GET', path: chat.path }] }, m: { operations: [chat, chat] } } })
+  app.addHook('onSend', async ({ quota, quotaDecisions }) => { seen.push([quota?.quota, quotaDecisions.map(({ quota, operation }) => `${quota} ${operation.method} ${operation.path}`)]) })
+  app.post(chat.path, { config: { quota: ['a', 'z'] } }, async () => 'ran')
+  app.post('/api/*', async () => 'ran')
+  for (const url of [chat.path, '/api%2fchat', '/api/other']) await app.inject({ method: 'POST', url })
+  t.same(seen, [
+    ['default', ['default POST /api/chat', 'z POST /api/chat', 'a POST /api/chat', 'm POST /api/chat']],
+    ['default', ['default POST /api/chat', 'z POST /api/chat', 'm POST /api/chat']],
+    [undefined, []]
+  ])
+})
+
+t.test('a request that one of its quotas rejects is counted by none', async (t) => {
+  const names = ['default', 'hourly', 'daily', 'tokens', 'streams']
+  const quotas = { hourly: { perHour: 2 }, daily: { perDay: 5 }, tokens: { tokensPerMinute: 5 }, streams: { inFlight: 1 } }
+  const { clock, statuses, counts } = await createHost(names, { perMinute: 3, quotas })
+  t.same(await statuses(4), [200, 200, 429, 429])
+  t.same(await counts(names), [2, 2, 2, 0, 0])
+  clock.advance(60_000)
+  t.same(await statuses(1), [429], 'the window of an hour is still open')
+  t.same(await counts(names), [0, 2, 2, 0, 0])
+  clock.advance(3_540_000)
+  t.same(await statuses(3), [200, 200, 429])
+  t.same(await counts(names), [2, 2, 4, 0, 0])
+  t.same(await statuses(1, { 'x-caller': 'bob' }), [200])
+})
+
+const periods = { perMinute: ['requests per minute', 60], perHour: ['requests per hour', 3_600], perDay: ['requests per day', 86_400], tokensPerMinute: ['tokens per minute', 60], tokensPerHour: ['tokens per hour', 3_600], tokensPerDay: ['tokens per day', 86_400] } as const
+
+for (const [limit, [text, seconds]] of Object.entries(periods)) {
+  t.test(`a quota with the limit ${limit} has its window, and says so in its message`, async (t) => {
+    const { app, ask, clock, counts } = await createHost('named', { quotas: { named: { [limit]: 2 } } })
+    app.addHook('onSend', async (request) => { if (limit.startsWith('tokens')) await app.quotaCharge(request, 1) })
+    for (const count of [1, 2]) {
+      t.equal((await ask()).statusCode, 200)
+      t.same(await counts(['named']), [count])
+    }
+    clock.advance(seconds * 1000 - 1500)
+    const rejected = await ask()
+    t.equal(rejected.statusCode, 429)
+    t.equal(rejected.body, `{"error":"Rate limit exceeded. Maximum 2 LLM ${text}. Please wait.","status":429}`)
+    t.equal(rejected.headers['retry-after'], '2')
+    clock.advance(1500)
+    t.equal((await ask()).statusCode, 200)
+  })
+}
+
+t.test('the rejecting quota with the longest wait answers, whatever its place', async (t) => {
+  for (const order of [['minute', 'day', 'hour'], ['day', 'hour', 'minute'], ['hour', 'minute', 'day']]) {
+    const definitions: Record<string, QuotaDefinition> = { minute: { perMinute: 1 }, hour: { tokensPerHour: 1 }, day: { perDay: 3 } }
+    const { app, ask, clock } = await createHost(['default', ...order], { perMinute: 4, quotas: Object.fromEntries(order.map((name) => [name, definitions[name] ?? {}])) })
+    app.addHook('onSend', async (request) => { await app.quotaCharge(request, 1) })
+    const rejections = []
+    for (const pause of [0, 0, 60_000, 3_600_000, 3_600_000]) {
+      clock.advance(pause)
+      const { statusCode, headers, body } = await ask()
+      rejections.push([statusCode, /Maximum (.*)\. P/.exec(body)?.[1], headers['retry-after']])
+    }
+    t.same(rejections, [
+      [200, undefined, undefined], [429, '1 LLM tokens per hour', '3600'], [429, '1 LLM tokens per hour', '3540'],
+      [200, undefined, undefined], [200, undefined, undefined]
+    ])
+    t.match((await ask()).json(), { error: 'Rate limit exceeded. Maximum 3 LLM requests per day. Please wait.' })
   }
+})
+
+t.test('quotas of requests in flight are asked first, and one that rejects answers and leaves nothing counted', async (t) => {
+  const { ask, app, counts } = await createHost(['default', 'daily', 'streams'], { perMinute: 1, quotas: { daily: { perDay: 1 }, streams: { inFlight: 1 } } })
+  let finish = (): void => {}
+  app.addHook('preHandler', async ({ headers }) => { if (headers['x-held'] !== undefined) await new Promise<void>((resolve) => { finish = resolve }) })
+  const held = ask({ headers: { 'x-held': '1' } })
+  await new Promise(setImmediate)
+  const rejected = await ask()
+  t.equal(rejected.body, '{"error":"Rate limit exceeded. Maximum 1 LLM requests at once. Please wait.","status":429}')
+  t.match(rejected.headers, { 'retry-after': '1', 'cache-control': 'no-store' })
+  t.same(await counts(['default', 'daily', 'streams']), [1, 1, 1])
+  finish()
+  t.equal((await held).statusCode, 200)
+  t.match((await ask()).body, /1 LLM requests per day/)
+  t.same(await counts(['streams']), [0], 'a rejected request keeps no place')
+})
+
+t.test('a limit of 0 disables its quota alone, and a request all of whose quotas are disabled passes without authentication', async (t) => {
+  const preferences = new Map([['rate-limit.per-minute', 0], ['rate-limit.tokens.tokens-per-day', 0], ['rate-limit.streams.in-flight', 0]])
+  const quotas = { hourly: { perHour: 2 }, tokens: { tokensPerDay: 1 }, streams: { inFlight: 1 } }
+  const { ask, statuses, counts } = await createHost(['default', 'hourly', 'tokens', 'streams'], { preferences, quotas })
+  t.match((await ask()).json(), [{ quota: 'default', outcome: 'disabled', limit: 0, callerKey: null, count: null }, { quota: 'hourly', outcome: 'admitted', count: 1 }, { outcome: 'disabled' }, { outcome: 'disabled' }])
+  t.same(await statuses(2), [200, 429])
+  t.same(await statuses(1, { 'x-caller': '' }), [401], 'a quota that is not disabled needs a caller')
+  preferences.set('rate-limit.hourly.per-hour', 0)
+  t.same(await statuses(1, { 'x-caller': '' }), [200])
+  t.same(await counts(['default', 'hourly', 'tokens', 'streams']), [0, 2, 0, 0])
+})
+
+t.test('a caller that one of the quotas cannot name gets 401, and the request is counted by none', async (t) => {
+  const options: QuotaOptions = { perMinute: 9, quotas: { organisation: { perDay: 9, authentication: fromOrganisation }, streams: { inFlight: 9 } } }
+  const { ask, counts } = await createHost(['default', 'organisation', 'streams'], options)
+  t.match((await ask()).json(), { error: 'Authentication is required for this LLM operation.' })
+  t.same(await counts(['default', 'organisation', 'streams'], { 'x-organisation': 'acme' }), [0, 0, 0])
+  const both = { 'x-organisation': 'acme' }
+  t.match((await ask({ headers: both })).json(), [{ callerKey: callerKey(localAuthentication('alice')) }, { callerKey: callerKey(localAuthentication('acme')) }, {}])
+  t.equal((await ask({ headers: { ...both, 'x-caller': '' } })).statusCode, 401)
+  t.same(await counts(['default', 'organisation', 'streams'], both), [1, 1, 0])
+  t.equal((await ask({ headers: { ...both, 'x-caller': 'bob' } })).json()[1].count, 2, 'two callers of one organisation share its counter')
+})
+
+t.test('quotas that share an authentication ask for it once for each request', async (t) => {
+  let asked = 0
+  const authentication = () => { asked += 1; return localAuthentication('alice') }
+  const { ask } = await createHost(['default', 'one', 'two', 'three'], { authentication, quotas: { one: {}, two: { authentication }, three: { authentication: fromHeader } } })
+  t.equal((await ask()).statusCode, 200)
+  t.equal(asked, 1)
+})
+
+t.test('a shadow quota beside enforced ones decides, counts and publishes, and refuses nothing', async (t) => {
+  const messages: unknown[] = []
+  const note = (message: unknown): void => { messages.push((message as QuotaDecisionMessage).decision) }
+  subscribe(quotaDecisions.name, note)
+  t.teardown(() => { unsubscribe(quotaDecisions.name, note) })
+  const quotas: QuotaOptions['quotas'] = { tried: { perHour: 1, mode: 'shadow' }, organisation: { perHour: 1, mode: 'shadow', authentication: fromOrganisation }, streams: { inFlight: 1, mode: 'shadow' }, enforced: { perMinute: 2, mode: 'enforce' } }
+  const { statuses, counts } = await createHost(Object.keys(quotas), { quotas })
+  t.same(await statuses(3), [200, 200, 429])
+  t.match(messages, [
+    { quota: 'tried', outcome: 'admitted', enforced: false }, { quota: 'organisation', outcome: 'unauthenticated', enforced: false }, { quota: 'streams', outcome: 'admitted' }, { quota: 'enforced', outcome: 'admitted', enforced: true },
+    { quota: 'tried', outcome: 'rejected', count: 1, enforced: false }, { quota: 'organisation', outcome: 'unauthenticated' }, { quota: 'streams', outcome: 'admitted' }, { quota: 'enforced', outcome: 'admitted', count: 2 },
+    { quota: 'enforced', outcome: 'rejected', count: 2, enforced: true }
+  ])
+  t.equal(messages.length, 9)
+  t.same(await counts(['tried', 'enforced', 'streams']), [1, 2, 0])
+  t.same(await statuses(1, { 'x-caller': '' }), [401])
+  const all = await createHost(Object.keys(quotas), { mode: 'shadow', quotas: { ...quotas, enforced: { perMinute: 2 } } })
+  t.same(await all.statuses(3), [200, 200, 200], 'the mode of the plugin is the default of its quotas')
+})
+
+t.test('each limit has a preference and an environment variable of its own', async (t) => {
+  const limits = { perMinute: 'per-minute', perHour: 'per-hour', perDay: 'per-day', tokensPerMinute: 'tokens-per-minute', tokensPerHour: 'tokens-per-hour', tokensPerDay: 'tokens-per-day', inFlight: 'in-flight' }
+  for (const [limit, key] of Object.entries(limits)) {
+    const variable = `SERVICE_RATE_LIMIT_CHAT_2_${key.toUpperCase().replaceAll('-', '_')}`
+    const limitNow = async (preferences?: Map<string, unknown>) => {
+      const { ask, app } = await createHost('chat-2', { perMinute: 1, quotas: { 'chat-2': { [limit]: 6 } }, ...(preferences && { preferences }) })
+      t.same(Object.keys(app.quotaConfig), ['SERVICE_RATE_LIMIT_PER_MINUTE', variable])
+      return (await ask()).json()[0].limit
+    }
+    t.equal(await limitNow(), 6)
+    process.env[variable] = '7'
+    try {
+      t.equal(await limitNow(), 7)
+      t.equal(await limitNow(new Map([[`rate-limit.chat-2.${key}`, '8'], ['rate-limit.per-minute', '9']])), 8)
+      process.env[variable] = 'many'
+      await t.rejects(limitNow(), { code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT', message: `fastify-llm-quota: the environment variable ${variable} must be an integer; it got "many"` })
+    } finally {
+      Reflect.deleteProperty(process.env, variable)
+    }
+  }
+  const { app, ask } = await createHost('chat', { quotas: { chat: {} } })
+  t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10, SERVICE_RATE_LIMIT_CHAT_PER_MINUTE: 10 })
+  t.ok(Object.isFrozen(app.quotaConfig))
+  t.match((await ask()).json(), [{ limit: 10, unit: 'requests', window: 60_000 }], 'a quota without a limit admits 10 requests per minute')
+})
+
+t.test('each quota has its own caller cap and overflow counter', async (t) => {
+  const { ask } = await createHost(({ headers }) => String(headers['x-quota']), { store: new MemoryQuotaStore({ maxTrackedCallers: 1 }), perMinute: 9, quotas: { chat: { perHour: 9 } } })
+  const overflowOf = async (quota: string, caller: string) => (await ask({ headers: { 'x-quota': quota, 'x-caller': caller } })).json()[0].overflow
+  t.same([await overflowOf('default', 'alice'), await overflowOf('chat', 'bob'), await overflowOf('default', 'bob'), await overflowOf('chat', 'alice')], [false, false, true, true])
+})
+
+t.test('rateLimitHeaders has an item for each quota, with its unit', async (t) => {
+  const quotas: QuotaOptions['quotas'] = { 'tokens-a-day': { tokensPerDay: 500 }, streams: { inFlight: 2 }, off: { perHour: 0 }, tried: { perHour: 1, mode: 'shadow' } }
+  const { app, ask, clock } = await createHost(['default', ...Object.keys(quotas)], { rateLimitHeaders: 'draft-10', perMinute: 2, quotas })
+  app.addHook('onSend', async (request) => { await app.quotaCharge(request, 499) })
+  const { headers } = await ask()
+  t.equal(headers['ratelimit-policy'], '"default";q=2;w=60, "tokens-a-day";q=500;w=86400;qu="tokens", "streams";q=2;qu="concurrent-requests"')
+  t.equal(headers.ratelimit, '"default";r=1;t=60, "tokens-a-day";r=500;t=86400, "streams";r=1')
+  clock.advance(1_000)
+  t.match((await ask()).headers.ratelimit, '"default";r=0;t=59, "tokens-a-day";r=1;t=86399, "streams";r=1')
+  const rejected = await ask()
+  t.match(rejected.headers, { 'retry-after': '86399', ratelimit: /"tokens-a-day";r=0;t=86399/ }, 'the charges overshoot the limit')
+})
+
+t.test('quotaStanding tells the unit, the window and the count of each quota', async (t) => {
+  const { app, ask, clock } = await createHost(['default', 'tokens', 'streams'], { perMinute: 2, quotas: { tokens: { tokensPerHour: 10 }, streams: { inFlight: 3 }, organisation: { authentication: fromOrganisation } } })
+  const standings: unknown[] = []
+  app.addHook('onSend', async (request) => {
+    if (request.url !== '/marked') return
+    await app.quotaCharge(request, 12)
+    clock.advance(1_000)
+    for (const name of ['default', 'tokens', 'streams', 'organisation']) standings.push(await app.quotaStanding(request, name))
+  })
+  await ask()
+  t.same(standings, [
+    { quota: 'default', unit: 'requests', window: 60_000, limit: 2, count: 1, remaining: 1, windowRemaining: 59_000, overflow: false },
+    { quota: 'tokens', unit: 'tokens', window: 3_600_000, limit: 10, count: 12, remaining: 0, windowRemaining: 3_599_000, overflow: false },
+    { quota: 'streams', unit: 'requests-in-flight', window: null, limit: 3, count: 1, remaining: 2, windowRemaining: null, overflow: false },
+    null
+  ])
 })
 
 t.test('start-up fails if the option quotas is invalid, with an error that contains the option and its value', async (t) => {
+  const names = ['Chat', '1chat', '-chat', 'cha_t', 'chat ', '', 'default', 'x'.repeat(33), 'café']
   const invalid: [unknown, RegExp][] = [
-    ['chat', /option quotas must be an object .* it got 'chat'/],
-    [[], /option quotas must be an object .* it got \[\]/],
-    [null, /option quotas must be an object .* it got null/],
-    ...['Chat', '1chat', '-chat', 'cha_t', 'chat ', '', 'default', 'x'.repeat(33), 'café'].map((name): [unknown, RegExp] => [{ [name]: {} }, new RegExp(`option quotas must have names of at most 32 .* it got '${name}'`)]),
-    [{ chat: null }, /option quotas\.chat must be an object of options; it got null/],
-    [{ chat: 5 }, /option quotas\.chat must be an object of options; it got 5/],
+    ['chat', /option quotas must be an object .* it got "chat"/],
+    [[], /option quotas must be an object .* it got an array/],
+    ...names.map((name): [unknown, RegExp] => [{ [name]: {} }, new RegExp(`option quotas must have names of at most 32 .* it got "${name}"`)]),
+    [{ chat: null }, /option quotas\.chat must be an object; it got null/],
     [{ chat: { limit: 5 } }, /option quotas\.chat\.limit does not exist; it got 5/],
     [{ chat: { logLevel: 'warn' } }, /option quotas\.chat\.logLevel does not exist/],
-    [{ chat: { perMinute: 1.5 } }, /option quotas\.chat\.perMinute must be an integer; it got 1.5/],
-    [{ chat: { operations: {} } }, /option quotas\.chat\.operations must be an array .* it got {}/],
-    [{ chat: { operations: [{ method: 'POST', path: '/:x' }] } }, /option quotas\.chat\.operations\[0\]\.path must start .* it got '\/:x'/],
-    [{ chat: { operations: [chat, chat] } }, /option quotas\.chat\.operations contains an operation that is already listed, for this quota or for another; it got '\/api\/chat'/],
-    [{ chat: { operations: [chat] }, images: { operations: [{ method: 'post', path: '/api/chat' }] } }, /option quotas\.images\.operations contains an operation that is already listed, for this quota or for another; it got '\/api\/chat'/],
-    [{ chat: { operations: [{ method: 'POST', path: '/api/analyze' }] } }, /option quotas\.chat\.operations contains an operation that is already listed, for this quota or for another; it got '\/api\/analyze'/]
+    [{ chat: { perHour: 1.5 } }, /option quotas\.chat\.perHour must be an integer; it got 1.5/],
+    [{ chat: { inFlight: '2' } }, /option quotas\.chat\.inFlight must be an integer; it got "2"/],
+    [{ chat: { perMinute: 5, tokensPerDay: 0 } }, /option quotas\.chat must have one limit; it got "perMinute and tokensPerDay"/],
+    [{ chat: { perMinute: 5, unreportedTokens: 5 } }, /option quotas\.chat\.unreportedTokens must be set only with a limit of tokens; it got 5/],
+    [{ chat: { tokensPerDay: 5, unreportedTokens: -1 } }, /option quotas\.chat\.unreportedTokens must be .*; it got -1/],
+    [{ chat: { mode: 'off' } }, /option quotas\.chat\.mode must be 'enforce' or 'shadow'; it got "off"/],
+    [{ chat: { authentication: {} } }, /option quotas\.chat\.authentication must be a function; it got an object/],
+    [{ chat: { operations: [{ method: 'POST', path: '/:x' }] } }, /option quotas\.chat\.operations\[0\]\.path must start .* it got "\/:x"/]
   ]
   for (const [quotas, message] of invalid) {
     await t.rejects(async () => { await Fastify().register(quotaPlugin, Object({ quotas })) }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message }, String(message))
   }
-  await t.rejects(async () => {
-    await Fastify({ routerOptions: { caseSensitive: false } }).register(quotaPlugin, { quotas: { chat: { operations: [{ method: 'POST', path: '/API/Analyze' }] } } })
-  }, /option quotas\.chat\.operations contains an operation that is already listed/, 'paths are compared as the router of the host reads them')
-  await t.rejects(async () => {
-    await Fastify().register(quotaPlugin, { prefix: '/*/x', operations: [], quotas: { chat: { operations: [chat] } } })
-  }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option quotas\.chat\.operations results in a path that the router does not accept \(.+\); it got '\/\*\/x\/api\/chat'/ })
+  for (const name of ['a', 'a-', 'x'.repeat(32), 'constructor', 'chat-2']) t.match((await (await createHost(name, { quotas: { [name]: { perMinute: 1 } } })).ask()).json(), [{ quota: name }])
 })
 
-t.test('operations with the same path and different methods can belong to different quotas', async (t) => {
-  const app = Fastify()
-  await app.register(quotaPlugin, { quotas: { chat: { operations: [{ method: 'POST', path: '/api/x' }] }, models: { operations: [{ method: 'GET', path: '/api/x' }] } } })
-  app.addHook('onSend', async ({ quota }, reply) => { reply.header('counted-in', quota?.quota) })
-  app.route({ method: ['GET', 'POST'], url: '/api/x', exposeHeadRoute: false, handler: async () => 'ran' })
-  for (const [method, quota] of [['POST', 'chat'], ['GET', 'models']] as const) {
-    t.match(await app.inject({ method, url: '/api/x' }), { statusCode: 401, headers: { 'counted-in': quota } })
-  }
-})
-
-t.test('the name of a quota can have 1 to 32 characters, and can be that of an inherited property', async (t) => {
-  for (const name of ['a', 'a-', 'x'.repeat(32), 'constructor', 'chat-2']) {
-    const app = await create({ quotas: { [name]: { operations: [chat], perMinute: 1 } } })
-    t.equal(await admitted(app, chat.path), 1, name)
-  }
-})
-
-t.test('the error for a second registration recommends the option quotas', async (t) => {
-  const app = await create()
-  await t.rejects(async () => { await app.register(quotaPlugin) }, { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', message: /use the option quotas for several quotas/ })
+t.test('start-up fails if the store lacks a function that one of the quotas needs', async (t) => {
+  const memory = new MemoryQuotaStore()
+  const acquire = memory.acquire.bind(memory)
+  const register = async (store: unknown, quotas?: object) => { await Fastify().register(quotaPlugin, Object({ store, quotas })) }
+  await t.resolves(register({ acquire }))
+  await t.rejects(register({ acquire }, { chat: {} }), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store must be a store with a function quota; it got an object/ })
+  await t.resolves(register({ acquire, quota: () => ({ acquire }) }, { chat: {} }))
+  await t.rejects(register({ acquire, quota: () => ({ acquire }) }, { chat: { inFlight: 1 } }), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /must be a store with a function enter; it got an object/ })
 })

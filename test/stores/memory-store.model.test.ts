@@ -6,7 +6,7 @@ import { MemoryQuotaStore } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 import { CounterModel } from '../support/counter-model.js'
 import { assertProperty } from '../support/property.js'
-import { walks } from '../support/random-steps.js'
+import { walksOfQuotas, windows } from '../support/random-steps.js'
 
 const runs = 500
 const stepsPerRun = 500
@@ -21,35 +21,55 @@ const burst = fc.record({
   }), { minLength: callers, maxLength: callers, size: 'max' })
 })
 
-t.test(`the memory store has the same results as the model, in ${runs * stepsPerRun} random steps`, async (t) => {
-  const seen = { admitted: 0, rejected: 0, overflow: 0, sweeps: 0 }
-  await assertProperty(fc.asyncProperty(walks(stepsPerRun), async ({ maxTrackedCallers, steps }) => {
+t.test(`each quota of the memory store has the same results as its model, in ${runs * stepsPerRun} random steps`, async (t) => {
+  const seen = { admitted: 0, rejected: 0, overflow: 0, peeked: 0, entered: 0, left: 0 }
+  const sweeps = windows.map(() => 0)
+  await assertProperty(fc.asyncProperty(walksOfQuotas(stepsPerRun), async ({ maxTrackedCallers, steps }) => {
     const clock = new VirtualClock()
     const store = new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers })
-    const model = new CounterModel(maxTrackedCallers)
-    for (const step of steps) {
-      if (step.kind === 'clear') {
-        store.clearCounters()
-        model.clear()
-      } else if (step.kind === 'forget') {
-        store.forget(step.caller)
-        model.forget(step.caller)
-      } else if (step.kind === 'peek') {
-        clock.advance(step.gap)
-        deepStrictEqual(store.peek(step.caller), model.peek(clock.now(), step.caller))
-      } else {
-        clock.advance(step.gap)
-        const acquisition = store.acquire(step.caller, step.limit)
-        deepStrictEqual(acquisition, model.acquire(clock.now(), step.caller, step.limit))
-        seen[acquisition.admitted ? 'admitted' : 'rejected'] += 1
-        if (acquisition.overflow) seen.overflow += 1
+    const quotas = windows.map((window, index) => ({
+      store: index === 0 ? store : store.quota(`quota ${index}`, window),
+      model: new CounterModel(maxTrackedCallers, window),
+      inFlight: new Array<{ caller: string, leave: () => void }>()
+    }))
+    for (const { quota, cost, pause, step } of steps) {
+      clock.advance(pause + ('gap' in step ? step.gap : 0))
+      for (const { store: own, model, inFlight } of quotas.slice(quota, quota + 1)) {
+        if (step.kind === 'clear') {
+          store.clearCounters()
+          for (const each of quotas) each.model.clear()
+        } else if (step.kind === 'forget') {
+          own.forget(step.caller)
+          model.forget(step.caller)
+        } else if (step.kind === 'peek') {
+          const peeked = own.peek(step.caller)
+          deepStrictEqual(peeked, model.peek(clock.now(), step.caller))
+          if (peeked !== null) seen.peeked += 1
+        } else if (step.kind === 'enter') {
+          const { leave, ...entry } = own.enter(step.caller, step.limit)
+          deepStrictEqual(entry, model.enter(step.caller, step.limit))
+          deepStrictEqual(leave !== undefined, entry.admitted)
+          if (leave !== undefined) inFlight.push({ caller: step.caller, leave })
+          if (entry.admitted) seen.entered += 1
+        } else if (step.kind === 'leave') {
+          for (const { caller, leave } of inFlight.splice(step.index % (inFlight.length + 1), 1)) {
+            leave()
+            model.leave(caller)
+            seen.left += 1
+          }
+        } else {
+          const acquisition = own.acquire(step.caller, step.limit, cost)
+          deepStrictEqual(acquisition, model.acquire(clock.now(), step.caller, step.limit, cost))
+          seen[acquisition.admitted ? 'admitted' : 'rejected'] += 1
+          if (acquisition.overflow) seen.overflow += 1
+        }
       }
-      deepStrictEqual(store.inspect(), model.inspect())
+      for (const { store, model } of quotas) deepStrictEqual(store.inspect(), model.inspect())
     }
-    seen.sweeps += store.inspect().sweeps
+    for (const [index, { store }] of quotas.entries()) sweeps[index] = (sweeps[index] ?? 0) + store.inspect().sweeps
   }), { numRuns: runs })
-  t.comment(JSON.stringify(seen))
-  t.ok(Object.values(seen).every((count) => count > 10_000), 'every kind of step was taken often')
+  t.comment(JSON.stringify({ ...seen, sweeps }))
+  t.ok([...Object.values(seen), ...sweeps].every((count) => count > 5_000), 'every kind of step was taken often, in every quota')
 })
 
 t.test('the memory store has the same results as the model while it deletes many counters over several requests', async (t) => {

@@ -7,5 +7,5 @@ const { FC_SEED: seed, FC_PATH: path } = process.env
  * replay only that failure.
  */
 export async function assertProperty<Values> (property: IAsyncProperty<Values>, parameters: Parameters<Values> = {}): Promise<void> {
-  await fc.assert(property, { ...parameters, ...(seed !== undefined && { seed: Number(seed) }), ...(path !== undefined && { path }) })
+  await fc.assert(property, { includeErrorInReport: true, ...parameters, ...(seed !== undefined && { seed: Number(seed) }), ...(path !== undefined && { path }) })
 }

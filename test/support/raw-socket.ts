@@ -6,11 +6,30 @@ export async function listen (app: FastifyInstance): Promise<number> {
   return Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
 }
 
+/** A request as it is spelled on a socket. */
+export interface RawRequest {
+  readonly method: string
+  readonly target: string
+  /** The `Host` header. Default 127.0.0.1. */
+  readonly host?: string
+  /** Further header lines, each with its line end. */
+  readonly headers?: string
+}
+
 /**
- * Sends requests exactly as spelled over one real socket, one after another, and returns the status and body of each answer. Targets that
- * client libraries would change or reject arrive unchanged.
+ * Sends requests exactly as spelled, one after another, and returns the status and body of each answer; the status 0 if there was none. Targets
+ * that client libraries would change or reject arrive unchanged. They share a socket as long as the server keeps it open.
  */
-export async function sendRaw (port: number, requests: readonly { method: string, target: string, headers?: string }[]) {
+export async function sendRaw (port: number, requests: readonly RawRequest[]) {
+  const answers: { status: number, body: string }[] = []
+  while (answers.length < requests.length) {
+    const answered = await sendOverOneSocket(port, requests.slice(answers.length))
+    answers.push(...answered.length === 0 ? [{ status: 0, body: '' }] : answered)
+  }
+  return answers
+}
+
+async function sendOverOneSocket (port: number, requests: readonly RawRequest[]) {
   const socket = connect(port, '127.0.0.1')
   const answers: { status: number, body: string }[] = []
   let received: Buffer = Buffer.alloc(0)
@@ -25,8 +44,8 @@ export async function sendRaw (port: number, requests: readonly { method: string
     wake()
   })
   socket.on('error', () => {})
-  for (const { method, target, headers = '' } of requests) {
-    socket.write(Buffer.from(`${method} ${target} HTTP/1.1\r\nHost: 127.0.0.1\r\n${headers}Content-Length: 0\r\n\r\n`, 'latin1'))
+  for (const { method, target, host = '127.0.0.1', headers = '' } of requests) {
+    socket.write(Buffer.from(`${method} ${target} HTTP/1.1\r\nHost: ${host}\r\n${headers}Content-Length: 0\r\n\r\n`, 'latin1'))
     let answer = takeAnswer(received)
     while (answer === undefined && !connection.ended) {
       await new Promise<void>((resolve) => { wake = resolve })

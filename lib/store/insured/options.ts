@@ -10,22 +10,7 @@ export interface PrimaryQuotaStore extends QuotaStore {
   shardOf? (callerKey: string): number
 }
 
-/**
- * Options of `InsuredQuotaStore`.
- *
- * @example
- * ```ts
- * import { InsuredQuotaStore, MemoryQuotaStore, type InsuredQuotaStoreOptions } from 'fastify-llm-quota'
- *
- * const options: InsuredQuotaStoreOptions = {
- *   primary: new MemoryQuotaStore(), // in production a RedisQuotaStore
- *   fallback: new MemoryQuotaStore({ maxTrackedCallers: 2_000 }),
- *   timeout: 50,
- *   coolDown: 5_000
- * }
- * console.log(new InsuredQuotaStore(options).state) // primary
- * ```
- */
+/** Options of `InsuredQuotaStore`. */
 export interface InsuredQuotaStoreOptions {
   /** The store that is used as long as it answers. */
   readonly primary: PrimaryQuotaStore

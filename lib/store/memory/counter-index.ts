@@ -1,4 +1,4 @@
-import type { TrackedCounter } from './tracked-counter.js'
+import { Counter } from '../counter.js'
 
 // V8 copies a whole Map when it grows, shrinks or fills up with deleted entries, and one request waits for the copy. Limiting the
 // size of each Map limits this pause; docs/benchmarks.md lists the longest ones.
@@ -9,6 +9,20 @@ const mostMaps = 256
 
 // A power of 2, and at least `mostMaps`. The slots take 32 KiB.
 const recentSlots = 4096
+
+/** A caller's own counter, linked to its neighbours in the order of last requests. */
+export class TrackedCounter extends Counter {
+  readonly callerKey: string
+  /** The counter with the next earlier last request. */
+  older: TrackedCounter = this
+  /** The counter with the next later last request. */
+  newer: TrackedCounter = this
+
+  constructor (callerKey: string, now: number) {
+    super(now)
+    this.callerKey = callerKey
+  }
+}
 
 /** The tracked counters by caller, divided among several Maps by digits of the caller's digest. */
 export class CounterIndex {

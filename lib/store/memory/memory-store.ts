@@ -1,15 +1,11 @@
 import { performance } from 'node:perf_hooks'
 import { assertFunction, assertOptions } from '../../option-checks.js'
-import { counterRetention, sweepInterval, windowLength } from '../counter.js'
+import { Counter, counterRetention, sweepInterval, windowLength } from '../counter.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers, type Acquisition, type Entry, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
-import { Places } from './places.js'
+import type { TrackedCounter } from './counter-index.js'
 import { TrackedCallers } from './tracked-callers.js'
-import { TrackedCounter } from './tracked-counter.js'
 
 const never = -Infinity
-
-// More than the rounding of a sum of two times, in milliseconds.
-const roundingAllowance = 1
 
 // Spreads the deletion of a million counters over 2,000 requests; docs/benchmarks.md lists the longest pauses.
 const deletedPerRequest = 500
@@ -38,14 +34,14 @@ export interface MemoryQuotaStoreOptions {
  * ```
  */
 export class MemoryQuotaStore implements QuotaStore {
-  readonly #maxTrackedCallers: number
+  /** The caller cap: how many callers can have a counter of their own. */
+  readonly maxTrackedCallers: number
   readonly #clock: () => number
   readonly #callers: TrackedCallers
-  readonly #places = new Places()
+  readonly #inFlight = new Map<string, number>()
   readonly #quotas = new Map<string, MemoryQuotaStore>()
   #window = windowLength
-  #retention = counterRetention(windowLength)
-  #overflow: TrackedCounter | undefined
+  #overflow: Counter | undefined
   #sweptAt = never
   // From this time on, requests call #cleanUp.
   #cleanUpAt = never
@@ -54,27 +50,16 @@ export class MemoryQuotaStore implements QuotaStore {
   constructor (options: MemoryQuotaStoreOptions = {}) {
     assertOptions<MemoryQuotaStoreOptions>(options, { maxTrackedCallers: assertMaxTrackedCallers, clock: assertFunction })
     const { maxTrackedCallers = defaultMaxTrackedCallers, clock = () => performance.now() } = options
-    this.#maxTrackedCallers = maxTrackedCallers
+    this.maxTrackedCallers = maxTrackedCallers
     this.#clock = clock
     this.#callers = new TrackedCallers(maxTrackedCallers)
-  }
-
-  /** The caller cap of each quota. */
-  get maxTrackedCallers (): number {
-    return this.#maxTrackedCallers
   }
 
   acquire (callerKey: string, limit: number, cost = 1): Acquisition {
     const now = this.#clock()
     if (now >= this.#cleanUpAt) this.#cleanUp(callerKey, now)
-    let own = this.#callers.get(callerKey)
-    if (own === undefined) {
-      this.#deleteRemoved(1)
-      if (this.#callers.size < this.#maxTrackedCallers) own = this.#callers.add(callerKey, now)
-    } else if (own !== this.#callers.newest) {
-      this.#callers.moveToNewest(own)
-    }
-    const counter = own ?? (this.#overflow ??= new TrackedCounter('', now))
+    const own = this.#callers.findOrAdd(callerKey, now)
+    const counter = own ?? (this.#overflow ??= new Counter(now))
     const admitted = counter.acquire(now, this.#window, limit, cost)
     return { admitted, count: counter.count, windowRemaining: this.#window - (now - counter.windowStart), overflow: own === undefined }
   }
@@ -82,16 +67,18 @@ export class MemoryQuotaStore implements QuotaStore {
   quota (name: string, window: number): MemoryQuotaStore {
     let quota = this.#quotas.get(name)
     if (quota === undefined) {
-      quota = new MemoryQuotaStore({ maxTrackedCallers: this.#maxTrackedCallers, clock: this.#clock })
+      quota = new MemoryQuotaStore({ maxTrackedCallers: this.maxTrackedCallers, clock: this.#clock })
       quota.#window = window
-      quota.#retention = counterRetention(window)
       this.#quotas.set(name, quota)
     }
     return quota
   }
 
   enter (callerKey: string, limit: number): Entry {
-    return this.#places.enter(callerKey, limit)
+    const count = this.#inFlight.get(callerKey) ?? 0
+    if (count >= limit) return { admitted: false, count }
+    this.#inFlight.set(callerKey, count + 1)
+    return { admitted: true, count: count + 1, leave: () => { this.#leave(callerKey) } }
   }
 
   peek (callerKey: string): QuotaCount | null {
@@ -99,7 +86,8 @@ export class MemoryQuotaStore implements QuotaStore {
     const sweptAt = this.#isSweepDue(now) ? now : this.#sweptAt
     const found = this.#callers.get(callerKey)
     const own = found !== undefined && !this.#isRemoved(found, sweptAt) ? found : undefined
-    const counter = own ?? (this.#hasRoom(sweptAt) ? undefined : this.#overflow)
+    const hasRoom = !this.#callers.isFull || this.#isRemoved(this.#callers.oldest, sweptAt)
+    const counter = own ?? (hasRoom ? undefined : this.#overflow)
     if (counter === undefined) return null
     const windowRemaining = this.#window - (now - counter.windowStart)
     return windowRemaining > 0 ? { count: counter.count, windowRemaining, overflow: own === undefined } : null
@@ -126,16 +114,12 @@ export class MemoryQuotaStore implements QuotaStore {
   }
 
   #isSweepDue (now: number): boolean {
-    return now - this.#sweptAt >= sweepInterval
+    return now >= this.#sweptAt + sweepInterval
   }
 
   /** Whether a sweep at `sweptAt`, by default the latest one, removes the counter. */
   #isRemoved ({ lastSeen }: TrackedCounter, sweptAt = this.#sweptAt): boolean {
-    return sweptAt - lastSeen >= this.#retention
-  }
-
-  #hasRoom (sweptAt: number): boolean {
-    return this.#callers.size < this.#maxTrackedCallers || this.#isRemoved(this.#callers.oldest, sweptAt)
+    return sweptAt - lastSeen >= counterRetention(this.#window)
   }
 
   /** Runs a sweep if it is due, then deletes the caller's own counter if it is removed, and some of the other removed counters. */
@@ -143,23 +127,21 @@ export class MemoryQuotaStore implements QuotaStore {
     if (this.#isSweepDue(now)) this.#sweep(now)
     const own = this.#callers.get(callerKey)
     if (own !== undefined && this.#isRemoved(own)) this.#callers.remove(own)
-    this.#deleteRemoved(deletedPerRequest)
-    // The oldest counters are the removed ones. A sweep can be due slightly before this time, because numbers are rounded.
-    this.#cleanUpAt = this.#isRemoved(this.#callers.oldest) ? never : this.#sweptAt + sweepInterval - roundingAllowance
+    // The oldest counters are the removed ones.
+    for (let deleted = 0; deleted < deletedPerRequest && this.#isRemoved(this.#callers.oldest); deleted++) this.#callers.remove(this.#callers.oldest)
+    this.#cleanUpAt = this.#isRemoved(this.#callers.oldest) ? never : this.#sweptAt + sweepInterval
   }
 
-  /** Only records the time, which marks all expired counters as removed. `#deleteRemoved` frees their memory later. */
+  /** Only records the time, which marks all expired counters as removed. `#cleanUp` frees their memory. */
   #sweep (now: number): void {
     // The first request only starts the interval, so it is not counted as a sweep.
     if (this.#sweptAt !== never) this.#sweeps += 1
     this.#sweptAt = now
   }
 
-  #deleteRemoved (most: number): void {
-    for (let deleted = 0; deleted < most; deleted++) {
-      const { oldest } = this.#callers
-      if (!this.#isRemoved(oldest)) return
-      this.#callers.remove(oldest)
-    }
+  #leave (callerKey: string): void {
+    const count = this.#inFlight.get(callerKey) ?? 0
+    if (count > 1) this.#inFlight.set(callerKey, count - 1)
+    else this.#inFlight.delete(callerKey)
   }
 }

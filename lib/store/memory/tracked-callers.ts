@@ -1,11 +1,11 @@
-import { CounterIndex } from './counter-index.js'
-import { TrackedCounter } from './tracked-counter.js'
+import { CounterIndex, TrackedCounter } from './counter-index.js'
 
 /**
  * The counters of the tracked callers, indexed by caller and ordered by last request. The counters that a sweep removes are
  * always the oldest ones, so a sweep does not have to scan all counters.
  */
 export class TrackedCallers {
+  readonly #capacity: number
   readonly #index: CounterIndex
   // Sentinel between the oldest and the newest counter. Its `lastSeen` is Infinity, so a sweep stops at it.
   readonly #ends = new TrackedCounter('', Infinity)
@@ -13,6 +13,7 @@ export class TrackedCallers {
 
   /** @param capacity The maximum number of callers. */
   constructor (capacity: number) {
+    this.#capacity = capacity
     this.#index = new CounterIndex(capacity)
   }
 
@@ -20,32 +21,28 @@ export class TrackedCallers {
     return this.#size
   }
 
+  get isFull (): boolean {
+    return this.#size >= this.#capacity
+  }
+
   /** The least recently used counter. If there is none, a counter whose `lastSeen` is `Infinity`. */
   get oldest (): TrackedCounter {
     return this.#ends.newer
-  }
-
-  /** The most recently used counter. */
-  get newest (): TrackedCounter {
-    return this.#ends.older
   }
 
   get (callerKey: string): TrackedCounter | undefined {
     return this.#index.get(callerKey)
   }
 
-  add (callerKey: string, now: number): TrackedCounter {
-    const counter = new TrackedCounter(callerKey, now)
-    this.#index.add(counter)
-    this.#size += 1
-    this.#link(counter)
+  /** Returns the caller's counter, which becomes the newest one. Creates it if there is none, unless there are as many as the capacity. */
+  findOrAdd (callerKey: string, now: number): TrackedCounter | undefined {
+    const counter = this.#index.get(callerKey)
+    if (counter === undefined) return this.isFull ? undefined : this.#add(new TrackedCounter(callerKey, now))
+    if (counter !== this.#ends.older) {
+      unlink(counter)
+      this.#link(counter)
+    }
     return counter
-  }
-
-  /** Moves a counter to the newest end of the order, when a request reaches it. */
-  moveToNewest (counter: TrackedCounter): void {
-    unlink(counter)
-    this.#link(counter)
   }
 
   remove (counter: TrackedCounter): void {
@@ -59,6 +56,13 @@ export class TrackedCallers {
     this.#size = 0
     this.#ends.older = this.#ends
     this.#ends.newer = this.#ends
+  }
+
+  #add (counter: TrackedCounter): TrackedCounter {
+    this.#index.add(counter)
+    this.#size += 1
+    this.#link(counter)
+    return counter
   }
 
   #link (counter: TrackedCounter): void {

@@ -12,8 +12,7 @@ export interface PostgresPool {
   query (text: string, values: unknown[]): Promise<{ readonly rows: readonly unknown[] }>
 }
 
-/** A parameter of a function of the schema. All are sent as text, so that no client needs to know their types. */
-export type Parameter = string | number | null | readonly (string | number | null)[]
+type Parameter = string | number | null | readonly (string | number | null)[]
 
 /** Calls the functions of the schema, each in a statement and a transaction of its own. */
 export class Database {
@@ -34,15 +33,15 @@ export class Database {
    * Calls a function of the schema, and returns its result.
    *
    * @param name The function's name without the name of the table.
-   * @param parameters The parameters by type.
+   * @param parameters Its parameters. All are sent as text, so that no client needs to know their types.
    */
-  async call (name: string, ...parameters: readonly [type: string, value: Parameter][]): Promise<string> {
+  async call (name: string, ...parameters: readonly Parameter[]): Promise<string> {
     if (this.#running >= mostStatements) await new Promise<void>((resolve) => { this.#waiting.push(resolve) })
     this.#running += 1
     try {
       if (!this.#isChecked) await this.#check()
-      const expressions = parameters.map(([type], index) => `$${index + 1}::text::${type}`)
-      return await this.#query(`SELECT ${this.#nameOf(`_${name}`)}(${expressions.join(', ')}) AS reply`, parameters.map(([, value]) => textOf(value)))
+      const places = parameters.map((_, index) => `$${index + 1}`)
+      return await this.#query(`SELECT ${this.#nameOf(`_${name}`)}(${places.join(', ')}) AS reply`, parameters.map(textOf))
     } finally {
       this.#running -= 1
       this.#waiting.shift()?.()

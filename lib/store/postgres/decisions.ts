@@ -84,8 +84,8 @@ export class Decisions {
         for (const { since, reject } of left) if (since < earliest) reject(new Error('the server did not answer earlier decisions'))
         left = left.filter(({ since }) => since >= earliest)
         const reply = await this.#database.call('acquire',
-          ['text', this.#quota], ['float8', this.#window], ['int8', this.#maxTrackedCallers], ['float8', left[0]?.time ?? null],
-          ['text[]', left.map(({ callerKey }) => callerKey)], ['int8[]', left.map(({ limit }) => limit)], ['int8[]', left.map(({ cost }) => cost)])
+          this.#quota, this.#window, this.#maxTrackedCallers, left[0]?.time ?? null,
+          left.map(({ callerKey }) => callerKey), left.map(({ limit }) => limit), left.map(({ cost }) => cost))
         const replies = reply.split(',')
         left = left.filter(({ resolve }, index) => {
           // Nothing: a step of a sweep or the lock of the quota came first.

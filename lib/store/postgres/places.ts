@@ -82,9 +82,9 @@ export class Places {
     while (this.#changes.length > 0) {
       const changes = this.#changes.splice(0, mostInStatement).sort((one, other) => compareTexts(one.holding.name, other.holding.name))
       try {
-        const reply = await this.#database.call('enter', ['text', this.#holder], ['float8', this.#time()],
-          ['text[]', changes.map(({ holding }) => holding.quota)], ['text[]', changes.map(({ holding }) => holding.callerKey)],
-          ['int8[]', changes.map(({ limit }) => limit)], ['int8[]', changes.map(({ holding }) => holding.held)])
+        const reply = await this.#database.call('enter', this.#holder, this.#time(),
+          changes.map(({ holding }) => holding.quota), changes.map(({ holding }) => holding.callerKey),
+          changes.map(({ limit }) => limit), changes.map(({ holding }) => holding.held))
         const replies = reply.split(',')
         for (const [index, { holding, resolve }] of changes.entries()) resolve(this.#read(holding, replies[index]))
       } catch (error) {
@@ -104,7 +104,7 @@ export class Places {
 
   // If a renewal fails, the next one comes before the server frees the places.
   #renew (): void {
-    this.#database.call('free', ['float8', this.#time()]).catch(() => {})
+    this.#database.call('free', this.#time()).catch(() => {})
     for (const holding of this.#holdings.values()) this.#change(holding, null).catch(() => {})
     if (this.#holdings.size > 0) return
     clearInterval(this.#renewal)

@@ -45,7 +45,7 @@ export class PostgresQuota implements QuotaStore {
 
   async peek (callerKey: string): Promise<QuotaCount | null> {
     const reply = await this.#shared.database.call('peek',
-      ['text', this.#name], ['float8', this.#window], ['int8', this.maxTrackedCallers], ['float8', this.#time()], ['text', callerKey])
+      this.#name, this.#window, this.maxTrackedCallers, this.#time(), callerKey)
     if (reply === '') return null
     const { count, windowRemaining, overflow } = readAcquisition(reply)
     return { count, windowRemaining, overflow }
@@ -55,7 +55,7 @@ export class PostgresQuota implements QuotaStore {
   async forget (callerKey: string): Promise<void> {
     this.#rejections?.forget(callerKey)
     try {
-      await this.#shared.database.call('forget', ['text', this.#name], ['text', callerKey])
+      await this.#shared.database.call('forget', this.#name, callerKey)
     } finally {
       this.#rejections?.forget(callerKey)
     }
@@ -64,14 +64,14 @@ export class PostgresQuota implements QuotaStore {
   async clearCounters (): Promise<void> {
     this.#rejections?.clear()
     try {
-      await this.#shared.database.call('clear', ['text', this.#name])
+      await this.#shared.database.call('clear', this.#name)
     } finally {
       this.#rejections?.clear()
     }
   }
 
   async inspect (): Promise<QuotaStoreState> {
-    const reply = await this.#shared.database.call('inspect', ['text', this.#name], ['float8', this.#window])
+    const reply = await this.#shared.database.call('inspect', this.#name, this.#window)
     const [trackedCallers = 0, sweeps = 0] = reply.split(' ').map(Number)
     return { trackedCallers, sweeps }
   }

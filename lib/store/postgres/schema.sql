@@ -1,5 +1,6 @@
 -- The tables and functions of PostgresQuotaStore, schema version 1, for PostgreSQL 14 and later. Running this again changes nothing.
--- All times are milliseconds: of the server's clock, or of the clock that the store was given.
+-- All times are milliseconds: of the server's clock, or of the clock that the store was given. All parameters are text, so that any client
+-- can send them without knowing their types.
 
 -- The counters. The caller is a digest. HOT updates need free space in each page, and no index on a column that decisions change.
 CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota (
@@ -40,14 +41,18 @@ CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota_place (
 -- Returns for each, separated by commas: the count, the time left in the window, and 1 if admitted plus 2 if the overflow counter was used;
 -- nothing if it must be asked again.
 CREATE OR REPLACE FUNCTION llm_quota_acquire(
-  quota_name text, window_length double precision, cap bigint, given_time double precision, callers text[], limits bigint[], costs bigint[]
+  quota_name text, given_window text, given_cap text, given_time text, given_callers text, given_limits text, given_costs text
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off AS $function$
 DECLARE
   greatest_count CONSTANT bigint := 9007199254740991;
   pages_a_step CONSTANT bigint := 64;
-  retention CONSTANT double precision := window_length + 60000;
+  window_length CONSTANT double precision := given_window;
+  cap CONSTANT bigint := given_cap;
+  callers CONSTANT text[] := given_callers;
+  limits CONSTANT bigint[] := given_limits;
+  costs CONSTANT bigint[] := given_costs;
   state llm_quota_state%ROWTYPE;
-  clock double precision := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000);
+  clock double precision := coalesce(given_time::double precision, date_part('epoch', clock_timestamp()) * 1000);
   time double precision;
   latest double precision := '-Infinity';
   needs_lock boolean;
@@ -80,7 +85,7 @@ BEGIN
         SELECT * INTO state FROM llm_quota_state WHERE quota = quota_name FOR UPDATE;
       END IF;
       has_lock := true;
-      clock := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000);
+      clock := coalesce(given_time::double precision, date_part('epoch', clock_timestamp()) * 1000);
       time := clock + state.clock_offset;
 
       -- The first request only starts the interval. A sweep marks the dead counters by its time; they are deleted step by step.
@@ -98,7 +103,7 @@ BEGIN
         -- A counter that another decision has locked is about to be used again, which has the result of a new one.
         DELETE FROM llm_quota WHERE ctid = ANY (ARRAY(
           SELECT ctid FROM llm_quota
-          WHERE ctid >= first_tid AND ctid < end_tid AND quota = quota_name AND state.swept_at - last_seen >= retention
+          WHERE ctid >= first_tid AND ctid < end_tid AND quota = quota_name AND state.swept_at - last_seen >= window_length + 60000
           FOR UPDATE SKIP LOCKED));
         GET DIAGNOSTICS deleted = ROW_COUNT;
         state.tracked := state.tracked - deleted;
@@ -166,7 +171,7 @@ BEGIN
     WHERE quota = quota_name;
   END IF;
   -- The clock has been set back: from now on the difference is added, so that windows do not become longer. This never waits.
-  clock := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000);
+  clock := coalesce(given_time::double precision, date_part('epoch', clock_timestamp()) * 1000);
   IF latest - clock - state.clock_offset > 100 THEN
     UPDATE llm_quota_state SET clock_offset = greatest(clock_offset, latest - clock)
     WHERE quota = (SELECT quota FROM llm_quota_state WHERE quota = quota_name FOR UPDATE SKIP LOCKED);
@@ -177,11 +182,13 @@ $function$;
 
 -- Returns the counter that the caller's next request would use, as above; nothing if it would open a new window.
 CREATE OR REPLACE FUNCTION llm_quota_peek(
-  quota_name text, window_length double precision, cap bigint, given_time double precision, caller_key text
+  quota_name text, given_window text, given_cap text, given_time text, caller_key text
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 DECLARE
+  window_length CONSTANT double precision := given_window;
+  cap CONSTANT bigint := given_cap;
   state llm_quota_state%ROWTYPE;
-  time double precision := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000);
+  time double precision := coalesce(given_time::double precision, date_part('epoch', clock_timestamp()) * 1000);
   found_count bigint;
   found_start double precision;
   found_seen double precision;
@@ -239,10 +246,10 @@ END
 $function$;
 
 -- Returns the number of tracked callers and the number of sweeps.
-CREATE OR REPLACE FUNCTION llm_quota_inspect(quota_name text, window_length double precision) RETURNS text LANGUAGE sql STABLE AS $function$
+CREATE OR REPLACE FUNCTION llm_quota_inspect(quota_name text, given_window text) RETURNS text LANGUAGE sql STABLE AS $function$
   SELECT CASE
     WHEN pages_left = 0 THEN tracked
-    ELSE (SELECT count(*) FROM llm_quota AS own WHERE own.quota = quota_name AND swept_at - last_seen < window_length + 60000)
+    ELSE (SELECT count(*) FROM llm_quota AS own WHERE own.quota = quota_name AND swept_at - last_seen < given_window::double precision + 60000)
   END || ' ' || sweeps
   FROM llm_quota_state WHERE quota = quota_name
 $function$;
@@ -251,9 +258,13 @@ $function$;
 -- and above the caller's places. A process that has not renewed its places for 30 s has lost them. Returns for each: the caller's places,
 -- and 1 if one was taken.
 CREATE OR REPLACE FUNCTION llm_quota_enter(
-  holder_name text, given_time double precision, quotas text[], callers text[], limits bigint[], helds bigint[]
+  holder_name text, given_time text, given_quotas text, given_callers text, given_limits text, given_helds text
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off AS $function$
 DECLARE
+  quotas CONSTANT text[] := given_quotas;
+  callers CONSTANT text[] := given_callers;
+  limits CONSTANT bigint[] := given_limits;
+  helds CONSTANT bigint[] := given_helds;
   time double precision;
   held_now bigint;
   others bigint;
@@ -270,7 +281,7 @@ BEGIN
     IF limits[place] IS NOT NULL THEN
       -- Processes take places for a caller one after another. The lock ends with the transaction.
       PERFORM pg_advisory_xact_lock(hashtextextended(callers[place], hashtextextended(quotas[place], 0)));
-      time := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000);
+      time := coalesce(given_time::double precision, date_part('epoch', clock_timestamp()) * 1000);
       SELECT coalesce(sum(held), 0) INTO others FROM llm_quota_place
       WHERE caller = callers[place] AND quota = quotas[place] AND holder <> holder_name AND abs(time - renewed_at) < 30000;
       was_admitted := others + held_now < limits[place];
@@ -280,7 +291,7 @@ BEGIN
     END IF;
     IF held_now > 0 THEN
       INSERT INTO llm_quota_place (quota, caller, holder, held, renewed_at)
-      VALUES (quotas[place], callers[place], holder_name, held_now, coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000))
+      VALUES (quotas[place], callers[place], holder_name, held_now, coalesce(given_time::double precision, date_part('epoch', clock_timestamp()) * 1000))
       ON CONFLICT (caller, quota, holder) DO UPDATE SET held = excluded.held, renewed_at = excluded.renewed_at;
     ELSE
       DELETE FROM llm_quota_place WHERE caller = callers[place] AND quota = quotas[place] AND holder = holder_name;
@@ -292,9 +303,9 @@ END
 $function$;
 
 -- Deletes the places that processes have lost.
-CREATE OR REPLACE FUNCTION llm_quota_free(given_time double precision) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
+CREATE OR REPLACE FUNCTION llm_quota_free(given_time text) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 DECLARE
-  time double precision := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000);
+  time double precision := coalesce(given_time::double precision, date_part('epoch', clock_timestamp()) * 1000);
 BEGIN
   DELETE FROM llm_quota_place WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM llm_quota_place WHERE abs(time - renewed_at) >= 30000 FOR UPDATE SKIP LOCKED));

@@ -1,0 +1,37 @@
+// Limits each user to three requests per minute, and all users of an organisation together to a number of requests per day.
+import fastifyJwt from '@fastify/jwt'
+import Fastify, { type FastifyRequest } from 'fastify'
+import quotaPlugin, { protectedOperations, tokenAuthentication, type PreferenceReader } from 'fastify-llm-quota'
+
+declare module '@fastify/jwt' {
+  interface FastifyJWT { user: unknown }
+}
+
+const issuer = 'https://identity.example'
+const limits = new Map<unknown, number>([['acme', 5]])
+
+const organisationOf = ({ user }: FastifyRequest): unknown => typeof user === 'object' && user !== null && 'organisation' in user ? user.organisation : undefined
+
+// An organisation without a limit of its own has the configured limit.
+const preferences: PreferenceReader = {
+  get: (key, request) => key === 'rate-limit.organisation.per-day' ? limits.get(organisationOf(request)) : undefined
+}
+
+const app = Fastify()
+await app.register(fastifyJwt, { secret: process.env['JWT_SECRET'] ?? '', verify: { allowedIss: issuer, requiredClaims: ['organisation'] } })
+app.addHook('onRequest', async (request) => { await request.jwtVerify() })
+await app.register(quotaPlugin, {
+  perMinute: 3,
+  preferences,
+  quotas: {
+    organisation: {
+      perDay: 8,
+      operations: protectedOperations,
+      authentication: (request) => tokenAuthentication({ iss: issuer, sub: organisationOf(request) })
+    }
+  }
+})
+
+app.post('/api/analyze', async () => ({ answer: 'from your model' }))
+
+console.log(await app.listen({ port: Number(process.env['PORT'] ?? 3000) }))

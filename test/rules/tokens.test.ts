@@ -1,0 +1,213 @@
+// docs/rules.md, "Several quotas": quotas of model tokens, and what is charged to them.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { Readable } from 'node:stream'
+import type { FastifyRequest } from 'fastify'
+import t from 'tap'
+import { MemoryQuotaStore, usedTokens, type QuotaDefinition, type QuotaOptions } from '../../lib/index.js'
+import { quotaCharges, type QuotaCharge } from '../../lib/usage/charges.js'
+import { createHost } from '../support/quota-host.js'
+import { captureLog } from '../support/service.js'
+import { virtualPerformance } from '../support/virtual-performance.js'
+
+/** A service with one token quota and one of requests, and the requests that it has admitted or refused. */
+async function createTokenHost (tokens: QuotaDefinition, options: QuotaOptions = {}) {
+  const log = captureLog()
+  const host = await createHost(['default', 'tokens'], { perMinute: 9, quotas: { tokens }, ...options }, { logger: log.logger })
+  const requests: FastifyRequest[] = []
+  host.app.addHook('onRequest', async (request) => { if (request.url === '/marked') requests.push(request) })
+  const tokenCount = async () => (await host.counts(['tokens']))[0]
+  /** Sends a request and returns it when its response has closed. */
+  const ended = async (headers = {}): Promise<FastifyRequest> => {
+    await host.ask({ headers })
+    await new Promise(setImmediate)
+    const request = requests.at(-1)
+    if (request === undefined) throw new Error('no request has arrived')
+    return request
+  }
+  return { ...host, log, requests, tokenCount, ended }
+}
+
+t.test('a request passes where the count is below the limit, whatever it costs later', async (t) => {
+  const { app, ask, ended, clock, tokenCount } = await createTokenHost({ tokensPerMinute: 100 })
+  await app.quotaCharge(await ended(), 99)
+  await app.quotaCharge(await ended(), 5_000)
+  t.equal(await tokenCount(), 5_099, 'charges overshoot the limit')
+  clock.advance(59_999)
+  t.equal((await ask()).statusCode, 429)
+  clock.advance(1)
+  t.match((await ask()).json(), [{}, { quota: 'tokens', unit: 'tokens', window: 60_000, outcome: 'admitted', count: 0, limit: 100 }], 'a request itself costs nothing')
+})
+
+t.test('a charge is added to the window that is open then', async (t) => {
+  const { app, ended, clock, tokenCount } = await createTokenHost({ tokensPerHour: 100 })
+  const request = await ended()
+  await app.quotaCharge(request, 30)
+  clock.advance(3_599_999)
+  await app.quotaCharge(request, 20)
+  t.equal(await tokenCount(), 50)
+  clock.advance(1)
+  await app.quotaCharge(request, 7)
+  t.equal(await tokenCount(), 7, 'the report came in the next window')
+})
+
+t.test('several reports are added up, before and after the response has ended', async (t) => {
+  const { app, ended, tokenCount } = await createTokenHost({ tokensPerDay: 1000 })
+  app.addHook('preHandler', async (request) => {
+    if (request.url !== '/marked') return
+    await app.quotaCharge(request, 1)
+    await Promise.all([app.quotaCharge(request, 20), app.quotaCharge(request, 0)])
+  })
+  const request = await ended()
+  t.equal(await tokenCount(), 21)
+  await app.quotaCharge(request, 300)
+  t.equal(await tokenCount(), 321)
+})
+
+t.test('a charge goes to each token quota of the request, and to no other quota', async (t) => {
+  const quotas: QuotaOptions['quotas'] = { tokens: { tokensPerMinute: 9 }, daily: { tokensPerDay: 9, mode: 'shadow' }, off: { tokensPerHour: 0 }, other: { tokensPerHour: 9 }, streams: { inFlight: 1 } }
+  const { app, counts } = await createHost(['default', 'tokens', 'daily', 'off', 'streams'], { quotas })
+  app.addHook('onSend', async (request) => { await app.quotaCharge(request, 5) })
+  await app.inject({ method: 'POST', url: '/marked' })
+  t.same(await counts(['default', 'tokens', 'daily', 'off', 'other', 'streams']), [1, 5, 5, 0, 0, 0])
+})
+
+t.test('a number that is no safe integer of at least 0 throws a RangeError at once, also for a request without a token quota', async (t) => {
+  const { app, ended, tokenCount } = await createTokenHost({ tokensPerMinute: 100 })
+  const request = await ended()
+  for (const tokens of [-1, 1.5, NaN, Infinity, -Infinity, 2 ** 53, '5', null, undefined, 5n, {}]) {
+    for (const of of [request, await createHost(false).then(async ({ app }) => {
+      let seen: unknown
+      app.addHook('onRequest', async (request) => { seen = request })
+      await app.inject({ method: 'POST', url: '/marked' })
+      return seen
+    })]) t.throws(() => Reflect.apply(app.quotaCharge, app, [of, tokens]), { name: 'RangeError' }, String(tokens))
+  }
+  t.equal(await tokenCount(), 0)
+  await t.resolves(app.quotaCharge(request, Number.MAX_SAFE_INTEGER))
+})
+
+t.test('a charge does nothing for a request that is subject to no token quota, was not admitted or is not decided yet', async (t) => {
+  const { app, ended, statuses, tokenCount } = await createTokenHost({ tokensPerMinute: 100 }, { perMinute: 1 })
+  app.addHook('onRequest', async (request) => { await app.quotaCharge(request, 50) })
+  const admitted = await ended()
+  t.equal(await tokenCount(), 0, 'the request was not decided')
+  const refused = [await ended(), await ended({ 'x-caller': '' })]
+  for (const request of refused) await app.quotaCharge(request, 50)
+  t.equal(await tokenCount(), 0)
+  await app.quotaCharge(admitted, 50)
+  t.equal(await tokenCount(), 50)
+  t.same(await statuses(1, { 'x-caller': 'bob' }), [200])
+})
+
+t.test('unreportedTokens is charged where the response has closed and nobody has reported, with a warning once a minute', async (t) => {
+  const time = virtualPerformance(t)
+  const { app, ended, log, tokenCount } = await createTokenHost({ tokensPerMinute: 1000, unreportedTokens: 40 })
+  await ended()
+  t.equal(await tokenCount(), 40)
+  time.advance(59_999)
+  await ended()
+  const warned = () => log.lines.filter(({ msg }) => /nobody has reported/.test(String(msg)))
+  t.match(warned(), [{ level: 40, quota: 'tokens', tokens: 40 }])
+  t.equal(warned().length, 1)
+  time.advance(1)
+  await ended()
+  t.equal(warned().length, 2)
+  t.equal(await tokenCount(), 120)
+  app.addHook('preHandler', async (request) => { if (request.url === '/marked') await app.quotaCharge(request, 0) })
+  await ended()
+  t.equal(await tokenCount(), 120, 'a report of 0 tokens is a report')
+  t.equal(warned().length, 2)
+})
+
+t.test('a report that comes after unreportedTokens was charged adds what exceeds it', async (t) => {
+  for (const [reports, counts] of [[[10], [40]], [[40], [40]], [[100], [100]], [[10, 50, 5], [40, 60, 65]], [[0], [40]]] as const) {
+    const { app, ended, tokenCount } = await createTokenHost({ tokensPerMinute: 1000, unreportedTokens: 40 })
+    const request = await ended()
+    for (const [index, tokens] of reports.entries()) {
+      await app.quotaCharge(request, tokens)
+      t.equal(await tokenCount(), counts[index], `${reports}`)
+    }
+  }
+})
+
+t.test('unreportedTokens can be a function of the request; one that fails charges nothing, and the error is logged', async (t) => {
+  const { ended, tokenCount } = await createTokenHost({ tokensPerMinute: 1000, unreportedTokens: ({ headers }) => Number(headers['x-estimate']) })
+  await ended({ 'x-estimate': '70' })
+  t.equal(await tokenCount(), 70)
+  for (const unreportedTokens of [() => { throw new Error('of the host') }, () => -1, () => 1.5, () => NaN, () => JSON.parse('"5"')]) {
+    const failing = await createTokenHost({ tokensPerMinute: 1000, unreportedTokens })
+    await failing.ended()
+    t.equal(await failing.tokenCount(), 0)
+    t.match(failing.log.lines.filter(({ level }) => level === 50), [{ msg: /unreportedTokens failed/, quota: 'tokens', err: { message: /of the host|safe integer/ } }])
+  }
+})
+
+t.test('unreportedTokens is charged once, whatever ends the response', async (t) => {
+  for (const how of ['returns', 'throws', 'streams', 'breaks a stream', 'hijacks', 'is not found'] as const) {
+    const { app, counts } = await createHost(false, { quotas: { tokens: { tokensPerMinute: 1000, unreportedTokens: 3 } } })
+    app.post('/end', { config: { quota: 'tokens' } }, async (_request, reply) => {
+      if (how === 'throws') throw new Error('of the handler')
+      if (how === 'streams') return reply.send(Readable.from(['a', 'b']))
+      if (how === 'breaks a stream') return reply.send(new Readable({ read () { this.destroy(new Error('broken')) } }))
+      if (how === 'is not found') return reply.callNotFound()
+      if (how === 'hijacks') {
+        reply.hijack()
+        reply.raw.end('of the host')
+      }
+      return 'ran'
+    })
+    await app.inject({ method: 'POST', url: '/end' }).catch(() => {})
+    await new Promise(setImmediate)
+    t.same(await counts(['tokens']), [3], how)
+  }
+})
+
+t.test('a store that fails does not make quotaCharge reject; the error is logged and published', async (t) => {
+  const memory = new MemoryQuotaStore()
+  for (const fail of [() => { throw new Error('gone') }, async () => { throw new Error('gone') }]) {
+    const charges: QuotaCharge[] = []
+    const note = (message: unknown): void => { charges.push(message as QuotaCharge) }
+    subscribe(quotaCharges.name, note)
+    const named = { acquire: (key: string, limit: number, cost = 1) => cost === 0 ? memory.acquire(key, limit, 0) : fail() }
+    const { app, ended, log } = await createTokenHost({ tokensPerMinute: 100 }, { store: Object.assign(new MemoryQuotaStore(), { quota: () => named }) })
+    const request = await ended()
+    await t.resolves(app.quotaCharge(request, 5))
+    unsubscribe(quotaCharges.name, note)
+    t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /the model tokens are not charged/, quota: 'tokens', tokens: 5, err: { message: 'gone' } }])
+    t.match(charges, [{ request, quota: 'tokens', tokens: 5, failed: true }])
+  }
+})
+
+t.test('usedTokens reads the usage of the known clients, and returns null for anything that does not state it', async (t) => {
+  const usages: [string, unknown, number | null][] = [
+    ['OpenAI chat', { prompt_tokens: 12, completion_tokens: 30, total_tokens: 42, prompt_tokens_details: { cached_tokens: 8 } }, 42],
+    ['OpenAI chat without a total', { prompt_tokens: 12, completion_tokens: 30 }, 42],
+    ['OpenAI responses', { input_tokens: 12, input_tokens_details: { cached_tokens: 8 }, output_tokens: 30, total_tokens: 42 }, 42],
+    ['Anthropic', { input_tokens: 12, output_tokens: 30 }, 42],
+    ['Anthropic with cached input', { input_tokens: 2, cache_creation_input_tokens: 4, cache_read_input_tokens: 6, output_tokens: 30, service_tier: 'standard' }, 42],
+    ['Anthropic with null in its cache fields', { input_tokens: 12, cache_creation_input_tokens: null, cache_read_input_tokens: null, output_tokens: 30 }, 42],
+    ['AI SDK 4', { promptTokens: 12, completionTokens: 30, totalTokens: 42 }, 42],
+    ['AI SDK 5', { inputTokens: 12, outputTokens: 30, totalTokens: 42, reasoningTokens: 5, cachedInputTokens: 8 }, 42],
+    ['AI SDK 5 without a total', { inputTokens: 12, outputTokens: 30, totalTokens: undefined }, 42],
+    ['AI SDK 4 with an unknown total', { promptTokens: 12, completionTokens: 30, totalTokens: NaN }, 42],
+    ['nothing used', { input_tokens: 0, output_tokens: 0 }, 0],
+    ['the greatest safe integer', { total_tokens: Number.MAX_SAFE_INTEGER }, Number.MAX_SAFE_INTEGER],
+    ['unknown parts', { inputTokens: undefined, outputTokens: undefined, totalTokens: undefined }, null],
+    ['NaN', { promptTokens: NaN, completionTokens: NaN, totalTokens: NaN }, null],
+    ['one part alone', { input_tokens: 12 }, null],
+    ['the other part alone', { outputTokens: 30, totalTokens: undefined }, null],
+    ['texts', { prompt_tokens: '12', completion_tokens: '30', total_tokens: '42' }, null],
+    ['a negative total', { total_tokens: -42 }, null],
+    ['a negative part', { input_tokens: -1, output_tokens: 30 }, null],
+    ['a negative part that the other covers', { input_tokens: 30, output_tokens: -1 }, null],
+    ['a negative cache field', { input_tokens: 12, output_tokens: 30, cache_read_input_tokens: -1 }, null],
+    ['a fraction', { total_tokens: 4.2 }, null],
+    ['infinity', { total_tokens: Infinity }, null],
+    ['more than a safe integer', { total_tokens: 2 ** 53 }, null],
+    ['a sum of more than a safe integer', { input_tokens: Number.MAX_SAFE_INTEGER, output_tokens: 1 }, null],
+    ['a bigint', { total_tokens: 42n }, null],
+    ['another object', { tokens: 42 }, null],
+    ...[null, undefined, 42, '42', true, [], () => {}].map((usage): [string, unknown, null] => [String(usage), usage, null])
+  ]
+  for (const [what, usage, tokens] of usages) t.equal(usedTokens(usage), tokens, what)
+})
