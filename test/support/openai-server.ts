@@ -6,6 +6,8 @@ import { listenOnLoopback, portOf } from './loopback.js'
 export interface ChatRequest {
   readonly model: string
   readonly stream: boolean
+  /** Whether a stream ends with the number of tokens that it used. */
+  readonly includesUsage: boolean
   /** The system message. */
   readonly instruction: string
   /** The user message. */
@@ -70,9 +72,9 @@ export class OpenAiServer {
     if (request.method !== 'POST' || request.url !== '/v1/chat/completions') throw new Error(`there is no ${request.method} ${request.url}`)
     const parts: Buffer[] = []
     for await (const part of request) parts.push(part)
-    const { model, stream = false, messages, response_format: format } = JSON.parse(Buffer.concat(parts).toString())
+    const { model, stream = false, messages, response_format: format, stream_options: options } = JSON.parse(Buffer.concat(parts).toString())
     if (format.type !== 'json_schema') throw new Error('the answer has no schema')
-    const taken = { model, stream, instruction: messages[0].content, text: messages[1].content, schema: format.json_schema, authorization: request.headers.authorization }
+    const taken = { model, stream, includesUsage: options?.include_usage === true, instruction: messages[0].content, text: messages[1].content, schema: format.json_schema, authorization: request.headers.authorization }
     this.requests.push(taken)
     this.#wake()
     await this.answer(taken, response)
@@ -80,9 +82,9 @@ export class OpenAiServer {
 }
 
 /** Sends a complete answer. */
-export function complete (response: ServerResponse, content: unknown, more: object = {}): void {
+export function complete (response: ServerResponse, content: unknown, more: object = {}, usage?: object): void {
   const message = { role: 'assistant', content: typeof content === 'string' ? content : JSON.stringify(content), refusal: null }
-  json(response, 200, { id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: 'm', choices: [{ index: 0, message, finish_reason: 'stop', logprobs: null, ...more }] })
+  json(response, 200, { id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: 'm', choices: [{ index: 0, message, finish_reason: 'stop', logprobs: null, ...more }], usage })
 }
 
 /** Begins a streamed answer. */
@@ -97,8 +99,9 @@ export function streamPart (response: ServerResponse, content: string | undefine
 }
 
 /** Ends a streamed answer properly. */
-export function endStream (response: ServerResponse): void {
+export function endStream (response: ServerResponse, usage?: object): void {
   streamPart(response, undefined, 'stop')
+  if (usage !== undefined) response.write(`data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [], usage })}\n\n`)
   response.end('data: [DONE]\n\n')
 }
 

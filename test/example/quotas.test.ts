@@ -1,0 +1,140 @@
+// The quotas beside the default one: tokens per minute and streams at once. Both are off until a variable or an administrator sets a limit.
+import t from 'tap'
+import { VirtualClock } from '../../lib/testing.js'
+import { type RunningService, startService } from '../support/example-service.js'
+import { beginStream, complete, endStream, json, OpenAiServer, streamPart } from '../support/openai-server.js'
+
+const [requests, tokens, streams] = ['rate-limit.per-minute', 'rate-limit.tokens.tokens-per-minute', 'rate-limit.streams.in-flight'] as const
+const text = { businessText: 'Invoices are late.' }
+const stream = `/api/analyze-stream?${new URLSearchParams(text).toString()}`
+const sentence = '{"sentences":[{"text":"Invoices are late.","sentiment":0,"entities":[]}]}'
+
+interface Standing { quota: string, unit: string, limit: number, count: number, remaining: number | null }
+
+async function standings ({ as }: RunningService, subject: string): Promise<Record<string, Standing>> {
+  const { quotas } = await (await as(subject, '/api/quota')).json() as { quotas: Standing[] }
+  return Object.fromEntries(quotas.map((standing) => [standing.quota, standing]))
+}
+
+/** Reads the standing again until it is as expected, because a response can arrive before its tokens are charged. */
+async function reaches (service: RunningService, subject: string, quota: string, count: number): Promise<void> {
+  while ((await standings(service, subject))[quota]?.count !== count) await new Promise(setImmediate)
+}
+
+t.test('only the default quota is on at first', async (t) => {
+  const service = await startService(t)
+  for (let request = 0; request < 10; request++) t.equal((await service.post('alice', '/api/analyze', text)).status, 200)
+  t.match(await standings(service, 'alice'), {
+    default: { unit: 'requests', limit: 10, count: 10, remaining: 0 },
+    tokens: { unit: 'tokens', limit: 0, count: 0, remaining: null },
+    streams: { unit: 'requests-in-flight', limit: 0, count: 0, remaining: null }
+  })
+  t.match(await (await service.post('alice', '/api/analyze', text)).json(), { error: 'Rate limit exceeded. Maximum 10 LLM requests per minute. Please wait.' })
+  t.notMatch(service.log.join(''), '"level":40')
+})
+
+t.test('an administrator switches the quota of tokens on and off, and each operation is charged the tokens of its text', async (t) => {
+  const clock = new VirtualClock()
+  const service = await startService(t, {}, clock.now)
+  const { as, post } = service
+  t.same(await (await as('root', '/api/preferences', { claims: { role: 'admin' } })).json(), { [requests]: null, [tokens]: null, [streams]: null })
+  t.same(await (await post('root', '/api/preferences', { [tokens]: 13 }, 'PUT')).json(), { [tokens]: 13 })
+  t.same(await (await as('root', '/api/preferences', { claims: { role: 'admin' } })).json(), { [requests]: null, [tokens]: 13, [streams]: null })
+
+  // The text has four tokens.
+  const query = new URLSearchParams({ ...text, parentCode: 'FIN' }).toString()
+  t.equal((await post('alice', '/api/analyze', text)).status, 200)
+  await reaches(service, 'alice', 'tokens', 4)
+  t.equal((await post('alice', '/api/justify-leaf', { ...text, leaf: 'FIN' })).status, 200)
+  await reaches(service, 'alice', 'tokens', 8)
+  t.equal((await as('alice', `/api/analyze-node?${query}`)).status, 200)
+  await reaches(service, 'alice', 'tokens', 12)
+  t.match(await (await as('alice', stream)).text(), /^event: end$/m, 'a request is admitted below the limit')
+  await reaches(service, 'alice', 'tokens', 16)
+  const rejected = await post('alice', '/api/analyze', text)
+  t.same([rejected.status, rejected.headers.get('retry-after'), await rejected.json()], [429, '60', { error: 'Rate limit exceeded. Maximum 13 LLM tokens per minute. Please wait.', status: 429 }])
+  t.match(await standings(service, 'alice'), { default: { count: 4 }, tokens: { limit: 13, count: 16, remaining: 0 } }, 'a rejected request is counted nowhere')
+  t.equal((await post('bob', '/api/analyze', text)).status, 200)
+
+  clock.advance(60_000)
+  t.equal((await post('alice', '/api/analyze', text)).status, 200, 'a new window opens')
+  await post('root', '/api/preferences', { [tokens]: null }, 'PUT')
+  t.match((await standings(service, 'alice')).tokens, { limit: 0, remaining: null })
+})
+
+t.test('a reset of a caller includes its tokens', async (t) => {
+  const service = await startService(t, { SERVICE_RATE_LIMIT_TOKENS_TOKENS_PER_MINUTE: '4' })
+  const { as, post } = service
+  t.equal((await post('alice', '/api/analyze', text)).status, 200)
+  await reaches(service, 'alice', 'tokens', 4)
+  const { caller } = JSON.parse(await (await as('alice', '/api/session')).text())
+  const digest = service.app.observation.windows.all().find((window) => window.caller === caller)?.digest ?? ''
+  t.equal((await as('root', `/api/callers/${digest}`, { method: 'DELETE', claims: { role: 'admin' } })).status, 204)
+  t.match(await standings(service, 'alice'), { default: { count: 0 }, tokens: { count: 0 } })
+})
+
+t.test('the tokens that a server states are charged, and an estimate if it states none', async (t) => {
+  const server = await OpenAiServer.start(() => {})
+  t.teardown(() => server.stop())
+  const service = await startService(t, { MODEL_URL: server.url, MODEL_NAME: 'small', SERVICE_RATE_LIMIT_TOKENS_TOKENS_PER_MINUTE: '1000' })
+  const { as, post } = service
+  const reading = { sentences: [], entities: [], sentiment: 0 }
+  const usage = { prompt_tokens: 30, completion_tokens: 12, total_tokens: 42 }
+
+  server.answer = (_request, response) => { complete(response, reading, {}, usage) }
+  t.equal((await post('answer', '/api/analyze', text)).status, 200)
+  await reaches(service, 'answer', 'tokens', 42)
+
+  server.answer = (_request, response) => { complete(response, { another: 'shape' }, {}, usage) }
+  t.equal((await post('unusable', '/api/analyze', text)).status, 502)
+  await reaches(service, 'unusable', 'tokens', 42)
+
+  server.answer = (_request, response) => { complete(response, reading) }
+  t.equal((await post('silent', '/api/analyze', text)).status, 200)
+  await reaches(service, 'silent', 'tokens', Math.ceil(text.businessText.length / 4))
+
+  server.answer = (_request, response) => { json(response, 500, { error: { message: 'no' } }) }
+  t.equal((await post('failed', '/api/analyze', text)).status, 503)
+  t.equal((await standings(service, 'failed')).tokens?.count, 0)
+
+  server.answer = ({ includesUsage }, response) => {
+    beginStream(response)
+    streamPart(response, sentence)
+    endStream(response, includesUsage ? usage : undefined)
+  }
+  t.match(await (await as('stream', stream)).text(), /^event: end$/m)
+  await reaches(service, 'stream', 'tokens', 42)
+
+  server.answer = (_request, response) => {
+    beginStream(response)
+    streamPart(response, sentence)
+  }
+  const gone = new AbortController()
+  const reader = (await as('gone', stream, { signal: gone.signal })).body?.getReader()
+  await reader?.read()
+  gone.abort()
+  await reader?.closed.catch(() => {})
+  await reaches(service, 'gone', 'tokens', Math.ceil(text.businessText.length / 4))
+})
+
+t.test('only so many streams of a caller are open at once', async (t) => {
+  const server = await OpenAiServer.start((_request, response) => {
+    beginStream(response)
+    streamPart(response, sentence)
+  })
+  t.teardown(() => server.stop())
+  const service = await startService(t, { MODEL_URL: server.url, MODEL_NAME: 'small', SERVICE_RATE_LIMIT_STREAMS_IN_FLIGHT: '2' })
+  const { as, post } = service
+  const gone = new AbortController()
+  const open = await Promise.all([as('alice', stream, { signal: gone.signal }), as('alice', stream)])
+  t.same(open.map(({ status }) => status), [200, 200])
+  const rejected = await as('alice', stream)
+  t.same([rejected.status, rejected.headers.get('retry-after'), await rejected.json()], [429, '1', { error: 'Rate limit exceeded. Maximum 2 LLM requests at once. Please wait.', status: 429 }])
+  t.match(await standings(service, 'alice'), { default: { count: 2 }, streams: { limit: 2, count: 2, remaining: 0 } })
+  t.equal((await as('bob', stream, { signal: gone.signal })).status, 200, 'another caller has places of its own')
+  gone.abort()
+  await reaches(service, 'alice', 'streams', 1)
+  t.equal((await as('alice', stream)).status, 200)
+  await post('root', '/api/preferences', { [streams]: 0 }, 'PUT')
+  t.equal((await as('alice', stream)).status, 200, 'an administrator can switch the quota off')
+})
