@@ -1,0 +1,239 @@
+// docs/rules.md, "Several quotas": requests in flight. A place is given back exactly once, whatever ends the response.
+import { once } from 'node:events'
+import { connect as connectHttp2 } from 'node:http2'
+import { connect, type Socket } from 'node:net'
+import { Readable } from 'node:stream'
+import fc from 'fast-check'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import t, { type Test } from 'tap'
+import quotaPlugin, { callerKey, localAuthentication, MemoryQuotaStore, type Entry, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
+import { assertProperty } from '../support/property.js'
+import { fromHeader } from '../support/quota-host.js'
+import { listen } from '../support/raw-socket.js'
+import { captureLog } from '../support/service.js'
+
+const requestsToTearDown = Number(process.env.RANDOM_WALKS ?? 200) * 10
+const aliceKey = String(callerKey(localAuthentication('alice')))
+
+/** A memory store that counts how often its places are taken and given back. */
+class CountingStore extends MemoryQuotaStore {
+  entered = 0
+  left = 0
+
+  override quota (): CountingStore {
+    return this
+  }
+
+  override enter (callerKey: string, limit: number): Entry {
+    const entry = super.enter(callerKey, limit)
+    if (!entry.admitted) return entry
+    this.entered += 1
+    return { ...entry, leave: () => { this.left += 1; return entry.leave?.() } }
+  }
+
+  get inFlight (): number {
+    return this.enter(aliceKey, 0).count
+  }
+}
+
+type Handler = (request: FastifyRequest, reply: FastifyReply) => unknown
+
+/** A service with one route, `POST /run`, in a quota of requests in flight. */
+async function start (t: Test, handler: Handler, { store = new CountingStore(), server = {}, ...options }: QuotaOptions & { store?: QuotaStore, server?: object } = {}) {
+  const app = Fastify({ forceCloseConnections: true, ...server }) as FastifyInstance
+  await app.register(quotaPlugin, { operations: [], authentication: fromHeader, quotas: { streams: { inFlight: 2 } }, ...options, store })
+  app.post('/run', { config: { quota: 'streams' } }, handler)
+  t.teardown(() => app.close())
+  return app
+}
+
+/** Resolves when the condition holds. The test runner's time limit ends the wait otherwise. */
+async function until (condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise(setImmediate)
+}
+
+async function send (port: number, headers = ''): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => {})
+  socket.resume()
+  await once(socket, 'connect')
+  socket.write(`POST /run HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n${headers}\r\n`)
+  return socket
+}
+
+function endless (): Readable {
+  return new Readable({ read () { setImmediate(() => { this.push('data: x\n\n') }) } })
+}
+
+t.test('as many requests run at once as the limit allows, and no more', async (t) => {
+  const running: (() => void)[] = []
+  const store = new CountingStore()
+  const app = await start(t, async ({ quota }) => {
+    await new Promise<void>((resolve) => { running.push(resolve) })
+    return quota
+  }, { store })
+  const ask = () => app.inject({ method: 'POST', url: '/run' })
+  const first = ask()
+  const second = ask()
+  await until(() => running.length === 2)
+  t.match((await ask()).json(), { error: 'Rate limit exceeded. Maximum 2 LLM requests at once. Please wait.' })
+  t.equal(store.inFlight, 2)
+  running.shift()?.()
+  t.match((await first).json(), { outcome: 'admitted', quota: 'streams', unit: 'requests-in-flight', window: null, count: 1, windowRemaining: null, overflow: false })
+  await until(() => store.inFlight === 1)
+  const third = ask()
+  await until(() => running.length === 2)
+  t.equal((await ask()).statusCode, 429)
+  for (const finish of running) finish()
+  t.same([(await second).statusCode, (await third).statusCode], [200, 200])
+  await until(() => store.inFlight === 0)
+  t.same([store.entered, store.left], [3, 3])
+})
+
+const handlers: Record<string, Handler> = {
+  returns: async () => 'ran',
+  'throws an error': async () => { throw new Error('of the handler') },
+  'sends a stream': async (_request, reply) => reply.send(Readable.from(['a', 'b'])),
+  'sends a stream that breaks': async (_request, reply) => reply.send(Readable.from((async function * () { yield 'a'; throw new Error('broken') })())),
+  'hijacks the reply': (_request, reply) => { reply.hijack(); reply.raw.end('of the host') },
+  'calls callNotFound': (_request, reply) => { reply.callNotFound() },
+  'destroys the socket': (_request, reply) => { reply.hijack(); reply.raw.destroy() }
+}
+
+for (const [how, handler] of Object.entries(handlers)) {
+  for (const http2 of [false, true]) {
+    t.test(`a place is given back once if the handler ${how}, over HTTP/${http2 ? 2 : 1}`, async (t) => {
+      const store = new CountingStore()
+      const app = await start(t, handler, { store, server: { http2 } })
+      const port = await listen(app)
+      if (http2) {
+        const session = connectHttp2(`http://127.0.0.1:${port}`)
+        session.on('error', () => {})
+        const stream = session.request({ ':method': 'POST', ':path': '/run' }).on('error', () => {})
+        stream.resume()
+        await until(() => store.left > 0)
+        session.destroy()
+      } else {
+        const socket = await send(port, 'Connection: close\r\n')
+        if (!socket.closed) await once(socket, 'close')
+      }
+      await until(() => store.left > 0)
+      await app.close()
+      t.same([store.entered, store.left, store.inFlight], [1, 1, 0])
+    })
+  }
+}
+
+const aborts: Record<string, Handler> = {
+  'before the response': async () => new Promise(() => {}),
+  'in a stream': async (_request, reply) => reply.send(endless()),
+  'in a hijacked stream': (_request, reply) => { reply.hijack(); endless().on('error', () => {}).pipe(reply.raw) }
+}
+
+for (const [when, handler] of Object.entries(aborts)) {
+  t.test(`a place is given back once if the client aborts ${when}`, async (t) => {
+    const store = new CountingStore()
+    const port = await listen(await start(t, handler, { store }))
+    const sockets = [await send(port), await send(port)]
+    await until(() => store.inFlight === 2)
+    for (const socket of sockets) socket.resetAndDestroy()
+    await until(() => store.inFlight === 0)
+    t.same([store.entered, store.left], [2, 2])
+  })
+
+  t.test(`a place is given back once if the client aborts ${when}, over HTTP/2`, async (t) => {
+    const store = new CountingStore()
+    const port = await listen(await start(t, handler, { store, server: { http2: true } }))
+    const session = connectHttp2(`http://127.0.0.1:${port}`)
+    session.on('error', () => {})
+    const streams = [1, 2].map(() => session.request({ ':method': 'POST', ':path': '/run' }).on('error', () => {}))
+    await until(() => store.inFlight === 2)
+    streams[0]?.close()
+    await until(() => store.inFlight === 1)
+    session.destroy()
+    await until(() => store.inFlight === 0)
+    t.same([store.entered, store.left], [2, 2])
+  })
+}
+
+t.test('a place is given back if the client has gone, or the host has answered, while the decision was pending', async (t) => {
+  for (const ends of ['the client', 'the host']) {
+    let decide = (): void => {}
+    const store = new CountingStore()
+    const quota = { acquire: store.acquire.bind(store), enter: async (key: string, limit: number) => { await new Promise<void>((resolve) => { decide = resolve }); return store.enter(key, limit) } }
+    let isAsked = false
+    const app = Fastify({ forceCloseConnections: true })
+    app.addHook('preValidation', async (_request, reply) => {
+      isAsked = true
+      if (ends === 'the host') setImmediate(() => { reply.code(504).send('too slow') })
+    })
+    await app.register(quotaPlugin, { operations: [], authentication: fromHeader, quotas: { streams: { inFlight: 2 } }, store: Object.assign(new MemoryQuotaStore(), { quota: () => quota }) })
+    app.post('/run', { config: { quota: 'streams' } }, async () => 'ran')
+    t.teardown(() => app.close())
+    const socket = await send(await listen(app), 'Connection: close\r\n')
+    await until(() => isAsked)
+    if (ends === 'the client') socket.resetAndDestroy()
+    if (!socket.closed) await once(socket, 'close')
+    for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+    decide()
+    await until(() => store.left === 1)
+    t.equal(store.inFlight, 0, ends)
+  }
+})
+
+t.test('the places of a request that another quota refuses are given back at once', async (t) => {
+  const store = new CountingStore()
+  const app = Fastify()
+  await app.register(quotaPlugin, { operations: [], authentication: fromHeader, store, perMinute: 1, quotas: { streams: { inFlight: 2 }, more: { inFlight: 9 } } })
+  app.post('/run', { config: { quota: ['default', 'streams', 'more'] } }, async () => 'ran')
+  const statuses = []
+  for (let request = 0; request < 3; request++) statuses.push((await app.inject({ method: 'POST', url: '/run' })).statusCode)
+  await until(() => store.left === store.entered)
+  t.same(statuses, [200, 429, 429])
+  t.equal(store.inFlight, 0)
+})
+
+t.test('a request is answered with 503 if enter fails, and an error of leave is logged', async (t) => {
+  const usable: Entry = { admitted: true, count: 1, leave: () => {} }
+  const entries: [string, () => unknown, number][] = [
+    ['throws', () => { throw new Error('gone') }, 503],
+    ['rejects', async () => { throw new Error('gone') }, 503],
+    ...[null, undefined, {}, { admitted: true, count: 1 }, { ...usable, admitted: 'yes' }, { ...usable, count: -1 }].map((entry): [string, () => unknown, number] => [JSON.stringify(entry), async () => entry, 503]),
+    ['a promise', async () => usable, 200],
+    ['a leave that throws', () => ({ ...usable, leave () { throw new Error('gone') } }), 200],
+    ['a leave that rejects', () => ({ ...usable, async leave () { throw new Error('gone') } }), 200]
+  ]
+  for (const [what, enter, status] of entries) {
+    const log = captureLog()
+    const memory = new MemoryQuotaStore()
+    const store = Object.assign(new MemoryQuotaStore(), { quota: () => ({ acquire: memory.acquire.bind(memory), enter }) })
+    const app = await start(t, async () => 'ran', { store: store as QuotaStore, server: { logger: log.logger } })
+    t.equal((await app.inject({ method: 'POST', url: '/run' })).statusCode, status, what)
+    await new Promise(setImmediate)
+    t.match(log.errors(), status === 503 ? [/^the quota store failed/] : what.startsWith('a leave') ? [/^a place of a request in flight could not be given back/] : [], what)
+  }
+})
+
+t.test(`nothing is in flight after ${requestsToTearDown} requests that end at random`, async (t) => {
+  const store = new CountingStore()
+  const names = Object.keys(handlers)
+  const allHandlers: Record<string, Handler> = { ...handlers, ...aborts }
+  const app = await start(t, (request, reply) => allHandlers[String(request.headers['x-how'])]?.(request, reply), { store, quotas: { streams: { inFlight: 10 } } })
+  const port = await listen(app)
+  const request = fc.record({ how: fc.constantFrom(...names, ...Object.keys(aborts)), turns: fc.integer({ min: 0, max: 6 }), caller: fc.constantFrom('alice', 'bob') })
+  const most = 50
+  await assertProperty(fc.asyncProperty(fc.array(request, { minLength: most, maxLength: most }), async (requests) => {
+    await Promise.all(requests.map(async ({ how, turns, caller }) => {
+      const socket = await send(port, `X-How: ${how}\r\nX-Caller: ${caller}\r\nConnection: close\r\n`)
+      for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate)
+      if (how in aborts) {
+        if (!socket.closed) socket.resetAndDestroy()
+      } else if (!socket.closed) await new Promise<void>((resolve) => { socket.once('close', () => { resolve() }) })
+    }))
+    await until(() => store.left === store.entered)
+  }), { numRuns: Math.ceil(requestsToTearDown / most) })
+  await app.close()
+  await until(() => store.left === store.entered)
+  for (const caller of ['alice', 'bob']) t.equal(store.enter(String(callerKey(localAuthentication(caller))), 0).count, 0)
+  t.ok(store.entered > requestsToTearDown / 4, `${store.entered} requests were admitted`)
+})
