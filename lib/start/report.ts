@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { limitKinds } from '../limit/limit.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
+import { quotasIn } from '../subject/mark.js'
 import type { Paths } from '../subject/paths.js'
 import { markOf, type Routes } from './declared-routes.js'
 import type { DefinedQuota } from './quotas.js'
@@ -26,8 +27,7 @@ function markedWith (quota: string, routes: Routes): string[] {
   return routes.declared.flatMap((route) => {
     const mark = markOf(route)
     if (typeof mark === 'function') return [`${route.method} ${route.pattern} (as its function decides)`]
-    const isMarked = mark === true ? quota === 'default' : [mark].flat().includes(quota)
-    return isMarked ? [`${route.method} ${route.pattern}`] : []
+    return quotasIn(mark).includes(quota) ? [`${route.method} ${route.pattern}`] : []
   })
 }
 

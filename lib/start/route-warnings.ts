@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { DefinedQuota } from './quotas.js'
+import { quotasIn } from '../subject/mark.js'
 import type { Operation } from '../subject/operation.js'
 import type { Paths } from '../subject/paths.js'
 import { markOf, type DeclaredRoute, type Routes } from './declared-routes.js'
@@ -27,7 +28,7 @@ export function warnOfUnserved (fastify: FastifyInstance, quotas: readonly Defin
 
 /** Whether a mark can stand for the quota. A host that marks its routes for any quota does not need the default operations. */
 function isMarked (quota: string, isListed: boolean, marks: readonly unknown[]): boolean {
-  return marks.some((mark) => !isListed || typeof mark === 'function' || (mark === true ? quota === 'default' : [mark].flat().includes(quota)))
+  return marks.some((mark) => !isListed || typeof mark === 'function' || quotasIn(mark).includes(quota))
 }
 
 /** Returns a hint about the route that the host may have meant; an empty string if there is none. */

@@ -22,6 +22,11 @@ export interface MarkReader {
   namesIn (mark: unknown, route: string): readonly string[]
 }
 
+/** Returns the names of quotas in a mark that is not a function. They may not exist. */
+export function quotasIn (mark: unknown): readonly unknown[] {
+  return [mark === true ? defaultQuota : mark].flat()
+}
+
 /** Reads the marks of the routes of a server with these quotas. */
 export class Marks implements MarkReader {
   readonly #names: readonly string[]
@@ -38,7 +43,7 @@ export class Marks implements MarkReader {
 
   namesIn (mark: unknown, route: string): readonly string[] {
     if (mark == null || mark === false) return []
-    return (mark === true ? [defaultQuota] : [mark].flat()).map((name: unknown) => {
+    return quotasIn(mark).map((name) => {
       const known = this.#names.find((each) => each === name)
       if (known === undefined) throw new UnknownQuotaError(route, this.#names.join(', '), shown(name))
       return known
