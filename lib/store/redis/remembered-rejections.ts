@@ -1,13 +1,17 @@
 import type { Acquisition } from '../store.js'
 
+// `forget` and `clearCounters` of another process take effect after this time, in milliseconds.
+const longestMemory = 60_000
+
 interface Rejection {
   readonly count: number
   readonly windowEnd: number
+  readonly rememberedUntil: number
 }
 
 /**
- * Remembers callers that are at their limit until their windows end. Bounded; the oldest entry is evicted, and the server decides
- * on that caller's requests again.
+ * Remembers callers that are at their limit until their windows end, for up to a minute. Bounded; the oldest entry is evicted, and the server
+ * decides on that caller's requests again.
  */
 export class RememberedRejections {
   readonly #most: number
@@ -26,9 +30,9 @@ export class RememberedRejections {
   /** Returns a rejection if the server is certain to reject: the window is still open, and the limit is not above the count. */
   recall (callerKey: string, limit: number, now: number): Acquisition | undefined {
     const rejection = this.#rejections.get(callerKey)
-    if (rejection === undefined) return undefined
-    const windowRemaining = rejection.windowEnd - now
-    if (windowRemaining > 0 && limit <= rejection.count) return { admitted: false, count: rejection.count, windowRemaining, overflow: false }
+    if (rejection === undefined || limit > rejection.count) return undefined
+    const { count, windowEnd, rememberedUntil } = rejection
+    if (now < rememberedUntil) return { admitted: false, count, windowRemaining: windowEnd - now, overflow: false }
     this.#rejections.delete(callerKey)
     return undefined
   }
@@ -43,7 +47,8 @@ export class RememberedRejections {
       if (this.#rejections.size < this.#most) break
       this.#rejections.delete(oldest)
     }
-    this.#rejections.set(callerKey, { count, windowEnd: askedAt + windowRemaining })
+    const windowEnd = askedAt + windowRemaining
+    this.#rejections.set(callerKey, { count, windowEnd, rememberedUntil: Math.min(windowEnd, askedAt + longestMemory) })
   }
 
   forget (callerKey: string): void {
