@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import { Cluster, Redis } from 'ioredis'
 import tap from 'tap'
 import { InsuredQuotaStore, type QuotaStore } from '../../lib/index.js'
-import { RedisQuotaStore, type RedisClient } from '../../lib/redis.js'
+import { RedisQuotaStore, type IoredisClient } from '../../lib/redis.js'
 import { CuttingProxy } from '../support/cutting-proxy.js'
 import { RedisServer, startCluster } from '../support/redis-server.js'
 import { alice, bearer, createService } from '../support/service.js'
@@ -173,7 +173,7 @@ tap.test('limits remain bounded and the shared count returns after a replica of 
   check(t, running.asked, true, true, 1 + services.length + 1)
 })
 
-function store (client: RedisClient, insured: boolean): QuotaStore {
+function store (client: IoredisClient, insured: boolean): QuotaStore {
   const primary = new RedisQuotaStore({ client })
   return insured ? new InsuredQuotaStore({ primary, timeout }) : primary
 }

@@ -89,5 +89,5 @@ tap.test('with the server\'s clock, a decision that meets a lost field is sent a
     t.match(await store.acquire('alice', 1_000), { admitted: true, overflow: false })
     t.match(await store.acquire('bob', 1_000), { admitted: true, overflow: false })
   }
-  t.ok(await client.pttl('llm-quota:{0}:callers') > 0)
+  t.ok(await client.pttl('llm-quota:{0}:default:counters') > 0)
 })

@@ -22,8 +22,13 @@ async function scripts (): Promise<string[]> {
     const store = new RedisQuotaStore({ client: recording, keyPrefix: `${Object.keys(options)}:`, ...options })
     await store.acquire('alice', 5)
     await store.peek('alice')
+    await store.acquire('alice', 5, 2)
     await store.inspect()
     await store.forget('alice')
+    await store.enter('alice', 1)
+    // The store finds out whether the server evicts keys when one is lost.
+    await client.flushall()
+    await store.acquire('alice', 5)
   }
   return sources
 }
@@ -64,11 +69,11 @@ async function unknownToOldest ([name = '', ...words]: readonly string[]): Promi
 
 t.test('the oldest supported server has each command and each option that the scripts and the clients use', async (t) => {
   const sources = await scripts()
-  // The scripts of forget and inspect do not depend on the clock.
-  t.equal(new Set(sources).size, 6)
+  // With either clock: acquire without and with costs, and places. The others do not depend on the clock.
+  t.equal(new Set(sources).size, 10)
   const commands = [['EVAL'], ['EVALSHA'], ['UNLINK'], ...sources.flatMap(commandsIn)]
   t.same([...new Set(commands.map(([name]) => name))].sort(),
-    ['EVAL', 'EVALSHA', 'HDEL', 'HGET', 'HLEN', 'HMGET', 'HSCAN', 'HSET', 'PEXPIRE', 'PTTL', 'UNLINK'])
+    ['EVAL', 'EVALSHA', 'EXISTS', 'HDEL', 'HGET', 'HLEN', 'HMGET', 'HSCAN', 'HSET', 'INFO', 'PEXPIRE', 'PTTL', 'TIME', 'UNLINK'])
   if (/v=6\.2\./.test(serverVersion())) return
   for (const command of new Set(commands.map((words) => words.join(' ')))) t.same(await unknownToOldest(command.split(' ')), [], command)
   t.same(await unknownToOldest(['PEXPIRE', 'NX']), ['NX'], 'an option that is new in Redis 7.0 is detected')

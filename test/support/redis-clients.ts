@@ -6,13 +6,13 @@ import * as iovalkeyLowest from 'iovalkey-lowest'
 import * as nodeRedis from 'redis'
 import * as nodeRedisLowest from 'redis-lowest'
 import * as glideLowest from 'valkey-glide-lowest'
-import type { NodeRedisClient, RedisClient, ValkeyGlideClient } from '../../lib/redis.js'
+import type { NodeRedisClient, IoredisClient, ValkeyGlideClient } from '../../lib/redis.js'
 
 const { default: LowestRedis } = ioredisLowest
 
 /** A connected client of any package, and a function that ends it. */
 export interface ConnectedClient {
-  readonly client: RedisClient | NodeRedisClient | ValkeyGlideClient
+  readonly client: IoredisClient | NodeRedisClient | ValkeyGlideClient
   close (): unknown
 }
 
@@ -30,10 +30,10 @@ const recommendedForClusters = { retryDelayOnFailover: 0, redisOptions: { socket
 const recommendedForLowest = { maxRetriesPerRequest: 0, commandTimeout: 1000, retryStrategy: () => 50 }
 const recommendedForNodeRedis = { disableOfflineQueue: true, socket: { reconnectStrategy: () => 50 } }
 
-type WithErrors = RedisClient & { on (event: 'error', listener: () => void): unknown, disconnect (): void }
+type WithErrors = IoredisClient & { on (event: 'error', listener: () => void): unknown, disconnect (): void }
 
 /** Ignores the connection errors that clients emit and that a host would log. */
-export function quiet (client: WithErrors): { client: RedisClient, close (): void } {
+export function quiet (client: WithErrors): { client: IoredisClient, close (): void } {
   client.on('error', () => {})
   return { client, close: () => { client.disconnect() } }
 }

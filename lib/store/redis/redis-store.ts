@@ -1,9 +1,14 @@
 import { OptionError } from '../../errors.js'
-import { acceptAny, assertOptions } from '../../option-checks.js'
-import { assertMaxTrackedCallers, defaultMaxTrackedCallers, type Acquisition, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
+import { assertBoolean, assertFunction, assertOptions } from '../../option-checks.js'
+import { windowLength } from '../counter.js'
+import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
 import { adaptClient, type SupportedRedisClient } from './clients/adapt.js'
-import { RememberedRejections } from './remembered-rejections.js'
-import { Shards } from './shards.js'
+import { RedisQuota, type RedisQuotaSettings } from './quota.js'
+
+const mostShardsOfAnyCap = 16
+
+// Callers are not divided evenly. With 100 callers in each of 100 shards, the first caller overflows at about three quarters of the cap.
+const leastCallersPerShard = 100
 
 /**
  * Options of `RedisQuotaStore`.
@@ -28,13 +33,19 @@ export interface RedisQuotaStoreOptions {
    * another implementation of `QuotaRedisClient`. The store never closes it.
    */
   readonly client: SupportedRedisClient
-  /** The prefix of all keys. Default `llm-quota:`. */
+  /**
+   * The prefix of all keys. Default `llm-quota:`. Services that use the same server with the same prefix share their counters, so give each
+   * service a prefix of its own.
+   */
   readonly keyPrefix?: string
-  /** The caller cap: how many callers can have a counter of their own, across all shards. Default 10,000. */
+  /** The caller cap: how many callers can have a counter of their own in each quota, across all shards. Default 10,000. */
   readonly maxTrackedCallers?: number
-  /** The number of shards. Each has a hash slot of its own in a cluster and an equal share of the caller cap. Default 1. */
+  /**
+   * The number of shards. Each has a hash slot of its own in a cluster and an equal share of the caller cap. Default 1. At most 16, or one
+   * for each 100 callers of the cap, because callers are not divided evenly among shards.
+   */
   readonly shards?: number
-  /** Whether to reject a caller that is known to be at its limit without sending a command to the server. Default true. */
+  /** Whether to reject a caller that is known to be at its limit for up to a minute without sending a command to the server. Default true. */
   readonly rememberRefusals?: boolean
   /** Returns monotonic milliseconds. Default: the server's clock. Replace it in tests. */
   readonly clock?: () => number
@@ -42,7 +53,8 @@ export interface RedisQuotaStoreOptions {
 
 /**
  * Keeps the quota counters on a Redis or Valkey server that several instances of a service share. A decision takes one atomic
- * script and one round trip. Decisions that arrive together share both. All keys expire within 180 seconds of the last request.
+ * script and one round trip. Decisions that arrive together share both. All keys expire: within 180 seconds of the last request where windows are a
+ * minute.
  *
  * With `rememberRefusals`, a rejection from memory is returned synchronously. An answer from the server is returned as a promise.
  *
@@ -59,65 +71,44 @@ export interface RedisQuotaStoreOptions {
  * await Fastify().register(quotaPlugin, { store: new RedisQuotaStore({ client, keyPrefix: 'my-service:quota:' }) })
  * ```
  */
-export class RedisQuotaStore implements QuotaStore {
-  readonly #shards: Shards
-  readonly #rejections: RememberedRejections | undefined
-  readonly #clock: () => number
+export class RedisQuotaStore extends RedisQuota {
+  readonly #settings: RedisQuotaSettings
+  readonly #quotas = new Map<string, RedisQuota>()
 
   constructor (options: RedisQuotaStoreOptions) {
-    assertOptions<RedisQuotaStoreOptions>(options, { client: acceptAny, keyPrefix: acceptAny, maxTrackedCallers: assertMaxTrackedCallers, shards: acceptAny, rememberRefusals: acceptAny, clock: acceptAny })
-    const { client, keyPrefix = 'llm-quota:', maxTrackedCallers = defaultMaxTrackedCallers, shards = 1, rememberRefusals = true, clock } = options
-    const adapted = adaptClient(client)
-    if (typeof keyPrefix !== 'string' || /[{}]/.test(keyPrefix)) throw new OptionError('keyPrefix', 'must be a string without braces', keyPrefix)
-    if (!Number.isInteger(shards) || shards < 1 || shards > maxTrackedCallers) {
-      throw new OptionError('shards', 'must be an integer from 1 to maxTrackedCallers', shards)
-    }
-    if (typeof rememberRefusals !== 'boolean') throw new OptionError('rememberRefusals', 'must be true or false', rememberRefusals)
-    if (clock !== undefined && typeof clock !== 'function') throw new OptionError('clock', 'must be a function', clock)
-    this.#shards = new Shards(adapted, keyPrefix, shards, maxTrackedCallers, clock)
-    this.#rejections = rememberRefusals ? new RememberedRejections(maxTrackedCallers) : undefined
-    this.#clock = clock ?? (() => performance.now())
-  }
-
-  acquire (callerKey: string, limit: number): Acquisition | Promise<Acquisition> {
-    const { decisions } = this.#shards.of(callerKey)
-    const rejections = this.#rejections
-    if (rejections === undefined) return decisions.acquire(callerKey, limit)
-    const askedAt = this.#clock()
-    const { era } = rejections
-    return rejections.recall(callerKey, limit, askedAt) ?? decisions.acquire(callerKey, limit, (acquisition) => {
-      // A rejection by the overflow counter is not remembered, because the caller can get a counter of its own at any time.
-      if (!acquisition.admitted && !acquisition.overflow) rejections.remember(callerKey, acquisition, askedAt, era)
+    assertOptions<RedisQuotaStoreOptions>(options, {
+      client: adaptClient, keyPrefix: assertKeyPrefix, maxTrackedCallers: assertMaxTrackedCallers, shards: assertShards, rememberRefusals: assertBoolean, clock: assertFunction
     })
-  }
-
-  peek (callerKey: string): Promise<QuotaCount | null> {
-    return this.#shards.of(callerKey).peek(callerKey)
-  }
-
-  // Removes the remembered rejection before and after the command, because an answer that arrives in between may be older than it.
-  async forget (callerKey: string): Promise<void> {
-    this.#rejections?.forget(callerKey)
-    try {
-      await this.#shards.of(callerKey).forget(callerKey)
-    } finally {
-      this.#rejections?.forget(callerKey)
+    const { client, keyPrefix = 'llm-quota:', maxTrackedCallers = defaultMaxTrackedCallers, shards = 1, rememberRefusals = true, clock } = options
+    if (shards > maxTrackedCallers || shards > Math.max(mostShardsOfAnyCap, maxTrackedCallers / leastCallersPerShard)) {
+      throw new OptionError('shards', `must be at most ${mostShardsOfAnyCap}, or maxTrackedCallers / ${leastCallersPerShard}, and at most maxTrackedCallers`, shards)
     }
+    const settings = { client: adaptClient(client), keyPrefix, maxTrackedCallers, shards, rememberRefusals, clock, window: windowLength }
+    super(settings, 'default')
+    this.#settings = settings
   }
 
-  async clearCounters (): Promise<void> {
-    this.#rejections?.clear()
-    try {
-      await Promise.all(this.#shards.all().map((shard) => shard.clear()))
-    } finally {
-      this.#rejections?.clear()
+  /** Returns the store of a named quota: the same object for the same name. */
+  quota (name: string, window: number): RedisQuota {
+    let quota = this.#quotas.get(name)
+    if (quota === undefined) {
+      quota = new RedisQuota({ ...this.#settings, window }, name)
+      this.#quotas.set(name, quota)
     }
+    return quota
   }
 
-  async inspect (): Promise<QuotaStoreState> {
-    const states = await Promise.all(this.#shards.all().map((shard) => shard.inspect()))
-    return states.reduce((sum, { trackedCallers, sweeps }) => ({
-      trackedCallers: sum.trackedCallers + trackedCallers, sweeps: sum.sweeps + sweeps
-    }))
+  /** Removes all counters of the default quota and of the quotas that this object has returned. */
+  override async clearCounters (): Promise<void> {
+    await Promise.all([super.clearCounters(), ...[...this.#quotas.values()].map((quota) => quota.clearCounters())])
   }
+}
+
+// Braces would change the hash slot of the keys.
+function assertKeyPrefix (value: unknown, option: string): void {
+  if (typeof value !== 'string' || /[{}]/.test(value)) throw new OptionError(option, 'must be a string without braces', value)
+}
+
+function assertShards (value: unknown, option: string): void {
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < 1) throw new OptionError(option, 'must be an integer of at least 1', value)
 }

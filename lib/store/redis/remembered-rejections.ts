@@ -1,6 +1,6 @@
 import type { Acquisition } from '../store.js'
 
-// Long windows would otherwise hide for hours that the counter has been removed on the server. In milliseconds.
+// `forget` and `clearCounters` of another process take effect after this time, in milliseconds.
 const longestMemory = 60_000
 
 interface Rejection {
@@ -10,8 +10,8 @@ interface Rejection {
 }
 
 /**
- * Remembers callers that are at their limit until their windows end, at most for a minute. Bounded; the oldest entry is evicted, and the server decides
- * on that caller's requests again.
+ * Remembers callers that are at their limit until their windows end, for up to a minute. Bounded; the oldest entry is evicted, and the server
+ * decides on that caller's requests again.
  */
 export class RememberedRejections {
   readonly #most: number
@@ -30,9 +30,9 @@ export class RememberedRejections {
   /** Returns a rejection if the server is certain to reject: the window is still open, and the limit is not above the count. */
   recall (callerKey: string, limit: number, now: number): Acquisition | undefined {
     const rejection = this.#rejections.get(callerKey)
-    if (rejection === undefined) return undefined
-    const windowRemaining = rejection.windowEnd - now
-    if (windowRemaining > 0 && now < rejection.rememberedUntil && limit <= rejection.count) return { admitted: false, count: rejection.count, windowRemaining, overflow: false }
+    if (rejection === undefined || limit > rejection.count) return undefined
+    const { count, windowEnd, rememberedUntil } = rejection
+    if (now < rememberedUntil) return { admitted: false, count, windowRemaining: windowEnd - now, overflow: false }
     this.#rejections.delete(callerKey)
     return undefined
   }
@@ -47,7 +47,8 @@ export class RememberedRejections {
       if (this.#rejections.size < this.#most) break
       this.#rejections.delete(oldest)
     }
-    this.#rejections.set(callerKey, { count, windowEnd: askedAt + windowRemaining, rememberedUntil: askedAt + longestMemory })
+    const windowEnd = askedAt + windowRemaining
+    this.#rejections.set(callerKey, { count, windowEnd, rememberedUntil: Math.min(windowEnd, askedAt + longestMemory) })
   }
 
   forget (callerKey: string): void {

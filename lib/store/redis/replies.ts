@@ -1,42 +1,54 @@
 import { shown } from '../../errors.js'
-import type { Acquisition, QuotaCount, QuotaStoreState } from '../store.js'
-import { newWindow } from './peek-script.js'
-import { askAgain } from './sweep-parts.js'
+import type { Acquisition, Entry, QuotaCount, QuotaStoreState } from '../store.js'
 
-/** Reads the acquire script's reply to one decision. Returns undefined if the decision must be sent again. */
-export function readAcquisition (reply: unknown): Acquisition | undefined {
-  const integer = readInteger(reply)
-  return integer === askAgain ? undefined : readCounter(integer, reply)
+const [admittedFlag, overflowFlag, createdFlag] = [1, 2, 4]
+const [flagsRange, windowRange] = [8, 2 ** 27]
+
+/** The reply to a decision, and whether the shard was absent before it. */
+export interface Decision {
+  readonly acquisition: Acquisition
+  readonly wasCreated: boolean
 }
 
-/** Reads the peek script's reply: the count, null, or the next cursor. */
+/** Reads the reply of acquire.lua to one decision. Returns undefined if the decision must be sent again. */
+export function readDecision (reply: unknown): Decision | undefined {
+  const packed = readInteger(reply)
+  if (packed === -1) return undefined
+  const [count, windowRemaining, flags] = packed === undefined ? readNumbers(reply, 3) : unpacked(packed)
+  assertCounter(reply, count, windowRemaining)
+  return {
+    acquisition: { admitted: (flags & admittedFlag) !== 0, count, windowRemaining, overflow: (flags & overflowFlag) !== 0 },
+    wasCreated: (flags & createdFlag) !== 0
+  }
+}
+
+/** Reads the reply of peek.lua: the count, null, or the next cursor. */
 export function readCount (reply: unknown): QuotaCount | null | string {
-  const integer = readInteger(reply)
-  if (integer === newWindow) return null
-  const [, cursor] = /^next (\d+)$/.exec(String(reply)) ?? []
-  if (cursor !== undefined) return cursor
-  const { count, windowRemaining, overflow } = readCounter(integer, reply)
-  return { count, windowRemaining, overflow }
+  const text = String(reply)
+  if (text === '0') return null
+  if (/^\d+$/.test(text)) return text
+  const [count, windowRemaining, overflow] = readNumbers(reply, 3)
+  assertCounter(reply, count, windowRemaining)
+  return { count, windowRemaining, overflow: overflow === 1 }
 }
 
-/** Reads the inspect script's reply: the state of one page, and the next cursor. */
-export function readPage (reply: unknown): QuotaStoreState & { cursor: string } {
-  const [, trackedCallers, sweeps, cursor] = /^(\d+) (\d+) (\d+)$/.exec(String(reply)) ?? []
-  if (cursor === undefined) throw notUnderstood(reply)
-  return { trackedCallers: Number(trackedCallers), sweeps: Number(sweeps), cursor }
+/** Reads the reply of inspect.lua. */
+export function readState (reply: unknown): QuotaStoreState {
+  const [trackedCallers, sweeps] = readNumbers(reply, 2)
+  return { trackedCallers, sweeps }
 }
 
-function readCounter (integer: number | undefined, reply: unknown): Acquisition {
-  if (integer === undefined) return readText(String(reply), reply)
-  const packed = integer % 2 ** 28
-  if (packed < 4) throw notUnderstood(reply)
-  return { admitted: (packed & 1) === 1, count: (integer - packed) / 2 ** 28, windowRemaining: (packed >>> 2) / 1000, overflow: (packed & 2) === 2 }
+/** Reads the reply of places.lua to one entry. */
+export function readEntry (reply: unknown): Entry {
+  const taken = readInteger(reply)
+  if (taken === undefined || taken === 0) throw notUnderstood(reply)
+  return taken > 0 ? { admitted: true, count: taken } : { admitted: false, count: -taken - 1 }
 }
 
-function readText (text: string, reply: unknown): Acquisition {
-  const [, count, microseconds, overflow, admitted] = /^(\d+) (\d+) ([01]) ([01])$/.exec(text) ?? []
-  if (count === undefined) throw notUnderstood(reply)
-  return { admitted: admitted === '1', count: Number(count), windowRemaining: Number(microseconds) / 1000, overflow: overflow === '1' }
+function unpacked (packed: number): [number, number, number] {
+  const flags = packed % flagsRange
+  const rest = (packed - flags) / flagsRange
+  return [Math.floor(rest / windowRange), rest % windowRange, flags]
 }
 
 // Depending on their options, clients return an integer as a number, a string, a bigint or a Buffer.
@@ -44,6 +56,18 @@ function readInteger (reply: unknown): number | undefined {
   if (typeof reply === 'number') return reply
   const text = String(reply)
   return /^-?\d+$/.test(text) ? Number(text) : undefined
+}
+
+function readNumbers (reply: unknown, length: 2): [number, number]
+function readNumbers (reply: unknown, length: 3): [number, number, number]
+function readNumbers (reply: unknown, length: number): number[] {
+  const parts = String(reply).split(' ')
+  if (parts.length !== length || !parts.every((part) => /^\d[\d.e+-]*$/.test(part) && Number.isFinite(Number(part)))) throw notUnderstood(reply)
+  return parts.map(Number)
+}
+
+function assertCounter (reply: unknown, count: number, windowRemaining: number): void {
+  if (!Number.isSafeInteger(count) || count < 0 || !(windowRemaining > 0)) throw notUnderstood(reply)
 }
 
 function notUnderstood (reply: unknown): TypeError {

@@ -1,61 +1,102 @@
-import type { QuotaCount, QuotaStoreState } from '../store.js'
+import type { Acquisition, Entry, QuotaCount, QuotaStoreState } from '../store.js'
+import acquireText from './acquire.lua.js'
+import { Batches } from './batches.js'
 import type { QuotaRedisClient } from './client.js'
-import { Decisions } from './decisions.js'
-import { forgetScript } from './forget-script.js'
-import { inspectScript } from './inspect-script.js'
-import { peekScript } from './peek-script.js'
-import { readCount, readPage } from './replies.js'
+import evictsText from './evicts.lua.js'
+import forgetText from './forget.lua.js'
+import inspectText from './inspect.lua.js'
+import peekText from './peek.lua.js'
+import { Places } from './places.js'
+import { readCount, readDecision, readState } from './replies.js'
 import { Script } from './script.js'
 
-/** One hash on the server, with a part of the callers, a share of the cap, and an overflow counter of its own. */
+// The server keeps a shard for at least two minutes after a decision.
+const lastingTime = 60_000
+
+/** What the shards of a quota have in common. */
+export interface ShardSettings {
+  readonly client: QuotaRedisClient
+  readonly window: number
+  readonly clock: (() => number) | undefined
+}
+
+/** One hash on the server with the counters of a part of the callers, a share of the caller cap and an overflow counter of its own. */
 export class Shard {
-  readonly decisions: Decisions
   readonly #client: QuotaRedisClient
   readonly #key: string
   readonly #clock: (() => number) | undefined
+  readonly #decisions: Batches
+  readonly #places: Places
+  readonly #acquireOne: Script
+  readonly #acquireCosts: Script
   readonly #peek: Script
   readonly #forget: Script
   readonly #inspect: Script
+  readonly #evicts: Script
+  #decidedAt = -Infinity
 
-  constructor (client: QuotaRedisClient, key: string, maxTrackedCallers: number, clock: (() => number) | undefined) {
+  constructor ({ client, window, clock }: ShardSettings, key: string, cap: number) {
     this.#client = client
-    this.#key = key
+    this.#key = `${key}:counters`
     this.#clock = clock
-    this.#peek = new Script(client, key, peekScript(maxTrackedCallers, clock === undefined ? 'server' : 'given'))
-    this.#forget = new Script(client, key, forgetScript)
-    this.#inspect = new Script(client, key, inspectScript)
-    this.decisions = new Decisions(client, key, maxTrackedCallers, clock)
+    const constants = { WINDOW: window, CAP: cap, HAS_CLOCK: clock !== undefined }
+    this.#acquireOne = new Script(client, this.#key, acquireText, { ...constants, HAS_COSTS: false })
+    this.#acquireCosts = new Script(client, this.#key, acquireText, { ...constants, HAS_COSTS: true })
+    this.#peek = new Script(client, this.#key, peekText, { WINDOW: window, CAP: cap })
+    this.#forget = new Script(client, this.#key, forgetText)
+    this.#inspect = new Script(client, this.#key, inspectText)
+    this.#evicts = new Script(client, this.#key, evictsText)
+    this.#decisions = new Batches((columns, time) => this.#decide(columns, time), clock)
+    this.#places = new Places(client, `${key}:places`, clock)
+  }
+
+  /** @param answered Called with the server's answer before the promise is fulfilled. */
+  async acquire (callerKey: string, limit: number, cost: number, answered?: (acquisition: Acquisition) => void): Promise<Acquisition> {
+    for (;;) {
+      const decision = readDecision(await this.#decisions.add(callerKey, String(limit), String(cost)))
+      if (decision === undefined) continue
+      answered?.(decision.acquisition)
+      return decision.acquisition
+    }
+  }
+
+  enter (callerKey: string, limit: number): Promise<Entry> {
+    return this.#places.enter(callerKey, limit)
   }
 
   async peek (callerKey: string): Promise<QuotaCount | null> {
-    const time = this.#clock === undefined ? [] : [String(this.#clock())]
-    this.decisions.flush()
-    let answer: QuotaCount | null | string = '0'
-    while (typeof answer === 'string') {
-      answer = readCount(await this.#peek.run([callerKey, answer, ...time]))
-    }
-    return answer
+    const time = this.#clock === undefined ? '' : String(this.#clock())
+    this.#decisions.flush()
+    let found: QuotaCount | null | string = '0'
+    while (typeof found === 'string') found = readCount(await this.#peek.run([callerKey, found, time]))
+    return found
   }
 
   async forget (callerKey: string): Promise<void> {
-    this.decisions.flush()
+    this.#decisions.flush()
     await this.#forget.run([callerKey])
   }
 
   async clear (): Promise<void> {
-    this.decisions.flush()
+    this.#decisions.flush()
     await this.#client.removeKey(this.#key)
   }
 
   async inspect (): Promise<QuotaStoreState> {
-    this.decisions.flush()
-    let trackedCallers = 0
-    let next = '0'
-    for (;;) {
-      const { sweeps, cursor, ...page } = readPage(await this.#inspect.run([next]))
-      trackedCallers += page.trackedCallers
-      if (cursor === '0') return { trackedCallers, sweeps }
-      next = cursor
-    }
+    this.#decisions.flush()
+    return readState(await this.#inspect.run([]))
+  }
+
+  async #decide ([callers = [], limits = [], costs = []]: readonly string[][], time: number | undefined): Promise<unknown> {
+    const parameters = [...callers, ...limits]
+    const hasCosts = costs.some((cost) => cost !== '1')
+    if (hasCosts) parameters.push(...costs)
+    if (time !== undefined) parameters.push(String(time))
+    const reply = await (hasCosts ? this.#acquireCosts : this.#acquireOne).run(parameters)
+    const isLost = readDecision(Array.isArray(reply) ? reply[0] : reply)?.wasCreated === true && performance.now() - this.#decidedAt < lastingTime
+    this.#decidedAt = performance.now()
+    // Any server can lose a shard once, for example when it restarts. One that evicts it does so again and again, and counts nothing.
+    if (isLost && String(await this.#evicts.run([])) !== '0') throw new Error('the server has evicted the counters, because its memory is full')
+    return reply
   }
 }

@@ -1,11 +1,11 @@
 import { hasFunction, OptionError } from '../../../errors.js'
 import type { QuotaRedisClient } from '../client.js'
-import { adaptIoredis, isIoredis, type RedisClient } from './ioredis.js'
+import { adaptIoredis, isIoredis, type IoredisClient } from './ioredis.js'
 import { adaptNodeRedis, isNodeRedis, type NodeRedisClient } from './node-redis.js'
 import { adaptValkeyGlide, isValkeyGlide, type ValkeyGlideClient } from './valkey-glide.js'
 
 /** The clients that the store can use. They are recognised by their functions, not by their class. */
-export type SupportedRedisClient = RedisClient | NodeRedisClient | ValkeyGlideClient | QuotaRedisClient
+export type SupportedRedisClient = IoredisClient | NodeRedisClient | ValkeyGlideClient | QuotaRedisClient
 
 /** Adapts the value of the option `client`. Throws an `OptionError` if it is not a supported client. */
 export function adaptClient (client: unknown): QuotaRedisClient {

@@ -17,13 +17,13 @@ import type { QuotaRedisClient } from '../client.js'
  * @example
  * ```ts
  * import { Redis } from 'ioredis'
- * import { RedisQuotaStore, type RedisClient } from 'fastify-llm-quota/redis'
+ * import { RedisQuotaStore, type IoredisClient } from 'fastify-llm-quota/redis'
  *
- * const client: RedisClient = new Redis({ lazyConnect: true, maxRetriesPerRequest: 0, socketTimeout: 1000 })
+ * const client: IoredisClient = new Redis({ lazyConnect: true, maxRetriesPerRequest: 0, socketTimeout: 1000 })
  * console.log(new RedisQuotaStore({ client }) instanceof RedisQuotaStore) // true
  * ```
  */
-export interface RedisClient extends ScriptCommands<Promise<unknown>> {
+export interface IoredisClient extends ScriptCommands<Promise<unknown>> {
   /** Removes keys (`UNLINK`). */
   unlink (...keys: string[]): Promise<unknown>
 }
@@ -39,15 +39,15 @@ interface Pipeline extends ScriptCommands<unknown> {
   exec (): Promise<[error: Error | null, reply: unknown][]>
 }
 
-interface PipeliningCluster extends RedisClient {
+interface PipeliningCluster extends IoredisClient {
   pipeline (): Pipeline
 }
 
-export function isIoredis (client: unknown): client is RedisClient {
+export function isIoredis (client: unknown): client is IoredisClient {
   return ['evalsha', 'eval', 'unlink'].every((name) => hasFunction(client, name))
 }
 
-export function adaptIoredis (client: RedisClient): QuotaRedisClient {
+export function adaptIoredis (client: IoredisClient): QuotaRedisClient {
   const removeKey = (key: string) => client.unlink(key)
   if (!isPipeliningCluster(client)) {
     return {
@@ -74,7 +74,7 @@ export function adaptIoredis (client: RedisClient): QuotaRedisClient {
 }
 
 // Only a Cluster has the function `nodes`.
-function isPipeliningCluster (client: RedisClient): client is PipeliningCluster {
+function isPipeliningCluster (client: IoredisClient): client is PipeliningCluster {
   return hasFunction(client, 'nodes') && hasFunction(client, 'pipeline') && 'options' in client &&
     typeof client.options === 'object' && client.options !== null && 'enableAutoPipelining' in client.options && client.options.enableAutoPipelining === true
 }

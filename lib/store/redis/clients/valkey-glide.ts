@@ -27,9 +27,6 @@ export interface ValkeyGlideClient {
   customCommand (command: string[]): Promise<unknown>
 }
 
-// The client replaces the server's `NOSCRIPT` with a message of its own.
-const unknownScript = /^An error was signalled by the server:? - NoScriptError\b/
-
 export function isValkeyGlide (client: unknown): client is ValkeyGlideClient {
   return hasFunction(client, 'customCommand')
 }
@@ -40,7 +37,9 @@ export function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {
       try {
         return await client.customCommand(['EVALSHA', digest, '1', key, ...parameters])
       } catch (error) {
-        if (error instanceof Error && unknownScript.test(error.message)) throw new Error('NOSCRIPT', { cause: error })
+        // The client does not tell which error the server replied with. After any of them, nothing was counted: each script counts in its last
+        // write. So the source is sent whether the server does not know the digest or cannot run the script.
+        if (error instanceof Error && error.name === 'RequestError') throw new Error('NOSCRIPT', { cause: error })
         throw error
       }
     },

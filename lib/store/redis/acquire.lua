@@ -1,0 +1,130 @@
+-- Runs the acquire step for callers of one shard, in order and atomically (docs/scaling.md, "Why the shared store is exact").
+--
+-- The store writes these constants above this text: WINDOW in ms, CAP (how many callers the shard can track), HAS_COSTS and HAS_CLOCK.
+-- KEYS: the counters of the shard. ARGV: the callers, their limits, with HAS_COSTS their costs (else 1), with HAS_CLOCK the time in ms.
+-- Returns an integer for each caller, and a single one for a single caller: the count, 27 bits for the milliseconds until the window ends,
+-- and 3 bits for the sum of these flags. Where a number does not fit, the three are text.
+local ADMITTED, OVERFLOW, CREATED = 1, 2, 4
+-- More rows must be checked before this caller can be decided on: the store sends it again.
+local ASK_AGAIN = -1
+
+-- The byte 255 does not occur in UTF-8, so no caller has the name of this field. It holds the offset of the clock, the latest time known,
+-- the time of the latest sweep; the number of sweeps, the overflow counter's count and window, the earliest last request that the check of
+-- the rows has found, and the cursor of that check. The last byte makes it longer than 64 bytes, so that the server keeps a hash table.
+local STATE, CLOCK, SWEEP, SWEEP_POSITION = '\255', 'ddd', 'ddddd', 25
+local ALL_CHECKED = -1
+-- A row holds a caller's count, the start of its window and the time of its last request.
+local ROW, LAST_SEEN_POSITION, ROW_LENGTH = 'ddd', 17, 24
+local SWEEP_INTERVAL, RETENTION = 60000, WINDOW + 60000
+-- A request after this time would find every row dead.
+local EXPIRY = RETENTION + SWEEP_INTERVAL
+-- The age of the stored time, in ms, which limits how much longer a window becomes when the server's clock is set back.
+local CLOCK_LAG = 100
+-- Checking so many rows takes one or two milliseconds. Lua's stack holds about 8,000 values.
+local PAGE, REMOVED_AT_ONCE = 1000, 4000
+local LARGEST_COUNT = 9007199254740991
+
+local key, call, pack, read = KEYS[1], redis.call, struct.pack, struct.unpack
+local callers = #ARGV
+local given
+if HAS_CLOCK then callers, given = callers - 1, ARGV[callers] + 0 end
+callers = callers / (HAS_COSTS and 3 or 2)
+
+local found = call('HMGET', key, STATE, unpack(ARGV, 1, callers))
+local offset, latest, sweptAt, now, sweeps, overflowCount, overflowStart, oldest, cursor
+local isClockSet, isSweepChanged, created = false, false, 0
+if found[1] then
+  offset, latest, sweptAt = read(CLOCK, found[1])
+  -- The key's own time to live is the cheapest clock that a script can read.
+  now = offset + (given or -call('PTTL', key))
+  if now < latest or now > offset and not given then now, isClockSet = latest, true end
+else
+  -- Rows are useless without the clock. Only a key that exists is removed, because after a first write the server would no longer refuse
+  -- the others when its memory is full.
+  if call('EXISTS', key) == 1 then call('UNLINK', key) end
+  found, now, isClockSet, created = {}, given or 0, true, CREATED
+  latest, sweptAt, sweeps, overflowCount, overflowStart, oldest, cursor = now, now, 0, 0, now - WINDOW, now, ALL_CHECKED
+end
+
+local isSweepDue = now - sweptAt >= SWEEP_INTERVAL
+local isEachKnown = true
+for index = 2, callers + 1 do isEachKnown = isEachKnown and found[index] end
+local rows
+if isSweepDue or not isEachKnown then
+  if not sweeps then sweeps, overflowCount, overflowStart, oldest, cursor = read(SWEEP, found[1], SWEEP_POSITION) end
+  if isSweepDue then
+    sweeps, sweptAt, isClockSet = sweeps + 1, now, true
+    if cursor ~= ALL_CHECKED or now - oldest >= RETENTION then cursor, oldest = 0, now end
+  end
+  if cursor ~= ALL_CHECKED then
+    local page = call('HSCAN', key, string.format('%.0f', cursor), 'COUNT', PAGE)
+    local dead = {}
+    for place = 1, #page[2], 2 do
+      local row = page[2][place + 1]
+      if #row == ROW_LENGTH then
+        local lastSeen = read('d', row, LAST_SEEN_POSITION)
+        if sweptAt - lastSeen >= RETENTION then dead[#dead + 1] = page[2][place] elseif lastSeen < oldest then oldest = lastSeen end
+      end
+    end
+    for first = 1, #dead, REMOVED_AT_ONCE do
+      call('HDEL', key, unpack(dead, first, math.min(first + REMOVED_AT_ONCE - 1, #dead)))
+    end
+    if dead[1] then found = call('HMGET', key, STATE, unpack(ARGV, 1, callers)) end
+    cursor, isSweepChanged = page[1] == '0' and ALL_CHECKED or tonumber(page[1]), true
+  end
+  rows = math.max(0, call('HLEN', key) - 1)
+end
+
+local reply, row, replies, changed, written
+if callers > 1 then replies, changed, written = {}, {}, {} end
+for index = 1, callers do
+  local caller, limit, cost = ARGV[index], ARGV[callers + index] + 0, HAS_COSTS and ARGV[2 * callers + index] + 0 or 1
+  local count, windowStart, lastSeen
+  local overflow = 0
+  row = changed and changed[caller] or found[index + 1]
+  if row then
+    count, windowStart, lastSeen = read(ROW, row)
+    if lastSeen > now then now, isClockSet = lastSeen, true end
+  elseif rows < CAP then
+    rows, count, windowStart = rows + 1, 0, now
+  elseif cursor == ALL_CHECKED then
+    overflow, count, windowStart = OVERFLOW, overflowCount, overflowStart
+  end
+  reply = ASK_AGAIN
+  if count then
+    local flags = created + overflow
+    if now - windowStart >= WINDOW then count, windowStart = 0, now end
+    if count < limit then
+      count, flags = count + cost, flags + ADMITTED
+      if count > LARGEST_COUNT then count = LARGEST_COUNT end
+    end
+    if overflow == 0 then
+      row = pack(ROW, count, windowStart, now)
+    else
+      overflowCount, overflowStart, isSweepChanged = count, windowStart, true
+    end
+    local left = windowStart + WINDOW - now
+    if count < 8388608 and left < 134217728 and left % 1 == 0 then
+      reply = (count * 134217728 + left) * 8 + flags
+    else
+      reply = string.format('%.0f %.17g %.0f', count, left, flags)
+    end
+  end
+  if replies then
+    replies[index] = reply
+    if row then changed[caller], written[#written + 1], written[#written + 2] = row, caller, row end
+  end
+end
+
+if isClockSet then
+  offset = now - (given or -EXPIRY)
+elseif not isSweepChanged and now - latest < CLOCK_LAG then
+  if replies then call('HSET', key, unpack(written)) else call('HSET', key, ARGV[1], row) end
+  return replies or reply
+end
+written = written or row and { ARGV[1], row } or {}
+local sweep = sweeps and pack(SWEEP .. 'B', sweeps, overflowCount, overflowStart, oldest, cursor, 0) or string.sub(found[1], SWEEP_POSITION)
+call('HSET', key, STATE, pack(CLOCK, offset, now, sweptAt) .. sweep, unpack(written))
+-- After the HSET, which a server whose memory is full has refused by now.
+if isClockSet then call('PEXPIRE', key, EXPIRY) end
+return replies or reply

@@ -1,0 +1,61 @@
+// Bounds the duration of a script and the number of decisions that fail together.
+const mostInBatch = 32
+
+/** Runs a script for a batch. Each column has a value of each request. Resolves with the reply to each. */
+export type RunBatch = (columns: readonly string[][], time: number | undefined) => Promise<unknown>
+
+interface Waiting {
+  readonly values: readonly string[]
+  readonly resolve: (reply: unknown) => void
+  readonly reject: (error: unknown) => void
+}
+
+/**
+ * Joins requests to one shard into batches. If no batch is in flight, a request is sent immediately. Requests that arrive while another is in
+ * flight are sent together at the end of the current turn of the event loop.
+ */
+export class Batches {
+  readonly #run: RunBatch
+  readonly #clock: (() => number) | undefined
+  #waiting: Waiting[] = []
+  #time: number | undefined
+  #inFlight = 0
+
+  constructor (run: RunBatch, clock: (() => number) | undefined) {
+    this.#run = run
+    this.#clock = clock
+  }
+
+  add (...values: readonly string[]): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const time = this.#clock?.()
+      // With a clock of its own, a batch runs at one time.
+      if (time !== this.#time || this.#waiting.length === mostInBatch) this.flush()
+      this.#time = time
+      this.#waiting.push({ values, resolve, reject })
+      if (this.#inFlight === 0) this.flush()
+      else if (this.#waiting.length === 1) setImmediate(() => { this.flush() })
+    })
+  }
+
+  /** Sends the waiting requests, so that the server runs them before the commands that follow. */
+  flush (): void {
+    const batch = this.#waiting
+    if (batch.length === 0) return
+    this.#waiting = []
+    void this.#send(batch)
+  }
+
+  async #send (batch: readonly Waiting[]): Promise<void> {
+    this.#inFlight += 1
+    const columns = (batch[0]?.values ?? []).map((_, column) => batch.map(({ values }) => values[column] ?? ''))
+    try {
+      const reply = await this.#run(columns, this.#time)
+      batch.forEach(({ resolve }, index) => { resolve(Array.isArray(reply) ? reply[index] : reply) })
+    } catch (error) {
+      for (const { reject } of batch) reject(error)
+    } finally {
+      this.#inFlight -= 1
+    }
+  }
+}

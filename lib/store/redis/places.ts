@@ -1,0 +1,63 @@
+import { randomBytes } from 'node:crypto'
+import type { Entry } from '../store.js'
+import { Batches } from './batches.js'
+import type { QuotaRedisClient } from './client.js'
+import text from './places.lua.js'
+import { readEntry } from './replies.js'
+import { Script } from './script.js'
+
+// A lease ends 30 s after it was taken or renewed, so two renewals can fail.
+const renewalInterval = 10_000
+
+// How many rows a renewal checks for leases of processes that have ended.
+const checkedByRenewal = '500'
+
+// The ids of a process begin with characters of its own. Each id has 16 characters.
+const processId = randomBytes(6).toString('base64url')
+let entries = 0
+
+/** The places of requests in flight in one shard. This process renews the leases of its own ones until they are given back. */
+export class Places {
+  readonly #script: Script
+  readonly #clock: (() => number) | undefined
+  readonly #batches: Batches
+  // The callers of this process's entries, by id.
+  readonly #entered = new Map<string, string>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor (client: QuotaRedisClient, key: string, clock: (() => number) | undefined) {
+    this.#script = new Script(client, key, text, { HAS_CLOCK: clock !== undefined })
+    this.#clock = clock
+    this.#batches = new Batches((columns, time) => this.#run('0', columns, time), clock)
+  }
+
+  async enter (callerKey: string, limit: number): Promise<Entry> {
+    const id = processId + (entries++).toString(36).padStart(8, '0')
+    const entry = readEntry(await this.#batches.add(callerKey, id, String(limit)))
+    if (!entry.admitted) return entry
+    this.#entered.set(id, callerKey)
+    this.#timer ??= setInterval(() => { this.#renew().catch(() => {}) }, renewalInterval).unref()
+    return { ...entry, leave: () => this.#leave(id, callerKey) }
+  }
+
+  // A place that could not be given back is free when its lease ends, so the request that is over does not fail.
+  async #leave (id: string, callerKey: string): Promise<void> {
+    if (!this.#entered.delete(id)) return
+    if (this.#entered.size === 0) {
+      clearInterval(this.#timer)
+      this.#timer = undefined
+    }
+    await this.#batches.add(callerKey, id, '0').catch(() => {})
+  }
+
+  async #renew (): Promise<void> {
+    const renewed = [...this.#entered]
+    await this.#run(checkedByRenewal, [renewed.map(([, callerKey]) => callerKey), renewed.map(([id]) => id), renewed.map(() => String(Number.MAX_SAFE_INTEGER))], this.#clock?.())
+    // A client with several connections can run a renewal after the command that gave the place back.
+    await Promise.all(renewed.filter(([id]) => !this.#entered.has(id)).map(([id, callerKey]) => this.#batches.add(callerKey, id, '0')))
+  }
+
+  #run (checkedRows: string, columns: readonly string[][], time: number | undefined): Promise<unknown> {
+    return this.#script.run([checkedRows, ...columns.flat(), ...(time === undefined ? [] : [String(time)])])
+  }
+}

@@ -1,0 +1,44 @@
+// On a server whose memory was full, every request was admitted: the counters were evicted before the next decision, or created although
+// the server had no memory for them.
+import t from 'tap'
+import { RedisQuotaStore } from '../../lib/redis.js'
+import { startRedis } from '../support/redis-server.js'
+
+const limit = 5
+
+for (const policy of ['noeviction', 'volatile-lru', 'volatile-ttl', 'allkeys-lru']) {
+  t.test(`no caller is admitted more often than its limit on a server that is full of other data, with ${policy}`, async (t) => {
+    const { server, client } = await startRedis(t)
+    const other = server.client()
+    t.teardown(() => { other.disconnect() })
+    const [, used] = /used_memory:(\d+)/.exec(await client.info('memory')) ?? []
+    await client.config('SET', 'maxmemory', String(Number(used) + 2_000_000))
+    await client.config('SET', 'maxmemory-policy', 'noeviction')
+    let keys = 0
+    const fill = () => other.set(`other ${keys++}`, 'x'.repeat(500))
+    await t.rejects(async () => { for (;;) await fill() }, /OOM/)
+    await client.config('SET', 'maxmemory-policy', policy)
+
+    const store = new RedisQuotaStore({ client, rememberRefusals: false })
+    const outcomes = { admitted: 0, rejected: 0, failed: 0 }
+    for (let request = 0; request < 200; request++) {
+      await fill().catch(() => {})
+      const acquisition = await Promise.resolve(store.acquire('alice', limit)).catch(() => undefined)
+      outcomes[acquisition === undefined ? 'failed' : acquisition.admitted ? 'admitted' : 'rejected'] += 1
+    }
+    t.comment(JSON.stringify(outcomes))
+    t.ok(outcomes.admitted <= limit, `${outcomes.admitted} admitted`)
+    t.ok(policy === 'allkeys-lru' || outcomes.failed > 0, 'the others failed')
+  })
+}
+
+t.test('a server that has lost its counters once, and is not full, counts again', async (t) => {
+  const { client } = await startRedis(t)
+  await client.config('SET', 'maxmemory', '1gb')
+  await client.config('SET', 'maxmemory-policy', 'allkeys-lru')
+  const store = new RedisQuotaStore({ client })
+  for (let round = 0; round < 5; round++) {
+    t.match(await store.acquire('alice', limit), { admitted: true, count: 1 })
+    await client.flushall()
+  }
+})
