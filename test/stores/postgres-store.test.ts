@@ -1,21 +1,29 @@
 // The PostgreSQL store on PGlite, which is PostgreSQL in this process.
+import { mock } from 'node:test'
 import { PGlite } from '@electric-sql/pglite'
 import t from 'tap'
-import { PostgresQuotaStore, postgresSchema } from '../../lib/postgres.js'
-import { quotaStoreContract } from '../../lib/testing.js'
+import { callerKey, localAuthentication } from '../../lib/index.js'
+import { PostgresQuotaStore, postgresSchema, type PostgresQuotaStoreOptions } from '../../lib/postgres.js'
+import { quotaStoreContract, VirtualClock } from '../../lib/testing.js'
 import { compareWithMemory } from '../support/postgres-model.js'
 
 const pool = await PGlite.create()
 t.teardown(async () => { await pool.close() })
 await pool.exec(postgresSchema())
 
+const key = (name: string) => String(callerKey(localAuthentication(name)))
+
+async function createStore (options: Partial<PostgresQuotaStoreOptions> = {}) {
+  const clock = new VirtualClock()
+  clock.advance(1_000_000)
+  const store = new PostgresQuotaStore({ pool, clock: clock.now, ...options })
+  await store.clearCounters()
+  return { clock, store }
+}
+
 t.test('the store passes each check of quotaStoreContract', async (t) => {
   for (const rememberRefusals of [true, false]) {
-    const checks = quotaStoreContract(async (options) => {
-      const store = new PostgresQuotaStore({ pool, rememberRefusals, ...options })
-      await store.clearCounters()
-      return store
-    })
+    const checks = quotaStoreContract(async (options) => (await createStore({ rememberRefusals, ...options })).store)
     for (const { name, run } of checks) await t.resolves(run(), name)
   }
 })
@@ -26,4 +34,129 @@ t.test(`the store has the same results as the memory store, in ${walks * 500} ra
   const seen = await compareWithMemory(pool, walks)
   t.comment(JSON.stringify(seen))
   t.ok(Object.values(seen).every((count) => count > walks), 'every kind of step was taken often')
+})
+
+t.test('requests that arrive together share a statement, whatever their keys', async (t) => {
+  const { clock } = await createStore()
+  let statements = 0
+  const counted = { query: (text: string, values: unknown[]) => pool.query(text, (statements += 1) > 0 ? values : []) }
+  const store = new PostgresQuotaStore({ pool: counted, clock: clock.now })
+  const names = ['', 'a,b', '{a}', '"quoted"', 'back\\slash', 'NULL', 'zoë 🦊', key('alice')]
+  const together = () => Promise.all(names.flatMap((name) => [1, 2, 3].map(() => store.acquire(name, 2))))
+  t.same((await together()).map(({ admitted }) => admitted), names.flatMap(() => [true, true, false]))
+  t.ok(statements <= 4, `${statements} statements`)
+  for (const name of names) t.same(await store.peek(name), { count: 2, windowRemaining: 60_000, overflow: false }, name)
+})
+
+t.test('a clock that is set back neither lengthens a window nor results in a negative wait', async (t) => {
+  for (const step of [1, 30_000, 59_999, 3_600_000]) {
+    let now = 10_000_000
+    const { store } = await createStore({ clock: () => now, rememberRefusals: false })
+    await store.acquire(key('alice'), 1)
+    now += 20_000
+    t.equal((await store.acquire(key('alice'), 1)).windowRemaining, 40_000)
+    now -= step
+    t.match(await store.acquire(key('alice'), 1), { admitted: false, windowRemaining: 40_000 }, `${step} ms back`)
+    now += 39_999
+    const { windowRemaining } = await store.acquire(key('alice'), 1)
+    t.ok(windowRemaining >= 1 && windowRemaining <= 101, `${windowRemaining} ms are left`)
+    now += windowRemaining
+    t.match(await store.acquire(key('alice'), 1), { admitted: true, windowRemaining: 60_000 })
+  }
+})
+
+t.test('a sweep removes a large number of counters step by step, and none that was used since', async (t) => {
+  const { clock, store } = await createStore({ maxTrackedCallers: 5_000 })
+  await Promise.all(Array.from({ length: 5_000 }, (_, caller) => store.acquire(key(`caller ${caller}`), 5)))
+  clock.advance(59_999)
+  await Promise.all(Array.from({ length: 1_000 }, (_, caller) => store.acquire(key(`caller ${caller}`), 5)))
+  clock.advance(60_001)
+  const answers = await Promise.all(Array.from({ length: 4_100 }, (_, caller) => store.acquire(key(`another ${caller}`), 5)))
+  t.equal(answers.filter(({ overflow }) => overflow).length, 100)
+  t.same(await store.inspect(), { trackedCallers: 5_000, sweeps: 1 })
+})
+
+t.test('the places of a process', async (t) => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => { mock.timers.reset() })
+  const { clock, store: one } = await createStore()
+  const other = new PostgresQuotaStore({ pool, clock: clock.now })
+  const held = [await one.enter(key('alice'), 2), await one.enter(key('alice'), 2)]
+  t.match(await other.enter(key('alice'), 2), { admitted: false, count: 2 })
+
+  clock.advance(20_000)
+  mock.timers.tick(10_000)
+  await one.enter(key('alice'), 0)
+  clock.advance(29_999)
+  t.match(await other.enter(key('alice'), 2), { admitted: false, count: 2 }, 'are kept while it renews them')
+  clock.advance(1)
+  const taken = await other.enter(key('alice'), 1)
+  t.match(taken, { admitted: true, count: 1 }, 'are lost 30 s after it stopped')
+  mock.timers.tick(10_000)
+  t.match(await one.enter(key('alice'), 3), { admitted: false, count: 3 }, 'are taken again when it continues')
+  t.match(await other.enter(key('alice'), 3), { admitted: false, count: 3 })
+
+  for (const { leave } of [...held, taken]) await leave?.()
+  t.same((await pool.query('SELECT * FROM llm_quota_place')).rows, [], 'are given back')
+  await one.enter(key('bob'), 1)
+  clock.advance(30_000)
+  await (await other.enter(key('carol'), 1)).leave?.()
+  mock.timers.tick(10_000)
+  await other.inspect()
+  t.match((await pool.query('SELECT * FROM llm_quota_place')).rows.length, 1, 'are deleted by any process once they are lost')
+})
+
+t.test('rejections are remembered until the window ends, at most for a minute', async (t) => {
+  const { clock, store } = await createStore()
+  const daily = store.quota('daily', 86_400_000)
+  for (const [quota, remembered] of [[store, 59_999], [daily, 59_999]] as const) {
+    for (let request = 0; request < 2; request++) await quota.acquire(key('alice'), 1)
+    clock.advance(remembered)
+    t.notOk(quota.acquire(key('alice'), 1) instanceof Promise)
+    clock.advance(1)
+    const asked = quota.acquire(key('alice'), 1)
+    t.ok(asked instanceof Promise)
+    await asked
+    await quota.forget(key('alice'))
+    t.match(await quota.acquire(key('alice'), 1), { admitted: true, count: 1 })
+  }
+})
+
+t.test('any name of a schema and a table can be used', async (t) => {
+  for (const [schema, table] of [['public', 'llm_quota_2'], ['my limits', 'Quota'], ['a"b', "it's $function$ \\ llm_quota"], [undefined, 'select']] as const) {
+    const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
+    const name = schema === undefined ? table : `${quoted(schema)}.${quoted(table)}`
+    if (schema !== undefined) await pool.exec(`CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`)
+    const store = new PostgresQuotaStore({ pool, table: name })
+    await t.rejects(async () => store.acquire(key('alice'), 1), /is missing or older than version 1: run the SQL of postgresSchema/)
+    for (let run = 0; run < 2; run++) await pool.exec(postgresSchema({ table: name }))
+    t.match(await store.acquire(key('alice'), 1), { admitted: true, count: 1 }, name)
+    t.match(await store.acquire(key('alice'), 1), { admitted: false, count: 1 })
+    t.same((await pool.query(`SELECT count FROM ${schema === undefined ? '' : `${quoted(schema)}.`}${quoted(table)}`)).rows, [{ count: 1 }])
+  }
+})
+
+t.test('the error for an invalid option contains its name', async (t) => {
+  const invalid: [object, RegExp][] = [
+    [{ pool: undefined }, /option pool must be a connection pool with a function query; it got undefined/],
+    [{ pool: {} }, /option pool must be a connection pool with a function query; it got an object/],
+    [{ table: '' }, /option table must be a table's name/],
+    [{ table: 'a.b.c' }, /option table must be a table's name/],
+    [{ table: 'x'.repeat(49) }, /option table must be a table's name of at most 48 bytes/],
+    [{ maxTrackedCallers: 0 }, /option maxTrackedCallers .* it got 0/],
+    [{ rememberRefusals: 'yes' }, /option rememberRefusals must be true or false/],
+    [{ clock: 5 }, /option clock must be a function; it got 5/],
+    [{ client: pool }, /option client does not exist/]
+  ]
+  for (const [options, message] of invalid) {
+    t.throws(() => Reflect.construct(PostgresQuotaStore, [{ pool, ...options }]), { code: 'FST_ERR_LLM_QUOTA_OPTION', message })
+  }
+  t.throws(() => postgresSchema({ table: 'a..b' }), /option table/)
+  t.match(postgresSchema({ unlogged: false }), /^CREATE TABLE IF NOT EXISTS "llm_quota" \($/m)
+  t.equal(new PostgresQuotaStore({ pool }).maxTrackedCallers, 10_000)
+})
+
+t.test('a reply that cannot be read rejects', async (t) => {
+  const store = new PostgresQuotaStore({ pool: { query: async () => ({ rows: [{ reply: 'an answer' }] }) } })
+  await t.rejects(async () => store.acquire(key('alice'), 1), { name: 'TypeError', message: /unexpected reply of the server/ })
 })

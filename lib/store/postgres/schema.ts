@@ -44,9 +44,10 @@ export function postgresSchema (options: PostgresSchemaOptions = {}): string {
   // The text between two of these is not escaped, so it must not contain a third one.
   let delimiter = '$function$'
   while (table.includes(delimiter)) delimiter = delimiter.replace('$', '$_')
-  const sql = source.replaceAll('$function$', () => delimiter)
-    .replaceAll(/'llm_quota'/g, () => `'${nameOf('').replaceAll("'", "''")}'`)
-    .replaceAll(/(?<!")\bllm_quota(\w*)/g, (_, suffix: string) => nameOf(suffix))
+  const sql = source.replaceAll(/\$function\$|'llm_quota'|\bllm_quota(\w*)/g, (found, suffix: string | undefined) => {
+    if (found.startsWith('$')) return delimiter
+    return found.startsWith("'") ? `'${nameOf('').replaceAll("'", "''")}'` : nameOf(suffix ?? '')
+  })
   return unlogged ? sql : sql.replaceAll('CREATE UNLOGGED TABLE', () => 'CREATE TABLE')
 }
 
