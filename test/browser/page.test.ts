@@ -1,7 +1,7 @@
 // The example's page in a real browser: each way to sign in, use up the quota, reach the limit, wait and continue; and the
 // administrator's view. The minute of waiting passes on the virtual clocks of the service and of the browser.
 import t from 'tap'
-import { startBrowser } from '../support/browser.js'
+import { inaccessible, startBrowser } from '../support/browser.js'
 import { CuttingProxy } from '../support/cutting-proxy.js'
 import { beginStream, OpenAiServer, streamPart } from '../support/openai-server.js'
 import { RedisServer } from '../support/redis-server.js'
@@ -155,6 +155,39 @@ t.test('the page works in a real browser', async (t) => {
       })
     })
   }
+
+  t.test('each quota that is on is shown by itself', async (t) => {
+    const { address } = await startPage(t)
+    const visit = await Visit.begin(browser, address, { width: 390, height: 844 })
+    await visit.signInLocally('admin', 'looking-glass')
+    await visit.reads('#tokens-limit-in-force', 'Off, as configured')
+    t.notOk(await visit.page.locator('#requests-title').isVisible(), 'one quota needs no title')
+    await visit.page.getByLabel('Tokens a minute').fill('60')
+    await visit.page.getByLabel('Streams at once').fill('1')
+    await visit.page.getByRole('button', { name: 'Change the limits' }).click()
+    await visit.reads('#tokens-limit-in-force', /^In force: 60$/)
+    await visit.reads('#intro', 'and so do 60 tokens a minute and 1 stream at once.')
+    await visit.reads('[data-quota=streams]', '0 of 1 streams open.')
+    // The text has 38 tokens.
+    await visit.run('Analyze')
+    await visit.reads('[data-quota=tokens]', /38 of 60 tokens used; the window ends in \d+\ss\./)
+    await visit.run('Stream')
+    await visit.reads('#limit-message', 'Limit reached: 76 of 60 tokens used.')
+    t.equal(await visit.page.locator('#limit-reached').getAttribute('class'), 'notice')
+    await visit.sendAnyway('Rate limit exceeded. Maximum 60 LLM tokens per minute. Please wait.')
+    t.equal(await visit.page.locator('#limit-reached').getAttribute('class'), 'rejection')
+    await visit.reads('#summary', '2 of 3 admitted, 0 rejected')
+    t.ok(await visit.page.evaluate('document.documentElement.scrollWidth <= innerWidth'))
+    t.same(await inaccessible(visit.page), [])
+    await visit.screenshot('phone-quotas')
+
+    await visit.page.getByLabel('Requests a minute').fill('0')
+    await visit.page.getByRole('button', { name: 'Change the limits' }).click()
+    await visit.page.getByRole('button', { name: 'Switch off' }).click()
+    await visit.reads('h1', '60 tokens a minute')
+    t.notOk(await visit.page.locator('#requests').isVisible())
+    await visit.end(t)
+  })
 
   t.test('the page can be used with the keyboard alone', async (t) => {
     const { address } = await startPage(t)

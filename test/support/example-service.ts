@@ -28,7 +28,7 @@ export async function startService (t: Test, environment: Record<string, string>
       done()
     }
   })
-  for (const name of Object.keys(process.env)) if (/^(JWT_|OIDC_|MODEL_|PUBLIC_URL|ALLOWED_HOSTS|HOST|REDIS_|METRICS|LOG_LEVEL|SERVICE_RATE)/.test(name)) Reflect.deleteProperty(process.env, name)
+  for (const name of Object.keys(process.env)) if (/^(JWT_|OIDC_|MODEL_|PUBLIC_URL|ALLOWED_HOSTS|HOST|REDIS_|DATABASE_URL|METRICS|LOG_LEVEL|SERVICE_RATE)/.test(name)) Reflect.deleteProperty(process.env, name)
   Object.assign(process.env, { PORT: '0', ...environment })
   const app = await createService({ log: stream, ...(clock && { clock }) })
   t.teardown(() => app.close())

@@ -5,7 +5,7 @@ import { screenshots } from './browser.js'
 
 import { createService } from '../../examples/service/service.js'
 
-for (const name of Object.keys(process.env)) if (/^(JWT_|OIDC_|PUBLIC_URL|HOST|REDIS_URL|METRICS)/.test(name)) Reflect.deleteProperty(process.env, name)
+for (const name of Object.keys(process.env)) if (/^(JWT_|OIDC_|PUBLIC_URL|HOST|REDIS_URL|DATABASE_URL|METRICS|SERVICE_RATE)/.test(name)) Reflect.deleteProperty(process.env, name)
 Object.assign(process.env, { PORT: '0', LOG_LEVEL: 'error', SERVICE_RATE_LIMIT_PER_MINUTE: '3' })
 
 /** A user of the page with a separate browser. */

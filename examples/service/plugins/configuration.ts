@@ -28,7 +28,9 @@ interface Configuration {
   readonly OIDC_CLIENT_SECRET: string
   /** The server on which instances share counters and preferences. Default: none. */
   readonly REDIS_URL: string
-  /** The package of the client for that server. Default `ioredis`. */
+  /** The PostgreSQL database on which instances share counters and preferences instead. Default: none. */
+  readonly DATABASE_URL: string
+  /** The package of the client for the server at `REDIS_URL`. Default `ioredis`. */
   readonly REDIS_CLIENT: keyof typeof connectShared
   /** Whether the service has the route `GET /metrics`. Default false. */
   readonly METRICS: boolean
@@ -73,6 +75,7 @@ const schema = {
     OIDC_CLIENT_ID: text,
     OIDC_CLIENT_SECRET: text,
     REDIS_URL: text,
+    DATABASE_URL: text,
     REDIS_CLIENT: { type: 'string', enum: Object.keys(connectShared), default: 'ioredis' },
     ALLOWED_HOSTS: text,
     METRICS: { type: 'boolean', default: false },
@@ -89,6 +92,8 @@ export const configuration = createPlugin(async function configuration (app: Fas
   app.log.level = app.config.LOG_LEVEL
   for (const name of ['PUBLIC_URL', 'JWT_ISSUER', 'JWT_JWKS_URL', 'OIDC_ISSUER'] as const) checkUrl(name, app.config[name])
   checkProtocol('REDIS_URL', app.config.REDIS_URL, ['redis', 'rediss'], 'redis://127.0.0.1:6379')
+  checkProtocol('DATABASE_URL', app.config.DATABASE_URL, ['postgres', 'postgresql'], 'postgres://127.0.0.1:5432/service')
+  if (app.config.REDIS_URL !== '' && app.config.DATABASE_URL !== '') throw new Error('REDIS_URL and DATABASE_URL must not be set together')
   checkProtocol('MODEL_URL', app.config.MODEL_URL, ['http', 'https'], 'http://localhost:11434/v1')
   checkTogether('JWT_AUDIENCE', 'JWT_ISSUER', app.config)
   checkTogether('OIDC_CLIENT_ID', 'OIDC_ISSUER', app.config)

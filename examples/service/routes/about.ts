@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { quotaNames } from '../quotas.js'
 
 const about = {
   service: 'Reads business texts with a language model, with a quota for each caller',
@@ -11,12 +12,12 @@ const about = {
     'GET /api/analyze-stream': { businessText: 'text; answers with server-sent events' }
   },
   watching: {
-    'GET /api/quota': 'the caller\'s limit and remaining requests; not counted',
+    'GET /api/quota': 'the caller\'s limits and what is left of them; not counted',
     'GET /api/window': 'the same as server-sent events'
   },
   administration: {
     'GET /api/preferences': 'an administrator\'s token; get one with: npm run --silent token -- --admin root',
-    'PUT /api/preferences': { 'rate-limit.per-minute': 'integer, or null for the configured limit' },
+    'PUT /api/preferences': Object.fromEntries(Object.keys(quotaNames).map((key) => [key, 'integer, or null for the configured limit'])),
     'GET /api/callers': 'all callers\' windows as server-sent events',
     'DELETE /api/callers/{digest}': 'resets a caller'
   },
