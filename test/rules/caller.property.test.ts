@@ -15,6 +15,9 @@ const text = fc.oneof(
 const part = fc.oneof({ weight: 4, arbitrary: text }, fc.jsonValue())
 const claims = fc.oneof({ weight: 4, arbitrary: fc.record({ iss: part, sub: part, preferred_username: part, aud: part }, { requiredKeys: [] }) }, fc.jsonValue())
 
+// Hosts in JavaScript can pass any value.
+const localOf = (username: unknown, options = {}) => Reflect.apply(localAuthentication, undefined, [username, options])
+
 // An independent implementation of the rule, with bytes instead of strings.
 function expectedKey (category: string, parts: readonly unknown[]): string | null {
   const bytes = []
@@ -35,16 +38,16 @@ t.test('a token\'s key is the digest of its issuer and subject', async () => {
   await assertProperty(fc.asyncProperty(claims, async (claims) => {
     const parsed: unknown = JSON.parse(JSON.stringify(claims))
     return callerKey(tokenAuthentication(parsed)) === expectedKey('oidc', [own(parsed, 'iss'), own(parsed, 'sub')])
-  }), { numRuns: 20_000 })
+  }), { numRuns: 5_000 })
 })
 
 t.test('a local account\'s key is the digest of its user name', async () => {
-  await assertProperty(fc.asyncProperty(part, async (username) => callerKey(localAuthentication(username)) === expectedKey('local', [username])), { numRuns: 20_000 })
+  await assertProperty(fc.asyncProperty(part, async (username) => callerKey(localOf(username)) === expectedKey('local', [username])), { numRuns: 5_000 })
 })
 
 t.test('no two identities share a key', async () => {
   const identity = fc.oneof(fc.record({ iss: text, sub: text }), fc.record({ username: text }))
-  const keyOf = (identity: object) => callerKey('username' in identity ? localAuthentication(identity.username) : tokenAuthentication(identity))
+  const keyOf = (identity: object) => callerKey('username' in identity ? localOf(identity.username) : tokenAuthentication(identity))
   await assertProperty(fc.asyncProperty(fc.array(identity, { minLength: 2, maxLength: 20 }), async (identities) => {
     const spelled = new Map<string, string>()
     for (const identity of identities) {
@@ -54,20 +57,7 @@ t.test('no two identities share a key', async () => {
       if (key !== null) spelled.set(key, spelling)
     }
     return true
-  }), { numRuns: 2_000 })
-})
-
-t.test('no identity in one quota has the key of any identity in another', async () => {
-  // Few letters, so that parts of identities and names of quotas are often the same.
-  const few = fc.string({ unit: fc.constantFrom('a', 'b', '-'), minLength: 1, maxLength: 3 })
-  const name = fc.oneof(fc.constant('default'), few)
-  const identity = fc.oneof(fc.record({ iss: few, sub: few, quota: name }), fc.record({ username: few, quota: name }))
-  const keyOf = (identity: { iss?: string, sub?: string, username?: string, quota: string }) =>
-    callerKey('username' in identity ? localAuthentication(identity.username) : tokenAuthentication({ iss: identity.iss, sub: identity.sub }), identity.quota)
-  await assertProperty(fc.asyncProperty(fc.array(identity, { minLength: 2, maxLength: 40 }), async (identities) => {
-    const spellings = new Set(identities.map((identity) => JSON.stringify(identity, Object.keys(identity).sort())))
-    return new Set(identities.map(keyOf)).size === spellings.size
-  }), { numRuns: 2_000 })
+  }), { numRuns: 500 })
 })
 
 t.test('inherited properties are not used as identities', async () => {
@@ -76,5 +66,5 @@ t.test('inherited properties are not used as identities', async () => {
 
 t.test('an authentication that is not marked as authenticated has no key', async () => {
   await assertProperty(fc.asyncProperty(claims, part, async (claims, username) =>
-    callerKey(tokenAuthentication(claims, { authenticated: false })) === null && callerKey(localAuthentication(username, { authenticated: false })) === null), { numRuns: 500 })
+    callerKey(tokenAuthentication(claims, { authenticated: false })) === null && callerKey(localOf(username, { authenticated: false })) === null), { numRuns: 500 })
 })

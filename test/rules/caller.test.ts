@@ -26,12 +26,6 @@ t.test('a request without an authentication, or with an unauthenticated or anony
   }
 })
 
-t.test('a value that is not a complete authentication has no caller key', async (t) => {
-  for (const value of [{ kind: 'local', username: 'alice' }, { kind: 'local', authenticated: 'true', username: 'alice' }, { kind: 'other', authenticated: true, username: 'alice' }, 'alice', 5]) {
-    t.equal(Reflect.apply(callerKey, undefined, [value]), null, JSON.stringify(value))
-  }
-})
-
 t.test('the issuer and the subject of a token determine its key', async (t) => {
   t.equal(callerKey(tokenAuthentication({ iss: issuer, sub: '550e8400-e29b-41d4-a716-446655440000' })),
     '3dd015944d16e52cf8dfcb5094d51cf2b23d34a80c16deced40ea4d685fd8f52')
@@ -68,7 +62,6 @@ t.test('inherited claims are not used', async (t) => {
   t.equal(callerKey(tokenAuthentication(JSON.parse(`{ "__proto__": ${JSON.stringify(alice)} }`))), null)
   t.equal(callerKey(tokenAuthentication(Object.assign(Object.create({ iss: issuer }), { sub: 'alice' }))), null)
   t.ok(callerKey(tokenAuthentication(Object.assign(Object.create(null), alice))), 'the own claims of an object without a prototype are used')
-  t.equal(callerKey(JSON.parse('{ "kind": "local", "authenticated": true }')), null)
 })
 
 for (const claim of ['iss', 'sub'] as const) {
@@ -86,7 +79,7 @@ t.test('a request whose token has no valid issuer or subject is answered with 40
   for (const claims of [{ sub: 'alice' }, { iss: issuer }, { iss: '', sub: 'alice' }, { iss: issuer, sub: '  ' }, { iss: issuer, sub: 'a\0b' }, { preferred_username: 'alice' }]) {
     t.equal((await analyze(app, claims)).statusCode, 401, JSON.stringify(claims))
   }
-  t.same(app.quotaStore.inspect(), { trackedCallers: 0, sweeps: 0 })
+  t.same(app.quotaStore.inspect?.(), { trackedCallers: 0, sweeps: 0 })
 })
 
 t.test('a request whose user is not an object has no caller', async (t) => {
@@ -100,20 +93,6 @@ t.test('a request whose user is not an object has no caller', async (t) => {
   }
 })
 
-t.test('a request whose user cannot be read has no caller, and the error is logged', async (t) => {
-  const log = captureLog()
-  const app = Fastify({ logger: log.logger })
-  app.decorateRequest('user')
-  app.addHook('onRequest', async (request) => {
-    Reflect.set(request, 'user', { get iss () { throw new Error('no session store') }, sub: 'alice' })
-  })
-  await app.register(quotaPlugin)
-  app.post('/api/analyze', async () => 'ran')
-  t.equal((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode, 401)
-  t.match(log.errors(), [/authentication could not be read/])
-  t.match(log.lines.find(({ level }) => level === 50), { err: { message: 'no session store' } })
-})
-
 t.test('the claim preferred_username is never used', async (t) => {
   const app = await createService({ perMinute: 2 })
   const answers = []
@@ -124,7 +103,7 @@ t.test('the claim preferred_username is never used', async (t) => {
 t.test('the user name of a local account determines its key, and an invalid user name has no key', async (t) => {
   t.equal(callerKey(localAuthentication('alice')), 'fe8a67d0acb52eb7cc76f6caf3e1c8dac02ef079d711f65787903610c4f0ec05')
   t.equal(callerKey(localAuthentication('Zoë 🦊')), 'dfe30b24890847c35602eb1738d2a65530c80c3a319a6b46fb2edac888e18a81')
-  for (const [what, value] of nobodies) t.equal(callerKey(localAuthentication(value)), null, what)
+  for (const [what, value] of nobodies) t.equal(callerKey(Reflect.apply(localAuthentication, undefined, [value])), null, what)
 })
 
 t.test('identities are used unchanged: case matters, and white space is not removed', async (t) => {
@@ -203,7 +182,7 @@ t.test('request.user determines the caller by default', async (t) => {
 
 t.test('the option authentication determines the caller', async (t) => {
   t.test('the authentication function is used instead of request.user', async (t) => {
-    const app = await createService({ perMinute: 1, authentication: (request) => ({ kind: 'local', authenticated: true, username: request.headers['x-account'] }) })
+    const app = await createService({ perMinute: 1, authentication: ({ headers }) => localAuthentication(String(headers['x-account'])) })
     const by = (account: string) => analyze(app, alice, { headers: { 'x-account': account } })
     t.equal((await by('one')).statusCode, 200)
     t.equal((await by('one')).statusCode, 429)
@@ -214,7 +193,7 @@ t.test('the option authentication determines the caller', async (t) => {
     const log = captureLog()
     const app = await createService({ authentication: () => { throw new Error('no session store') } }, { logger: log.logger })
     t.equal((await analyze(app, alice)).statusCode, 401)
-    t.match(log.errors(), [/authentication could not be read/])
+    t.match(log.errors(), [/^the authentication of the request could not be read/])
     t.match(log.lines.find(({ level }) => level === 50), { err: { message: 'no session store' } })
   })
 
@@ -229,24 +208,5 @@ t.test('a request with a forged token is answered before it reaches the quota', 
   const app = await createService()
   const forged = `${bearer(app, alice).authorization.slice(0, -3)}AAA`
   t.equal((await analyze(app, null, { headers: { authorization: forged } })).statusCode, 401)
-  t.same(app.quotaStore.inspect(), { trackedCallers: 0, sweeps: 0 })
-})
-
-t.test('in a named quota, a NUL character and the name of the quota follow the identity', async (t) => {
-  const digest = (text: string) => createHash('sha256').update(text).digest('hex')
-  t.equal(callerKey(localAuthentication('alice'), 'chat'), digest('local\0alice\0chat'))
-  t.equal(callerKey(tokenAuthentication(alice), 'chat'), digest(`oidc\0${alice.iss}\0${alice.sub}\0chat`))
-  t.equal(callerKey(localAuthentication('alice'), 'default'), callerKey(localAuthentication('alice')))
-  t.equal(callerKey(null, 'chat'), null)
-
-  const app = await createService({ perMinute: 1, quotas: { chat: { operations: [{ method: 'POST', path: '/api/chat' }], perMinute: 1 } } })
-  const decided: unknown[] = []
-  app.addHook('onSend', async (request) => { decided.push([request.quota?.quota, request.quota?.outcome, request.quota?.callerKey]) })
-  app.post('/api/chat', async () => 'ran')
-  for (const url of ['/api/analyze', '/api/chat', '/api/chat']) await analyze(app, alice, { url })
-  t.same(decided, [
-    ['default', 'admitted', callerKey(tokenAuthentication(alice))],
-    ['chat', 'admitted', callerKey(tokenAuthentication(alice), 'chat')],
-    ['chat', 'rejected', callerKey(tokenAuthentication(alice), 'chat')]
-  ])
+  t.same(app.quotaStore.inspect?.(), { trackedCallers: 0, sweeps: 0 })
 })

@@ -47,7 +47,7 @@ t.test('service.rate-limit.per-minute is read at start-up', async (t) => {
   for (const value of ['', ' ', 'ten', '1.5', '1e1', '0x10', 'Infinity', 'NaN', 'true', '10 ', '9007199254740993']) {
     t.test(`start-up fails with the name and the value of the variable if it is ${JSON.stringify(value)}`, async (t) => {
       process.env.SERVICE_RATE_LIMIT_PER_MINUTE = value
-      await t.rejects(configured(), { code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT', message: `SERVICE_RATE_LIMIT_PER_MINUTE must be an integer; it got '${value}'` })
+      await t.rejects(configured(), { code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT', message: `fastify-llm-quota: the environment variable SERVICE_RATE_LIMIT_PER_MINUTE must be an integer; it got "${value}"` })
     })
   }
 })

@@ -35,50 +35,65 @@ async function serviceReading (read: () => unknown) {
 
 t.test('the configured limit applies, with one warning, if a reader does not answer in time', async (t) => {
   virtualPerformance(t)
-  const { log, ask } = await serviceReading(never)
+  const { log, ask, state } = await serviceReading(never)
   t.equal(await ask(), configured)
   t.equal(await ask(), configured)
-  t.match(log.lines.filter(({ level }) => level === 40), [{ timeout: 1, preference: key, configured, msg: /preference is unavailable/ }])
+  t.equal(state.asked, 2, 'the reader is called for the next request again')
+  t.match(log.lines.filter(({ level }) => level === 40), [{ timeout: 1, preference: key, configured, msg: /did not return in time; the configured limit applies/ }])
   t.equal(log.warnings().length, 1)
 })
 
-t.test('a reader that did not answer in time is not called for one second', async (t) => {
+t.test('a reader that did not answer in time three times in a row is not called for one second, and a warning says so', async (t) => {
   const clock = virtualPerformance(t)
-  const { state, ask } = await serviceReading(never)
-  await ask()
+  const { log, state, ask } = await serviceReading(never)
+  for (let request = 0; request < 3; request++) await ask()
+  t.match(log.warnings(), [/did not return in time; the configured/, /3 times in a row; until it does, only one request per second calls it/])
   clock.advance(999.9)
   t.equal(await ask(), configured)
-  t.equal(state.asked, 1)
+  t.equal(state.asked, 3)
 
   t.test('after one second, one request calls the reader again and no other request waits', async (t) => {
     clock.advance(0.1)
-    state.read = () => never()
     const limits = await Promise.all([ask(), ask(), ask(), ask()])
     t.same(limits, [configured, configured, configured, configured])
-    t.equal(state.asked, 2)
+    t.equal(state.asked, 4)
     await ask()
-    t.equal(state.asked, 2, 'the second has begun again')
+    t.equal(state.asked, 4, 'the second has begun again')
+    t.equal(log.warnings().length, 2)
   })
 
   t.test('a reader that has answered is called for every request again', async (t) => {
     clock.advance(1000)
     state.read = async () => 7
-    t.equal(await ask(), 7)
-    t.equal(await ask(), 7)
-    t.equal(state.asked, 4)
+    t.same([await ask(), await ask()], [7, 7])
+    state.read = never
+    t.same([await ask(), await ask()], [configured, configured])
+    t.equal(state.asked, 8)
   })
+})
+
+t.test('timeouts that are not in a row do not make a reader rest', async (t) => {
+  virtualPerformance(t)
+  const { state, ask } = await serviceReading(never)
+  for (let round = 0; round < 3; round++) {
+    for (const read of [never, never, async () => 7]) {
+      state.read = read
+      await ask()
+    }
+  }
+  t.equal(state.asked, 9)
 })
 
 for (const [how, read] of [['throws', () => { throw new Error('gone') }], ['rejects', async () => { throw new Error('gone') }], ['returns an invalid value', () => 'many']] as const) {
   t.test(`a reader that ${how} is called again for the next request`, async (t) => {
     const clock = virtualPerformance(t)
     const { state, ask } = await serviceReading(never)
-    await ask()
+    for (let request = 0; request < 3; request++) await ask()
     clock.advance(1000)
     state.read = read
     t.equal(await ask(), configured)
     t.equal(await ask(), configured)
-    t.equal(state.asked, 3)
+    t.equal(state.asked, 5)
   })
 }
 
@@ -92,8 +107,8 @@ t.test('an answer that arrives after the timeout has no effect', async (t) => {
     t.equal(await ask(), configured)
     settleLate()
     await setImmediate()
-    t.equal(await ask(), configured, 'the reader is still not called for one second')
-    t.equal(state.asked, 1)
+    t.equal(await ask(), configured)
+    t.equal(state.asked, 2)
     t.equal(log.warnings().length, 1)
   }
 })
@@ -139,22 +154,12 @@ t.test('a reader that alternates between valid and invalid values does not flood
 })
 
 t.test('a warning contains strings and numbers, but no objects', async (t) => {
-  for (const [value, shown] of [['many', "'many'"], [1.5, '1.5'], [{ password: 'secret' }, 'an object'], [Object.assign(new Error('x'), { command: 'secret' }), 'an object']]) {
+  for (const [value, shown] of [['many', '"many"'], [1.5, '1.5'], [{ password: 'secret' }, 'an object'], [Object.assign(new Error('x'), { command: 'secret' }), 'an object']]) {
     const { log, ask } = await serviceReading(async () => value)
     await ask()
     t.match(log.lines.filter(({ level }) => level === 40), [{ value: shown }])
     t.notMatch(JSON.stringify(log.lines), 'secret')
   }
-})
-
-t.test('a named quota reads the preference with its name', async (t) => {
-  const app = await createService({
-    operations: [],
-    quotas: { chat: { operations: [{ method: 'POST', path: '/api/analyze' }], perMinute: configured } },
-    preferences: new Map([['rate-limit.chat.per-minute', 1], [key, 5]])
-  })
-  t.equal((await analyze(app, alice)).statusCode, 200)
-  t.equal((await analyze(app, alice)).json().error, 'Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.')
 })
 
 t.test('no preference is read if the option preferences is false, even if the host has a reader', async (t) => {

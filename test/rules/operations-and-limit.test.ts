@@ -100,7 +100,7 @@ t.test('a request passes without quota and authentication checks if the limit is
     for (let request = 0; request < 3; request++) t.equal((await analyze(app, null)).statusCode, 200)
     unsubscribe(quotaDecisions.name, note)
     t.ok(limits.length === 3 && limits.every((limit) => Object.is(limit, 0)), 'the limit is 0, not -0')
-    t.same(app.quotaStore.inspect(), { trackedCallers: 0, sweeps: 0 })
+    t.same(app.quotaStore.inspect?.(), { trackedCallers: 0, sweeps: 0 })
   }
 })
 
@@ -178,7 +178,7 @@ t.test('the preference reader returns the limit', async (t) => {
       t.equal(log.warnings().length, 1)
       const [line] = log.lines.filter(({ level }) => level === 40)
       t.match(line, { preference: 'rate-limit.per-minute', configured: 2 })
-      t.ok(/nonsense/.test(what) ? line?.['value'] === "'many'" : Reflect.get(Object(line?.['err']), 'message') === failure.message, 'the warning contains the value or the error')
+      t.ok(/nonsense/.test(what) ? line?.['value'] === '"many"' : Reflect.get(Object(line?.['err']), 'message') === failure.message, 'the warning contains the value or the error')
     })
   }
 })

@@ -11,13 +11,7 @@ const unauthenticated = '{"error":"Authentication is required for this LLM opera
 const rejected = '{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.","status":429}'
 const unavailable = '{"error":"The request quota is unavailable. Please try again.","status":503}'
 
-const brokenStore: QuotaStore = {
-  acquire () { throw new Error('the counters are gone') },
-  clearCounters () {},
-  peek: () => null,
-  forget () {},
-  inspect: () => ({ trackedCallers: 0, sweeps: 0 })
-}
+const brokenStore: QuotaStore = { acquire () { throw new Error('the counters are gone') } }
 
 t.test('a request without a caller is answered with 401', async (t) => {
   const app = await createService()
@@ -206,8 +200,8 @@ for (const level of ['debug', 'trace']) {
     await analyze(app, alice)
     await analyze(app, alice)
     await analyze(app, null)
-    const refusals = log.lines.filter((line) => line.msg === 'the quota answers with a refusal')
-    t.match(refusals, [{ level: 20, outcome: 'rejected', caller: /^[0-9a-f]{8}$/ }, { level: 20, outcome: 'unauthenticated', reason: 'no-authentication' }])
+    const refusals = log.lines.filter((line) => line.msg === 'the quota refuses the request')
+    t.match(refusals, [{ level: 20, quota: 'default', outcome: 'rejected', caller: /^[0-9a-f]{8}$/, limit: 1, count: 1, overflow: false, enforced: true }, { level: 20, outcome: 'unauthenticated', reason: 'no-authentication', caller: undefined }])
     t.notMatch(JSON.stringify(log.lines), 'identity.example')
   })
 }
