@@ -20,7 +20,7 @@ function programsOf (file: string): Program[] {
   return blocks.map((source, index) => ({ name: `${file.replaceAll(/\W/g, '-')}-${index}`, source }))
 }
 
-const recipes = ['clients', 'identities', 'recipes'].flatMap((folder) => readdirSync(`examples/${folder}`).map((name) => readFileSync(`examples/${folder}/${name}`, 'utf8')))
+const recipes = ['clients', 'identities', 'recipes'].flatMap((folder) => readdirSync(`examples/${folder}`).filter((name) => name.endsWith('.ts')).map((name) => readFileSync(`examples/${folder}/${name}`, 'utf8')))
 const files = ['README.md', 'CONTRIBUTING.md', ...readdirSync('docs').filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`),
   ...readdirSync('lib', { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts')).map((name) => `lib/${name}`)]
 // The recipes, which need an issuer, a browser and the like, are run by test/docs/identities.test.ts, test/docs/recipes.test.ts and

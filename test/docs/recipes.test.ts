@@ -1,7 +1,7 @@
 // The programs of docs/recipes.md, run unchanged and tested over HTTP.
 import { createHmac } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
-import OpenAI, { RateLimitError } from 'openai'
+import OpenAI from 'openai'
 import t, { type Test } from 'tap'
 import { callerKey, localAuthentication, tokenAuthentication } from '../../lib/index.js'
 import { type Example, startExample } from '../support/example.js'
@@ -123,10 +123,9 @@ t.test('the model in the body chooses the quota, and OpenAI\'s client understand
   })
   await t.rejects(ask('small-model'), { code: 'rate_limit_exceeded', type: 'requests', message: '429 The limit of 4 requests is reached.' })
   t.match(waits, [Number, Number], 'it waits for the end of the window, and tries again twice')
-  await t.rejects(ask('large-model'), RateLimitError)
+  await t.rejects(ask('large-model'), { status: 429, message: '429 The limit of 2 requests is reached.' })
   t.equal(waits.length, 2, 'it does not wait until the next day')
   t.equal(model.models.length, 6)
-  await t.rejects(new OpenAI({ baseURL: `${address}/v1`, apiKey: '', defaultHeaders: { authorization: null } }).models.list(), { status: 404 })
   const unauthenticated = await fetch(`${address}/v1/chat/completions`, { method: 'POST' })
   t.match([unauthenticated.status, await unauthenticated.json()], [401, { error: { code: 'invalid_api_key' } }])
 })
