@@ -8,7 +8,7 @@ const rooms = {
   usage: ['subject', 'limit', 'caller', 'store', 'decision'],
   refusal: ['decision'],
   start: ['subject', 'limit', 'caller', 'store', 'decision', 'usage', 'refusal'],
-  metrics: ['decision', 'store'],
+  metrics: ['limit', 'decision', 'usage', 'store'],
   earlier: ['subject', 'limit', 'store', 'refusal', 'start'],
   testing: ['caller', 'store']
 }
