@@ -1,1 +1,2 @@
-export { quotaMetricsPlugin, quotaMetricsPlugin as default, type QuotaMetricsOptions, type QuotaMetricsRegistry } from './metrics/plugin.js'
+export { quotaMetricsPlugin, quotaMetricsPlugin as default, type QuotaMetricsOptions } from './metrics/plugin.js'
+export type { QuotaMetricsRegistry } from './metrics/registry.js'

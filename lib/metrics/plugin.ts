@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import { register, type OpenMetricsContentType, type PrometheusContentType, type Registry } from 'prom-client'
+import { register } from 'prom-client'
 import { quotaDecisions, type QuotaDecisionMessage } from '../decision/decision.js'
 import { storeDurations, type StoreDuration } from '../decision/store-durations.js'
 import { preferenceFailures, type PreferenceFailure } from '../limit/preferences.js'
@@ -9,9 +9,7 @@ import { assertOptions, registerOptions, withFunctions } from '../option-checks.
 import { quotaCharges, type QuotaCharge } from '../usage/charges.js'
 import { quotaPlaces, type QuotaPlaceChange } from '../usage/places.js'
 import { QuotaMetrics } from './quota-metrics.js'
-
-/** A registry of `prom-client`, for either content type. */
-export type QuotaMetricsRegistry = Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
+import type { QuotaMetricsRegistry } from './registry.js'
 
 /** Options of `fastify.register(quotaMetricsPlugin, options)`. Fastify's own `register` options are also accepted. */
 export interface QuotaMetricsOptions {

@@ -2,7 +2,7 @@ import { Counter, Gauge } from 'prom-client'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import { TimeLimit } from '../store/insured/time-limit.js'
 import type { QuotaStore, QuotaStoreState } from '../store/store.js'
-import type { QuotaMetricsRegistry } from './plugin.js'
+import type { QuotaMetricsRegistry } from './registry.js'
 
 // How long `inspect` may take, in milliseconds. The collection of all metrics waits for it.
 const inspectionLimit = new TimeLimit(500)
