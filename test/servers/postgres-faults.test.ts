@@ -96,17 +96,17 @@ t.test('a connection that is terminated fails its decisions only, and no limit i
   const { server, pool } = await startPostgres(t)
   const pools = Array.from({ length: 4 }, () => server.pool({ max: 3 }))
   const stores = instances(pools)
-  let isOver = false
+  const over = new AbortController()
   const killing = (async () => {
     let killed = 0
-    while (!isOver) {
+    while (!over.signal.aborted) {
       const { rows } = await pool.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%acquire%' AND pid <> pg_backend_pid()")
       killed += rows.length
     }
     return killed
   })()
   const { admitted, failed } = await storm(stores, 80, 20, 100)
-  isOver = true
+  over.abort()
   t.ok(await killing > 20, 'connections were terminated')
   t.ok(failed > 0, `${failed} requests failed`)
   t.ok(Math.max(...admitted.values()) <= 100)

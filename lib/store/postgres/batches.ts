@@ -7,12 +7,7 @@ const longestWait = 5_000
 /** What is sent: for a caller, at a time of the store's own clock, or null for the server's. */
 interface Item { readonly callerKey: string, readonly time: number | null }
 
-interface Waiting<Each, Result> {
-  readonly item: Each
-  readonly since: number
-  readonly resolve: (result: Result) => void
-  readonly reject: (error: unknown) => void
-}
+interface Waiting<Each, Result> { readonly item: Each, readonly since: number, resolve (result: Result): void, reject (error: unknown): void }
 
 /** Sends items to the server. Those that arrive while a statement is in flight share the next one. */
 export class Batches<Each extends Item, Result> {
@@ -28,7 +23,7 @@ export class Batches<Each extends Item, Result> {
   add (item: Each): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, since: performance.now(), resolve, reject })
-      if (!this.#isSending) void this.#sendAll()
+      if (!this.#isSending) this.#sendAll().catch(reject)
     })
   }
 

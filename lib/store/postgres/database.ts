@@ -22,11 +22,7 @@ export class Database {
     this.#table = table
   }
 
-  /**
-   * Calls a function, and returns its result.
-   *
-   * @param name The function's name without the name of the table.
-   */
+  /** Calls the function whose name is the table's with `_` and the given one. */
   async call (name: string, ...parameters: readonly Parameter[]): Promise<string> {
     const nameOf = namesOf(this.#table)
     if (!this.#isChecked) {
@@ -55,12 +51,8 @@ export class Database {
 }
 
 function textOf (value: Parameter): string | null {
-  if (value === null) return null
-  return typeof value === 'object' ? `{${value.map(elementOf).join(',')}}` : String(value)
-}
-
-function elementOf (value: string | number | null): string {
-  return typeof value === 'string' ? `"${value.replaceAll(/["\\]/g, '\\$&')}"` : String(value)
+  if (value === null || typeof value !== 'object') return value === null ? null : String(value)
+  return `{${value.map((each) => typeof each === 'string' ? `"${each.replaceAll(/["\\]/g, '\\$&')}"` : String(each)).join(',')}}`
 }
 
 /** Reads numbers from a reply with single spaces between them. */

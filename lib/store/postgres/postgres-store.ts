@@ -105,12 +105,13 @@ export class PostgresQuotaStore implements QuotaStore {
     return { count, windowRemaining, overflow: flags === 2 }
   }
 
+  // Answers that arrive until the statement has ended may be older than it, so what they made the store remember is removed after it.
   async forget (callerKey: string): Promise<void> {
-    await this.#withoutRejections('forget', callerKey)
+    await this.#database.call('forget', this.#name, callerKey).finally(() => this.#rejections?.forget(callerKey))
   }
 
   async clearCounters (): Promise<void> {
-    await this.#withoutRejections('clear')
+    await this.#database.call('clear', this.#name).finally(() => this.#rejections?.clear())
     for (const quota of this.#quotas.values()) await quota.clearCounters()
   }
 
@@ -131,26 +132,10 @@ export class PostgresQuotaStore implements QuotaStore {
       decisions.map(({ limit }) => limit), decisions.map(({ cost }) => cost))
     const replies = reply.split(',')
     return decisions.map((decision, index) => {
-      if (replies[index] === '') {
-        decision.needsLock = true
-        return undefined
-      }
+      decision.needsLock = replies[index] === ''
+      if (decision.needsLock) return undefined
       const [count, windowRemaining, flags] = readNumbers(replies[index])
       return { admitted: flags % 2 === 1, count, windowRemaining, overflow: flags >= 2 }
     })
-  }
-
-  // Removes remembered rejections before and after the statement, because an answer that arrives in between may be older than it.
-  async #withoutRejections (statement: 'forget' | 'clear', ...callers: readonly string[]): Promise<void> {
-    const remove = () => {
-      if (statement === 'clear') this.#rejections?.clear()
-      for (const callerKey of callers) this.#rejections?.forget(callerKey)
-    }
-    remove()
-    try {
-      await this.#database.call(statement, this.#name, ...callers)
-    } finally {
-      remove()
-    }
   }
 }

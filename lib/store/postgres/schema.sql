@@ -3,12 +3,9 @@
 
 -- The counters. HOT updates need free space in each page, and no index on a column that decisions change.
 CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota (
-  count bigint NOT NULL,
-  window_start double precision NOT NULL,
-  last_seen double precision NOT NULL,
+  count bigint NOT NULL, window_start double precision NOT NULL, last_seen double precision NOT NULL,
   admitted boolean NOT NULL, -- the last decision
-  quota text COLLATE "C" NOT NULL,
-  caller text COLLATE "C" NOT NULL, -- a digest
+  quota text COLLATE "C" NOT NULL, caller text COLLATE "C" NOT NULL, -- the name of a quota, and a digest
   PRIMARY KEY (caller, quota)
 ) WITH (fillfactor = 50);
 
@@ -16,22 +13,16 @@ CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota (
 CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota_state (
   quota text COLLATE "C" PRIMARY KEY,
   tracked bigint NOT NULL DEFAULT 0, -- the number of counters, including those that a sweep has yet to delete
-  swept_at double precision,
-  sweeps bigint NOT NULL DEFAULT 0,
-  next_page bigint NOT NULL DEFAULT 0, -- of the counters, where the sweep continues
-  pages_left bigint NOT NULL DEFAULT 0,
-  overflow_count bigint NOT NULL DEFAULT 0,
-  overflow_start double precision NOT NULL DEFAULT '-Infinity',
+  swept_at double precision, sweeps bigint NOT NULL DEFAULT 0,
+  next_page bigint NOT NULL DEFAULT 0, pages_left bigint NOT NULL DEFAULT 0, -- of the counters, where the sweep continues
+  overflow_count bigint NOT NULL DEFAULT 0, overflow_start double precision NOT NULL DEFAULT '-Infinity',
   clock_offset double precision NOT NULL DEFAULT 0 -- by how much the clock has been set back
 ) WITH (fillfactor = 10);
 
 -- The places of requests in flight that a process (the holder) holds for a caller.
 CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota_place (
-  quota text COLLATE "C" NOT NULL,
-  caller text COLLATE "C" NOT NULL,
-  holder text COLLATE "C" NOT NULL,
-  held bigint NOT NULL,
-  renewed_at double precision NOT NULL,
+  quota text COLLATE "C" NOT NULL, caller text COLLATE "C" NOT NULL, holder text COLLATE "C" NOT NULL,
+  held bigint NOT NULL, renewed_at double precision NOT NULL,
   PRIMARY KEY (caller, quota, holder)
 ) WITH (fillfactor = 50);
 
@@ -48,20 +39,14 @@ DECLARE
   most CONSTANT bigint := 9007199254740991;
   step CONSTANT bigint := 64; -- pages
   window_length CONSTANT double precision := given_window;
-  callers CONSTANT text[] := given_callers;
-  limits CONSTANT bigint[] := given_limits;
-  costs CONSTANT bigint[] := given_costs;
-  place integer := 1;
+  callers CONSTANT text[] := given_callers; limits CONSTANT bigint[] := given_limits; costs CONSTANT bigint[] := given_costs;
   state llm_quota_state%ROWTYPE;
   own llm_quota%ROWTYPE;
   time double precision := llm_quota_time(given_time);
   latest double precision := '-Infinity';
-  needs_lock boolean := given_lock;
-  has_lock boolean := false;
-  deleted bigint;
-  pages bigint;
-  flag integer;
-  reply text := '';
+  needs_lock boolean := given_lock; has_lock boolean := false;
+  deleted bigint; pages bigint;
+  place integer := 1; flag integer; reply text := '';
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true); -- a crash may lose the counts of the last moments
   SELECT * INTO state FROM llm_quota_state WHERE quota = quota_name;
@@ -152,19 +137,15 @@ DECLARE
   window_length CONSTANT double precision := given_window;
   state llm_quota_state%ROWTYPE;
   own llm_quota%ROWTYPE;
-  time double precision;
-  flag integer := 0;
+  time double precision; is_due boolean; flag integer := 0;
 BEGIN
   SELECT * INTO state FROM llm_quota_state WHERE quota = quota_name;
   time := llm_quota_time(given_time) + state.clock_offset;
   SELECT * INTO own FROM llm_quota WHERE caller = caller_key AND quota = quota_name;
   IF NOT FOUND THEN
-    IF time - state.swept_at >= 60000 THEN
-      state.swept_at := time;
-      state.pages_left := 1;
-    END IF;
-    IF state.tracked >= given_cap::bigint AND NOT (state.pages_left > 0 AND EXISTS (
-      SELECT FROM llm_quota WHERE quota = quota_name AND state.swept_at - last_seen >= window_length + 60000)) THEN
+    is_due := time - state.swept_at >= 60000;
+    IF state.tracked >= given_cap::bigint AND NOT ((is_due OR state.pages_left > 0) AND EXISTS (SELECT FROM llm_quota
+      WHERE quota = quota_name AND CASE WHEN is_due THEN time ELSE state.swept_at END - last_seen >= window_length + 60000)) THEN
       flag := 2;
       own.count := state.overflow_count;
       own.window_start := state.overflow_start;
@@ -202,14 +183,9 @@ CREATE OR REPLACE FUNCTION llm_quota_enter(
   holder_name text, given_time text, given_quotas text, given_callers text, given_limits text, given_helds text
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off AS $function$
 DECLARE
-  quotas CONSTANT text[] := given_quotas;
-  callers CONSTANT text[] := given_callers;
-  limits CONSTANT bigint[] := given_limits;
-  helds CONSTANT bigint[] := given_helds;
-  held_now bigint;
-  others bigint;
-  taken integer;
-  reply text := '';
+  quotas CONSTANT text[] := given_quotas; callers CONSTANT text[] := given_callers;
+  limits CONSTANT bigint[] := given_limits; helds CONSTANT bigint[] := given_helds;
+  held_now bigint; others bigint; taken integer; reply text := '';
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true);
   FOR place IN 1 .. cardinality(callers) LOOP

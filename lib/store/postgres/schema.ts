@@ -2,10 +2,9 @@ import { OptionError } from '../../errors.js'
 import { assertBoolean, assertOptions } from '../../option-checks.js'
 import source from './schema.sql.js'
 
-/** The name of the table for the counters, if no other one is given. */
 export const defaultTable = 'llm_quota'
 
-/** The version of the tables and functions in schema.sql. */
+/** The version of schema.sql. */
 export const schemaVersion = 1
 
 // The names of the functions are longer than the table's, and PostgreSQL cuts names after 63 bytes.
@@ -17,10 +16,7 @@ const tableAndSchema = /^(?:("(?:[^"]|"")+"|[^".]+)\.)?("(?:[^"]|"")+"|[^".]+)$/
 export interface PostgresSchemaOptions {
   /** The table for the counters, as in the options of `PostgresQuotaStore`. Default `llm_quota`. */
   readonly table?: string
-  /**
-   * Whether the tables are `UNLOGGED`. Such tables are faster, but are empty after a crash of the server and are not replicated. Default true;
-   * use false for windows of hours or days.
-   */
+  /** Whether the tables are `UNLOGGED`: faster, but empty after a crash of the server, and not replicated. Default true. */
   readonly unlogged?: boolean
 }
 
