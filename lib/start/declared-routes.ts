@@ -42,7 +42,7 @@ export class Routes {
 
   /** Whether a literal route anywhere on the server serves the operation. */
   has (method: string, path: string): boolean {
-    return this.#urlsOf(path).some((url) => this.#fastify.hasRoute({ method: method.toUpperCase(), url }))
+    return this.#urlsOf(path).some((url) => this.#fastify.hasRoute({ method, url }))
   }
 
   isServedBefore (operation: Operation): boolean {
@@ -51,14 +51,15 @@ export class Routes {
 
   /** Returns the declared routes that serve an operation. They have the same pattern and differ in their constraints. */
   serving ({ method, path }: Operation): readonly DeclaredRoute[] {
-    const routes = this.declared.filter((route) => route.method === method.toUpperCase())
+    const routes = this.declared.filter((route) => route.method === method)
     const form = this.#paths.ofOperation(path)
-    const literal = routes.filter(({ pattern }) => this.#paths.ofOperation(this.#paths.withoutPrefix(pattern)) === form)
+    const literal = routes.filter(({ pattern }) => isLiteral(pattern) && this.#paths.ofPattern(pattern) === form)
     return literal.length > 0 ? literal : this.#parametric(routes, path)
   }
 
   #parametric (routes: readonly DeclaredRoute[], path: string): readonly DeclaredRoute[] {
-    const router = createRouter(this.#options)
+    // The host's router has already accepted the patterns.
+    const router = createRouter({ ...this.#options, allowUnsafeRegex: true })
     for (const pattern of new Set(routes.map(({ pattern }) => pattern).filter((pattern) => !isLiteral(pattern)))) {
       try {
         router.on('GET', pattern, () => {}, pattern)

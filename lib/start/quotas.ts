@@ -4,7 +4,7 @@ import type { QuotaConfig } from '../limit/configuration.js'
 import { defaultPerMinute, limitKinds, perMinuteVariable, preferenceOf, variableOf, type LimitName } from '../limit/limit.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
-import { protectedOperations } from '../subject/operation.js'
+import { protectedOperations, type Operation } from '../subject/operation.js'
 import type { QuotaDefinition, QuotaOptions } from './options.js'
 
 /** A quota as the options define it, before the environment is read. */
@@ -21,7 +21,7 @@ export function defineQuotas ({ operations, perMinute = defaultPerMinute, quotas
   const callerOf = authentication === undefined ? callerOfUser : callerReader(authentication)
   const main: DefinedQuota = {
     name: defaultQuota,
-    operations: operations ?? protectedOperations,
+    operations: withUpperCase(operations ?? protectedOperations),
     isListed: operations !== undefined,
     limitName: 'perMinute',
     preference: preferenceOf('perMinute'),
@@ -43,7 +43,7 @@ function defineNamed (name: string, definition: QuotaDefinition, main: DefinedQu
   readers.set(authentication, callerOf)
   return {
     name,
-    operations: definition.operations ?? [],
+    operations: withUpperCase(definition.operations ?? []),
     isListed: true,
     limitName,
     preference: preferenceOf(limitName, name),
@@ -53,6 +53,11 @@ function defineNamed (name: string, definition: QuotaDefinition, main: DefinedQu
     unreportedTokens: definition.unreportedTokens ?? 0,
     callerOf
   }
+}
+
+/** Methods are compared in upper case, as Fastify stores them. */
+function withUpperCase (operations: readonly Operation[]): Operation[] {
+  return operations.map(({ method, path }) => ({ method: method.toUpperCase(), path }))
 }
 
 function limitOf (definition: QuotaDefinition): LimitName {

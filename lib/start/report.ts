@@ -13,7 +13,7 @@ const none = 'no operation (marked routes that are declared before the plugin ar
 /** Logs one line that lists what each quota protects, and where a shared store keeps the counters. */
 export function logProtections (fastify: FastifyInstance, quotas: readonly DefinedQuota[], routes: Routes, paths: Paths, store: QuotaStore): void {
   const protections = quotas.map(({ name, limitName, configured, isEnforced, operations }) => {
-    const listed = operations.map(({ method, path }) => `${method.toUpperCase()} ${paths.withPrefix(path)}`)
+    const listed = operations.map(({ method, path }) => `${method} ${paths.withPrefix(path)}`)
     return { quota: name, limit: limitKinds[limitName].key, configured, isEnforced, operations: [...new Set([...listed, ...markedWith(name, routes)])] }
   })
   const sentences = protections.map(({ quota, limit, configured, isEnforced, operations }) => {

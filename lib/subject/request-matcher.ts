@@ -5,7 +5,7 @@ import { isLiteral, type Paths } from './paths.js'
 import type { RouterOptions } from './router-options.js'
 import { containing, fullyDecoded, lastSegment, plainPath } from './spelling.js'
 
-/** A quota as far as it matters here: what it protects. */
+/** A quota as far as it matters here: what it protects, with methods in upper case. */
 export interface Protecting {
   readonly name: string
   readonly operations: readonly Operation[]
@@ -53,8 +53,7 @@ export class RequestMatcher<Quota extends Protecting> {
     return typeof route === 'function' ? route(request) : route
   }
 
-  #list (quota: Quota, { method: anyCase, path }: Operation): void {
-    const method = anyCase.toUpperCase()
+  #list (quota: Quota, { method, path }: Operation): void {
     const listed = this.#listed.get(method) ?? new ListedOperations<Quota>()
     this.#listed.set(method, listed)
     listed.add(this.#paths.ofOperation(path), Object.freeze({ quota, operation: Object.freeze({ method, path }) }))

@@ -6,13 +6,7 @@ import { alice, analyze, captureLog, createService } from '../support/service.js
 
 const operation = { method: 'POST', path: '/api/analyze' }
 const aliceKey = callerKey(tokenAuthentication(alice))
-const brokenStore: QuotaStore = {
-  async acquire () { throw new Error('the counters are gone') },
-  clearCounters () {},
-  peek: () => null,
-  forget () {},
-  inspect: () => ({ trackedCallers: 0, sweeps: 0 })
-}
+const brokenStore: QuotaStore = { async acquire () { throw new Error('the counters are gone') } }
 
 /** Collects the messages that a subscriber gets. */
 async function messagesDuring (run: () => Promise<unknown>): Promise<QuotaDecisionMessage[]> {
@@ -47,9 +41,10 @@ t.test('one message is published for each protected request, with each of the fi
       const messages = await messagesDuring(async () => { answered = (await analyze(app, claims)).statusCode })
       t.equal(answered, mode === 'shadow' ? 200 : status, `${mode}: ${outcome}`)
       t.equal(messages.length, 1)
-      t.match(messages[0]?.decision, { outcome, quota: 'default', reason: outcome === 'unauthenticated' ? 'no-authentication' : null, operation, enforced: mode === 'enforce', ...fields })
-      t.same(Object.keys(messages[0]?.decision ?? {}).sort(), ['callerKey', 'count', 'enforced', 'limit', 'operation', 'outcome', 'overflow', 'quota', 'reason', 'windowRemaining'])
+      t.match(messages[0]?.decision, { outcome, quota: 'default', unit: 'requests', window: 60_000, reason: outcome === 'unauthenticated' ? 'no-authentication' : null, operation, enforced: mode === 'enforce', ...fields })
+      t.same(Object.keys(messages[0]?.decision ?? {}).sort(), ['callerKey', 'count', 'enforced', 'limit', 'operation', 'outcome', 'overflow', 'quota', 'reason', 'unit', 'window', 'windowRemaining'])
       t.equal(messages[0]?.request.quota, messages[0]?.decision, 'request.quota holds the same object')
+      t.same(messages[0]?.request.quotaDecisions, [messages[0]?.decision])
       t.notMatch(JSON.stringify(messages[0]?.decision), 'alice', 'the decision contains no identity')
     }
   }
@@ -65,7 +60,7 @@ t.test('every step of a decision can be asynchronous', async (t) => {
   const memory = new MemoryQuotaStore()
   const app = await createService({
     preferences: { get: async () => 1 },
-    authentication: async ({ headers }) => localAuthentication(headers['x-caller']),
+    authentication: async ({ headers }) => localAuthentication(String(headers['x-caller'])),
     store: { ...brokenStore, acquire: async (callerKey, limit) => memory.acquire(callerKey, limit) }
   })
   const answers = []
@@ -119,6 +114,6 @@ t.test('shadow mode makes every decision, and every request passes', async (t) =
     const log = captureLog()
     const app = await createService({ mode: 'shadow', authentication: () => { throw new Error('no session store') } }, { logger: log.logger })
     t.equal((await analyze(app, alice)).statusCode, 200)
-    t.match(log.errors(), [/authentication could not be read/])
+    t.match(log.errors(), [/authentication of the request could not be read/])
   })
 })

@@ -26,7 +26,7 @@ async function start (t: Test, { http2 = false, store = new MemoryQuotaStore(), 
     if (decision.outcome === 'admitted') admittedBy.set(decision.callerKey, (admittedBy.get(decision.callerKey) ?? 0) + 1)
   }
   subscribe(quotaDecisions.name, count)
-  await app.register(quotaPlugin, { perMinute: limit, store, authentication: ({ headers }) => localAuthentication(headers['x-caller'] ?? 'alice') })
+  await app.register(quotaPlugin, { perMinute: limit, store, authentication: ({ headers }) => localAuthentication(String(headers['x-caller'] ?? 'alice')) })
   app.post('/api/analyze', handler)
   const port = await listen(app)
   t.teardown(async () => {

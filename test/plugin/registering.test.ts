@@ -17,17 +17,17 @@ t.test('the plugin declares its name and the supported Fastify versions', async 
 })
 
 t.test('the plugin adds its decorators and keeps those of the host', async (t) => {
-  t.test('the plugin decorates quotaStore, quotaConfig, quotaStanding and request.quota only', async (t) => {
+  t.test('the plugin decorates quotaStore, quotaConfig, quotaStanding, quotaCharge, request.quota and request.quotaDecisions only', async (t) => {
     const app = Fastify()
     const before = new Set(Object.keys(app))
     await app.register(quotaPlugin)
     app.get('/', async (request) => Object.keys(request))
     await app.ready()
     const added = Object.keys(app).filter((name) => !before.has(name))
-    t.same(added.sort(), ['quotaConfig', 'quotaStanding', 'quotaStore'])
+    t.same(added.sort(), ['quotaCharge', 'quotaConfig', 'quotaStanding', 'quotaStore'])
     t.ok(app.quotaStore instanceof MemoryQuotaStore)
     t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 })
-    t.equal(app.hasRequestDecorator('quota'), true)
+    t.same(['quota', 'quotaDecisions'].map((name) => app.hasRequestDecorator(name)), [true, true])
     t.equal(app.hasDecorator('getEnvs'), false)
     t.equal(app.hasRequestDecorator('getEnvs'), false)
   })
@@ -93,43 +93,38 @@ t.test('start-up fails with an error that contains the option and its value', as
   const invalid: [object, RegExp][] = [
     [{ perMinutes: 5 }, /option perMinutes does not exist; it got 5/],
     [{ toString: 5 }, /option toString does not exist/],
-    [{ prefix: 'context' }, /option prefix must start with "\/"; it got 'context'/],
-    [{ prefix: '' }, /option prefix must start with "\/"; it got ''/],
+    [{ prefix: 'context' }, /option prefix must start with "\/"; it got "context"/],
+    [{ prefix: '' }, /option prefix must start with "\/"; it got ""/],
     [{ prefix: 5 }, /option prefix .* it got 5/],
-    [{ operations: 'POST /api' }, /option operations must be an array .* it got 'POST \/api'/],
+    [{ operations: 'POST /api' }, /option operations must be an array .* it got "POST \/api"/],
     [{ operations: [null] }, /option operations\[0\] must be an object { method, path }; it got null/],
-    [{ operations: ['POST /api'] }, /option operations\[0\] must be an object { method, path }; it got 'POST \/api'/],
+    [{ operations: ['POST /api'] }, /option operations\[0\] must be an object { method, path }; it got "POST \/api"/],
     [{ operations: [{}] }, /option operations\[0\]\.method must be an HTTP method; it got undefined/],
-    [{ operations: [{ method: 'POST', path: '/a' }, { method: 'P OST', path: '/b' }] }, /option operations\[1\]\.method .* it got 'P OST'/],
-    [{ operations: [{ method: '', path: '/a' }] }, /option operations\[0\]\.method .* it got ''/],
-    [{ operations: [{ method: 'GET', path: 'a' }] }, /option operations\[0\]\.path must start with "\/" .* it got 'a'/],
+    [{ operations: [{ method: 'POST', path: '/a' }, { method: 'P OST', path: '/b' }] }, /option operations\[1\]\.method .* it got "P OST"/],
+    [{ operations: [{ method: '', path: '/a' }] }, /option operations\[0\]\.method .* it got ""/],
+    [{ operations: [{ method: 'GET', path: 'a' }] }, /option operations\[0\]\.path must start with "\/" .* it got "a"/],
     ...['/a?b', '/a#b', '/:a', '/a/*'].map((path): [object, RegExp] => [{ operations: [{ method: 'GET', path }] }, /option operations\[0\]\.path must start with/]),
-    [{ operations: [{ method: 'GET', path: '/a' }, { method: 'get', path: '/a' }] }, /option operations contains an operation that is already listed, for this quota or for another; it got '\/a'$/],
-    [{ prefix: '/*/x' }, /option operations results in a path that the router does not accept .* it got '\/\*\/x\/api\/analyze'/],
     [{ perMinute: 1.5 }, /option perMinute must be an integer; it got 1.5/],
-    [{ perMinute: '5' }, /option perMinute must be an integer; it got '5'/],
+    [{ perMinute: '5' }, /option perMinute must be an integer; it got "5"/],
     [{ perMinute: 2 ** 53 }, /option perMinute must be an integer; it got 9007199254740992/],
-    [{ dotenv: 'file' }, /option dotenv must be .* it got 'file'/],
+    [{ dotenv: 'file' }, /option dotenv must be .* it got "file"/],
     [{ dotenv: null }, /option dotenv must be .* it got null/],
-    [{ authentication: 'session' }, /option authentication must be a function; it got 'session'/],
-    [{ mode: 'audit' }, /option mode must be 'enforce' or 'shadow'; it got 'audit'/],
-    [{ store: {} }, /option store must be a store with a function acquire; it got {}/],
-    ...['acquire', 'peek', 'forget', 'clearCounters', 'inspect'].map((missing): [object, RegExp] => {
-      const store = Object.fromEntries(['acquire', 'peek', 'forget', 'clearCounters', 'inspect'].filter((name) => name !== missing).map((name) => [name, () => {}]))
-      return [{ store }, new RegExp(`option store must be a store with a function ${missing};`)]
-    }),
-    ...[0, -1, 1.5, '5', 2 ** 31, null].map((preferenceTimeout): [object, RegExp] => [{ preferenceTimeout }, /option preferenceTimeout must be an integer from 1 to 2147483647, in milliseconds; it got/]),
-    [{ rateLimitHeaders: 'draft-7' }, /option rateLimitHeaders must be 'draft-10'; it got 'draft-7'/],
+    [{ authentication: 'session' }, /option authentication must be a function; it got "session"/],
+    [{ mode: 'audit' }, /option mode must be 'enforce' or 'shadow'; it got "audit"/],
+    [{ store: {} }, /option store must be a store with a function acquire; it got an object/],
+    ...[0, -1, 2 ** 31].map((preferenceTimeout): [object, RegExp] => [{ preferenceTimeout }, /option preferenceTimeout must be a number of milliseconds above 0, at most 2147483647; it got/]),
+    ...[1.5, '5', null].map((preferenceTimeout): [object, RegExp] => [{ preferenceTimeout }, /option preferenceTimeout must be an integer; it got/]),
+    [{ rateLimitHeaders: 'draft-7' }, /option rateLimitHeaders must be 'draft-10'; it got "draft-7"/],
     [{ rateLimitHeaders: true }, /option rateLimitHeaders must be 'draft-10'; it got true/],
-    [{ refusalBody: {} }, /option refusalBody must be a function; it got {}/],
+    [{ refusalBody: {} }, /option refusalBody must be a function; it got an object/],
     [{ preferences: true }, /option preferences must be a preference reader .* it got true/],
-    [{ perMinute: { [Symbol.for('nodejs.util.inspect.custom')] () { throw new Error('cannot be shown') } } }, /option perMinute must be an integer; it got a value of type object that cannot be inspected/],
     [{ store: null }, /option store must be a store .* it got null/],
-    [{ preferences: {} }, /option preferences must be a preference reader with a function get; it got {}/],
-    [{ preferences: 'x'.repeat(500) }, /it got 'x{99}…$/],
-    [{ preferences: 'x'.repeat(98) }, /it got 'x{98}'$/],
-    [{ preferences: { first: 'x'.repeat(40), second: 'y'.repeat(40) } }, /it got { first: 'x{40}', second: 'y{30,40}.*…$/],
-    [{ preferences: { one: { two: { three: 3 } } } }, /it got { one: { two: \[Object\] } }$/]
+    [{ preferences: {} }, /option preferences must be a preference reader with a function get; it got an object/],
+    [{ preferences: 'x'.repeat(500) }, /it got "x{100}…"$/],
+    [{ preferences: 'x'.repeat(100) }, /it got "x{100}"$/],
+    [{ store: { password: 'hunter2' } }, /option store must be a store .* it got an object$/],
+    [{ preferences: () => 'hunter2' }, /option preferences must be a preference reader .* it got a function$/],
+    [{ prefix: 'redis://user:hunter2@host' }, /option prefix must start with "\/"; it got a URL$/]
   ]
   for (const [options, message] of invalid) {
     const app = Fastify()
@@ -175,15 +170,15 @@ t.test('start-up fails if the option store is set and the host has decorated its
 t.test('start-up fails if the quotaStore or the preferences of the host are invalid', async (t) => {
   const app = Fastify()
   app.decorate('quotaStore', JSON.parse('{}'))
-  await t.rejects(async () => { await app.register(quotaPlugin) }, /quotaStore, as the host decorated it, must be a store with a function acquire; it got {}/)
+  await t.rejects(async () => { await app.register(quotaPlugin) }, /quotaStore, as the host decorated it, must be a store with a function acquire; it got an object/)
   const other = Fastify()
   await other.register(quotaPlugin)
   other.decorate('preferences', JSON.parse('"ten"'))
-  await t.rejects(async () => { await other.ready() }, /preferences, as the host decorated it, must be a preference reader with a function get; it got 'ten'/)
+  await t.rejects(async () => { await other.ready() }, /preferences, as the host decorated it .*, must be a preference reader with a function get; it got "ten"/)
 })
 
 t.test('a second registration that the same requests would pass through fails', async (t) => {
-  const failure = { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', message: /registered a second time .*prefix '\/?\w*'/ }
+  const failure = { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', message: /registered a second time .*\(prefix "\/?\w*"\).* define further quotas with the option quotas/ }
 
   t.test('a second registration on the same instance fails', async (t) => {
     const app = Fastify()
@@ -231,8 +226,10 @@ t.test('Fastify\'s own options of register are accepted', async (t) => {
   t.equal((await app.inject({ method: 'POST', url: '/context/api/analyze' })).statusCode, 401)
 })
 
-t.test('start-up fails if the host already has a request decorator named quota', async (t) => {
-  const app = Fastify()
-  Reflect.apply(app.decorateRequest, app, ['quota', null])
-  await t.rejects(async () => { await app.register(quotaPlugin) }, { code: 'FST_ERR_LLM_QUOTA_DECORATOR', message: /requests already have a decorator "quota"/ })
+t.test('start-up fails if the host already has a request decorator of the plugin', async (t) => {
+  for (const name of ['quota', 'quotaDecisions']) {
+    const app = Fastify()
+    Reflect.apply(app.decorateRequest, app, [name, null])
+    await t.rejects(async () => { await app.register(quotaPlugin) }, { code: 'FST_ERR_LLM_QUOTA_DECORATOR', message: new RegExp(`requests already have a decorator "${name}"`) })
+  }
 })

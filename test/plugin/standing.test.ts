@@ -18,12 +18,12 @@ async function service (options: QuotaOptions = {}) {
 
 t.test('quotaStanding returns the standing of the caller, and does not count the request', async (t) => {
   const { app, clock, standing } = await service()
-  t.same(await standing(alice), { quota: 'default', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
+  t.same(await standing(alice), { quota: 'default', unit: 'requests', window: 60_000, limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
   t.same(app.quotaStore.inspect?.(), { trackedCallers: 0, sweeps: 0 })
   await analyze(app, alice)
   clock.advance(1_000)
   for (let time = 0; time < 3; time++) {
-    t.same(await standing(alice), { quota: 'default', limit: 2, count: 1, remaining: 1, windowRemaining: 59_000, overflow: false })
+    t.same(await standing(alice), { quota: 'default', unit: 'requests', window: 60_000, limit: 2, count: 1, remaining: 1, windowRemaining: 59_000, overflow: false })
   }
   await analyze(app, bob)
   t.match(await standing(bob), { count: 1, overflow: true })
@@ -44,7 +44,7 @@ t.test('quotaStanding returns null if there is no caller', async (t) => {
   t.equal(await (await service()).standing(null), null)
   const { standing, log } = await service({ authentication: async () => { throw new Error('gone') } })
   t.equal(await standing(alice), null)
-  t.match(log.errors(), [/authentication could not be read/])
+  t.match(log.errors(), [/authentication of the request could not be read/])
 })
 
 t.test('quotaStanding supports an asynchronous authentication, reader and store', async (t) => {
@@ -52,7 +52,7 @@ t.test('quotaStanding supports an asynchronous authentication, reader and store'
   const { app, standing } = await service({
     authentication: async () => localAuthentication('alice'),
     preferences: { get: async () => 7 },
-    store: { acquire: async (key, limit) => memory.acquire(key, limit), peek: async (key) => memory.peek(key), forget () {}, clearCounters () {}, inspect: () => memory.inspect() }
+    store: { acquire: async (key, limit) => memory.acquire(key, limit), peek: async (key) => memory.peek(key) }
   })
   await analyze(app, null)
   t.match(await standing(null), { limit: 7, count: 1, remaining: 6 })
@@ -62,20 +62,20 @@ t.test('quotaStanding returns the standing in a named quota', async (t) => {
   const { app, standing } = await service({ store: new MemoryQuotaStore(), operations: [], quotas: { chat: { operations: [{ method: 'POST', path: '/api/analyze' }], perMinute: 5 } } })
   await analyze(app, alice)
   t.match(await standing(alice, '?name=chat'), { quota: 'chat', limit: 5, count: 1, remaining: 4 })
-  t.match(await standing(alice), { quota: 'default', limit: 2, count: 0 })
+  t.match(await standing(alice), { quota: 'default', unit: 'requests', window: 60_000, limit: 2, count: 0 })
 })
 
 t.test('quotaStanding rejects if the quota does not exist', async (t) => {
   const { standing } = await service({ quotas: { chat: {} } })
   for (const name of ['search', '__proto__', 'constructor']) {
-    t.match(await standing(alice, `?name=${name}`), { code: 'FST_ERR_LLM_QUOTA_NAME', message: `fastify-llm-quota: there is no quota '${name}'; the quotas are default, chat` })
+    t.match(await standing(alice, `?name=${name}`), { code: 'FST_ERR_LLM_QUOTA_NAME', message: `fastify-llm-quota: there is no quota "${name}"; the quotas are default, chat` })
   }
 })
 
-t.test('quotaStanding rejects if the store fails', async (t) => {
+t.test('quotaStanding rejects if the store fails or has no peek', async (t) => {
   const memory = new MemoryQuotaStore()
-  for (const peek of [() => { throw new Error('gone') }, async () => { throw new Error('gone') }, () => JSON.parse('{}'), async () => JSON.parse('{}').count, () => JSON.parse('{"count":1,"windowRemaining":0}'), () => JSON.parse('5')]) {
-    const { standing } = await service({ store: { acquire: (key, limit) => memory.acquire(key, limit), peek, forget () {}, clearCounters () {}, inspect: () => memory.inspect() } })
+  for (const peek of [undefined, () => { throw new Error('gone') }, async () => { throw new Error('gone') }, () => JSON.parse('{}'), async () => JSON.parse('{}').count, () => JSON.parse('{"count":1,"windowRemaining":0}'), () => JSON.parse('5')]) {
+    const { standing } = await service({ store: { acquire: (key, limit) => memory.acquire(key, limit), ...(peek && { peek }) } })
     t.match(await standing(alice), { statusCode: 503, code: 'FST_ERR_LLM_QUOTA_STANDING', message: 'fastify-llm-quota: the quota store failed, so the standing of the caller is unknown' })
   }
 })

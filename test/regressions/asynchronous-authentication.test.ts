@@ -10,8 +10,6 @@ async function answered (authentication: QuotaOptions['authentication'] & object
   return { statuses, errors: log.lines.filter(({ level }) => level === 50) }
 }
 
-const throwing = { get authenticated (): boolean { throw new Error('unreadable') }, kind: 'local' as const, username: 'alice' }
-
 t.test('a promise of an authentication identifies the caller', async (t) => {
   for (const authentication of [
     async () => localAuthentication('alice'),
@@ -33,14 +31,12 @@ t.test('an authentication function that fails results in 401, and the error is l
     ['rejects', async () => { throw new Error('gone') }],
     ['rejects without an error', () => new Promise((_resolve, reject) => { Reflect.apply(reject, undefined, []) })],
     ['has a then that throws', () => ({ then () { throw new Error('gone') } })],
-    ['has a then that cannot be read', () => ({ get then () { throw new Error('gone') } })],
-    ['returns an object that cannot be read', () => throwing],
-    ['resolves to an object that cannot be read', async () => throwing]
+    ['has a then that cannot be read', () => ({ get then () { throw new Error('gone') } })]
   ]
   for (const [what, authentication] of failing) {
     const { statuses, errors } = await answered(authentication as () => null)
     t.same(statuses, [401, 401], what)
     t.equal(errors.length, 2, what)
-    t.match(errors, [{ msg: /authentication could not be read/, err: { message: /\w/ } }], what)
+    t.match(errors, [{ msg: /^the authentication of the request could not be read/, err: { message: /\w/ } }], what)
   }
 })

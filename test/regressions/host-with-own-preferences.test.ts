@@ -29,7 +29,7 @@ t.test('the decorator of the host is not read if the option preferences is false
 t.test('the decorator of the host must be a reader if the option is not set, and the error describes the solution', async (t) => {
   t.equal(await admitted(new Map([['rate-limit.per-minute', 2]]), {}), 2)
   t.equal(await admitted(null, {}), 3)
-  await t.rejects(admitted(theme, {}), /preferences, as the host decorated it, must be a preference reader .* set the option preferences to a reader or to false/)
+  await t.rejects(admitted(theme, {}), /preferences, as the host decorated it \(set the option preferences to a reader or to false .*must be a preference reader/)
 })
 
 t.test('no preferences are decorated if there is neither an option nor a decorator of the host', async (t) => {

@@ -17,11 +17,12 @@ t.test('a reader that never answers delays a request by one second at most, and 
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => { mock.timers.reset() })
   let noteAsked = (): void => {}
-  const asked = new Promise<void>((resolve) => { noteAsked = resolve })
   const app = await createService({ preferences: { get: () => { noteAsked(); return new Promise(() => {}) } }, perMinute: 1 })
-  const answer = analyze(app, alice)
-  await asked
-  mock.timers.tick(1_000)
-  t.equal((await answer).statusCode, 200)
-  t.equal((await analyze(app, alice)).statusCode, 429)
+  for (const status of [200, 429]) {
+    const asked = new Promise<void>((resolve) => { noteAsked = resolve })
+    const answer = analyze(app, alice)
+    await asked
+    mock.timers.tick(1_000)
+    t.equal((await answer).statusCode, status)
+  }
 })
