@@ -20,7 +20,7 @@ const app = Fastify()
 app.decorateRequest('user', null)
 app.addHook('onRequest', async (request, reply) => {
   const [, token = ''] = /^bearer +(\S+)$/i.exec(request.headers.authorization ?? '') ?? []
-  // The answer is the same if the token is invalid and if its key is not available.
+  // The response is the same if the token is invalid and if its key is not available.
   try {
     const { payload } = await jwtVerify(token, keys, { algorithms: ['RS256', 'EdDSA'], issuer, audience, requiredClaims: ['sub', 'exp'] })
     request.user = tokenAuthentication(payload)

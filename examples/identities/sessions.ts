@@ -1,5 +1,5 @@
 // Identifies callers by local accounts with a session. Passwords are stored as scrypt hashes, and the session in an encrypted cookie.
-// Requests forged by another site are answered with 403 and not counted.
+// Requests forged by another site get a 403 and are not counted.
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import fastifyCsrfProtection from '@fastify/csrf-protection'

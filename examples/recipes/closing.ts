@@ -9,7 +9,7 @@ const client = new Redis(process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379', {
 
 const app = Fastify({ logger: { level: 'warn' } })
 client.on('error', ({ message }) => { app.log.warn(message) })
-// The hook runs after the last request has been answered. The client is closed even if the Redis server is not available.
+// The hook runs after the last response has been sent. The client is closed even if the Redis server is not available.
 app.addHook('onClose', async () => { await client.quit().catch(() => { client.disconnect() }) })
 await app.register(fastifyJwt, { secret: process.env['JWT_SECRET'] ?? '' })
 app.addHook('onRequest', async (request) => { await request.jwtVerify() })

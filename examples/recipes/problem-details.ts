@@ -1,4 +1,4 @@
-// Answers refusals with problem details (RFC 9457).
+// Sends refusals as problem details (RFC 9457).
 import fastifyJwt from '@fastify/jwt'
 import Fastify from 'fastify'
 import quotaPlugin, { type QuotaDecision } from 'fastify-llm-quota'
