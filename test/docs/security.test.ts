@@ -4,7 +4,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import { localAuthentication, MemoryQuotaStore, quotaPlugin, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
 
-const options: QuotaOptions = { perMinute: 3, authentication: ({ headers }) => localAuthentication(headers['x-user']) }
+const options: QuotaOptions = { perMinute: 3, authentication: ({ headers }) => localAuthentication(String(headers['x-user'])) }
 
 /** Creates a service with the quota, or a scope of a service. */
 function declare (app: FastifyInstance, store?: QuotaStore): void {

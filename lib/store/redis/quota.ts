@@ -104,6 +104,6 @@ export class RedisQuota implements QuotaStore {
     const { maxTrackedCallers } = this.#settings
     const cap = Math.floor(maxTrackedCallers / this.shards) + (index < maxTrackedCallers % this.shards ? 1 : 0)
     // With the braces, the hash slot depends only on the shard's number.
-    return this.#shards[index] ??= new Shard(this.#settings, `${this.keyPrefix}{${index}}:${this.#name}`, cap)
+    return (this.#shards[index] ??= new Shard(this.#settings, `${this.keyPrefix}{${index}}:${this.#name}`, cap))
   }
 }
