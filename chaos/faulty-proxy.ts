@@ -13,6 +13,8 @@ interface Connection {
 
 /** Forwards connections to a server, with network faults. */
 export class FaultyProxy {
+  /** The port of the server, for new connections. */
+  targetPort: number
   readonly #server: Server
   readonly #connections = new Set<Connection>()
   #delay = (): number => 0
@@ -20,9 +22,10 @@ export class FaultyProxy {
   #rejects = false
 
   private constructor (targetPort: number) {
+    this.targetPort = targetPort
     this.#server = createServer((downstream) => {
       if (this.#rejects) downstream.resetAndDestroy()
-      else this.#pass({ downstream, upstream: connect(targetPort, '127.0.0.1'), isSilent: false, held: [] })
+      else this.#pass({ downstream, upstream: connect(this.targetPort, '127.0.0.1'), isSilent: false, held: [] })
     })
   }
 

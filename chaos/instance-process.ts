@@ -1,13 +1,14 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import type { InsuredQuotaStoreState } from '../lib/index.js'
+import type { InsuredQuotaStore, InsuredQuotaStoreState } from '../lib/index.js'
 
 /** The options of an instance. */
 export interface InstanceSettings {
-  /** The port of its proxy to the server. */
-  readonly port: number
+  /** The ports of its proxies to the servers. */
+  readonly ports: readonly number[]
   readonly client: string
   readonly limit: number
   /** Whether the instances provide the time of the counters instead of the server. */
@@ -24,11 +25,13 @@ export interface Order {
 /** The state that an instance reports. */
 export interface InstanceReport {
   state: InsuredQuotaStoreState
-  /** The published and the logged changes. */
-  published: InsuredQuotaStoreState[]
+  answers: InsuredQuotaStore['answers']
+  /** The published changes: the shard, the store that counts its callers from then on, and the state of the whole store. */
+  changes: { shard: number, to: string, state: InsuredQuotaStoreState }[]
+  /** The states that were logged, and other lines of the log. */
   logged: string[]
-  /** The error of each failure of the primary. */
-  reasons: string[]
+  /** The failures of the primary. */
+  errors: { shard: number, message: string }[]
   /** The number of requests of each caller that the fallback admitted. */
   admittedByFallback: Record<string, number>
   unhandled: string[]
@@ -58,14 +61,12 @@ export class InstanceProcess {
     return this.#child.pid
   }
 
-  /** Sends one request of a caller. Returns the status. */
-  async ask (caller: string): Promise<number> {
+  /** Sends one request of a caller. */
+  async ask (caller: string): Promise<{ status: number, body: string }> {
     const asked = request(this.#address, { method: 'POST', agent: this.#agent, headers: { 'x-caller': caller } })
     asked.end()
-    const [answer] = await once(asked, 'response')
-    answer.resume()
-    await once(answer, 'end')
-    return answer.statusCode
+    const [response] = await once(asked, 'response')
+    return { status: response.statusCode, body: await text(response) }
   }
 
   tell (order: 'stall' | 'stepInsuredClock' | 'stepStoreClock', milliseconds: number, times = 1): void {

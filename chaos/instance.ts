@@ -2,14 +2,13 @@
 import { subscribe } from 'node:diagnostics_channel'
 import { Writable } from 'node:stream'
 import Fastify from 'fastify'
-import quotaPlugin, { InsuredQuotaStore, localAuthentication, MemoryQuotaStore, type InsuredQuotaStoreChange } from '../lib/index.js'
-import { RedisQuotaStore } from '../lib/redis.js'
-import { clients } from './clients.js'
+import quotaPlugin, { InsuredQuotaStore, localAuthentication, MemoryQuotaStore, type InsuredQuotaStoreChange, type PrimaryQuotaStore } from '../lib/index.js'
 import type { InstanceReport, InstanceSettings, Order } from './instance-process.js'
+import { clients, serverOf } from './stores.js'
 
 const settings: InstanceSettings = JSON.parse(process.argv[2] ?? '')
 const offsets = { insuredClock: 0, storeClock: 0 }
-const report: InstanceReport = { state: 'primary', published: [], logged: [], reasons: [], admittedByFallback: {}, unhandled: [] }
+const report: Omit<InstanceReport, 'state' | 'answers'> = { changes: [], logged: [], errors: [], admittedByFallback: {}, unhandled: [] }
 
 /** A fallback that records which callers it admits. */
 class NotedStore extends MemoryQuotaStore {
@@ -20,28 +19,32 @@ class NotedStore extends MemoryQuotaStore {
   }
 }
 
-const chosen = clients[settings.client]
-if (chosen === undefined) throw new RangeError(`there is no client ${settings.client}`)
+const stores = await Promise.all(settings.ports.map((port) =>
+  clients[settings.client]?.connect(port, settings.givesTime ? { clock: () => Date.now() + offsets.storeClock } : {}) ?? Promise.reject(new RangeError(`there is no client ${settings.client}`))))
+
+/** A store that divides the callers among several servers. */
+const primary: PrimaryQuotaStore = {
+  shardOf: (callerKey) => serverOf(callerKey, stores.length),
+  acquire: (callerKey, limit, cost) => stores[serverOf(callerKey, stores.length)]?.acquire(callerKey, limit, cost) ?? Promise.reject(new Error('there is no such server'))
+}
 const store = new InsuredQuotaStore({
-  primary: new RedisQuotaStore({
-    client: await chosen.connect(settings.port),
-    ...(settings.givesTime && { clock: () => Date.now() + offsets.storeClock })
-  }),
+  primary,
   fallback: new NotedStore(),
   clock: () => performance.now() + offsets.insuredClock
 })
 
 process.on('unhandledRejection', (reason) => { report.unhandled.push(String(reason)) })
 subscribe('fastify-llm-quota:insured-store', (message) => {
-  const { state, error }: InsuredQuotaStoreChange = Object(message)
-  report.published.push(state)
-  if (error instanceof Error) report.reasons.push(error.message)
+  const { shard, state: to, error }: InsuredQuotaStoreChange = Object(message)
+  report.changes.push({ shard, to, state: store.state })
+  if (error instanceof Error) report.errors.push({ shard, message: error.message })
 })
 
+const logged: readonly (readonly [RegExp, string])[] = [[/works again$/, 'primary'], [/fails; its fallback counts$/, 'fallback'], [/shards; the fallback counts/, 'both']]
 const stream = new Writable({
   write (line, _encoding, done) {
     const { msg, level } = JSON.parse(String(line))
-    if (level > 40 || /primary store/.test(msg)) report.logged.push(msg)
+    if (level > 40 || /primary store/.test(msg)) report.logged.push(logged.find(([pattern]) => pattern.test(msg))?.[1] ?? msg)
     done()
   }
 })
@@ -51,7 +54,7 @@ await app.register(quotaPlugin, {
   perMinute: settings.limit,
   authentication: ({ headers }) => localAuthentication(String(headers['x-caller']))
 })
-app.post('/api/analyze', async () => 'admitted')
+app.post('/api/analyze', async ({ quota }) => String(quota?.count))
 
 const orders: { readonly [Name in Order['order']]: (order: Order) => void } = {
   stall ({ milliseconds, times }) {
@@ -63,7 +66,7 @@ const orders: { readonly [Name in Order['order']]: (order: Order) => void } = {
   },
   stepInsuredClock ({ milliseconds }) { offsets.insuredClock += milliseconds },
   stepStoreClock ({ milliseconds }) { offsets.storeClock += milliseconds },
-  report () { process.send?.({ ...report, state: store.state }) }
+  report () { process.send?.({ ...report, state: store.state, answers: store.answers } satisfies InstanceReport) }
 }
 process.on('message', (order: Order) => { orders[order.order](order) })
 process.on('disconnect', () => { process.exit() })

@@ -1,29 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { InstanceProcess } from './instance-process.js'
-import type { ProcessorWaits } from './processor-waits.js'
+import type { Duration, ProcessorWaits } from './processor-waits.js'
 
 // Limits the wait, so that one stopped instance does not delay requests to the others.
 const workersOfAnInstance = 3
 const floodingCallers = 4
 const requestsOfACaller = 24
 
-/** The answers to a caller. */
-export interface Answers {
-  admitted: number
-  rejected: number
-}
-
 /**
  * Sends requests to both instances without a pause until it is stopped. Half of them come from a few callers that exceed their limit all
  * the time, and half from new callers, each of which exceeds its limit.
  */
 export class Load {
-  readonly answers = new Map<string, Answers>()
+  /** For each caller, the counts with which its requests were admitted. */
+  readonly admitted = new Map<string, number[]>()
   readonly failures: string[] = []
   requests = 0
-  longestWait = 0
-  /** The longest wait without the time that processes waited for a processor. */
-  longestOwnWait = 0
+  longestWait: Duration = { wall: 0, own: 0 }
   readonly #processorWaits: ProcessorWaits
   readonly #name: string
   readonly #done: Promise<unknown>
@@ -43,20 +36,19 @@ export class Load {
     })))
   }
 
-  /** Sends one request of a caller to an instance. Returns whether it was admitted. */
-  async ask (instance: InstanceProcess, caller: string): Promise<boolean> {
+  /** Sends one request of a caller to an instance. */
+  async ask (instance: InstanceProcess, caller: string): Promise<void> {
     this.requests += 1
     const startedAt = performance.now()
-    const status = await instance.ask(caller).catch((error: unknown) => String(error))
-    const wait = performance.now() - startedAt
-    this.longestWait = Math.max(this.longestWait, wait)
-    if (wait > this.longestOwnWait) this.longestOwnWait = Math.max(this.longestOwnWait, wait - this.#processorWaits.since(startedAt))
-    const answers = this.answers.get(caller) ?? { admitted: 0, rejected: 0 }
-    this.answers.set(caller, answers)
-    if (status === 200) answers.admitted += 1
-    else if (status === 429) answers.rejected += 1
-    else this.failures.push(`${caller} was answered ${status}`)
-    return status === 200
+    const response = await instance.ask(caller).catch((error: unknown) => ({ status: String(error), body: '' }))
+    if (performance.now() - startedAt > this.longestWait.own) {
+      const { wall, own } = this.#processorWaits.durationSince(startedAt)
+      this.longestWait = { wall: Math.max(this.longestWait.wall, wall), own: Math.max(this.longestWait.own, own) }
+    }
+    const counts = this.admitted.get(caller) ?? []
+    this.admitted.set(caller, counts)
+    if (response.status === 200) counts.push(Number(response.body))
+    else if (response.status !== 429) this.failures.push(`${caller} was answered ${response.status}`)
   }
 
   async stop (): Promise<void> {

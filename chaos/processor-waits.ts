@@ -8,6 +8,12 @@ interface Sample {
   readonly waits: ReadonlyMap<string, number>
 }
 
+/** Milliseconds that have passed, and those of them in which the processes did not wait for a processor. */
+export interface Duration {
+  readonly wall: number
+  readonly own: number
+}
+
 /**
  * Measures how long threads of some processes have been ready to run while other work used the processors, so that limits of time do not
  * depend on the load of the machine. Only Linux tells this. Elsewhere the time is 0, which makes the limits stricter.
@@ -24,12 +30,14 @@ export class ProcessorWaits {
     this.#timer = setInterval(() => { this.#samples.push(this.#sample()) }, sampleEvery)
   }
 
-  /** Returns the sum of the threads' waits since a time of `performance.now()`, in milliseconds, and up to `sampleEvery` before it. */
-  since (time: number): number {
+  /** Returns the duration since a time of `performance.now()`. Waits of up to `sampleEvery` before it count as well. */
+  durationSince (time: number): Duration {
+    const wall = performance.now() - time
     const before = this.#samples.findLast(({ at }) => at <= time)?.waits
-    let sum = 0
-    for (const [thread, wait] of this.#sample().waits) sum += wait - (before?.get(thread) ?? 0)
-    return sum
+    let own = wall
+    for (const [thread, wait] of this.#sample().waits) own -= wait - (before?.get(thread) ?? 0)
+    // Several threads can wait at the same time.
+    return { wall, own: Math.max(0, own) }
   }
 
   stop (): void {

@@ -1,20 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { callerKey, localAuthentication } from '../lib/index.js'
-import type { Incident } from './faults.js'
+import type { Draw } from './incident.js'
 import type { InstanceReport } from './instance-process.js'
 import { Load } from './load.js'
+import type { Duration } from './processor-waits.js'
 import type { World } from './world.js'
 
-/** The result of one incident. */
+export type RoundIncident = ReturnType<Draw>
+
+/** The result of the incidents of a round. */
 export interface RoundResult {
   readonly requests: number
-  /** Milliseconds from the end of the fault until both instances shared counters again. */
-  readonly backAfter: number
   readonly mostAdmitted: number
-  readonly longestWait: number
-  /** The longest wait and `backAfter` without the time that processes waited for a processor, which is what the limits apply to. */
-  readonly longestOwnWait: number
-  readonly ownBackAfter: number
+  readonly longestWait: Duration
+  /** The time from the end of the faults until both instances shared counters again. */
+  readonly backAfter: Duration
   /** How often the instances switched between their stores. */
   readonly changes: number
   /** The errors that made them switch to the fallback. */
@@ -36,33 +36,39 @@ const slack = 1_000
 // How long to wait for an event before it counts as missing.
 const patience = 15_000
 
-/** Runs one incident under load, and checks the guarantees. */
-export async function runRound (name: string, world: World, incident: Incident, settings: RoundSettings): Promise<RoundResult> {
+/** Runs incidents that begin together under load, and checks the guarantees. */
+export async function runRound (name: string, world: World, incidents: readonly RoundIncident[], settings: RoundSettings): Promise<RoundResult> {
   const before = await reports(world)
   const load = new Load(world.instances, name, world.processorWaits)
   await sleep(200)
-  await incident.begin(world)
-  await sleep(incident.lasts)
-  const losses = await incident.end?.(world) ?? 0
-  const { backAfter, ownBackAfter } = await backToSharedCount(name, world, load, settings.limit)
+  const losses = await Promise.all(incidents.map(async (incident) => {
+    await incident.begin()
+    await sleep(incident.lasts)
+    return await incident.end?.() ?? 0
+  }))
+  const backAfter = await backToSharedCount(name, world, load, settings.limit)
   await load.stop()
   const after = await reports(world)
-  const mostWait = settings.timeout + (incident.stalls ?? 0) + slack
+  const mostWait = settings.timeout + sum(incidents.map(({ stalls = 0 }) => stalls)) + slack
+  const failedCalls = after.flatMap(({ errors }, place) => errors.slice(before[place]?.errors.length))
+  const decisions = (all: readonly InstanceReport[]): number => sum(all.map(({ answers }) => answers.primary + answers.fallback))
+  const counted = decisions(after) - decisions(before)
   return {
     requests: load.requests,
-    backAfter,
-    mostAdmitted: Math.max(...[...load.answers.values()].map(({ admitted }) => admitted)),
-    ownBackAfter,
+    mostAdmitted: Math.max(...[...load.admitted.values()].map(({ length }) => length)),
     longestWait: load.longestWait,
-    longestOwnWait: load.longestOwnWait,
-    changes: sum(after, ({ published }) => published.length) - sum(before, ({ published }) => published.length),
-    reasons: [...new Set(after.flatMap(({ reasons }, place) => reasons.slice(before[place]?.reasons.length)))],
+    backAfter,
+    changes: sum(after.map(({ changes }) => changes.length)) - sum(before.map(({ changes }) => changes.length)),
+    reasons: [...new Set(failedCalls.map(({ message }) => message))],
     failures: [
       ...load.failures,
-      ...admittedTooOften(load, after, settings.limit, losses),
-      ...after.flatMap(reportedWrongly),
-      ...(ownBackAfter > settings.backWithin ? [`the shared count was back ${Math.round(ownBackAfter)} ms after the fault`] : []),
-      ...(load.longestOwnWait > mostWait ? [`a request waited for ${Math.round(load.longestOwnWait)} ms`] : [])
+      ...(counted === load.requests ? [] : [`${counted} of ${load.requests} requests were decided by a store`]),
+      ...[...load.admitted].flatMap(([caller, counts]) => wronglyCounted(caller, counts, after, settings.limit, sum(losses))),
+      ...after.flatMap(wronglyReported),
+      ...failedCalls.filter(({ shard, message }) => !message.startsWith('no answer within') && !incidents.some(({ servers }) => servers.has(shard)))
+        .map(({ shard, message }) => `server ${shard} had no fault, and failed with: ${message}`),
+      ...(backAfter.own > settings.backWithin ? [`the shared count was back ${Math.round(backAfter.own)} ms after the fault`] : []),
+      ...(load.longestWait.own > mostWait ? [`a request waited for ${Math.round(load.longestWait.own)} ms`] : [])
     ]
   }
 }
@@ -71,50 +77,47 @@ function reports (world: World): Promise<InstanceReport[]> {
   return Promise.all(world.instances.map((instance) => instance.report()))
 }
 
-function sum (reports: readonly InstanceReport[], count: (report: InstanceReport) => number): number {
-  return reports.reduce((total, report) => total + count(report), 0)
-}
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0)
 
 /** Sends requests of new callers until both instances together admit each of them up to one limit. */
-async function backToSharedCount (name: string, world: World, load: Load, limit: number): Promise<{ backAfter: number, ownBackAfter: number }> {
+async function backToSharedCount (name: string, world: World, load: Load, limit: number): Promise<Duration> {
   const endedAt = performance.now()
-  const result = () => {
-    const backAfter = performance.now() - endedAt
-    return { backAfter, ownBackAfter: backAfter - world.processorWaits.since(endedAt) }
-  }
-  for (let attempt = 0; result().ownBackAfter < patience; attempt++) {
+  for (let attempt = 0; world.processorWaits.durationSince(endedAt).own < patience; attempt++) {
     const newcomer = `${name}, newcomer ${attempt}`
-    let admitted = 0
-    for (let turn = 0; turn <= limit; turn++) {
-      for (const instance of world.instances) if (await load.ask(instance, newcomer)) admitted += 1
-    }
+    for (let turn = 0; turn <= limit; turn++) for (const instance of world.instances) await load.ask(instance, newcomer)
     const states = (await reports(world)).map(({ state }) => state)
-    if (admitted === limit && states.every((state) => state === 'primary')) return result()
+    if (load.admitted.get(newcomer)?.length === limit && states.every((state) => state === 'primary')) return world.processorWaits.durationSince(endedAt)
     await sleep(20)
   }
-  return { backAfter: Infinity, ownBackAfter: Infinity }
+  return { wall: Infinity, own: Infinity }
 }
 
-/** The number of requests that may be admitted: one limit for the server and for each time that it lost its counts, and one for each fallback. */
-function admittedTooOften (load: Load, reports: readonly InstanceReport[], limit: number, losses: number): string[] {
-  return [...load.answers].flatMap(([caller, { admitted }]) => {
-    const key = String(callerKey(localAuthentication(caller)))
-    const byFallbacks = reports.map(({ admittedByFallback }) => admittedByFallback[key] ?? 0)
-    const byPrimary = byFallbacks.reduce((rest, count) => rest - count, admitted)
-    return [
-      ...byFallbacks.filter((count) => count > limit).map((count) => `${caller} was admitted ${count} times by one fallback`),
-      ...(byPrimary > limit * (1 + losses) ? [`${caller} was admitted ${byPrimary} times by the server, which lost its counts ${losses} times`] : [])
-    ]
-  })
-}
-
-/** Checks that each change is published once and logged once, and that the stores alternate. */
-function reportedWrongly ({ published, logged, unhandled }: InstanceReport): string[] {
-  const expected = published.map((_state, place) => place % 2 === 0 ? 'fallback' : 'primary')
-  const lines = expected.map((state) => state === 'fallback' ? 'the quota\'s primary store fails; its fallback answers' : 'the quota\'s primary store answers again')
+/**
+ * Checks the counts with which a caller's requests were admitted. Each fallback admits one limit. The servers give each count up to the limit once,
+ * and once more for each time that they lost the counts, so every admission was counted.
+ */
+function wronglyCounted (caller: string, counts: readonly number[], reports: readonly InstanceReport[], limit: number, losses: number): string[] {
+  const key = String(callerKey(localAuthentication(caller)))
+  const times = new Map<number, number>()
+  for (const count of counts) times.set(count, (times.get(count) ?? 0) + 1)
+  const byFallbacks = reports.map(({ admittedByFallback }) => admittedByFallback[key] ?? 0)
+  for (const admitted of byFallbacks) for (let count = 1; count <= admitted; count++) times.set(count, (times.get(count) ?? 0) - 1)
   return [
-    ...(String(published) === String(expected) ? [] : [`the changes that were published are ${published.join(', ')}`]),
-    ...(String(logged) === String(lines) ? [] : [`for ${published.length} changes the log holds: ${logged.join(' | ')}`]),
+    ...byFallbacks.filter((admitted) => admitted > limit).map((admitted) => `${caller} was admitted ${admitted} times by one fallback`),
+    ...[...times].filter(([count, number]) => number < 0 || count > limit || number > 1 + losses)
+      .map(([count, number]) => `${caller} was admitted ${number} times with the count ${count} by the servers, which lost their counts ${losses} times`)
+  ]
+}
+
+/** Checks that each shard's changes alternate and are published once, and that the log shows each change of the state once. */
+function wronglyReported ({ changes, logged, unhandled }: InstanceReport): string[] {
+  const shards = [...new Set(changes.map(({ shard }) => shard))]
+  const ofShards = shards.map((shard) => changes.filter((change) => change.shard === shard).map(({ to }) => to))
+  const changedOnly = (states: readonly string[]): string => states.filter((state, place) => state !== (states[place - 1] ?? 'primary')).join(', ')
+  const states = changedOnly(changes.map(({ state }) => state))
+  return [
+    ...ofShards.filter((all) => all.some((to, place) => to !== (place % 2 === 0 ? 'fallback' : 'primary'))).map((all) => `the published changes of a shard are ${all.join(', ')}`),
+    ...(changedOnly(logged) === states && logged.length <= changes.length ? [] : [`for the states ${states} the log shows ${logged.join(', ')}`]),
     ...unhandled.map((reason) => `an unhandled rejection: ${reason}`)
   ]
 }

@@ -1,57 +1,57 @@
-import { Redis } from 'ioredis'
-import { RedisServer } from '../test/support/redis-server.js'
-import { clients, credentials } from './clients.js'
-import { FaultyProxy } from './faulty-proxy.js'
+import { drawsOf, type Draw } from './incident.js'
+import { clockFaults, instanceFaults } from './instance-faults.js'
 import { InstanceProcess, type InstanceSettings } from './instance-process.js'
+import { linkFaults } from './link-faults.js'
+import { postgresFaults } from './postgres-faults.js'
+import { PostgresNode } from './postgres-node.js'
 import { ProcessorWaits } from './processor-waits.js'
+import { redisFaults } from './redis-faults.js'
+import { RedisNode } from './redis-node.js'
+import { clients } from './stores.js'
 
-/** The system under test: a server, and two instances, each with a proxy to the server. */
+const instancesOfAWorld = 2
+const redisServers = 3
+
+/** The system under test: three servers of Redis that share the callers, or one of PostgreSQL, and two instances, with a proxy for each connection. */
 export class World {
-  readonly server: RedisServer
-  readonly proxies: readonly FaultyProxy[]
+  readonly nodes: readonly (RedisNode | PostgresNode)[]
   readonly instances: readonly InstanceProcess[]
-  /** Whether the instances' clients close silent connections. */
-  readonly noticesSilence: boolean
+  /** The faults of the servers, of the network and of the clock. */
+  readonly faults: Readonly<Record<string, Draw>>
+  readonly instanceFaults: Readonly<Record<string, Draw>>
   /** How long the processes of the world and this process wait for a processor. */
   readonly processorWaits: ProcessorWaits
 
-  private constructor (server: RedisServer, proxies: readonly FaultyProxy[], instances: readonly InstanceProcess[], client: string) {
-    this.noticesSilence = clients[client]?.noticesSilence ?? true
-    this.server = server
-    this.proxies = proxies
+  private constructor (nodes: World['nodes'], instances: readonly InstanceProcess[], faults: Readonly<Record<string, Draw>>) {
+    const allServers = nodes.map((_, server) => server)
+    this.nodes = nodes
     this.instances = instances
-    this.processorWaits = new ProcessorWaits(() => [process.pid, server.pid, ...instances.map(({ pid }) => pid)].filter((pid) => pid !== undefined))
+    this.faults = faults
+    this.instanceFaults = drawsOf('instance', instances, instanceFaults, () => allServers)
+    this.processorWaits = new ProcessorWaits(() => [process.pid, ...[...nodes.map(({ server }) => server), ...instances].flatMap(({ pid }) => pid ?? [])])
   }
 
-  static async start (settings: Omit<InstanceSettings, 'port'>): Promise<World> {
-    const server = await RedisServer.start('--user', credentials.username, 'on', `>${credentials.password}`, '~*', '&*', '+@all')
-    const proxies = [await FaultyProxy.start(server.port), await FaultyProxy.start(server.port)]
-    const instances = await Promise.all(proxies.map(({ port }) => InstanceProcess.start({ ...settings, port })))
-    return new World(server, proxies, instances, settings.client)
-  }
-
-  /** Sends a command to the server directly. */
-  async administer (command: string, ...parameters: string[]): Promise<unknown> {
-    // While a server is busy with a script, it only accepts the command that ends the script.
-    const client = new Redis({ host: '127.0.0.1', port: this.server.port, enableReadyCheck: false, maxRetriesPerRequest: 0 })
-    client.on('error', () => {})
-    try {
-      return await client.call(command, ...parameters)
-    } finally {
-      client.disconnect()
-    }
-  }
-
-  /** The number of keys that the server has evicted since it was started. */
-  async evicted (): Promise<number> {
-    return Number(/^evicted_keys:(\d+)/m.exec(String(await this.administer('INFO', 'stats')))?.[1])
+  static async start (settings: Omit<InstanceSettings, 'ports'>): Promise<World> {
+    const client = clients[settings.client]
+    if (client === undefined) throw new RangeError(`there are these clients: ${Object.keys(clients).join(', ')}`)
+    const isPostgres = settings.client === 'postgres'
+    const redis = isPostgres ? [] : await Promise.all(Array.from({ length: redisServers }, () => RedisNode.start(instancesOfAWorld)))
+    const postgres = isPostgres ? [await PostgresNode.start(instancesOfAWorld)] : []
+    const nodes = [...redis, ...postgres]
+    const instances = await Promise.all(Array.from({ length: instancesOfAWorld }, (_, instance) =>
+      InstanceProcess.start({ ...settings, ports: nodes.flatMap(({ proxies }) => proxies[instance]?.port ?? []) })))
+    const links = nodes.flatMap(({ proxies }) => proxies)
+    return new World(nodes, instances, {
+      ...drawsOf('server', redis, redisFaults(client), (place) => [place]),
+      ...drawsOf('server', postgres, postgresFaults, (place) => [place]),
+      ...drawsOf('link', links, linkFaults(client), (place) => [Math.floor(place / instancesOfAWorld)]),
+      ...(settings.givesTime && drawsOf('instances', [instances], clockFaults, () => nodes.map((_, server) => server)))
+    })
   }
 
   async stop (): Promise<void> {
     this.processorWaits.stop()
     await Promise.all(this.instances.map((instance) => instance.stop()))
-    await Promise.all(this.proxies.map((proxy) => proxy.stop()))
-    this.server.signal('SIGCONT')
-    await this.server.stop()
+    await Promise.all(this.nodes.map((node) => node.stop()))
   }
 }

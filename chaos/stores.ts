@@ -1,12 +1,15 @@
 import { GlideClient, Logger } from '@valkey/valkey-glide'
 import { Redis as IoRedis } from 'ioredis'
 import { Redis as IoValkey } from 'iovalkey'
+import pg from 'pg'
 import { createClient } from 'redis'
-import type { RedisQuotaStoreOptions } from '../lib/redis.js'
+import type { QuotaStore } from '../lib/index.js'
+import { PostgresQuotaStore } from '../lib/postgres.js'
+import { RedisQuotaStore } from '../lib/redis.js'
 
 const host = '127.0.0.1'
 
-/** What the instances authenticate with. */
+/** What the instances authenticate with on Redis. */
 export const credentials = { username: 'instances', password: 'right' }
 
 // The timeout after which a client closes a silent connection. Unlike the store's timeout, it also runs during a stall of the event loop,
@@ -16,35 +19,49 @@ const patience = 1_000
 // The delay before a client connects again.
 const reconnectAfter = 100
 
-const ioOptions = { host, ...credentials, maxRetriesPerRequest: 0, socketTimeout: patience, retryStrategy: () => reconnectAfter, maxLoadingRetryTime: reconnectAfter }
+const ioOptions = {
+  host,
+  ...credentials,
+  maxRetriesPerRequest: 0,
+  socketTimeout: patience,
+  retryStrategy: () => reconnectAfter,
+  maxLoadingRetryTime: reconnectAfter,
+  reconnectOnError: ({ message }: Error) => message.startsWith('READONLY')
+}
 
 /** A client that an instance can use. It does not send commands again after a lost connection, and reconnects soon. */
 interface ChaosClient {
-  connect (port: number): Promise<RedisQuotaStoreOptions['client']>
+  /** Creates a store on one server. */
+  connect (port: number, options: { readonly clock?: () => number }): Promise<QuotaStore>
   /** Whether it closes silent connections. */
   readonly noticesSilence: boolean
+  /** Whether it closes the connection to a server that has become a replica. */
+  readonly leavesReplicas: boolean
 }
 
 export const clients: Readonly<Record<string, ChaosClient>> = {
   ioredis: {
     noticesSilence: true,
-    async connect (port) {
+    leavesReplicas: true,
+    async connect (port, options) {
       const client = new IoRedis({ ...ioOptions, port })
       client.on('error', () => {})
-      return client
+      return new RedisQuotaStore({ client, ...options })
     }
   },
   iovalkey: {
     noticesSilence: true,
-    async connect (port) {
+    leavesReplicas: true,
+    async connect (port, options) {
       const client = new IoValkey({ ...ioOptions, port })
       client.on('error', () => {})
-      return client
+      return new RedisQuotaStore({ client, ...options })
     }
   },
   redis: {
     noticesSilence: true,
-    async connect (port) {
+    leavesReplicas: false,
+    async connect (port, options) {
       const client = createClient({
         ...credentials,
         disableOfflineQueue: true,
@@ -54,20 +71,35 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
       })
       client.on('error', () => {})
       await client.connect()
-      return client
+      return new RedisQuotaStore({ client, ...options })
     }
   },
   glide: {
-    // The client has no option for this.
     noticesSilence: false,
-    connect (port) {
+    leavesReplicas: false,
+    async connect (port, options) {
       Logger.setLoggerConfig('off')
-      return GlideClient.createClient({
+      const client = await GlideClient.createClient({
         addresses: [{ host, port }],
         credentials,
         requestTimeout: patience,
         connectionBackoff: { numberOfRetries: 1, factor: reconnectAfter, exponentBase: 1 }
       })
+      return new RedisQuotaStore({ client, ...options })
+    }
+  },
+  postgres: {
+    noticesSilence: true,
+    leavesReplicas: false,
+    async connect (port, options) {
+      const pool = new pg.Pool({ host, port, user: 'postgres', database: 'postgres', connectionTimeoutMillis: patience, query_timeout: patience })
+      pool.on('error', () => {})
+      return new PostgresQuotaStore({ pool, ...options })
     }
   }
+}
+
+/** Returns the number of the server that counts a caller. */
+export function serverOf (callerKey: string, servers: number): number {
+  return parseInt(callerKey.slice(0, 8), 16) % servers
 }
