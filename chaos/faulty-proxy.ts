@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { listenOnLoopback, portOf } from '../test/support/loopback.js'
 
 interface Connection {
@@ -7,8 +8,8 @@ interface Connection {
   readonly upstream: Socket
   /** Nothing passes a silent connection any more. It stays open, unless a reply was cut. */
   isSilent: boolean
-  /** The replies that are held back, oldest first, each with the time at which it is due. */
-  readonly held: { readonly chunk: Buffer, readonly dueAt: number }[]
+  /** Settles when the replies until now have been sent. */
+  sent: Promise<void>
 }
 
 /** Forwards connections to a server, with network faults. */
@@ -25,7 +26,7 @@ export class FaultyProxy {
     this.targetPort = targetPort
     this.#server = createServer((downstream) => {
       if (this.#rejects) downstream.resetAndDestroy()
-      else this.#pass({ downstream, upstream: connect(this.targetPort, '127.0.0.1'), isSilent: false, held: [] })
+      else this.#pass({ downstream, upstream: connect(this.targetPort, '127.0.0.1'), isSilent: false, sent: Promise.resolve() })
     })
   }
 
@@ -99,21 +100,12 @@ export class FaultyProxy {
   }
 
   #reply (connection: Connection, chunk: Buffer): void {
-    connection.held.push({ chunk, dueAt: performance.now() + this.#delay() })
-    if (connection.held.length === 1) this.#sendDue(connection)
-  }
-
-  // One timer at a time, because timers of different lengths that are due in the same millisecond do not keep their order.
-  #sendDue (connection: Connection): void {
-    for (let [next] = connection.held; next !== undefined; [next] = connection.held) {
-      const wait = next.dueAt - performance.now()
-      if (wait > 0) {
-        setTimeout(() => { this.#sendDue(connection) }, wait)
-        return
-      }
-      connection.held.shift()
-      this.#send(connection, next.chunk)
-    }
+    const dueAt = performance.now() + this.#delay()
+    connection.sent = connection.sent.then(async () => {
+      const wait = dueAt - performance.now()
+      if (wait > 0) await sleep(wait)
+      this.#send(connection, chunk)
+    })
   }
 
   #send (connection: Connection, chunk: Buffer): void {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Stopwatch, type Duration } from './duration.js'
 import type { InstanceProcess } from './instance-process.js'
-import type { Duration, ProcessorWaits } from './processor-waits.js'
 
 // Limits the wait, so that one stopped instance does not delay requests to the others.
 const workersOfAnInstance = 3
@@ -17,7 +17,6 @@ export class Load {
   readonly failures: string[] = []
   requests = 0
   longestWait: Duration = { wall: 0, own: 0 }
-  readonly #processorWaits: ProcessorWaits
   readonly #name: string
   readonly #done: Promise<unknown>
   #isRunning = true
@@ -25,9 +24,8 @@ export class Load {
   /**
    * @param name Distinguishes the callers from those of other loads.
    */
-  constructor (instances: readonly InstanceProcess[], name: string, processorWaits: ProcessorWaits) {
+  constructor (instances: readonly InstanceProcess[], name: string) {
     this.#name = name
-    this.#processorWaits = processorWaits
     this.#done = Promise.all(instances.flatMap((instance) => Array.from({ length: workersOfAnInstance }, async () => {
       while (this.#isRunning) {
         await this.ask(instance, this.#nextCaller())
@@ -39,12 +37,10 @@ export class Load {
   /** Sends one request of a caller to an instance. */
   async ask (instance: InstanceProcess, caller: string): Promise<void> {
     this.requests += 1
-    const startedAt = performance.now()
+    const stopwatch = new Stopwatch()
     const response = await instance.ask(caller).catch((error: unknown) => ({ status: String(error), body: '' }))
-    if (performance.now() - startedAt > this.longestWait.own) {
-      const { wall, own } = this.#processorWaits.durationSince(startedAt)
-      this.longestWait = { wall: Math.max(this.longestWait.wall, wall), own: Math.max(this.longestWait.own, own) }
-    }
+    const { wall, own } = stopwatch.duration
+    this.longestWait = { wall: Math.max(this.longestWait.wall, wall), own: Math.max(this.longestWait.own, own) }
     const counts = this.admitted.get(caller) ?? []
     this.admitted.set(caller, counts)
     if (response.status === 200) counts.push(Number(response.body))

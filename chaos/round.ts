@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { callerKey, localAuthentication } from '../lib/index.js'
+import { Stopwatch, type Duration } from './duration.js'
 import type { Draw } from './incident.js'
 import type { InstanceReport } from './instance-process.js'
 import { Load } from './load.js'
-import type { Duration } from './processor-waits.js'
+import { clientPatience } from './stores.js'
 import type { World } from './world.js'
 
 export type RoundIncident = ReturnType<Draw>
@@ -22,13 +23,12 @@ export interface RoundResult {
   readonly failures: readonly string[]
 }
 
-export interface RoundSettings {
-  readonly limit: number
-  /** The `timeout` of the insured stores. */
-  readonly timeout: number
-  /** How long both instances may take after a fault to share counters again, in milliseconds. */
-  readonly backWithin: number
-}
+// The options of the instances' quota and of their insured stores.
+export const limit = 5
+const timeout = 100
+
+// How long both instances may take after a fault to share counters again: the cool-down and the client's reconnection.
+const backWithin = 2_000
 
 // The tolerance for late answers, in addition to the time that processes wait for a processor.
 const slack = 1_000
@@ -37,19 +37,19 @@ const slack = 1_000
 const patience = 15_000
 
 /** Runs incidents that begin together under load, and checks the guarantees. */
-export async function runRound (name: string, world: World, incidents: readonly RoundIncident[], settings: RoundSettings): Promise<RoundResult> {
+export async function runRound (name: string, world: World, incidents: readonly RoundIncident[]): Promise<RoundResult> {
   const before = await reports(world)
-  const load = new Load(world.instances, name, world.processorWaits)
+  const load = new Load(world.instances, name)
   await sleep(200)
   const losses = await Promise.all(incidents.map(async (incident) => {
     await incident.begin()
     await sleep(incident.lasts)
     return await incident.end?.() ?? 0
   }))
-  const backAfter = await backToSharedCount(name, world, load, settings.limit)
+  const backAfter = await backToSharedCount(name, world, load)
   await load.stop()
   const after = await reports(world)
-  const mostWait = settings.timeout + sum(incidents.map(({ stalls = 0 }) => stalls)) + slack
+  const mostWait = timeout + sum(incidents.map(({ stalls = 0 }) => stalls)) + slack
   const failedCalls = after.flatMap(({ errors }, place) => errors.slice(before[place]?.errors.length))
   const decisions = (all: readonly InstanceReport[]): number => sum(all.map(({ answers }) => answers.primary + answers.fallback))
   const counted = decisions(after) - decisions(before)
@@ -63,11 +63,11 @@ export async function runRound (name: string, world: World, incidents: readonly 
     failures: [
       ...load.failures,
       ...(counted === load.requests ? [] : [`${counted} of ${load.requests} requests were decided by a store`]),
-      ...[...load.admitted].flatMap(([caller, counts]) => wronglyCounted(caller, counts, after, settings.limit, sum(losses))),
+      ...[...load.admitted].flatMap(([caller, counts]) => wronglyCounted(caller, counts, after, sum(losses))),
       ...after.flatMap(wronglyReported),
-      ...failedCalls.filter(({ shard, message }) => !message.startsWith('no answer within') && !incidents.some(({ servers }) => servers.has(shard)))
+      ...failedCalls.filter(({ shard, message }) => !incidents.some(({ servers }) => servers.has(shard)) && !message.startsWith('no answer within') && load.longestWait.wall < clientPatience)
         .map(({ shard, message }) => `server ${shard} had no fault, and failed with: ${message}`),
-      ...(backAfter.own > settings.backWithin ? [`the shared count was back ${Math.round(backAfter.own)} ms after the fault`] : []),
+      ...(backAfter.own > backWithin ? [`the shared count was back ${Math.round(backAfter.own)} ms after the fault`] : []),
       ...(load.longestWait.own > mostWait ? [`a request waited for ${Math.round(load.longestWait.own)} ms`] : [])
     ]
   }
@@ -80,13 +80,13 @@ function reports (world: World): Promise<InstanceReport[]> {
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0)
 
 /** Sends requests of new callers until both instances together admit each of them up to one limit. */
-async function backToSharedCount (name: string, world: World, load: Load, limit: number): Promise<Duration> {
-  const endedAt = performance.now()
-  for (let attempt = 0; world.processorWaits.durationSince(endedAt).own < patience; attempt++) {
+async function backToSharedCount (name: string, world: World, load: Load): Promise<Duration> {
+  const stopwatch = new Stopwatch()
+  for (let attempt = 0; stopwatch.duration.own < patience; attempt++) {
     const newcomer = `${name}, newcomer ${attempt}`
     for (let turn = 0; turn <= limit; turn++) for (const instance of world.instances) await load.ask(instance, newcomer)
     const states = (await reports(world)).map(({ state }) => state)
-    if (load.admitted.get(newcomer)?.length === limit && states.every((state) => state === 'primary')) return world.processorWaits.durationSince(endedAt)
+    if (load.admitted.get(newcomer)?.length === limit && states.every((state) => state === 'primary')) return stopwatch.duration
     await sleep(20)
   }
   return { wall: Infinity, own: Infinity }
@@ -96,7 +96,7 @@ async function backToSharedCount (name: string, world: World, load: Load, limit:
  * Checks the counts with which a caller's requests were admitted. Each fallback admits one limit. The servers give each count up to the limit once,
  * and once more for each time that they lost the counts, so every admission was counted.
  */
-function wronglyCounted (caller: string, counts: readonly number[], reports: readonly InstanceReport[], limit: number, losses: number): string[] {
+function wronglyCounted (caller: string, counts: readonly number[], reports: readonly InstanceReport[], losses: number): string[] {
   const key = String(callerKey(localAuthentication(caller)))
   const times = new Map<number, number>()
   for (const count of counts) times.set(count, (times.get(count) ?? 0) + 1)

@@ -1,18 +1,57 @@
-// npm run chaos: runs two instances with a real server under kills, freezes, stalls, losses, slow answers and clock steps.
+// npm run chaos: runs two instances with real servers under kills, failovers, freezes, stalls, losses, slow answers and clock steps.
 import { parseArgs } from 'node:util'
-import { runChaos } from './chaos.js'
+import type { Duration } from './duration.js'
+import { Random } from './random.js'
+import { limit, runRound, type RoundIncident } from './round.js'
+import { World } from './world.js'
 
 const { values } = parseArgs({
   options: {
+    // The seed determines the faults, their order and their parameters.
     seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 32)) },
     seconds: { type: 'string', default: '180' },
     client: { type: 'string', default: 'ioredis' },
     faults: { type: 'string' }
   }
 })
-const seed = Number(values.seed)
-const failures = await runChaos({ seed, seconds: Number(values.seconds), client: values.client, faults: values.faults?.split(','), log: console.log })
-console.log(failures.length === 0
-  ? 'everything was as promised'
-  : `${failures.length} failures; to see them again: npm run chaos -- --seed ${seed} --client ${values.client} --seconds ${values.seconds}`)
-process.exit(failures.length === 0 ? 0 : 1)
+const { client, seed, seconds } = values
+const random = new Random(Number(seed))
+const givesTime = random.pick([true, false])
+console.log(`seed ${seed}, client ${client}; ${givesTime ? 'the instances give' : 'the server gives'} the time of the counters`)
+const world = await World.start({ client, limit, givesTime })
+let failures = 0
+try {
+  const incidents = drawIncidents(values.faults?.split(','))
+  const endsAt = performance.now() + Number(seconds) * 1_000
+  for (let round = 1; performance.now() < endsAt; round++) {
+    const drawn = incidents.next().value
+    const result = await runRound(`round ${round}`, world, drawn)
+    console.log(`round ${round}: ${drawn.map(({ description }) => description).join('; and ')}: ${result.requests} requests, ${result.changes} changes, ` +
+      `at most ${result.mostAdmitted} admitted of a caller, longest wait ${shown(result.longestWait)}, shared count back after ${shown(result.backAfter)}` +
+      (result.reasons.length > 0 ? `; ${result.reasons.join(', ')}` : ''))
+    for (const failure of result.failures) console.log(`  FAILED: ${failure}`)
+    failures += result.failures.length
+  }
+} finally {
+  await world.stop()
+}
+console.log(failures === 0 ? 'everything was as promised' : `${failures} failures; to see them again: npm run chaos -- --seed ${seed} --client ${client} --seconds ${seconds}`)
+process.exit(failures === 0 ? 0 : 1)
+
+function shown ({ wall, own }: Duration): string {
+  return `${Math.round(wall)} ms (${Math.round(own)} on a machine of its own)`
+}
+
+/** Yields each fault once in random order, and then again in another order. About half of them come together with a fault of an instance. */
+function * drawIncidents (chosen: readonly string[] | undefined): Generator<RoundIncident[], never> {
+  const others = Object.values(world.instanceFaults)
+  const all = Object.entries({ ...world.faults, ...world.instanceFaults })
+  const draws = all.filter(([name]) => chosen?.includes(name) ?? true).map(([, draw]) => draw)
+  if (draws.length === 0) throw new RangeError(`there are these faults: ${all.map(([name]) => name).join(', ')}`)
+  while (true) {
+    for (const draw of random.shuffle(draws)) {
+      const isAlone = random.pick([true, false]) || others.includes(draw)
+      yield isAlone ? [draw(random)] : [draw(random), random.pick(others)(random)]
+    }
+  }
+}

@@ -14,7 +14,7 @@ export const credentials = { username: 'instances', password: 'right' }
 
 // The timeout after which a client closes a silent connection. Unlike the store's timeout, it also runs during a stall of the event loop,
 // so it must be longer than a stall.
-const patience = 1_000
+export const clientPatience = 1_000
 
 // The delay before a client connects again.
 const reconnectAfter = 100
@@ -23,7 +23,7 @@ const ioOptions = {
   host,
   ...credentials,
   maxRetriesPerRequest: 0,
-  socketTimeout: patience,
+  socketTimeout: clientPatience,
   retryStrategy: () => reconnectAfter,
   maxLoadingRetryTime: reconnectAfter,
   reconnectOnError: ({ message }: Error) => message.startsWith('READONLY')
@@ -39,25 +39,19 @@ interface ChaosClient {
   readonly leavesReplicas: boolean
 }
 
+const ofIo = (connect: (options: typeof ioOptions & { port: number }) => IoRedis | IoValkey): ChaosClient => ({
+  noticesSilence: true,
+  leavesReplicas: true,
+  async connect (port, options) {
+    const client = connect({ ...ioOptions, port })
+    client.on('error', () => {})
+    return new RedisQuotaStore({ client, ...options })
+  }
+})
+
 export const clients: Readonly<Record<string, ChaosClient>> = {
-  ioredis: {
-    noticesSilence: true,
-    leavesReplicas: true,
-    async connect (port, options) {
-      const client = new IoRedis({ ...ioOptions, port })
-      client.on('error', () => {})
-      return new RedisQuotaStore({ client, ...options })
-    }
-  },
-  iovalkey: {
-    noticesSilence: true,
-    leavesReplicas: true,
-    async connect (port, options) {
-      const client = new IoValkey({ ...ioOptions, port })
-      client.on('error', () => {})
-      return new RedisQuotaStore({ client, ...options })
-    }
-  },
+  ioredis: ofIo((options) => new IoRedis(options)),
+  iovalkey: ofIo((options) => new IoValkey(options)),
   redis: {
     noticesSilence: true,
     leavesReplicas: false,
@@ -66,8 +60,8 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
         ...credentials,
         disableOfflineQueue: true,
         // socketTimeout also closes idle connections, and while the primary rests, only pings keep a connection busy.
-        pingInterval: patience / 3,
-        socket: { host, port, socketTimeout: patience, reconnectStrategy: () => reconnectAfter }
+        pingInterval: clientPatience / 3,
+        socket: { host, port, socketTimeout: clientPatience, reconnectStrategy: () => reconnectAfter }
       })
       client.on('error', () => {})
       await client.connect()
@@ -82,7 +76,7 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
       const client = await GlideClient.createClient({
         addresses: [{ host, port }],
         credentials,
-        requestTimeout: patience,
+        requestTimeout: clientPatience,
         connectionBackoff: { numberOfRetries: 1, factor: reconnectAfter, exponentBase: 1 }
       })
       return new RedisQuotaStore({ client, ...options })
@@ -92,7 +86,7 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
     noticesSilence: true,
     leavesReplicas: false,
     async connect (port, options) {
-      const pool = new pg.Pool({ host, port, user: 'postgres', database: 'postgres', connectionTimeoutMillis: patience, query_timeout: patience })
+      const pool = new pg.Pool({ host, port, user: 'postgres', database: 'postgres', connectionTimeoutMillis: clientPatience, query_timeout: clientPatience })
       pool.on('error', () => {})
       return new PostgresQuotaStore({ pool, ...options })
     }

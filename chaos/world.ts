@@ -4,7 +4,6 @@ import { InstanceProcess, type InstanceSettings } from './instance-process.js'
 import { linkFaults } from './link-faults.js'
 import { postgresFaults } from './postgres-faults.js'
 import { PostgresNode } from './postgres-node.js'
-import { ProcessorWaits } from './processor-waits.js'
 import { redisFaults } from './redis-faults.js'
 import { RedisNode } from './redis-node.js'
 import { clients } from './stores.js'
@@ -19,16 +18,12 @@ export class World {
   /** The faults of the servers, of the network and of the clock. */
   readonly faults: Readonly<Record<string, Draw>>
   readonly instanceFaults: Readonly<Record<string, Draw>>
-  /** How long the processes of the world and this process wait for a processor. */
-  readonly processorWaits: ProcessorWaits
 
   private constructor (nodes: World['nodes'], instances: readonly InstanceProcess[], faults: Readonly<Record<string, Draw>>) {
-    const allServers = nodes.map((_, server) => server)
     this.nodes = nodes
     this.instances = instances
     this.faults = faults
-    this.instanceFaults = drawsOf('instance', instances, instanceFaults, () => allServers)
-    this.processorWaits = new ProcessorWaits(() => [process.pid, ...[...nodes.map(({ server }) => server), ...instances].flatMap(({ pid }) => pid ?? [])])
+    this.instanceFaults = drawsOf('instance', instances, instanceFaults, () => [...nodes.keys()])
   }
 
   static async start (settings: Omit<InstanceSettings, 'ports'>): Promise<World> {
@@ -45,12 +40,11 @@ export class World {
       ...drawsOf('server', redis, redisFaults(client), (place) => [place]),
       ...drawsOf('server', postgres, postgresFaults, (place) => [place]),
       ...drawsOf('link', links, linkFaults(client), (place) => [Math.floor(place / instancesOfAWorld)]),
-      ...(settings.givesTime && drawsOf('instances', [instances], clockFaults, () => nodes.map((_, server) => server)))
+      ...(settings.givesTime && drawsOf('instances', [instances], clockFaults, () => [...nodes.keys()]))
     })
   }
 
   async stop (): Promise<void> {
-    this.processorWaits.stop()
     await Promise.all(this.instances.map((instance) => instance.stop()))
     await Promise.all(this.nodes.map((node) => node.stop()))
   }
