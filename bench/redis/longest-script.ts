@@ -65,7 +65,7 @@ for (const size of sizes) {
     let longest = 0
     await touch(store, keys)
     longest = Math.max(longest, ...await scriptTimes(client))
-    const bytes = Number(await client.memory('USAGE', `${keyPrefix}{0}:callers`, 'SAMPLES', 0)) / size
+    const bytes = Number(await client.memory('USAGE', `${keyPrefix}{0}:default:counters`, 'SAMPLES', 0)) / size
     await run({ store, keys, pass: (milliseconds) => { now += milliseconds } })
     longest = Math.max(longest, ...await scriptTimes(client))
     const started = performance.now()

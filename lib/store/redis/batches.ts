@@ -43,7 +43,7 @@ export class Batches {
     const batch = this.#waiting
     if (batch.length === 0) return
     this.#waiting = []
-    void this.#send(batch)
+    this.#send(batch)
   }
 
   async #send (batch: readonly Waiting[]): Promise<void> {
