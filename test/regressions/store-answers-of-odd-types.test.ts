@@ -12,6 +12,8 @@ const answers: Record<string, unknown> = {
   'a string as windowRemaining': { ...good, windowRemaining: '5000' },
   'an array as windowRemaining': { ...good, windowRemaining: [5000] },
   'a bigint as windowRemaining': { ...good, windowRemaining: 5000n },
+  'a string as overflow': { ...good, overflow: 'no' },
+  'no overflow': { admitted: true, count: 1, windowRemaining: 5000 },
   'a windowRemaining without a decimal form': { ...good, windowRemaining: 1e300 },
   null: null
 }

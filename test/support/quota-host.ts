@@ -1,15 +1,15 @@
 import Fastify, { type FastifyInstance, type FastifyServerOptions, type InjectOptions } from 'fastify'
-import quotaPlugin, { localAuthentication, MemoryQuotaStore, type QuotaOptions, type RouteMark } from '../../lib/index.js'
+import quotaPlugin, { localAuthentication, MemoryQuotaStore, type AuthenticationReader, type QuotaOptions, type RouteMark } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 
 /** Reads the caller from the header `x-caller`; alice by default, and nobody if it is empty. */
-export const fromHeader: QuotaOptions['authentication'] = ({ headers }) => {
+export const fromHeader: AuthenticationReader = ({ headers }) => {
   const caller = headers['x-caller'] ?? 'alice'
   return caller === '' ? null : localAuthentication(String(caller))
 }
 
 /** Reads the caller's organisation from the header `x-organisation`; nobody if it is not set. */
-export const fromOrganisation: QuotaOptions['authentication'] = ({ headers }) => {
+export const fromOrganisation: AuthenticationReader = ({ headers }) => {
   const organisation = headers['x-organisation']
   return organisation === undefined ? null : localAuthentication(String(organisation))
 }
