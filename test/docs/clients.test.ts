@@ -31,7 +31,7 @@ type Ask = (address: string, token: string) => Promise<unknown>
 async function startService (t: Test, clock: VirtualClock) {
   const statuses: number[] = []
   const app: FastifyInstance = Fastify()
-  await app.register(quotaPlugin, { perMinute: 1, store: new MemoryQuotaStore({ clock: clock.now }), authentication: ({ headers }) => headers.authorization?.endsWith('nobody') === true ? null : localAuthentication(headers.authorization) })
+  await app.register(quotaPlugin, { perMinute: 1, store: new MemoryQuotaStore({ clock: clock.now }), authentication: ({ headers }) => headers.authorization?.endsWith('nobody') === true ? null : localAuthentication(String(headers.authorization)) })
   app.addHook('onSend', async (_request, reply) => { statuses.push(reply.statusCode) })
   app.post('/api/analyze', async () => answer)
   app.get('/api/analyze-node', { exposeHeadRoute: false }, async () => answer)

@@ -4,7 +4,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import { localAuthentication, MemoryQuotaStore, quotaPlugin, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
 
-const options: QuotaOptions = { perMinute: 3, authentication: ({ headers }) => localAuthentication(headers['x-user']) }
+const options: QuotaOptions = { perMinute: 3, authentication: ({ headers }) => localAuthentication(String(headers['x-user'])) }
 
 /** Creates a service with the quota, or a scope of a service. */
 function declare (app: FastifyInstance, store?: QuotaStore): void {
@@ -81,7 +81,7 @@ t.test('only routes in the scope that registers the plugin, including its child 
   t.equal(await admitted([app, analyze.toUpperCase()]), 10)
 })
 
-t.test('a request that an HTTP client sends again after its answer was lost is counted twice', async (t) => {
+t.test('a request that an HTTP client sends again after its response was lost is counted twice', async (t) => {
   const app = serviceWith(new MemoryQuotaStore())
   t.teardown(() => app.close())
   const abort = new AbortController()
