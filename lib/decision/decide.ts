@@ -2,11 +2,11 @@ import type { FastifyRequest } from 'fastify'
 import { Unidentified, type UnidentifiedReason } from '../caller/caller-key.js'
 import type { Caller, CallerReader } from '../caller/request-caller.js'
 import { shownError } from '../errors.js'
-import { assertAcquisition, assertEntry, type Entry } from '../store/store.js'
+import { assertAcquisition, assertEntry, type Acquisition, type Entry } from '../store/store.js'
 import type { Match } from '../subject/request-matcher.js'
 import type { QuotaDecision } from './decision.js'
 import type { Quota } from './quota.js'
-import { timed } from './store-durations.js'
+import { storeDurations, timed } from './store-durations.js'
 
 /** One quota of a request, and its decision, which is complete once every step has run. */
 export interface Ruling {
@@ -135,43 +135,53 @@ function createDraft ({ quota, operation }: Match<Quota>, limit: number, caller:
 
 function acquire (draft: Draft, cost: number, request: FastifyRequest): void | Promise<void> {
   const { quota: { store }, decision: { callerKey, limit } } = draft
-  return record(draft, request, () => store.acquire(String(callerKey), limit, cost), (acquired) => {
-    assertAcquisition(acquired)
-    const { admitted, count, windowRemaining, overflow } = acquired
-    Object.assign(draft.decision, { outcome: admitted ? 'admitted' : 'rejected', count, windowRemaining, overflow })
-  })
+  return record(draft, request, () => store.acquire(String(callerKey), limit, cost), writeAcquisition)
+}
+
+function writeAcquisition ({ decision }: Draft, acquired: Acquisition): void {
+  assertAcquisition(acquired)
+  decision.outcome = acquired.admitted ? 'admitted' : 'rejected'
+  decision.count = acquired.count
+  decision.windowRemaining = acquired.windowRemaining
+  decision.overflow = acquired.overflow
 }
 
 function enter (draft: Draft, request: FastifyRequest): void | Promise<void> {
   const { quota: { store }, decision: { callerKey, limit } } = draft
-  return record(draft, request, () => store.enter?.(String(callerKey), limit), (entry) => {
-    assertEntry(entry)
-    draft.place = entry.admitted ? entry : undefined
-    Object.assign(draft.decision, { outcome: entry.admitted ? 'admitted' : 'rejected', count: entry.count })
-  })
+  return record(draft, request, () => store.enter?.(String(callerKey), limit), writeEntry)
 }
 
-/** Runs a step of the store, and records its result in the draft: at once if it is known, otherwise when its promise settles. */
-function record<Result extends object> (draft: Draft, request: FastifyRequest, step: () => Result | Promise<Result> | undefined, write: (result: Result | undefined) => void): void | Promise<void> {
+function writeEntry (draft: Draft, entry: Entry | undefined): void {
+  assertEntry(entry)
+  draft.place = entry.admitted ? entry : undefined
+  draft.decision.outcome = entry.admitted ? 'admitted' : 'rejected'
+  draft.decision.count = entry.count
+}
+
+/** Runs a step of the store, and writes its result to the draft: at once if it is known, otherwise when its promise settles. */
+function record<Result extends object | undefined> (draft: Draft, request: FastifyRequest, step: () => Result | Promise<Result>, write: (draft: Draft, result: Result) => void): void | Promise<void> {
   try {
-    const result = timed(request, step)
+    const result = storeDurations.hasSubscribers ? timed(request, step) : step()
     if (result !== undefined && 'then' in result) return recordLater(draft, request, result, write)
-    write(result)
+    write(draft, result)
   } catch (error) {
     fail(draft, request, error)
   }
 }
 
-async function recordLater<Result> (draft: Draft, request: FastifyRequest, result: PromiseLike<Result>, write: (result: Result) => void): Promise<void> {
+async function recordLater<Result> (draft: Draft, request: FastifyRequest, result: Promise<Result>, write: (draft: Draft, result: Result) => void): Promise<void> {
   try {
-    write(await result)
+    write(draft, await result)
   } catch (error) {
     fail(draft, request, error)
   }
 }
 
 function fail ({ quota, decision }: Draft, request: FastifyRequest, error: unknown): void {
-  Object.assign(decision, { outcome: 'unavailable', count: null, windowRemaining: null, overflow: false })
+  decision.outcome = 'unavailable'
+  decision.count = null
+  decision.windowRemaining = null
+  decision.overflow = false
   request.log.error({ err: shownError(error), quota: quota.name }, 'the quota store failed; the request is not counted')
 }
 

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Verdict } from '../decision/decide.js'
+import type { Ruling, Verdict } from '../decision/decide.js'
 import { createUnreportedCharger } from './charges.js'
 import { leave, publishPlaces } from './places.js'
 
@@ -11,7 +11,7 @@ export function createUsageFollower (): (verdict: Verdict, request: FastifyReque
   const chargeUnreported = createUnreportedCharger()
 
   return ({ rulings, refusal }, request, { raw }) => {
-    if (rulings.every(({ quota, place }) => place === undefined && quota.unit !== 'tokens')) return
+    if (!rulings.some(outlastsDecision)) return
     if (refusal !== null) return leave(rulings, request)
     publishPlaces(rulings, request, 1)
     function close (): void {
@@ -23,4 +23,8 @@ export function createUsageFollower (): (verdict: Verdict, request: FastifyReque
     if (raw.destroyed) close()
     else raw.once('close', close)
   }
+}
+
+function outlastsDecision ({ quota, place }: Ruling): boolean {
+  return place !== undefined || quota.unit === 'tokens'
 }
