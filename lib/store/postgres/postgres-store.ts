@@ -1,7 +1,7 @@
 import { OptionError } from '../../errors.js'
 import { assertBoolean, assertFunction, assertOptions, withFunctions } from '../../option-checks.js'
 import { windowLength } from '../counter.js'
-import { RememberedRejections } from '../redis/remembered-rejections.js'
+import { RememberedRejections } from '../remembered-rejections.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers, type Acquisition, type Entry, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
 import { Batches } from './batches.js'
 import { Database, readNumbers, type PostgresPool } from './database.js'

@@ -1,5 +1,5 @@
 import type { Acquisition, Entry, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
-import { RememberedRejections } from './remembered-rejections.js'
+import { RememberedRejections } from '../remembered-rejections.js'
 import { Shard, type ShardSettings } from './shard.js'
 
 /** Settings of a `RedisQuota`. */
