@@ -58,12 +58,19 @@ export function undecided (quotas: readonly Quota[], { method, routeOptions }: F
 
 /** A single quota that counts requests is asked and counted in one step. */
 function decideAlone (match: Match<Quota>, request: FastifyRequest): Verdict | Promise<Verdict> {
-  return proceed(match.quota.limitOf(request), (limit) => {
-    return proceed(limit === 0 ? null : match.quota.callerOf(request), (caller) => {
-      const draft = createDraft(match, limit, caller)
-      return proceed(draft.decision.callerKey === null ? undefined : acquire(draft, 1, request), () => verdictOn([draft]))
-    })
-  })
+  const limit = match.quota.limitOf(request)
+  return limit instanceof Promise ? limit.then((limit) => decideWithLimit(match, request, limit)) : decideWithLimit(match, request, limit)
+}
+
+function decideWithLimit (match: Match<Quota>, request: FastifyRequest, limit: number): Verdict | Promise<Verdict> {
+  const caller = limit === 0 ? null : match.quota.callerOf(request)
+  return caller instanceof Promise ? caller.then((caller) => decideOnCaller(match, request, limit, caller)) : decideOnCaller(match, request, limit, caller)
+}
+
+function decideOnCaller (match: Match<Quota>, request: FastifyRequest, limit: number, caller: Caller | null): Verdict | Promise<Verdict> {
+  const draft = createDraft(match, limit, caller)
+  const acquired = draft.decision.callerKey === null ? undefined : acquire(draft, 1, request)
+  return acquired instanceof Promise ? acquired.then(() => verdictOn([draft])) : verdictOn([draft])
 }
 
 function decideTogether (matches: readonly Match<Quota>[], request: FastifyRequest): Verdict | Promise<Verdict> {
@@ -135,7 +142,12 @@ function createDraft ({ quota, operation }: Match<Quota>, limit: number, caller:
 
 function acquire (draft: Draft, cost: number, request: FastifyRequest): void | Promise<void> {
   const { quota: { store }, decision: { callerKey, limit } } = draft
-  return record(draft, request, () => store.acquire(String(callerKey), limit, cost), writeAcquisition)
+  try {
+    const acquired = storeDurations.hasSubscribers ? timed(request, () => store.acquire(String(callerKey), limit, cost)) : store.acquire(String(callerKey), limit, cost)
+    return 'then' in acquired ? writeLater(draft, request, acquired, writeAcquisition) : writeAcquisition(draft, acquired)
+  } catch (error) {
+    fail(draft, request, error)
+  }
 }
 
 function writeAcquisition ({ decision }: Draft, acquired: Acquisition): void {
@@ -148,7 +160,12 @@ function writeAcquisition ({ decision }: Draft, acquired: Acquisition): void {
 
 function enter (draft: Draft, request: FastifyRequest): void | Promise<void> {
   const { quota: { store }, decision: { callerKey, limit } } = draft
-  return record(draft, request, () => store.enter?.(String(callerKey), limit), writeEntry)
+  try {
+    const entry = timed(request, () => store.enter?.(String(callerKey), limit))
+    return entry !== undefined && 'then' in entry ? writeLater(draft, request, entry, writeEntry) : writeEntry(draft, entry)
+  } catch (error) {
+    fail(draft, request, error)
+  }
 }
 
 function writeEntry (draft: Draft, entry: Entry | undefined): void {
@@ -158,18 +175,7 @@ function writeEntry (draft: Draft, entry: Entry | undefined): void {
   draft.decision.count = entry.count
 }
 
-/** Runs a step of the store, and writes its result to the draft: at once if it is known, otherwise when its promise settles. */
-function record<Result extends object | undefined> (draft: Draft, request: FastifyRequest, step: () => Result | Promise<Result>, write: (draft: Draft, result: Result) => void): void | Promise<void> {
-  try {
-    const result = storeDurations.hasSubscribers ? timed(request, step) : step()
-    if (result !== undefined && 'then' in result) return recordLater(draft, request, result, write)
-    write(draft, result)
-  } catch (error) {
-    fail(draft, request, error)
-  }
-}
-
-async function recordLater<Result> (draft: Draft, request: FastifyRequest, result: Promise<Result>, write: (draft: Draft, result: Result) => void): Promise<void> {
+async function writeLater<Result> (draft: Draft, request: FastifyRequest, result: PromiseLike<Result>, write: (draft: Draft, result: Result) => void): Promise<void> {
   try {
     write(draft, await result)
   } catch (error) {
