@@ -23,8 +23,7 @@ export function assertOptions<Options> (options: unknown, checks: Checks<Options
 /** The options that Fastify's `register` itself takes, and also passes to the plugin. */
 export const registerOptions = { prefix: acceptAny, logLevel: acceptAny, logSerializers: acceptAny }
 
-/** Accepts any value. */
-export function acceptAny (): void {}
+function acceptAny (): void {}
 
 export function assertBoolean (value: unknown, option: string): void {
   if (typeof value !== 'boolean') throw new OptionError(option, 'must be true or false', value)

@@ -1,6 +1,9 @@
-// Checks that the given programs, which the tests need, are on the PATH. Redis can also be elsewhere, if its path is in REDIS_SERVER. Installs
-// missing programs if it runs as root on Debian; otherwise prints which packages to install.
+// Checks that the given programs, which the tests need, are on the PATH, or where Debian installs them. Redis can also be elsewhere, if its path
+// is in REDIS_SERVER, and so can PostgreSQL, if the folder of its programs is in POSTGRES_BIN. Installs missing programs if it runs as root on
+// Debian; otherwise prints which packages to install.
 import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { delimiter } from 'node:path'
 
 // With this variable, the tests use no other server, so installing one does not help.
 const redisServer = process.env.REDIS_SERVER
@@ -9,11 +12,17 @@ if (redisServer !== undefined && !isFound(redisServer)) {
   process.exit(1)
 }
 
+const postgresVersions = '/usr/lib/postgresql'
+const postgresFolders = existsSync(postgresVersions) ? readdirSync(postgresVersions).map((version) => `${postgresVersions}/${version}/bin`) : []
+const folders = [process.env.PATH, process.env.POSTGRES_BIN ?? postgresFolders].flat().join(delimiter)
+
 // Alternatives for each program, and its Debian packages. A browser needs fonts to show text.
 const known = {
   'redis-server': { alternatives: ['valkey-server', redisServer ?? []].flat(), debianPackages: ['redis-server'] },
   chromium: { alternatives: ['chromium-browser', 'google-chrome'], debianPackages: ['chromium', 'fonts-dejavu-core'] },
   promtool: { alternatives: [], debianPackages: ['prometheus'] },
+  initdb: { alternatives: [], debianPackages: ['postgresql'] },
+  pgbouncer: { alternatives: [], debianPackages: ['pgbouncer'] },
   valgrind: { alternatives: [], debianPackages: ['valgrind'] }
 }
 
@@ -30,7 +39,7 @@ if (missing.length > 0) {
   execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], { stdio: ['ignore', 'ignore', 'inherit'], env: environment })
 }
 
-/** @param program The name of a program on the PATH, or its path. */
+/** @param program The name of a program, or its path. */
 function isFound (program) {
-  return spawnSync('which', [program]).status === 0
+  return spawnSync('which', [program], { env: { ...process.env, PATH: folders } }).status === 0
 }

@@ -7,7 +7,7 @@ import { startRedis } from '../support/redis-server.js'
 
 function serviceOf (store: QuotaStore): FastifyInstance {
   const app: FastifyInstance = Fastify()
-  app.register(quotaPlugin, { store, perMinute: 3, authentication: ({ headers }) => localAuthentication(headers['x-user']) })
+  app.register(quotaPlugin, { store, perMinute: 3, authentication: ({ headers }) => localAuthentication(String(headers['x-user'])) })
   app.post('/api/analyze', async () => 'ran')
   return app
 }
