@@ -19,7 +19,7 @@ export function findVerdict (request: Carrier): Verdict | Promise<Verdict> | und
 /** Stores the verdict on a request, or the promise for it. */
 export function keepVerdict (request: Carrier, verdict: Verdict | Promise<Verdict>): void {
   request[verdictOf] = verdict
-  if (shownQuota in request) request[shownQuota] = undefined
+  if (shownQuota in request && !(verdict instanceof Promise)) request[shownQuota] = undefined
 }
 
 /** Returns the decisions that a verdict publishes: one for each quota of an admitted request, or the one that refuses the request. */
