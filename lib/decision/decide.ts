@@ -45,8 +45,8 @@ interface DraftDecision extends Pick<QuotaDecision, 'quota' | 'unit' | 'window' 
  * and stays in the current turn of the event loop unless one of these steps is asynchronous.
  */
 export function decide (matches: readonly Match<Quota>[], request: FastifyRequest): Verdict | Promise<Verdict> {
-  const [first, second] = matches
-  return first !== undefined && second === undefined && first.quota.unit === 'requests' ? decideAlone(first, request) : decideTogether(matches, request)
+  const first = matches[0]
+  return matches.length === 1 && first?.quota.unit === 'requests' ? decideAlone(first, request) : decideTogether(matches, request)
 }
 
 /** Returns the verdict on a request whose quotas cannot be determined: it is refused, unless all quotas are in shadow mode. */
