@@ -28,11 +28,22 @@ async function measure (callers: number): Promise<void> {
   const known = Array.from({ length: 50_000 }, (_, number) => keys[(number * 7_919) % callers] ?? '')
   await pool.query('VACUUM ANALYZE llm_quota')
   await step('known callers', known)
-  now += 119_000
+  now += 60_000
+  await newCaller('right after a sweep that removes none')
+  await newCaller('later')
+  now += 59_000
   await step('known callers, before all others are due for removal', known)
   now += 2_000
   await step('new callers while a sweep removes the others', Array.from({ length: 5_000 }, (_, number) => keyOf(callers + number)))
   console.log(`\n${JSON.stringify(await store.inspect())}\n`)
+
+  /** Prints how long one new caller waits at the cap. */
+  async function newCaller (name: string): Promise<void> {
+    longest = 0
+    const started = performance.now()
+    const { overflow } = await store.acquire(keyOf(-1), limit)
+    console.log(`| ${callers} | a new caller at the cap, ${name}: ${(performance.now() - started).toFixed(0)} ms, overflow ${overflow} | | ${longest.toFixed(1)} | 1 |`)
+  }
 
   async function step (name: string, keys: readonly string[]): Promise<void> {
     longest = 0

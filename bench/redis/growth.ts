@@ -23,7 +23,7 @@ for (const callers of [100, 1_000, 10_000, 100_000]) {
   const store = new RedisQuotaStore({ client, keyPrefix, rememberRefusals: false, maxTrackedCallers: callers })
   for (let first = 0; first < callers; first += 1_000) await Promise.all(keys.slice(first, first + 1_000).map((key) => store.acquire(key, 1_000_000)))
   const cost = await costOf([client], () => decide([store], keys))
-  const bytes = Number(await client.memory('USAGE', `${keyPrefix}{0}:callers`, 'SAMPLES', 0))
+  const bytes = Number(await client.memory('USAGE', `${keyPrefix}{0}:default:counters`, 'SAMPLES', 0))
   console.log(`| ${callers.toLocaleString('en')} | ${cost.toFixed(1)} | ${Math.round(bytes / callers)} |`)
   await store.clearCounters()
 }

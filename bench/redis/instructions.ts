@@ -44,7 +44,7 @@ console.log('\n| script at the full cap, for a new caller | server instructions 
 console.log(`| removes a page of dead rows | ${await pageInstructions(150_000)} |`)
 console.log(`| scans a page without dead rows | ${await pageInstructions(85_500)} |`)
 
-/** Returns the instructions of one page. All callers were last seen at a time that divides an epoch, which only a scan of every row can show. */
+/** Returns the instructions of one page, of a check of all rows. */
 async function pageInstructions (silence: number): Promise<string> {
   const callers = Array.from({ length: 5_000 }, (_, number) => String(callerKey(localAuthentication(`caller ${number}`))))
   let scripts = 0

@@ -1,7 +1,7 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateText } from 'ai'
 
-/** A `fetch` that waits after a 429 for the time in `Retry-After`, and then sends the request once more. */
+/** A `fetch` that waits after a 429 for the time in `Retry-After` and then sends the request once more. */
 async function patientFetch (...request: Parameters<typeof fetch>): Promise<Response> {
   const response = await fetch(...request)
   const seconds = Number(response.headers.get('retry-after'))

@@ -1,4 +1,4 @@
-// Identifies several kinds of callers, and accepts guests. The option `authentication` returns the caller that an earlier hook found.
+// Identifies several kinds of callers and accepts guests. The option `authentication` returns the caller that an earlier hook found.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import fastifyBasicAuth from '@fastify/basic-auth'
 import fastifyJwt from '@fastify/jwt'

@@ -1,4 +1,4 @@
-// Limits each user to three requests per minute, and all users of an organisation together to a number of requests per day.
+// Limits each user to three requests per minute and all users of an organisation together to a number of requests per day.
 import fastifyJwt from '@fastify/jwt'
 import Fastify, { type FastifyRequest } from 'fastify'
 import quotaPlugin, { protectedOperations, tokenAuthentication, type PreferenceReader } from 'fastify-llm-quota'

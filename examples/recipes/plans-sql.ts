@@ -1,4 +1,4 @@
-// Reads the limit of each caller's plan from PostgreSQL, and remembers it for ten seconds.
+// Reads the limit of each caller's plan from PostgreSQL and remembers it for ten seconds.
 import fastifyJwt from '@fastify/jwt'
 import Fastify from 'fastify'
 import quotaPlugin, { type PreferenceReader } from 'fastify-llm-quota'

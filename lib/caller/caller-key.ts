@@ -64,10 +64,9 @@ export function keyOf (authentication: unknown): string | Unidentified {
 /** Returns the key of a token's verified claims, or why there is none. Only their own properties identify a caller, and no inherited ones. */
 export function keyOfClaims (claims: unknown): string | Unidentified {
   if (typeof claims !== 'object' || claims === null) return noIssuer
-  const iss = 'iss' in claims && Object.hasOwn(claims, 'iss') ? claims.iss : undefined
-  const sub = 'sub' in claims && Object.hasOwn(claims, 'sub') ? claims.sub : undefined
-  if (!isIdentity(iss)) return noIssuer
-  return isIdentity(sub) ? hash('sha256', 'oidc' + separator + iss + separator + sub, 'hex') : noSubject
+  const { iss, sub }: { readonly iss?: unknown, readonly sub?: unknown } = claims
+  if (!isIdentity(iss) || !Object.hasOwn(claims, 'iss')) return noIssuer
+  return isIdentity(sub) && Object.hasOwn(claims, 'sub') ? hash('sha256', 'oidc' + separator + iss + separator + sub, 'hex') : noSubject
 }
 
 function keyOfAccount (username: unknown): string | Unidentified {
@@ -75,5 +74,11 @@ function keyOfAccount (username: unknown): string | Unidentified {
 }
 
 function isIdentity (value: unknown): value is string {
-  return typeof value === 'string' && value.trim() !== '' && !value.includes(separator) && value.isWellFormed()
+  return typeof value === 'string' && !isBlank(value) && !value.includes(separator) && value.isWellFormed()
+}
+
+// A value that starts with a visible ASCII character is not blank, which avoids the slower check.
+function isBlank (value: string): boolean {
+  const first = value.charCodeAt(0)
+  return !(first > 0x20 && first < 0x7f) && value.trim() === ''
 }

@@ -2,11 +2,11 @@ import type { FastifyRequest } from 'fastify'
 import { Unidentified, type UnidentifiedReason } from '../caller/caller-key.js'
 import type { Caller, CallerReader } from '../caller/request-caller.js'
 import { shownError } from '../errors.js'
-import { assertAcquisition, assertEntry, type Entry } from '../store/store.js'
+import { assertAcquisition, assertEntry, type Acquisition, type Entry } from '../store/store.js'
 import type { Match } from '../subject/request-matcher.js'
 import type { QuotaDecision } from './decision.js'
 import type { Quota } from './quota.js'
-import { timed } from './store-durations.js'
+import { storeDurations, timed } from './store-durations.js'
 
 /** One quota of a request, and its decision, which is complete once every step has run. */
 export interface Ruling {
@@ -45,8 +45,8 @@ interface DraftDecision extends Pick<QuotaDecision, 'quota' | 'unit' | 'window' 
  * and stays in the current turn of the event loop unless one of these steps is asynchronous.
  */
 export function decide (matches: readonly Match<Quota>[], request: FastifyRequest): Verdict | Promise<Verdict> {
-  const [first, second] = matches
-  return first !== undefined && second === undefined && first.quota.unit === 'requests' ? decideAlone(first, request) : decideTogether(matches, request)
+  const first = matches[0]
+  return matches.length === 1 && first?.quota.unit === 'requests' ? decideAlone(first, request) : decideTogether(matches, request)
 }
 
 /** Returns the verdict on a request whose quotas cannot be determined: it is refused, unless all quotas are in shadow mode. */
@@ -58,12 +58,19 @@ export function undecided (quotas: readonly Quota[], { method, routeOptions }: F
 
 /** A single quota that counts requests is asked and counted in one step. */
 function decideAlone (match: Match<Quota>, request: FastifyRequest): Verdict | Promise<Verdict> {
-  return proceed(match.quota.limitOf(request), (limit) => {
-    return proceed(limit === 0 ? null : match.quota.callerOf(request), (caller) => {
-      const draft = createDraft(match, limit, caller)
-      return proceed(draft.decision.callerKey === null ? undefined : acquire(draft, 1, request), () => verdictOn([draft]))
-    })
-  })
+  const limit = match.quota.limitOf(request)
+  return limit instanceof Promise ? limit.then((limit) => decideWithLimit(match, request, limit)) : decideWithLimit(match, request, limit)
+}
+
+function decideWithLimit (match: Match<Quota>, request: FastifyRequest, limit: number): Verdict | Promise<Verdict> {
+  const caller = limit === 0 ? null : match.quota.callerOf(request)
+  return caller instanceof Promise ? caller.then((caller) => decideOnCaller(match, request, limit, caller)) : decideOnCaller(match, request, limit, caller)
+}
+
+function decideOnCaller (match: Match<Quota>, request: FastifyRequest, limit: number, caller: Caller | null): Verdict | Promise<Verdict> {
+  const draft = createDraft(match, limit, caller)
+  const acquired = draft.decision.callerKey === null ? undefined : acquire(draft, 1, request)
+  return acquired instanceof Promise ? acquired.then(() => verdictOn([draft])) : verdictOn([draft])
 }
 
 function decideTogether (matches: readonly Match<Quota>[], request: FastifyRequest): Verdict | Promise<Verdict> {
@@ -135,43 +142,52 @@ function createDraft ({ quota, operation }: Match<Quota>, limit: number, caller:
 
 function acquire (draft: Draft, cost: number, request: FastifyRequest): void | Promise<void> {
   const { quota: { store }, decision: { callerKey, limit } } = draft
-  return record(draft, request, () => store.acquire(String(callerKey), limit, cost), (acquired) => {
-    assertAcquisition(acquired)
-    const { admitted, count, windowRemaining, overflow } = acquired
-    Object.assign(draft.decision, { outcome: admitted ? 'admitted' : 'rejected', count, windowRemaining, overflow })
-  })
-}
-
-function enter (draft: Draft, request: FastifyRequest): void | Promise<void> {
-  const { quota: { store }, decision: { callerKey, limit } } = draft
-  return record(draft, request, () => store.enter?.(String(callerKey), limit), (entry) => {
-    assertEntry(entry)
-    draft.place = entry.admitted ? entry : undefined
-    Object.assign(draft.decision, { outcome: entry.admitted ? 'admitted' : 'rejected', count: entry.count })
-  })
-}
-
-/** Runs a step of the store, and records its result in the draft: at once if it is known, otherwise when its promise settles. */
-function record<Result extends object> (draft: Draft, request: FastifyRequest, step: () => Result | Promise<Result> | undefined, write: (result: Result | undefined) => void): void | Promise<void> {
   try {
-    const result = timed(request, step)
-    if (result !== undefined && 'then' in result) return recordLater(draft, request, result, write)
-    write(result)
+    const acquired = storeDurations.hasSubscribers ? timed(request, () => store.acquire(String(callerKey), limit, cost)) : store.acquire(String(callerKey), limit, cost)
+    return 'then' in acquired ? writeLater(draft, request, acquired, writeAcquisition) : writeAcquisition(draft, acquired)
   } catch (error) {
     fail(draft, request, error)
   }
 }
 
-async function recordLater<Result> (draft: Draft, request: FastifyRequest, result: PromiseLike<Result>, write: (result: Result) => void): Promise<void> {
+function writeAcquisition ({ decision }: Draft, acquired: Acquisition): void {
+  assertAcquisition(acquired)
+  decision.outcome = acquired.admitted ? 'admitted' : 'rejected'
+  decision.count = acquired.count
+  decision.windowRemaining = acquired.windowRemaining
+  decision.overflow = acquired.overflow
+}
+
+function enter (draft: Draft, request: FastifyRequest): void | Promise<void> {
+  const { quota: { store }, decision: { callerKey, limit } } = draft
   try {
-    write(await result)
+    const entry = timed(request, () => store.enter?.(String(callerKey), limit))
+    return entry !== undefined && 'then' in entry ? writeLater(draft, request, entry, writeEntry) : writeEntry(draft, entry)
+  } catch (error) {
+    fail(draft, request, error)
+  }
+}
+
+function writeEntry (draft: Draft, entry: Entry | undefined): void {
+  assertEntry(entry)
+  draft.place = entry.admitted ? entry : undefined
+  draft.decision.outcome = entry.admitted ? 'admitted' : 'rejected'
+  draft.decision.count = entry.count
+}
+
+async function writeLater<Result> (draft: Draft, request: FastifyRequest, result: PromiseLike<Result>, write: (draft: Draft, result: Result) => void): Promise<void> {
+  try {
+    write(draft, await result)
   } catch (error) {
     fail(draft, request, error)
   }
 }
 
 function fail ({ quota, decision }: Draft, request: FastifyRequest, error: unknown): void {
-  Object.assign(decision, { outcome: 'unavailable', count: null, windowRemaining: null, overflow: false })
+  decision.outcome = 'unavailable'
+  decision.count = null
+  decision.windowRemaining = null
+  decision.overflow = false
   request.log.error({ err: shownError(error), quota: quota.name }, 'the quota store failed; the request is not counted')
 }
 

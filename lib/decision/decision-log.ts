@@ -14,7 +14,10 @@ export class DecisionLog {
   readonly #warned = new Set<string>()
 
   add (decision: QuotaDecision, request: FastifyRequest): void {
-    const { outcome, reason, quota, operation, enforced, limit, callerKey, count, overflow } = decision
+    if (decision.overflow || decision.outcome !== 'admitted') this.#add(decision, request)
+  }
+
+  #add ({ outcome, reason, quota, operation, enforced, limit, callerKey, count, overflow }: QuotaDecision, request: FastifyRequest): void {
     if (overflow) this.#warnOnce(request, 'overflow', { quota }, 'the quota tracks as many callers as maxTrackedCallers allows; further callers share the overflow counter')
     if (outcome === 'admitted' || outcome === 'disabled') return
     request.log.debug({ outcome, reason, quota, operation, enforced, limit, caller: callerKey?.slice(0, 8), count, overflow }, enforced ? 'the quota refuses the request' : 'the quota would refuse the request')

@@ -1,14 +1,15 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { DecoratorError } from '../errors.js'
-import type { Verdict } from './decide.js'
+import type { Ruling, Verdict } from './decide.js'
 import type { QuotaDecision } from './decision.js'
 
 const verdictOf = Symbol('fastify-llm-quota: verdict')
+// What a host has assigned to `request.quota`.
 const shownQuota = Symbol('fastify-llm-quota: request.quota')
 const none: readonly never[] = Object.freeze([])
 
 // A `WeakMap` would cost more.
-type Carrier = FastifyRequest & { [verdictOf]?: Verdict | Promise<Verdict>, [shownQuota]?: QuotaDecision | null }
+type Carrier = FastifyRequest & { [verdictOf]?: Verdict | Promise<Verdict>, [shownQuota]?: QuotaDecision | null | undefined }
 
 /** Returns the verdict on a request, or a promise while it is pending; undefined if none was asked for. */
 export function findVerdict (request: Carrier): Verdict | Promise<Verdict> | undefined {
@@ -18,12 +19,16 @@ export function findVerdict (request: Carrier): Verdict | Promise<Verdict> | und
 /** Stores the verdict on a request, or the promise for it. */
 export function keepVerdict (request: Carrier, verdict: Verdict | Promise<Verdict>): void {
   request[verdictOf] = verdict
-  if (!(verdict instanceof Promise)) request[shownQuota] = verdict.refusal ?? verdict.rulings[0]?.decision ?? null
+  if (shownQuota in request && !(verdict instanceof Promise)) request[shownQuota] = undefined
 }
 
 /** Returns the decisions that a verdict publishes: one for each quota of an admitted request, or the one that refuses the request. */
 export function decisionsIn ({ rulings, refusal }: Verdict): readonly QuotaDecision[] {
-  return refusal === null ? rulings.map(({ decision }) => decision) : [refusal]
+  return refusal === null ? rulings.map(decisionOf) : [refusal]
+}
+
+function decisionOf ({ decision }: Ruling): QuotaDecision {
+  return decision
 }
 
 /**
@@ -36,7 +41,9 @@ export function decorateRequests (fastify: FastifyInstance): void {
   for (const name of ['quota', 'quotaDecisions']) if (fastify.hasRequestDecorator(name)) throw new DecoratorError(name)
   fastify.decorateRequest<QuotaDecision | null>('quota', {
     getter (this: Carrier) {
-      return this[shownQuota] ?? null
+      const { [verdictOf]: verdict, [shownQuota]: shown } = this
+      if (shown !== undefined || verdict === undefined || verdict instanceof Promise) return shown ?? null
+      return verdict.refusal ?? verdict.rulings[0]?.decision ?? null
     },
     setter (this: Carrier, decision: QuotaDecision | null) {
       this[shownQuota] = decision

@@ -10,9 +10,8 @@ export interface StoreDuration {
 /** The channel on which each `StoreDuration` is published. Without a subscriber, no decision is timed. */
 export const storeDurations = channel('fastify-llm-quota:store-duration')
 
-/** Runs a step of the store, and publishes how long it took if anybody listens. */
+/** Runs a step of the store, and publishes how long it took. */
 export function timed<Result> (request: FastifyRequest, step: () => Result | Promise<Result>): Result | Promise<Result> {
-  if (!storeDurations.hasSubscribers) return step()
   const startedAt = performance.now()
   const publish = (): void => { storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration) }
   let result: Result | Promise<Result> | undefined

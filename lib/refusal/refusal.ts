@@ -4,6 +4,8 @@ import { hostBody, type RefusalBodyWriter } from './host-body.js'
 
 const jsonContentType = 'application/json; charset=utf-8'
 const statuses = { unauthenticated: 401, rejected: 429, unavailable: 503, admitted: 503, disabled: 503 } as const
+const unauthenticated = bodyOf('Authentication is required for this LLM operation.', 401)
+const unavailable = bodyOf('The request quota is unavailable. Please try again.', 503)
 const units = { requests: 'requests', tokens: 'tokens', 'requests-in-flight': 'requests' } as const
 const periods = new Map<number | null, string>([[null, 'at once'], [60_000, 'per minute'], [3_600_000, 'per hour'], [86_400_000, 'per day']])
 
@@ -18,7 +20,7 @@ export function sendRefusal (decision: QuotaDecision, request: FastifyRequest, r
   const written = write === undefined ? null : hostBody(write, decision, request)
   reply.code(status).type(written?.contentType ?? jsonContentType).header('cache-control', 'no-store')
   if (status !== 401) reply.header('retry-after', String(secondsUntilEnd(decision.windowRemaining)))
-  reply.serializer(unchanged).send(written?.body ?? JSON.stringify({ error: messageOf(decision), status }))
+  reply.serializer(unchanged).send(written?.body ?? ownBody(decision))
 }
 
 /**
@@ -30,10 +32,15 @@ export function secondsUntilEnd (windowRemaining: number | null): number {
   return Math.max(1, Math.ceil((windowRemaining ?? 0) / 1000))
 }
 
-function messageOf ({ outcome, limit, unit, window }: QuotaDecision): string {
-  if (outcome === 'unauthenticated') return 'Authentication is required for this LLM operation.'
-  if (outcome === 'rejected') return `Rate limit exceeded. Maximum ${limit} LLM ${units[unit]} ${periods.get(window)}. Please wait.`
-  return 'The request quota is unavailable. Please try again.'
+function ownBody ({ outcome, limit, unit, window }: QuotaDecision): string {
+  if (outcome === 'unauthenticated') return unauthenticated
+  if (outcome !== 'rejected') return unavailable
+  return bodyOf(`Rate limit exceeded. Maximum ${limit} LLM ${units[unit]} ${periods.get(window)}. Please wait.`, statuses.rejected)
+}
+
+// No message contains a character that JSON escapes.
+function bodyOf (error: string, status: number): string {
+  return `{"error":"${error}","status":${status}}`
 }
 
 function unchanged (body: unknown): string {

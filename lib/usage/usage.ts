@@ -1,7 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Verdict } from '../decision/decide.js'
+import type { Ruling, Verdict } from '../decision/decide.js'
 import { createUnreportedCharger } from './charges.js'
 import { leave, publishPlaces } from './places.js'
+import { whenResponseEnds } from './response-end.js'
 
 /**
  * Returns a function that follows an admitted request until its response closes, whatever ends it. Then it gives back the places of the
@@ -10,17 +11,18 @@ import { leave, publishPlaces } from './places.js'
 export function createUsageFollower (): (verdict: Verdict, request: FastifyRequest, reply: FastifyReply) => void {
   const chargeUnreported = createUnreportedCharger()
 
-  return ({ rulings, refusal }, request, { raw }) => {
-    if (rulings.every(({ quota, place }) => place === undefined && quota.unit !== 'tokens')) return
+  return ({ rulings, refusal }, request, reply) => {
+    if (!rulings.some(outlastsDecision)) return
     if (refusal !== null) return leave(rulings, request)
     publishPlaces(rulings, request, 1)
-    function close (): void {
+    whenResponseEnds(request, reply, () => {
       leave(rulings, request)
       publishPlaces(rulings, request, -1)
       chargeUnreported(request)
-    }
-    // The client may have gone while the decision was pending.
-    if (raw.destroyed) close()
-    else raw.once('close', close)
+    })
   }
+}
+
+function outlastsDecision ({ quota, place }: Ruling): boolean {
+  return place !== undefined || quota.unit === 'tokens'
 }

@@ -81,7 +81,7 @@ t.test('only routes in the scope that registers the plugin, including its child 
   t.equal(await admitted([app, analyze.toUpperCase()]), 10)
 })
 
-t.test('a request that an HTTP client sends again after its answer was lost is counted twice', async (t) => {
+t.test('a request that an HTTP client sends again after its response was lost is counted twice', async (t) => {
   const app = serviceWith(new MemoryQuotaStore())
   t.teardown(() => app.close())
   const abort = new AbortController()

@@ -14,7 +14,7 @@ async function analyze (address: string, token: string): Promise<number> {
 }
 
 async function trackedCallers (address: string): Promise<string | undefined> {
-  return /^llm_quota_tracked_callers (\d+)$/m.exec(await (await fetch(`${address}/metrics`)).text())?.[1]
+  return /^llm_quota_tracked_callers\{quota="default"\} (\d+)$/m.exec(await (await fetch(`${address}/metrics`)).text())?.[1]
 }
 
 for (const keysFrom of ['the URL that is configured', 'the discovery document']) {

@@ -27,10 +27,10 @@ t.test('only a safe integer or null is accepted as a limit', async (t) => {
   t.equal(await put({ [perMinute]: 7 }), 200)
   for (const value of ['false', 'true', '" "', '""', '"0"', '"5"', '1e308', '-1e308', '9007199254740992', '1.5', '[]', '[0]', '{}', 'NaN', '']) t.equal(await put(`{"${perMinute}":${value}}`), 400, value)
   for (const body of ['{}', '[]', 'null', '0', '"x"', '']) t.equal(await put(body), 400, body)
-  t.same(await (await as('root', '/api/preferences', { claims: { role: 'admin' } })).json(), { [perMinute]: 7 }, 'nothing has changed')
+  t.match(await (await as('root', '/api/preferences', { claims: { role: 'admin' } })).json(), { [perMinute]: 7 }, 'nothing has changed')
   for (const value of [0, -5, 9007199254740991, null]) {
     t.equal(await put({ [perMinute]: value }), 200)
-    t.same(await (await as('root', '/api/preferences', { claims: { role: 'admin' } })).json(), { [perMinute]: value })
+    t.match(await (await as('root', '/api/preferences', { claims: { role: 'admin' } })).json(), { [perMinute]: value })
   }
 })
 

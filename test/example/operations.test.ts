@@ -29,7 +29,7 @@ t.test('/metrics reports exactly the requests that were sent', async (t) => {
   const metrics: Metric[] = parsePrometheus(text)
   const named = (name: string) => metrics.find((metric) => metric.name === name)
   const decisions = Object.fromEntries((named('llm_quota_decisions_total')?.metrics ?? [])
-    .filter(({ value }) => Number(value) > 0)
+    .filter(({ labels, value }) => labels?.quota === 'default' && Number(value) > 0)
     .map(({ labels, value }) => [`${labels?.outcome} ${labels?.operation}`, Number(value)]))
   t.same(decisions, {
     'admitted POST /api/analyze': 6,
@@ -37,11 +37,11 @@ t.test('/metrics reports exactly the requests that were sent', async (t) => {
     'unauthenticated POST /api/analyze': 3,
     'admitted GET /api/analyze-node': 1
   })
-  t.equal(named('llm_quota_decisions_total')?.metrics.length, 10, 'five outcomes of the two operations that were requested')
-  t.match(named('llm_quota_limit')?.metrics, [{ value: '4', labels: { quota: 'default' } }])
-  t.equal(named('llm_quota_tracked_callers')?.metrics[0]?.value, '2')
-  t.equal(named('llm_quota_sweeps')?.metrics[0]?.value, '0')
-  t.equal(named('llm_quota_overflow_decisions_total')?.metrics[0]?.value, '0')
+  t.equal(named('llm_quota_decisions_total')?.metrics.filter(({ labels }) => labels?.quota === 'default').length, 10, 'five outcomes of the two operations that were requested')
+  t.match(named('llm_quota_limit')?.metrics.find(({ labels }) => labels?.quota === 'default'), { value: '4' })
+  t.equal(named('llm_quota_tracked_callers')?.metrics.find(({ labels }) => labels?.quota === 'default')?.value, '2')
+  t.equal(named('llm_quota_sweeps')?.metrics.find(({ labels }) => labels?.quota === 'default')?.value, '0')
+  t.equal(named('llm_quota_overflow_decisions_total')?.metrics.find(({ labels }) => labels?.quota === 'default')?.value, '0')
   t.same(named('llm_quota_insured_primary')?.metrics, [], 'the store is not insured')
   t.equal(named('llm_quota_store_duration_seconds')?.metrics[0]?.count, '10')
   t.notMatch(text, /alice|bob|"[0-9a-f]{8,}"/)

@@ -97,7 +97,7 @@ t.test('the service answers requests over HTTP', async (t) => {
     t.equal((await ask(service, user, '/api/preferences', change, 'PUT')).status, 403)
     t.equal((await ask(service, user, '/api/preferences')).status, 403)
     t.same((await ask(service, administrator, '/api/preferences', change, 'PUT')).json(), change)
-    t.same((await ask(service, administrator, '/api/preferences')).json(), change)
+    t.match((await ask(service, administrator, '/api/preferences')).json(), change)
     const answers = []
     for (let request = 0; request < 3; request++) answers.push((await ask(service, user, '/api/analyze', { businessText: text })).status)
     t.same(answers, [200, 200, 429])

@@ -10,7 +10,7 @@ const post = { method: 'POST', headers: { 'content-type': 'application/json' }, 
 const mira = '550e8400-e29b-41d4-a716-446655440000'
 
 async function trackedCallers ({ address }: Example): Promise<string | undefined> {
-  return /^llm_quota_tracked_callers (\d+)$/m.exec(await (await fetch(`${address}/metrics`)).text())?.[1]
+  return /^llm_quota_tracked_callers\{quota="default"\} (\d+)$/m.exec(await (await fetch(`${address}/metrics`)).text())?.[1]
 }
 
 async function statuses (times: number, ask: () => Promise<{ status: number }>): Promise<number[]> {

@@ -68,15 +68,6 @@ t.test('every step of a decision can be asynchronous', async (t) => {
   t.same(answers, [200, 429, 200, 401])
 })
 
-t.test('a store can return any thenable, including a function', async (t) => {
-  const acquisition = { admitted: true, count: 1, windowRemaining: 60_000, overflow: false }
-  const then = (resolve: (value: object) => void) => { resolve(acquisition) }
-  for (const thenable of [{ then }, Object.assign(() => {}, { then })]) {
-    const app = await createService({ store: { ...brokenStore, acquire: () => Object(thenable) } })
-    t.equal((await analyze(app, alice)).statusCode, 200, typeof thenable)
-  }
-})
-
 t.test('a decision by the overflow counter has overflow set to true', async (t) => {
   const app = await createService({ store: new MemoryQuotaStore({ maxTrackedCallers: 1 }) })
   await analyze(app, alice)

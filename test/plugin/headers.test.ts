@@ -49,11 +49,6 @@ t.test('r is never negative, and no number exceeds the range of an Integer in st
   t.match(fields((await analyze(app, alice)).headers), { policy: [['default', { q: 999_999_999_999_999 }]], state: [['default', { r: 999_999_999_999_999 }]] })
 })
 
-t.test('the fields contain the name of a named quota', async (t) => {
-  const app = await createService({ rateLimitHeaders: 'draft-10', operations: [], quotas: { 'chat-2': { operations: [{ method: 'POST', path: '/api/analyze' }], perMinute: 5 } } })
-  t.match(fields((await analyze(app, alice)).headers), { policy: [['chat-2', { q: 5 }]], state: [['chat-2', { r: 4 }]] })
-})
-
 t.test('an answer has no fields if nothing was counted or enforced', async (t) => {
   const without: [string, QuotaOptions, object | null, number][] = [
     ['the option is unset', {}, alice, 200],

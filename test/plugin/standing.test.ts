@@ -58,13 +58,6 @@ t.test('quotaStanding supports an asynchronous authentication, reader and store'
   t.match(await standing(null), { limit: 7, count: 1, remaining: 6 })
 })
 
-t.test('quotaStanding returns the standing in a named quota', async (t) => {
-  const { app, standing } = await service({ store: new MemoryQuotaStore(), operations: [], quotas: { chat: { operations: [{ method: 'POST', path: '/api/analyze' }], perMinute: 5 } } })
-  await analyze(app, alice)
-  t.match(await standing(alice, '?name=chat'), { quota: 'chat', limit: 5, count: 1, remaining: 4 })
-  t.match(await standing(alice), { quota: 'default', unit: 'requests', window: 60_000, limit: 2, count: 0 })
-})
-
 t.test('quotaStanding rejects if the quota does not exist', async (t) => {
   const { standing } = await service({ quotas: { chat: {} } })
   for (const name of ['search', '__proto__', 'constructor']) {

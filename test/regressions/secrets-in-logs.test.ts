@@ -22,7 +22,6 @@ const thrown: [unknown, object][] = [
   [{ secret }, { name: 'Error', message: 'an object was thrown' }],
   ['a text', { name: 'Error', message: '"a text" was thrown' }],
   [undefined, { name: 'Error', message: 'undefined was thrown' }],
-  [null, { name: 'Error', message: 'null was thrown' }],
   [Symbol('s'), { name: 'Error', message: 'Symbol(s) was thrown' }]
 ]
 

@@ -84,19 +84,6 @@ t.test('timeouts that are not in a row do not make a reader rest', async (t) => 
   t.equal(state.asked, 9)
 })
 
-for (const [how, read] of [['throws', () => { throw new Error('gone') }], ['rejects', async () => { throw new Error('gone') }], ['returns an invalid value', () => 'many']] as const) {
-  t.test(`a reader that ${how} is called again for the next request`, async (t) => {
-    const clock = virtualPerformance(t)
-    const { state, ask } = await serviceReading(never)
-    for (let request = 0; request < 3; request++) await ask()
-    clock.advance(1000)
-    state.read = read
-    t.equal(await ask(), configured)
-    t.equal(await ask(), configured)
-    t.equal(state.asked, 5)
-  })
-}
-
 t.test('an answer that arrives after the timeout has no effect', async (t) => {
   virtualPerformance(t)
   for (const settle of ['resolve', 'reject'] as const) {

@@ -3,7 +3,7 @@ import { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import Fastify, { type FastifyRequest } from 'fastify'
 import t from 'tap'
-import quotaPlugin, { localAuthentication, MemoryQuotaStore, type LimitName, type QuotaStore } from '../../lib/index.js'
+import quotaPlugin, { MemoryQuotaStore, type LimitName, type QuotaStore } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { assertProperty } from '../support/property.js'
 import { QuotasModel, type ModelQuota, type ModelRequest } from '../support/quotas-model.js'
@@ -55,9 +55,17 @@ async function createHost ({ first, others, isAsynchronous }: Walk) {
   const memory = new MemoryQuotaStore({ clock: clock.now })
   const app = Fastify()
   await app.register(quotaPlugin, {
-    operations: [], preferences, authentication: fromHeader, mode: first.isEnforced ? 'enforce' : 'shadow', perMinute: first.limit, store: isAsynchronous ? asynchronous(memory) : memory,
+    operations: [],
+    preferences,
+    authentication: fromHeader,
+    mode: first.isEnforced ? 'enforce' : 'shadow',
+    perMinute: first.limit,
+    store: isAsynchronous ? asynchronous(memory) : memory,
     quotas: Object.fromEntries(defined.slice(1).map(({ name, limitName, limit, isEnforced, isOfOrganisation, unreportedTokens }) => [name, {
-      [limitName]: limit, mode: isEnforced ? 'enforce' : 'shadow', authentication: isOfOrganisation ? fromOrganisation : fromHeader, ...(limitName.startsWith('tokens') && { unreportedTokens })
+      [limitName]: limit,
+      mode: isEnforced ? 'enforce' as const : 'shadow' as const,
+      authentication: isOfOrganisation ? fromOrganisation : fromHeader,
+      ...(limitName.startsWith('tokens') && { unreportedTokens })
     }]))
   })
   const running = new Map<string, () => void>()

@@ -39,7 +39,8 @@ t.test('the function of a mark gets the request, and is called once for each req
 })
 
 t.test('a function that throws or returns the name of no quota refuses with 503, unless every quota is in shadow mode', async (t) => {
-  for (const mark of [() => { throw new Error('of the host') }, () => 'chatt', () => ['chat', 'chatt'], () => 5, () => ({})]) {
+  const marks: (() => unknown)[] = [() => { throw new Error('of the host') }, () => 'chatt', () => ['chat', 'chatt'], () => 5, () => ({})]
+  for (const mark of marks) {
     for (const [mode, chatMode, status] of [['enforce', 'enforce', 503], ['shadow', 'enforce', 503], ['shadow', 'shadow', 200]] as const) {
       const log = captureLog()
       const { ask, counts } = await createHost(mark as RouteMark, { mode, quotas: { chat: { mode: chatMode } } }, { logger: log.logger })
@@ -175,7 +176,7 @@ t.test('a shadow quota beside enforced ones decides, counts and publishes, and r
   const note = (message: unknown): void => { messages.push((message as QuotaDecisionMessage).decision) }
   subscribe(quotaDecisions.name, note)
   t.teardown(() => { unsubscribe(quotaDecisions.name, note) })
-  const quotas: QuotaOptions['quotas'] = { tried: { perHour: 1, mode: 'shadow' }, organisation: { perHour: 1, mode: 'shadow', authentication: fromOrganisation }, streams: { inFlight: 1, mode: 'shadow' }, enforced: { perMinute: 2, mode: 'enforce' } }
+  const quotas: Record<string, QuotaDefinition> = { tried: { perHour: 1, mode: 'shadow' }, organisation: { perHour: 1, mode: 'shadow', authentication: fromOrganisation }, streams: { inFlight: 1, mode: 'shadow' }, enforced: { perMinute: 2, mode: 'enforce' } }
   const { statuses, counts } = await createHost(Object.keys(quotas), { quotas })
   t.same(await statuses(3), [200, 200, 429])
   t.match(messages, [
@@ -223,7 +224,7 @@ t.test('each quota has its own caller cap and overflow counter', async (t) => {
 })
 
 t.test('rateLimitHeaders has an item for each quota, with its unit', async (t) => {
-  const quotas: QuotaOptions['quotas'] = { 'tokens-a-day': { tokensPerDay: 500 }, streams: { inFlight: 2 }, off: { perHour: 0 }, tried: { perHour: 1, mode: 'shadow' } }
+  const quotas: Record<string, QuotaDefinition> = { 'tokens-a-day': { tokensPerDay: 500 }, streams: { inFlight: 2 }, off: { perHour: 0 }, tried: { perHour: 1, mode: 'shadow' } }
   const { app, ask, clock } = await createHost(['default', ...Object.keys(quotas)], { rateLimitHeaders: 'draft-10', perMinute: 2, quotas })
   app.addHook('onSend', async (request) => { await app.quotaCharge(request, 499) })
   const { headers } = await ask()

@@ -64,7 +64,7 @@ t.test('several reports are added up, before and after the response has ended', 
 })
 
 t.test('a charge goes to each token quota of the request, and to no other quota', async (t) => {
-  const quotas: QuotaOptions['quotas'] = { tokens: { tokensPerMinute: 9 }, daily: { tokensPerDay: 9, mode: 'shadow' }, off: { tokensPerHour: 0 }, other: { tokensPerHour: 9 }, streams: { inFlight: 1 } }
+  const quotas: Record<string, QuotaDefinition> = { tokens: { tokensPerMinute: 9 }, daily: { tokensPerDay: 9, mode: 'shadow' }, off: { tokensPerHour: 0 }, other: { tokensPerHour: 9 }, streams: { inFlight: 1 } }
   const { app, counts } = await createHost(['default', 'tokens', 'daily', 'off', 'streams'], { quotas })
   app.addHook('onSend', async (request) => { await app.quotaCharge(request, 5) })
   await app.inject({ method: 'POST', url: '/marked' })

@@ -26,17 +26,17 @@ for (const REDIS_CLIENT of ['ioredis', 'redis', 'glide']) {
     if (administrator === undefined || alice === undefined || bob === undefined) throw new Error('there is no token')
 
     await ask(one, administrator, '/api/preferences', { 'rate-limit.per-minute': 3 }, 'PUT')
-    t.same(await (await ask(two, administrator, '/api/preferences', undefined, 'GET')).json(), { 'rate-limit.per-minute': 3 })
+    t.match(await (await ask(two, administrator, '/api/preferences', undefined, 'GET')).json(), { 'rate-limit.per-minute': 3 })
     const statuses: number[] = []
     for (let request = 0; request < 6; request++) statuses.push((await ask(request % 2 === 0 ? one : two, alice, '/api/analyze', text)).status)
     t.same(statuses, [200, 200, 200, 429, 429, 429])
     await ask(one, administrator, '/api/preferences', { 'rate-limit.per-minute': null }, 'PUT')
-    t.same(await (await ask(two, administrator, '/api/preferences', undefined, 'GET')).json(), { 'rate-limit.per-minute': null })
+    t.match(await (await ask(two, administrator, '/api/preferences', undefined, 'GET')).json(), { 'rate-limit.per-minute': null })
 
     await server.kill()
     t.equal((await ask(one, bob, '/api/analyze', text)).status, 200)
     await one.printed(/primary store fails; its fallback counts/)
-    await one.printed(/preference is unavailable/)
+    await one.printed(/preference is unavailable|preference reader did not return in time/)
     t.notMatch(one.output(), /a secret/)
   })
 }

@@ -43,7 +43,7 @@ t.test('the results at a cap of several pages are those of the memory store, wit
       t.same(onServer, inMemory, message)
     }
     const touch = (callers: readonly string[]) => same((store) => Promise.all(callers.map((caller) => store.acquire(caller, 5))), `${callers.length} callers`)
-    // In the epoch that the sweep divides, one caller was seen before the others, but left it again.
+    // One caller was seen before the others, and then again.
     const [early, ...others] = names('caller', maxTrackedCallers)
     await touch([String(early), ...others])
     clock.advance(35_000)

@@ -24,7 +24,7 @@ export function comparable (path: string, { caseSensitive, ignoreTrailingSlash, 
 }
 
 function plainPathOf (target: string, host: string, mayEndWithSlash: boolean): string | null {
-  if (!target.startsWith('/') || /[/\\]/.test(host)) return null
+  if (!target.startsWith('/') || host === '' || /[/\\]/.test(host)) return null
   const segments: string[] = []
   for (const segment of target.replace(/\?.*/s, '').slice(1).split('/')) {
     try {
@@ -48,7 +48,7 @@ function segmentsOf (target: string, host: string): string[] {
 /** @param bytes A text in UTF-8, one character a byte. */
 function decodedInFull (bytes: string): string {
   // Every control character is one byte, or 0xC2 and one byte.
-  const printable = bytes.replace(/\u00c2[\u0080-\u009f]|(?![\u0080-\u009f])\p{Cc}/gu, '')
+  const printable = bytes.replace(/\u00c2[\u0080-\u009f]|[^ -\u00ff]|\u007f/g, '')
   const decoded = printable.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
   return decoded === bytes ? decoded : decodedInFull(decoded)
 }

@@ -1,7 +1,7 @@
 import { OptionError } from '../../errors.js'
 import { assertBoolean, assertFunction, assertOptions, withFunctions } from '../../option-checks.js'
 import { windowLength } from '../counter.js'
-import { RememberedRejections } from '../redis/remembered-rejections.js'
+import { RememberedRejections } from '../remembered-rejections.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers, type Acquisition, type Entry, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
 import { Batches } from './batches.js'
 import { Database, readNumbers, type PostgresPool } from './database.js'
@@ -31,17 +31,6 @@ export interface PostgresQuotaStoreOptions {
  * With `rememberRefusals`, a rejection from memory is returned synchronously. An answer from the server is returned as a promise.
  *
  * @throws {OptionError} If an option has an invalid value.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin from 'fastify-llm-quota'
- * import { PostgresQuotaStore } from 'fastify-llm-quota/postgres'
- * import pg from 'pg'
- *
- * const pool = new pg.Pool({ connectionString: 'postgres://postgres.example/service' })
- * await Fastify().register(quotaPlugin, { store: new PostgresQuotaStore({ pool, table: 'limits.llm_quota' }) })
- * ```
  */
 export class PostgresQuotaStore implements QuotaStore {
   /** The caller cap: how many callers can have a counter of their own, in each quota. */

@@ -25,13 +25,6 @@ export interface PostgresSchemaOptions {
  * nothing. docs/postgres.md lists the privileges that the service needs.
  *
  * @throws {OptionError} If an option has an invalid value.
- *
- * @example
- * ```ts
- * import { postgresSchema } from 'fastify-llm-quota/postgres'
- *
- * console.log(postgresSchema({ table: 'limits.llm_quota' }).includes('CREATE UNLOGGED TABLE IF NOT EXISTS "limits"."llm_quota" (')) // true
- * ```
  */
 export function postgresSchema (options: PostgresSchemaOptions = {}): string {
   assertOptions<PostgresSchemaOptions>(options, { table: assertTable, unlogged: assertBoolean })

@@ -1,5 +1,5 @@
 import type { Acquisition, Entry, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
-import { RememberedRejections } from './remembered-rejections.js'
+import { RememberedRejections } from '../remembered-rejections.js'
 import { Shard, type ShardSettings } from './shard.js'
 
 /** Settings of a `RedisQuota`. */
@@ -101,9 +101,14 @@ export class RedisQuota implements QuotaStore {
   }
 
   #shardAt (index: number): Shard {
-    const { maxTrackedCallers } = this.#settings
-    const cap = Math.floor(maxTrackedCallers / this.shards) + (index < maxTrackedCallers % this.shards ? 1 : 0)
-    // With the braces, the hash slot depends only on the shard's number.
-    return (this.#shards[index] ??= new Shard(this.#settings, `${this.keyPrefix}{${index}}:${this.#name}`, cap))
+    let shard = this.#shards[index]
+    if (shard === undefined) {
+      const { maxTrackedCallers } = this.#settings
+      const cap = Math.floor(maxTrackedCallers / this.shards) + (index < maxTrackedCallers % this.shards ? 1 : 0)
+      // With the braces, the hash slot depends only on the shard's number.
+      shard = new Shard(this.#settings, `${this.keyPrefix}{${index}}:${this.#name}`, cap)
+      this.#shards[index] = shard
+    }
+    return shard
   }
 }

@@ -42,8 +42,32 @@ export function isNodeRedis (client: unknown): client is NodeRedisClient {
 
 export function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
   return {
-    evaluateDigest: (digest, key, parameters) => client.evalSha(digest, { keys: [key], arguments: [...parameters] }),
-    evaluateSource: (source, key, parameters) => client.eval(source, { keys: [key], arguments: [...parameters] }),
+    evaluateDigest: (digest, key, parameters) => leavingReplica(client, client.evalSha(digest, { keys: [key], arguments: [...parameters] })),
+    evaluateSource: (source, key, parameters) => leavingReplica(client, client.eval(source, { keys: [key], arguments: [...parameters] })),
     removeKey: (key) => client.unlink(key)
   }
+}
+
+interface Reconnectable {
+  readonly isReady: boolean
+  destroy (): void
+  connect (): Promise<unknown>
+}
+
+// The server has become a replica and keeps the connection. The client has no option to leave it, so it is connected again.
+async function leavingReplica (client: NodeRedisClient, reply: Promise<unknown>): Promise<unknown> {
+  try {
+    return await reply
+  } catch (error) {
+    if (error instanceof Error && error.message.startsWith('READONLY') && isReconnectable(client) && client.isReady) {
+      client.destroy()
+      client.connect().catch(() => {})
+    }
+    throw error
+  }
+}
+
+// A pool and a cluster have no `isReady`.
+function isReconnectable (client: object): client is Reconnectable {
+  return 'isReady' in client && hasFunction(client, 'destroy') && hasFunction(client, 'connect')
 }

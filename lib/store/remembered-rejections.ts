@@ -1,4 +1,4 @@
-import type { Acquisition } from '../store.js'
+import type { Acquisition } from './store.js'
 
 // `forget` and `clearCounters` of another process take effect after this time, in milliseconds.
 const longestMemory = 60_000
