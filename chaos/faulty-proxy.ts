@@ -70,7 +70,7 @@ export class FaultyProxy {
     this.#rejects = rejects
   }
 
-  /** Ends all faults except for silent connections. */
+  /** Ends all faults, except that silent connections stay silent. */
   recover (): void {
     this.#delay = () => 0
     this.#repliesToCut = 0

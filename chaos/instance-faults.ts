@@ -1,8 +1,6 @@
 import type { Fault } from './incident.js'
 import type { InstanceProcess } from './instance-process.js'
 
-const sign = [-1, 1] as const
-
 /** Faults of an instance. */
 export const instanceFaults: Readonly<Record<string, Fault<InstanceProcess>>> = {
   stall (instance, random) {
@@ -24,21 +22,17 @@ export const instanceFaults: Readonly<Record<string, Fault<InstanceProcess>>> = 
       begin: () => { instance.signal('SIGSTOP') },
       end: async () => { instance.signal('SIGCONT') }
     }
-  },
-  stepInsuredClock (instance, random) {
-    const seconds = random.pick(sign) * random.integer(1, 600)
-    return { description: `the clock of the insured store steps by ${seconds} s`, lasts: 100, begin: () => { instance.tell('stepInsuredClock', seconds * 1_000) } }
   }
 }
 
 /** Faults of the clock that all instances give to their stores. */
 export const clockFaults: Readonly<Record<string, Fault<readonly InstanceProcess[]>>> = {
-  stepStoreClock (instances, random) {
-    const seconds = random.pick(sign) * random.integer(1, 600)
+  stepClock (instances, random) {
+    const seconds = random.pick([-1, 1]) * random.integer(1, 600)
     return {
       description: `the clock of the counters steps by ${seconds} s`,
       lasts: 100,
-      begin: () => { for (const instance of instances) instance.tell('stepStoreClock', seconds * 1_000) },
+      begin: () => { for (const instance of instances) instance.tell('stepClock', seconds * 1_000) },
       // The clocks of the instances do not step at the same instant, so a window can end on one instance before it ends on the other.
       end: async () => 2
     }

@@ -1,7 +1,5 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { Agent, request } from 'node:http'
-import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import type { InsuredQuotaStore, InsuredQuotaStoreState } from '../lib/index.js'
 
@@ -17,7 +15,7 @@ export interface InstanceSettings {
 
 /** A message to an instance. */
 export interface Order {
-  readonly order: 'stall' | 'stepInsuredClock' | 'stepStoreClock' | 'report'
+  readonly order: 'stall' | 'stepClock' | 'report'
   readonly milliseconds: number
   readonly times: number
 }
@@ -44,7 +42,6 @@ const program = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? 'instanc
 export class InstanceProcess {
   readonly #child: ChildProcess
   readonly #address: URL
-  readonly #agent = new Agent({ keepAlive: true })
 
   private constructor (child: ChildProcess, address: URL) {
     this.#child = child
@@ -63,13 +60,11 @@ export class InstanceProcess {
 
   /** Sends one request of a caller. */
   async ask (caller: string): Promise<{ status: number, body: string }> {
-    const asked = request(this.#address, { method: 'POST', agent: this.#agent, headers: { 'x-caller': caller } })
-    asked.end()
-    const [response] = await once(asked, 'response')
-    return { status: response.statusCode, body: await text(response) }
+    const response = await fetch(this.#address, { method: 'POST', headers: { 'x-caller': caller } })
+    return { status: response.status, body: await response.text() }
   }
 
-  tell (order: 'stall' | 'stepInsuredClock' | 'stepStoreClock', milliseconds: number, times = 1): void {
+  tell (order: 'stall' | 'stepClock', milliseconds: number, times = 1): void {
     this.#child.send({ order, milliseconds, times } satisfies Order)
   }
 
@@ -85,7 +80,6 @@ export class InstanceProcess {
   }
 
   async stop (): Promise<void> {
-    this.#agent.destroy()
     const exited = once(this.#child, 'exit')
     this.#child.kill('SIGKILL')
     await exited

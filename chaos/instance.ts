@@ -7,7 +7,7 @@ import type { InstanceReport, InstanceSettings, Order } from './instance-process
 import { clients, serverOf } from './stores.js'
 
 const settings: InstanceSettings = JSON.parse(process.argv[2] ?? '')
-const offsets = { insuredClock: 0, storeClock: 0 }
+let clockOffset = 0
 const report: Omit<InstanceReport, 'state' | 'answers'> = { changes: [], logged: [], errors: [], admittedByFallback: {}, unhandled: [] }
 
 /** A fallback that records which callers it admits. */
@@ -20,18 +20,14 @@ class NotedStore extends MemoryQuotaStore {
 }
 
 const stores = await Promise.all(settings.ports.map((port) =>
-  clients[settings.client]?.connect(port, settings.givesTime ? { clock: () => Date.now() + offsets.storeClock } : {}) ?? Promise.reject(new RangeError(`there is no client ${settings.client}`))))
+  clients[settings.client]?.connect(port, settings.givesTime ? { clock: () => Date.now() + clockOffset } : {}) ?? Promise.reject(new RangeError(`there is no client ${settings.client}`))))
 
 /** A store that divides the callers among several servers. */
 const primary: PrimaryQuotaStore = {
   shardOf: (callerKey) => serverOf(callerKey, stores.length),
   acquire: (callerKey, limit, cost) => stores[serverOf(callerKey, stores.length)]?.acquire(callerKey, limit, cost) ?? Promise.reject(new Error('there is no such server'))
 }
-const store = new InsuredQuotaStore({
-  primary,
-  fallback: new NotedStore(),
-  clock: () => performance.now() + offsets.insuredClock
-})
+const store = new InsuredQuotaStore({ primary, fallback: new NotedStore() })
 
 process.on('unhandledRejection', (reason) => { report.unhandled.push(String(reason)) })
 subscribe('fastify-llm-quota:insured-store', (message) => {
@@ -64,8 +60,7 @@ const orders: { readonly [Name in Order['order']]: (order: Order) => void } = {
     }
     block(times)
   },
-  stepInsuredClock ({ milliseconds }) { offsets.insuredClock += milliseconds },
-  stepStoreClock ({ milliseconds }) { offsets.storeClock += milliseconds },
+  stepClock ({ milliseconds }) { clockOffset += milliseconds },
   report () { process.send?.({ ...report, state: store.state, answers: store.answers } satisfies InstanceReport) }
 }
 process.on('message', (order: Order) => { orders[order.order](order) })
