@@ -1,10 +1,9 @@
 import { mkdirSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import type { Fault } from './incident.js'
 import type { Random } from './random.js'
-import type { RedisNode } from './redis-node.js'
+import { dataFile, type RedisNode } from './redis-node.js'
 import { credentials } from './stores.js'
 
 const briefly = (random: Random): number => random.integer(50, 1_500)
@@ -12,8 +11,6 @@ const briefly = (random: Random): number => random.integer(50, 1_500)
 // A kilobyte for each, of somebody else, that does not expire.
 const others = Array.from({ length: 500 }, (_, number) => `other data ${number}`)
 const fill = (node: RedisNode): Promise<unknown> => node.administer('MSET', ...others.flatMap((name) => [name, 'x'.repeat(1_024)]))
-
-const dataFile = ({ server }: RedisNode): string => join(server.directory, 'dump.rdb')
 
 /** Faults of a Redis server. */
 export function redisFaults ({ leavesReplicas }: { readonly leavesReplicas: boolean }): Record<string, Fault<RedisNode>> {
@@ -39,7 +36,7 @@ export function redisFaults ({ leavesReplicas }: { readonly leavesReplicas: bool
         },
         async end () {
           await started
-          rmSync(dataFile(node))
+          rmSync(dataFile(node.server))
           await node.administer('DEL', ...others)
         }
       }
@@ -97,14 +94,14 @@ export function redisFaults ({ leavesReplicas }: { readonly leavesReplicas: bool
       description: 'takes no writes, because it cannot save',
       lasts: briefly(random),
       async begin () {
-        mkdirSync(dataFile(node))
+        mkdirSync(dataFile(node.server))
         await node.administer('CONFIG', 'SET', 'save', '3600 1')
         await node.administer('BGSAVE')
         while (!String(await node.administer('INFO', 'persistence')).includes('rdb_last_bgsave_status:err')) await sleep(5)
       },
       async end () {
         await node.administer('CONFIG', 'SET', 'save', '')
-        rmSync(dataFile(node), { recursive: true })
+        rmSync(dataFile(node.server), { recursive: true })
       }
     }),
     maxClients ({ server, proxies }, random) {

@@ -1,3 +1,5 @@
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { RedisServer } from '../test/support/redis-server.js'
@@ -39,6 +41,8 @@ export class RedisNode {
     const replica = await startServer()
     await send(replica, 'REPLICAOF', ['127.0.0.1', String(this.#server.port)])
     while (!String(await send(replica, 'INFO', ['replication'])).includes('master_link_status:up')) await sleep(20)
+    // A snapshot that stays would be loaded at the next start.
+    rmSync(dataFile(replica), { force: true })
     if (!isPlanned) await this.#server.kill()
     await send(replica, 'REPLICAOF', ['NO', 'ONE'])
     if (isPlanned) await this.administer('REPLICAOF', '127.0.0.1', String(replica.port))
@@ -54,6 +58,11 @@ export class RedisNode {
     await this.#server.stop()
     await this.#former?.stop()
   }
+}
+
+/** The file into which a server saves its data. */
+export function dataFile ({ directory }: RedisServer): string {
+  return join(directory, 'dump.rdb')
 }
 
 function startServer (): Promise<RedisServer> {
