@@ -7,6 +7,8 @@ const separators = '[/\\\\?#;]'
 // What a plain path, decoded once, does not contain: separators of other readers, control characters, empty and dot segments, and white space at
 // the ends of a segment.
 const odd = /[\\%?#;\p{Cc}]|\/(?:\/|\s|\.{1,2}(?:\/|$))|\s(?:\/|$)/u
+// An empty host before a path makes the first segment of the path the host. A "?" or "#" in it makes the whole path a part of the query or fragment.
+const plainHost = /^[^/\\?#]+$/
 
 /**
  * Returns the decoded path of a request target that every router, handler and proxy reads alike; null for any other target.
@@ -16,7 +18,11 @@ const odd = /[\\%?#;\p{Cc}]|\/(?:\/|\s|\.{1,2}(?:\/|$))|\s(?:\/|$)/u
  * @param mayEndWithSlash Whether the router ignores a trailing slash.
  */
 export function plainPath (target: string, host: string, mayEndWithSlash: boolean): string | null {
+<<<<<<< HEAD
   if (!target.startsWith('/') || host === '' || host.includes('/') || host.includes('\\')) return null
+=======
+  if (!target.startsWith('/') || !plainHost.test(host)) return null
+>>>>>>> attack
   const decoded = decodedOnce(withoutQuery(target))
   return decoded === null || odd.test(decoded) || (decoded.endsWith('/') && !mayEndWithSlash) ? null : decoded
 }
