@@ -18,11 +18,7 @@ const plainHost = /^[^/\\?#]+$/
  * @param mayEndWithSlash Whether the router ignores a trailing slash.
  */
 export function plainPath (target: string, host: string, mayEndWithSlash: boolean): string | null {
-<<<<<<< HEAD
-  if (!target.startsWith('/') || host === '' || host.includes('/') || host.includes('\\')) return null
-=======
   if (!target.startsWith('/') || !plainHost.test(host)) return null
->>>>>>> attack
   const decoded = decodedOnce(withoutQuery(target))
   return decoded === null || odd.test(decoded) || (decoded.endsWith('/') && !mayEndWithSlash) ? null : decoded
 }

@@ -69,12 +69,9 @@ t.test('a Host that contains a part of the path is part of the spelling', async 
   // A handler that joins an empty Host and this target gets http:///any/api/analyze, whose host is "any".
   for (const target of ['/api/analyze', '/any/api/analyze']) t.equal(await statusFor(target, { host: '' }), 401, target)
   t.equal(await statusFor('/api/other', { host: '' }), 200)
-<<<<<<< HEAD
-=======
   // To such a handler, all of the target is a part of the query or the fragment.
   const statusForRoot = await serve(t, { options: { operations: [{ method: 'POST', path: '/' }] } })
   for (const host of ['h?', 'h#']) t.equal(await statusForRoot('/api/other', { host }), 401, host)
->>>>>>> attack
 })
 
 t.test('the pattern alone decides on a literal route', async (t) => {

@@ -24,11 +24,7 @@ export function comparable (path: string, { caseSensitive, ignoreTrailingSlash, 
 }
 
 function plainPathOf (target: string, host: string, mayEndWithSlash: boolean): string | null {
-<<<<<<< HEAD
-  if (!target.startsWith('/') || host === '' || /[/\\]/.test(host)) return null
-=======
   if (!target.startsWith('/') || host === '' || /[/\\?#]/.test(host)) return null
->>>>>>> attack
   const segments: string[] = []
   for (const segment of target.replace(/\?.*/s, '').slice(1).split('/')) {
     try {
