@@ -1,5 +1,3 @@
-export { PostgresQuotaStore } from './store/postgres/postgres-store.js'
-export { postgresSchema } from './store/postgres/schema.js'
 export type { PostgresPool } from './store/postgres/database.js'
-export type { PostgresQuotaStoreOptions } from './store/postgres/postgres-store.js'
-export type { PostgresSchemaOptions } from './store/postgres/schema.js'
+export { PostgresQuotaStore, type PostgresQuotaStoreOptions } from './store/postgres/postgres-store.js'
+export { postgresSchema, type PostgresSchemaOptions } from './store/postgres/schema.js'

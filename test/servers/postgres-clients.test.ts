@@ -35,7 +35,7 @@ t.test(`the store with the server's clock has the same results as the memory sto
       if (gap > 0) {
         clock.advance(gap * unit)
         await pool.query(`UPDATE llm_quota SET window_start = window_start - ${gap * unit}, last_seen = last_seen - ${gap * unit}`)
-        await pool.query(`UPDATE llm_quota_state SET swept_at = swept_at - ${gap * unit}, overflow_start = overflow_start - ${gap * unit}`)
+        await pool.query(`UPDATE llm_quota_state SET swept_at = swept_at - ${gap * unit}`)
       }
       if (kind === 'acquire') deepStrictEqual(rounded(await store.acquire(caller, limit)), rounded(memory.acquire(caller, limit)))
       if (kind === 'peek') deepStrictEqual(rounded(await store.peek(caller)), rounded(memory.peek(caller)))

@@ -38,7 +38,9 @@ export class Database {
   async #query (text: string, values: (string | null)[]): Promise<string> {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => { reject(new Error(`the server did not answer within ${timeLimit} ms`)) }, timeLimit)
+      const abandon = () => { reject(new Error(`the server did not answer within ${timeLimit} ms`)) }
+      // After a stall of the process, an answer that has arrived is read first.
+      timer = setTimeout(() => { setImmediate(abandon) }, timeLimit)
     })
     try {
       const { rows: [row] } = await Promise.race([this.#pool.query(text, values), late])

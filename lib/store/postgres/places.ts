@@ -6,8 +6,8 @@ import { readNumbers, type Database } from './database.js'
 // The server frees places that have not been renewed for 30 s.
 const renewalInterval = 10_000
 
-/** The places that this process holds for a caller. */
-interface Holding { readonly quota: string, readonly callerKey: string, held: number, entering: number }
+/** The places that this process holds for a caller. It is kept until the server knows that there are none. */
+interface Holding { readonly quota: string, readonly callerKey: string, held: number, changing: number }
 
 /** Takes a place if the limit allows it; without a limit, only writes how many places are held. */
 interface Change { readonly callerKey: string, readonly time: number | null, readonly holding: Holding, readonly limit: number | null }
@@ -30,28 +30,25 @@ export class Places {
     this.#time = time
   }
 
-  async enter (quota: string, callerKey: string, limit: number): Promise<Entry> {
-    const holding = this.#holdings.get(`${quota} ${callerKey}`) ?? { quota, callerKey, held: 0, entering: 0 }
+  enter (quota: string, callerKey: string, limit: number): Promise<Entry> {
+    const holding = this.#holdings.get(`${quota} ${callerKey}`) ?? { quota, callerKey, held: 0, changing: 0 }
     this.#holdings.set(`${quota} ${callerKey}`, holding)
     this.#renewal ??= setInterval(() => { this.#renew() }, renewalInterval).unref()
-    holding.entering += 1
-    try {
-      return await this.#change(holding, limit)
-    } finally {
-      holding.entering -= 1
-      this.#deleteUnused(holding)
-    }
+    return this.#change(holding, limit)
   }
 
   async #leave (holding: Holding): Promise<void> {
     holding.held -= 1
-    this.#deleteUnused(holding)
     await this.#change(holding, null)
   }
 
-  #change (holding: Holding, limit: number | null): Promise<Entry> {
+  async #change (holding: Holding, limit: number | null): Promise<Entry> {
+    holding.changing += 1
     // Changes for the same caller in different quotas must not be mixed.
-    return this.#changes.add({ callerKey: `${holding.callerKey} ${holding.quota}`, time: this.#time(), holding, limit })
+    const change = this.#changes.add({ callerKey: `${holding.callerKey} ${holding.quota}`, time: this.#time(), holding, limit })
+    const entry = await change.finally(() => { holding.changing -= 1 })
+    this.#deleteUnused(holding)
+    return entry
   }
 
   async #send (changes: readonly Change[]): Promise<readonly Entry[]> {
@@ -67,16 +64,16 @@ export class Places {
     })
   }
 
-  // If a renewal fails, the next one comes before the server frees the places.
+  // The first renewal after a change that failed corrects the server. If it fails too, the server frees the places in time.
   #renew (): void {
     this.#database.call('free', this.#time()).catch(() => {})
-    for (const holding of this.#holdings.values()) this.#change(holding, null).catch(() => {})
+    for (const holding of this.#holdings.values()) this.#change(holding, null).catch(() => { this.#deleteUnused(holding) })
     if (this.#holdings.size > 0) return
     clearInterval(this.#renewal)
     this.#renewal = undefined
   }
 
-  #deleteUnused ({ quota, callerKey, held, entering }: Holding): void {
-    if (held === 0 && entering === 0) this.#holdings.delete(`${quota} ${callerKey}`)
+  #deleteUnused ({ quota, callerKey, held, changing }: Holding): void {
+    if (held + changing === 0) this.#holdings.delete(`${quota} ${callerKey}`)
   }
 }

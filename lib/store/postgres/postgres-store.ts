@@ -36,6 +36,8 @@ export class PostgresQuotaStore implements QuotaStore {
   /** The caller cap: how many callers can have a counter of their own, in each quota. */
   readonly maxTrackedCallers: number
   readonly #options: PostgresQuotaStoreOptions
+  /** Returns the time of the store's own clock; null for the server's. */
+  readonly #time: () => number | null
   readonly #rejections: RememberedRejections | undefined
   readonly #decisions = new Batches<Decision, Acquisition>((decisions) => this.#decide(decisions))
   readonly #quotas = new Map<string, PostgresQuotaStore>()
@@ -48,13 +50,14 @@ export class PostgresQuotaStore implements QuotaStore {
     assertOptions<PostgresQuotaStoreOptions>(options, {
       pool: withFunctions('a connection pool', 'query'), table: assertTable, maxTrackedCallers: assertMaxTrackedCallers, rememberRefusals: assertBoolean, clock: assertFunction
     })
-    const { pool, table = defaultTable, maxTrackedCallers = defaultMaxTrackedCallers, rememberRefusals = true } = options
+    const { pool, table = defaultTable, maxTrackedCallers = defaultMaxTrackedCallers, rememberRefusals = true, clock } = options
     if (pool === undefined) throw new OptionError('pool', 'must be a connection pool with a function query', pool)
     this.maxTrackedCallers = maxTrackedCallers
     this.#options = options
+    this.#time = () => clock?.() ?? null
     this.#rejections = rememberRefusals ? new RememberedRejections(maxTrackedCallers) : undefined
     this.#database = new Database(pool, table)
-    this.#places = new Places(this.#database, () => this.#time())
+    this.#places = new Places(this.#database, this.#time)
   }
 
   acquire (callerKey: string, limit: number, cost = 1): Acquisition | Promise<Acquisition> {
@@ -105,14 +108,8 @@ export class PostgresQuotaStore implements QuotaStore {
   }
 
   async inspect (): Promise<QuotaStoreState> {
-    const reply = await this.#database.call('inspect', this.#name, this.#window)
-    const [trackedCallers, sweeps] = readNumbers(reply || '0 0')
+    const [trackedCallers, sweeps] = readNumbers(await this.#database.call('inspect', this.#name, this.#window) || '0 0')
     return { trackedCallers, sweeps }
-  }
-
-  /** Returns the time of the store's own clock; null for the server's. */
-  #time (): number | null {
-    return this.#options.clock?.() ?? null
   }
 
   async #decide (decisions: readonly Decision[]): Promise<readonly (Acquisition | undefined)[]> {

@@ -5,17 +5,16 @@
 CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota (
   count bigint NOT NULL, window_start double precision NOT NULL, last_seen double precision NOT NULL,
   admitted boolean NOT NULL, -- the last decision
-  quota text COLLATE "C" NOT NULL, caller text COLLATE "C" NOT NULL, -- the name of a quota, and a digest
+  quota text COLLATE "C" NOT NULL, caller text COLLATE "C" NOT NULL, -- the name of a quota; a digest, or 'overflow' for the overflow counter
   PRIMARY KEY (caller, quota)
 ) WITH (fillfactor = 50);
 
 -- One row for each quota. Its lock is needed to insert or delete a counter, and comes before the locks of counters.
 CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota_state (
   quota text COLLATE "C" PRIMARY KEY,
-  tracked bigint NOT NULL DEFAULT 0, -- the number of counters, including those that a sweep has yet to delete
+  tracked bigint NOT NULL DEFAULT 0, -- the number of callers' own counters, including those that a sweep has yet to delete
   swept_at double precision, sweeps bigint NOT NULL DEFAULT 0,
   next_page bigint NOT NULL DEFAULT 0, pages_left bigint NOT NULL DEFAULT 0, -- of the counters, where the sweep continues
-  overflow_count bigint NOT NULL DEFAULT 0, overflow_start double precision NOT NULL DEFAULT '-Infinity',
   clock_offset double precision NOT NULL DEFAULT 0 -- by how much the clock has been set back
 ) WITH (fillfactor = 10);
 
@@ -36,17 +35,14 @@ CREATE OR REPLACE FUNCTION llm_quota_acquire(
   quota_name text, given_window text, given_cap text, given_time text, given_lock text, given_callers text, given_limits text, given_costs text
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off AS $function$
 DECLARE
-  most CONSTANT bigint := 9007199254740991;
-  step CONSTANT bigint := 64; -- pages
+  most CONSTANT bigint := 9007199254740991; step CONSTANT bigint := 16; -- pages of a sweep
   window_length CONSTANT double precision := given_window;
-  callers CONSTANT text[] := given_callers; limits CONSTANT bigint[] := given_limits; costs CONSTANT bigint[] := given_costs;
-  state llm_quota_state%ROWTYPE;
-  own llm_quota%ROWTYPE;
-  time double precision := llm_quota_time(given_time);
-  latest double precision := '-Infinity';
+  callers text[] := given_callers; limits CONSTANT bigint[] := given_limits; costs CONSTANT bigint[] := given_costs;
+  state llm_quota_state%ROWTYPE; own llm_quota%ROWTYPE;
+  time double precision := llm_quota_time(given_time); latest double precision := '-Infinity';
   needs_lock boolean := given_lock; has_lock boolean := false;
-  deleted bigint; pages bigint;
-  place integer := 1; flag integer; reply text := '';
+  deleted bigint; pages bigint; pause timestamptz;
+  place integer := 1; reply text := '';
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true); -- a crash may lose the counts of the last moments
   SELECT * INTO state FROM llm_quota_state WHERE quota = quota_name;
@@ -67,18 +63,20 @@ BEGIN
       END IF;
       state.swept_at := coalesce(state.swept_at, time);
       latest := state.swept_at;
-      IF state.pages_left > 0 THEN
+      -- The rest is left to later decisions, so that no lock is held for long.
+      pause := clock_timestamp() + interval '2 ms';
+      WHILE state.pages_left > 0 AND clock_timestamp() < pause LOOP
         -- A dead counter that is locked is being used again. Its window is over, so it has the results of a new one.
         DELETE FROM llm_quota WHERE ctid = ANY (ARRAY(
           SELECT ctid FROM llm_quota
           WHERE ctid >= ('(' || state.next_page || ',0)')::tid AND ctid < ('(' || state.next_page + step || ',0)')::tid
-            AND quota = quota_name AND state.swept_at - last_seen >= window_length + 60000
+            AND quota = quota_name AND caller <> 'overflow' AND state.swept_at - last_seen >= window_length + 60000
           FOR UPDATE SKIP LOCKED));
         GET DIAGNOSTICS deleted = ROW_COUNT;
         state.tracked := state.tracked - deleted;
         state.pages_left := greatest(state.pages_left - step, 0);
         state.next_page := CASE WHEN state.next_page + step < pages THEN state.next_page + step ELSE 0 END;
-      END IF;
+      END LOOP;
     END IF;
 
     -- After a wait for the counter, this is evaluated again with its new values. Time never runs backwards for a counter.
@@ -89,36 +87,25 @@ BEGIN
       window_start = CASE WHEN greatest(time, last_seen) - window_start >= window_length THEN greatest(time, last_seen) ELSE window_start END,
       last_seen = greatest(time, last_seen)
     WHERE caller = callers[place] AND quota = quota_name RETURNING * INTO own;
-    flag := 0;
     IF NOT FOUND THEN
       IF NOT has_lock AND reply = '' THEN
-        needs_lock := true;
-        CONTINUE;
-      ELSIF has_lock AND state.tracked < given_cap::bigint THEN
+        needs_lock := true; CONTINUE;
+      ELSIF has_lock AND (state.tracked < given_cap::bigint OR callers[place] = 'overflow') THEN
         INSERT INTO llm_quota (count, window_start, last_seen, admitted, quota, caller)
         VALUES (least(costs[place], most), time, time, true, quota_name, callers[place]) RETURNING * INTO own;
-        state.tracked := state.tracked + 1;
+        state.tracked := state.tracked + (callers[place] <> 'overflow')::integer;
       ELSIF has_lock AND state.pages_left = 0 THEN
-        flag := 2;
-        own.last_seen := greatest(time, state.overflow_start);
-        IF own.last_seen - state.overflow_start >= window_length THEN
-          state.overflow_start := own.last_seen;
-          state.overflow_count := 0;
-        END IF;
-        own.window_start := state.overflow_start;
-        own.admitted := state.overflow_count < limits[place];
-        state.overflow_count := least(most, state.overflow_count + CASE WHEN own.admitted THEN costs[place] ELSE 0 END);
-        own.count := state.overflow_count;
+        callers[place] := 'overflow'; CONTINUE;
       END IF;
     END IF;
     latest := greatest(latest, own.last_seen);
-    reply := reply || coalesce(own.count || ' ' || window_length - (own.last_seen - own.window_start) || ' ' || flag + own.admitted::integer, '') || ',';
+    reply := reply || coalesce(own.count || ' ' || window_length - (own.last_seen - own.window_start)
+      || ' ' || own.admitted::integer + 2 * (own.caller = 'overflow')::integer, '') || ',';
     place := place + 1;
   END LOOP;
   IF has_lock THEN
-    UPDATE llm_quota_state SET tracked = state.tracked, swept_at = state.swept_at, sweeps = state.sweeps, next_page = state.next_page,
-      pages_left = state.pages_left, overflow_count = state.overflow_count, overflow_start = state.overflow_start
-    WHERE quota = quota_name;
+    UPDATE llm_quota_state SET tracked = state.tracked, swept_at = state.swept_at, sweeps = state.sweeps,
+      next_page = state.next_page, pages_left = state.pages_left WHERE quota = quota_name;
   END IF;
   -- If the clock has been set back, the difference is added to it from now on, so that windows do not become longer. This never waits.
   IF latest - state.clock_offset - llm_quota_time(given_time) > 100 THEN
@@ -135,24 +122,21 @@ CREATE OR REPLACE FUNCTION llm_quota_peek(
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 DECLARE
   window_length CONSTANT double precision := given_window;
-  state llm_quota_state%ROWTYPE;
-  own llm_quota%ROWTYPE;
-  time double precision; is_due boolean; flag integer := 0;
+  state llm_quota_state%ROWTYPE; own llm_quota%ROWTYPE;
+  time double precision; is_due boolean;
 BEGIN
   SELECT * INTO state FROM llm_quota_state WHERE quota = quota_name;
   time := llm_quota_time(given_time) + state.clock_offset;
   SELECT * INTO own FROM llm_quota WHERE caller = caller_key AND quota = quota_name;
   IF NOT FOUND THEN
     is_due := time - state.swept_at >= 60000;
-    IF state.tracked >= given_cap::bigint AND NOT ((is_due OR state.pages_left > 0) AND EXISTS (SELECT FROM llm_quota
-      WHERE quota = quota_name AND CASE WHEN is_due THEN time ELSE state.swept_at END - last_seen >= window_length + 60000)) THEN
-      flag := 2;
-      own.count := state.overflow_count;
-      own.window_start := state.overflow_start;
+    IF state.tracked >= given_cap::bigint AND NOT ((is_due OR state.pages_left > 0) AND EXISTS (SELECT FROM llm_quota WHERE quota = quota_name
+      AND caller <> 'overflow' AND CASE WHEN is_due THEN time ELSE state.swept_at END - last_seen >= window_length + 60000)) THEN
+      SELECT * INTO own FROM llm_quota WHERE caller = 'overflow' AND quota = quota_name;
     END IF;
   END IF;
-  time := window_length - (greatest(time, own.last_seen, own.window_start) - own.window_start);
-  RETURN CASE WHEN time > 0 THEN own.count || ' ' || time || ' ' || flag ELSE '' END;
+  time := window_length - (greatest(time, own.last_seen) - own.window_start);
+  RETURN CASE WHEN time > 0 THEN own.count || ' ' || time || ' ' || 2 * (own.caller = 'overflow')::integer ELSE '' END;
 END
 $function$;
 
@@ -173,7 +157,7 @@ $function$;
 -- Returns the number of tracked callers and the number of sweeps.
 CREATE OR REPLACE FUNCTION llm_quota_inspect(quota_name text, given_window text) RETURNS text LANGUAGE sql STABLE AS $function$
   SELECT CASE WHEN pages_left = 0 THEN tracked ELSE (
-    SELECT count(*) FROM llm_quota AS own WHERE own.quota = quota_name AND swept_at - last_seen < given_window::double precision + 60000
+    SELECT count(*) FROM llm_quota AS own WHERE own.quota = quota_name AND caller <> 'overflow' AND swept_at - last_seen < given_window::double precision + 60000
   ) END || ' ' || sweeps FROM llm_quota_state WHERE quota = quota_name
 $function$;
 
@@ -189,9 +173,7 @@ DECLARE
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true);
   FOR place IN 1 .. cardinality(callers) LOOP
-    IF (quotas[place], callers[place]) IS DISTINCT FROM (quotas[place - 1], callers[place - 1]) THEN
-      held_now := helds[place];
-    END IF;
+    IF (quotas[place], callers[place]) IS DISTINCT FROM (quotas[place - 1], callers[place - 1]) THEN held_now := helds[place]; END IF;
     others := 0;
     IF limits[place] IS NOT NULL THEN
       -- Until the transaction ends, no other process takes a place for the caller.

@@ -42,7 +42,8 @@ export function postgresSchema (options: PostgresSchemaOptions = {}): string {
 
 /** Returns a function that returns the quoted name of the table, function or type whose name is the table's with a suffix. */
 export function namesOf (table: string): (suffix: string) => string {
-  const [schema, name] = (tableAndSchema.exec(table) ?? []).slice(1).map(unquoted)
+  const [schema, name] = (tableAndSchema.exec(table) ?? []).slice(1)
+    .map((part?: string) => part?.replace(/^"(.+)"$/s, (_found, inner: string) => inner.replaceAll('""', '"')))
   return (suffix) => (schema === undefined ? '' : `${quoted(schema)}.`) + quoted(`${name}${suffix}`)
 }
 
@@ -52,10 +53,6 @@ export function assertTable (value: unknown, option: string): asserts value is s
   if (!isName || Buffer.byteLength(value) > longestTableName) {
     throw new OptionError(option, `must be a table's name of at most ${longestTableName} bytes, or a schema's and a table's name with a dot between them`, value)
   }
-}
-
-function unquoted (name: string | undefined): string | undefined {
-  return name?.startsWith('"') === true ? name.slice(1, -1).replaceAll('""', '"') : name
 }
 
 function quoted (name: string): string {
