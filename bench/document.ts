@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 
 const file = 'docs/benchmarks.md'
-const parts = ['instructions', 'times'] as const
+const parts = ['cost', 'instructions', 'times'] as const
 
 /** Writes one part of docs/benchmarks.md without changing the other. Each part has its own program. */
 export function writePart (name: typeof parts[number], text: string): void {

@@ -1,6 +1,8 @@
-// npm run guard [-- --set]: counts the instructions of an admitted and of a rejected request, and fails if one is above its bound in
-// bench/instruction-bounds.json. With --set it writes the bounds, 10 % above the counted values.
+// npm run guard [-- --set | --write]: counts the instructions of an admitted and of a rejected request, and fails if one is above its bound in
+// bench/instruction-bounds.json. With --set it writes the bounds, 10 % above the counted values; with --write the first part of docs/benchmarks.md.
 import { readFileSync, writeFileSync } from 'node:fs'
+import { cpus } from 'node:os'
+import { writePart } from '../document.js'
 import { assertValgrind, instructionsOf } from './counted-server.js'
 import { inTurns } from './in-turns.js'
 import { servers } from './scenarios.js'
@@ -30,6 +32,8 @@ for (const name of guarded) {
   if (!isWithin(name)) process.exitCode = 1
 }
 
+if (process.argv.includes('--write')) writePart('cost', costText())
+
 async function count (): Promise<void> {
   await inTurns(Array.from({ length: processes }, () => ['bare', ...guarded]).flat(), async (name) => {
     const server = servers[name]
@@ -44,6 +48,21 @@ async function count (): Promise<void> {
 // the total does, so the bare server is counted in the same run.
 function added (name: string): number {
   return Math.min(...counts[name] ?? []) - Math.min(...counts['bare'] ?? [])
+}
+
+function costText (): string {
+  const thousands = (instructions: number): string => (instructions / 1000).toFixed(1)
+  return `## What does it cost me?
+
+Most of the cost of a protected request is the SHA-256 digest of its caller. With the memory store, the request takes no further turn of the event
+loop. For a request to any other route, the quota only looks up the route. Counted with \`npm run guard\` on ${new Date().toISOString().slice(0, 10)}:
+${cpus()[0]?.model.trim() ?? 'unknown processor'}, node ${process.version}, the least of ${counts['bare']?.length ?? 0} processes of each server, as thousands of instructions in user space. The parts below
+explain how they are counted; each says when it was measured.
+
+| request | instructions | added by the quota |
+|---|---:|---:|
+| Fastify alone | ${thousands(Math.min(...counts['bare'] ?? []))} | |
+${guarded.map((name) => `| ${name} | ${thousands(Math.min(...counts[name] ?? []))} | ${thousands(added(name))} |`).join('\n')}`
 }
 
 function isWithin (name: string): boolean {
