@@ -201,7 +201,7 @@ t.test('the package works with the lowest versions of Fastify, @fastify/jwt and 
     answers: [401, 200, 200, 429, 200, 404],
     warned: true,
     operations: 4,
-    rejected: 'llm_quota_decisions_total{quota="default",operation="POST /api/analyze",outcome="rejected"} 1'
+    rejected: 'llm_quota_decisions_total{quota="default",operation="POST /api/analyze",outcome="rejected",enforced="true"} 1'
   })
 })
 

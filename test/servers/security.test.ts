@@ -56,14 +56,12 @@ t.test('a server that evicts keys loses counts; a server with noeviction fails, 
   const evicting = serviceWith({ client, rememberRefusals: false })
   t.equal(await admitted(evicting), 3)
   for (let key = 0; key < 2000 && (await client.keys('llm-quota:*')).length > 0; key++) await client.set(`of another service:${key}`, 'x'.repeat(10_000))
-  t.equal(await admitted(evicting), 3, 'one limit is admitted again in the same minute')
+  t.equal(await admitted(evicting), 2, 'the decision that finds the counters lost fails and is counted, and the rest of one limit is admitted')
 
   await client.config('SET', 'maxmemory-policy', 'noeviction')
   await client.set('of another service', 'x'.repeat(1_000_000)).catch(() => {})
   await client.config('SET', 'maxmemory', '1mb')
   const full = serviceWith({ client, keyPrefix: 'full:' })
-  // The server completes a script that began with a DEL, such as the first decision of a shard, so that decision is counted.
-  await ask(full, 'somebody')
   t.equal(await ask(full, 'alice'), 503)
   t.equal(await admitted(serviceOf(new InsuredQuotaStore({ primary: new RedisQuotaStore({ client, keyPrefix: 'full:' }) }))), 3)
 })
