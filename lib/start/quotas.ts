@@ -1,7 +1,9 @@
 import { callerOfUser, callerReader, type CallerReader } from '../caller/request-caller.js'
 import type { QuotaSettings } from '../decision/quota.js'
+import { OptionError } from '../errors.js'
 import type { QuotaConfig } from '../limit/configuration.js'
 import { defaultPerMinute, limitKinds, perMinuteVariable, preferenceOf, variableOf, type LimitName } from '../limit/limit.js'
+import { windowLength } from '../store/counter.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { protectedOperations, type Operation } from '../subject/operation.js'
@@ -33,7 +35,17 @@ export function defineQuotas ({ operations, perMinute = defaultPerMinute, quotas
   }
   // Quotas with the same function share its reader, so that each request is asked for its authentication once.
   const readers = new Map([[authentication, callerOf]])
-  return [main, ...Object.entries(quotas).map(([name, definition]) => defineNamed(name, definition, main, readers))]
+  const defined = [main, ...Object.entries(quotas).map(([name, definition]) => defineNamed(name, definition, main, readers))]
+  assertOwnVariables(defined)
+  return defined
+}
+
+/** Throws an `OptionError` if two quotas have the same variable, such as `chat` with `tokensPerDay` and `chat-tokens` with `perDay`. */
+function assertOwnVariables (quotas: readonly DefinedQuota[]): void {
+  for (const { name, variable } of quotas) {
+    const other = quotas.find((quota) => quota.variable === variable && quota.name !== name)
+    if (other !== undefined) throw new OptionError('quotas', `must have names that result in different environment variables, but "${other.name}" also has ${variable}`, name)
+  }
 }
 
 function defineNamed (name: string, definition: QuotaDefinition, main: DefinedQuota, readers: Map<QuotaOptions['authentication'], CallerReader>): DefinedQuota {
@@ -80,6 +92,7 @@ export function assertStoreOf (quotas: readonly QuotaSettings[], store: QuotaSto
   if (quotas.length === 1) return
   assertStore(store, 'store', ['acquire', 'quota'])
   for (const { name, limitName } of quotas) {
-    if (limitKinds[limitName].window === null) assertStore(store.quota?.(name, limitKinds.perMinute.window), 'store', ['acquire', 'enter'])
+    const { window } = limitKinds[limitName]
+    if (name !== defaultQuota) assertStore(store.quota?.(name, window ?? windowLength), `store, in its quota ${name},`, window === null ? ['acquire', 'enter'] : ['acquire'])
   }
 }

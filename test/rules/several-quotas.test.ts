@@ -270,6 +270,7 @@ t.test('start-up fails if the option quotas is invalid, with an error that conta
     [{ chat: { tokensPerDay: 5, unreportedTokens: -1 } }, /option quotas\.chat\.unreportedTokens must be .*; it got -1/],
     [{ chat: { mode: 'off' } }, /option quotas\.chat\.mode must be 'enforce' or 'shadow'; it got "off"/],
     [{ chat: { authentication: {} } }, /option quotas\.chat\.authentication must be a function; it got an object/],
+    [{ chat: { tokensPerDay: 5 }, 'chat-tokens': { perDay: 5 } }, /option quotas must have names .* "chat-tokens" also has SERVICE_RATE_LIMIT_CHAT_TOKENS_PER_DAY; it got "chat"/],
     [{ chat: { operations: [{ method: 'POST', path: '/:x' }] } }, /option quotas\.chat\.operations\[0\]\.path must start .* it got "\/:x"/]
   ]
   for (const [quotas, message] of invalid) {
@@ -285,5 +286,6 @@ t.test('start-up fails if the store lacks a function that one of the quotas need
   await t.resolves(register({ acquire }))
   await t.rejects(register({ acquire }, { chat: {} }), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store must be a store with a function quota; it got an object/ })
   await t.resolves(register({ acquire, quota: () => ({ acquire }) }, { chat: {} }))
+  for (const quota of [() => ({}), () => undefined]) await t.rejects(register({ acquire, quota }, { chat: {} }), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store, in its quota chat, must be a store with a function acquire/ })
   await t.rejects(register({ acquire, quota: () => ({ acquire }) }, { chat: { inFlight: 1 } }), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /must be a store with a function enter; it got an object/ })
 })
