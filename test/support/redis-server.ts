@@ -1,7 +1,7 @@
 import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -120,8 +120,10 @@ export class RedisServer {
 
   /** @param more Further options, for this start only. */
   async start (...more: readonly string[]): Promise<void> {
+    const configuration = this.#options.filter((option) => option.endsWith('.conf'))
+    const options = this.#options.filter((option) => !configuration.includes(option))
     const child = spawn(program('server'), [
-      '--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.directory, '--save', '', '--appendonly', 'no', ...this.#options, ...more
+      ...configuration, '--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.directory, '--save', '', '--appendonly', 'no', ...options, ...more
     ], { stdio: 'ignore', env: plainEnvironment() })
     child.unref()
     running.add(child)
@@ -168,6 +170,15 @@ export class RedisServer {
       client.disconnect()
     }
   }
+}
+
+/** Starts a sentinel that replaces the primary named `quota` by a replica as soon as it does not answer for 300 ms. */
+export async function startSentinel (primary: RedisServer): Promise<RedisServer> {
+  const configuration = join(primary.directory, 'sentinel.conf')
+  writeFileSync(configuration, [
+    `sentinel monitor quota 127.0.0.1 ${primary.port} 1`, 'sentinel down-after-milliseconds quota 300', 'sentinel failover-timeout quota 2000', ''
+  ].join('\n'))
+  return RedisServer.start(configuration, '--sentinel')
 }
 
 /** Starts a server and a client for a test. Both end with the test. */

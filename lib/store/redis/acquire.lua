@@ -4,6 +4,28 @@
 -- KEYS: the counters of the shard. ARGV: the callers, their limits, with HAS_COSTS their costs (else 1), with HAS_CLOCK the time in ms.
 -- Returns an integer for each caller, and a single one for a single caller: the count, 27 bits for the milliseconds until the window ends,
 -- and 3 bits for the sum of these flags. Where a number does not fit, the three are text.
+
+local call = redis.call
+-- A single caller with a row, between two sweeps, is decided on here at the least cost. The general form below gives the same outcome.
+if #ARGV == 2 then
+  local key, caller, read = KEYS[1], ARGV[1], struct.unpack
+  local found = call('HMGET', key, '\255', caller)
+  if found[1] and found[2] then
+    local offset, latest, sweptAt = read('ddd', found[1])
+    local count, windowStart, lastSeen = read('ddd', found[2])
+    local now = offset - call('PTTL', key)
+    if now >= latest and now >= lastSeen and now - latest < 100 and now - sweptAt < 60000 then
+      if now - windowStart >= WINDOW then count, windowStart = 0, now end
+      local flags = 0
+      if count < ARGV[2] + 0 then count, flags = count + 1, 1 end
+      if count < 8388608 and WINDOW < 134217728 then
+        call('HSET', key, caller, struct.pack('ddd', count, windowStart, now))
+        return (count * 134217728 + windowStart + WINDOW - now) * 8 + flags
+      end
+    end
+  end
+end
+
 local ADMITTED, OVERFLOW, CREATED = 1, 2, 4
 -- More rows must be checked before this caller can be decided on: the store sends it again.
 local ASK_AGAIN = -1
@@ -24,7 +46,7 @@ local CLOCK_LAG = 100
 local PAGE, REMOVED_AT_ONCE = 1000, 4000
 local LARGEST_COUNT = 9007199254740991
 
-local key, call, pack, read = KEYS[1], redis.call, struct.pack, struct.unpack
+local key, pack, read = KEYS[1], struct.pack, struct.unpack
 local callers = #ARGV
 local given
 if HAS_CLOCK then callers, given = callers - 1, ARGV[callers] + 0 end

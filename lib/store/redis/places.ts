@@ -12,6 +12,9 @@ const renewalInterval = 10_000
 // How many rows a renewal checks for leases of processes that have ended.
 const checkedByRenewal = '500'
 
+// Bounds the duration of a script, and its arguments, of which Lua's stack holds about 8,000.
+const mostRenewedAtOnce = 1000
+
 // The ids of a process begin with characters of its own. Each id has 16 characters.
 const processId = randomBytes(6).toString('base64url')
 let entries = 0
@@ -52,7 +55,11 @@ export class Places {
 
   async #renew (): Promise<void> {
     const renewed = [...this.#entered]
-    await this.#run(checkedByRenewal, [renewed.map(([, callerKey]) => callerKey), renewed.map(([id]) => id), renewed.map(() => String(Number.MAX_SAFE_INTEGER))], this.#clock?.())
+    for (let first = 0; first < renewed.length; first += mostRenewedAtOnce) {
+      const some = renewed.slice(first, first + mostRenewedAtOnce)
+      const columns = [some.map(([, callerKey]) => callerKey), some.map(([id]) => id), some.map(() => String(Number.MAX_SAFE_INTEGER))]
+      await this.#run(first === 0 ? checkedByRenewal : '0', columns, this.#clock?.())
+    }
     // A client with several connections can run a renewal after the command that gave the place back.
     await Promise.all(renewed.filter(([id]) => !this.#entered.has(id)).map(([id, callerKey]) => this.#batches.add(callerKey, id, '0')))
   }

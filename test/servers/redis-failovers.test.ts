@@ -1,0 +1,135 @@
+// Failovers by a sentinel and in a cluster, planned and after the end of a primary: each client returns to the shared counters by itself.
+import { setTimeout as pause } from 'node:timers/promises'
+import * as glide from '@valkey/valkey-glide'
+import { Cluster, Redis } from 'ioredis'
+import { Cluster as ValkeyCluster, Redis as Valkey } from 'iovalkey'
+import { createCluster, createSentinel } from 'redis'
+import t from 'tap'
+import { InsuredQuotaStore } from '../../lib/index.js'
+import { RedisQuotaStore } from '../../lib/redis.js'
+import { nodesOf, quiet, type Connect } from '../support/redis-clients.js'
+import { portsOf, RedisServer, startCluster, startSentinel } from '../support/redis-server.js'
+
+const soon = () => 50
+const single = { name: 'quota', maxRetriesPerRequest: 0, socketTimeout: 1000, retryStrategy: soon, sentinelRetryStrategy: soon }
+const cluster = { retryDelayOnFailover: 0, slotsRefreshInterval: 1000, clusterRetryStrategy: soon, redisOptions: { socketTimeout: 1000 } }
+const nodeRedis = { disableOfflineQueue: true, socket: { reconnectStrategy: soon } }
+
+// An election takes a second or two. A client that does not leave the old primary never returns.
+const mostTime = 20_000
+
+const sentinelClients: Record<string, Connect> = {
+  ioredis: async (ports) => quiet(new Redis({ ...single, sentinels: nodesOf(ports) })),
+  iovalkey: async (ports) => quiet(new Valkey({ ...single, sentinels: nodesOf(ports) })),
+  async redis (ports) {
+    const client = createSentinel({ name: 'quota', sentinelRootNodes: nodesOf(ports), nodeClientOptions: nodeRedis, scanInterval: 1000 })
+    client.on('error', () => {})
+    await client.connect()
+    return { client, close: () => { client.destroy() } }
+  }
+}
+
+const clusterClients: Record<string, Connect> = {
+  ioredis: async (ports) => quiet(new Cluster(nodesOf(ports), cluster)),
+  iovalkey: async (ports) => quiet(new ValkeyCluster(nodesOf(ports), cluster)),
+  async redis (ports) {
+    const client = createCluster({ rootNodes: nodesOf(ports).map((socket) => ({ socket })), defaults: nodeRedis })
+    client.on('error', () => {})
+    await client.connect()
+    return { client, close: () => { client.destroy() } }
+  },
+  async 'valkey-glide' (ports) {
+    const client = await glide.GlideClusterClient.createClient({ addresses: nodesOf(ports), requestTimeout: 1000 })
+    return { client, close: () => { client.close() } }
+  }
+}
+
+/** A primary with the counters, its replica, and what makes the replica the primary. */
+interface Group { readonly ports: [number, ...number[]], readonly primary: RedisServer, failOver (): Promise<unknown>, stop (): Promise<unknown> }
+
+async function sentinelGroup (): Promise<Group> {
+  const primary = await RedisServer.start()
+  const replica = await RedisServer.start('--replicaof', `127.0.0.1 ${primary.port}`)
+  const sentinel = await startSentinel(primary)
+  await until(replica, async (redis) => (await redis.info('replication')).includes('master_link_status:up'))
+  // The sentinel learns of the replica from the primary.
+  await until(sentinel, async (redis) => (await redis.info('sentinel')).includes('slaves=1'))
+  return {
+    ports: [sentinel.port],
+    primary,
+    failOver: () => administer(sentinel, 'SENTINEL', 'FAILOVER', 'quota'),
+    stop: () => Promise.all([sentinel, replica, primary].map((server) => server.stop()))
+  }
+}
+
+async function clusterGroup (): Promise<Group> {
+  const servers = await startCluster()
+  let holders: number[] = []
+  await until(servers[0], async (redis) => {
+    const slot = await redis.cluster('KEYSLOT', '{0}')
+    const range = (await redis.cluster('SLOTS')).find(([first, last]) => first <= slot && slot <= last)
+    holders = range?.slice(2).map((node) => Number(Object(node)[1])) ?? []
+    return holders.length === 2
+  })
+  const [primary, replica] = holders.map((port) => servers.find((server) => server.port === port))
+  if (primary === undefined || replica === undefined) throw new Error('the shard has no master with a replica')
+  await until(replica, async (redis) => (await redis.info('replication')).includes('master_link_status:up'))
+  return {
+    ports: portsOf(servers),
+    primary,
+    failOver: () => administer(replica, 'CLUSTER', 'FAILOVER'),
+    stop: () => Promise.all(servers.map((server) => server.stop()))
+  }
+}
+
+for (const [kind, clients, startGroup] of [['sentinel', sentinelClients, sentinelGroup], ['cluster', clusterClients, clusterGroup]] as const) {
+  for (const isPlanned of [true, false]) {
+    t.test(`after ${isPlanned ? 'a planned failover' : "a primary's end"} with a ${kind}, clients return to the shared counters`, async (t) => {
+      const { ports, primary, failOver, stop } = await startGroup()
+      t.teardown(stop)
+      const connected = await Promise.all(Object.values(clients).map((connect) => connect(ports)))
+      t.teardown(() => Promise.all(connected.map(({ close }) => close())))
+      const stores = connected.map(({ client }) => new InsuredQuotaStore({ primary: new RedisQuotaStore({ client, rememberRefusals: false }), timeout: 500 }))
+      for (const store of stores) await store.acquire('before', 5)
+      await administer(primary, 'WAIT', '1', '1000')
+
+      await (isPlanned ? failOver() : primary.kill())
+      const started = performance.now()
+      // Each client has failed or found the new primary, and all count on the same counter again.
+      for (let attempt = 0, isShared = false; !isShared; attempt++) {
+        const counts: number[] = []
+        for (const store of stores) counts.push((await store.acquire(`after ${attempt}`, 100)).count)
+        isShared = counts.every((count, index) => count === index + 1) && await hasLeft(primary, isPlanned)
+        if (performance.now() - started > mostTime) {
+          t.same(counts, counts.map((_, index) => index + 1), Object.keys(clients).join(', '))
+          break
+        }
+        await pause(20)
+      }
+      t.comment(`all shared again after ${Math.round(performance.now() - started)} ms`)
+      t.equal((await stores[0]?.acquire('before', 100))?.count, stores.length + 1, 'the count before the failover is kept')
+      t.same(stores.map(({ state }) => state), stores.map(() => 'primary'))
+    })
+  }
+}
+
+/** Whether a server that still runs has become a replica. */
+async function hasLeft (primary: RedisServer, isRunning: boolean): Promise<boolean> {
+  return !isRunning || String(await administer(primary, 'ROLE')).startsWith('slave')
+}
+
+async function administer (server: RedisServer, ...command: [string, ...string[]]): Promise<unknown> {
+  const redis = server.client()
+  try {
+    return await redis.call(...command)
+  } finally {
+    redis.disconnect()
+  }
+}
+
+async function until (server: RedisServer | undefined, isDone: (redis: Redis) => Promise<boolean>): Promise<void> {
+  if (server === undefined) throw new Error('there is no server')
+  const redis = server.client()
+  while (!await isDone(redis)) await pause(20)
+  redis.disconnect()
+}
