@@ -28,10 +28,12 @@ async function compare (unlogged: boolean, callers: number, atOnce: number): Pro
   await pools[0].query(`DROP TABLE IF EXISTS llm_quota, llm_quota_state, llm_quota_place, other CASCADE; ${postgresSchema({ unlogged })};
     CREATE ${unlogged ? 'UNLOGGED' : ''} TABLE other (key varchar(255) PRIMARY KEY, points integer NOT NULL DEFAULT 0, expire bigint)`)
   const store = new PostgresQuotaStore({ pool: pools[0] })
+  const named = new PostgresQuotaStore({ pool: { query: (text, values) => pools[0].query({ name: text.slice(0, 63), text, values }) } })
   const other = new RateLimiterPostgres({ storeClient: pools[1], tableName: 'other', tableCreated: true, points: limit, duration: 60, clearExpiredByTimeout: false })
   const limiters: Record<string, Decide> = {
     'rate-limiter-flexible': (caller) => other.consume(caller),
-    'this store': (caller) => store.acquire(caller, limit)
+    'this store': (caller) => store.acquire(caller, limit),
+    'this store, named statements': (caller) => named.acquire(caller, limit)
   }
   const cpu: Record<string, number[]> = {}
   const perSecond: Record<string, number[]> = {}

@@ -1,18 +1,19 @@
 // Prints what a million callers cost on one PostgreSQL server, compared with ten thousand; how long the statements of a sweep hold the quota's
-// lock; and how large the tables become under load. The store has a virtual clock. The argument is the time of the load, in seconds.
+// lock, measured by the server; and how large the tables become under load. The store has a virtual clock. The argument is the time of the load,
+// in seconds.
 import { callerKey, localAuthentication } from 'fastify-llm-quota'
 import { PostgresQuotaStore, postgresSchema } from 'fastify-llm-quota/postgres'
-import type pg from 'pg'
 import { PostgresServer } from '../../test/support/postgres-server.js'
 import { serverCpu } from './server-cpu.js'
 
 const atOnce = 128
 const limit = 1_000_000_000
 const server = await PostgresServer.start()
-await server.restart('shared_buffers=1GB')
+await server.restart('shared_buffers=1GB', 'shared_preload_libraries=pg_stat_statements')
 const pool = server.pool()
+await pool.query('CREATE EXTENSION pg_stat_statements')
 
-console.log('| callers | step | server CPU per decision, µs | longest statement, ms | decisions |\n|---:|---|---:|---:|---:|')
+console.log('| callers | step | server CPU per decision, µs | statements | their mean time, ms | the longest, ms | decisions |\n|---:|---|---:|---:|---:|---:|---:|')
 for (const callers of [10_000, 1_000_000]) await measure(callers)
 await load(Number(process.argv[2] ?? 120))
 await pool.end()
@@ -21,8 +22,7 @@ await server.stop()
 async function measure (callers: number): Promise<void> {
   await renew()
   let now = 1_000_000
-  let longest = 0
-  const store = new PostgresQuotaStore({ pool: timed(pool, (time) => { longest = Math.max(longest, time) }), maxTrackedCallers: callers, rememberRefusals: false, clock: () => now })
+  const store = new PostgresQuotaStore({ pool, maxTrackedCallers: callers, rememberRefusals: false, clock: () => now })
   const keys = Array.from({ length: callers }, (_, number) => keyOf(number))
   await step('new callers until the cap is reached', keys)
   const known = Array.from({ length: 50_000 }, (_, number) => keys[(number * 7_919) % callers] ?? '')
@@ -39,17 +39,19 @@ async function measure (callers: number): Promise<void> {
 
   /** Prints how long one new caller waits at the cap. */
   async function newCaller (name: string): Promise<void> {
-    longest = 0
+    await resetStatistics()
     const started = performance.now()
     const { overflow } = await store.acquire(keyOf(-1), limit)
-    console.log(`| ${callers} | a new caller at the cap, ${name}: ${(performance.now() - started).toFixed(0)} ms, overflow ${overflow} | | ${longest.toFixed(1)} | 1 |`)
+    const time = (performance.now() - started).toFixed(0)
+    console.log(`| ${callers} | a new caller at the cap, ${name}: ${time} ms, overflow ${overflow} | | ${await statistics()} | 1 |`)
   }
 
   async function step (name: string, keys: readonly string[]): Promise<void> {
-    longest = 0
+    await resetStatistics()
     const before = serverCpu(server.pid)
     await decide(store, keys)
-    console.log(`| ${callers} | ${name} | ${((serverCpu(server.pid) - before) / keys.length).toFixed(1)} | ${longest.toFixed(1)} | ${keys.length} |`)
+    const cpu = ((serverCpu(server.pid) - before) / keys.length).toFixed(1)
+    console.log(`| ${callers} | ${name} | ${cpu} | ${await statistics()} | ${keys.length} |`)
   }
 }
 
@@ -78,16 +80,14 @@ async function decide (store: PostgresQuotaStore, keys: readonly string[]): Prom
   }))
 }
 
-/** Returns the pool, and reports how long each statement takes, in milliseconds: longer than it holds any lock. */
-function timed (pool: pg.Pool, report: (milliseconds: number) => void) {
-  return {
-    async query (text: string, values: unknown[]) {
-      const started = performance.now()
-      const result = await pool.query(text, values)
-      report(performance.now() - started)
-      return result
-    }
-  }
+async function resetStatistics (): Promise<void> {
+  await pool.query('SELECT pg_stat_statements_reset()')
+}
+
+/** Returns the number of statements for decisions, and their mean and longest time on the server, in milliseconds: three cells of a table. */
+async function statistics (): Promise<string> {
+  const { rows: [row] } = await pool.query("SELECT calls, mean_exec_time, max_exec_time FROM pg_stat_statements WHERE query LIKE '%llm_quota_acquire%'")
+  return `${row.calls} | ${row.mean_exec_time.toFixed(1)} | ${row.max_exec_time.toFixed(1)}`
 }
 
 async function renew (): Promise<void> {
