@@ -8,9 +8,18 @@ const longestShown = 100
  */
 export function shown (value: unknown): string {
   if (value === null) return 'null'
-  if (typeof value === 'string') return value.includes('://') ? 'a URL' : JSON.stringify(shortened(value))
+  if (typeof value === 'string') return isUrl(value) ? 'a URL' : JSON.stringify(shortened(value))
   if (typeof value === 'object') return Array.isArray(value) ? 'an array' : 'an object'
   return typeof value === 'function' ? 'a function' : shortened(String(value))
+}
+
+/** Formats a value that can hold a password in any form. Of a text, such as a connection string, only the type is shown. */
+export function shownType (value: unknown): string {
+  return typeof value === 'string' && !isUrl(value) ? 'a string' : shown(value)
+}
+
+function isUrl (text: string): boolean {
+  return text.includes('://')
 }
 
 /** The properties of an error that are logged. */
@@ -49,9 +58,12 @@ const InvalidOption = createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota
 
 /** An option has an invalid value. The message contains the name of the option and the value; of an object, only its type. */
 export class OptionError extends InvalidOption {
-  /** @param rule What the value must be, for example `must be an integer`. */
-  constructor (option: string, rule: string, value: unknown) {
-    super(option, rule, shown(value))
+  /**
+   * @param rule What the value must be, for example `must be an integer`.
+   * @param format Formats the value.
+   */
+  constructor (option: string, rule: string, value: unknown, format = shown) {
+    super(option, rule, format(value))
   }
 }
 

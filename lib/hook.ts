@@ -36,12 +36,13 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
 
   function conclude (verdict: Verdict, request: FastifyRequest, reply: FastifyReply): void {
     keepVerdict(request, verdict)
+    // First of all, so that the places are given back even if the host's log throws.
+    follow(verdict, request, reply)
     for (const decision of decisionsIn(verdict)) {
       if (quotaDecisions.hasSubscribers) quotaDecisions.publish({ request, decision } satisfies QuotaDecisionMessage)
       log.add(decision, request)
     }
     if (rateLimitHeaders !== undefined) setRateLimitFields(reply, verdict.rulings.map(({ decision }) => decision))
-    follow(verdict, request, reply)
   }
 
   function end ({ refusal }: Verdict, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {

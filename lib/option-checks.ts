@@ -1,4 +1,4 @@
-import { hasFunction, OptionError } from './errors.js'
+import { hasFunction, OptionError, shownType } from './errors.js'
 
 /** Throws an `OptionError` if the value is not valid for the option. */
 export type Check = (value: unknown, option: string) => void
@@ -15,7 +15,7 @@ export function assertOptions<Options> (options: unknown, checks: Checks<Options
   if (typeof options !== 'object' || options === null || Array.isArray(options)) throw new OptionError(parent.slice(0, -1) || 'options', 'must be an object', options)
   for (const [name, value] of Object.entries(options)) {
     const check: Check | undefined = Object.hasOwn(checks, name) ? Reflect.get(checks, name) : undefined
-    if (check === undefined) throw new OptionError(parent + name, 'does not exist', value)
+    if (check === undefined) throw new OptionError(parent + name, 'does not exist', value, shownType)
     if (value !== undefined) check(value, parent + name)
   }
 }
@@ -48,7 +48,7 @@ export function oneOf (...accepted: readonly string[]): Check {
 /** Returns a check that accepts only objects with functions of these names. */
 export function withFunctions (what: string, ...names: readonly string[]): Check {
   return (value, option) => {
-    for (const name of names) if (!hasFunction(value, name)) throw new OptionError(option, `must be ${what} with a function ${name}`, value)
+    for (const name of names) if (!hasFunction(value, name)) throw new OptionError(option, `must be ${what} with a function ${name}`, value, shownType)
   }
 }
 

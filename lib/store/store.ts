@@ -1,4 +1,4 @@
-import { hasFunction, OptionError } from '../errors.js'
+import { hasFunction, OptionError, shownType } from '../errors.js'
 
 /**
  * Keeps the counters of a quota (docs/rules.md, "Store"). Only `acquire` is required. Each function can return a value or a promise. If
@@ -119,7 +119,7 @@ export function assertMaxTrackedCallers (value: unknown, option: string): assert
 /** Throws an `OptionError` with the name of the option or decorator unless the value has the functions. */
 export function assertStore (value: unknown, name: string, needed: readonly (keyof QuotaStore)[] = ['acquire']): asserts value is QuotaStore {
   for (const storeFunction of needed) {
-    if (!hasFunction(value, storeFunction)) throw new OptionError(name, `must be a store with a function ${storeFunction}`, value)
+    if (!hasFunction(value, storeFunction)) throw new OptionError(name, `must be a store with a function ${storeFunction}`, value, shownType)
   }
 }
 

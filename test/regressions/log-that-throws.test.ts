@@ -1,7 +1,7 @@
 // A log that throws, for example because of a faulty serializer, ended the process if the quota logged a line after an asynchronous step.
 import Fastify, { type FastifyServerOptions } from 'fastify'
 import t from 'tap'
-import quotaPlugin, { localAuthentication, type QuotaOptions } from '../../lib/index.js'
+import quotaPlugin, { callerKey, localAuthentication, MemoryQuotaStore, type QuotaOptions } from '../../lib/index.js'
 
 const later = async (): Promise<void> => new Promise((resolve) => { setImmediate(resolve) })
 
@@ -39,3 +39,24 @@ for (const [what, options] of cases) {
     t.equal(runs, 0)
   })
 }
+
+t.test('a log that throws keeps no place of a refused request', async (t) => {
+  const store = new MemoryQuotaStore()
+  const logger: FastifyServerOptions['logger'] = {
+    level: 'debug',
+    stream: { write () {} },
+    hooks: {
+      logMethod (line, method) {
+        if (line.some((part) => typeof part === 'string' && part.startsWith('the quota refuses'))) throw new Error('the log is full')
+        method.apply(this, line)
+      }
+    }
+  }
+  const app = Fastify({ logger })
+  await app.register(quotaPlugin, { operations: [], store, authentication, perMinute: 1, quotas: { streams: { inFlight: 5 } } })
+  app.post('/run', { config: { quota: ['default', 'streams'] } }, async () => 'ran')
+  const statuses = []
+  for (let request = 0; request < 2; request++) statuses.push((await app.inject({ method: 'POST', url: '/run' })).statusCode)
+  t.same(statuses, [200, 500])
+  t.equal(store.quota('streams', 60_000).enter(String(callerKey(authentication())), 0).count, 0)
+})

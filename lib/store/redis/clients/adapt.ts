@@ -1,4 +1,4 @@
-import { hasFunction, OptionError } from '../../../errors.js'
+import { hasFunction, OptionError, shownType } from '../../../errors.js'
 import type { QuotaRedisClient } from '../client.js'
 import { adaptIoredis, isIoredis, type IoredisClient } from './ioredis.js'
 import { adaptNodeRedis, isNodeRedis, type NodeRedisClient } from './node-redis.js'
@@ -13,7 +13,7 @@ export function adaptClient (client: unknown): QuotaRedisClient {
   if (isValkeyGlide(client)) return adaptValkeyGlide(client)
   if (isNodeRedis(client)) return adaptNodeRedis(client)
   if (isIoredis(client)) return adaptIoredis(client)
-  throw new OptionError('client', 'must be a client of ioredis, iovalkey, redis or @valkey/valkey-glide, or a QuotaRedisClient', client)
+  throw new OptionError('client', 'must be a client of ioredis, iovalkey, redis or @valkey/valkey-glide, or a QuotaRedisClient', client, shownType)
 }
 
 function isQuotaRedisClient (client: unknown): client is QuotaRedisClient {
