@@ -88,8 +88,8 @@ export const DecoratorError = createError('FST_ERR_LLM_QUOTA_DECORATOR', 'fastif
 /** `fastify.quotaStanding` was called with the name of a quota that does not exist. The message lists the existing quotas. */
 export const QuotaNameError = createError('FST_ERR_LLM_QUOTA_NAME', 'fastify-llm-quota: there is no quota %s; the quotas are %s')
 
-/** The store failed in `fastify.quotaStanding`. The message omits the store's error, because an error handler could send it to the caller. */
-export const StandingError = createError('FST_ERR_LLM_QUOTA_STANDING', 'fastify-llm-quota: the quota store failed, so the standing of the caller is unknown', 503)
+/** The store or the authentication failed in `fastify.quotaStanding`. The message omits its error, because an error handler could send it to the caller. */
+export const StandingError = createError('FST_ERR_LLM_QUOTA_STANDING', 'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown', 503)
 
 /** The codes of all errors of this package. */
 export type QuotaErrorCode =

@@ -33,7 +33,8 @@ export interface QuotaStanding {
  * @param name The name of the quota. Default `default`.
  * @returns The standing; null if there is no caller, in which case a protected request would be answered with 401.
  * @throws {QuotaNameError} `FST_ERR_LLM_QUOTA_NAME`, if there is no quota with that name.
- * @throws {StandingError} `FST_ERR_LLM_QUOTA_STANDING`, with status 503, if the store fails or has no `peek`. The store's own error is logged.
+ * @throws {StandingError} `FST_ERR_LLM_QUOTA_STANDING`, with status 503, if the store fails or has no `peek`, or if the authentication
+ *   fails with a `statusCode` of 500 or more. The error itself is logged.
  *
  * @example
  * ```ts
@@ -61,7 +62,10 @@ export function createStandingReader (quotas: readonly Quota[]): QuotaStandingRe
     if (quota === undefined) throw new QuotaNameError(shown(name), quotas.map(({ name }) => name).join(', '))
     const { unit, window } = quota
     const caller = await quota.callerOf(request)
-    if (caller instanceof Unidentified) return null
+    if (caller instanceof Unidentified) {
+      if (caller.reason === null) throw new StandingError()
+      return null
+    }
     const limit = await quota.limitOf(request)
     const { count, windowRemaining, overflow } = await countOf(quota, caller, request)
     return { quota: name, unit, window, limit, count, remaining: limit === 0 ? null : Math.max(0, limit - count), windowRemaining, overflow }

@@ -69,6 +69,6 @@ t.test('quotaStanding rejects if the store fails or has no peek', async (t) => {
   const memory = new MemoryQuotaStore()
   for (const peek of [undefined, () => { throw new Error('gone') }, async () => { throw new Error('gone') }, () => JSON.parse('{}'), async () => JSON.parse('{}').count, () => JSON.parse('{"count":1,"windowRemaining":0}'), () => JSON.parse('5')]) {
     const { standing } = await service({ store: { acquire: (key, limit) => memory.acquire(key, limit), ...(peek && { peek }) } })
-    t.match(await standing(alice), { statusCode: 503, code: 'FST_ERR_LLM_QUOTA_STANDING', message: 'fastify-llm-quota: the quota store failed, so the standing of the caller is unknown' })
+    t.match(await standing(alice), { statusCode: 503, code: 'FST_ERR_LLM_QUOTA_STANDING', message: 'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown' })
   }
 })
