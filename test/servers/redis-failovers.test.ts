@@ -8,7 +8,7 @@ import t from 'tap'
 import { InsuredQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { nodesOf, quiet, type Connect } from '../support/redis-clients.js'
-import { portsOf, RedisServer, startCluster, startSentinel } from '../support/redis-server.js'
+import { isSynchronized, portsOf, RedisServer, startCluster, startSentinel } from '../support/redis-server.js'
 
 const soon = () => 50
 const single = { name: 'quota', maxRetriesPerRequest: 0, socketTimeout: 1000, retryStrategy: soon, sentinelRetryStrategy: soon }
@@ -51,9 +51,9 @@ async function sentinelGroup (): Promise<Group> {
   const primary = await RedisServer.start()
   const replica = await RedisServer.start('--replicaof', `127.0.0.1 ${primary.port}`)
   const sentinel = await startSentinel(primary)
-  await until(replica, async (redis) => (await redis.info('replication')).includes('master_link_status:up'))
+  await replica.until(isSynchronized)
   // The sentinel learns of the replica from the primary.
-  await until(sentinel, async (redis) => (await redis.info('sentinel')).includes('slaves=1'))
+  await sentinel.until(async (redis) => (await redis.info('sentinel')).includes('slaves=1'))
   return {
     ports: [sentinel.port],
     primary,
@@ -64,16 +64,13 @@ async function sentinelGroup (): Promise<Group> {
 
 async function clusterGroup (): Promise<Group> {
   const servers = await startCluster()
-  let holders: number[] = []
-  await until(servers[0], async (redis) => {
-    const slot = await redis.cluster('KEYSLOT', '{0}')
-    const range = (await redis.cluster('SLOTS')).find(([first, last]) => first <= slot && slot <= last)
-    holders = range?.slice(2).map((node) => Number(Object(node)[1])) ?? []
-    return holders.length === 2
-  })
+  const redis = servers[0]?.client()
+  const slot = Number(await redis?.cluster('KEYSLOT', '{0}'))
+  const range = (await redis?.cluster('SLOTS'))?.find(([first, last]) => first <= slot && slot <= last)
+  redis?.disconnect()
+  const holders = range?.slice(2).map((node) => Number(Object(node)[1])) ?? []
   const [primary, replica] = holders.map((port) => servers.find((server) => server.port === port))
   if (primary === undefined || replica === undefined) throw new Error('the shard has no master with a replica')
-  await until(replica, async (redis) => (await redis.info('replication')).includes('master_link_status:up'))
   return {
     ports: portsOf(servers),
     primary,
@@ -125,11 +122,4 @@ async function administer (server: RedisServer, ...command: [string, ...string[]
   } finally {
     redis.disconnect()
   }
-}
-
-async function until (server: RedisServer | undefined, isDone: (redis: Redis) => Promise<boolean>): Promise<void> {
-  if (server === undefined) throw new Error('there is no server')
-  const redis = server.client()
-  while (!await isDone(redis)) await pause(20)
-  redis.disconnect()
 }

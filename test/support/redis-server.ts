@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import { plainEnvironment } from './environment.js'
@@ -158,6 +159,13 @@ export class RedisServer {
     return client
   }
 
+  /** Resolves when the server has reached a state, such as a finished synchronization. */
+  async until (isReached: (client: Redis) => Promise<boolean>): Promise<void> {
+    const client = this.client()
+    while (!await isReached(client)) await pause(20)
+    client.disconnect()
+  }
+
   /** Resolves when this server answers. Rejects if it ends, or if another one answers on its port. */
   async #answers (child: ChildProcess): Promise<void> {
     const client = new Redis({ port: this.port, host: '127.0.0.1', retryStrategy: () => 20, maxRetriesPerRequest: null })
@@ -170,6 +178,11 @@ export class RedisServer {
       client.disconnect()
     }
   }
+}
+
+/** Whether a server is a primary, or a replica with all data of its primary. */
+export async function isSynchronized (client: Redis): Promise<boolean> {
+  return /role:master|master_link_status:up/.test(await client.info('replication'))
 }
 
 /** Starts a sentinel that replaces the primary named `quota` by a replica as soon as it does not answer for 300 ms. */
@@ -209,6 +222,11 @@ export async function startCluster ({ replicas = 1, through = async (port) => ({
   await promisify(execFile)(program('cli'), [
     '--cluster', 'create', ...servers.map(({ port }) => `127.0.0.1:${port}`), '--cluster-replicas', String(replicas), '--cluster-yes'
   ], { env: plainEnvironment() })
+  // The command-line client does not wait for the replicas. A master without a synchronized replica that all others know has no successor.
+  await Promise.all(servers.map((server) => server.until(async (client) => {
+    const ranges = await client.cluster('SLOTS')
+    return ranges.length === 3 && ranges.every((range) => range.length === 3 + replicas) && isSynchronized(client)
+  })))
   return servers
 }
 

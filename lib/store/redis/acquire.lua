@@ -3,10 +3,11 @@
 -- The store writes these constants above this text: WINDOW in ms, CAP (how many callers the shard can track), HAS_COSTS and HAS_CLOCK.
 -- KEYS: the counters of the shard. ARGV: the callers, their limits, with HAS_COSTS their costs (else 1), with HAS_CLOCK the time in ms.
 -- Returns an integer for each caller, and a single one for a single caller: the count, 27 bits for the milliseconds until the window ends,
--- and 3 bits for the sum of these flags. Where a number does not fit, the three are text.
+-- and 3 bits for the sum of the flags below. Where a number does not fit, the three are text.
 
 local call = redis.call
--- A single caller with a row, between two sweeps, is decided on here at the least cost. The general form below gives the same outcome.
+-- A single caller with a row, between two sweeps, is decided on here at the least cost: with literals, because each local variable costs time. The
+-- general form below, which explains them, gives the same outcome.
 if #ARGV == 2 then
   local key, caller, read = KEYS[1], ARGV[1], struct.unpack
   local found = call('HMGET', key, '\255', caller)
@@ -14,12 +15,17 @@ if #ARGV == 2 then
     local offset, latest, sweptAt = read('ddd', found[1])
     local count, windowStart, lastSeen = read('ddd', found[2])
     local now = offset - call('PTTL', key)
-    if now >= latest and now >= lastSeen and now - latest < 100 and now - sweptAt < 60000 then
+    if now >= latest and now <= offset and now >= lastSeen and now - sweptAt < 60000 then
       if now - windowStart >= WINDOW then count, windowStart = 0, now end
       local flags = 0
       if count < ARGV[2] + 0 then count, flags = count + 1, 1 end
       if count < 8388608 and WINDOW < 134217728 then
-        call('HSET', key, caller, struct.pack('ddd', count, windowStart, now))
+        local row = struct.pack('ddd', count, windowStart, now)
+        if now - latest < 100 then
+          call('HSET', key, caller, row)
+        else
+          call('HSET', key, caller, row, '\255', struct.pack('ddd', offset, now, sweptAt) .. string.sub(found[1], 25))
+        end
         return (count * 134217728 + windowStart + WINDOW - now) * 8 + flags
       end
     end
