@@ -12,20 +12,6 @@ const leastCallersPerShard = 100
 
 /**
  * Options of `RedisQuotaStore`.
- *
- * @example
- * ```ts
- * import { Cluster } from 'ioredis'
- * import { RedisQuotaStore, type RedisQuotaStoreOptions } from 'fastify-llm-quota/redis'
- *
- * const options: RedisQuotaStoreOptions = {
- *   client: new Cluster([{ host: 'redis.example', port: 6379 }], { lazyConnect: true }),
- *   keyPrefix: 'my-service:quota:',
- *   maxTrackedCallers: 100_000,
- *   shards: 16
- * }
- * console.log(new RedisQuotaStore(options) instanceof RedisQuotaStore) // true
- * ```
  */
 export interface RedisQuotaStoreOptions {
   /**

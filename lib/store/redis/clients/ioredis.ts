@@ -13,15 +13,6 @@ import type { QuotaRedisClient } from '../client.js'
  *
  * With its default options, the client sends a command again if the connection is lost before the reply arrives, so one request
  * can be counted twice. To prevent this, set `maxRetriesPerRequest: 0` for `Redis`, or `retryDelayOnFailover: 0` for `Cluster`.
- *
- * @example
- * ```ts
- * import { Redis } from 'ioredis'
- * import { RedisQuotaStore, type IoredisClient } from 'fastify-llm-quota/redis'
- *
- * const client: IoredisClient = new Redis({ lazyConnect: true, maxRetriesPerRequest: 0, socketTimeout: 1000 })
- * console.log(new RedisQuotaStore({ client }) instanceof RedisQuotaStore) // true
- * ```
  */
 export interface IoredisClient extends ScriptCommands<Promise<unknown>> {
   /** Removes keys (`UNLINK`). */

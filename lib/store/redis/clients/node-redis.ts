@@ -12,15 +12,6 @@ import type { QuotaRedisClient } from '../client.js'
  * - **Possibly executed**: `SocketClosedUnexpectedlyError`, `SocketTimeoutError` and errors of the socket (`ECONNRESET`).
  *
  * The client never sends a command again after it has lost the connection.
- *
- * @example
- * ```ts
- * import { createClient } from 'redis'
- * import type { NodeRedisClient } from 'fastify-llm-quota/redis'
- *
- * const client: NodeRedisClient = createClient({ disableOfflineQueue: true })
- * console.log(typeof client.evalSha) // function
- * ```
  */
 export interface NodeRedisClient {
   /** Runs a cached script by its SHA-1 digest (`EVALSHA`). */

@@ -12,15 +12,6 @@ import type { QuotaRedisClient } from '../client.js'
  *
  * The client never sends a command again after it has lost the connection. By default, a request times out after 250 ms
  * (`requestTimeout`).
- *
- * @example
- * ```ts
- * import { GlideClient } from '@valkey/valkey-glide'
- * import type { ValkeyGlideClient } from 'fastify-llm-quota/redis'
- *
- * const connect = (): Promise<ValkeyGlideClient> => GlideClient.createClient({ addresses: [{ host: 'valkey.example' }] })
- * console.log(typeof connect) // function
- * ```
  */
 export interface ValkeyGlideClient {
   /** Sends any command. A client for a cluster sends it to the node that holds the command's key. */
