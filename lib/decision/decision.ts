@@ -26,7 +26,9 @@ interface DecisionBase {
 
 /** The caller is below the limit, or at it. */
 export interface CountedDecision extends DecisionBase {
+  /** `rejected` if the caller was at the limit. */
   readonly outcome: 'admitted' | 'rejected'
+  /** There is a caller. */
   readonly reason: null
   /** The caller's digest. */
   readonly callerKey: string
@@ -36,19 +38,25 @@ export interface CountedDecision extends DecisionBase {
 
 /** There is no caller. */
 export interface UnauthenticatedDecision extends DecisionBase {
+  /** The request has no caller. */
   readonly outcome: 'unauthenticated'
   /** Why there is none. */
   readonly reason: UnidentifiedReason
+  /** There is none. */
   readonly callerKey: null
+  /** Nothing was counted. */
   readonly count: null
 }
 
 /** The limit is 0, or the store or the authentication failed. */
 export interface UncountedDecision extends DecisionBase {
+  /** `unavailable` if the store or the authentication failed. */
   readonly outcome: 'disabled' | 'unavailable'
+  /** Always null. */
   readonly reason: null
   /** The caller's digest; null if none was determined. */
   readonly callerKey: string | null
+  /** Nothing was counted. */
   readonly count: null
 }
 

@@ -14,7 +14,7 @@ export interface QuotaResponse {
    * The JSON Schema of its body, by content type. The type lists none of them, so that a type provider does not accept the body of a refusal, or
    * any other value, as the response of a handler.
    */
-  readonly content: Readonly<Record<never, { readonly schema: object }>>
+  readonly content: Readonly<Record<never, Readonly<Record<'schema', object>>>>
 }
 
 function retryAfter (description: string) {

@@ -64,6 +64,20 @@ export interface QuotaOptions {
  * ```
  */
 export interface QuotaDefinition extends Readonly<Partial<Record<LimitName, number>>> {
+  /** Requests per minute, an integer. */
+  readonly perMinute?: number
+  /** Requests per hour, an integer. */
+  readonly perHour?: number
+  /** Requests per day, an integer. */
+  readonly perDay?: number
+  /** Model tokens per minute, an integer. */
+  readonly tokensPerMinute?: number
+  /** Model tokens per hour, an integer. */
+  readonly tokensPerHour?: number
+  /** Model tokens per day, an integer. */
+  readonly tokensPerDay?: number
+  /** Requests at once, an integer. */
+  readonly inFlight?: number
   /** The operations that the quota protects, beside the routes that are marked with its name. Default: none. */
   readonly operations?: readonly Operation[]
   /** Returns whom the quota counts, for example the caller's organisation. Default: that of the plugin. */

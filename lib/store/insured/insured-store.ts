@@ -50,7 +50,9 @@ interface Decision<Answer> {
  * ```
  */
 export class InsuredQuotaStore implements QuotaStore {
+  /** The store that is used as long as it answers. */
   readonly primary: PrimaryQuotaStore
+  /** The store that is used while the primary is unavailable. */
   readonly fallback: QuotaStore
   readonly #options: InsuredQuotaStoreOptions
   readonly #primary: Functions
@@ -94,7 +96,7 @@ export class InsuredQuotaStore implements QuotaStore {
   }
 
   /** How many calls of `acquire` and `enter` each store has answered, in all quotas. */
-  get answers (): { readonly primary: number, readonly fallback: number } {
+  get answers (): Readonly<Record<'primary' | 'fallback', number>> {
     return this.#breakers.answers
   }
 

@@ -2,7 +2,9 @@ import { CircuitBreaker } from './circuit-breaker.js'
 
 /** The numbers of the shards that a call has reached, by the store that answers their callers. */
 export interface InsuredShards {
+  /** The shards whose callers the primary counts. */
   readonly primary: readonly number[]
+  /** The shards whose callers the fallback counts. */
   readonly fallback: readonly number[]
 }
 

@@ -6,7 +6,7 @@ const timeLimit = 5_000
 /** A connection pool: a `Pool` of `pg`, or anything else with this function. */
 export interface PostgresPool {
   /** Runs one statement in a transaction of its own. The values of its parameters `$1`, `$2` and so on are strings or null. */
-  query (text: string, values: unknown[]): Promise<{ readonly rows: readonly unknown[] }>
+  query (text: string, values: unknown[]): Promise<Readonly<Record<'rows', readonly unknown[]>>>
 }
 
 type Parameter = string | number | null | readonly (string | number | null)[]
