@@ -77,7 +77,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
 // No other code catches errors after an asynchronous step. Fastify itself throws if it is already responding with an error.
 function passError (error: unknown, request: FastifyRequest, done: HookHandlerDoneFunction): void {
   try {
-    done(error instanceof Error ? error : new Error(String(error)))
+    done(Object(error))
   } catch (failure) {
     request.log.error({ err: shownError(failure) }, 'an error after the decision of the quota could not be sent as a response')
   }

@@ -10,7 +10,7 @@ import { Preferences } from './limit/preferences.js'
 import { declaredRoutes, markOf, Routes } from './start/declared-routes.js'
 import { chooseStore, preferencesOf } from './start/decorators.js'
 import { assertQuotaOptions, type QuotaOptions } from './start/options.js'
-import { assertStoreOf, configurationDefaults, configureQuotas, defineQuotas } from './start/quotas.js'
+import { configurationDefaults, configureQuotas, defineQuotas, storeOf } from './start/quotas.js'
 import { Registrations } from './start/registrations.js'
 import { logProtections } from './start/report.js'
 import { warnOfRoutes, warnOfUnserved } from './start/route-warnings.js'
@@ -54,7 +54,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   assertQuotaOptions(options)
   const defined = defineQuotas(options)
   const store = chooseStore(fastify, options.store)
-  assertStoreOf(defined, store)
+  for (const settings of defined) storeOf(settings, store)
   registrations.add(fastify)
 
   decorateRequests(fastify)
@@ -77,7 +77,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const configuration = await readConfiguration(fastify, configurationDefaults(defined), options.dotenv)
   const configured = configureQuotas(defined, configuration)
   const preferences = new Preferences(fastify.log, options.preferenceTimeout)
-  const quotas = configured.map((settings) => new Quota(settings, preferences, settings.callerOf, store))
+  const quotas = configured.map((settings) => new Quota(settings, preferences, settings.callerOf, storeOf(settings, store)))
   fastify.decorate('quotaConfig', configuration)
   fastify.decorate('quotaStanding', createStandingReader(quotas))
   fastify.decorate('quotaCharge', quotaCharge)

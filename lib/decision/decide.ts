@@ -19,7 +19,7 @@ export interface Ruling {
 /** The decisions on a request. */
 export interface Verdict {
   /** One for each quota of the request, in their order. */
-  readonly rulings: readonly Ruling[]
+  readonly rulings: readonly [Ruling, ...Ruling[]]
   /** The decision that the request is refused for; null if it passes. */
   readonly refusal: QuotaDecision | null
 }
@@ -52,8 +52,7 @@ export function decide (matches: readonly Match<Quota>[], request: FastifyReques
 /** Returns the verdict on a request whose quotas cannot be determined: it is refused, unless all quotas are in shadow mode. */
 export function undecided (quotas: readonly Quota[], { method, routeOptions }: FastifyRequest): Verdict {
   const operation = { method, path: String(routeOptions.url) }
-  const decisive = quotas.find(({ isEnforced }) => isEnforced) ?? quotas[0]
-  return verdictOn(decisive === undefined ? [] : [createDraft({ quota: decisive, operation }, 0, new Unidentified(null))])
+  return verdictOn(quotas.map((quota) => createDraft({ quota, operation }, 0, new Unidentified(null))))
 }
 
 /** A single quota that counts requests is asked and counted in one step. */
@@ -74,9 +73,8 @@ function decideOnCaller (match: Match<Quota>, request: FastifyRequest, limit: nu
 }
 
 function decideTogether (matches: readonly Match<Quota>[], request: FastifyRequest): Verdict | Promise<Verdict> {
-  return proceed(all(matches.map(({ quota }) => quota.limitOf(request))), (limits) => {
-    return proceed(all(callersOf(matches, limits, request)), (callers) => {
-      const drafts = matches.map((match, index) => createDraft(match, limits[index] ?? 0, callers[index] ?? null))
+  return proceed(all(matches.map((match) => withLimit(match, request))), (limited) => {
+    return proceed(all(draftsOf(limited, request)), (drafts) => {
       const asked = drafts.filter(({ decision }) => decision.callerKey !== null)
       const isUncallable = refusalAmong(drafts.filter((draft) => !asked.includes(draft))) !== null
       return isUncallable ? verdictOn(drafts, drafts.filter((draft) => !asked.includes(draft))) : askAndCount(drafts, asked, request)
@@ -108,14 +106,24 @@ function all<Value> (values: readonly (Value | Promise<Value>)[]): readonly Valu
   return known.length === values.length ? known : Promise.all(values)
 }
 
+interface LimitedMatch {
+  readonly match: Match<Quota>
+  readonly limit: number
+}
+
+function withLimit (match: Match<Quota>, request: FastifyRequest): LimitedMatch | Promise<LimitedMatch> {
+  return proceed(match.quota.limitOf(request), (limit) => ({ match, limit }))
+}
+
 /** Quotas with the same reader of authentications share the caller, whose key is then derived once. */
-function callersOf (matches: readonly Match<Quota>[], limits: readonly number[], request: FastifyRequest): (Caller | null | Promise<Caller>)[] {
+function draftsOf (limited: readonly LimitedMatch[], request: FastifyRequest): (Draft | Promise<Draft>)[] {
   const callers = new Map<CallerReader, Caller | Promise<Caller>>()
-  return matches.map(({ quota: { callerOf } }, index) => {
-    if (limits[index] === 0) return null
+  return limited.map(({ match, limit }) => {
+    if (limit === 0) return createDraft(match, limit, null)
+    const { callerOf } = match.quota
     const caller = callers.get(callerOf) ?? callerOf(request)
     callers.set(callerOf, caller)
-    return caller
+    return proceed(caller, (caller) => createDraft(match, limit, caller))
   })
 }
 
@@ -194,7 +202,7 @@ function fail ({ quota, decision }: Draft, request: FastifyRequest, error: unkno
 /** @param decisive The drafts that can refuse the request; by default all of them. */
 function verdictOn (drafts: readonly Draft[], decisive: readonly Draft[] = drafts): Verdict {
   // The fields of a draft are consistent with its outcome, which the compiler cannot check.
-  return { rulings: drafts as readonly Ruling[], refusal: refusalAmong(decisive) as QuotaDecision | null }
+  return { rulings: drafts as unknown as Verdict['rulings'], refusal: refusalAmong(decisive) as QuotaDecision | null }
 }
 
 /** Returns the decision to refuse a request for: requests in flight first, then the longest wait; null if the request passes. */
@@ -212,5 +220,5 @@ function callsForRefusal ({ enforced, outcome }: DraftDecision): boolean {
 
 function rank ({ outcome, window, windowRemaining }: DraftDecision): number {
   if (outcome !== 'rejected') return 0
-  return window === null ? Infinity : windowRemaining ?? 0
+  return window === null ? Infinity : Number(windowRemaining)
 }

@@ -2,9 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { CallerReader } from '../caller/request-caller.js'
 import { effectiveLimit, limitKinds, type LimitName } from '../limit/limit.js'
 import type { Preferences } from '../limit/preferences.js'
-import { windowLength } from '../store/counter.js'
 import type { QuotaStore } from '../store/store.js'
-import { defaultQuota } from '../subject/mark.js'
 import type { Operation } from '../subject/operation.js'
 
 /** What the host has defined about a quota. */
@@ -37,7 +35,7 @@ export class Quota {
   readonly #preference: string
   readonly #configured: number
 
-  /** @param store The store of the server. A named quota uses the store's own one for its name. */
+  /** @param store The store of the quota. */
   constructor (settings: QuotaSettings, preferences: Preferences, callerOf: CallerReader, store: QuotaStore) {
     const { unit, window } = limitKinds[settings.limitName]
     this.name = settings.name
@@ -46,7 +44,7 @@ export class Quota {
     this.window = window
     this.isEnforced = settings.isEnforced
     this.unreportedTokens = settings.unreportedTokens
-    this.store = settings.name === defaultQuota ? store : store.quota?.(settings.name, window ?? windowLength) ?? store
+    this.store = store
     this.callerOf = callerOf
     this.#preferences = preferences
     this.#preference = settings.preference

@@ -43,7 +43,7 @@ export function decorateRequests (fastify: FastifyInstance): void {
     getter (this: Carrier) {
       const { [verdictOf]: verdict, [shownQuota]: shown } = this
       if (shown !== undefined || verdict === undefined || verdict instanceof Promise) return shown ?? null
-      return verdict.refusal ?? verdict.rulings[0]?.decision ?? null
+      return verdict.refusal ?? verdict.rulings[0].decision
     },
     setter (this: Carrier, decision: QuotaDecision | null) {
       this[shownQuota] = decision

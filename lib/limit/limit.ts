@@ -38,9 +38,9 @@ export function preferenceOf (limit: LimitName, quota?: string): string {
   return ['rate-limit', ...(quota === undefined ? [] : [quota]), limitKinds[limit].key].join('.')
 }
 
-/** Returns the environment variable that holds a configured limit. `quota` is undefined for the default quota. */
-export function variableOf (limit: LimitName, quota?: string): `SERVICE_RATE_LIMIT_${string}` {
-  return `SERVICE_RATE_LIMIT_${`${quota === undefined ? '' : `${quota}-`}${limitKinds[limit].key}`.toUpperCase().replaceAll('-', '_')}`
+/** Returns the environment variable that holds the configured limit of a named quota. */
+export function variableOf (limit: LimitName, quota: string): `SERVICE_RATE_LIMIT_${string}` {
+  return `SERVICE_RATE_LIMIT_${`${quota}-${limitKinds[limit].key}`.toUpperCase().replaceAll('-', '_')}`
 }
 
 /**

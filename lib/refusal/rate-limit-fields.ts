@@ -25,7 +25,7 @@ function policyItem ({ quota, limit, window, unit }: QuotaDecision): string {
 }
 
 function limitItem ({ quota, limit, count, window, windowRemaining, outcome }: QuotaDecision): string {
-  const remaining = Math.min(Math.max(0, limit - (count ?? 0)), largestInteger)
+  const remaining = Math.min(Math.max(0, limit - Number(count)), largestInteger)
   const hasEnd = window !== null || outcome === 'rejected'
   return `"${quota}";r=${remaining}${hasEnd ? `;t=${secondsUntilEnd(windowRemaining)}` : ''}`
 }

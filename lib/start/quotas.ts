@@ -84,15 +84,19 @@ export function configurationDefaults (quotas: readonly DefinedQuota[]): QuotaCo
 
 /** Returns the quotas with the limits of the environment. */
 export function configureQuotas (quotas: readonly DefinedQuota[], configuration: QuotaConfig): DefinedQuota[] {
-  return quotas.map((quota) => ({ ...quota, configured: configuration[quota.variable] ?? quota.configured }))
+  return quotas.map((quota) => ({ ...quota, configured: Number(configuration[quota.variable]) }))
 }
 
-/** Throws an `OptionError` if the store lacks a function that one of the quotas needs. */
-export function assertStoreOf (quotas: readonly QuotaSettings[], store: QuotaStore): void {
-  if (quotas.length === 1) return
-  assertStore(store, 'store', ['acquire', 'quota'])
-  for (const { name, limitName } of quotas) {
-    const { window } = limitKinds[limitName]
-    if (name !== defaultQuota) assertStore(store.quota?.(name, window ?? windowLength), `store, in its quota ${name},`, window === null ? ['acquire', 'enter'] : ['acquire'])
-  }
+/**
+ * Returns the store of a quota: the given one for the default quota, otherwise its own one for the name.
+ *
+ * @throws {OptionError} If the store lacks a function that the quota needs.
+ */
+export function storeOf ({ name, limitName }: QuotaSettings, store: QuotaStore): QuotaStore {
+  if (name === defaultQuota) return store
+  assertStore(store, 'store', 'quota')
+  const { window } = limitKinds[limitName]
+  const own: unknown = store.quota(name, window ?? windowLength)
+  assertStore(own, `store, in its quota ${name},`, ...(window === null ? ['enter' as const] : []))
+  return own
 }

@@ -34,5 +34,6 @@ function markedWith (quota: string, routes: Routes): string[] {
 /** Services with the same key prefix on one server share their counters. */
 function placeOf (store: QuotaStore): object {
   const shared = store instanceof InsuredQuotaStore ? store.primary : store
-  return { ...('keyPrefix' in shared && { keyPrefix: shared.keyPrefix }), ...('shards' in shared && { shards: shared.shards }), ...('table' in shared && { table: shared.table }) }
+  const { keyPrefix, shards, table } = Object(shared)
+  return { keyPrefix, shards, table }
 }

@@ -117,8 +117,8 @@ export function assertMaxTrackedCallers (value: unknown, option: string): assert
 }
 
 /** Throws an `OptionError` with the name of the option or decorator unless the value has the functions. */
-export function assertStore (value: unknown, name: string, needed: readonly (keyof QuotaStore)[] = ['acquire']): asserts value is QuotaStore {
-  for (const storeFunction of needed) {
+export function assertStore<Needed extends keyof QuotaStore = 'acquire'> (value: unknown, name: string, ...needed: readonly Needed[]): asserts value is QuotaStore & Required<Pick<QuotaStore, Needed>> {
+  for (const storeFunction of ['acquire', ...needed]) {
     if (!hasFunction(value, storeFunction)) throw new OptionError(name, `must be a store with a function ${storeFunction}`, value, shownType)
   }
 }

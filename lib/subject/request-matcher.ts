@@ -70,12 +70,17 @@ export class RequestMatcher<Quota extends Protecting> {
     const operations = this.#listed.get(method)
     if (pattern === undefined) return operations === undefined ? none : (request) => this.#inOrder(none, this.#matchPath(operations, request))
     const marked = typeof mark === 'function' ? none : this.#matchMark(mark, method, pattern)
-    const byPattern = operations === undefined ? none : isLiteral(pattern) ? operations.at(this.#paths.ofPattern(pattern)) : undefined
-    if (byPattern !== undefined && typeof mark !== 'function') return this.#inOrder(marked, byPattern)
+    const listed = this.#matchListed(operations, pattern)
+    if (typeof mark !== 'function' && typeof listed !== 'function') return this.#inOrder(marked, listed)
     return (request) => {
       const asked = typeof mark === 'function' ? this.#matchMark(mark(request), method, pattern) : marked
-      return this.#inOrder(asked, byPattern ?? this.#matchPath(operations, request))
+      return this.#inOrder(asked, typeof listed === 'function' ? listed(request) : listed)
     }
+  }
+
+  #matchListed (operations: ListedOperations<Quota> | undefined, pattern: string): RouteMatch<Quota> {
+    if (operations === undefined) return none
+    return isLiteral(pattern) ? operations.at(this.#paths.ofPattern(pattern)) : (request) => this.#matchPath(operations, request)
   }
 
   #matchMark (mark: unknown, method: string, pattern: string): readonly Match<Quota>[] {
@@ -85,9 +90,9 @@ export class RequestMatcher<Quota extends Protecting> {
     return this.#quotas.filter(({ name }) => names.includes(name)).map((quota) => ({ quota, operation }))
   }
 
-  #matchPath (operations: ListedOperations<Quota> | undefined, { url, raw }: FastifyRequest): readonly Match<Quota>[] {
-    if (operations === undefined) return none
-    const host = String(raw.headers.host ?? raw.headers[':authority'] ?? '')
+  #matchPath (operations: ListedOperations<Quota>, { url, raw }: FastifyRequest): readonly Match<Quota>[] {
+    // HTTP/2 has the one instead of the other.
+    const host = [raw.headers.host, raw.headers[':authority']].join('')
     const path = plainPath(url, host, this.#mayEndWithSlash)
     return path === null ? operations.possiblyAt(fullyDecoded(url, host)) : operations.at(this.#paths.ofRequest(path))
   }

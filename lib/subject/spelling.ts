@@ -61,7 +61,7 @@ function decodedInFull (text: string): string {
   let length = 0
   for (let index = 0; index < bytes.length; index++) {
     // A decoded byte, or one that follows a dropped control character, can complete another percent-encoding.
-    for (let byte = bytes[index] ?? -1; byte >= 0;) {
+    for (let byte = Number(bytes[index]); byte >= 0;) {
       if (byte < 0x20 || byte === 0x7f) break
       if (byte >= 0x80 && byte <= 0x9f && bytes[length - 1] === 0xc2) {
         length -= 1
@@ -75,6 +75,6 @@ function decodedInFull (text: string): string {
   return bytes.toString('utf8', 0, length)
 }
 
-function hexValue (code = 0): number {
-  return hexValues[code] ?? noHexValue
+function hexValue (code: number | undefined): number {
+  return Number(hexValues[Number(code)])
 }

@@ -140,7 +140,7 @@ export class MemoryQuotaStore implements QuotaStore {
   }
 
   #leave (callerKey: string): void {
-    const count = this.#inFlight.get(callerKey) ?? 0
+    const count = Number(this.#inFlight.get(callerKey))
     if (count > 1) this.#inFlight.set(callerKey, count - 1)
     else this.#inFlight.delete(callerKey)
   }

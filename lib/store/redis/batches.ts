@@ -48,7 +48,7 @@ export class Batches {
 
   async #send (batch: readonly Waiting[]): Promise<void> {
     this.#inFlight += 1
-    const columns = (batch[0]?.values ?? []).map((_, column) => batch.map(({ values }) => values[column] ?? ''))
+    const columns = [0, 1, 2].map((column) => batch.map(({ values }) => String(values[column])))
     try {
       const reply = await this.#run(columns, this.#time)
       batch.forEach(({ resolve }, index) => { resolve(Array.isArray(reply) ? reply[index] : reply) })
