@@ -133,5 +133,5 @@ t.test('an unreachable provider is reported, and the next sign-in tries it again
     const answer = await new Visitor(service.address).ask('/sign-in/openid')
     t.equal(locationOf(answer)?.href, `${service.address}/?sign-in=unavailable`)
   }
-  t.match(service.output(), /the OpenID provider cannot be reached/)
+  await service.printed(/the OpenID provider cannot be reached/)
 })
