@@ -1,4 +1,4 @@
-import { AssertionError, deepStrictEqual, notStrictEqual, strictEqual } from 'node:assert/strict'
+import { deepStrictEqual, notStrictEqual, ok, strictEqual } from 'node:assert/strict'
 import type { QuotaStore } from '../store/store.js'
 import { caller, checks, fill, hasAll, largeCap, smallCap, unlimited, visit, type StoreWith } from './checks.js'
 
@@ -75,7 +75,7 @@ export const quotaChecks = [
 /** Returns the default quota and two named quotas of a store. All must have the same functions. */
 function quotasOf<Needed extends keyof QuotaStore = 'acquire'> (store: StoreWith<'quota'>, ...needed: readonly Needed[]): StoreWith<Needed>[] {
   return [store, store.quota('chat', 60_000), store.quota('chat-2', 3_600_000)].map((quota) => {
-    if (hasAll(quota, ...needed)) return quota
-    throw new AssertionError({ message: `a store that quota returns has no function ${needed.join(' or ')}` })
+    ok(hasAll(quota, ...needed), `a store that quota returns has no function ${needed.join(' or ')}`)
+    return quota
   })
 }

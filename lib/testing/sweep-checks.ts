@@ -31,7 +31,7 @@ export const sweepChecks = [
         await visit(store, 0)
         counts.push((await store.inspect()).sweeps)
       }
-      const shards = counts[2] ?? 0
+      const shards = Number(counts[2])
       ok(shards > 0)
       deepStrictEqual(counts, [0, 0, shards, shards, 2 * shards])
     }

@@ -104,3 +104,10 @@ t.test('a mark has no effect outside the scope of the plugin', async (t) => {
   }, { prefix: '/scope' })
   t.same([(await app.inject({ method: 'POST', url: '/outside' })).statusCode, (await app.inject({ method: 'POST', url: '/scope/inside' })).statusCode], [200, 401])
 })
+
+t.test('the operation of a marked route is its pattern without the prefix: / at the prefix itself, all of the pattern outside of it', async (t) => {
+  const app = await create({ prefix: '/context' }, (app) => {
+    for (const url of ['/context', '/context/x', '/other']) app.post(url, { config: { quota: true } }, ran)
+  })
+  for (const [url, path] of [['/context', '/'], ['/context/x', '/x'], ['/other', '/other']] as const) t.match(await ask(app, 'POST', url), [Number, `default POST ${path}`])
+})
