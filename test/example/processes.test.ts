@@ -27,23 +27,25 @@ t.test('a worker that is killed in the middle of its requests is replaced, and t
 
   let admitted = 0
   const killed = new Set<number>()
+  // The test's own time limit ends this if a worker is not replaced. If both were killed at once, Node.js would listen on another port.
+  async function twoWorkersRespond (): Promise<void> {
+    const workers = new Set<number>()
+    while (workers.size < 2) {
+      const { status, process: worker } = await analyze()
+      admitted += Number(status === 200)
+      if (status === 200 && !killed.has(worker)) workers.add(worker)
+      if (status === 0) await setTimeout(100)
+    }
+  }
   for (let round = 0; round < 3; round++) {
+    await twoWorkersRespond()
     const flood = Array.from({ length: 50 }, analyze)
     const { process: worker } = await Promise.race(flood)
     if (worker !== 0) process.kill(worker, 'SIGKILL')
     killed.add(worker)
     admitted += (await Promise.all(flood)).filter(({ status }) => status === 200).length
   }
-
-  const workers = new Set<number>()
-  // The test's own time limit ends this if the workers are not replaced.
-  while (workers.size < 2) {
-    const { status, process: worker } = await analyze()
-    admitted += Number(status === 200)
-    if (status !== 0 && !killed.has(worker)) workers.add(worker)
-    if (status === 0) await setTimeout(100)
-  }
-  t.equal(workers.size, 2, 'two workers respond again')
+  await twoWorkersRespond()
   const rest = await Promise.all(Array.from({ length: limit }, analyze))
   admitted += rest.filter(({ status }) => status === 200).length
   t.ok(rest.some(({ status }) => status === 429), 'the workers share one counter')

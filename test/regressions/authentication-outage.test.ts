@@ -25,3 +25,9 @@ for (const [statusCode, status] of [[503, 503], [500, 503], [599, 503], ['503', 
     }
   })
 }
+
+t.test('the standing of a caller is unknown while the authentication is down', async (t) => {
+  const app = await createService({ authentication: () => { throw failure(503) } })
+  app.get('/standing', async (request) => app.quotaStanding(request))
+  t.match((await app.inject('/standing')).json(), { statusCode: 503, code: 'FST_ERR_LLM_QUOTA_STANDING' })
+})

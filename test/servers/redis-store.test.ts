@@ -237,7 +237,7 @@ t.test('the error for an invalid option of a RedisQuotaStore contains its name a
     [{ shards: 17, maxTrackedCallers: 1_600 }, /option shards .* it got 17/],
     [{ rememberRefusals: 'yes' }, /option rememberRefusals must be true or false; it got "yes"/],
     [{ clock: 5 }, /option clock must be a function; it got 5/],
-    [{ prefix: 'my-service:' }, /option prefix does not exist; it got "my-service:"/]
+    [{ prefix: 'my-service:' }, /option prefix does not exist; it got a string/]
   ]
   for (const [options, message] of invalid) {
     t.throws(() => Reflect.construct(RedisQuotaStore, [{ client, ...options }]), { code: 'FST_ERR_LLM_QUOTA_OPTION', message })

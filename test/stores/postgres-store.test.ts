@@ -6,6 +6,7 @@ import { callerKey, localAuthentication } from '../../lib/index.js'
 import { PostgresQuotaStore, postgresSchema, type PostgresQuotaStoreOptions } from '../../lib/postgres.js'
 import { quotaStoreContract, VirtualClock } from '../../lib/testing.js'
 import { compareWithMemory } from '../support/postgres-model.js'
+import { virtualPerformance } from '../support/virtual-performance.js'
 
 const pool = await PGlite.create()
 t.teardown(async () => { await pool.close() })
@@ -177,4 +178,27 @@ t.test('the error for an invalid option contains its name', async (t) => {
 t.test('a reply that cannot be read rejects', async (t) => {
   const store = new PostgresQuotaStore({ pool: { query: async () => ({ rows: [{ reply: 'an answer' }] }) } })
   await t.rejects(async () => store.acquire(key('alice'), 1), { name: 'TypeError', message: /unexpected reply of the server/ })
+})
+
+t.test('decisions of different times are sent one after another, and one that has waited for more than 5 s is not sent any more', async (t) => {
+  const machine = virtualPerformance(t)
+  const clock = new VirtualClock()
+  const replies: ((reply: string) => void)[] = []
+  const query = async (text: string) => ({ rows: [{ reply: text.includes('to_regprocedure') ? 'found' : await new Promise<string>((resolve) => { replies.push(resolve) }) }] })
+  const store = new PostgresQuotaStore({ pool: { query }, clock: clock.now })
+  const sent = async (count: number): Promise<void> => { while (replies.length < count) await new Promise((resolve) => { setImmediate(resolve) }) }
+
+  const first = store.acquire('a', 1)
+  await sent(1)
+  const second = store.acquire('b', 1)
+  clock.advance(1)
+  const third = store.acquire('c', 1)
+  replies[0]?.('1 60000 1,')
+  t.match(await first, { admitted: true })
+  await sent(2)
+  machine.advance(5_001)
+  replies[1]?.('1 60000 1,')
+  t.match(await second, { admitted: true })
+  await t.rejects(async () => third, { message: 'the server did not answer within 5000 ms' })
+  t.equal(replies.length, 2)
 })

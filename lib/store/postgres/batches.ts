@@ -29,8 +29,7 @@ export class Batches<Each extends Item, Result> {
 
   async #sendAll (): Promise<void> {
     this.#isSending = true
-    while (this.#waiting.length > 0) {
-      const batch = this.#next()
+    for (let batch = this.#next(); batch.length > 0; batch = this.#next()) {
       try {
         const results = await this.#send(batch.map(({ item }) => item))
         for (const [index, waiting] of batch.entries()) {
@@ -54,6 +53,6 @@ export class Batches<Each extends Item, Result> {
     this.#waiting = this.#waiting.filter(({ since }) => since >= earliest)
     const otherTime = this.#waiting.findIndex(({ item }) => item.time !== this.#waiting[0]?.item.time)
     const batch = this.#waiting.splice(0, Math.min(mostInBatch, otherTime === -1 ? mostInBatch : otherTime))
-    return batch.sort(({ item: one }, { item: other }) => one.callerKey < other.callerKey ? -1 : Number(one.callerKey > other.callerKey))
+    return batch.sort(({ item: one }, { item: other }) => Number(one.callerKey > other.callerKey) - Number(one.callerKey < other.callerKey))
   }
 }

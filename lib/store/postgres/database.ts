@@ -59,7 +59,7 @@ function textOf (value: Parameter): string | null {
 
 /** Reads numbers from a reply with single spaces between them. */
 export function readNumbers (reply: string | undefined): [number, number, number] {
-  const [first = NaN, second = NaN, third = 0] = reply?.split(' ').map(Number) ?? []
-  if (Number.isNaN(first + second + third)) throw new TypeError('unexpected reply of the server')
-  return [first, second, third]
+  const [first, second = NaN, third = 0] = String(reply).split(' ').map(Number)
+  if (Number.isNaN(Number(first) + second + third)) throw new TypeError('unexpected reply of the server')
+  return [Number(first), second, third]
 }

@@ -35,14 +35,15 @@ export function postgresSchema (options: PostgresSchemaOptions = {}): string {
   while (table.includes(delimiter)) delimiter = delimiter.replace('$', '$_')
   const sql = source.replaceAll(/\$function\$|'llm_quota'|\bllm_quota(\w*)/g, (found, suffix: string | undefined) => {
     if (found.startsWith('$')) return delimiter
-    return found.startsWith("'") ? `'${nameOf('').replaceAll("'", "''")}'` : nameOf(suffix ?? '')
+    return found.startsWith("'") ? `'${nameOf('').replaceAll("'", "''")}'` : nameOf(String(suffix))
   })
   return unlogged ? sql : sql.replaceAll('CREATE UNLOGGED TABLE', () => 'CREATE TABLE')
 }
 
 /** Returns a function that returns the quoted name of the table, function or type whose name is the table's with a suffix. */
 export function namesOf (table: string): (suffix: string) => string {
-  const [schema, name] = (tableAndSchema.exec(table) ?? []).slice(1)
+  const parts: RegExpExecArray = Object(tableAndSchema.exec(table))
+  const [schema, name] = parts.slice(1)
     .map((part?: string) => part?.replace(/^"(.+)"$/s, (_found, inner: string) => inner.replaceAll('""', '"')))
   return (suffix) => (schema === undefined ? '' : `${quoted(schema)}.`) + quoted(`${name}${suffix}`)
 }

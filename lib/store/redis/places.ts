@@ -58,7 +58,7 @@ export class Places {
     for (let first = 0; first < renewed.length; first += mostRenewedAtOnce) {
       const some = renewed.slice(first, first + mostRenewedAtOnce)
       const columns = [some.map(([, callerKey]) => callerKey), some.map(([id]) => id), some.map(() => String(Number.MAX_SAFE_INTEGER))]
-      await this.#run(first === 0 ? checkedByRenewal : '0', columns, this.#clock?.())
+      await this.#run(checkedByRenewal, columns, this.#clock?.())
     }
     // A client with several connections can run a renewal after the command that gave the place back.
     await Promise.all(renewed.filter(([id]) => !this.#entered.has(id)).map(([id, callerKey]) => this.#batches.add(callerKey, id, '0')))
