@@ -1,9 +1,10 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
-import { decide, undecided, type Verdict } from './decision/decide.js'
+import { decide, undecided } from './decision/decide.js'
 import { quotaDecisions, type QuotaDecisionMessage } from './decision/decision.js'
 import { DecisionLog } from './decision/decision-log.js'
 import type { Quota } from './decision/quota.js'
-import { decisionsIn, findVerdict, keepVerdict } from './decision/request-state.js'
+import { findVerdict, keepVerdict } from './decision/request-state.js'
+import { publishedIn, type Verdict } from './decision/verdict.js'
 import { shownError } from './errors.js'
 import type { RefusalBodyWriter } from './refusal/host-body.js'
 import { setRateLimitFields } from './refusal/rate-limit-fields.js'
@@ -37,8 +38,8 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
   function conclude (verdict: Verdict, request: FastifyRequest, reply: FastifyReply): void {
     keepVerdict(request, verdict)
     // First of all, so that the places are given back even if the host's log throws.
-    follow(verdict, request, reply)
-    for (const decision of decisionsIn(verdict)) {
+    if (verdict.outlastsDecision) follow(verdict, request, reply)
+    for (const { decision } of publishedIn(verdict)) {
       if (quotaDecisions.hasSubscribers) quotaDecisions.publish({ request, decision } satisfies QuotaDecisionMessage)
       log.add(decision, request)
     }
@@ -48,7 +49,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
   function end ({ refusal }: Verdict, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
     if (refusal === null) return done()
     // The host may have responded during an asynchronous step, for example because its own time limit was exceeded.
-    if (!reply.sent) sendRefusal(refusal, request, reply, refusalBody)
+    if (!reply.sent) sendRefusal(refusal.decision, request, reply, refusalBody)
   }
 
   async function endLater (pending: Promise<Verdict>, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): Promise<void> {

@@ -30,16 +30,15 @@ export interface AnonymousAuthentication {
 export type Authentication = TokenAuthentication | LocalAuthentication | AnonymousAuthentication
 
 // Verified claims can be any JSON object, so their fields cannot distinguish them from an authentication.
-const made = new WeakSet<object>()
+class Made {}
 
-function make<Made extends Authentication> (authentication: Made): Made {
-  made.add(authentication)
-  return Object.freeze(authentication)
+function make<Kind extends Authentication> (authentication: Kind): Kind {
+  return Object.freeze(Object.assign(new Made(), authentication))
 }
 
 /** Whether a value was created by one of the functions below. This is never true for a token's payload. */
 export function isAuthentication (value: unknown): value is Authentication {
-  return typeof value === 'object' && value !== null && made.has(value)
+  return value instanceof Made
 }
 
 /**

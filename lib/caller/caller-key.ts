@@ -64,9 +64,24 @@ export function keyOf (authentication: unknown): string | Unidentified {
 /** Returns the key of a token's verified claims, or why there is none. Only their own properties identify a caller, and no inherited ones. */
 export function keyOfClaims (claims: unknown): string | Unidentified {
   if (typeof claims !== 'object' || claims === null) return noIssuer
-  const { iss, sub }: { readonly iss?: unknown, readonly sub?: unknown } = claims
-  if (!isIdentity(iss) || !Object.hasOwn(claims, 'iss')) return noIssuer
-  return isIdentity(sub) && Object.hasOwn(claims, 'sub') ? hash('sha256', 'oidc' + separator + iss + separator + sub, 'hex') : noSubject
+  const { iss, sub }: Claims = claims
+  // Once the properties have been read, V8 checks this without a call.
+  const canInherit = Object.getPrototypeOf(claims) !== Object.prototype || 'iss' in Object.prototype || 'sub' in Object.prototype
+  return canInherit ? keyOfOwnPair(new Map<string, unknown>(Object.entries(claims))) : keyOfPair(iss, sub)
+}
+
+function keyOfOwnPair (claims: ReadonlyMap<string, unknown>): string | Unidentified {
+  return keyOfPair(claims.get('iss'), claims.get('sub'))
+}
+
+function keyOfPair (iss: unknown, sub: unknown): string | Unidentified {
+  if (!isIdentity(iss)) return noIssuer
+  return isIdentity(sub) ? hash('sha256', 'oidc' + separator + iss + separator + sub, 'hex') : noSubject
+}
+
+interface Claims {
+  readonly iss?: unknown
+  readonly sub?: unknown
 }
 
 function keyOfAccount (username: unknown): string | Unidentified {

@@ -1,15 +1,15 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { DecoratorError } from '../errors.js'
-import type { Ruling, Verdict } from './decide.js'
 import type { QuotaDecision } from './decision.js'
+import { publishedIn, type Verdict } from './verdict.js'
 
 const verdictOf = Symbol('fastify-llm-quota: verdict')
-// What a host has assigned to `request.quota`.
+// What a host has assigned to `request.quota`, which is shown until the next verdict.
 const shownQuota = Symbol('fastify-llm-quota: request.quota')
 const none: readonly never[] = Object.freeze([])
 
 // A `WeakMap` would cost more.
-type Carrier = FastifyRequest & { [verdictOf]?: Verdict | Promise<Verdict>, [shownQuota]?: QuotaDecision | null | undefined }
+type Carrier = FastifyRequest & { [verdictOf]?: Verdict | Promise<Verdict>, [shownQuota]?: { decision: QuotaDecision | null, assignedTo: Verdict | Promise<Verdict> | undefined } }
 
 /** Returns the verdict on a request, or a promise while it is pending; undefined if none was asked for. */
 export function findVerdict (request: Carrier): Verdict | Promise<Verdict> | undefined {
@@ -19,16 +19,6 @@ export function findVerdict (request: Carrier): Verdict | Promise<Verdict> | und
 /** Stores the verdict on a request, or the promise for it. */
 export function keepVerdict (request: Carrier, verdict: Verdict | Promise<Verdict>): void {
   request[verdictOf] = verdict
-  if (shownQuota in request && !(verdict instanceof Promise)) request[shownQuota] = undefined
-}
-
-/** Returns the decisions that a verdict publishes: one for each quota of an admitted request, or the one that refuses the request. */
-export function decisionsIn ({ rulings, refusal }: Verdict): readonly QuotaDecision[] {
-  return refusal === null ? rulings.map(decisionOf) : [refusal]
-}
-
-function decisionOf ({ decision }: Ruling): QuotaDecision {
-  return decision
 }
 
 /**
@@ -42,17 +32,17 @@ export function decorateRequests (fastify: FastifyInstance): void {
   fastify.decorateRequest<QuotaDecision | null>('quota', {
     getter (this: Carrier) {
       const { [verdictOf]: verdict, [shownQuota]: shown } = this
-      if (shown !== undefined || verdict === undefined || verdict instanceof Promise) return shown ?? null
-      return verdict.refusal ?? verdict.rulings[0].decision
+      if (verdict === undefined || verdict instanceof Promise || shown?.assignedTo === verdict) return shown?.decision ?? null
+      return publishedIn(verdict)[0]?.decision ?? null
     },
     setter (this: Carrier, decision: QuotaDecision | null) {
-      this[shownQuota] = decision
+      this[shownQuota] = { decision, assignedTo: this[verdictOf] }
     }
   })
   fastify.decorateRequest<readonly QuotaDecision[]>('quotaDecisions', {
     getter (this: Carrier) {
       const verdict = this[verdictOf]
-      return verdict === undefined || verdict instanceof Promise ? none : decisionsIn(verdict)
+      return verdict === undefined || verdict instanceof Promise ? none : publishedIn(verdict).map(({ decision }) => decision)
     }
   })
 }

@@ -128,12 +128,12 @@ type Unchecked<Result> = { readonly [Field in keyof Result]?: unknown } | null |
 
 /** Throws unless the value is a usable result of `acquire`, so that no other value admits a request. */
 export function assertAcquisition (value: Unchecked<Acquisition>): asserts value is Acquisition {
-  if (typeof value?.admitted !== 'boolean' || !isCount(value)) throw invalidResult('acquire')
+  if (typeof value?.admitted !== 'boolean' || !isCount(value.count, value.windowRemaining, value.overflow)) throw invalidResult('acquire')
 }
 
 /** Throws unless the value is a usable result of `peek`. */
 export function assertPeeked (value: Unchecked<QuotaCount>): asserts value is QuotaCount | null {
-  if (value !== null && !isCount(value)) throw invalidResult('peek')
+  if (value !== null && !isCount(value?.count, value?.windowRemaining, value?.overflow)) throw invalidResult('peek')
 }
 
 /** Throws unless the value is a usable result of `enter`. */
@@ -142,10 +142,8 @@ export function assertEntry (value: Unchecked<Entry>): asserts value is Entry {
   if (!isUsable) throw invalidResult('enter')
 }
 
-function isCount (value: Unchecked<QuotaCount>): boolean {
-  const windowRemaining = value?.windowRemaining
-  return isNatural(value?.count) && typeof value?.overflow === 'boolean' &&
-    typeof windowRemaining === 'number' && windowRemaining > 0 && windowRemaining <= Number.MAX_SAFE_INTEGER
+function isCount (count: unknown, windowRemaining: unknown, overflow: unknown): boolean {
+  return isNatural(count) && typeof windowRemaining === 'number' && windowRemaining > 0 && windowRemaining <= Number.MAX_SAFE_INTEGER && typeof overflow === 'boolean'
 }
 
 function isNatural (value: unknown): boolean {

@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
-import type { Ruling } from '../decision/decide.js'
+import type { Ruling } from '../decision/verdict.js'
 import { findVerdict } from '../decision/request-state.js'
 import { shown, shownError } from '../errors.js'
 

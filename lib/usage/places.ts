@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
-import type { Ruling } from '../decision/decide.js'
+import type { Ruling } from '../decision/verdict.js'
 import { shownError } from '../errors.js'
 
 /** A message that a request has taken a place, or given it back. */

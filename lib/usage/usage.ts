@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Ruling, Verdict } from '../decision/decide.js'
+import type { Verdict } from '../decision/verdict.js'
 import { createUnreportedCharger } from './charges.js'
 import { leave, publishPlaces } from './places.js'
 import { whenResponseEnds } from './response-end.js'
@@ -12,7 +12,6 @@ export function createUsageFollower (): (verdict: Verdict, request: FastifyReque
   const chargeUnreported = createUnreportedCharger()
 
   return ({ rulings, refusal }, request, reply) => {
-    if (!rulings.some(outlastsDecision)) return
     if (refusal !== null) return leave(rulings, request)
     publishPlaces(rulings, request, 1)
     whenResponseEnds(request, reply, () => {
@@ -21,8 +20,4 @@ export function createUsageFollower (): (verdict: Verdict, request: FastifyReque
       chargeUnreported(request)
     })
   }
-}
-
-function outlastsDecision ({ quota, place }: Ruling): boolean {
-  return place !== undefined || quota.unit === 'tokens'
 }

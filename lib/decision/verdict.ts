@@ -1,0 +1,84 @@
+import { Unidentified } from '../caller/caller-key.js'
+import type { Caller } from '../caller/request-caller.js'
+import type { Acquisition, Entry } from '../store/store.js'
+import type { Match } from '../subject/request-matcher.js'
+import type { QuotaDecision } from './decision.js'
+import type { Quota } from './quota.js'
+
+/** What a store returned for a request; undefined if it was not asked or has failed. */
+export type StoreResult = Acquisition | (Entry & { readonly windowRemaining?: never, readonly overflow?: never }) | undefined
+
+const nothing: { readonly count?: never, readonly windowRemaining?: never, readonly overflow?: never } = {}
+
+/** One quota of a request, and its decision. */
+export interface Ruling {
+  readonly quota: Quota
+  readonly decision: QuotaDecision
+  /** The place that the request takes, in a quota of requests in flight that admitted it. */
+  readonly place: Entry | undefined
+}
+
+/** The decisions on a request. */
+export interface Verdict {
+  /** One for each quota of the request, in their order. */
+  readonly rulings: readonly Ruling[]
+  /** The ruling that the request is refused for; null if it passes. */
+  readonly refusal: Ruling | null
+  /** Whether a place or the model tokens of the request remain to be settled when its response ends. */
+  readonly outlastsDecision: boolean
+}
+
+/**
+ * Returns the ruling of a quota on a request.
+ *
+ * @param caller The caller; null if it was not determined because the limit is 0.
+ */
+export function rulingOn ({ quota, operation }: Match<Quota>, limit: number, caller: Caller | null, result: StoreResult): Ruling {
+  const { name, unit, window, isEnforced: enforced } = quota
+  const outcome = result === undefined ? outcomeWithoutStore(caller) : result.admitted === true ? 'admitted' : 'rejected'
+  const callerKey = typeof caller === 'string' ? caller : null
+  const reason = caller instanceof Unidentified ? caller.reason : null
+  const { count = null, windowRemaining = null, overflow = false } = result ?? nothing
+  const decision = { outcome, quota: name, unit, window, reason, operation, enforced, limit, callerKey, count, windowRemaining, overflow }
+  // The fields are consistent with the outcome, which the compiler cannot check.
+  return { quota, decision: decision as QuotaDecision, place: window === null && outcome === 'admitted' ? result : undefined }
+}
+
+/** Returns the verdict on a request of a single quota that counts requests. */
+export function verdictOnly (ruling: Ruling): Verdict {
+  return { rulings: [ruling], refusal: callsForRefusal(ruling.decision) ? ruling : null, outlastsDecision: false }
+}
+
+/** @param decisive The rulings that can refuse the request; by default all of them. */
+export function verdictOn (rulings: readonly Ruling[], decisive: readonly Ruling[] = rulings): Verdict {
+  return { rulings, refusal: refusalAmong(decisive), outlastsDecision: rulings.some(({ decision, place }) => place !== undefined || decision.unit === 'tokens') }
+}
+
+/** Returns the rulings that a verdict publishes: one for each quota of an admitted request, or the one that refuses the request. */
+export function publishedIn ({ rulings, refusal }: Verdict): readonly Ruling[] {
+  return refusal === null ? rulings : [refusal]
+}
+
+function outcomeWithoutStore (caller: Caller | null): QuotaDecision['outcome'] {
+  if (caller === null) return 'disabled'
+  // A request is not admitted until the store has admitted it.
+  return caller instanceof Unidentified && caller.reason !== null ? 'unauthenticated' : 'unavailable'
+}
+
+/** Returns the ruling to refuse a request for: requests in flight first, then the longest wait; null if the request passes. */
+export function refusalAmong (rulings: readonly Ruling[]): Ruling | null {
+  let refusal: Ruling | null = null
+  for (const ruling of rulings) {
+    if (callsForRefusal(ruling.decision) && (refusal === null || rank(ruling.decision) > rank(refusal.decision))) refusal = ruling
+  }
+  return refusal
+}
+
+function callsForRefusal ({ enforced, outcome }: QuotaDecision): boolean {
+  return enforced && outcome !== 'admitted' && outcome !== 'disabled'
+}
+
+function rank ({ outcome, window, windowRemaining }: QuotaDecision): number {
+  if (outcome !== 'rejected') return 0
+  return window === null ? Infinity : Number(windowRemaining)
+}
