@@ -76,7 +76,10 @@ function keyOfOwnPair (claims: ReadonlyMap<string, unknown>): string | Unidentif
 
 function keyOfPair (iss: unknown, sub: unknown): string | Unidentified {
   if (!isIdentity(iss)) return noIssuer
-  return isIdentity(sub) ? hash('sha256', 'oidc' + separator + iss + separator + sub, 'hex') : noSubject
+  if (!isIdentity(sub)) return noSubject
+  const identity = 'oidc' + separator + iss + separator + sub
+  if (identity.isWellFormed()) return hash('sha256', identity, 'hex')
+  return iss.isWellFormed() ? noSubject : noIssuer
 }
 
 interface Claims {
@@ -85,11 +88,11 @@ interface Claims {
 }
 
 function keyOfAccount (username: unknown): string | Unidentified {
-  return isIdentity(username) ? hash('sha256', 'local' + separator + username, 'hex') : noUsername
+  return isIdentity(username) && username.isWellFormed() ? hash('sha256', 'local' + separator + username, 'hex') : noUsername
 }
 
 function isIdentity (value: unknown): value is string {
-  return typeof value === 'string' && !isBlank(value) && !value.includes(separator) && value.isWellFormed()
+  return typeof value === 'string' && !isBlank(value) && !value.includes(separator)
 }
 
 // A value that starts with a visible ASCII character is not blank, which avoids the slower check.

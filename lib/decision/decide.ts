@@ -25,10 +25,10 @@ export function undecided (quotas: readonly Quota[], { method, routeOptions }: F
 function decideAlone (match: Match<Quota>, request: FastifyRequest): Verdict | Promise<Verdict> {
   const { quota } = match
   const limit = quota.limitOf(request)
-  if (limit instanceof Promise) return decideLater(match, limit, request)
+  if (typeof limit !== 'number') return decideLater(match, limit, request)
   const caller = limit === 0 ? null : quota.callerOf(request)
-  if (caller instanceof Promise) return decideLater(match, limit, request, caller)
-  const result = typeof caller === 'string' ? acquire(quota, caller, limit, 1, request) : undefined
+  if (typeof caller !== 'string') return caller instanceof Promise ? decideLater(match, limit, request, caller) : verdictOnly(rulingOn(match, limit, caller, undefined))
+  const result = acquire(quota, caller, limit, 1, request)
   return result instanceof Promise ? decideLater(match, limit, request, caller, result) : verdictOnly(rulingOn(match, limit, caller, result))
 }
 
