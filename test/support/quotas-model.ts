@@ -57,9 +57,9 @@ export class QuotasModel {
     const inWindows = asked.filter(({ limitName }) => limitName !== 'inFlight')
     for (const quota of inFlight) this.#decideInFlight(quota, decisions, callers)
     const full = inFlight.find((quota) => quota.isEnforced && decisions.get(quota)?.outcome === 'rejected')
-    // A request opens the windows of its quotas even if it is rejected, unless it was rejected before the only one was asked.
-    const isAskedAlone = inWindows.length === 1 && inWindows.every(({ limitName }) => !limitName.startsWith('tokens'))
-    if (full === undefined || !isAskedAlone) for (const quota of inWindows) this.#decideInWindow(now, quota, decisions, callers)
+    // A request opens the windows of its quotas even if it is rejected, unless no place is free: a single quota that counts requests is asked last.
+    const counting = inWindows.filter(({ limitName }) => !limitName.startsWith('tokens'))
+    for (const quota of inWindows) if (full === undefined || counting.length > 1 || quota !== counting[0]) this.#decideInWindow(now, quota, decisions, callers)
     if (full !== undefined) return refuse(full)
 
     let longest: ModelQuota | undefined
