@@ -94,6 +94,15 @@ export const servers: Record<string, DeclareServer> = {
     declare(app)
   },
 
+  // Beside the requests, model tokens, which the handler reports, and requests in flight.
+  async 'fastify-llm-quota with three quotas' (app, { limit }) {
+    await app.register(quotaPlugin, { operations, perMinute: limit, quotas: { tokens: { operations, tokensPerMinute: limit }, streams: { operations, inFlight: 2 } } })
+    app.get(protectedPath, { exposeHeadRoute: false }, async (request) => {
+      void app.quotaCharge(request, 10)
+      return { answer: 'from a model' }
+    })
+  },
+
   async '@fastify/rate-limit' (app, { limit, asynchronousPreference, redis }) {
     const off = { 'x-ratelimit-limit': false, 'x-ratelimit-remaining': false, 'x-ratelimit-reset': false }
     await app.register(fastifyRateLimit, {

@@ -32,6 +32,7 @@ export const servers: Readonly<Record<string, CountedServer>> = {
     [`${name}, rejected`, server(name, rejected, operation, 429)],
     [`${name}, unprotected`, server(name, admitted, other)]
   ])),
+  [`${own}, three quotas`]: server(`${own} with three quotas`, { limit: 1_000_000_000 }),
   'bare, unprotected': server('bare', admitted, other),
   'idle hook, unprotected': server('idle hook', admitted, other),
   'reading hook, unprotected': server('reading hook', admitted, other),
@@ -49,6 +50,7 @@ export const servers: Readonly<Record<string, CountedServer>> = {
 export const scenarios: readonly Scenario[] = [
   { title: 'Admitted', base: 'bare', servers: ['bare again', 'floor', ...each('admitted')] },
   { title: `Admitted, ${many} callers`, base: `bare, ${many} callers`, servers: [`floor, ${many} callers`, `${own}, ${many} callers`] },
+  { title: 'Requests, model tokens and requests in flight', base: 'bare', servers: [`${own}, admitted`, `${own}, three quotas`] },
   { title: 'Rejected', base: 'bare', servers: ['least refusal', ...each('rejected')] },
   { title: 'Unprotected route', base: 'bare, unprotected', servers: ['idle hook, unprotected', 'reading hook, unprotected', ...each('unprotected')] },
   { title: 'Empty plugins', base: 'bare, no plugins', servers: ['bare'] },
