@@ -22,7 +22,7 @@ export function acquire (quota: Quota, callerKey: string, limit: number, cost: n
 /** Takes a place for a request in flight; otherwise as `acquire`. */
 export function enter (quota: Quota, callerKey: string, limit: number, request: FastifyRequest): Entry | undefined | Promise<Entry | undefined> {
   try {
-    const entry = timed(request, () => quota.store.enter?.(callerKey, limit))
+    const entry = storeDurations.hasSubscribers ? timed(request, () => quota.store.enter?.(callerKey, limit)) : quota.store.enter?.(callerKey, limit)
     return entry !== undefined && 'then' in entry ? later(entry, assertEntry, quota, request) : checked(entry, assertEntry)
   } catch (error) {
     return failed(error, quota, request)

@@ -51,13 +51,16 @@ interface Draft {
 }
 
 function decideTogether (matches: readonly Match<Quota>[], request: FastifyRequest): Verdict | Promise<Verdict> {
-  return proceed(all(matches.map((match) => match.quota.limitOf(request))), (limits) => {
-    return proceed(all(callersOf(matches, limits, request)), (callers) => {
+  return proceed(matches.map(({ quota }) => quota.limitOf(request)), (limits) => {
+    return proceed(callersOf(matches, limits, request), (callers) => {
       const drafts = matches.map((match, index): Draft => ({ match, limit: Number(limits[index]), caller: callers[index] ?? null, result: undefined }))
-      const withoutCaller = rulingsOn(drafts.filter(({ caller }) => typeof caller !== 'string'))
-      return refusalAmong(withoutCaller) === null ? askAndCount(drafts, request) : verdictOn(rulingsOn(drafts), withoutCaller)
+      return drafts.some(isWithoutCaller) ? verdictOn(rulingsOn(drafts), rulingsOn(drafts.filter(isWithoutCaller))) : askAndCount(drafts, request)
     })
   })
+}
+
+function isWithoutCaller ({ match: { quota }, caller }: Draft): boolean {
+  return quota.isEnforced && caller instanceof Unidentified
 }
 
 /** Quotas with the same reader of authentications share the caller, whose key is then derived once. */
@@ -76,37 +79,35 @@ function callersOf (matches: readonly Match<Quota>[], limits: readonly number[],
  * that counts requests is asked and counted in one step, or, if the request is rejected, only asked how long its window lasts.
  */
 function askAndCount (drafts: readonly Draft[], request: FastifyRequest): Verdict | Promise<Verdict> {
-  const withCaller = drafts.filter(({ caller }) => typeof caller === 'string')
-  const counting = withCaller.filter(({ match }) => match.quota.unit === 'requests')
-  const last = counting.length === 1 ? counting : []
-  const asked = withCaller.filter((draft) => !last.includes(draft))
-  return proceed(all(asked.map((draft) => ask(draft, 0, request))), () => {
-    const rulings = rulingsOn(asked)
-    const refusal = refusalAmong(rulings)
-    if (refusal?.decision.window === null) return verdictOn(rulingsOn(drafts), rulings)
-    const counted = counting.filter((draft) => last.includes(draft) || draft.result?.admitted === true)
-    const rest = refusal === null ? counted : last
-    return proceed(all(rest.map((draft) => ask(draft, refusal === null ? 1 : 0, request))), () => verdictOn(rulingsOn(drafts)))
+  const counting = drafts.filter(({ match, caller }) => match.quota.unit === 'requests' && typeof caller === 'string')
+  const last = counting.length === 1 ? counting[0] : undefined
+  return proceed(drafts.map((draft) => draft === last ? undefined : ask(draft, 0, request)), () => {
+    const asked = rulingsOn(drafts.filter((draft) => draft !== last))
+    const refusal = refusalAmong(asked)
+    if (refusal?.decision.window === null) return verdictOn(rulingsOn(drafts), asked)
+    const rest = last !== undefined ? [last] : refusal === null ? counting.filter(({ result }) => result?.admitted === true) : []
+    return proceed(rest.map((draft) => ask(draft, refusal === null ? 1 : 0, request)), () => verdictOn(rulingsOn(drafts)))
   })
 }
 
-/** Asks the store of a quota for a request with a caller, and keeps the result. */
+/** Asks the store of a quota if the request has a caller, and keeps the result. */
 function ask (draft: Draft, cost: number, request: FastifyRequest): void | Promise<void> {
   const { match: { quota }, limit, caller } = draft
-  const result: StoreResult | Promise<StoreResult> = quota.window === null ? enter(quota, String(caller), limit, request) : acquire(quota, String(caller), limit, cost, request)
-  return proceed(result, (result) => { draft.result = result })
+  if (typeof caller !== 'string') return
+  const result: StoreResult | Promise<StoreResult> = quota.window === null ? enter(quota, caller, limit, request) : acquire(quota, caller, limit, cost, request)
+  if (!(result instanceof Promise)) draft.result = result
+  else return result.then((result) => { draft.result = result })
 }
 
 function rulingsOn (drafts: readonly Draft[]): Ruling[] {
   return drafts.map(({ match, limit, caller, result }) => rulingOn(match, limit, caller, result))
 }
 
-/** Runs a step with a value: in this turn of the event loop, or when the promise for the value is fulfilled. */
-function proceed<Value, Result> (value: Value | Promise<Value>, step: (value: Value) => Result | Promise<Result>): Result | Promise<Result> {
-  return value instanceof Promise ? value.then(step) : step(value)
+/** Runs a step with values: in this turn of the event loop, or, if some are promises, when all of them are fulfilled. */
+function proceed<Value, Result> (values: readonly (Value | Promise<Value>)[], step: (values: readonly Value[]) => Result | Promise<Result>): Result | Promise<Result> {
+  return areKnown(values) ? step(values) : Promise.all(values).then(step)
 }
 
-function all<Value> (values: readonly (Value | Promise<Value>)[]): readonly Value[] | Promise<readonly Value[]> {
-  const known = values.filter((value): value is Awaited<Value> & Value => !(value instanceof Promise))
-  return known.length === values.length ? known : Promise.all(values)
+function areKnown<Value> (values: readonly (Value | Promise<Value>)[]): values is readonly Value[] {
+  return !values.some((value) => value instanceof Promise)
 }

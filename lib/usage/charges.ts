@@ -43,6 +43,7 @@ interface Account {
 }
 
 const accounts = new WeakMap<Ruling, Account>()
+const settled = Promise.resolve()
 
 /** The function for the decorator `fastify.quotaCharge`. */
 export function quotaCharge (request: FastifyRequest, tokens: number): Promise<void> {
@@ -81,16 +82,17 @@ function unreportedTokens ({ name, unreportedTokens }: Ruling['quota'], request:
 }
 
 /** Changes the account of each token quota of a request, and charges what is not charged yet: the greater of what was reported and unreported. */
-async function chargeAll (request: FastifyRequest, change: (account: Account, ruling: Ruling) => void): Promise<void> {
-  await Promise.all(tokenRulings(request).map(async (ruling) => {
+function chargeAll (request: FastifyRequest, change: (account: Account, ruling: Ruling) => void): Promise<void> {
+  const charges = tokenRulings(request).map((ruling) => {
     const account = accounts.get(ruling) ?? { reported: null, unreported: 0, charged: 0 }
     accounts.set(ruling, account)
     change(account, ruling)
     const due = Math.max(account.reported ?? 0, account.unreported)
     const tokens = due - account.charged
     account.charged = due
-    if (tokens > 0) await charge(ruling, tokens, request)
-  }))
+    return tokens > 0 ? charge(ruling, tokens, request) : undefined
+  })
+  return charges.some((each) => each instanceof Promise) ? Promise.all(charges).then(() => {}) : settled
 }
 
 function tokenRulings (request: FastifyRequest): readonly Ruling[] {
@@ -99,13 +101,19 @@ function tokenRulings (request: FastifyRequest): readonly Ruling[] {
   return verdict.rulings.filter(({ quota, decision }) => quota.unit === 'tokens' && decision.outcome === 'admitted')
 }
 
-async function charge ({ quota, decision }: Ruling, tokens: number, request: FastifyRequest): Promise<void> {
-  let failed = false
-  try {
-    await quota.store.acquire(String(decision.callerKey), withoutLimit, tokens)
-  } catch (error) {
-    failed = true
-    request.log.error({ err: shownError(error), quota: quota.name, tokens }, 'the quota store failed; the model tokens are not charged')
+function charge ({ quota, decision }: Ruling, tokens: number, request: FastifyRequest): void | Promise<void> {
+  const end = (failed: boolean): void => {
+    if (quotaCharges.hasSubscribers) quotaCharges.publish({ request, quota: quota.name, tokens, failed } satisfies QuotaCharge)
   }
-  if (quotaCharges.hasSubscribers) quotaCharges.publish({ request, quota: quota.name, tokens, failed } satisfies QuotaCharge)
+  const fail = (error: unknown): void => {
+    request.log.error({ err: shownError(error), quota: quota.name, tokens }, 'the quota store failed; the model tokens are not charged')
+    end(true)
+  }
+  try {
+    const acquired = quota.store.acquire(String(decision.callerKey), withoutLimit, tokens)
+    if ('then' in acquired) return acquired.then(() => { end(false) }, fail)
+    end(false)
+  } catch (error) {
+    fail(error)
+  }
 }
