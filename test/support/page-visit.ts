@@ -1,5 +1,5 @@
-import { type Browser, type Page } from 'playwright-core'
-import { type Test } from 'tap'
+import type { Browser, Page } from 'playwright-core'
+import type { Test } from 'tap'
 import { VirtualClock } from '../../lib/testing.js'
 import { screenshots } from './browser.js'
 import { startService } from './example-service.js'
@@ -104,10 +104,6 @@ export class Visit {
     return await this.page.evaluate<string>('document.activeElement.id')
   }
 
-  async fits (): Promise<boolean> {
-    return await this.page.evaluate('document.documentElement.scrollWidth <= innerWidth')
-  }
-
   async screenshot (name: string): Promise<void> {
     await this.page.screenshot({ path: `${screenshots}/${name}.png`, fullPage: true })
   }
@@ -117,12 +113,6 @@ export class Visit {
     t.same(this.abroad, [], 'nothing is loaded from elsewhere')
     await this.page.context().close()
   }
-}
-
-/** Checks that an element is on the screen of a phone, 844 pixels high. */
-export async function inView (t: Test, page: Page, selector: string, message: string): Promise<void> {
-  const box = await page.locator(selector).boundingBox()
-  t.ok(box !== null && box.y >= 0 && box.y + box.height <= 844, `${message}: ${selector} ${JSON.stringify(box)}`)
 }
 
 /** Starts the service for the page, with a limit of three requests and a clock that a test moves. */
