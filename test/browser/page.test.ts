@@ -42,7 +42,7 @@ t.test('the page works in a real browser', async (t) => {
 
         await visit.reads('#limit-message', 'Limit reached: 3 of 3 requests used.')
         await visit.sendAnyway('Rate limit exceeded. Maximum 3 LLM requests per minute. Please wait.')
-        const secondsLeft = async () => Number(/\d+/.exec(await visit.reads('#wait', /^You can run operations again in \d+\ss\.$/))?.[0])
+        const secondsLeft = async () => Number(/\d+/.exec(await visit.reads('#wait', /^Run again in \d+\ss\.$/))?.[0])
         const seconds = await secondsLeft()
         t.ok(seconds > 50 && seconds <= 60, `${seconds} s to wait`)
         const button = visit.page.getByRole('button', { name: 'Run', exact: true })

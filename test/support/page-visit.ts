@@ -24,7 +24,7 @@ export class Visit {
   static async begin (browser: Browser, address: string, viewport = { width: 1280, height: 900 }): Promise<Visit> {
     const context = await browser.newContext({ reducedMotion: 'reduce', viewport })
     const visit = new Visit(await context.newPage())
-    visit.page.setDefaultTimeout(10_000)
+    visit.page.setDefaultTimeout(20_000)
     await visit.page.clock.install()
     await visit.page.goto(address)
     await visit.reads('#who', /Not signed in|Signed in/)

@@ -44,7 +44,7 @@ function draw (standing: Now | undefined): void {
     if (!box.hidden && standing !== undefined) progress.textContent = 'You can run operations again.'
   } else {
     setText(byId('limit-message', HTMLElement), rejection === '' ? `Limit reached: ${usedOf(full)}.` : rejection)
-    setText(byId('wait', HTMLElement), `You can run operations again in ${secondsOf(full.left)}.`)
+    setText(byId('wait', HTMLElement), `Run again in ${secondsOf(full.left)}.`)
   }
   box.hidden = full === undefined
   box.className = rejection === '' ? 'notice' : 'rejection'
