@@ -1,24 +1,30 @@
-import type { Browser, Page } from 'playwright-core'
+import type { ServerResponse } from 'node:http'
+import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
-import { inaccessible } from './browser.js'
+import { inaccessible, startBrowser } from './browser.js'
+import { beginStream, OpenAiServer, streamPart } from './openai-server.js'
 import { startPage, Visit } from './page-visit.js'
+import { quotaNames } from '../../examples/service/quotas.js'
 
 /** Where a state of the page is reached. */
 export interface Place extends Awaited<ReturnType<typeof startPage>> {
   readonly visit: Visit
   readonly page: Page
+  /** Closes the connection of the model's server. */
+  cutStream (): void
 }
 
-/** States of the page by name, each with the steps that lead to it. */
-export type States = Record<string, (place: Place) => Promise<unknown>>
+// States of the page by name, each with the steps that lead to it.
+type States = Record<string, (place: Place) => Promise<unknown>>
 
+// The rules of accessibility depend on the colour scheme or on the width, so it is enough to check each once.
 const variants = [
-  { name: 'light', width: 1280, height: 900, colorScheme: 'light' },
-  { name: 'dark', width: 1280, height: 900, colorScheme: 'dark' },
-  { name: 'phone', width: 390, height: 844, colorScheme: 'light' },
-  { name: 'phone-dark', width: 390, height: 844, colorScheme: 'dark' },
+  { name: 'light', width: 1280, height: 900, colorScheme: 'light', accessible: true },
+  { name: 'dark', width: 1280, height: 900, colorScheme: 'dark', accessible: false },
+  { name: 'phone', width: 390, height: 844, colorScheme: 'light', accessible: false },
+  { name: 'phone-dark', width: 390, height: 844, colorScheme: 'dark', accessible: true },
   // A window of 1280 x 720 pixels at a zoom of 200 %.
-  { name: 'zoom', width: 640, height: 360, colorScheme: 'light' }
+  { name: 'zoom', width: 640, height: 360, colorScheme: 'light', accessible: false }
 ] as const
 
 // Functions that run in the browser.
@@ -47,30 +53,59 @@ const inBrowser = `{
   }
 }`
 
+/** Returns the steps as one. */
+export function inTurn (...steps: ((place: Place) => Promise<unknown>)[]) {
+  return async (place: Place): Promise<void> => { for (const step of steps) await step(place) }
+}
+
+/** Uses up the limit with three requests. */
+export async function reachLimit ({ visit, pass }: Place): Promise<void> {
+  for (const seconds of [9, 14, 6]) {
+    await visit.run('Analyze')
+    await pass(seconds, visit)
+  }
+  await visit.reads('#limit-message', 'Limit reached')
+}
+
 /**
  * Checks each state in both colour schemes, on a desktop, on a phone and at a zoom of 200 %, and takes screenshots: accessible, nothing
  * wider than the window, and every control and all text of the chart usable.
+ *
+ * @param withModelServer The states with a model's server that sends the first sentence of a stream and no more, and answers no other request.
  */
-export async function checkStates (t: Test, browser: Browser, states: States, environment: Record<string, string> = {}): Promise<void> {
-  const started = await startPage(t, environment)
-  for (const [state, reach] of Object.entries(states)) {
-    await t.test(state, async (t) => {
-      const visit = await Visit.begin(browser, started.address)
-      const { page } = visit
-      await reach({ ...started, visit, page })
-      for (const { name, width, height, colorScheme } of variants) {
-        await page.setViewportSize({ width, height })
-        await page.emulateMedia({ colorScheme })
-        t.same(await inaccessible(page), [], name)
-        t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), `${name}: nothing is wider than the window`)
-        await visit.screenshot(`${name}-${state.replaceAll(/\W+/g, '-')}`)
-      }
-      await checkControls(t, page)
-      await page.context().close()
-      for (const key of ['per-minute', 'tokens.tokens-per-minute', 'streams.in-flight']) await started.app.changePreference(`rate-limit.${key}`, null)
-      // All windows end, and all wrong passwords are forgotten.
-      await started.pass(1200)
-    })
+export async function checkStates (t: Test, states: States, withModelServer: States = {}): Promise<void> {
+  const browser = await startBrowser()
+  t.teardown(() => browser.close())
+  let latest: ServerResponse | undefined
+  const server = await OpenAiServer.start(({ stream }, response) => {
+    latest = response
+    if (!stream) return void response.destroy()
+    beginStream(response)
+    streamPart(response, '{"sentences":[{"text":"Invoices are late.","sentiment":0,"entities":[]}')
+  })
+  t.teardown(() => server.stop())
+
+  for (const [table, environment] of [[states, {}], [withModelServer, { MODEL_URL: server.url, MODEL_NAME: 'small-model' }]] as const) {
+    const started = await startPage(t, environment)
+    for (const [state, reach] of Object.entries(table)) {
+      await t.test(state, async (t) => {
+        const visit = await Visit.begin(browser, started.address)
+        const { page } = visit
+        await reach({ ...started, visit, page, cutStream () { latest?.destroy() } })
+        for (const { name, width, height, colorScheme, accessible } of variants) {
+          await page.setViewportSize({ width, height })
+          await page.emulateMedia({ colorScheme })
+          if (accessible) t.same(await inaccessible(page), [], name)
+          t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), `${name}: nothing is wider than the window`)
+          await visit.screenshot(`${name}-${state.replaceAll(/\W+/g, '-')}`)
+        }
+        await checkControls(t, page)
+        await page.context().close()
+        for (const key of Object.keys(quotaNames)) await started.app.changePreference(key, null)
+        // All windows end, and all wrong passwords are forgotten.
+        await started.pass(1200)
+      })
+    }
   }
 }
 
