@@ -30,9 +30,10 @@ async function refresh (): Promise<void> {
   if (session?.signedIn == null || document.visibilityState === 'hidden') return
   const { administrator } = session.signedIn
   try {
-    if (await refreshStanding() === 401) await start()
-    else if (administrator) await refreshCallers()
-    interrupted.hidden = true
+    const status = await refreshStanding()
+    if (status === 401) return await start()
+    if (administrator) await refreshCallers()
+    interrupted.hidden = status === 200
   } catch {
     interrupted.hidden = session?.signedIn == null
   }
