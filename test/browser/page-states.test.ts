@@ -38,7 +38,7 @@ t.test('each state of the page is accessible and fits the window', async (t) => 
     'limit reached': limited,
     rejected: inTurn(limited, ({ visit }) => visit.sendAnyway()),
     'window over': inTurn(limited, ({ visit, pass }) => pass(31, visit), ({ visit }) => visit.reads('#progress', 'You can run operations again.')),
-    'session ended': inTurn(limited, ({ visit }) => visit.loseSession(), ({ page }) => page.locator('#anyway').click(), ({ visit }) => visit.reads('#notice', 'Your session has ended.'), ({ page }) => page.clock.resume()),
+    'session ended': inTurn(limited, ({ visit }) => visit.loseSession(), ({ page }) => page.locator('#anyway').click(), ({ visit }) => visit.reads('#notice', 'Your session has ended.')),
     'network lost': inTurn(signedIn(), ({ page }) => page.context().setOffline(true), ({ visit }) => visit.run('Analyze', 'cannot be reached'), ({ page }) => page.locator('#interrupted').waitFor())
   }, {
     'model unreachable': inTurn(signedIn(), ({ visit }) => visit.run('Analyze', /Please try again in 5\u{a0}s\./u)),

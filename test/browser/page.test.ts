@@ -219,7 +219,7 @@ t.test('the page works in a real browser', async (t) => {
     await visit.page.locator('#run-button').click()
     await visit.reads('#notice', 'Your session has ended. Sign in again.')
     t.equal(await visit.focus(), 'user-name')
-    await visit.page.clock.resume()
+    await visit.page.unroute('**/api/quota')
     await visit.reads('#who', 'Not signed in')
     t.notOk(await visit.page.locator('#problem').isVisible())
     await visit.signIn('alice')

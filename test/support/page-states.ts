@@ -91,6 +91,12 @@ export async function checkStates (t: Test, states: States, withModelServer: Sta
       await t.test(state, async (t) => {
         const visit = await Visit.begin(browser, started.address)
         const { page } = visit
+        t.teardown(async () => {
+          await page.context().close()
+          for (const key of Object.keys(quotaNames)) await started.app.changePreference(key, null)
+          // All windows end, and all wrong passwords are forgotten.
+          await started.pass(1200)
+        })
         await reach({ ...started, visit, page, cutStream () { latest?.destroy() } })
         for (const { name, width, height, colorScheme, accessible } of variants) {
           await page.setViewportSize({ width, height })
@@ -100,10 +106,6 @@ export async function checkStates (t: Test, states: States, withModelServer: Sta
           await visit.screenshot(`${name}-${state.replaceAll(/\W+/g, '-')}`)
         }
         await checkControls(t, page)
-        await page.context().close()
-        for (const key of Object.keys(quotaNames)) await started.app.changePreference(key, null)
-        // All windows end, and all wrong passwords are forgotten.
-        await started.pass(1200)
       })
     }
   }

@@ -62,12 +62,9 @@ export class Visit {
     await this.page.getByRole('link', { name, exact: true }).or(this.page.getByRole('button', { name, exact: true })).click()
   }
 
-  /**
-   * Ends the session, which the page learns from its next request. Stops the clock of the page, so that this is not one of its regular
-   * requests for the state.
-   */
+  /** Ends the session. The page learns this from its next request, except for the regular ones for the state, which fail from now on. */
   async loseSession (): Promise<void> {
-    await this.page.clock.pauseAt(await this.page.evaluate<number>('Date.now()') + 100)
+    await this.page.route('**/api/quota', async (route) => { await route.abort() })
     await this.page.context().clearCookies()
   }
 
