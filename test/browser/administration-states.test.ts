@@ -3,10 +3,9 @@ import t from 'tap'
 import { checkStates, inTurn, type Place, reachLimit } from '../support/page-states.js'
 
 // Signs in, changes the limits if any are given, and runs operations.
-const administrator = (limits: [requests?: string, tokens?: string, streams?: string] = [], ...operations: string[]) => async ({ visit }: Place): Promise<void> => {
+const administrator = ([requests, tokens, streams]: readonly (string | undefined)[] = [], ...operations: string[]) => async ({ visit }: Place): Promise<void> => {
   await visit.signIn('admin')
   await visit.reads('#callers-caption', /\d/)
-  const [requests, tokens, streams] = limits
   if (requests !== undefined) await visit.change(requests, tokens, streams)
   if (requests === '0') await visit.click('Switch off')
   for (const operation of operations) await visit.run(operation)
