@@ -13,7 +13,6 @@ import { startService } from '../support/example-service.js'
 import { locationOf, Visitor } from '../support/visitor.js'
 
 const perMinute = 'rate-limit.per-minute'
-const text = { businessText: 'Invoices are late.' }
 const secret = 'a secret that the test knows as well'
 
 async function sign (claims: JWTPayload, header: object = {}): Promise<string> {
@@ -22,8 +21,10 @@ async function sign (claims: JWTPayload, header: object = {}): Promise<string> {
 }
 
 t.test('only a safe integer or null is accepted as a limit', async (t) => {
-  const { post, as } = await startService(t)
-  const put = async (body: unknown) => (await post('root', '/api/preferences', body, 'PUT')).status
+  const { post, as, address } = await startService(t)
+  const put = async (body: unknown, subject = 'root') => (await post(subject, '/api/preferences', body, 'PUT')).status
+  t.equal((await fetch(`${address}/api/preferences`, { method: 'PUT' })).status, 401)
+  t.equal(await put({ [perMinute]: 7 }, 'alice'), 403, 'only administrators can change a limit')
   t.equal(await put({ [perMinute]: 7 }), 200)
   for (const value of ['false', 'true', '" "', '""', '"0"', '"5"', '1e308', '-1e308', '9007199254740992', '1.5', '[]', '[0]', '{}', 'NaN', '']) t.equal(await put(`{"${perMinute}":${value}}`), 400, value)
   for (const body of ['{}', '[]', 'null', '0', '"x"', '']) t.equal(await put(body), 400, body)
@@ -38,6 +39,7 @@ t.test('every error of the service has the format of a refusal and the header Ca
   const { address, as } = await startService(t, { PUBLIC_URL: 'https://service.example' })
   const errors: [number, string, Promise<Response>][] = [
     [400, 'querystring/parentCode must be a code of the taxonomy', as('alice', '/api/analyze-node?parentCode=none&businessText=late')],
+    [401, 'Authentication is required for this LLM operation.', fetch(`${address}/api/analyze-stream?businessText=late`)],
     [401, 'The token is not valid.', fetch(`${address}/api/quota`, { headers: { authorization: 'Bearer none' } })],
     [401, 'Send a bearer token, or a user name and a password.', fetch(`${address}/api/quota`, { headers: { authorization: 'Digest none' } })],
     [401, 'The user name or the password is wrong.', fetch(`${address}/api/quota`, { headers: { authorization: `Basic ${btoa('alice:none')}` } })],
@@ -104,20 +106,23 @@ t.test('a stream ends when its session ends', async (t) => {
   await reader?.read().catch(() => {})
 })
 
-t.test('a token that is not valid yet, or that has an unknown critical header, is not accepted', async (t) => {
-  const { address } = await startService(t, { JWT_SECRET: secret })
+t.test('only a valid token of the service is accepted', async (t) => {
+  const { analyze } = await startService(t, { JWT_SECRET: secret })
   const now = Math.floor(Date.now() / 1000)
-  const ask = async (authorization: string) => {
-    const { status } = await fetch(`${address}/api/analyze`, { method: 'POST', body: JSON.stringify(text), headers: { 'content-type': 'application/json', authorization } })
-    return status
-  }
-  t.equal(await ask(`Bearer ${await sign({})}`), 200)
-  t.equal(await ask(`bearer ${await sign({ nbf: now - 5 })}`), 200)
-  t.equal(await ask(`Bearer ${await sign({ nbf: now + 3600 })}`), 401, 'nbf')
-  t.equal(await ask(`Bearer ${await sign({}, { crit: ['x-unknown'], 'x-unknown': 1 })}`), 401, 'crit')
-  t.equal(await ask(`Bearer ${await sign({ exp: now - 5 })}`), 401, 'exp')
-  t.equal(await ask(`Bearer ${await sign({ iss: 'another' })}`), 401, 'iss')
-  for (const authorization of ['Bearer', 'Bearer ', 'Bearer a b', 'Digest x', 'x', `Bearer ${await sign({})} `.repeat(2)]) t.equal(await ask(authorization), 401, authorization.slice(0, 20))
+  const forged = `${(await sign({})).slice(0, -4)}AAAA`
+  const unsigned = `${btoa('{"alg":"none"}')}.${(await sign({})).split('.')[1]}.`
+  t.equal((await analyze(`Bearer ${await sign({})}`)).status, 200)
+  t.equal((await analyze(`bearer ${await sign({ nbf: now - 5 })}`)).status, 200)
+  for (const [what, authorization] of Object.entries({
+    nbf: `Bearer ${await sign({ nbf: now + 3600 })}`,
+    crit: `Bearer ${await sign({}, { crit: ['x-unknown'], 'x-unknown': 1 })}`,
+    exp: `Bearer ${await sign({ exp: now - 5 })}`,
+    iss: `Bearer ${await sign({ iss: 'another' })}`,
+    forged: `Bearer ${forged}`,
+    unsigned: `Bearer ${unsigned}`,
+    twice: `Bearer ${await sign({})} `.repeat(2),
+    ...Object.fromEntries(['Bearer', 'Bearer ', 'Bearer a b', 'Bearer nonsense', 'Digest x', 'x'].map((text) => [text, text]))
+  })) t.equal((await analyze(authorization)).status, 401, what)
 })
 
 async function statusFor (address: string, host: string, path = '/about'): Promise<number | undefined> {

@@ -237,13 +237,11 @@ t.test('a limited number of requests is open, a limited number waits, and all ot
   t.same(statuses, [503, 503, ...Array(18).fill(200)])
 })
 
-t.test('an unreachable model server results in 503, and invalid settings prevent start-up', async (t) => {
+t.test('an unreachable model server results in 503', async (t) => {
   const server = await OpenAiServer.start(() => {})
   const url = server.url
   await server.stop()
   const service = await startService(t, { MODEL_URL: url, MODEL_NAME: 'm' })
   const answer = await service.post('alice', '/api/analyze', { businessText: text })
   t.same([answer.status, await answer.json()], [503, { error: silent, status: 503 }])
-  await t.rejects(startService(t, { MODEL_URL: url }), /MODEL_NAME must be set if MODEL_URL is set/)
-  await t.rejects(startService(t, { MODEL_URL: `ftp://user:${key}@127.0.0.1`, MODEL_NAME: 'm' }), { message: /^MODEL_URL must be a URL with http or https, such as http:\/\/localhost:11434\/v1$/ })
 })
