@@ -22,11 +22,7 @@ t.test('the service and the command that prints a token run as processes', async
   t.match(await (await fetch(`${service.address}/health`)).json(), { status: 'ok' })
   await service.printed(new RegExp(`curl -i ${service.address}/api/analyze`))
   const token = printed.stdout.trim()
-  const statuses = []
-  for (let request = 0; request < 11; request++) {
-    statuses.push((await fetch(`${service.address}/api/analyze`, { ...analysis, headers: { ...analysis.headers, authorization: `Bearer ${token}` } })).status)
-  }
-  t.same(statuses, [...Array(10).fill(200), 429])
+  t.equal((await fetch(`${service.address}/api/analyze`, { ...analysis, headers: { ...analysis.headers, authorization: `Bearer ${token}` } })).status, 200)
   t.equal(await service.stop(), 0, 'it closes cleanly')
   t.notMatch(service.output(), /"level":(40|50|60)/)
   for (const secret of [token, 'Invoices are', 'alice"', '127.0.0.1",']) t.notMatch(service.output().replace(/curl[^}]*\}/, ''), secret)
