@@ -1,5 +1,4 @@
-// Input that the example rejects: invalid limits, too many streams, tokens that are not valid yet, unknown host names, frames, short
-// secrets.
+// Input that the example rejects: invalid limits, too many streams, invalid tokens, unknown host names, frames, short secrets.
 import { createSecretKey } from 'node:crypto'
 import { cpSync } from 'node:fs'
 import { get } from 'node:http'
@@ -17,8 +16,9 @@ async function sign (claims: JWTPayload, header: object = {}): Promise<string> {
     .sign(createSecretKey(secret, 'utf8'), { crit: { 'x-unknown': true } })
 }
 
+const { address, analyze, app, as, log, post } = await startService(t, { JWT_SECRET: secret })
+
 t.test('only a safe integer or null is accepted as a limit', async (t) => {
-  const { post, as, address } = await startService(t)
   const put = async (body: unknown, subject = 'root') => (await post(subject, '/api/preferences', body, 'PUT')).status
   t.equal((await fetch(`${address}/api/preferences`, { method: 'PUT' })).status, 401)
   t.equal(await put({ [perMinute]: 7 }, 'alice'), 403, 'only administrators can change a limit')
@@ -61,7 +61,6 @@ async function watch ({ body }: Response): Promise<number> {
 }
 
 t.test('the number of streams is limited per caller', async (t) => {
-  const { as, app } = await startService(t)
   const leave = new AbortController()
   const open = async (subject: string, path = '/api/window') => await as(subject, path, { signal: leave.signal, claims: subject === 'root' ? { role: 'admin' } : {} })
   const six = await Promise.all(Array.from({ length: 6 }, () => open('alice')))
@@ -80,7 +79,6 @@ t.test('the number of streams is limited per caller', async (t) => {
 })
 
 t.test('a stream ends when its token expires', async (t) => {
-  const { address } = await startService(t, { JWT_SECRET: secret })
   const open = async (seconds: number) => await fetch(`${address}/api/window`, { headers: { authorization: `Bearer ${await sign({ exp: Math.floor(Date.now() / 1000) + seconds })}` } })
   const stream = await open(3)
   t.equal(stream.status, 200)
@@ -89,7 +87,6 @@ t.test('a stream ends when its token expires', async (t) => {
 })
 
 t.test('a stream ends when its session ends', async (t) => {
-  const { address } = await startService(t)
   const [visitor, other] = [new Visitor(address), new Visitor(address)]
   for (const each of [visitor, other]) await each.signInLocally('alice', 'wonderland')
   const leave = new AbortController()
@@ -104,7 +101,6 @@ t.test('a stream ends when its session ends', async (t) => {
 })
 
 t.test('only a valid token of the service is accepted', async (t) => {
-  const { analyze } = await startService(t, { JWT_SECRET: secret })
   const now = Math.floor(Date.now() / 1000)
   const forged = `${(await sign({})).slice(0, -4)}AAAA`
   const unsigned = `${btoa('{"alg":"none"}')}.${(await sign({})).split('.')[1]}.`
@@ -148,7 +144,6 @@ t.test('only configured host names are accepted', async (t) => {
 })
 
 t.test('the development provider accepts only its own host name, and starts with the first sign-in', async (t) => {
-  const { address, app, log } = await startService(t)
   t.equal(app.developmentProvider?.issuer(), null, 'no visitor has signed in')
   t.notMatch(log.join(''), 'OpenID provider')
   const [one, two] = await Promise.all([new Visitor(address).ask('/sign-in/openid'), new Visitor(address).ask('/sign-in/openid')])
@@ -161,7 +156,6 @@ t.test('the development provider accepts only its own host name, and starts with
 })
 
 t.test('no other site can show the page in a frame', async (t) => {
-  const { address } = await startService(t)
   for (const path of ['/', '/documentation', '/documentation/', '/documentation/static/index.html', '/documentation/json']) {
     const { headers } = await fetch(address + path)
     t.match([headers.get('x-frame-options'), headers.get('content-security-policy')], [/DENY|SAMEORIGIN/, /frame-ancestors 'none'/], path)

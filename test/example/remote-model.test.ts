@@ -86,6 +86,7 @@ t.test('a stream is forwarded as it arrives', async (t) => {
   t.match(server.requests, [{ stream: true, schema: { name: 'sentences' } }])
 })
 
+const respond = (...parameters: [number, unknown, Record<string, string>?]): ChatAnswer => (_, response) => { json(response, ...parameters) }
 const busy = 'The model is busy. Please try again.'
 const failed = 'The model failed. Please try again.'
 const silent = 'The model did not answer. Please try again.'
@@ -93,16 +94,16 @@ const notAccepted = 'The model does not accept the request. The service logs the
 const later = new Date(Date.now() + 30 * 60_000).toUTCString()
 
 for (const [what, answer, status, message, retryAfter] of [
-  ['429', (_, response) => { json(response, 429, { error: { message: `${key} ${text}` } }, { 'retry-after': '7' }) }, 503, busy, '7'],
-  ['429 with a long wait', (_, response) => { json(response, 429, {}, { 'retry-after': '86400' }) }, 503, busy, '60'],
-  ['429 with a date', (_, response) => { json(response, 429, {}, { 'retry-after': later }) }, 503, busy, '60'],
-  ['429 with a date that has passed', (_, response) => { json(response, 429, {}, { 'retry-after': 'Thu, 01 Jan 1970 00:00:00 GMT' }) }, 503, busy, '1'],
-  ['429 without a wait', (_, response) => { json(response, 429, {}, {}) }, 503, busy, '5'],
-  ['500', (_, response) => { json(response, 500, { error: { message: `${key} ${text}`, code: text } }) }, 503, failed, '5'],
-  ['503 with an invalid wait', (_, response) => { json(response, 503, {}, { 'retry-after': 'soon' }) }, 503, failed, '5'],
+  ['429', respond(429, { error: { message: `${key} ${text}` } }, { 'retry-after': '7' }), 503, busy, '7'],
+  ['429 with a long wait', respond(429, {}, { 'retry-after': '86400' }), 503, busy, '60'],
+  ['429 with a date', respond(429, {}, { 'retry-after': later }), 503, busy, '60'],
+  ['429 with a date that has passed', respond(429, {}, { 'retry-after': 'Thu, 01 Jan 1970 00:00:00 GMT' }), 503, busy, '1'],
+  ['429 without a wait', respond(429, {}), 503, busy, '5'],
+  ['500', respond(500, { error: { message: `${key} ${text}`, code: text } }), 503, failed, '5'],
+  ['503 with an invalid wait', respond(503, {}, { 'retry-after': 'soon' }), 503, failed, '5'],
   ['a page of HTML with 502', (_, response) => { response.writeHead(502, { 'content-type': 'text/html' }).end(`<h1>${key}</h1>`) }, 503, failed, '5'],
-  ['401', (_, response) => { json(response, 401, { error: { message: `Incorrect API key provided: ${key}`, code: 'invalid_api_key' } }) }, 502, notAccepted, null],
-  ['404', (_, response) => { json(response, 404, { error: { message: 'There is no such model.' } }) }, 502, notAccepted, null],
+  ['401', respond(401, { error: { message: `Incorrect API key provided: ${key}`, code: 'invalid_api_key' } }), 502, notAccepted, null],
+  ['404', respond(404, { error: { message: 'There is no such model.' } }), 502, notAccepted, null],
   ['a closed connection', (_, response) => { response.destroy() }, 503, silent, '5']
 ] satisfies [string, ChatAnswer, number, string, string | null][]) {
   t.test(`a model server that answers with ${what} results in ${status}`, async (t) => {
@@ -124,9 +125,9 @@ for (const [what, answer] of Object.entries<ChatAnswer>({
   'values out of range': (_, response) => { complete(response, { 'FIN-INV': 85, 'FIN-ACC': 1, 'FIN-PLN': 1, sentences, entities: [], sentiment: 12, applies: true, score: 12, explanation: '', evidence: [] }) },
   'a text that was cut off because of its length': (_, response) => { complete(response, '{}', { finish_reason: 'length' }) },
   'a refusal of the model': (_, response) => { complete(response, '', { message: { role: 'assistant', content: null, refusal: 'No.' } }) },
-  'no choice': (_, response) => { json(response, 200, { object: 'chat.completion', choices: [] }) },
-  'another object': (_, response) => { json(response, 200, { hello: 'world' }) },
-  null: (_, response) => { json(response, 200, null) }
+  'no choice': respond(200, { object: 'chat.completion', choices: [] }),
+  'another object': respond(200, { hello: 'world' }),
+  null: respond(200, null)
 })) {
   t.test(`a model that answers with ${what} results in 502 or 503`, async (t) => {
     server.answer = answer
@@ -178,10 +179,7 @@ t.test('a stream that fails after its first sentence ends with an error event, a
     t.match(body, /event: error\ndata: \{"error":"The model[^"]+","status":50[23]\}\n\n$/, how)
     t.notMatch(log.join(''), key)
   }
-  server.answer = (_, response) => {
-    beginStream(response)
-    response.end()
-  }
+  server.answer = (_, response) => { response.writeHead(200, { 'content-type': 'text/event-stream' }).end() }
   const answer = await run('analyze-stream')
   t.same([answer.status, answer.headers.get('content-type')], [502, 'application/json; charset=utf-8'])
 })
@@ -246,10 +244,8 @@ t.test('a limited number of requests is open, a limited number waits, and all ot
 })
 
 t.test('an unreachable model server results in 503', async (t) => {
-  const server = await OpenAiServer.start(() => {})
-  const url = server.url
+  const { server, run } = await start(t)
   await server.stop()
-  const service = await startService(t, { MODEL_URL: url, MODEL_NAME: 'm' })
-  const answer = await service.post('alice', '/api/analyze', { businessText: text })
+  const answer = await run('analyze')
   t.same([answer.status, await answer.json()], [503, { error: silent, status: 503 }])
 })
