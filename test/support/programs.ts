@@ -8,9 +8,14 @@ export class Programs {
   readonly #process: ChildProcess
   readonly #exited = new AbortController()
   #lines: string[] = []
+  #failure: string | undefined
 
   private constructor (started: ChildProcess) {
-    this.#process = started.on('message', (line) => { this.#lines.push(String(line)) }).once('exit', () => { this.#exited.abort() })
+    this.#process = started.once('exit', () => { this.#exited.abort() })
+    started.on('message', (message: string | { failure: string }) => {
+      if (typeof message === 'string') this.#lines.push(message)
+      else this.#failure = message.failure
+    })
   }
 
   /** Starts the process, and ends it after the test. */
@@ -20,7 +25,7 @@ export class Programs {
     return new Programs(started)
   }
 
-  /** What the last program has printed so far, or the error that ended it. */
+  /** The lines that the last program has printed so far. */
   get lines (): readonly string[] {
     return this.#lines
   }
@@ -28,6 +33,7 @@ export class Programs {
   /** Runs a program until it prints a line that matches, and returns this line. */
   async run (program: string, environment: Record<string, string>, until: RegExp): Promise<string> {
     this.#lines = []
+    this.#failure = undefined
     this.#process.send({ program, environment })
     return await this.printed(until)
   }
@@ -41,8 +47,7 @@ export class Programs {
     for (;;) {
       const found = this.#lines.find((line) => pattern.test(line))
       if (found !== undefined) return found
-      const failed = this.#lines.find((line) => /^\w*Error: /.test(line))
-      if (failed !== undefined) throw new Error(failed)
+      if (this.#failure !== undefined) throw new Error(this.#failure)
       await once(this.#process, 'message', { signal: this.#exited.signal })
     }
   }

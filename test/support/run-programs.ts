@@ -1,4 +1,4 @@
-// The process of `Programs`: runs the programs that it is sent, and sends back what each one prints.
+// The process of `Programs`: runs the programs that it is sent, and sends back what each one prints, or the error that ended it.
 import { pathToFileURL } from 'node:url'
 import { format } from 'node:util'
 
@@ -10,5 +10,5 @@ process.on('message', ({ program, environment }: { program: string, environment:
   for (const name of Object.keys(process.env)) if (!kept.has(name)) Reflect.deleteProperty(process.env, name)
   Object.assign(process.env, environment)
   // Another query makes Node.js run a module again.
-  import(`${pathToFileURL(program).href}?${++runs}`).catch((error: unknown) => { console.log(String(error)) })
+  import(`${pathToFileURL(program).href}?${++runs}`).catch((error: unknown) => { process.send?.({ failure: String(error) }) })
 })
