@@ -4,7 +4,7 @@ import t from 'tap'
 import { callerKey, tokenAuthentication } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { type RunningService, startService } from '../support/example-service.js'
-import { beginStream, complete, endStream, json, OpenAiServer, streamPart } from '../support/openai-server.js'
+import { beginStream, type ChatAnswer, complete, endStream, json, OpenAiServer, streamPart } from '../support/openai-server.js'
 
 const [requests, tokens, streams] = ['rate-limit.per-minute', 'rate-limit.tokens.tokens-per-minute', 'rate-limit.streams.in-flight'] as const
 const text = { businessText: 'Invoices are late.' }
@@ -98,21 +98,18 @@ t.test('the tokens that a server states are charged, and an estimate if it state
   const reading = { sentences: [], entities: [], sentiment: 0 }
   const usage = { prompt_tokens: 30, completion_tokens: 12, total_tokens: 42 }
 
-  server.answer = (_request, response) => { complete(response, reading, {}, usage) }
-  t.equal((await post('answer', '/api/analyze', text)).status, 200)
-  await reaches(service, 'answer', 'tokens', 42)
+  const estimate = Math.ceil(text.businessText.length / 4)
 
-  server.answer = (_request, response) => { complete(response, { another: 'shape' }, {}, usage) }
-  t.equal((await post('unusable', '/api/analyze', text)).status, 502)
-  await reaches(service, 'unusable', 'tokens', 42)
-
-  server.answer = (_request, response) => { complete(response, reading) }
-  t.equal((await post('silent', '/api/analyze', text)).status, 200)
-  await reaches(service, 'silent', 'tokens', Math.ceil(text.businessText.length / 4))
-
-  server.answer = (_request, response) => { json(response, 500, { error: { message: 'no' } }) }
-  t.equal((await post('failed', '/api/analyze', text)).status, 503)
-  t.equal((await standings(service, 'failed')).tokens?.count, 0)
+  for (const [caller, answer, status, charged] of [
+    ['answer', (_, response) => { complete(response, reading, {}, usage) }, 200, 42],
+    ['unusable', (_, response) => { complete(response, { another: 'shape' }, {}, usage) }, 502, 42],
+    ['silent', (_, response) => { complete(response, reading) }, 200, estimate],
+    ['failed', (_, response) => { json(response, 500, { error: { message: 'no' } }) }, 503, 0]
+  ] satisfies [string, ChatAnswer, number, number][]) {
+    server.answer = answer
+    t.equal((await post(caller, '/api/analyze', text)).status, status, caller)
+    await reaches(service, caller, 'tokens', charged)
+  }
 
   server.answer = ({ includesUsage }, response) => {
     beginStream(response)
@@ -131,7 +128,7 @@ t.test('the tokens that a server states are charged, and an estimate if it state
   await reader?.read()
   gone.abort()
   await reader?.closed.catch(() => {})
-  await reaches(service, 'gone', 'tokens', Math.ceil(text.businessText.length / 4))
+  await reaches(service, 'gone', 'tokens', estimate)
 })
 
 t.test('only so many streams of a caller are open at once', async (t) => {
