@@ -16,14 +16,14 @@ const bearer = (claims: object) => ({ authorization: `Bearer ${tokenOf(claims)}`
 
 /** Starts a recipe, and returns its address. */
 async function start (recipe: string, environment: Record<string, string> = {}): Promise<string> {
-  return await programs.run(`build/examples/recipes/${recipe}.js`, { PORT: '0', JWT_SECRET: secret, ...environment }, /^http:/)
+  return await programs.run(recipe.endsWith('.cjs') ? recipe : `build/examples/recipes/${recipe}.js`, { PORT: '0', JWT_SECRET: secret, ...environment }, /^http:/)
 }
 
-/** Sends requests one after another, each on its own connection. */
+/** Sends requests one after another. */
 async function analyze (address: string, claims: object, times: number, headers: Record<string, string> = {}): Promise<Response[]> {
   const responses = []
   for (let request = 0; request < times; request++) {
-    responses.push(await fetch(`${address}/api/analyze`, { method: 'POST', headers: { ...bearer(claims), connection: 'close', ...headers } }))
+    responses.push(await fetch(`${address}/api/analyze`, { method: 'POST', headers: { ...bearer(claims), ...headers } }))
   }
   return responses
 }
@@ -32,12 +32,21 @@ const statuses = (responses: readonly Response[]) => responses.map(({ status }) 
 const admittedOf = (responses: readonly Response[]) => statuses(responses).filter((status) => status === 200).length
 const three = [200, 200, 200, 429]
 
-t.test('administrators have no limit, and all other callers have one', async (t) => {
-  const service = await start('unlimited')
-  t.equal(admittedOf(await analyze(service, { role: 'administrator' }, 20)), 20)
-  t.same(statuses(await analyze(service, { sub: 'tomas' }, 4)), three)
-  t.equal((await fetch(`${service}/api/analyze`, { method: 'POST' })).status, 401)
-})
+const client = { sub: undefined, client_id: 'mira' }
+const blockedCallers = [localAuthentication('any'), tokenAuthentication({ iss: issuer, sub: 'mira' })].map(callerKey).join()
+
+for (const [what, recipe, environment, expected] of [
+  ['administrators have no limit, and all other callers have one', 'unlimited', {}, [[{ role: 'administrator' }, Array(20).fill(200)], [{ sub: 'tomas' }, three], [{ sub: undefined }, [401]]]],
+  ['a service with a token of the client-credentials grant is a caller, and a user with its id is another', 'client-credentials', {},
+    [[client, three], [{}, three], [{ sub: undefined }, [401]], [{ iss: `${issuer}#clients` }, [401]]]],
+  ['a blocked caller gets a 403', 'blocked', { BLOCKED_CALLERS: blockedCallers }, [[{}, [403]], [{ sub: 'tomas' }, [200]]]],
+  ['the quota protects the routes of another file in the layout of fastify-cli', 'examples/recipes/layout/server.cjs', {}, [[{}, three]]]
+] satisfies [string, string, Record<string, string>, [object, number[]][]][]) {
+  t.test(what, async (t) => {
+    const service = await start(recipe, environment)
+    for (const [claims, answers] of expected) t.same(statuses(await analyze(service, claims, answers.length)), answers)
+  })
+}
 
 t.test('a user and the organisation of the user each have a limit', async (t) => {
   const service = await start('organisations')
@@ -79,20 +88,6 @@ t.test('callers are identified by API keys in PostgreSQL, and a failing look-up 
   t.same([...await ask('Bearer key-of-mira'), ...await ask('Bearer second-key-of-mira', 3)], three)
   database.disconnect()
   t.same(await ask('Bearer key-of-mira'), [503])
-})
-
-t.test('a service with a token of the client-credentials grant is a caller', async (t) => {
-  const service = await start('client-credentials')
-  const client = { sub: undefined, client_id: 'mira' }
-  t.same(statuses([...await analyze(service, client, 4), ...await analyze(service, {}, 4)]), [...three, ...three], 'a user with the id of the client is another caller')
-  t.same(statuses(await analyze(service, { sub: undefined }, 1)), [401])
-  t.same(statuses(await analyze(service, { iss: `${issuer}#clients` }, 1)), [401])
-})
-
-t.test('a blocked caller gets a 403', async (t) => {
-  const service = await start('blocked', { BLOCKED_CALLERS: `${callerKey(localAuthentication('any'))},${callerKey(tokenAuthentication({ iss: issuer, sub: 'mira' }))}` })
-  t.same(statuses(await analyze(service, {}, 1)), [403])
-  t.same(statuses(await analyze(service, { sub: 'tomas' }, 1)), [200])
 })
 
 t.test('the model in the body chooses the quota, and OpenAI\'s client understands the refusals', async (t) => {
@@ -166,10 +161,6 @@ t.test('decisions are counted with OpenTelemetry', async (t) => {
   const measured = programs.lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line))
   const attributes = { quota: 'default', operation: 'POST /api/analyze', enforced: true }
   t.same(measured, ['admitted', 'admitted', 'admitted', 'rejected'].map((outcome) => ({ name: 'llm_quota.decisions', value: 1, attributes: { ...attributes, outcome } })))
-})
-
-t.test('the quota protects the routes of another file in the layout of fastify-cli', async (t) => {
-  t.same(statuses(await analyze(await programs.run('examples/recipes/layout/server.cjs', { PORT: '0', JWT_SECRET: secret }, /^http:/), {}, 4)), three)
 })
 
 t.test('a route shows the remaining requests, and does not count its own', async (t) => {
