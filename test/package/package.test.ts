@@ -144,16 +144,12 @@ t.test('the types resolve in modules of every kind, and the compiler reports eac
   const { write, compile, run } = createProject(t, 'fastify', 'ioredis', 'prom-client')
   const before = `${imports}\nconst app: FastifyInstance = Fastify()\n//---\n`
   const expected = Object.fromEntries(mistakes.map(([, named], index) => [`mistakes.mts ${before.split('\n').length + index}`, named]))
+  const mistaken = before + mistakes.map(([line]) => line).join('\n')
+  const imported = (...names: string[]) => Object.fromEntries(names.map((name) => [name, (name.startsWith('imports') ? imports : defaultImports) + typed]))
   for (const [options, modules, errors] of [
-    ['--module nodenext', {
-      'imports.mts': imports + typed, 'imports.cts': imports + typed, 'default.mts': defaultImports + typed, 'default.cts': defaultImports + typed,
-      'requires.cts': requires + typed, 'main.cts': main,
-      'mistakes.mts': before + mistakes.map(([line]) => line).join('\n')
-    }, expected],
-    ['--module esnext --moduleResolution bundler', { 'bundled.ts': defaultImports + typed }, {}],
-    ['--module commonjs --moduleResolution node10 --ignoreDeprecations 6.0 --esModuleInterop', {
-      'imports.ts': imports + typed, 'default.ts': defaultImports + typed, 'requires.ts': requires + typed
-    }, {}]
+    ['--module nodenext', { ...imported('imports.mts', 'imports.cts', 'default.mts', 'default.cts'), 'requires.cts': requires + typed, 'main.cts': main, 'mistakes.mts': mistaken }, expected],
+    ['--module esnext --moduleResolution bundler', imported('bundled.ts'), {}],
+    ['--module commonjs --moduleResolution node10 --ignoreDeprecations 6.0 --esModuleInterop', { ...imported('imports.ts', 'default.ts'), 'requires.ts': requires + typed }, {}]
   ] as const) {
     for (const [name, source] of Object.entries(modules)) write(name, source)
     const found = compile(...options.split(' '), ...Object.keys(modules))
