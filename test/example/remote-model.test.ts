@@ -8,7 +8,7 @@ const text = 'Our invoices went out late. Customers in Berlin complain!'
 const key = 'the-key-of-the-model'
 const sentences = [
   { text: 'Our invoices went out late.', sentiment: -0.4, entities: [] },
-  { text: 'Customers in "Berlin" {complain} [\\]!', sentiment: -0.8, entities: [{ text: 'Berlin', type: 'PLACE' }] }
+  { text: 'Customers in "Berlin {complain [\\!', sentiment: -0.8, entities: [{ text: 'Berlin', type: 'PLACE' }] }
 ]
 const query = new URLSearchParams({ businessText: text }).toString()
 const operations = {

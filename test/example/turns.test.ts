@@ -46,6 +46,8 @@ t.test('a full queue accepts a task of another owner instead of the last task of
   t.ok(await flood[4] instanceof QueueFull, 'the fifth task is not accepted, because three tasks wait')
   const other = run('b', 'b1')
   t.ok(await flood[3] instanceof QueueFull, 'the last waiting task is replaced by that of another owner')
+  const second = run('b', 'b2').catch((error: unknown) => error)
+  t.ok(await Promise.race([second, setImmediate()]) instanceof QueueFull, 'but not if that owner would then have as many')
   for (const name of ['a1', 'a2']) await end(name)
   t.equal(begun.at(-1), 'b1')
   for (const name of ['b1', 'a3']) await end(name)
