@@ -7,9 +7,9 @@ import { delimiter, resolve } from 'node:path'
 
 const parts = {
   subject: { mutate: ['subject/*'], testFiles: ['rules/subject', 'rules/marked-routes', 'plugin/registering', 'rules/several-quotas', 'rules/spellings', 'rules/spellings.property'] },
-  limit: { mutate: ['limit/*'], testFiles: ['rules/limit-reader', 'rules/limit-configuration', 'regressions/preference-reader-that-hangs', 'rules/operations-and-limit', 'rules/several-quotas', 'rules/limit.property', 'plugin/registering'] },
+  limit: { mutate: ['limit/*'], testFiles: ['rules/limit-reader', 'rules/limit', 'rules/several-quotas', 'rules/limit.property', 'plugin/registering'] },
   caller: { mutate: ['caller/*'], testFiles: ['rules/caller', 'regressions/log-that-throws', 'rules/several-quotas', 'rules/caller.property'] },
-  decision: { mutate: ['hook', 'decision/*'], testFiles: ['plugin/decisions', 'plugin/standing', 'regressions/host-value-in-request-quota', 'regressions/store-answers-of-odd-types', 'regressions/log-that-throws', 'regressions/throw-after-asynchronous-decision', 'rules/caller', 'regressions/secrets-in-standing', 'plugin/headers', 'plugin/metrics', 'rules/operations-and-limit', 'rules/several-quotas', 'rules/refusal', 'rules/limit-reader', 'plugin/registering'] },
+  decision: { mutate: ['hook', 'decision/*'], testFiles: ['plugin/decisions', 'plugin/standing', 'regressions/host-value-in-request-quota', 'regressions/store-answers-of-odd-types', 'regressions/log-that-throws', 'regressions/throw-after-asynchronous-decision', 'rules/caller', 'regressions/secrets-in-standing', 'plugin/headers', 'plugin/metrics', 'rules/limit', 'rules/several-quotas', 'rules/refusal', 'rules/limit-reader', 'plugin/registering'] },
   usage: { mutate: ['usage/*'], testFiles: ['rules/tokens', 'rules/in-flight', 'regressions/requests-that-end-unseen'] },
   refusal: { mutate: ['refusal/*'], testFiles: ['rules/refusal', 'rules/refusal-body', 'plugin/headers', 'rules/refusal.property', 'plugin/responses', 'plugin/decisions'] },
   memory: { mutate: ['store/*', 'store/memory/*'], testFiles: ['rules/counters', 'regressions/store-answers-of-odd-types', 'stores/virtual-clock', 'stores/memory-store.model', 'plugin/registering'] },
@@ -17,7 +17,7 @@ const parts = {
   redis: { mutate: ['store/redis/*'], testFiles: ['servers/redis-store-pages', 'servers/redis-quotas', 'servers/redis-clock-set-back', 'servers/redis-lost-keys', 'servers/redis-full-server', 'servers/remembered-rejection-after-clear', 'servers/acquire-lost-in-clear', 'servers/redis-store-own-clock.model', 'stores/redis-store-replies', 'servers/redis-store-order', 'servers/redis-store', 'servers/redis-contract'] },
   clients: { mutate: ['store/redis/clients/*'], testFiles: ['stores/redis-client-errors', 'servers/redis-string-numbers', 'servers/redis-store', 'servers/redis-clients', 'servers/redis-clients-cluster'] },
   postgres: { mutate: ['store/postgres/*'], testFiles: ['stores/postgres-store', 'servers/postgres-model', 'servers/postgres-clients'] },
-  start: { mutate: ['errors', 'option-checks', 'plugin', 'start/*'], testFiles: ['plugin/registering', 'plugin/start-up', 'rules/marked-routes', 'rules/several-quotas', 'rules/limit-configuration', 'rules/subject', 'regressions/start-up-lines-that-mislead', 'regressions/host-with-own-preferences', 'regressions/secrets-in-logs', 'plugin/decisions', 'stores/insured-store-log', 'rules/spellings'] },
+  start: { mutate: ['errors', 'option-checks', 'plugin', 'start/*'], testFiles: ['plugin/registering', 'plugin/start-up', 'rules/marked-routes', 'rules/several-quotas', 'rules/limit', 'rules/subject', 'regressions/start-up-lines-that-mislead', 'regressions/secrets-in-logs', 'plugin/decisions', 'stores/insured-store-log', 'rules/spellings'] },
   metrics: { mutate: ['metrics/*'], testFiles: ['plugin/metrics'] },
   earlier: { mutate: ['earlier/*'], testFiles: ['rules/earlier'] },
   testing: { mutate: ['testing/*'], testFiles: ['stores/virtual-clock', 'stores/store-contract-faults'] }

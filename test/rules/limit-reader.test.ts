@@ -1,5 +1,6 @@
 // docs/rules.md, "Limit": preference readers that fail, hang or recover, and the log lines about them.
 import { stat } from 'node:fs'
+import { mock } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import type { PreferenceReader } from '../../lib/index.js'
@@ -141,17 +142,46 @@ t.test('a reader that alternates between valid and invalid values does not flood
 })
 
 t.test('a warning contains strings and numbers, but no objects', async (t) => {
-  for (const [value, shown] of [['many', '"many"'], [1.5, '1.5'], [{ password: 'secret' }, 'an object'], [Object.assign(new Error('x'), { command: 'secret' }), 'an object']]) {
-    const { log, ask } = await serviceReading(async () => value)
-    await ask()
-    t.match(log.lines.filter(({ level }) => level === 40), [{ value: shown }])
-    t.notMatch(JSON.stringify(log.lines), 'secret')
+  const secret = 'hunter2'
+  const values: [unknown, string][] = [
+    ['many', '"many"'], [1.5, '1.5'], [{ secret }, 'an object'], [Object.assign(new Error('x'), { command: secret }), 'an object'], [Object.assign(() => {}, { secret }), 'a function'],
+    [[secret], 'an array'], [`https://user:${secret}@host`, 'a URL']
+  ]
+  for (const [value, shown] of values) {
+    for (const read of [() => value, async () => value]) {
+      const { log, ask } = await serviceReading(read)
+      await ask()
+      t.match(log.lines.filter(({ level }) => level === 40), [{ value: shown }])
+      t.notMatch(JSON.stringify(log.lines), secret)
+    }
   }
 })
 
-t.test('no preference is read if the option preferences is false, even if the host has a reader', async (t) => {
-  const app = await createService({ preferences: false, perMinute: 1 })
-  app.decorate('preferences', new Map([[key, 5]]))
-  await analyze(app, alice)
-  t.equal((await analyze(app, alice)).statusCode, 429)
+t.test('the configured limit applies, with one warning that contains the error, if a reader fails', async (t) => {
+  const failure = new Error('the preferences are down')
+  const failing: [string, () => unknown][] = [
+    ['throws', () => { throw failure }],
+    ['rejects', async () => { throw failure }],
+    ['returns an object whose then throws', () => ({ then () { throw failure } })]
+  ]
+  for (const [what, read] of failing) {
+    const { log, ask } = await serviceReading(read)
+    t.same([await ask(), await ask()], [configured, configured], what)
+    t.match(log.lines.filter(({ level }) => level === 40), [{ preference: key, configured, err: { message: failure.message } }])
+    t.equal(log.warnings().length, 1)
+  }
+})
+
+t.test('a reader that never answers delays a request by one second by default', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => { mock.timers.reset() })
+  let noteAsked = (): void => {}
+  const app = await createService({ preferences: { get: () => { noteAsked(); return never() } }, perMinute: 1 })
+  for (const status of [200, 429]) {
+    const asked = new Promise<void>((resolve) => { noteAsked = resolve })
+    const answer = analyze(app, alice)
+    await asked
+    mock.timers.tick(1_000)
+    t.equal((await answer).statusCode, status)
+  }
 })
