@@ -17,7 +17,7 @@ const parts = {
   redis: { mutate: ['store/redis/*'], testFiles: ['servers/redis-store-pages', 'servers/redis-quotas', 'servers/redis-clock-set-back', 'servers/redis-lost-keys', 'servers/redis-full-server', 'servers/remembered-rejection-after-clear', 'servers/acquire-lost-in-clear', 'servers/redis-store-own-clock.model', 'stores/redis-store-replies', 'servers/redis-store-order', 'servers/redis-store', 'servers/redis-contract'] },
   clients: { mutate: ['store/redis/clients/*'], testFiles: ['stores/redis-client-errors', 'servers/redis-string-numbers', 'servers/redis-store', 'servers/redis-clients', 'servers/redis-clients-cluster'] },
   postgres: { mutate: ['store/postgres/*'], testFiles: ['stores/postgres-store', 'servers/postgres-model', 'servers/postgres-clients'] },
-  start: { mutate: ['errors', 'option-checks', 'plugin', 'start/*'], testFiles: ['plugin/registering', 'plugin/start-up', 'rules/marked-routes', 'rules/several-quotas', 'rules/limit', 'rules/subject', 'regressions/start-up-lines-that-mislead', 'regressions/secrets', 'plugin/decisions', 'stores/insured-store-log', 'rules/spellings'] },
+  start: { mutate: ['errors', 'option-checks', 'plugin', 'start/*'], testFiles: ['plugin/registering', 'plugin/start-up', 'rules/marked-routes', 'rules/several-quotas', 'rules/limit', 'rules/subject', 'regressions/secrets', 'plugin/decisions', 'stores/insured-store-log', 'rules/spellings'] },
   metrics: { mutate: ['metrics/*'], testFiles: ['plugin/metrics'] },
   earlier: { mutate: ['earlier/*'], testFiles: ['rules/earlier'] },
   testing: { mutate: ['testing/*'], testFiles: ['stores/virtual-clock', 'stores/store-contract-faults'] }
