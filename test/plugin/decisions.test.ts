@@ -73,12 +73,6 @@ t.test('a subscriber that throws does not change an answer', async (t) => {
   t.equal(failures.length, 3, 'Node.js reports the errors of the subscriber outside the request')
 })
 
-t.test('shadow mode counts requests and passes those above the limit', async (t) => {
-  const app = await createService({ mode: 'shadow', perMinute: 2 })
-  const messages = await published(async () => { t.same(await statuses(app, alice, 4), [200, 200, 200, 200]) })
-  t.same(messages.map(({ decision }) => [decision.outcome, decision.count]), [['admitted', 1], ['admitted', 2], ['rejected', 2], ['rejected', 2]])
-})
-
 const logs = { debug: { level: 'debug' }, trace: { level: 'trace' }, 'a level of its own below debug': { level: 'loud', customLevels: { loud: 15 } } }
 for (const [level, logger] of Object.entries(logs)) {
   for (const mode of ['enforce', 'shadow'] as const) {
