@@ -7,7 +7,6 @@ import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 import { alice, analyze, asAlice, captureLog, createService, statuses } from '../support/service.js'
 
 const unauthenticated = '{"error":"Authentication is required for this LLM operation.","status":401}'
-const rejected = '{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.","status":429}'
 const unavailable = '{"error":"The request quota is unavailable. Please try again.","status":503}'
 const json = { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' }
 
@@ -18,19 +17,13 @@ t.test('a request without a caller is answered with 401', async (t) => {
   t.notOk('retry-after' in headers)
 })
 
-t.test('a request at the limit is answered with 429', async (t) => {
-  const app = await createService({ perMinute: 1, store: new MemoryQuotaStore({ clock: new VirtualClock().now }) })
-  await analyze(app, alice)
-  const { statusCode, body, headers } = await analyze(app, alice)
-  t.same([statusCode, body], [429, rejected])
-  t.match(headers, { ...json, 'retry-after': '60' })
-})
-
-t.test('the message of a 429 contains the effective limit', async (t) => {
+t.test('a request at the limit is answered with 429, and the message contains the effective limit', async (t) => {
   for (const [configured, named] of [[-3, 1], [2, 2]] as const) {
-    const app = await createService({ perMinute: configured })
+    const app = await createService({ perMinute: configured, store: new MemoryQuotaStore({ clock: new VirtualClock().now }) })
     await statuses(app, alice, named)
-    t.equal((await analyze(app, alice)).json().error, `Rate limit exceeded. Maximum ${named} LLM requests per minute. Please wait.`)
+    const { statusCode, body, headers } = await analyze(app, alice)
+    t.same([statusCode, body], [429, `{"error":"Rate limit exceeded. Maximum ${named} LLM requests per minute. Please wait.","status":429}`])
+    t.match(headers, { ...json, 'retry-after': '60' })
   }
 })
 
