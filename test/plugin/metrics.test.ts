@@ -361,27 +361,6 @@ t.test('every call of the store is timed, whether it returns, resolves, throws o
   t.same(await decisions(), { 'default POST /api/analyze admitted': 2, 'default POST /api/analyze unavailable': 2 })
 })
 
-t.test('the handler does not wait for a microtask if a synchronous store is timed', async (t) => {
-  const registry = new Registry()
-  const app: FastifyInstance = Fastify()
-  const turns: string[] = []
-  let passed = false
-  app.addHook('preHandler', (_request, _reply, done) => {
-    queueMicrotask(() => turns.push(passed ? 'handler first' : 'turn first'))
-    done()
-  })
-  await app.register(quotaPlugin, { authentication: () => localAuthentication('alice') })
-  await app.register(quotaMetricsPlugin, { registry })
-  app.post('/api/analyze', (_request, reply) => {
-    passed = true
-    reply.send('ran')
-  })
-  await app.inject({ method: 'POST', url: '/api/analyze' })
-  t.same(turns, ['handler first'])
-  t.match(await scrape(registry), { llm_quota_store_duration_seconds_count: 1 })
-  await app.close()
-})
-
 t.test('the duration of the store is the time that a decision waits for it', async (t) => {
   const clock = virtualPerformance(t)
   const store = new ToldStore(new VirtualClock())

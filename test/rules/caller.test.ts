@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
 import { anonymousAuthentication, callerKey, localAuthentication, tokenAuthentication, type Authentication, type AuthenticationReader, type QuotaDecision } from '../../lib/index.js'
-import { alice, analyze, bearer, bob, captureLog, createService, issuer, published, statuses } from '../support/service.js'
+import { alice, analyze, bob, captureLog, createService, issuer, published, statuses } from '../support/service.js'
 
 // Values that cannot be an issuer, a subject or a user name.
 const nobodies: [string, unknown][] = [
@@ -194,17 +194,4 @@ t.test('claims are no authentication if the option authentication returns them, 
     t.match(log.warnings(), [/tokenAuthentication\(claims\).*localAuthentication\(username\).*not repeated$/])
     t.equal(log.warnings().length, 1)
   }
-})
-
-t.test('a request with a forged token is answered before it reaches the quota', async (t) => {
-  const app = await createService()
-  const authorization = `${bearer(app, alice).authorization.slice(0, -3)}AAA`
-  t.same(await statuses(app, null, 1, { headers: { authorization } }), [401])
-  t.same(app.quotaStore.inspect?.(), { trackedCallers: 0, sweeps: 0 })
-})
-
-t.test('the standing of a caller is unknown while the authentication is down', async (t) => {
-  const app = await createService({ authentication: () => { throw failure({ statusCode: 503 }) } })
-  app.get('/standing', async (request) => app.quotaStanding(request))
-  t.match((await app.inject('/standing')).json(), { statusCode: 503, code: 'FST_ERR_LLM_QUOTA_STANDING' })
 })
