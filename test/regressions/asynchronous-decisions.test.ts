@@ -1,7 +1,7 @@
 // What the host does while a decision is pending, and errors after one that was: they ended the process, or served a rejected request.
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyServerOptions } from 'fastify'
 import t from 'tap'
 import quotaPlugin, { callerKey, MemoryQuotaStore, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
 import { listen, sendRaw } from '../support/raw-socket.js'
@@ -24,21 +24,25 @@ function pendingStore (admitted: boolean) {
   return { store, asked, decide: (error?: Error) => { decide(error) } }
 }
 
-const storeThatRejects: QuotaStore = { async acquire () { await soon(); return { admitted: false, count: 1, windowRemaining: 60_000, overflow: false } } }
-const storeThatAdmits: QuotaStore = { async acquire () { await soon(); return { admitted: true, count: 1, windowRemaining: 60_000, overflow: false } } }
+const storeThat = (admitted: boolean): QuotaStore => ({ async acquire () { await soon(); return { admitted, count: 1, windowRemaining: 60_000, overflow: false } } })
 
-/** Notes the errors that Fastify gets. Whether it then ends an answer that has begun depends on its version. */
-function noteErrors (app: FastifyInstance) {
-  return new Promise<unknown>((resolve) => {
-    app.addHook('onError', (_request, _reply, error, done) => {
-      resolve(error.code)
-      done()
-    })
+/** Writes to the socket, so that no other response can be sent. */
+function begin ({ raw }: FastifyReply): void {
+  raw.writeHead(200)
+  raw.write('begun')
+}
+
+/** Sends a request, and returns the code of the first error that Fastify gets. Whether it then ends the response depends on its version. */
+async function firstError (app: FastifyInstance): Promise<unknown> {
+  const code = new Promise<unknown>((resolve) => {
+    app.addHook('onError', async (_request, _reply, error) => { resolve(error.code) })
   })
+  analyze(app, null).then(() => {}, () => {})
+  return code
 }
 
 const asynchronous: [string, QuotaOptions][] = [
-  ['store', { store: storeThatRejects, authentication }],
+  ['store', { store: storeThat(false), authentication }],
   ['preference reader', { preferences: { get: soon }, authentication: () => null }],
   ['authentication', { authentication: async () => { await soon(); return null } }]
 ]
@@ -46,13 +50,8 @@ const asynchronous: [string, QuotaOptions][] = [
 for (const [what, options] of asynchronous) {
   t.test(`the error of a refusal after headers that the host has written is passed to Fastify, with an asynchronous ${what}`, async (t) => {
     const app = await createService(options)
-    app.addHook('preValidation', async (_request, reply) => {
-      reply.raw.writeHead(200)
-      reply.raw.write('begun')
-    })
-    const error = noteErrors(app)
-    analyze(app, null).then(() => {}, () => {})
-    t.equal(await error, 'ERR_HTTP_HEADERS_SENT')
+    app.addHook('preValidation', async (_request, reply) => { begin(reply) })
+    t.equal(await firstError(app), 'ERR_HTTP_HEADERS_SENT')
   })
 
   t.test(`a reply that the host hijacks before the decision is not answered by the quota, with an asynchronous ${what}`, async (t) => {
@@ -68,20 +67,12 @@ for (const [what, options] of asynchronous) {
 }
 
 t.test('the error of a handler that has written to the socket is passed to Fastify after an asynchronous admission', async (t) => {
-  const app = await createService({ store: storeThatAdmits, authentication }, {}, {
-    handler (_request, reply) {
-      reply.raw.writeHead(200)
-      reply.raw.write('begun')
-      return 'ran'
-    }
-  })
-  const error = noteErrors(app)
-  analyze(app, null).then(() => {}, () => {})
-  t.equal(await error, 'ERR_HTTP_HEADERS_SENT')
+  const app = await createService({ store: storeThat(true), authentication }, {}, { handler (_request, reply) { begin(reply); return 'ran' } })
+  t.equal(await firstError(app), 'ERR_HTTP_HEADERS_SENT')
 })
 
 t.test('a thrown value that is not an error is passed to Fastify after an asynchronous admission', async (t) => {
-  const app = await createService({ store: storeThatAdmits, authentication })
+  const app = await createService({ store: storeThat(true), authentication })
   const thrown: unknown = 'thrown by the host'
   app.addHook('preHandler', (request, _reply, done) => {
     if (request.method === 'POST') throw thrown
