@@ -6,13 +6,12 @@ import { connect as connectHttp2, constants, type ClientHttp2Session, type Clien
 import { connect, type Socket } from 'node:net'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type RouteHandlerMethod } from 'fastify'
 import t, { type Test } from 'tap'
 import quotaPlugin, { MemoryQuotaStore, quotaDecisions, type QuotaDecisionMessage, type QuotaStore } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { fromHeader } from '../support/quota-host.js'
 import { listen, sendRaw } from '../support/raw-socket.js'
-import { asAlice } from '../support/service.js'
 
 const limit = 10
 
@@ -20,7 +19,7 @@ const limit = 10
 const memoryStore = (maxTrackedCallers = 10_000) => new MemoryQuotaStore({ clock: new VirtualClock().now, maxTrackedCallers })
 
 /** A service whose decisions are counted. */
-async function start (t: Test, { server = {}, store = memoryStore(), handler = async () => 'ran' }: { server?: object, store?: QuotaStore, handler?: () => Promise<unknown> } = {}) {
+async function start (t: Test, { server = {}, store = memoryStore(), handler = async () => 'ran' }: { server?: object, store?: QuotaStore, handler?: RouteHandlerMethod } = {}) {
   const app = Fastify({ bodyLimit: 1000, forceCloseConnections: true, ...server }) as FastifyInstance
   const outcomes: Record<string, number> = {}
   const admittedBy = new Map<string | null, number>()
@@ -214,24 +213,22 @@ t.test('HTTP/2 streams that are opened at once or reset by the client do not exc
 
 t.test('each stream that the client resets counts as one request', async (t) => {
   const cut: (() => void)[] = []
-  const app = Fastify({ forceCloseConnections: true })
-  await app.register(quotaPlugin, { perMinute: limit, authentication: asAlice })
-  app.get('/api/analyze-stream', { exposeHeadRoute: false }, (request, reply) => {
-    reply.hijack()
-    reply.raw.writeHead(200, { 'content-type': 'text/event-stream' })
-    const timer = setInterval(() => { reply.raw.write('data: more\n\n') }, 1)
-    request.raw.once('close', () => {
-      clearInterval(timer)
-      cut.shift()?.()
-    })
+  const { port, outcomes } = await start(t, {
+    handler (request, reply) {
+      reply.hijack()
+      reply.raw.writeHead(200, { 'content-type': 'text/event-stream' })
+      const timer = setInterval(() => { reply.raw.write('data: more\n\n') }, 1)
+      request.raw.once('close', () => {
+        clearInterval(timer)
+        cut.shift()?.()
+      })
+    }
   })
-  const port = await listen(app)
-  t.teardown(() => app.close())
   const statuses = []
   for (let request = 0; request < limit + 5; request++) {
     const socket = await open(port)
     const gone = new Promise<void>((resolve) => { cut.push(resolve) })
-    socket.write('GET /api/analyze-stream HTTP/1.1\r\nHost: h\r\n\r\n')
+    socket.write(`${head}Content-Length: 0\r\n\r\n`)
     const status = await statusOn(socket)
     statuses.push(status)
     socket.destroy()
@@ -239,4 +236,5 @@ t.test('each stream that the client resets counts as one request', async (t) => 
     else cut.pop()
   }
   t.same(statuses, [...Array(limit).fill(200), ...Array(5).fill(429)])
+  t.same(outcomes, { admitted: limit, rejected: 5 })
 })
