@@ -88,6 +88,7 @@ const cases: Record<string, Host & { warnings: RegExp[] }> = {
   'each default operation that the host lists itself': { options: { operations: protectedOperations }, after: post('/api/analyze'), warnings: [/no route serves POST \/api\/justify-leaf, GET/] },
   'a quota without operations and marked routes': { options: { operations: [] }, warnings: [/^the quota "default" protects nothing: no route is marked with its name\. /] },
   'no default operations if the host marks its routes instead': { after: post('/v1/:model', marked), warnings: [] },
+  'no default operations if the host marks its routes with another quota': { options: { quotas: { chat: {} } }, after: post('/v1/:model', { config: { quota: 'chat' } }), warnings: [] },
   'an operation of a named quota beside served default operations': { options: { quotas: { chat } }, after: declareAll(), warnings: [/no route serves POST \/api\/translate\. /] },
   'an operation of a named quota beside one served default operation': { options: { quotas: { chat } }, after: post('/api/analyze'), warnings: [/no route serves POST \/api\/translate\. /] },
   'the default operations if only one of a named quota is served': {
@@ -162,6 +163,9 @@ const cases: Record<string, Host & { warnings: RegExp[] }> = {
     warnings: [/^POST \/api\/analyze is protected and has a preHandler of its own, which runs after the quota/, /^POST \/api\/justify-leaf is protected/, /^GET \/api\/models\/:model is protected/]
   },
   'the preHandler of a marked route that is also a listed operation, once': { after: post('/api/analyze', { ...marked, preHandler: noop }), warnings: [/^POST \/api\/analyze is protected/] },
+  'no preHandler of a parametric route if literal ones serve the operations': {
+    after: all(get('/api/:operation', { ...noHead, preHandler: noop }), get('/api/analyze-stream', noHead), get('/api/analyze-node', noHead)), warnings: []
+  },
   'a preHandler that another plugin adds to a route': {
     after: all((app) => app.addHook('onRoute', (route) => { route.preHandler = [noop] }), post('/api/analyze')), warnings: [/^POST \/api\/analyze is protected/]
   },
