@@ -119,7 +119,6 @@ const cases: Record<string, Host & { warnings: RegExp[] }> = {
     options: false, after: async (app) => { await app.register(async (scope) => { await scope.register(quotaPlugin) }); post('/api/analyze')(app) },
     warnings: [/^the quota "default" protects nothing: no route serves POST \/api\/analyze \(its route is outside the scope in which the plugin is registered\).*must be wrapped with fastify-plugin.*\(encapsulation\)/]
   },
-  ...Object.fromEntries(['/api/translate', '/api/:operation', '/:a/:b', '/api/*', '*', '/api/:operation(^[a-z]+$)'].map((pattern) => [`no operation that ${pattern} serves`, { options: { operations }, after: post(pattern), warnings: [] }])),
   'an operation that a parametric route does not serve': { options: { operations }, after: post('/api/:start-late'), warnings: [/no route serves POST \/api\/translate\./] },
   'no operation that a route with constraints serves': { options: { operations }, after: post('/api/translate', { constraints: { host: 'one.example' } }), warnings: [] },
   'no operation that a route before the plugin serves': { options: { operations }, before: post('/api/translate'), warnings: [] },
@@ -130,12 +129,6 @@ const cases: Record<string, Host & { warnings: RegExp[] }> = {
   'no operation that a scope with a parametric prefix serves': {
     options: false, after: (app) => app.register(async (scope) => { await scope.register(quotaPlugin); post('/api/analyze')(scope) }, { prefix: '/:tenant' }), warnings: []
   },
-  ...Object.fromEntries(([['caseSensitive', false, '/API/Translate'], ['ignoreTrailingSlash', true, '/api/translate/'], ['ignoreDuplicateSlashes', true, '//api//translate']] as const).flatMap(([option, value, pattern]) => ['before', 'after'].map((order) => [
-    `no operation that ${pattern} serves as the router reads paths, ${order} the plugin`, { options: { operations }, server: { routerOptions: { [option]: value } }, [order]: post(pattern), warnings: [] }
-  ]))),
-  ...Object.fromEntries(['before', 'after'].map((order) => [`the HEAD route of a protected GET operation, ${order} the plugin`, {
-    [order]: all(get('/api/analyze-node'), get('/api/analyze-stream', noHead), get('/api/other')), warnings: [/^HEAD \/api\/analyze-node runs the handler of the protected GET .* exposeHeadRoute: false/]
-  }])),
   'no HEAD route if the server exposes none': { server: { exposeHeadRoutes: false }, after: get('/api/analyze-node'), warnings: [] },
   'the one HEAD route of two protected operations': { options: { prefix: '/context' }, after: get('/context/api/:operation'), warnings: [/^HEAD/] },
   'no HEAD route of a marked route, which is also subject': { after: get('/api/analyze-node', marked), warnings: [] },
@@ -172,12 +165,26 @@ const cases: Record<string, Host & { warnings: RegExp[] }> = {
   'the HEAD route of a pattern that the router accepts only with allowUnsafeRegex': { server: { routerOptions: { allowUnsafeRegex: true } }, after: get('/api/:operation(^(?:[a-z]+-?)*$)'), warnings: [/^HEAD \/api\/:operation/] }
 }
 
-for (const [what, { warnings, ...host }] of Object.entries(cases)) {
+function testWarnings (what: string, host: Host, warnings: RegExp[]): void {
   t.test(`the warnings name ${what}`, async (t) => {
     const { log } = await start(host)
     t.match(log.warnings(), warnings)
     t.equal(log.warnings().length, warnings.length)
   })
+}
+
+for (const [what, { warnings, ...host }] of Object.entries(cases)) testWarnings(what, host, warnings)
+
+for (const pattern of ['/api/translate', '/api/:operation', '/:a/:b', '/api/*', '*', '/api/:operation(^[a-z]+$)']) {
+  testWarnings(`no operation that ${pattern} serves`, { options: { operations }, after: post(pattern) }, [])
+}
+
+for (const order of ['before', 'after']) {
+  for (const [routerOptions, pattern] of [[{ caseSensitive: false }, '/API/Translate'], [{ ignoreTrailingSlash: true }, '/api/translate/'], [{ ignoreDuplicateSlashes: true }, '//api//translate']] as const) {
+    testWarnings(`no operation that ${pattern} serves as the router reads paths, ${order} the plugin`, { options: { operations }, server: { routerOptions }, [order]: post(pattern) }, [])
+  }
+  const routes = all(get('/api/analyze-node'), get('/api/analyze-stream', noHead), get('/api/other'))
+  testWarnings(`the HEAD route of a protected GET operation, ${order} the plugin`, { [order]: routes }, [/^HEAD \/api\/analyze-node runs the handler of the protected GET .* exposeHeadRoute: false/])
 }
 
 t.test('the log line of a warning about operations contains them', async (t) => {
