@@ -42,7 +42,6 @@ async function decisionsIn (registry: QuotaMetricsRegistry): Promise<Record<stri
   return Object.fromEntries(series.map(([name, value]) => [[...name.matchAll(/="([^"]*)"/g)].map(([, label]) => label).slice(0, -1).join(' '), value]))
 }
 
-
 t.test('each decision is counted by quota, operation and outcome, also of concurrent requests', async (t) => {
   const preferences = new Map<string, number>()
   const { app, registry, ask, decisions, scrape } = await createServer(t, { perMinute: 2, preferences })

@@ -116,14 +116,16 @@ const cases: Record<string, Host & { warnings: RegExp[] }> = {
   },
   'no root route for an operation that ends with a slash': { options: { operations: slashed }, after: post('/'), warnings: [/no route serves POST \/api\/slashed\/\. Check/] },
   'a route outside the scope of the plugin': {
-    options: false, after: async (app) => { await app.register(async (scope) => { await scope.register(quotaPlugin) }); post('/api/analyze')(app) },
+    options: false,
+    after: async (app) => { await app.register(async (scope) => { await scope.register(quotaPlugin) }); post('/api/analyze')(app) },
     warnings: [/^the quota "default" protects nothing: no route serves POST \/api\/analyze \(its route is outside the scope in which the plugin is registered\).*must be wrapped with fastify-plugin.*\(encapsulation\)/]
   },
   'an operation that a parametric route does not serve': { options: { operations }, after: post('/api/:start-late'), warnings: [/no route serves POST \/api\/translate\./] },
   'no operation that a route with constraints serves': { options: { operations }, after: post('/api/translate', { constraints: { host: 'one.example' } }), warnings: [] },
   'no operation that a route before the plugin serves': { options: { operations }, before: post('/api/translate'), warnings: [] },
   'that a parametric route before the plugin cannot be checked': {
-    options: { operations }, before: post('/api/:operation'),
+    options: { operations },
+    before: post('/api/:operation'),
     warnings: [/no route serves POST \/api\/translate\. .*Marked routes and routes with parameters, wildcards or constraints that are declared before the plugin cannot be checked$/]
   },
   'no operation that a scope with a parametric prefix serves': {
