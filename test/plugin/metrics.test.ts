@@ -263,6 +263,7 @@ t.test('llm_quota_insured_primary distinguishes a store that is not insured, the
   primary.manner = 'rejects'
   t.same(await server.ask(), [200])
   t.equal(await insured(), 0, 'on the fallback')
+  t.notOk(trackedCallers in await scrape(), 'the number is unknown if one of the stores does not tell it')
   primary.manner = 'promises'
   clock.advance(1000)
   await server.ask()
