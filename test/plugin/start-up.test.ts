@@ -79,6 +79,9 @@ t.test('one warning lists the operations that no route serves', async (t) => {
     t.match(await register({}), [/no route serves POST \/api\/analyze, POST \/api\/justify-leaf, GET \/api\/analyze-stream, GET \/api\/analyze-node\./])
     t.same(await register({}, (app) => { app.post('/api/justify-leaf', ran) }), [])
     t.match(await register({ operations: [] }), [/^the quota "default" protects nothing: no route is marked with its name\. /])
+    const named = { operations: [], quotas: { chat: { operations: [translate] } } }
+    t.same(await register(named, (app) => { app.post('/api/translate', ran) }), [], 'a host can use named quotas only')
+    t.match(await register({ ...named, perMinute: 5 }, (app) => { app.post('/api/translate', ran) }), [/^the quota "default" protects nothing: /])
     t.same(await register({}, (app) => { app.post('/v1/:model', { config: { quota: true } }, ran) }), [], 'a host can mark its routes instead')
     t.match(await register({ quotas: { chat: { operations: [translate] } } }, (app) => { declareAll(app) }), [/no route serves POST \/api\/translate\. /])
     t.match(await register({ operations: protectedOperations }, (app) => { app.post('/api/analyze', ran) }), [/no route serves POST \/api\/justify-leaf, GET/])
