@@ -53,7 +53,7 @@ export class Routes {
   serving ({ method, path }: Operation): readonly DeclaredRoute[] {
     const routes = this.declared.filter((route) => route.method === method)
     const form = this.#paths.ofOperation(path)
-    const literal = routes.filter(({ pattern }) => isLiteral(pattern) && this.#paths.ofPattern(pattern) === form)
+    const literal = routes.filter(({ pattern }) => isLiteral(pattern) && [pattern, `${pattern}/`].some((served) => this.#paths.ofPattern(served) === form && this.has(method, path)))
     return literal.length > 0 ? literal : this.#parametric(routes, path)
   }
 

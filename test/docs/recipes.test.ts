@@ -111,7 +111,7 @@ t.test('the model in the body chooses the quota, and OpenAI\'s client understand
   await t.rejects(ask('large-model'), { status: 429, message: '429 The limit of 2 requests is reached.' })
   t.equal(waits.length, 2, 'it does not wait until the next day')
   t.equal(model.models.length, 6)
-  const unauthenticated = await fetch(`${address}/v1/chat/completions`, { method: 'POST' })
+  const unauthenticated = await fetch(`${address}/v1/chat/completions`, { method: 'POST', headers: { authorization: 'Bearer invalid' } })
   t.match([unauthenticated.status, await unauthenticated.json()], [401, { error: { code: 'invalid_api_key' } }])
 })
 
