@@ -35,7 +35,7 @@ CREATE OR REPLACE FUNCTION llm_quota_acquire(
   quota_name text, given_window text, given_cap text, given_time text, given_lock text, given_callers text, given_limits text, given_costs text
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off AS $function$
 DECLARE
-  most CONSTANT bigint := 9007199254740991; step CONSTANT bigint := 16; -- pages of a sweep
+  most CONSTANT bigint := 9007199254740991; step CONSTANT bigint := 8; -- pages of a sweep
   window_length CONSTANT double precision := given_window;
   callers text[] := given_callers; limits CONSTANT bigint[] := given_limits; costs CONSTANT bigint[] := given_costs;
   state llm_quota_state%ROWTYPE; own llm_quota%ROWTYPE;
@@ -64,7 +64,7 @@ BEGIN
       state.swept_at := coalesce(state.swept_at, time);
       latest := state.swept_at;
       -- The rest is left to later decisions, so that no lock is held for long.
-      pause := clock_timestamp() + interval '2 ms';
+      pause := clock_timestamp() + interval '1 ms';
       WHILE state.pages_left > 0 AND clock_timestamp() < pause LOOP
         -- A dead counter that is locked is being used again. Its window is over, so it has the results of a new one.
         DELETE FROM llm_quota WHERE ctid = ANY (ARRAY(
