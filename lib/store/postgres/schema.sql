@@ -64,7 +64,7 @@ BEGIN
       state.swept_at := coalesce(state.swept_at, time);
       latest := state.swept_at;
       -- The rest is left to later decisions, so that no lock is held for long.
-      pause := clock_timestamp() + interval '1 ms';
+      pause := clock_timestamp() + interval '2 ms';
       WHILE state.pages_left > 0 AND clock_timestamp() < pause LOOP
         -- A dead counter that is locked is being used again. Its window is over, so it has the results of a new one.
         DELETE FROM llm_quota WHERE ctid = ANY (ARRAY(
