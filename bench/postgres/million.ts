@@ -13,7 +13,7 @@ const limit = 1_000_000_000
 const server = await PostgresServer.start()
 await server.restart('shared_buffers=1GB', 'shared_preload_libraries=pg_stat_statements')
 // One connection, so that its process has all of the CPU time.
-const pool = server.pool({ max: 1 })
+const pool = server.pool({ max: 1, idleTimeoutMillis: 0 })
 await pool.query('CREATE EXTENSION pg_stat_statements')
 const { rows: [{ pid }] } = await pool.query('SELECT pg_backend_pid() AS pid')
 let longest = { cpu: 0, wait: 0 }
@@ -41,9 +41,11 @@ async function measure (callers: number): Promise<void> {
   const store = new PostgresQuotaStore({ pool: timed, maxTrackedCallers: callers, rememberRefusals: false, clock: () => now })
   const keys = Array.from({ length: callers }, (_, number) => keyOf(number))
   await step('new callers until the cap is reached', keys)
-  const known = Array.from({ length: 50_000 }, (_, number) => keys[(number * 7_919) % callers] ?? '')
+  const knownOf = (most: number) => Array.from({ length: 50_000 }, (_, number) => keys[(number * 7_919) % most] ?? '')
+  const known = knownOf(callers)
   await pool.query('VACUUM ANALYZE llm_quota')
   await step('known callers', known)
+  await step('known callers, the same 128 again and again', knownOf(128))
   now += 60_000
   await newCaller('right after a sweep that removes none')
   await newCaller('later')
