@@ -1,5 +1,5 @@
 // How many items share a statement at most.
-const mostInBatch = 64
+const mostInBatch = 128
 
 // An item that has waited for so long is not sent any more, in milliseconds: its request has been answered without it.
 const longestWait = 5_000
