@@ -1,6 +1,8 @@
 import { PrismaPg } from '@prisma/adapter-pg'
 import { getPrismaClient } from '@prisma/client/runtime/client'
 
+// The types of Node.js 20 do not have it.
+const { WebAssembly }: { WebAssembly: { compile (bytes: Uint8Array): Promise<unknown> } } = Object(globalThis)
 const runtime = '@prisma/client/runtime/query_compiler_fast_bg.postgresql'
 
 // What `prisma generate` writes for a schema without models. That program downloads another one first, so the tests do not run it.
@@ -16,7 +18,7 @@ const PrismaClient = getPrismaClient({
     getRuntime: () => import(`${runtime}.mjs`),
     async getQueryCompilerWasmModule () {
       const { wasm }: { wasm: string } = await import(`${runtime}.wasm-base64.mjs`)
-      return new WebAssembly.Module(Buffer.from(wasm, 'base64'))
+      return await WebAssembly.compile(Buffer.from(wasm, 'base64'))
     },
     importName: './query_compiler_fast_bg.js'
   }
