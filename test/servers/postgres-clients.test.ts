@@ -69,7 +69,7 @@ t.test('each client of docs/postgres.md passes each check of quotaStoreContract'
   const pools: Record<string, PostgresPool> = {
     'postgres.js': { query: async (text, values) => ({ rows: await sql.unsafe(text, values as (string | null)[]) }) },
     Drizzle: db.$client,
-    Prisma: { query: async (text, values) => ({ rows: await prisma.$queryRawUnsafe<unknown[]>(text, ...values) }) }
+    Prisma: { query: async (text, values) => ({ rows: await prisma.$queryRawUnsafe(text, ...values) as unknown[] }) }
   }
   for (const [client, pool] of Object.entries(pools)) {
     const checks = quotaStoreContract(async (options) => {
