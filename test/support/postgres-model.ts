@@ -45,9 +45,9 @@ export async function compareWithMemory (pool: PostgresPool, walks: number): Pro
       } else {
         const peeked = expected.peek(step.caller)
         deepStrictEqual(await actual.peek(step.caller), peeked)
+        deepStrictEqual(await actual.inspect(), expected.inspect())
         if (peeked !== null) seen.peeked += 1
       }
-      deepStrictEqual(await actual.inspect(), expected.inspect())
     }
     for (const leave of leaves) await leave()
     seen.sweeps += memory.inspect().sweeps
