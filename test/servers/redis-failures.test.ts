@@ -7,7 +7,7 @@ import { Cluster, Redis } from 'ioredis'
 import tap from 'tap'
 import { InsuredQuotaStore, type QuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore, type IoredisClient } from '../../lib/redis.js'
-import { CuttingProxy } from '../support/cutting-proxy.js'
+import { FaultyProxy } from '../support/faulty-proxy.js'
 import { RedisServer, startCluster } from '../support/redis-server.js'
 import { alice, bearer, createService } from '../support/service.js'
 
@@ -115,8 +115,8 @@ const scenarios: Record<string, Scenario> = {
   'connections that are cut off within a reply': {
     losses: 0,
     interrupts: true,
-    through: (server) => CuttingProxy.start(server.port),
-    fail: async (_server, proxy) => { if (proxy instanceof CuttingProxy) proxy.cut(4) }
+    through: (server) => FaultyProxy.start(server.port),
+    fail: async (_server, proxy) => { if (proxy instanceof FaultyProxy) proxy.cut(4) }
   }
 }
 

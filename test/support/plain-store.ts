@@ -3,7 +3,7 @@ import type { QuotaStoreContractOptions } from '../../lib/testing.js'
 
 export interface Entry { count: number, windowStart: number, lastSeen: number }
 
-/** A simple store that follows every rule, except where a subclass overrides it. */
+/** The model of the rules in docs/rules.md: a simple store, written without the code of lib, with which stores are compared. Subclasses break rules. */
 export class PlainStore implements QuotaStore {
   readonly clock: () => number
   readonly maxTrackedCallers: number
