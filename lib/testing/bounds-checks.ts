@@ -10,7 +10,6 @@ export const boundsChecks = [
     strictEqual(later[0]?.overflow, false)
     strictEqual(later.filter(({ overflow }) => !overflow).length, tracked.length)
   }),
-
   check('a sweep removes no caller earlier, whether its last request was admitted, was rejected or had a cost of 0', smallCap, [], async ({ store, clock, window, retention }) => {
     for (const [limit, cost] of [[unlimited, 1], [1, 1], [unlimited, 0]] as const) {
       const { tracked } = await fill(store)
@@ -20,7 +19,6 @@ export const boundsChecks = [
       strictEqual(await trackedOf(store, everyShard), 0)
     }
   }),
-
   check('sweeps 60 s after the previous sweep, and no earlier', largeCap, ['inspect'], async ({ store, clock }) => {
     const counts = await inTurn([0, 59_999, 1, 59_999, 1], async (gap) => {
       clock.advance(gap)
@@ -31,7 +29,6 @@ export const boundsChecks = [
     ok(shards > 0)
     deepStrictEqual(counts, [0, 0, shards, shards, 2 * shards])
   }),
-
   check('inspect returns the number of tracked callers, without those that a sweep removed', smallCap, ['inspect'], async ({ store, clock, retention }) => {
     const { tracked } = await fill(store)
     strictEqual((await store.inspect()).trackedCallers, tracked.length)
@@ -39,12 +36,10 @@ export const boundsChecks = [
     await visit(store, everyShard)
     strictEqual((await store.inspect()).trackedCallers, tracked.length)
   }),
-
   check('tracks no more callers than the caller cap, and the others share the overflow counter', smallCap, [], async ({ store }) => {
     const { tracked, overflowing } = await fill(store, 1)
     assertBounds(tracked.length, numberAdmitted(overflowing))
   }),
-
   check('the overflow counter has the same window and limit as other counters', smallCap, [], async ({ store, clock, window }) => {
     const { overflowing: [{ caller, ...first }] } = await fill(store)
     deepStrictEqual(first, { ...admitted(1, window), overflow: true })
@@ -56,12 +51,10 @@ export const boundsChecks = [
     clock.advance(1)
     deepStrictEqual(await store.acquire(caller, 1), first)
   }),
-
   check('callers that have a counter keep using it after the caller cap is reached', smallCap, [], async ({ store, window }) => {
     const { tracked } = await fill(store)
     for (const { caller } of tracked) deepStrictEqual(await store.acquire(caller, 2), admitted(2, window))
   }),
-
   check('clearCounters removes all counters and the overflow counter, and resets the number of sweeps and the interval between them', smallCap, ['clearCounters', 'inspect'], async ({ store, clock }) => {
     const before = await visit(store, 0, 1)
     clock.advance(60_000)
@@ -71,7 +64,6 @@ export const boundsChecks = [
     deepStrictEqual(await visit(store, 0, 1), before)
     strictEqual((await store.inspect()).sweeps, 0)
   }),
-
   check('admits exactly as many concurrent requests as the limit allows: on the overflow counter', smallCap, [], async ({ store, clock, window }) => {
     const { overflowing: [{ caller }] } = await fill(store)
     const { count } = await store.acquire(caller, unlimited)
@@ -79,7 +71,6 @@ export const boundsChecks = [
     clock.advance(window)
     strictEqual(numberAdmitted(await burst(() => store.acquire(caller, 5))), 5)
   }),
-
   check('tracks no more callers than the caller cap, and the others share the overflow counter, even if all of them arrive at once', smallCap, [], async ({ store, clock, retention }) => {
     for (const first of [0, everyShard]) {
       const visits = await burst((index) => store.acquire(caller(first + index), 1))

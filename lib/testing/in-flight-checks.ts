@@ -10,7 +10,6 @@ export const inFlightChecks = [
     for (const entry of entries) if (entry.admitted) await entry.leave?.()
     for (const number of [1, 2]) strictEqual((await store.enter(caller(number), 0)).count, 0)
   }),
-
   check('leave gives back one place of the caller, and none of other callers', largeCap, ['enter'], async ({ store }) => {
     const [first, second, other] = await inTurn([1, 1, 2], (number) => store.enter(caller(number), 2))
     for (const [entry, left] of [[second, 1], [first, 0]] as const) {
@@ -20,7 +19,6 @@ export const inFlightChecks = [
     strictEqual((await store.enter(caller(2), 0)).count, 1)
     await other?.leave?.()
   }),
-
   check('enter admits exactly as many concurrent requests as the limit allows, and each leave gives back one place', largeCap, ['enter'], async ({ store }) => {
     const first = await store.enter(caller(1), 5)
     for (let time = 0; time < 2; time++) {
@@ -31,7 +29,6 @@ export const inFlightChecks = [
     }
     await first.leave?.()
   }),
-
   check('enter does not change the counter of the caller', largeCap, ['enter'], async ({ store, window }) => {
     await store.acquire(caller(1), 5)
     const entry = await store.enter(caller(1), 1)

@@ -16,7 +16,6 @@ export const peekAndForgetChecks = [
     const second = { count: 0, windowRemaining: window, overflow: false }
     deepStrictEqual(await inTurn([1, 2, 1, 2], (number) => store.peek(caller(number))), [first, second, first, second])
   }),
-
   check('peek returns null for a caller without a counter and after its window, and opens no window', largeCap, ['peek'], async ({ store, clock, window }) => {
     for (let time = 0; time < 2; time++) {
       strictEqual(await store.peek(caller(1)), null)
@@ -27,11 +26,9 @@ export const peekAndForgetChecks = [
       clock.advance(1)
     }
   }),
-
   check('peek creates no counter, runs no sweep and does not start the interval between sweeps', largeCap, ['peek', 'inspect'], async ({ store, clock, retention }) => {
     deepStrictEqual(await statesAround(store, clock, retention, (caller) => store.peek(caller)), [noSweep, noSweep])
   }),
-
   check('peek does not update the time of the last request', smallCap, ['peek'], async ({ store, clock, retention }) => {
     const { tracked } = await fill(store)
     clock.advance(retention - 1)
@@ -39,7 +36,6 @@ export const peekAndForgetChecks = [
     clock.advance(1)
     strictEqual(await trackedOf(store, everyShard), tracked.length)
   }),
-
   check('peek returns the overflow counter for each caller that would be counted on it, until its window ends', smallCap, ['peek'], async ({ store, clock, window }) => {
     const { tracked, overflowing: [{ caller: known }] } = await fill(store)
     strictEqual((await peekAndAcquire(store, known, window)).peeked?.overflow, true)
@@ -50,7 +46,6 @@ export const peekAndForgetChecks = [
     clock.advance(1)
     strictEqual(await store.peek(known), null)
   }),
-
   check('peek returns null if a due sweep would make room for the caller', smallCap, ['peek'], async ({ store, clock, window }) => {
     // In the shard of caller 0, the second gap ends with a sweep, and the third with a new window of the overflow counter. After the last one,
     // caller 0 is due for removal by a sweep that is just due, and that window is still open.
@@ -64,7 +59,6 @@ export const peekAndForgetChecks = [
     const predictions = await inTurn(others, ({ caller }) => peekAndAcquire(store, caller, window))
     ok(predictions.some(({ peeked, acquired }) => peeked === null && !acquired.overflow), 'no caller got the place of the caller that the sweep removed')
   }),
-
   check('forget removes the caller\'s counter and no other, so that its next request opens a new window', largeCap, ['forget'], async ({ store, clock, window }) => {
     for (const number of [1, 2, 1, 2, 1, 2]) await store.acquire(caller(number), 2)
     clock.advance(1_000)
@@ -72,7 +66,6 @@ export const peekAndForgetChecks = [
     deepStrictEqual(await store.acquire(caller(1), 2), admitted(1, window))
     deepStrictEqual(await store.acquire(caller(2), 2), rejected(2, window - 1_000))
   }),
-
   check('forget removes at most one tracked caller', largeCap, ['forget', 'inspect'], async ({ store, clock, retention }) => {
     const trackedAfter = async (...forgotten: string[]): Promise<number> => {
       for (const caller of forgotten) await store.forget(caller)
@@ -85,7 +78,6 @@ export const peekAndForgetChecks = [
     await visit(store, everyShard)
     strictEqual(await trackedAfter(...callersFrom(0)), everyShard)
   }),
-
   check('forget leaves nothing behind that makes a sweep remove a later counter', largeCap, ['forget', 'inspect'], async ({ store, clock, retention }) => {
     await visit(store, 0)
     await store.forget(caller(1))
@@ -95,11 +87,9 @@ export const peekAndForgetChecks = [
     await visit(store, everyShard)
     strictEqual((await store.inspect()).trackedCallers, everyShard + 1)
   }),
-
   check('forget runs no sweep and does not start the interval between sweeps', largeCap, ['forget', 'inspect'], async ({ store, clock, retention }) => {
     deepStrictEqual(await statesAround(store, clock, retention, (caller) => store.forget(caller)), [noSweep, noSweep])
   }),
-
   check('forget makes room for one other caller if the caller has a counter, and for none if not', smallCap, ['forget'], async ({ store }) => {
     const { tracked, overflowing } = await fill(store)
     for (const { caller } of overflowing) await store.forget(caller)
@@ -107,7 +97,6 @@ export const peekAndForgetChecks = [
     for (const { caller } of tracked.slice(0, 1)) await store.forget(caller)
     strictEqual(await trackedOf(store, 2 * everyShard), 1)
   }),
-
   check('forget does not change the overflow counter', smallCap, ['forget'], async ({ store, clock }) => {
     const { overflowing: [{ caller }] } = await fill(store)
     clock.advance(1_000)

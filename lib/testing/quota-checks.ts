@@ -9,7 +9,6 @@ export const quotaChecks = [
     for (const [index, quota] of quotasOf(store).entries()) strictEqual(quota, again[index])
     notStrictEqual(again[1], again[2])
   }),
-
   check('each quota has counters, a caller cap and an overflow counter of its own', smallCap, ['quota'], async ({ store }) => {
     const [first, ...others] = await inTurn(quotasOf(store), async (quota) => {
       const { tracked, overflowing } = await fill(quota)
@@ -17,7 +16,6 @@ export const quotaChecks = [
     })
     for (const counts of others) deepStrictEqual(counts, first)
   }),
-
   check('each quota has sweeps of its own', largeCap, ['quota', 'inspect'], async ({ store, clock }) => {
     const quotas = quotasOf(store, 'inspect')
     await inTurn(quotas, async (quota) => {
@@ -30,7 +28,6 @@ export const quotaChecks = [
     })
     deepStrictEqual(sweeps, [true, true, false])
   }),
-
   check('forget removes the counter of one quota only', largeCap, ['quota', 'forget'], async ({ store }) => {
     const quotas = quotasOf(store, 'forget')
     const counts = () => inTurn(quotas, async (quota) => (await quota.acquire(caller(1), unlimited)).count)
@@ -38,14 +35,12 @@ export const quotaChecks = [
     await quotas[1]?.forget(caller(1))
     deepStrictEqual(await counts(), [2, 1, 2])
   }),
-
   check('clearCounters removes the counters of each quota', largeCap, ['quota', 'clearCounters'], async ({ store }) => {
     const visits = () => inTurn(quotasOf(store), (quota) => visit(quota, 0))
     await visits()
     await store.clearCounters()
     for (const { count } of (await visits()).flat()) strictEqual(count, 1)
   }),
-
   check('each quota counts the requests in flight of a caller separately', largeCap, ['quota', 'enter'], async ({ store }) => {
     const enter = (limit: number) => inTurn(quotasOf(store, 'enter'), (quota) => quota.enter(caller(1), limit))
     const entries = await enter(1)

@@ -1,7 +1,7 @@
 // The features of the Redis store that other stores do not have, on real servers.
 import { Cluster, type Redis } from 'ioredis'
 import t from 'tap'
-import { callerKey, localAuthentication } from '../../lib/index.js'
+import { callerKey, InsuredQuotaStore, localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { alice, analyze, createService } from '../support/service.js'
@@ -152,6 +152,19 @@ t.test('a decision that may have been counted is not sent again', async (t) => {
     await t.rejects(async () => new RedisQuotaStore({ client }).acquire(key('alice'), 1), /WRONGTYPE/)
   })
   t.match([commands.evalsha, commands.eval], [undefined, 1])
+})
+
+// clearCounters of an insured store once cleared the primary one turn late.
+t.test('a request that follows clearCounters of an insured store keeps its count', async (t) => {
+  for (const primary of [new MemoryQuotaStore(), new RedisQuotaStore({ client })]) {
+    const store = new InsuredQuotaStore({ primary, timeout: 5_000 })
+    await store.acquire('a', 1)
+    const cleared = store.clearCounters()
+    t.match(await store.acquire('a', 1), { admitted: true, count: 1 })
+    await cleared
+    t.match(await store.acquire('a', 1), { admitted: false, count: 1 })
+    t.match(await store.acquire('a', 2), { admitted: true, count: 2 })
+  }
 })
 
 t.test('shards distribute callers over a cluster, and each shard has its share of the cap', async (t) => {

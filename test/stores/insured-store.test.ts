@@ -211,8 +211,9 @@ t.test('forget and clearCounters call both stores in the same turn, and do not c
 
 t.test('no request is admitted if the fallback also fails', async (t) => {
   for (const manner of ['throws', 'rejects', 'hangs', 'answers late', 'answers nonsense', 'promises nonsense'] as const) {
-    const fallback = new ToldStore(new VirtualClock())
-    const { clock, primary, store } = insure({ fallback })
+    const clock = new VirtualClock()
+    const fallback = new ToldStore(clock)
+    const { primary, store } = insure({ fallback }, clock)
     primary.manner = 'rejects'
     fallback.manner = manner
     const app = await createService({ store })
@@ -222,8 +223,9 @@ t.test('no request is admitted if the fallback also fails', async (t) => {
 })
 
 t.test('the fallback can return promises and hang, and no request waits longer than the timeout', async (t) => {
-  const fallback = new ToldStore(new VirtualClock())
-  const { clock, primary, store } = insure({ fallback })
+  const clock = new VirtualClock()
+  const fallback = new ToldStore(clock)
+  const { primary, store } = insure({ fallback }, clock)
   primary.manner = 'hangs'
   t.equal((await answered(clock, store.acquire('a', 5))).count, 77, 'the fallback answers')
   t.equal((await store.inspect()).trackedCallers, 77)

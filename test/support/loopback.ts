@@ -18,10 +18,8 @@ export async function listenOnLoopback (server: Server): Promise<Listening> {
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const address = server.address()
-  if (typeof address !== 'object' || address === null) throw new Error('the server does not listen')
   return {
-    port: address.port,
+    port: portOf(server),
     async stop () {
       if (!server.listening) return
       const closed = once(server, 'close')
@@ -30,4 +28,15 @@ export async function listenOnLoopback (server: Server): Promise<Listening> {
       await closed
     }
   }
+}
+
+/**
+ * Returns the port of a server.
+ *
+ * @throws {Error} If the server is not listening.
+ */
+export function portOf (server: Server): number {
+  const address = server.address()
+  if (typeof address !== 'object' || address === null) throw new Error('the server is not listening')
+  return address.port
 }

@@ -1,33 +1,43 @@
-import { createServer } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { PGlite } from '@electric-sql/pglite'
-import { listenOnLoopback, type Listening } from './loopback.js'
+import { listenOnLoopback, portOf } from './loopback.js'
 
 /** PostgreSQL in this process, for one client at a time over TCP. */
 export class PgliteServer {
-  readonly url: string
-  /** Ends all connections, and accepts no more. */
-  readonly disconnect: () => Promise<void>
   readonly #database: PGlite
+  readonly #sockets = new Set<Socket>()
+  readonly #server = createServer((socket) => {
+    this.#sockets.add(socket)
+    socket.on('error', () => { socket.destroy() })
+    socket.on('data', (data) => {
+      this.#database.execProtocolRaw(data).then((response) => { socket.write(response) }, () => { socket.destroy() })
+    })
+  })
 
-  private constructor (database: PGlite, { port, stop }: Listening) {
+  private constructor (database: PGlite) {
     this.#database = database
-    this.url = `postgres://postgres@127.0.0.1:${port}/postgres`
-    this.disconnect = stop
   }
 
   /** @param schema Statements that run first. */
   static async start (schema: string): Promise<PgliteServer> {
-    const database = await PGlite.create()
-    await database.exec(schema)
-    return new PgliteServer(database, await listenOnLoopback(createServer((socket) => {
-      socket.on('data', (data) => {
-        database.execProtocolRaw(data).then((response) => { socket.write(response) }, () => { socket.destroy() })
-      })
-    })))
+    const server = new PgliteServer(await PGlite.create())
+    await server.#database.exec(schema)
+    await listenOnLoopback(server.#server)
+    return server
+  }
+
+  get url (): string {
+    return `postgres://postgres@127.0.0.1:${portOf(this.#server)}/postgres`
+  }
+
+  /** Ends all connections, and accepts no more. */
+  disconnect (): void {
+    this.#server.close()
+    for (const socket of this.#sockets) socket.destroy()
   }
 
   async stop (): Promise<void> {
-    await this.disconnect()
+    this.disconnect()
     await this.#database.close()
   }
 }

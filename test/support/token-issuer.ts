@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { createServer } from 'node:http'
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT, type CryptoKey } from 'jose'
-import { listenOnLoopback, type Listening } from './loopback.js'
 
 type Algorithm = 'RS256' | 'EdDSA'
 
@@ -15,26 +15,29 @@ export class TokenIssuer {
   idToken: (nonce: string) => Promise<string> = async () => { throw new Error('no ID token was prepared') }
   /** The number of requests for the keys. */
   keysAsked = 0
-  readonly url: string
-  readonly stop: () => Promise<void>
+  readonly #server: Server
   readonly #keys: readonly Key[]
   #nonce = ''
 
-  private constructor (keys: readonly Key[], { port, stop }: Listening) {
+  private constructor (keys: readonly Key[]) {
     this.#keys = keys
-    this.url = `http://127.0.0.1:${port}`
-    this.stop = stop
-  }
-
-  static async start (): Promise<TokenIssuer> {
-    const http = createServer()
-    const issuer = new TokenIssuer(await Promise.all([makeKey('RS256'), makeKey('EdDSA')]), await listenOnLoopback(http))
-    http.on('request', (request, response) => {
-      issuer.#answer(new URL(request.url ?? '/', issuer.url)).then(
+    this.#server = createServer((request, response) => {
+      this.#answer(new URL(request.url ?? '/', this.url)).then(
         ({ status = 200, location, body }) => { response.writeHead(status, { 'content-type': 'application/json', ...(location && { location }) }).end(JSON.stringify(body)) },
         (error: unknown) => { response.writeHead(500).end(String(error)) })
     })
+  }
+
+  static async start (): Promise<TokenIssuer> {
+    const issuer = new TokenIssuer(await Promise.all([makeKey('RS256'), makeKey('EdDSA')]))
+    issuer.#server.listen(0, '127.0.0.1')
+    await once(issuer.#server, 'listening')
     return issuer
+  }
+
+  get url (): string {
+    const address = this.#server.address()
+    return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`
   }
 
   get jwksUrl (): string {
@@ -54,6 +57,12 @@ export class TokenIssuer {
     const key = this.#keys.find((candidate) => candidate.algorithm === algorithm)
     if (key === undefined) throw new Error(`there is no ${algorithm} key`)
     return key
+  }
+
+  async stop (): Promise<void> {
+    this.#server.closeAllConnections()
+    this.#server.close()
+    await once(this.#server, 'close')
   }
 
   async #answer ({ pathname, searchParams, search }: URL): Promise<{ status?: number, location?: string, body?: unknown }> {

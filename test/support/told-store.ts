@@ -90,8 +90,7 @@ export class ToldStore implements QuotaStore {
 }
 
 /** An insured store over a told one, in virtual time, with a `timeout` of 30 ms and a `coolDown` of 100 ms. */
-export function insure (options: Partial<InsuredQuotaStoreOptions> = {}) {
-  const clock = new VirtualClock()
+export function insure (options: Partial<InsuredQuotaStoreOptions> = {}, clock = new VirtualClock()) {
   const primary = new ToldStore(clock)
   const fallback = new MemoryQuotaStore({ clock: clock.now })
   const store = new InsuredQuotaStore({ primary, fallback, timeout: 30, coolDown: 100, clock: clock.now, timers: clock, ...options })
