@@ -6,7 +6,7 @@ import { compareWithModel, stepsWithGaps } from '../support/compare-stores.js'
 import { PlainStore } from '../support/plain-store.js'
 import { startRedis } from '../support/redis-server.js'
 
-const walks = Number(process.env.RANDOM_WALKS ?? 200)
+const walks = Number(process.env.RANDOM_WALKS ?? 100)
 let stores = 0
 
 const { client } = await startRedis(t)
@@ -54,10 +54,10 @@ class ExpiringStore extends PlainStore {
   }
 }
 
-t.test(`the Redis store with the server's clock has the same results as the model, in ${walks * 60} random steps`, { timeout: 300_000 }, async (t) => {
+t.test(`the Redis store with the server's clock has the same results as the model, in ${walks * 120} random steps`, { timeout: 300_000 }, async (t) => {
   await compareWithModel({
     create: ({ maxTrackedCallers }) => new RedisQuotaStore({ client, maxTrackedCallers, rememberRefusals: false, keyPrefix: `server-${++stores}:` }),
-    walks,
+    walks: 2 * walks,
     length: 60,
     step: stepsWithGaps(seconds.map((gap) => gap * 1_000)),
     isPipelined: true,
@@ -65,5 +65,5 @@ t.test(`the Redis store with the server's clock has the same results as the mode
     unit: 1_000,
     Model: ExpiringStore
   })
-  t.ok(expired > walks / 2, `the key expired ${expired} times`)
+  t.ok(expired > walks, `the key expired ${expired} times`)
 })

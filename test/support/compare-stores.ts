@@ -18,7 +18,7 @@ const anyGap = fc.oneof(
   { weight: 3, arbitrary: fc.integer({ min: 0, max: 130_000 }) }
 )
 
-// The keys of the last four callers start with the same digits as that of the first.
+// The keys of the last four callers start with the same digits as that of the first. The memory store finds counters by these digits.
 const keys = ['alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'grace', 'heidi'].map((username) => String(callerKey(localAuthentication(username))))
 const caller = fc.constantFrom(...keys.map((key, index) => index < 4 ? key : String(keys[0]).slice(0, 4) + key.slice(4)))
 const acquire = fc.record({
