@@ -61,21 +61,24 @@ export function createUnreportedCharger (): (rulings: readonly Ruling[], request
     for (const ruling of rulings) {
       const { quota, usage } = ruling
       if (usage?.reported !== null) continue
-      usage.unreported = unreportedTokens(quota, request)
-      warn(request, quota.name, usage.unreported)
+      const tokens = unreportedTokens(quota, request)
+      if (tokens === null) continue
+      usage.unreported = tokens
+      warn(request, quota.name, tokens)
       charge(ruling, request)
     }
   }
 }
 
-function unreportedTokens ({ name, unreportedTokens }: Ruling['quota'], request: FastifyRequest): number {
+/** Returns null if the host's function fails, which is logged. */
+function unreportedTokens ({ name, unreportedTokens }: Ruling['quota'], request: FastifyRequest): number | null {
   try {
     const tokens = typeof unreportedTokens === 'function' ? unreportedTokens(request) : unreportedTokens
     if (Number.isSafeInteger(tokens) && tokens >= 0) return tokens
     throw new RangeError(`unreportedTokens must be a safe integer of at least 0; got ${shown(tokens)}`)
   } catch (error) {
     request.log.error({ err: shownError(error), quota: name }, 'unreportedTokens failed; no model tokens are charged for the request')
-    return 0
+    return null
   }
 }
 
