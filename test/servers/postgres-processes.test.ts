@@ -29,7 +29,7 @@ t.test('the places of a process', async (t) => {
 
   holders.killed?.kill('SIGKILL')
   holders.frozen?.kill('SIGSTOP')
-  network.losesAll = true
+  network.isSilent = true
   const freeAfter: Record<string, number> = {}
   let leastHeld = held
   const started = performance.now()
@@ -47,7 +47,7 @@ t.test('the places of a process', async (t) => {
     const entries = [await store.enter(caller, held), await store.enter(caller, held)]
     t.same(entries.map(({ admitted }) => admitted), [true, true], 'others take the places')
     if (caller === 'frozen') holders[caller]?.kill('SIGCONT')
-    else network.losesAll = false
+    else network.isSilent = false
     const woken = performance.now()
     while (await count(caller) < 2 * held) await sleep(20)
     t.comment(`${caller}: its running requests have their places again after ${Math.round(performance.now() - woken)} ms`)

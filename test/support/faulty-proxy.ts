@@ -17,7 +17,7 @@ export class FaultyProxy {
   /** The port of the server, for new connections. */
   targetPort: number
   /** While true, everything is lost on every connection, and none is closed. */
-  losesAll = false
+  isSilent = false
   readonly #connections = new Set<Connection>()
   #listening: Listening | undefined
   #delay = (): number => 0
@@ -102,7 +102,7 @@ export class FaultyProxy {
     }
     downstream.on('data', (chunk) => {
       connection.latestRequest = chunk.toString('latin1')
-      if (!connection.isSilent && !this.losesAll) upstream.write(chunk)
+      if (!connection.isSilent && !this.isSilent) upstream.write(chunk)
     })
     upstream.on('data', (chunk) => { this.#reply(connection, chunk) })
   }
@@ -118,7 +118,7 @@ export class FaultyProxy {
 
   #send (connection: Connection, chunk: Buffer): void {
     const { downstream, latestRequest } = connection
-    if (connection.isSilent || this.losesAll || downstream.destroyed) return
+    if (connection.isSilent || this.isSilent || downstream.destroyed) return
     if (this.#repliesToCut === 0 || !this.#requestToCut.test(latestRequest)) {
       downstream.write(chunk)
       return
