@@ -1,5 +1,4 @@
-// Input that the example rejects: invalid limits, too many streams, tokens that are not valid yet, unknown host names, frames, short
-// secrets.
+// Input that the example rejects: invalid limits, tokens that are not valid yet, unknown host names, frames, short secrets.
 import { spawnSync } from 'node:child_process'
 import { createSecretKey } from 'node:crypto'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -52,56 +51,6 @@ t.test('every error of the service has the format of a refusal and the header Ca
     const answer = await response
     t.same([answer.status, answer.headers.get('cache-control'), await answer.json()], [status, 'no-store', { error, status }], error)
   }
-})
-
-/** Reads a stream until the service ends it, and returns the number of its messages. */
-async function watch ({ body }: Response): Promise<number> {
-  let states = 0
-  for await (const part of body ?? []) states += String(Buffer.from(part)).split('event: state').length - 1
-  return states
-}
-
-t.test('the number of streams is limited per caller', async (t) => {
-  const { as, app } = await startService(t)
-  const leave = new AbortController()
-  const open = async (subject: string, path = '/api/window') => await as(subject, path, { signal: leave.signal, claims: subject === 'root' ? { role: 'admin' } : {} })
-  const six = await Promise.all(Array.from({ length: 6 }, () => open('alice')))
-  t.same(six.map(({ status }) => status), Array(6).fill(200))
-  const seventh = await open('alice')
-  t.same([seventh.status, seventh.headers.get('retry-after'), await seventh.json()], [429, '5', { error: 'You already have 6 open streams. Close another page of this service first.', status: 429 }])
-  t.equal((await open('bob')).status, 200)
-  const root = await Promise.all(['/api/window', '/api/callers', '/api/window', '/api/callers', '/api/window', '/api/callers', '/api/callers'].map((path) => open('root', path)))
-  t.same(root.map(({ status }) => status).sort(), [...Array(6).fill(200), 429])
-  const closed = new Promise<void>((resolve) => { app.server.once('request', (_request, response) => { response.once('finish', resolve) }) })
-  leave.abort()
-  await Promise.allSettled(six.map(async (response) => await response.arrayBuffer()))
-  await fetch(`${app.listeningOrigin}/health`)
-  await closed
-  t.equal((await as('alice', '/api/window', { signal: AbortSignal.timeout(5000) })).status, 200, 'a closed stream is no longer counted')
-})
-
-t.test('a stream ends when its token expires', async (t) => {
-  const { address } = await startService(t, { JWT_SECRET: secret })
-  const open = async (seconds: number) => await fetch(`${address}/api/window`, { headers: { authorization: `Bearer ${await sign({ exp: Math.floor(Date.now() / 1000) + seconds })}` } })
-  const stream = await open(5)
-  t.equal(stream.status, 200)
-  t.ok(await watch(stream) >= 1, 'the stream has sent a state before it ended')
-  t.equal((await open(-1)).status, 401)
-})
-
-t.test('a stream ends when its session ends', async (t) => {
-  const { address } = await startService(t)
-  const [visitor, other] = [new Visitor(address), new Visitor(address)]
-  for (const each of [visitor, other]) await each.signInLocally('alice', 'wonderland')
-  const leave = new AbortController()
-  const open = async ({ cookies }: Visitor) => await fetch(`${address}/api/window`, { headers: { cookie: cookies }, signal: leave.signal })
-  const [mine, theirs] = [await open(visitor), await open(other)]
-  t.equal((await visitor.send('/sign-out', { method: 'POST' })).status, 200)
-  t.ok(await watch(mine) >= 1)
-  const reader = theirs.body?.getReader()
-  t.equal((await reader?.read())?.done, false, 'a stream of another session of the same account continues')
-  leave.abort()
-  await reader?.read().catch(() => {})
 })
 
 t.test('a token that is not valid yet, or that has an unknown critical header, is not accepted', async (t) => {

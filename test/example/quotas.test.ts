@@ -68,7 +68,7 @@ t.test('a reset of a caller includes its tokens', async (t) => {
   t.equal((await post('alice', '/api/analyze', text)).status, 200)
   await reaches(service, 'alice', 'tokens', 4)
   const { caller } = JSON.parse(await (await as('alice', '/api/session')).text())
-  const digest = service.app.observation.windows.all().find((window) => window.caller === caller)?.digest ?? ''
+  const digest = service.app.windows.all().find((window) => window.caller === caller)?.digest ?? ''
   t.equal((await as('root', `/api/callers/${digest}`, { method: 'DELETE', claims: { role: 'admin' } })).status, 204)
   t.match(await standings(service, 'alice'), { default: { count: 0 }, tokens: { count: 0 } })
 })
