@@ -4,15 +4,15 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
-import { CuttingProxy } from '../support/cutting-proxy.js'
 import { plainEnvironment } from '../support/environment.js'
+import { FaultyProxy } from '../support/faulty-proxy.js'
 import { startPostgres } from '../support/postgres-server.js'
 
 const held = 2
 
 t.test('the places of a process', async (t) => {
   const { server, pool } = await startPostgres(t)
-  const network = await CuttingProxy.start(server.port)
+  const network = await FaultyProxy.start(server.port)
   const holders: Record<string, ChildProcess> = {}
   t.teardown(async () => {
     for (const holder of Object.values(holders)) holder.kill('SIGKILL')
