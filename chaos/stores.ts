@@ -54,7 +54,7 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
   iovalkey: ofIo((options) => new IoValkey(options)),
   redis: {
     noticesSilence: true,
-    leavesReplicas: false,
+    leavesReplicas: true,
     async connect (port, options) {
       const client = createClient({
         ...credentials,

@@ -7,7 +7,7 @@ const { client } = await startRedis(t)
 
 t.beforeEach(async () => { await client.flushall() })
 
-// While the first decision is in flight, the others wait for the end of the turn.
+// The decisions wait until the code that runs now has ended.
 function requestThree (store: RedisQuotaStore, callers = ['alice', 'alice', 'alice']) {
   return Promise.all(callers.map((caller) => store.acquire(caller, 10)))
 }

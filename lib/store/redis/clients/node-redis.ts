@@ -39,26 +39,46 @@ export function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
   }
 }
 
-interface Reconnectable {
+interface Connection {
   readonly isReady: boolean
   destroy (): void
   connect (): Promise<unknown>
 }
 
-// The server has become a replica and keeps the connection. The client has no option to leave it, so it is connected again.
+interface Pool {
+  readonly idleClients: number
+  execute (task: (connection: Connection) => Promise<unknown>): Promise<unknown>
+}
+
+// A server that has become a replica keeps its connections, and no option makes the client leave it, so it is connected again.
 async function leavingReplica (client: NodeRedisClient, reply: Promise<unknown>): Promise<unknown> {
   try {
     return await reply
   } catch (error) {
-    if (error instanceof Error && error.message.startsWith('READONLY') && isReconnectable(client) && client.isReady) {
-      client.destroy()
-      client.connect().catch(() => {})
+    if (error instanceof Error && error.message.startsWith('READONLY')) {
+      if (isPool(client)) setImmediate(reconnectPool, client)
+      else if (isConnection(client)) reconnect(client).catch(() => {})
     }
     throw error
   }
 }
 
-// A pool and a cluster have no `isReady`.
-function isReconnectable (client: object): client is Reconnectable {
+async function reconnect (connection: Connection): Promise<void> {
+  if (!connection.isReady) return
+  connection.destroy()
+  await connection.connect()
+}
+
+// By now, the connection with the error is idle again. Each of the tasks gets another one.
+function reconnectPool (pool: Pool): void {
+  for (let idle = pool.idleClients; idle > 0; idle--) pool.execute(reconnect).catch(() => {})
+}
+
+function isPool (client: object): client is Pool {
+  return 'idleClients' in client && hasFunction(client, 'execute')
+}
+
+// A cluster has no `isReady`.
+function isConnection (client: object): client is Connection {
   return 'isReady' in client && hasFunction(client, 'destroy') && hasFunction(client, 'connect')
 }
