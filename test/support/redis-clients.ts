@@ -40,7 +40,8 @@ export function quiet (client: WithErrors): { client: IoredisClient, close (): v
 
 interface Connectable extends NodeRedisClient { connect (): Promise<unknown>, on (event: 'error', listener: () => void): unknown }
 
-async function connected<Client extends Connectable> (client: Client, close: (client: Client) => unknown): Promise<ConnectedClient> {
+/** Connects a client of the package `redis`. */
+export async function connected<Client extends Connectable> (client: Client, close: (client: Client) => unknown): Promise<ConnectedClient> {
   client.on('error', () => {})
   await client.connect()
   return { client, close: () => close(client) }
