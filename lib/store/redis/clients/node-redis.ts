@@ -39,46 +39,29 @@ export function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
   }
 }
 
-interface Connection {
-  readonly isReady: boolean
-  destroy (): void
-  connect (): Promise<unknown>
+interface Leaving {
+  /** The connections of a pool that are not in use. */
+  readonly idleClients?: number
+  sendCommand (command: string[]): Promise<unknown>
 }
 
-interface Pool {
-  readonly idleClients: number
-  execute (task: (connection: Connection) => Promise<unknown>): Promise<unknown>
-}
-
-// A server that has become a replica keeps its connections, and no option makes the client leave it, so it is connected again.
 async function leavingReplica (client: NodeRedisClient, reply: Promise<unknown>): Promise<unknown> {
   try {
     return await reply
   } catch (error) {
-    if (error instanceof Error && error.message.startsWith('READONLY')) {
-      if (isPool(client)) setImmediate(reconnectPool, client)
-      else if (isConnection(client)) reconnect(client).catch(() => {})
-    }
+    // By the next turn, the connection with the error is idle again.
+    if (error instanceof Error && error.message.startsWith('READONLY') && isLeaving(client)) setImmediate(leaveReplica, client)
     throw error
   }
 }
 
-async function reconnect (connection: Connection): Promise<void> {
-  if (!connection.isReady) return
-  connection.destroy()
-  await connection.connect()
+// A server that has become a replica keeps its connections, and no option makes the client leave it. After `QUIT`, the server closes the
+// connection, and the client connects again. In a pool, each of the commands gets another idle connection.
+function leaveReplica (client: Leaving): void {
+  for (let connections = client.idleClients ?? 1; connections > 0; connections--) client.sendCommand(['QUIT']).catch(() => {})
 }
 
-// By now, the connection with the error is idle again. Each of the tasks gets another one.
-function reconnectPool (pool: Pool): void {
-  for (let idle = pool.idleClients; idle > 0; idle--) pool.execute(reconnect).catch(() => {})
-}
-
-function isPool (client: object): client is Pool {
-  return 'idleClients' in client && hasFunction(client, 'execute')
-}
-
-// A cluster has no `isReady`.
-function isConnection (client: object): client is Connection {
-  return 'isReady' in client && hasFunction(client, 'destroy') && hasFunction(client, 'connect')
+// A client or a pool. A cluster has other ways.
+function isLeaving (client: object): client is Leaving {
+  return ('isReady' in client || 'idleClients' in client) && hasFunction(client, 'sendCommand')
 }
