@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { Unidentified } from '../caller/caller-key.js'
-import type { Caller, CallerReader } from '../caller/request-caller.js'
+import type { Caller } from '../caller/request-caller.js'
 import type { Match } from '../subject/request-matcher.js'
 import { acquire, enter } from './ask.js'
 import type { Quota } from './quota.js'
@@ -40,38 +40,30 @@ async function decideLater (match: Match<Quota>, limitOf: number | Promise<numbe
   return verdictOnly(rulingOn(match, limit, caller, result))
 }
 
-/** A quota of a request, as far as the steps have come. */
+/** A quota of a request that is ready to ask its store. */
 interface Draft {
   readonly match: Match<Quota>
   readonly limit: number
   /** Null if the limit is 0. */
   readonly caller: Caller | null
-  /** What the store returned last. */
-  result: StoreResult
 }
 
 function decideTogether (matches: readonly Match<Quota>[], request: FastifyRequest): Verdict | Promise<Verdict> {
   return proceed(matches.map(({ quota }) => quota.limitOf(request)), (limits) => {
     return proceed(callersOf(matches, limits, request), (callers) => {
-      const drafts = matches.map((match, index): Draft => ({ match, limit: Number(limits[index]), caller: callers[index] ?? null, result: undefined }))
-      return drafts.some(isWithoutCaller) ? verdictOn(rulingsOn(drafts), rulingsOn(drafts.filter(isWithoutCaller))) : askAndCount(drafts, request)
+      const drafts = matches.map((match, index): Draft => ({ match, limit: Number(limits[index]), caller: callers[index] ?? null }))
+      const withoutCaller = drafts.filter(({ match, caller }) => match.quota.isEnforced && caller instanceof Unidentified)
+      return withoutCaller.length === 0 ? askAndCount(drafts, request) : verdictOn(withoutCaller.map((draft) => rulingOf(draft)))
     })
   })
 }
 
-function isWithoutCaller ({ match: { quota }, caller }: Draft): boolean {
-  return quota.isEnforced && caller instanceof Unidentified
-}
-
 /** Quotas with the same reader of authentications share the caller, whose key is then derived once. */
 function callersOf (matches: readonly Match<Quota>[], limits: readonly number[], request: FastifyRequest): (Caller | null | Promise<Caller>)[] {
-  const callers = new Map<CallerReader, Caller | Promise<Caller>>()
-  return matches.map(({ quota: { callerOf } }, index) => {
-    if (limits[index] === 0) return null
-    const caller = callers.get(callerOf) ?? callerOf(request)
-    callers.set(callerOf, caller)
-    return caller
-  })
+  const readers = matches.map(({ quota }, index) => limits[index] === 0 ? null : quota.callerOf)
+  const callers: (Caller | null | Promise<Caller>)[] = []
+  for (const reader of readers) callers.push(reader === null ? null : callers[readers.indexOf(reader)] ?? reader(request))
+  return callers
 }
 
 /**
@@ -79,28 +71,33 @@ function callersOf (matches: readonly Match<Quota>[], limits: readonly number[],
  * that counts requests is asked and counted in one step, or, if the request is rejected, only asked how long its window lasts.
  */
 function askAndCount (drafts: readonly Draft[], request: FastifyRequest): Verdict | Promise<Verdict> {
-  const counting = drafts.filter(({ match, caller }) => match.quota.unit === 'requests' && typeof caller === 'string')
-  const last = counting.length === 1 ? counting[0] : undefined
-  return proceed(drafts.map((draft) => draft === last ? undefined : ask(draft, 0, request)), () => {
-    const asked = rulingsOn(drafts.filter((draft) => draft !== last))
-    const refusal = refusalAmong(asked)
-    if (refusal?.decision.window === null) return verdictOn(rulingsOn(drafts), asked)
-    const rest = last !== undefined ? [last] : refusal === null ? counting.filter(({ result }) => result?.admitted === true) : []
-    return proceed(rest.map((draft) => ask(draft, refusal === null ? 1 : 0, request)), () => verdictOn(rulingsOn(drafts)))
+  const isSingle = drafts.filter(countsRequests).length === 1
+  return proceed(drafts.map((draft) => isSingle && countsRequests(draft) ? null : ask(draft, 0, request)), (asked) => {
+    const rulings = asked.filter((ruling) => ruling !== null)
+    const refusal = refusalAmong(rulings)
+    if (refusal?.decision.window === null) return verdictOn(rulings)
+    return proceed(drafts.map((draft, index) => {
+      const ruling = asked[index] ?? null
+      const isCounted = refusal === null && countsRequests(draft) && ruling?.decision.outcome === 'admitted'
+      return ruling === null || isCounted ? ask(draft, refusal === null ? 1 : 0, request) : ruling
+    }), verdictOn)
   })
 }
 
-/** Asks the store of a quota if the request has a caller, and keeps the result. */
-function ask (draft: Draft, cost: number, request: FastifyRequest): void | Promise<void> {
-  const { match: { quota }, limit, caller } = draft
-  if (typeof caller !== 'string') return
-  const result: StoreResult | Promise<StoreResult> = quota.window === null ? enter(quota, caller, limit, request) : acquire(quota, caller, limit, cost, request)
-  if (!(result instanceof Promise)) draft.result = result
-  else return result.then((result) => { draft.result = result })
+function countsRequests ({ match: { quota }, caller }: Draft): boolean {
+  return quota.unit === 'requests' && typeof caller === 'string'
 }
 
-function rulingsOn (drafts: readonly Draft[]): Ruling[] {
-  return drafts.map(({ match, limit, caller, result }) => rulingOn(match, limit, caller, result))
+/** Asks the store of a quota if the request has a caller. */
+function ask (draft: Draft, cost: number, request: FastifyRequest): Ruling | Promise<Ruling> {
+  const { match: { quota }, limit, caller } = draft
+  if (typeof caller !== 'string') return rulingOf(draft)
+  const result: StoreResult | Promise<StoreResult> = quota.window === null ? enter(quota, caller, limit, request) : acquire(quota, caller, limit, cost, request)
+  return result instanceof Promise ? result.then((result) => rulingOf(draft, result)) : rulingOf(draft, result)
+}
+
+function rulingOf ({ match, limit, caller }: Draft, result?: StoreResult): Ruling {
+  return rulingOn(match, limit, caller, result)
 }
 
 /** Runs a step with values: in this turn of the event loop, or, if some are promises, when all of them are fulfilled. */

@@ -10,12 +10,23 @@ export type StoreResult = Acquisition | (Entry & { readonly windowRemaining?: ne
 
 const nothing: { readonly count?: never, readonly windowRemaining?: never, readonly overflow?: never } = {}
 
+/** The model tokens of a request in one quota. */
+export interface TokenUsage {
+  /** What the host has reported; null if it has reported nothing. */
+  reported: number | null
+  /** What is charged because nobody had reported anything when the response closed. */
+  unreported: number
+  charged: number
+}
+
 /** One quota of a request, and its decision. */
 export interface Ruling {
   readonly quota: Quota
   readonly decision: QuotaDecision
   /** The place that the request takes, in a quota of requests in flight that admitted it. */
   readonly place: Entry | undefined
+  /** What the request uses, in a quota of model tokens that admitted it. */
+  readonly usage: TokenUsage | undefined
 }
 
 /** The decisions on a request. */
@@ -41,7 +52,12 @@ export function rulingOn ({ quota, operation }: Match<Quota>, limit: number, cal
   const { count = null, windowRemaining = null, overflow = false } = result ?? nothing
   const decision = { outcome, quota: name, unit, window, reason, operation, enforced, limit, callerKey, count, windowRemaining, overflow }
   // The fields are consistent with the outcome, which the compiler cannot check.
-  return { quota, decision: decision as QuotaDecision, place: window === null && outcome === 'admitted' ? result : undefined }
+  return {
+    quota,
+    decision: decision as QuotaDecision,
+    place: window === null && outcome === 'admitted' ? result : undefined,
+    usage: unit === 'tokens' && outcome === 'admitted' ? { reported: null, unreported: 0, charged: 0 } : undefined
+  }
 }
 
 /** Returns the verdict on a request of a single quota that counts requests. */
@@ -51,7 +67,7 @@ export function verdictOnly (ruling: Ruling): Verdict {
 
 /** @param decisive The rulings that can refuse the request; by default all of them. */
 export function verdictOn (rulings: readonly Ruling[], decisive: readonly Ruling[] = rulings): Verdict {
-  return { rulings, refusal: refusalAmong(decisive), outlastsDecision: rulings.some(({ decision, place }) => place !== undefined || decision.unit === 'tokens') }
+  return { rulings, refusal: refusalAmong(decisive), outlastsDecision: rulings.some(({ place, usage }) => place !== undefined || usage !== undefined) }
 }
 
 /** Returns the rulings that a verdict publishes: one for each quota of an admitted request, or the one that refuses the request. */

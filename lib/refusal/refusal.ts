@@ -7,6 +7,8 @@ const statuses = { unauthenticated: 401, rejected: 429, unavailable: 503, admitt
 const unauthenticated = bodyOf('Authentication is required for this LLM operation.', 401)
 const unavailable = bodyOf('The request quota is unavailable. Please try again.', 503)
 const units = { requests: 'requests', tokens: 'tokens', 'requests-in-flight': 'requests' } as const
+// The body of the latest rejection, since most rejections state the same limit.
+let latest: Pick<QuotaDecision, 'limit' | 'unit' | 'window'> & { readonly body: string } = { limit: 0, unit: 'requests', window: null, body: '' }
 const periods = new Map<number | null, string>([[null, 'at once'], [60_000, 'per minute'], [3_600_000, 'per hour'], [86_400_000, 'per day']])
 
 /**
@@ -35,7 +37,10 @@ export function secondsUntilEnd (windowRemaining: number | null): number {
 function ownBody ({ outcome, limit, unit, window }: QuotaDecision): string {
   if (outcome === 'unauthenticated') return unauthenticated
   if (outcome !== 'rejected') return unavailable
-  return bodyOf(`Rate limit exceeded. Maximum ${limit} LLM ${units[unit]} ${periods.get(window)}. Please wait.`, statuses.rejected)
+  if (limit !== latest.limit || unit !== latest.unit || window !== latest.window) {
+    latest = { limit, unit, window, body: bodyOf(`Rate limit exceeded. Maximum ${limit} LLM ${units[unit]} ${periods.get(window)}. Please wait.`, statuses.rejected) }
+  }
+  return latest.body
 }
 
 // No message contains a character that JSON escapes.

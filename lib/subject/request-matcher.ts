@@ -80,7 +80,11 @@ export class RequestMatcher<Quota extends Protecting> {
 
   #matchListed (operations: ListedOperations<Quota> | undefined, pattern: string): RouteMatch<Quota> {
     if (operations === undefined) return none
-    return isLiteral(pattern) ? operations.at(this.#paths.ofPattern(pattern)) : (request) => this.#matchPath(operations, request)
+    const matches = operations.at(this.#paths.ofPattern(pattern))
+    // The route `/` of a scope with a prefix also serves the path that ends with a slash.
+    const ending = operations.at(this.#paths.ofPattern(`${pattern}/`))
+    const isOnePath = isLiteral(pattern) && (ending === none || ending === matches)
+    return isOnePath ? matches : (request) => this.#matchPath(operations, request)
   }
 
   #matchMark (mark: unknown, method: string, pattern: string): readonly Match<Quota>[] {

@@ -33,26 +33,22 @@ const withoutLimit = Number.MAX_SAFE_INTEGER
 // How often requests without a report are warned of, in milliseconds.
 const warningInterval = 60_000
 
-/** What was charged for a request in one token quota. */
-interface Account {
-  /** Tokens that the host has reported; null if it has reported none. */
-  reported: number | null
-  /** Tokens that were charged because nobody had reported any when the response closed. */
-  unreported: number
-  charged: number
-}
-
-const accounts = new WeakMap<Ruling, Account>()
 const settled = Promise.resolve()
 
 /** The function for the decorator `fastify.quotaCharge`. */
 export function quotaCharge (request: FastifyRequest, tokens: number): Promise<void> {
   if (!Number.isSafeInteger(tokens) || tokens < 0) throw new RangeError(`tokens must be a safe integer of at least 0; got ${shown(tokens)}`)
-  return chargeAll(request, (account) => { account.reported = (account.reported ?? 0) + tokens })
+  const verdict = findVerdict(request)
+  if (verdict === undefined || verdict instanceof Promise || verdict.refusal !== null) return settled
+  const charges = verdict.rulings.map((ruling) => {
+    if (ruling.usage !== undefined) ruling.usage.reported = (ruling.usage.reported ?? 0) + tokens
+    return charge(ruling, request)
+  })
+  return charges.some((each) => each instanceof Promise) ? Promise.all(charges).then(() => {}) : settled
 }
 
 /** Returns a function that charges `unreportedTokens` when the response of a request has closed and nobody has reported its tokens. */
-export function createUnreportedCharger (): (request: FastifyRequest) => void {
+export function createUnreportedCharger (): (rulings: readonly Ruling[], request: FastifyRequest) => void {
   let warnedAt = -Infinity
 
   function warn (request: FastifyRequest, quota: string, tokens: number): void {
@@ -61,47 +57,38 @@ export function createUnreportedCharger (): (request: FastifyRequest) => void {
     request.log.warn({ quota, tokens }, 'a response has closed and nobody has reported its model tokens with fastify.quotaCharge; unreportedTokens is charged; this warning is logged at most once a minute')
   }
 
-  return (request) => {
-    chargeAll(request, (account, { quota }) => {
-      if (account.reported !== null) return
-      account.unreported = unreportedTokens(quota, request)
-      warn(request, quota.name, account.unreported)
-    })
+  return (rulings, request) => {
+    for (const ruling of rulings) {
+      const { quota, usage } = ruling
+      if (usage?.reported !== null) continue
+      const tokens = unreportedTokens(quota, request)
+      if (tokens === null) continue
+      usage.unreported = tokens
+      warn(request, quota.name, tokens)
+      charge(ruling, request)
+    }
   }
 }
 
-function unreportedTokens ({ name, unreportedTokens }: Ruling['quota'], request: FastifyRequest): number {
+/** Returns null if the host's function fails, which is logged. */
+function unreportedTokens ({ name, unreportedTokens }: Ruling['quota'], request: FastifyRequest): number | null {
   try {
     const tokens = typeof unreportedTokens === 'function' ? unreportedTokens(request) : unreportedTokens
     if (Number.isSafeInteger(tokens) && tokens >= 0) return tokens
     throw new RangeError(`unreportedTokens must be a safe integer of at least 0; got ${shown(tokens)}`)
   } catch (error) {
     request.log.error({ err: shownError(error), quota: name }, 'unreportedTokens failed; no model tokens are charged for the request')
-    return 0
+    return null
   }
 }
 
-/** Changes the account of each token quota of a request, and charges what is not charged yet: the greater of what was reported and unreported. */
-function chargeAll (request: FastifyRequest, change: (account: Account, ruling: Ruling) => void): Promise<void> {
-  const charges = tokenRulings(request).map((ruling) => {
-    const account = accounts.get(ruling) ?? { reported: null, unreported: 0, charged: 0 }
-    accounts.set(ruling, account)
-    change(account, ruling)
-    const due = Math.max(account.reported ?? 0, account.unreported)
-    const tokens = due - account.charged
-    account.charged = due
-    return tokens > 0 ? charge(ruling, tokens, request) : undefined
-  })
-  return charges.some((each) => each instanceof Promise) ? Promise.all(charges).then(() => {}) : settled
-}
-
-function tokenRulings (request: FastifyRequest): readonly Ruling[] {
-  const verdict = findVerdict(request)
-  if (verdict === undefined || verdict instanceof Promise || verdict.refusal !== null) return []
-  return verdict.rulings.filter(({ quota, decision }) => quota.unit === 'tokens' && decision.outcome === 'admitted')
-}
-
-function charge ({ quota, decision }: Ruling, tokens: number, request: FastifyRequest): void | Promise<void> {
+/** Charges what is not charged yet: the greater of what was reported and unreported. A promise only if the store returned one. */
+function charge ({ quota, decision, usage }: Ruling, request: FastifyRequest): void | Promise<void> {
+  if (usage === undefined) return
+  const due = Math.max(usage.reported ?? 0, usage.unreported)
+  const tokens = due - usage.charged
+  if (tokens === 0) return
+  usage.charged = due
   const end = (failed: boolean): void => {
     if (quotaCharges.hasSubscribers) quotaCharges.publish({ request, quota: quota.name, tokens, failed } satisfies QuotaCharge)
   }

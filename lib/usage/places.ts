@@ -24,9 +24,13 @@ export function publishPlaces (rulings: readonly Ruling[], request: FastifyReque
 /** Gives back the places of a request. If the store fails, the place is free when its lease ends, or was never taken. */
 export function leave (rulings: readonly Ruling[], request: FastifyRequest): void {
   for (const { place, quota } of rulings) {
-    if (place !== undefined) leavePlace().catch((error: unknown) => { request.log.error({ err: shownError(error), quota: quota.name }, 'a place of a request in flight could not be given back') })
-    async function leavePlace (): Promise<void> {
-      await place?.leave?.()
+    if (place === undefined) continue
+    const fail = (error: unknown): void => { request.log.error({ err: shownError(error), quota: quota.name }, 'a place of a request in flight could not be given back') }
+    try {
+      const left = place.leave?.()
+      if (left !== undefined) Promise.resolve(left).catch(fail)
+    } catch (error) {
+      fail(error)
     }
   }
 }

@@ -17,7 +17,7 @@ export function whenResponseEnds ({ raw: { socket } }: FastifyRequest, { raw }: 
     if (waiting.delete(end)) run()
   }
   waiting.add(end)
-  raw.once('close', end)
+  raw.on('close', end)
 }
 
 function waitingOn (socket: Duplex): Set<() => void> {

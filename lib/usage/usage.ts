@@ -17,7 +17,7 @@ export function createUsageFollower (): (verdict: Verdict, request: FastifyReque
     whenResponseEnds(request, reply, () => {
       leave(rulings, request)
       publishPlaces(rulings, request, -1)
-      chargeUnreported(request)
+      chargeUnreported(rulings, request)
     })
   }
 }

@@ -126,6 +126,14 @@ t.test('what is empty without the prefix is the path /', async (t) => {
   for (const target of ['/ctx/x', '/other']) t.equal(await statusFor(target), 200, target)
 })
 
+t.test('the route / of a scope with a prefix also serves the path that ends with a slash', async (t) => {
+  const declare = (app: FastifyInstance) => { app.register(async (scope) => { scope.post('/', ran) }, { prefix: '/x' }) }
+  for (const [path, expected] of [['/x/', [200, 401]], ['/x', [401, 401]]] as const) {
+    const statusFor = await serve(t, { options: { operations: [{ method: 'POST', path }] }, declare })
+    t.same([await statusFor('/x'), await statusFor('/x/')], expected, path)
+  }
+})
+
 t.test('the path of an operation can contain what a plain spelling cannot, and characters outside ASCII', async (t) => {
   for (const [path, targets] of [
     ['/café au lait', ['/caf%C3%A9%20au%20lait', '/./caf%25C3%25A9%20au%20lait']],
