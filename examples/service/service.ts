@@ -14,7 +14,6 @@ import { observation } from './plugins/observation.js'
 import { openId } from './plugins/openid.js'
 import { sessions } from './plugins/sessions.js'
 import { shared } from './plugins/shared.js'
-import { streams } from './plugins/streams.js'
 import { ownTokens, tokens } from './plugins/tokens.js'
 import { quotas } from './quotas.js'
 import { aboutTheService } from './routes/about.js'
@@ -55,7 +54,6 @@ export async function createService ({ log, clock }: ServiceSettings = {}): Prom
   await app.register(documentation)
   await app.register(shared, clock === undefined ? {} : { clock })
   await app.register(observation, clock === undefined ? {} : { clock })
-  await app.register(streams)
   await app.register(quotaPlugin, { quotas, preferenceTimeout: 250 })
   await app.register(model)
   await app.register(operations)

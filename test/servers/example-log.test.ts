@@ -51,7 +51,7 @@ t.test('the log contains no secret after requests to every part of the service',
   const secrets = [...tokens.filter((each) => each.length > 8), jwtSecret]
   const query = `businessText=${encodeURIComponent(text)}&parentCode=${marker}`
   const paths = [
-    '/', '/about', '/health', '/metrics', '/documentation', '/documentation/json', `/documentation/${marker}`, `/${marker}`, `/${marker}?${marker}=${marker}`, `/api/${marker}`, '/api/window', '/api/callers', '/api/quota',
+    '/', '/about', '/health', '/metrics', '/documentation', '/documentation/json', `/documentation/${marker}`, `/${marker}`, `/${marker}?${marker}=${marker}`, `/api/${marker}`, '/api/callers', '/api/quota',
     '/api/session', '/api/preferences', `/api/analyze?${query}`, `/api/analyze-node?${query}`, `/api/analyze-node?parentCode=FIN&businessText=${encodeURIComponent(text)}`, `/api/analyze-stream?${query}`, `/api/justify-leaf?${query}`,
     `/sign-in/openid/callback?code=${marker}code&state=${marker}state`, '/sign-in/openid', `/sign-in/local?password=${marker}`, '/sign-out', `/%zz${marker}`, `/..%2f${marker}`, `//${marker}.example/`, `/%00${marker}`
   ]

@@ -20,7 +20,7 @@ export async function startBrowser (): Promise<Browser> {
 
 /** Returns the violations of those WCAG rules that a program can check. */
 export async function inaccessible (page: Page): Promise<string[]> {
-  await page.evaluate(axe.source)
+  if (!await page.evaluate('"axe" in globalThis')) await page.evaluate(axe.source)
   const violations = await page.evaluate<{ id: string, nodes: { html: string, failureSummary?: string }[] }[]>(
     'axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }).then(({ violations }) => violations)')
   return violations.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary ?? ''}`))

@@ -2,8 +2,9 @@ import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { listenOnLoopback, portOf } from './loopback.js'
 
-/** A proxy that can cut a connection half-way through a reply. */
+/** A proxy that can cut a connection half-way through a reply, or lose everything that is sent without closing a connection. */
 export class CuttingProxy {
+  isSilent = false
   readonly #server: Server
   readonly #connections = new Set<Socket>()
   #cuts = 0
@@ -52,9 +53,10 @@ export class CuttingProxy {
     let latestRequest = ''
     downstream.on('data', (chunk) => {
       latestRequest = chunk.toString('latin1')
-      upstream.write(chunk)
+      if (!this.isSilent) upstream.write(chunk)
     })
     upstream.on('data', (chunk) => {
+      if (this.isSilent) return
       if (this.#cuts === 0 || !this.#request.test(latestRequest)) {
         downstream.write(chunk)
       } else {

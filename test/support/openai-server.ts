@@ -63,6 +63,7 @@ export class OpenAiServer {
   }
 
   async stop (): Promise<void> {
+    if (!this.#server.listening) return
     this.#server.closeAllConnections()
     this.#server.close()
     await once(this.#server, 'close')

@@ -1,12 +1,10 @@
-import { type Browser, type Page } from 'playwright-core'
-import { type Test } from 'tap'
+import type { Browser, Page } from 'playwright-core'
+import type { Test } from 'tap'
 import { VirtualClock } from '../../lib/testing.js'
 import { screenshots } from './browser.js'
+import { startService } from './example-service.js'
 
-import { createService } from '../../examples/service/service.js'
-
-for (const name of Object.keys(process.env)) if (/^(JWT_|OIDC_|PUBLIC_URL|HOST|REDIS_URL|DATABASE_URL|METRICS|SERVICE_RATE)/.test(name)) Reflect.deleteProperty(process.env, name)
-Object.assign(process.env, { PORT: '0', LOG_LEVEL: 'error', SERVICE_RATE_LIMIT_PER_MINUTE: '3' })
+const passwords = { alice: 'wonderland', admin: 'looking-glass' }
 
 /** A user of the page with a separate browser. */
 export class Visit {
@@ -23,10 +21,10 @@ export class Visit {
     page.on('request', (request) => { if (new URL(request.url()).hostname !== '127.0.0.1') this.abroad.push(request.url()) })
   }
 
-  static async begin (browser: Browser, address: string, options: { colorScheme?: 'light' | 'dark', width?: number, height?: number } = {}): Promise<Visit> {
-    const context = await browser.newContext({ reducedMotion: 'reduce', colorScheme: options.colorScheme ?? 'light', viewport: { width: options.width ?? 1200, height: options.height ?? 900 } })
+  static async begin (browser: Browser, address: string, viewport = { width: 1280, height: 900 }): Promise<Visit> {
+    const context = await browser.newContext({ reducedMotion: 'reduce', viewport })
     const visit = new Visit(await context.newPage())
-    visit.page.setDefaultTimeout(10_000)
+    visit.page.setDefaultTimeout(20_000)
     await visit.page.clock.install()
     await visit.page.goto(address)
     await visit.reads('#who', /Not signed in|Signed in/)
@@ -45,18 +43,28 @@ export class Visit {
     await this.page.getByRole('button', { name: 'Sign in', exact: true }).click()
   }
 
-  async signInWithOpenId (person: string): Promise<void> {
-    await this.page.getByRole('link', { name: 'Sign in with OpenID' }).click()
-    await this.page.getByRole('button', { name: `Sign in as ${person}` }).click()
+  /** Signs in with a demonstration account, and waits for the user's standing. */
+  async signIn (username: keyof typeof passwords): Promise<void> {
+    await this.signInLocally(username, passwords[username])
+    await this.reads('#who', `Signed in as ${username}`)
+    await this.reads('h1', /minute/)
+  }
+
+  async signInWithOpenId (person: string, preferredName?: string): Promise<void> {
+    await this.click('Sign in with OpenID')
+    if (preferredName !== undefined) await this.page.getByLabel('Preferred user name').first().fill(preferredName)
+    await this.click(`Sign in as ${person}`)
     await this.reads('#who', /^Signed in as/)
   }
 
-  /**
-   * Ends the session, which the page learns from its next request. Stops the clock of the page, so that this is not one of its regular
-   * requests for the state.
-   */
+  /** Clicks a link or a button. */
+  async click (name: string): Promise<void> {
+    await this.page.getByRole('link', { name, exact: true }).or(this.page.getByRole('button', { name, exact: true })).click()
+  }
+
+  /** Ends the session. The page learns this from its next request, except for the regular ones for the state, which fail from now on. */
   async loseSession (): Promise<void> {
-    await this.page.clock.pauseAt(await this.page.evaluate<number>('Date.now()') + 100)
+    await this.page.route('**/api/quota', async (route) => { await route.abort() })
     await this.page.context().clearCookies()
   }
 
@@ -80,10 +88,17 @@ export class Visit {
     }
   }
 
-  /** Changes the limit as an administrator. */
-  async change (limit: string): Promise<void> {
-    await this.page.getByLabel('Requests a minute').fill(limit)
-    await this.page.getByRole('button', { name: 'Change the limits' }).click()
+  /** Changes the limits as an administrator. */
+  async change (requests: string, tokens?: string, streams?: string): Promise<void> {
+    for (const [id, limit] of Object.entries({ requests, tokens, streams })) if (limit !== undefined) await this.page.locator(`#${id}-limit`).fill(limit)
+    await this.click('Change the limits')
+    if ([requests, tokens, streams].includes('0')) return
+    await this.reads('#limit-status', 'The limits have changed.')
+  }
+
+  /** Returns the ID of the element with the keyboard focus. */
+  async focus (): Promise<string> {
+    return await this.page.evaluate<string>('document.activeElement.id')
   }
 
   async screenshot (name: string): Promise<void> {
@@ -97,23 +112,14 @@ export class Visit {
   }
 }
 
-/** Checks that an element is on the screen of a phone, 844 pixels high. */
-export async function inView (t: Test, page: Page, selector: string, message: string): Promise<void> {
-  const box = await page.locator(selector).boundingBox()
-  t.ok(box !== null && box.y >= 0 && box.y + box.height <= 844, `${message}: ${selector} ${JSON.stringify(box)}`)
-}
-
-/** Starts the service for the page, with a clock that a test moves. */
-export async function startPage (t: Test, redisUrl = '') {
-  process.env['REDIS_URL'] = redisUrl
+/** Starts the service for the page, with a limit of three requests and a clock that a test moves. */
+export async function startPage (t: Test, environment: Record<string, string> = {}) {
   const clock = new VirtualClock()
-  const app = await createService({ clock: clock.now })
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  t.teardown(() => app.close())
+  const { app, address } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '3', LOG_LEVEL: 'error', ...environment }, clock.now)
   const pass = async (seconds: number, ...visits: Visit[]): Promise<void> => {
     clock.advance(seconds * 1000)
     for (const { page } of visits) await page.clock.runFor(seconds * 1000)
   }
   const minutePasses = async (...visits: Visit[]): Promise<void> => await pass(60, ...visits)
-  return { address: app.listeningOrigin, pass, minutePasses }
+  return { app, address, pass, minutePasses }
 }

@@ -24,8 +24,10 @@ export function signOutPage (form: string): string {
   return page('Sign out', `
     ${form}
     <p>You are about to sign out here as well.</p>
-    <button autofocus type="submit" form="op.logoutForm" name="logout" value="yes">Sign out</button>
-    <button type="submit" form="op.logoutForm" class="quiet">Stay signed in here</button>`)
+    <div class="actions">
+      <button autofocus type="submit" form="op.logoutForm" name="logout" value="yes">Sign out</button>
+      <button type="submit" form="op.logoutForm" class="quiet">Stay signed in here</button>
+    </div>`)
 }
 
 /** A page with a message. */

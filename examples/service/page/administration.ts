@@ -22,7 +22,7 @@ interface Limit {
 }
 
 /** The windows of all callers, as sent by the service. */
-export interface Callers {
+interface Callers {
   /** The limits by the keys of their preferences. */
   readonly limits: Readonly<Record<string, Limit>>
   readonly trackedCallers: number | null
@@ -34,7 +34,7 @@ export interface Callers {
 
 interface Row {
   readonly element: HTMLElement
-  show (counts: Counts, limit: number, remaining: number): void
+  show (counts: Counts, limit: number): void
 }
 
 const perMinute = 'rate-limit.per-minute'
@@ -48,40 +48,45 @@ const caption = byId('callers-caption', HTMLElement)
 const body = byId('callers', HTMLElement)
 const overflowUnused = element('tr', { role: 'row' }, nameCell('Overflow, shared by all others'), element('td', { role: 'cell', colspan: 4 }, 'not in use'))
 
-let shown: { readonly state: Callers, readonly at: number } | undefined
+let latest = 0
 let rows = new Map<string, Row>()
 
-/** Starts the form that changes the limits, and the countdowns in the table. */
+/** Starts the form that changes the limits. */
 export function offerAdministration (): void {
   form.addEventListener('submit', (event) => {
     event.preventDefault()
     if (Object.values(entered()).includes(0)) confirmation.showModal()
-    else change(entered()).catch(cannotChange)
+    else change(entered())
   })
   confirmation.addEventListener('close', () => {
-    if (confirmation.returnValue === 'off') change(entered()).catch(cannotChange)
+    if (confirmation.returnValue === 'off') change(entered())
     confirmation.returnValue = ''
   })
-  byId('configured', HTMLButtonElement).addEventListener('click', () => { change(Object.fromEntries(fields.map(({ name }) => [name, null]))).catch(cannotChange) })
-  setInterval(draw, 500)
+  byId('configured', HTMLButtonElement).addEventListener('click', () => { change(Object.fromEntries(fields.map(({ name }) => [name, null]))) })
 }
 
-/** Shows the limits and the windows of all callers to an administrator. */
-export function showCallers (state: Callers): void {
+/** Reads the limits and the windows of all callers, and shows them to an administrator. */
+export async function refreshCallers (): Promise<void> {
+  const mine = ++latest
+  const response = await send('/api/callers')
+  const state: Callers = await response.json()
+  // A response that is late must not replace a later one, or be shown to another user.
+  if (!response.ok || mine !== latest) return
   for (const field of fields) {
     const value = String(state.limits[field.name]?.effective ?? '')
     const isUnchanged = field.defaultValue === value || document.activeElement === field
     field.defaultValue = value
     if (!isUnchanged) field.value = value
+    setText(byId(`${field.id}-in-force`, HTMLElement), describeLimit(state.limits[field.name]))
   }
-  shown = { state, at: performance.now() }
+  setText(caption, describeCallers(state))
+  drawRows([...state.callers, ...(state.overflow === null ? [] : [state.overflow])], state.limits[perMinute]?.effective ?? 0)
   section.hidden = false
-  draw()
 }
 
 /** Hides the section for administrators. */
 export function hideAdministration (): void {
-  shown = undefined
+  latest++
   section.hidden = true
   status.textContent = ''
   confirmation.close()
@@ -94,38 +99,37 @@ function entered (): Record<string, number> {
   return Object.fromEntries(fields.filter(({ value, defaultValue }) => value !== defaultValue).map(({ name, valueAsNumber }) => [name, valueAsNumber]))
 }
 
-async function change (limits: Record<string, number | null>): Promise<void> {
-  const response = await send('/api/preferences', { method: 'PUT', headers: { 'content-type': 'application/json' }, body: JSON.stringify(limits) })
-  if (!response.ok) status.textContent = await messageOf(response)
-  else status.textContent = Object.values(limits).includes(null) ? 'The configured limits apply again.' : 'The limits are changed.'
+function change (limits: Record<string, number | null>): void {
+  const changed = Object.values(limits).includes(null) ? 'The configured limits apply again.' : 'The limits have changed.'
+  if (Object.keys(limits).length === 0) status.textContent = 'Enter another limit first.'
+  else report(send('/api/preferences', { method: 'PUT', headers: { 'content-type': 'application/json' }, body: JSON.stringify(limits) }), changed).catch(reportError)
+}
+
+// Shows whether a change succeeded, and its effect. Returns whether it did.
+async function report (sent: Promise<Response>, success: string): Promise<boolean> {
+  try {
+    const response = await sent
+    status.textContent = response.ok ? success : await messageOf(response)
+    await refreshCallers()
+    return response.ok
+  } catch {
+    status.textContent = unreachable
+    return false
+  }
 }
 
 async function forget (caller: string, digest: string, button: HTMLButtonElement): Promise<void> {
-  const response = await send(`/api/callers/${digest}`, { method: 'DELETE' })
-  status.textContent = response.ok ? `The caller ${caller} starts with a new window.` : await messageOf(response)
-  if (!response.ok) return
-  // The row disappears, so the focus moves to the next one.
   const buttons = [...body.querySelectorAll('button')]
   const index = buttons.indexOf(button)
+  // The row disappears, so the focus moves to the next one.
   const next = buttons[index + 1] ?? buttons[index - 1] ?? title
-  next.focus()
+  if (await report(send(`/api/callers/${digest}`, { method: 'DELETE' }), `The caller ${caller} starts with a new window.`)) next.focus()
 }
 
-function cannotChange (): void {
-  status.textContent = unreachable
-}
-
-function draw (): void {
-  if (shown === undefined) return
-  const { state, at } = shown
-  const passed = performance.now() - at
-  for (const field of fields) setText(byId(`${field.id}-in-force`, HTMLElement), describeLimit(state.limits[field.name]))
-  caption.textContent = describeCallers(state)
-  const open = [...state.callers, ...(state.overflow === null ? [] : [state.overflow])].filter(({ remaining }) => remaining > passed)
-  const kept = new Map(open.map((counts) => [counts.caller, rows.get(counts.caller) ?? row(counts)]))
-  for (const counts of open) kept.get(counts.caller)?.show(counts, state.limits[perMinute]?.effective ?? 0, counts.remaining - passed)
-  rows = kept
-  const wanted = [...[...kept.values()].map((row) => row.element), ...(kept.has('overflow') ? [] : [overflowUnused])]
+function drawRows (windows: readonly Counts[], limit: number): void {
+  rows = new Map(windows.map((counts) => [counts.caller, rows.get(counts.caller) ?? row(counts)]))
+  for (const counts of windows) rows.get(counts.caller)?.show(counts, limit)
+  const wanted = [...[...rows.values()].map((row) => row.element), ...(rows.has('overflow') ? [] : [overflowUnused])]
   // Existing rows are not recreated, so that they keep the keyboard focus.
   if (wanted.length !== body.children.length || wanted.some((element, index) => body.children[index] !== element)) body.replaceChildren(...wanted)
 }
@@ -147,20 +151,20 @@ function row ({ caller, digest }: Counts): Row {
   const meter = element('meter', { min: 0, 'aria-hidden': 'true' })
   const [admitted, rejected, remains] = [element('span'), element('td', { role: 'cell', 'data-label': 'Rejected' }), element('td', { role: 'cell', 'data-label': 'Window ends in' })]
   const button = element('button', { class: 'quiet small', type: 'button', 'aria-label': `Forget ${caller}` }, 'Forget')
-  if (digest !== null) button.addEventListener('click', () => { forget(caller, digest, button).catch(cannotChange) })
+  if (digest !== null) button.addEventListener('click', () => { forget(caller, digest, button).catch(reportError) })
   return {
     element: element('tr', { role: 'row' },
       nameCell(digest === null ? 'Overflow, shared by all others' : element('code', {}, caller)),
       element('td', { role: 'cell', 'data-label': 'Admitted' }, element('span', { class: 'gauge' }, meter, admitted)),
       rejected, remains,
       element('td', { role: 'cell', class: 'action' }, ...(digest === null ? [] : [button]))),
-    show (counts, limit, remaining) {
+    show (counts, limit) {
       meter.hidden = limit === 0
       meter.setAttribute('max', String(Math.max(limit, counts.admitted, 1)))
       meter.setAttribute('value', String(counts.admitted))
       admitted.textContent = ofLimit(counts.admitted, limit)
       rejected.textContent = inFull(counts.rejected)
-      remains.textContent = secondsOf(remaining)
+      remains.textContent = secondsOf(counts.remaining)
     }
   }
 }

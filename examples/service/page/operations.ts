@@ -1,5 +1,6 @@
 import { type Sentence, showAnalysis, showJustification, showScores, showSentence } from './answers.js'
 import { byId, element } from './document.js'
+import { counted, secondsOf } from './numbers.js'
 import { canRun, setRunning, showRejection } from './run-button.js'
 import { eventsOf, messageOf, send, unreachable } from './service.js'
 import { refreshStanding } from './standing.js'
@@ -120,8 +121,8 @@ async function explain (response: Response, signal: AbortSignal): Promise<void> 
   if (signal.aborted) return
   progress.textContent = ''
   if (response.status === 429 && showRejection(message)) return
-  const retryAfter = Number(response.headers.get('retry-after'))
-  fail(retryAfter > 0 ? `${message} (Try again in ${retryAfter} s.)` : message)
+  const seconds = Number(response.headers.get('retry-after'))
+  fail(seconds > 0 ? message.replace(/Please (try again|wait)/, `Please try again in ${secondsOf(seconds * 1000)}`) : message)
 }
 
 function fail (message: string): void {
@@ -133,12 +134,12 @@ function fail (message: string): void {
 async function showStream (response: Response): Promise<void> {
   const list = element('ol')
   answer.replaceChildren(element('h3', {}, 'Sentence by sentence'), list)
-  const arrived = (): string => list.childElementCount === 1 ? 'one sentence' : `${list.childElementCount} sentences`
+  const cut = (reason: string): Error => new IncompleteAnswer(`${reason} The answer is incomplete: it ended after ${counted(list.childElementCount, 'sentence')}.`)
   let complete = false
   try {
     for await (const { event, data } of eventsOf(response)) {
       if (event === 'end') complete = true
-      if (event === 'error') throw new IncompleteAnswer(`${errorOf(data)} The answer is incomplete: it ended after ${arrived()}.`)
+      if (event === 'error') throw cut(errorOf(data))
       if (event !== 'sentence') continue
       list.append(showSentence(data as Sentence))
       progress.textContent = `Sentence ${list.childElementCount} has arrived.`
@@ -146,7 +147,7 @@ async function showStream (response: Response): Promise<void> {
   } catch (error) {
     if (error instanceof IncompleteAnswer) throw error
   }
-  if (!complete) throw new IncompleteAnswer(`The connection was cut. The answer is incomplete: it ended after ${arrived()}.`)
+  if (!complete) throw cut('The connection was cut.')
 }
 
 function errorOf (data: unknown): string {

@@ -1,19 +1,20 @@
 import { byId, element, setText } from './document.js'
-import { inFull, secondsOf } from './numbers.js'
+import { counted, inFull, secondsOf } from './numbers.js'
 import { type Now, onStanding, type QuotaNow } from './standing.js'
 
 const headline = byId('how-many', HTMLElement)
 const intro = byId('intro', HTMLElement)
+const title = byId('window-title', HTMLElement)
 const unlimited = byId('unlimited', HTMLElement)
 const requests = byId('requests', HTMLElement)
 const requestsTitle = byId('requests-title', HTMLElement)
 const others = byId('other-quotas', HTMLElement)
 
-/** How the page speaks of a quota: its name, its limit, and what it counts. */
+/** The words for a quota: its name, its limit, and what it counts. */
 const words: Record<string, { readonly title: string, readonly limit: (limit: number) => string, readonly counted: string }> = {
-  default: { title: 'Requests', limit: (limit) => limit === 1 ? '1 model call a minute' : `${inFull(limit)} model calls a minute`, counted: 'requests used' },
-  tokens: { title: 'Tokens', limit: (limit) => limit === 1 ? '1 token a minute' : `${inFull(limit)} tokens a minute`, counted: 'tokens used' },
-  streams: { title: 'Streams', limit: (limit) => limit === 1 ? '1 stream at once' : `${inFull(limit)} streams at once`, counted: 'streams open' }
+  default: { title: 'Requests', limit: (limit) => `${counted(limit, 'model call')} a minute`, counted: 'requests used' },
+  tokens: { title: 'Tokens', limit: (limit) => `${counted(limit, 'token')} a minute`, counted: 'tokens used' },
+  streams: { title: 'Streams', limit: (limit) => `${counted(limit, 'stream')} at once`, counted: 'streams open' }
 }
 
 function wordsOf (quota: string) {
@@ -27,31 +28,36 @@ export function usedOf ({ quota, count, limit }: QuotaNow): string {
   return `${inFull(count)} of ${inFull(limit)} ${wordsOf(quota).counted}`
 }
 
+/** Describes when a window ends. Says nothing of the one whose end is shown beside the button. */
+export function endOf ({ quota, left }: QuotaNow, { full }: Now): string {
+  return left === 0 || full?.quota === quota ? '' : `; the window ends in ${secondsOf(left)}`
+}
+
 /** Shows which quotas are on, and the caller's standing in those beside the default one. */
 export function keepQuotas (): void {
   onStanding(draw)
 }
 
 function draw (now: Now | undefined): void {
-  const on = now?.quotas.filter(({ limit }) => limit > 0)
-  const [first, ...more] = on?.map(({ quota, limit }) => wordsOf(quota).limit(limit)) ?? []
-  setText(headline, on === undefined ? 'A quota for model calls' : first ?? 'Model calls without a limit')
-  setText(intro, `Four operations read your text with a language model. ${scopeOf(on === undefined, first, more)}`)
-  unlimited.hidden = on?.length !== 0
-  requests.hidden = on?.every(({ quota }) => quota !== 'default') === true
-  requestsTitle.hidden = on === undefined || on.length < 2
-  others.replaceChildren(...on?.filter(({ quota }) => quota !== 'default').map(show) ?? [])
+  const on = now?.quotas.filter(({ limit }) => limit > 0) ?? []
+  const [first = 'Model calls without a limit', ...more] = on.map(({ quota, limit }) => wordsOf(quota).limit(limit))
+  setText(headline, now === undefined ? 'A quota for model calls' : first)
+  setText(intro, `Four operations read your text with a language model. ${now === undefined ? 'Sign in to see how often you can run them.' : scopeOf(on, more)}`)
+  setText(title, on.length > 1 ? 'Your windows' : 'Your window')
+  unlimited.hidden = now === undefined || on.length > 0
+  requests.hidden = now !== undefined && on.every(({ quota }) => quota !== 'default')
+  requestsTitle.hidden = on.length < 2
+  others.replaceChildren(...now === undefined ? [] : on.filter(({ quota }) => quota !== 'default').map((quota) => show(quota, now)))
 }
 
-function scopeOf (isUnknown: boolean, first: string | undefined, more: readonly string[]): string {
-  if (isUnknown) return 'Sign in to see how often you can run them.'
-  if (first === undefined) return 'Each caller can run them as often as they like.'
-  return more.length === 0 ? 'This limit applies to each caller.' : `This limit applies to each caller, and so do ${more.join(' and ')}.`
+function scopeOf (on: readonly QuotaNow[], more: readonly string[]): string {
+  if (on.length === 0) return 'Each caller can run them as often as they like.'
+  return `This limit applies to each caller.${more.length === 0 ? '' : ` Further limits: ${more.join(', ')}.`}`
 }
 
-function show (quota: QuotaNow): HTMLElement {
+function show (quota: QuotaNow, now: Now): HTMLElement {
   return element('div', { class: 'quota', 'data-quota': quota.quota },
     element('h3', {}, wordsOf(quota.quota).title),
     element('meter', { min: 0, max: quota.limit, value: quota.count, 'aria-hidden': 'true' }),
-    element('p', { class: 'summary' }, usedOf(quota), quota.left > 0 ? `; the window ends in ${secondsOf(quota.left)}.` : '.'))
+    element('p', { class: 'summary' }, `${usedOf(quota)}${endOf(quota, now)}.`))
 }

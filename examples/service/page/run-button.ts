@@ -1,16 +1,14 @@
 import { byId, setText } from './document.js'
 import { secondsOf } from './numbers.js'
 import { usedOf } from './quotas.js'
-import { type Now, now, onStanding, type QuotaNow } from './standing.js'
+import { type Now, now, onStanding } from './standing.js'
 
 const button = byId('run-button', HTMLButtonElement)
 const box = byId('limit-reached', HTMLElement)
-const message = byId('limit-message', HTMLElement)
 const progress = byId('progress', HTMLElement)
 
 let running = false
 let rejection = ''
-let full: QuotaNow | undefined
 
 /** Updates the button with each change of the standing. */
 export function keepButton (): void {
@@ -19,7 +17,7 @@ export function keepButton (): void {
 
 /** Whether an operation can run now. */
 export function canRun (): boolean {
-  return !running && fullOf(now()) === undefined
+  return !running && now()?.full === undefined
 }
 
 /** Disables the button while an operation runs. */
@@ -29,27 +27,25 @@ export function setRunning (value: boolean): void {
 }
 
 /** Shows the message of a rejection while a limit is reached. Returns whether a limit is reached. */
-export function showRejection (words: string): boolean {
-  rejection = words
+export function showRejection (message: string): boolean {
+  rejection = message
   draw(now())
-  return full !== undefined
+  return !box.hidden
 }
 
 function draw (standing: Now | undefined): void {
-  const before = full
-  full = fullOf(standing)
+  const full = standing?.full
   // Uses aria-disabled instead of `disabled`, so that the button keeps the keyboard focus.
-  if (running || full !== undefined) button.setAttribute('aria-disabled', 'true')
-  else button.removeAttribute('aria-disabled')
-  setText(button, running ? 'Running…' : full === undefined ? 'Run' : `Run again in ${secondsOf(full.left)}`)
-  if (full === undefined) rejection = ''
-  else setText(message, rejection === '' ? `Limit reached: ${usedOf(full)}.` : rejection)
+  button.setAttribute('aria-disabled', String(running || full !== undefined))
+  setText(button, running ? 'Running…' : 'Run')
+  if (full === undefined) {
+    rejection = ''
+    if (box.contains(document.activeElement)) button.focus()
+    if (!box.hidden && standing !== undefined) progress.textContent = 'You can run operations again.'
+  } else {
+    setText(byId('limit-message', HTMLElement), rejection === '' ? `Limit reached: ${usedOf(full)}.` : rejection)
+    setText(byId('wait', HTMLElement), `Run again in ${secondsOf(full.left)}.`)
+  }
   box.hidden = full === undefined
   box.className = rejection === '' ? 'notice' : 'rejection'
-  if (before !== undefined && full === undefined && standing !== undefined) progress.textContent = 'You can run operations again.'
-}
-
-// Of the quotas that reject every operation now, the one with the longest wait.
-function fullOf (standing: Now | undefined): QuotaNow | undefined {
-  return standing?.quotas.filter(({ isFull, left }) => isFull && left > 0).sort((one, other) => other.left - one.left)[0]
 }

@@ -26,14 +26,10 @@ export async function send (path: string, request: RequestInit = {}): Promise<Re
   return await fetch(path, { ...request, headers: { ...Object.fromEntries(new Headers(request.headers)), 'csrf-token': csrfToken } })
 }
 
-/** Returns the message of an error response. */
+/** Returns the message of an error response. No line breaks between a number and its unit. */
 export async function messageOf (response: Response): Promise<string> {
-  const body: unknown = await response.json().catch(() => null)
-  if (typeof body === 'object' && body !== null) {
-    if ('message' in body) return String(body.message)
-    if ('error' in body) return String(body.error)
-  }
-  return `The service answered ${response.status}.`
+  const { error, message = error }: { error?: unknown, message?: unknown } = Object(await response.json().catch(() => null))
+  return message === undefined ? `The service answered ${response.status}.` : String(message).replace(/(\d) s\b/g, '$1\u{a0}s')
 }
 
 /** A server-sent event. */

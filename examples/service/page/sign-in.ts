@@ -3,12 +3,12 @@ import { messageOf, send, type Session, unreachable } from './service.js'
 
 const who = byId('who', HTMLElement)
 const signOutButton = byId('sign-out', HTMLButtonElement)
-const section = byId('sign-in', HTMLElement)
 const local = byId('local', HTMLFormElement)
 const localError = byId('local-error', HTMLElement)
+const userName = byId('user-name', HTMLInputElement)
 const notice = byId('notice', HTMLElement)
-const noticeMessage = byId('notice-message', HTMLElement)
 const retry = byId('retry', HTMLButtonElement)
+const operations = byId('operations', HTMLElement)
 
 const ways = { local: 'local account', openid: 'OpenID Connect', token: 'token' }
 const outcomes = new Map([
@@ -16,32 +16,24 @@ const outcomes = new Map([
   ['unavailable', 'The OpenID provider cannot be reached. Please try again, or sign in another way.']
 ])
 
-/** Shows the current user, or the ways to sign in. */
-export function showSession ({ signedIn, caller, ways: offered }: Session): void {
-  section.hidden = signedIn !== null
-  signOutButton.hidden = signedIn === null
-  local.hidden = !offered.local
-  byId('openid', HTMLElement).hidden = !offered.openId
-  byId('provider', HTMLElement).textContent = offered.developmentProvider
+/** Shows the current user or the ways to sign in, and a message if the session has ended or, with undefined, cannot be read. */
+export function showSession (session: Session | undefined, hasEnded: boolean): void {
+  const user = session?.signedIn ?? null
+  byId('sign-in', HTMLElement).hidden = session === undefined || user !== null
+  byId('columns', HTMLElement).hidden = session === undefined
+  signOutButton.hidden = user === null
+  local.hidden = session?.ways.local !== true
+  byId('openid', HTMLElement).hidden = session?.ways.openId !== true
+  byId('provider', HTMLElement).textContent = session?.ways.developmentProvider === true
     ? 'At a development provider that runs inside this example, as an invented user. The protocol is real.'
     : 'At the provider of this service.'
-  if (signedIn === null) who.replaceChildren('Not signed in')
-  else who.replaceChildren('Signed in as ', element('strong', {}, signedIn.name), ` (${ways[signedIn.by]}), counted as `, element('code', {}, caller ?? 'nobody'))
-}
-
-/** Shows that the current user is unknown. */
-export function showUnknown (): void {
-  section.hidden = true
-  signOutButton.hidden = true
-  who.textContent = 'Unknown'
-  say('The service does not answer, so the page cannot show who is signed in.', true)
-}
-
-/** Shows that the session has ended. */
-export function showEnded (): void {
+  if (user !== null) who.replaceChildren('Signed in as ', element('strong', {}, user.name), ` (${ways[user.by]}), counted as `, element('code', {}, session?.caller ?? 'nobody'))
+  else who.textContent = session === undefined ? '' : 'Not signed in'
+  notice.hidden = true
+  if (session === undefined) say('The service does not answer, so the page cannot show who is signed in.', true)
+  if (!hasEnded) return
   say('Your session has ended. Sign in again.')
-  const name = local.elements.namedItem('username')
-  if (name instanceof HTMLInputElement) name.focus()
+  userName.focus()
 }
 
 /** Starts the forms to sign in and out. `changed` is called after each sign-in or sign-out. */
@@ -51,11 +43,8 @@ export function offerSignIn (changed: () => Promise<void>): void {
     signIn(changed).catch(() => { localError.textContent = unreachable })
   })
   signOutButton.addEventListener('click', () => { signOut().catch(() => { say(unreachable) }) })
-  retry.addEventListener('click', () => {
-    hideNotice()
-    changed().catch(reportError)
-  })
-  showOutcome()
+  // The button keeps the keyboard focus while the service does not answer.
+  retry.addEventListener('click', () => { changed().then(() => { operations.focus() }).catch(reportError) })
 }
 
 async function signIn (changed: () => Promise<void>): Promise<void> {
@@ -67,9 +56,8 @@ async function signIn (changed: () => Promise<void>): Promise<void> {
     return
   }
   local.reset()
-  hideNotice()
   await changed()
-  signOutButton.focus()
+  operations.focus()
 }
 
 async function signOut (): Promise<void> {
@@ -78,8 +66,8 @@ async function signOut (): Promise<void> {
   window.location.assign(location ?? '/')
 }
 
-// The address contains the outcome of a sign-in at the provider. It is shown once.
-function showOutcome (): void {
+/** Shows the outcome of a sign-in at the provider, which is in the address, once. */
+export function showOutcome (): void {
   const address = new URL(window.location.href)
   const outcome = outcomes.get(address.searchParams.get('sign-in') ?? '')
   if (outcome === undefined) return
@@ -87,13 +75,8 @@ function showOutcome (): void {
   window.history.replaceState(null, '', address.pathname)
 }
 
-/** Hides the message about the session. */
-function hideNotice (): void {
-  notice.hidden = true
-}
-
 function say (message: string, canRetry = false): void {
   notice.hidden = false
-  noticeMessage.textContent = message
+  byId('notice-message', HTMLElement).textContent = message
   retry.hidden = !canRetry
 }

@@ -35,11 +35,14 @@ export interface Now {
   readonly quotas: readonly QuotaNow[]
   readonly rejected: number
   readonly marks: Standing['marks']
+  /** Of the quotas that reject every operation until their windows end, the one with the longest wait. */
+  readonly full: QuotaNow | undefined
 }
 
 const listeners: ((now: Now | undefined) => void)[] = []
 
 let known: { readonly standing: Standing, readonly at: number } | undefined
+let latest = 0
 
 /** Calls back with each change, and regularly as time passes; with undefined if the user is not signed in. */
 export function onStanding (listener: (now: Now | undefined) => void): void {
@@ -50,22 +53,23 @@ export function keepTime (): void {
   setInterval(tell, 250)
 }
 
-/** Updates the standing from the service. */
-export function know (standing: Standing): void {
-  known = { standing, at: performance.now() }
-  tell()
-}
-
 /** Resets the standing if the user is not signed in. */
 export function forgetStanding (): void {
+  latest++
   known = undefined
   tell()
 }
 
 /** Reads the standing again. Returns the status of the response. */
 export async function refreshStanding (): Promise<number> {
+  const mine = ++latest
   const response = await send('/api/quota')
-  if (response.ok) know(await response.json())
+  const standing: Standing = await response.json()
+  // A response that is late must not replace a later one, or be shown to another user.
+  if (response.ok && mine === latest) {
+    known = { standing, at: performance.now() }
+    tell()
+  }
   return response.status
 }
 
@@ -76,7 +80,8 @@ export function now (): Now | undefined {
   const passed = performance.now() - at
   const quotas = standing.quotas.map((quota) => quotaNow(quota, passed))
   const isOpen = quotas.some(({ quota, left }) => quota === 'default' && left > 0)
-  return { quotas, rejected: isOpen ? standing.rejected : 0, marks: isOpen ? standing.marks : [] }
+  const [full] = quotas.filter(({ isFull, left }) => isFull && left > 0).sort((one, other) => other.left - one.left)
+  return { quotas, rejected: isOpen ? standing.rejected : 0, marks: isOpen ? standing.marks : [], full }
 }
 
 function quotaNow ({ quota, limit, count, windowRemaining, overflow: isShared }: Standing['quotas'][number], passed: number): QuotaNow {

@@ -13,7 +13,7 @@ export function countText (method: 'GET' | 'POST'): void {
   const most = method === 'GET' ? mostBytes : mostCharacters
   const excess = used - most
   counter.classList.toggle('over', excess > 0)
-  counter.textContent = method === 'GET' ? `${inFull(used)} of ${inFull(most)} bytes, as sent in the address` : `${inFull(used)} of ${inFull(most)} characters`
+  counter.textContent = method === 'GET' ? `${inFull(used)} of ${inFull(most)} bytes in the address` : `${inFull(used)} of ${inFull(most)} characters`
   field.setAttribute('aria-invalid', String(excess > 0))
   field.setCustomValidity(validity(excess))
 }

@@ -1,12 +1,13 @@
 import { byId, setText } from './document.js'
-import { inFull, inShort, secondsOf } from './numbers.js'
+import { inFull, inShort } from './numbers.js'
+import { endOf } from './quotas.js'
 import { type Now, onStanding, type QuotaNow } from './standing.js'
 
 const drawing = byId('timeline', SVGSVGElement)
 const summary = byId('summary', HTMLElement)
 
 const windowLength = 60_000
-const plot = { left: 52, right: 626, top: 34, bottom: 258 }
+const plot = { left: 52, right: 626, top: 34, bottom: 252 }
 // Rejections are drawn in a separate lane above the counts.
 const rejectionLane = 16
 
@@ -34,9 +35,9 @@ function describe (now: Now | undefined): string {
   if (now === undefined || standing === undefined) return 'Sign in to see your window.'
   const { limit, count: admitted, left, isShared } = standing
   const { rejected } = now
-  if (left === 0) return `No window is open: the next request opens one. The limit is ${inFull(limit)} a minute.`
+  if (left === 0) return 'No window is open: the next request opens one.'
   const counts = admitted > limit ? `${inFull(admitted)} admitted; the limit is ${inFull(limit)} now, ${inFull(rejected)} rejected` : `${inFull(admitted)} of ${inFull(limit)} admitted, ${inFull(rejected)} rejected`
-  return `${counts}${isShared ? ', shared with others' : ''}; the window ends in ${secondsOf(left)}.`
+  return `${counts}${isShared ? ', shared with others' : ''}${endOf(standing, now)}.`
 }
 
 function requestsOf (now: Now | undefined): QuotaNow | undefined {
@@ -44,7 +45,7 @@ function requestsOf (now: Now | undefined): QuotaNow | undefined {
 }
 
 function axes (x: (at: number) => number, y: (count: number) => number, most: number): SVGElement[] {
-  const seconds = [0, 15, 30, 45, 60].map((second) => text(x(second * 1000), plot.bottom + 28, `${second} s`, { 'text-anchor': second === 60 ? 'end' : 'middle' }))
+  const seconds = [0, 15, 30, 45, 60].map((second) => text(x(second * 1000), plot.bottom + 36, `${second} s`, { 'text-anchor': second === 60 ? 'end' : 'middle' }))
   const power = 10 ** Math.floor(Math.log10(most / 5))
   const step = Math.max(1, power * ([1, 2, 5].find((factor) => most / (power * factor) <= 5) ?? 10))
   const counts = Array.from({ length: Math.floor(most / step) + 1 }, (_, index) => index * step).flatMap((count) => [

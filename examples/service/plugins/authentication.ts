@@ -16,10 +16,6 @@ interface SignedIn {
   readonly administrator: boolean
   /** The caller key in the default quota; null if there is none. */
   readonly caller: string | null
-  /** When the session or the token expires, in milliseconds since 1970. */
-  readonly endsAt: number
-  /** Empty if there is no session. */
-  readonly session: string
 }
 
 declare module 'fastify' {
@@ -43,7 +39,7 @@ export const authentication = createPlugin(async function authentication (app: F
     async validate (username, password, request) {
       const account = await app.accounts.authenticate(username, password)
       if (account === null) throw new ServiceError(401, 'WRONG_CREDENTIALS', 'The user name or the password is wrong.')
-      identify(request, { kind: 'local', username, id: '', endsAt: Infinity })
+      identify(request, { kind: 'local', username, endsAt: Infinity })
     }
   })
 
@@ -67,21 +63,20 @@ export const authentication = createPlugin(async function authentication (app: F
 }, { name: 'authentication', dependencies: ['tokens', 'sessions'] })
 
 function byToken (request: FastifyRequest, claims: JWTPayload): void {
-  const { iss, sub, role, exp = 0 } = claims
+  const { iss, sub, role } = claims
   // Tokens of another issuer cannot grant the administrator role.
-  signIn(request, tokenAuthentication(claims), { by: 'token', name: String(sub), administrator: iss === ownIssuer && role === 'admin', endsAt: exp * 1000, session: '' })
+  signIn(request, tokenAuthentication(claims), { by: 'token', name: String(sub), administrator: iss === ownIssuer && role === 'admin' })
 }
 
 function identify (request: FastifyRequest, user: SessionUser | undefined): void {
   if (user === undefined || user.endsAt <= Date.now()) return
-  const { id: session, endsAt } = user
   if (user.kind === 'openid') {
-    signIn(request, tokenAuthentication({ iss: user.iss, sub: user.sub }), { by: 'openid', name: user.name, administrator: false, endsAt, session })
+    signIn(request, tokenAuthentication({ iss: user.iss, sub: user.sub }), { by: 'openid', name: user.name, administrator: false })
     return
   }
   const account = request.server.accounts.find(user.username)
   if (account === undefined) return
-  signIn(request, localAuthentication(account.username), { by: 'local', name: account.username, administrator: account.administrator, endsAt, session })
+  signIn(request, localAuthentication(account.username), { by: 'local', name: account.username, administrator: account.administrator })
 }
 
 function signIn (request: FastifyRequest, authentication: Authentication, signedIn: Omit<SignedIn, 'caller'>): void {

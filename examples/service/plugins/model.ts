@@ -22,22 +22,17 @@ export const model = createPlugin(async function model (app: FastifyInstance) {
   const atOnce = url === '' ? threads : requestsAtOnce
   app.decorate('model', new BoundedModel(url === '' ? new EmbeddedModel(threads) : new RemoteModel({ url, name, key }), { atOnce, waiting, timeLimit }))
   app.addHook('onClose', async () => { await app.model.close() })
-}, { name: 'model', dependencies: ['configuration', 'observation'] })
+}, { name: 'model', dependencies: ['configuration'] })
 
 /** Returns the caller of a request, a signal that is aborted when the client disconnects, and a function that charges the caller's tokens. */
 export function callOf (request: FastifyRequest, reply: FastifyReply): Call {
-  const { server: app, signedIn } = request
   const gone = new AbortController()
-  const changed = (): void => { app.observation.changed(signedIn?.caller ?? undefined) }
   // `request.signal` cannot be used, because it is aborted as soon as the body has been read.
-  reply.raw.once('close', () => {
-    gone.abort()
-    changed()
-  })
+  reply.raw.once('close', () => { gone.abort() })
   if (request.raw.socket.destroyed) gone.abort()
   return {
-    caller: signedIn?.caller ?? '',
+    caller: request.signedIn?.caller ?? '',
     gone: gone.signal,
-    charge (tokens) { app.quotaCharge(request, tokens).then(changed).catch((error: unknown) => { request.log.error({ err: error }, 'the tokens could not be charged') }) }
+    charge (tokens) { request.server.quotaCharge(request, tokens).catch((error: unknown) => { request.log.error({ err: error }, 'the tokens could not be charged') }) }
   }
 }

@@ -6,8 +6,6 @@ import { keyFor, serviceSecret } from '../secret.js'
 
 /** The user of a session. */
 export type SessionUser = Identity & {
-  /** Distinguishes the sessions of one user. */
-  readonly id: string
   /** When the session ends, regardless of its use, in milliseconds since 1970. */
   readonly endsAt: number
 }

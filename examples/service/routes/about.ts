@@ -11,14 +11,11 @@ const about = {
     'GET /api/analyze-node': { parentCode: 'a code from the taxonomy: BC, FIN, HR, SAL, LOG, IT', businessText: 'text' },
     'GET /api/analyze-stream': { businessText: 'text; answers with server-sent events' }
   },
-  watching: {
-    'GET /api/quota': 'the caller\'s limits and what is left of them; not counted',
-    'GET /api/window': 'the same as server-sent events'
-  },
+  standing: { 'GET /api/quota': 'the caller\'s limits and what is left of them; not counted' },
   administration: {
     'GET /api/preferences': 'an administrator\'s token; get one with: npm run --silent token -- --admin root',
     'PUT /api/preferences': Object.fromEntries(Object.keys(quotaNames).map((key) => [key, 'integer, or null for the configured limit'])),
-    'GET /api/callers': 'all callers\' windows as server-sent events',
+    'GET /api/callers': 'all callers\' windows',
     'DELETE /api/callers/{digest}': 'resets a caller'
   },
   health: 'GET /health',

@@ -10,7 +10,7 @@ const described = { tags: ['Administration'], security: [{ token: [] }] }
 const mostShown = 50
 const minute = 60_000
 
-/** Routes for administrators to read and change the limits, to watch all callers, and to reset a caller. */
+/** Routes for administrators to read and change the limits, to read all callers' windows, and to reset a caller. */
 export async function administration (app: FastifyInstance): Promise<void> {
   app.addHook('onRequest', requireAdministrator)
 
@@ -20,24 +20,21 @@ export async function administration (app: FastifyInstance): Promise<void> {
   app.put<{ Body: Record<string, number | null> }>('/api/preferences', { schema: { summary: 'Change limits', ...described, body: limits } },
     async ({ body }) => {
       for (const [key, value] of Object.entries(body)) await app.changePreference(key, value)
-      app.observation.changed()
       return body
     })
 
-  app.get('/api/callers', { exposeHeadRoute: false, sse: { kind: 'only', heartbeat: true }, schema: { summary: 'Watch all callers\' windows', ...described } }, async (request, reply) => {
-    await app.streams.watch(request, reply, async () => {
-      const callers = app.observation.windows.all()
-      return {
-        limits: Object.fromEntries(await Promise.all(Object.entries(quotaNames).map(async ([key, name]) => [key, {
-          effective: (await app.quotaStanding(request, name))?.limit,
-          preference: await preference(key, request).catch(() => undefined)
-        }]))),
-        trackedCallers: await app.observation.trackedCallers(),
-        callers: callers.slice(0, mostShown).map(({ marks, ...counts }) => counts),
-        more: Math.max(0, callers.length - mostShown),
-        overflow: app.observation.windows.overflow()
-      }
-    })
+  app.get('/api/callers', { schema: { summary: 'Read all callers\' windows', ...described } }, async (request) => {
+    const callers = app.windows.all()
+    return {
+      limits: Object.fromEntries(await Promise.all(Object.entries(quotaNames).map(async ([key, name]) => [key, {
+        effective: (await app.quotaStanding(request, name))?.limit,
+        preference: await preference(key, request).catch(() => undefined)
+      }]))),
+      trackedCallers: await trackedCallers(),
+      callers: callers.slice(0, mostShown).map(({ marks, ...counts }) => counts),
+      more: Math.max(0, callers.length - mostShown),
+      overflow: app.windows.overflow()
+    }
   })
 
   app.delete<{ Params: { digest: string } }>('/api/callers/:digest', { schema: { summary: 'Reset a caller', ...described, params: { type: 'object', properties: { digest } } } },
@@ -48,10 +45,18 @@ export async function administration (app: FastifyInstance): Promise<void> {
       } catch (cause) {
         throw new ServiceError(503, 'CALLER_NOT_FORGOTTEN', 'The store did not confirm that the caller was reset. Please try again.', { retryAfter: 1, cause })
       }
-      app.observation.windows.forget(params.digest)
-      app.observation.changed()
+      app.windows.forget(params.digest)
       return reply.code(204).send()
     })
+
+  // Null if the store does not answer.
+  async function trackedCallers (): Promise<number | null> {
+    try {
+      return (await app.quotaStore.inspect?.())?.trackedCallers ?? null
+    } catch {
+      return null
+    }
+  }
 
   // The value as it is stored. Only the quota plugin interprets it.
   async function preference (key: string, request: FastifyRequest): Promise<unknown> {

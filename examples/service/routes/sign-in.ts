@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import fastifyFormbody from '@fastify/formbody'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { callbackPath } from '../plugins/openid.js'
@@ -62,7 +61,6 @@ export async function signIn (app: FastifyInstance): Promise<void> {
   app.post('/sign-out', { preValidation: app.csrfProtection, schema: hidden }, async (request) => {
     const atProvider = request.signedIn?.by === 'openid' ? await app.openId?.signOut().catch(() => null) : null
     request.session.delete()
-    if (request.signedIn !== null) app.streams.endSession(request.signedIn.session)
     return { location: atProvider?.href ?? '/' }
   })
 }
@@ -70,7 +68,7 @@ export async function signIn (app: FastifyInstance): Promise<void> {
 // Prevents session fixation: a session that was known before the sign-in is not valid after it.
 function begin (request: FastifyRequest, identity: Identity): void {
   request.session.regenerate()
-  request.session.set('user', { ...identity, id: randomUUID(), endsAt: Date.now() + sessionLength * 1000 })
+  request.session.set('user', { ...identity, endsAt: Date.now() + sessionLength * 1000 })
 }
 
 function codeOf (error: unknown): unknown {

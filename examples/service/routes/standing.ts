@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { requireSignIn } from '../plugins/authentication.js'
 import { quotaNames } from '../quotas.js'
 import { ServiceError } from '../service-error.js'
@@ -32,28 +32,19 @@ const standings = {
 
 const failure = { type: 'object', properties: { error: { type: 'string' }, status: { type: 'integer' } } }
 
-/** Routes for callers to read and to watch their standing in each quota. */
+/** A route for callers to read their standing in each quota. */
 export async function standingOfCaller (app: FastifyInstance): Promise<void> {
   app.addHook('onRequest', requireSignIn)
-  const described = { tags: ['Watching'], security: [{ token: [] }] }
+  const schema = { summary: 'Read your limits and what is left of them', tags: ['Standing'], security: [{ token: [] }], response: { 200: standings, 401: failure, 503: failure } }
 
-  app.get('/api/quota', { exposeHeadRoute: false, schema: { summary: 'Read your limits and what is left of them', ...described, response: { 200: standings, 401: failure, 503: failure } } },
-    async (request, reply) => {
-      reply.header('cache-control', 'no-store')
-      return await read(request)
-    })
-
-  app.get('/api/window', { exposeHeadRoute: false, sse: { kind: 'only', heartbeat: true }, schema: { summary: 'Watch your standing', ...described } }, async (request, reply) => {
-    await app.streams.watch(request, reply, async () => await read(request), request.signedIn?.caller ?? '')
-  })
-
-  async function read (request: FastifyRequest): Promise<object> {
+  app.get('/api/quota', { exposeHeadRoute: false, schema }, async (request, reply) => {
+    reply.header('cache-control', 'no-store')
     try {
       const found = await Promise.all(Object.values(quotaNames).map(async (name) => await app.quotaStanding(request, name)))
       const quotas = found.filter((standing) => standing !== null)
-      return { quotas, ...app.observation.windows.of(request.signedIn?.caller ?? '', quotas[0]) }
+      return { quotas, ...app.windows.of(request.signedIn?.caller ?? '', quotas[0]) }
     } catch (cause) {
       throw new ServiceError(503, 'QUOTA_UNAVAILABLE', 'The quota cannot be read. Please try again.', { retryAfter: 1, cause })
     }
-  }
+  })
 }
