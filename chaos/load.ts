@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { windowLength } from '../lib/store/counter.js'
 import { Stopwatch, type Duration } from './duration.js'
 import type { InstanceProcess } from './instance-process.js'
 
@@ -7,8 +8,11 @@ const workersOfAnInstance = 3
 const floodingCallers = 4
 const requestsOfACaller = 24
 
+// On a busy machine, a round can outlast a window. The counts of a caller are checked as those of one window.
+const longestFlood = windowLength / 2
+
 /**
- * Sends requests to both instances without a pause until it is stopped. Half of them come from a few callers that exceed their limit all
+ * Sends requests to both instances without a pause until it is stopped, for half a window at most. Half of them come from a few callers that exceed their limit all
  * the time, and half from new callers, each of which exceeds its limit.
  */
 export class Load {
@@ -26,8 +30,9 @@ export class Load {
    */
   constructor (instances: readonly InstanceProcess[], name: string) {
     this.#name = name
+    const endsAt = performance.now() + longestFlood
     this.#done = Promise.all(instances.flatMap((instance) => Array.from({ length: workersOfAnInstance }, async () => {
-      while (this.#isRunning) {
+      while (this.#isRunning && performance.now() < endsAt) {
         await this.ask(instance, this.#nextCaller())
         await sleep(2)
       }

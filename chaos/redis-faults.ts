@@ -13,140 +13,135 @@ const others = Array.from({ length: 500 }, (_, number) => `other data ${number}`
 const fill = (node: RedisNode): Promise<unknown> => node.administer('MSET', ...others.flatMap((name) => [name, 'x'.repeat(1_024)]))
 
 /** Faults of a Redis server. */
-export function redisFaults ({ leavesReplicas }: { readonly leavesReplicas: boolean }): Record<string, Fault<RedisNode>> {
-  return {
-    kill: ({ server }, random) => ({
-      description: 'is killed, and started empty',
-      lasts: random.integer(50, 2_000),
-      begin: () => server.kill(),
-      end: () => server.start().then(() => 1)
-    }),
-    load (node, random) {
-      const lasts = random.integer(200, 2_000)
-      let started: Promise<void> | undefined
-      return {
-        description: 'saves its data, ends, starts again, and loads the data',
-        lasts,
-        async begin () {
-          await fill(node)
-          await node.administer('CONFIG', 'SET', 'rdbcompression', 'no')
-          await node.administer('SHUTDOWN', 'SAVE').catch(() => {})
-          await node.server.kill()
-          started = node.server.start('--key-load-delay', String(Math.ceil(1_000 * lasts / others.length)), '--loading-process-events-interval-bytes', '1024')
-        },
-        async end () {
-          await started
-          rmSync(dataFile(node.server))
-          await node.administer('DEL', ...others)
-        }
-      }
-    },
-    freeze: ({ server }, random) => ({
-      description: 'is frozen',
-      lasts: random.integer(50, 2_500),
-      begin: () => { server.signal('SIGSTOP') },
-      end: async () => { server.signal('SIGCONT') }
-    }),
-    failOver (node, random) {
-      const isPlanned = random.pick([true, false])
-      return {
-        description: isPlanned ? 'is replaced by its replica, and becomes the replica of it, with all connections' : 'is killed, and replaced by its replica',
-        lasts: random.integer(100, 1_500),
-        begin: () => node.failOver(isPlanned),
-        // The replica can lag behind. If the client keeps a connection to a replica, an operator resets it.
-        async end () {
-          if (!leavesReplicas) for (const proxy of node.proxies) proxy.reset()
-          return 1
-        }
-      }
-    },
-    demote: (node, random) => ({
-      description: 'is a replica',
-      lasts: briefly(random),
-      begin: () => node.administer('REPLICAOF', '127.0.0.1', '1'),
-      end: () => node.administer('REPLICAOF', 'NO', 'ONE').then(() => {})
-    }),
-    flush: (node) => ({ description: 'FLUSHALL', lasts: 100, begin: () => node.administer('FLUSHALL'), end: async () => 1 }),
-    scriptFlush: (node) => ({ description: 'SCRIPT FLUSH', lasts: 100, begin: () => node.administer('SCRIPT', 'FLUSH') }),
-    delete (node, random) {
-      const times = random.integer(1, 3)
-      let lost = 0
-      return {
-        description: `every key is deleted, ${times} times`,
-        lasts: 100,
-        async begin () {
-          for (let time = 0; time < times; time++) {
-            const keys = await node.administer('KEYS', 'llm-quota:*')
-            for (const key of Array.isArray(keys) ? keys : []) lost += Number(await node.administer('DEL', String(key)))
-          }
-        },
-        end: async () => lost
-      }
-    },
-    evict: evicting('is full and evicts keys', ['allkeys-random', 'allkeys-lru', 'volatile-ttl'], async () => 1),
-    evictAmongOthers: evicting('is full of other data and evicts keys', ['allkeys-lru', 'volatile-lru', 'volatile-ttl'], async (node) => {
-      await fill(node)
-      return await node.figure('used_memory') - 50_000
-    }),
-    full: configured('is full and evicts nothing', 'maxmemory', '1', '0'),
-    noReplicas: configured('takes no writes, because it has no replicas', 'min-replicas-to-write', '1', '0'),
-    cannotSave: (node, random) => ({
-      description: 'takes no writes, because it cannot save',
-      lasts: briefly(random),
+export const redisFaults: Readonly<Record<string, Fault<RedisNode>>> = {
+  kill: ({ server }, random) => ({
+    description: 'is killed, and started empty',
+    lasts: random.integer(50, 2_000),
+    begin: () => server.kill(),
+    end: () => server.start().then(() => 1)
+  }),
+  load (node, random) {
+    const lasts = random.integer(200, 2_000)
+    let started: Promise<void> | undefined
+    return {
+      description: 'saves its data, ends, starts again, and loads the data',
+      lasts,
       async begin () {
-        mkdirSync(dataFile(node.server))
-        await node.administer('CONFIG', 'SET', 'save', '3600 1')
-        await node.administer('BGSAVE')
-        while (!String(await node.administer('INFO', 'persistence')).includes('rdb_last_bgsave_status:err')) await sleep(5)
+        await fill(node)
+        await node.administer('CONFIG', 'SET', 'rdbcompression', 'no')
+        await node.administer('SHUTDOWN', 'SAVE').catch(() => {})
+        await node.server.kill()
+        started = node.server.start('--key-load-delay', String(Math.ceil(1_000 * lasts / others.length)), '--loading-process-events-interval-bytes', '1024')
       },
       async end () {
-        await node.administer('CONFIG', 'SET', 'save', '')
-        rmSync(dataFile(node.server), { recursive: true })
+        await started
+        rmSync(dataFile(node.server))
+        await node.administer('DEL', ...others)
       }
-    }),
-    maxClients ({ server, proxies }, random) {
-      let administrator: Redis | undefined
-      return {
-        description: 'connections are reset, and no other is accepted, because there are too many',
-        lasts: briefly(random),
-        async begin () {
-          administrator = server.client()
-          await administrator.config('SET', 'maxclients', 1)
-          for (const proxy of proxies) proxy.reset()
-        },
-        async end () {
-          await administrator?.config('SET', 'maxclients', 10_000)
-          administrator?.disconnect()
+    }
+  },
+  freeze: ({ server }, random) => ({
+    description: 'is frozen',
+    lasts: random.integer(50, 2_500),
+    begin: () => { server.signal('SIGSTOP') },
+    end: async () => { server.signal('SIGCONT') }
+  }),
+  failOver (node, random) {
+    const isPlanned = random.pick([true, false])
+    return {
+      description: isPlanned ? 'is replaced by its replica, and becomes the replica of it, with all connections' : 'is killed, and replaced by its replica',
+      lasts: random.integer(100, 1_500),
+      begin: () => node.failOver(isPlanned),
+      // The replica can lag behind.
+      end: async () => 1
+    }
+  },
+  demote: (node, random) => ({
+    description: 'is a replica',
+    lasts: briefly(random),
+    begin: () => node.administer('REPLICAOF', '127.0.0.1', '1'),
+    end: () => node.administer('REPLICAOF', 'NO', 'ONE').then(() => {})
+  }),
+  flush: (node) => ({ description: 'FLUSHALL', lasts: 100, begin: () => node.administer('FLUSHALL'), end: async () => 1 }),
+  scriptFlush: (node) => ({ description: 'SCRIPT FLUSH', lasts: 100, begin: () => node.administer('SCRIPT', 'FLUSH') }),
+  delete (node, random) {
+    const times = random.integer(1, 3)
+    let lost = 0
+    return {
+      description: `every key is deleted, ${times} times`,
+      lasts: 100,
+      async begin () {
+        for (let time = 0; time < times; time++) {
+          const keys = await node.administer('KEYS', 'llm-quota:*')
+          for (const key of Array.isArray(keys) ? keys : []) lost += Number(await node.administer('DEL', String(key)))
         }
-      }
+      },
+      end: async () => lost
+    }
+  },
+  evict: evicting('is full and evicts keys', ['allkeys-random', 'allkeys-lru', 'volatile-ttl'], async () => 1),
+  evictAmongOthers: evicting('is full of other data and evicts keys', ['allkeys-lru', 'volatile-lru', 'volatile-ttl'], async (node) => {
+    await fill(node)
+    return await node.figure('used_memory') - 50_000
+  }),
+  full: configured('is full and evicts nothing', 'maxmemory', '1', '0'),
+  noReplicas: configured('takes no writes, because it has no replicas', 'min-replicas-to-write', '1', '0'),
+  cannotSave: (node, random) => ({
+    description: 'takes no writes, because it cannot save',
+    lasts: briefly(random),
+    async begin () {
+      mkdirSync(dataFile(node.server))
+      await node.administer('CONFIG', 'SET', 'save', '3600 1')
+      await node.administer('BGSAVE')
+      while (!String(await node.administer('INFO', 'persistence')).includes('rdb_last_bgsave_status:err')) await sleep(5)
     },
-    password (node, random) {
-      const setPassword = (password: string): Promise<unknown> => node.administer('ACL', 'SETUSER', credentials.username, 'resetpass', `>${password}`)
-      return {
-        description: 'connections are reset, and the password of the instances is wrong',
-        lasts: briefly(random),
-        async begin () {
-          await setPassword('another')
-          for (const proxy of node.proxies) proxy.reset()
-        },
-        end: () => setPassword(credentials.password).then(() => {})
-      }
-    },
-    busy: (node, random) => ({
-      description: 'is busy with a script of somebody else',
+    async end () {
+      await node.administer('CONFIG', 'SET', 'save', '')
+      rmSync(dataFile(node.server), { recursive: true })
+    }
+  }),
+  maxClients ({ server, proxies }, random) {
+    let administrator: Redis | undefined
+    return {
+      description: 'connections are reset, and no other is accepted, because there are too many',
       lasts: briefly(random),
       async begin () {
-        await node.administer('CONFIG', 'SET', 'lua-time-limit', '20')
-        // The command fails because the script is killed.
-        node.administer('EVAL', 'while true do end', '0').catch(() => {})
+        administrator = server.client()
+        await administrator.config('SET', 'maxclients', 1)
+        for (const proxy of proxies) proxy.reset()
       },
-      end: () => node.administer('SCRIPT', 'KILL').then(() => {})
-    }),
-    pause (node, random) {
-      const lasts = briefly(random)
-      const kind = random.pick(['ALL', 'WRITE'])
-      return { description: `CLIENT PAUSE ${kind}`, lasts, begin: () => node.administer('CLIENT', 'PAUSE', String(lasts), kind) }
+      async end () {
+        await administrator?.config('SET', 'maxclients', 10_000)
+        administrator?.disconnect()
+      }
     }
+  },
+  password (node, random) {
+    const setPassword = (password: string): Promise<unknown> => node.administer('ACL', 'SETUSER', credentials.username, 'resetpass', `>${password}`)
+    return {
+      description: 'connections are reset, and the password of the instances is wrong',
+      lasts: briefly(random),
+      async begin () {
+        await setPassword('another')
+        for (const proxy of node.proxies) proxy.reset()
+      },
+      end: () => setPassword(credentials.password).then(() => {})
+    }
+  },
+  busy: (node, random) => ({
+    description: 'is busy with a script of somebody else',
+    lasts: briefly(random),
+    async begin () {
+      await node.administer('CONFIG', 'SET', 'lua-time-limit', '20')
+      // The command fails because the script is killed.
+      node.administer('EVAL', 'while true do end', '0').catch(() => {})
+    },
+    end: () => node.administer('SCRIPT', 'KILL').then(() => {})
+  }),
+  pause (node, random) {
+    const lasts = briefly(random)
+    const kind = random.pick(['ALL', 'WRITE'])
+    return { description: `CLIENT PAUSE ${kind}`, lasts, begin: () => node.administer('CLIENT', 'PAUSE', String(lasts), kind) }
   }
 }
 

@@ -35,13 +35,10 @@ interface ChaosClient {
   connect (port: number, options: { readonly clock?: () => number }): Promise<QuotaStore>
   /** Whether it closes silent connections. */
   readonly noticesSilence: boolean
-  /** Whether it closes the connection to a server that has become a replica. */
-  readonly leavesReplicas: boolean
 }
 
 const ofIo = (connect: (options: typeof ioOptions & { port: number }) => IoredisClient & { on (event: 'error', listener: () => void): unknown }): ChaosClient => ({
   noticesSilence: true,
-  leavesReplicas: true,
   async connect (port, options) {
     const client = connect({ ...ioOptions, port })
     client.on('error', () => {})
@@ -54,7 +51,6 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
   iovalkey: ofIo((options) => new IoValkey(options)),
   redis: {
     noticesSilence: true,
-    leavesReplicas: false,
     async connect (port, options) {
       const client = createClient({
         ...credentials,
@@ -70,7 +66,6 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
   },
   glide: {
     noticesSilence: false,
-    leavesReplicas: false,
     async connect (port, options) {
       Logger.setLoggerConfig('off')
       const client = await GlideClient.createClient({
@@ -84,7 +79,6 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
   },
   postgres: {
     noticesSilence: true,
-    leavesReplicas: false,
     async connect (port, options) {
       const pool = new pg.Pool({ host, port, user: 'postgres', database: 'postgres', connectionTimeoutMillis: clientPatience, query_timeout: clientPatience })
       pool.on('error', () => {})

@@ -37,7 +37,7 @@ export class World {
       InstanceProcess.start({ ...settings, ports: nodes.flatMap(({ proxies }) => proxies[instance]?.port ?? []) })))
     const links = nodes.flatMap(({ proxies }) => proxies)
     return new World(nodes, instances, {
-      ...drawsOf('server', redis, redisFaults(client), (place) => [place]),
+      ...drawsOf('server', redis, redisFaults, (place) => [place]),
       ...drawsOf('server', postgres, postgresFaults, (place) => [place]),
       ...drawsOf('link', links, linkFaults(client), (place) => [Math.floor(place / instancesOfAWorld)]),
       ...(settings.givesTime && drawsOf('instances', [instances], clockFaults, () => [...nodes.keys()]))

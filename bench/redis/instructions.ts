@@ -1,4 +1,4 @@
-// Prints the number of server instructions per decision, for this store, for a minimal script, and for a peer.
+// Prints the number of server instructions per decision, for this store, for a minimal script, and for a peer, and per request with three quotas.
 import { callerKey, localAuthentication } from 'fastify-llm-quota'
 import { RedisQuotaStore, type QuotaRedisClient } from 'fastify-llm-quota/redis'
 import type { Redis } from 'ioredis'
@@ -7,7 +7,7 @@ import { median } from '../statistics.js'
 import { instructionsDuring, instructionsOf } from './counted-redis-server.js'
 
 const callers = Array.from({ length: 500 }, (_, number) => String(callerKey(localAuthentication(`caller ${number}`))))
-const limit = 1_000_000
+const limit = 1_000_000_000
 
 type Decide = (caller: string) => unknown
 
@@ -15,7 +15,8 @@ const limiters: Record<string, { create: (client: Redis) => Promise<Decide>, atO
   'bare INCR and PTTL in a script': { create: bare, atOnce: 64 },
   'rate-limiter-flexible': { create: peer, atOnce: 64 },
   'this store, one decision per script': { create: apart, atOnce: 64 },
-  'this store, 64 callers at once': { create: together, atOnce: 64 }
+  'this store, 64 callers at once': { create: together, atOnce: 64 },
+  'this store, a request with three quotas, 64 callers at once': { create: severalQuotas, atOnce: 64 }
 }
 
 const figures = new Map<string, number>()
@@ -81,6 +82,20 @@ async function peer (client: Redis): Promise<Decide> {
 async function together (client: Redis): Promise<Decide> {
   const store = new RedisQuotaStore({ client, rememberRefusals: false })
   return (caller) => store.acquire(caller, limit)
+}
+
+// A request with a quota of requests, one of tokens and one of requests in flight takes a place and asks for tokens, then counts, charges its tokens
+// and gives the place back.
+async function severalQuotas (client: Redis): Promise<Decide> {
+  const store = new RedisQuotaStore({ client, rememberRefusals: false })
+  const [tokens, streams] = [store.quota('tokens', 60_000), store.quota('streams', 60_000)]
+  let requests = 0
+  return async (caller) => {
+    const [{ leave }] = await Promise.all([streams.enter(caller, limit), tokens.acquire(caller, limit, 0)])
+    await store.acquire(caller, limit)
+    await tokens.acquire(caller, Number.MAX_SAFE_INTEGER, requests++ % 1_000)
+    await leave?.()
+  }
 }
 
 // Uses one store for each concurrent decision, all with the same counters, so that decisions do not share a script.

@@ -1,52 +1,91 @@
-// The commands that docs/shared-server.md lists for the user of the store are enough, for each client.
+// docs/shared-server.md lists the least permissions of the store with each client: they are enough, and none of them can be left out.
 import { readFileSync } from 'node:fs'
-import { GlideClient, Logger } from '@valkey/valkey-glide'
-import { Redis } from 'ioredis'
-import { Redis as Valkey } from 'iovalkey'
-import { createClient } from 'redis'
+import { setTimeout as pause } from 'node:timers/promises'
+import { GlideClient, GlideClusterClient, Logger } from '@valkey/valkey-glide'
+import { Cluster, Redis } from 'ioredis'
+import { Cluster as ValkeyCluster, Redis as Valkey } from 'iovalkey'
+import { createClient, createClientPool, createCluster } from 'redis'
 import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
-import { quiet, type ConnectedClient } from '../support/redis-clients.js'
-import { startRedis } from '../support/redis-server.js'
+import { closing, connected, nodesOf, quiet, type Connect, type ConnectedClient } from '../support/redis-clients.js'
+import { portsOf, RedisServer, startCluster } from '../support/redis-server.js'
 
 Logger.setLoggerConfig('off')
-const { server, client: administrator } = await startRedis(t)
-const [, rules = ''] = /ACL SETUSER quota on >password (.*)/.exec(readFileSync('docs/shared-server.md', 'utf8')) ?? []
-await administrator.call('ACL', 'SETUSER', 'quota', 'on', '>password', ...rules.split(' '))
-
 const credentials = { username: 'quota', password: 'password' }
-const clients: Record<string, () => Promise<ConnectedClient>> = {
-  ioredis: async () => quiet(new Redis({ port: server.port, ...credentials, maxRetriesPerRequest: 0 })),
-  iovalkey: async () => quiet(new Valkey({ port: server.port, ...credentials, maxRetriesPerRequest: 0 })),
-  async redis () {
-    const client = createClient({ ...credentials, pingInterval: 10, socket: { port: server.port } })
-    client.on('error', () => {})
-    await client.connect()
-    return { client, close: () => { client.destroy() } }
-  },
-  async 'valkey-glide' () {
-    const client = await GlideClient.createClient({ addresses: [{ host: '127.0.0.1', port: server.port }], credentials })
-    return { client, close: () => { client.close() } }
-  }
+const single = { ...credentials, maxRetriesPerRequest: 0, retryStrategy: () => null }
+const cluster = { redisOptions: credentials, retryDelayOnFailover: 0, clusterRetryStrategy: () => null }
+const nodeRedis = { ...credentials, disableOfflineQueue: true, pingInterval: 10, socket: { reconnectStrategy: false as const } }
+
+/** For each row of the document's table, what connects such a client. */
+const clients: Record<string, Connect> = {
+  '`ioredis`, `Redis`': async ([port]) => quiet(new Redis({ port, ...single })),
+  '`iovalkey`, `Redis`': async ([port]) => quiet(new Valkey({ port, ...single })),
+  '`redis`, `createClient`': ([port]) => connected(createClient({ ...nodeRedis, socket: { ...nodeRedis.socket, port } })),
+  '`redis`, `createClientPool`': ([port]) => connected(createClientPool({ ...nodeRedis, socket: { ...nodeRedis.socket, port } })),
+  '`@valkey/valkey-glide`, `GlideClient`': (ports) => closing(GlideClient.createClient({ addresses: nodesOf(ports), credentials })),
+  '`ioredis`, `Cluster`': async (ports) => quiet(new Cluster(nodesOf(ports), cluster)),
+  '`iovalkey`, `Cluster`': async (ports) => quiet(new ValkeyCluster(nodesOf(ports), cluster)),
+  '`redis`, `createCluster`': (ports) => connected(createCluster({ rootNodes: nodesOf(ports).map((socket) => ({ socket })), defaults: nodeRedis })),
+  '`@valkey/valkey-glide`, `GlideClusterClient`': (ports) => closing(GlideClusterClient.createClient({ addresses: nodesOf(ports), credentials }))
 }
 
+const text = readFileSync('docs/shared-server.md', 'utf8')
+const [, rules = ''] = /ACL SETUSER quota on >password (.*)/.exec(text) ?? []
+const additions = new Map([...text.matchAll(/^\| (`.*`) \| (nothing|`(.*)`) \|$/gm)].map(([, client = '', , more = '']) => [client, more.replaceAll('\\|', '|').split(' ').filter((permission) => permission !== '')]))
+const ofStore = rules.split(' ').filter((rule) => rule.startsWith('+'))
+const otherRules = rules.split(' ').filter((rule) => !ofStore.includes(rule))
+
+const one = [await RedisServer.start()]
+const masters = await startCluster({ replicas: 0 })
+t.teardown(() => Promise.all([...one, ...masters].map((server) => server.stop())))
+
 for (const [name, connect] of Object.entries(clients)) {
-  t.test(`the documented permissions are enough for ${name}`, async (t) => {
-    await administrator.flushall()
-    await administrator.call('ACL', 'LOG', 'RESET')
-    const { client, close } = await connect()
-    t.teardown(close)
-    const store = new RedisQuotaStore({ client, maxTrackedCallers: 1, rememberRefusals: false })
-    for (const caller of ['alice', 'bob']) await store.acquire(caller, 5, 2)
-    await store.peek('alice')
-    await store.forget('alice')
-    await store.inspect()
-    const entry = await store.enter('alice', 5)
-    await entry.leave?.()
-    await store.clearCounters()
-    await store.acquire('alice', 5)
-    await administrator.hdel('llm-quota:{0}:default:counters', Buffer.from([255]))
-    await store.acquire('alice', 5)
-    t.same(await administrator.call('ACL', 'LOG'), [])
+  t.test(`${name} needs each of the documented permissions, and no other`, { timeout: 120_000 }, async (t) => {
+    const isCluster = /cluster/i.test(name)
+    const servers = isCluster ? masters : one
+    const more = additions.get(name)
+    if (more === undefined) throw new Error('the document does not list the client')
+    const all = [...ofStore, ...more]
+    t.same(await denials(servers, connect, all), [])
+    // The store needs the same on each server.
+    for (const permission of isCluster ? more : all) t.not((await denials(servers, connect, all.filter((other) => other !== permission))).length, 0, permission)
   })
+}
+
+/** Uses all that the store has, and returns what was denied. */
+async function denials (servers: readonly RedisServer[], connect: Connect, permissions: readonly string[]): Promise<string[]> {
+  const administrators = servers.map((server) => server.client())
+  for (const administrator of administrators) {
+    await administrator.call('ACL', 'SETUSER', 'quota', 'reset', 'on', '>password', ...otherRules, ...permissions)
+    await administrator.flushall()
+    await administrator.script('FLUSH')
+    await administrator.call('ACL', 'LOG', 'RESET')
+  }
+  const failures: string[] = []
+  const client = connect(portsOf(servers))
+  await Promise.race([client.then(useStore), pause(5_000)]).catch((error: unknown) => { failures.push(String(error)) })
+  await client.then(({ close }) => close(), () => {})
+  const logs = await Promise.all(administrators.map((administrator) => administrator.call('ACL', 'LOG')))
+  for (const administrator of administrators) administrator.disconnect()
+  return [...failures, ...logs.flat().map(String)]
+}
+
+async function useStore ({ client }: ConnectedClient): Promise<void> {
+  const store = new RedisQuotaStore({ client, maxTrackedCallers: 1, rememberRefusals: false })
+  for (const caller of ['alice', 'bob']) await store.acquire(caller, 5, 2)
+  await store.peek('alice')
+  await store.inspect()
+  await store.forget('alice')
+  const entry = await store.enter('alice', 5)
+  await entry.leave?.()
+  // The shard is absent within a minute of a decision, as if it had been evicted.
+  await store.clearCounters()
+  await store.acquire('alice', 5, 2)
+  let now = 0
+  const checked = new RedisQuotaStore({ client, maxTrackedCallers: 1, keyPrefix: 'llm-quota:checked:', clock: () => now })
+  await checked.acquire('alice', 5)
+  now += 180_000
+  await checked.acquire('bob', 5)
+  // In the meantime, a client with pingInterval sends a ping.
+  await pause(50)
 }

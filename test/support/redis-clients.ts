@@ -40,15 +40,15 @@ export function quiet (client: WithErrors): { client: IoredisClient, close (): v
 
 interface Connectable extends NodeRedisClient { connect (): Promise<unknown>, destroy (): unknown, on (event: 'error', listener: () => void): unknown }
 
-/** Connects a client of the package redis. */
-async function connected (client: Connectable): Promise<ConnectedClient> {
+/** Connects a client of the package `redis`. */
+export async function connected (client: Connectable): Promise<ConnectedClient> {
   client.on('error', () => {})
   await client.connect()
   return { client, close: () => client.destroy() }
 }
 
 /** A client of the package @valkey/valkey-glide. */
-async function closing (connecting: Promise<ValkeyGlideClient & { close (): void }>): Promise<ConnectedClient> {
+export async function closing (connecting: Promise<ValkeyGlideClient & { close (): void }>): Promise<ConnectedClient> {
   const client = await connecting
   return { client, close: () => { client.close() } }
 }

@@ -1,14 +1,16 @@
 -- Runs the acquire step for callers of one shard, in order and atomically (docs/scaling.md, "Why the shared store is exact").
 --
--- The store writes these constants above this text: WINDOW in ms, CAP (how many callers the shard can track), HAS_COSTS and HAS_CLOCK.
--- KEYS: the counters of the shard. ARGV: the callers, their limits, with HAS_COSTS their costs (else 1), with HAS_CLOCK the time in ms.
+-- The store writes these constants above this text: WINDOW in ms, CAP (how many callers the shard can track), HAS_CLOCK, HAS_LIMITS, HAS_REPEATS
+-- (whether a caller can occur twice), and COST, or false for costs in ARGV.
+-- KEYS: the counters of the shard. ARGV: the callers; their limits, without HAS_LIMITS one for all; without COST their costs; with HAS_CLOCK the
+-- time in ms.
 -- Returns an integer for each caller, and a single one for a single caller: the count, 27 bits for the milliseconds until the window ends,
 -- and 3 bits for the sum of the flags below. Where a number does not fit, the three are text.
 
 local call = redis.call
 -- A single caller with a row, between two sweeps, is decided on here at the least cost: with literals, because each local variable costs time. The
 -- general form below, which explains them, gives the same outcome.
-if #ARGV == 2 then
+if COST and #ARGV == 2 then
   local key, caller, read = KEYS[1], ARGV[1], struct.unpack
   local found = call('HMGET', key, '\255', caller)
   if found[1] and found[2] then
@@ -18,7 +20,7 @@ if #ARGV == 2 then
     if now >= latest and now <= offset and now >= lastSeen and now - sweptAt < 60000 then
       if now - windowStart >= WINDOW then count, windowStart = 0, now end
       local flags = 0
-      if count < ARGV[2] + 0 then count, flags = count + 1, 1 end
+      if count < ARGV[2] + 0 then count, flags = count + COST, 1 end
       if count < 8388608 and WINDOW < 134217728 then
         local row = struct.pack('ddd', count, windowStart, now)
         if now - latest < 100 then
@@ -52,17 +54,20 @@ local CLOCK_LAG = 100
 local PAGE, REMOVED_AT_ONCE = 1000, 4000
 local LARGEST_COUNT = 9007199254740991
 
-local key, pack, read = KEYS[1], struct.pack, struct.unpack
-local callers = #ARGV
+local key, argv, pack, read = KEYS[1], ARGV, struct.pack, struct.unpack
+local last = #argv
 local given
-if HAS_CLOCK then callers, given = callers - 1, ARGV[callers] + 0 end
-callers = callers / (HAS_COSTS and 3 or 2)
+if HAS_CLOCK then given, last = argv[last] + 0, last - 1 end
+local callers = HAS_LIMITS and last / (COST and 2 or 3) or (last - 1) / (COST and 1 or 2)
+local lastLimit = last - (COST and 0 or callers)
+local limit, cost = argv[lastLimit] + 0, COST
 
-local found = call('HMGET', key, STATE, unpack(ARGV, 1, callers))
+local found = call('HMGET', key, STATE, unpack(argv, 1, callers))
+local state = found[1]
 local offset, latest, sweptAt, now, sweeps, overflowCount, overflowStart, oldest, cursor
 local isClockSet, isSweepChanged, created = false, false, 0
-if found[1] then
-  offset, latest, sweptAt = read(CLOCK, found[1])
+if state then
+  offset, latest, sweptAt = read(CLOCK, state)
   -- The key's own time to live is the cheapest clock that a script can read.
   now = offset + (given or -call('PTTL', key))
   if now < latest or now > offset and not given then now, isClockSet = latest, true end
@@ -79,7 +84,7 @@ local isEachKnown = true
 for index = 2, callers + 1 do isEachKnown = isEachKnown and found[index] end
 local rows
 if isSweepDue or not isEachKnown then
-  if not sweeps then sweeps, overflowCount, overflowStart, oldest, cursor = read(SWEEP, found[1], SWEEP_POSITION) end
+  if not sweeps then sweeps, overflowCount, overflowStart, oldest, cursor = read(SWEEP, state, SWEEP_POSITION) end
   if isSweepDue then
     sweeps, sweptAt, isClockSet = sweeps + 1, now, true
     if cursor ~= ALL_CHECKED or now - oldest >= RETENTION then cursor, oldest = 0, now end
@@ -97,19 +102,21 @@ if isSweepDue or not isEachKnown then
     for first = 1, #dead, REMOVED_AT_ONCE do
       call('HDEL', key, unpack(dead, first, math.min(first + REMOVED_AT_ONCE - 1, #dead)))
     end
-    if dead[1] then found = call('HMGET', key, STATE, unpack(ARGV, 1, callers)) end
+    if dead[1] then found = call('HMGET', key, STATE, unpack(argv, 1, callers)) end
     cursor, isSweepChanged = page[1] == '0' and ALL_CHECKED or tonumber(page[1]), true
   end
   rows = math.max(0, call('HLEN', key) - 1)
 end
 
-local reply, row, replies, changed, written
-if callers > 1 then replies, changed, written = {}, {}, {} end
+-- Each reply takes the place before its row in `found`. A table that begins with room for all that is written costs less than one that grows.
+local changed, written, size = {}, { unpack(argv, 1, 2 * callers) }, 0
 for index = 1, callers do
-  local caller, limit, cost = ARGV[index], ARGV[callers + index] + 0, HAS_COSTS and ARGV[2 * callers + index] + 0 or 1
+  local caller = argv[index]
+  if HAS_LIMITS then limit = argv[callers + index] + 0 end
+  if not COST then cost = argv[lastLimit + index] + 0 end
   local count, windowStart, lastSeen
   local overflow = 0
-  row = changed and changed[caller] or found[index + 1]
+  local row = changed[caller] or found[index + 1]
   if row then
     count, windowStart, lastSeen = read(ROW, row)
     if lastSeen > now then now, isClockSet = lastSeen, true end
@@ -118,7 +125,7 @@ for index = 1, callers do
   elseif cursor == ALL_CHECKED then
     overflow, count, windowStart = OVERFLOW, overflowCount, overflowStart
   end
-  reply = ASK_AGAIN
+  local reply = ASK_AGAIN
   if count then
     local flags = created + overflow
     if now - windowStart >= WINDOW then count, windowStart = 0, now end
@@ -138,21 +145,22 @@ for index = 1, callers do
       reply = string.format('%.0f %.17g %.0f', count, left, flags)
     end
   end
-  if replies then
-    replies[index] = reply
-    if row then changed[caller], written[#written + 1], written[#written + 2] = row, caller, row end
+  found[index] = reply
+  if row then
+    if HAS_REPEATS then changed[caller] = row end
+    written[size + 1], written[size + 2], size = caller, row, size + 2
   end
 end
+found[callers + 1] = nil
 
 if isClockSet then
   offset = now - (given or -EXPIRY)
 elseif not isSweepChanged and now - latest < CLOCK_LAG then
-  if replies then call('HSET', key, unpack(written)) else call('HSET', key, ARGV[1], row) end
-  return replies or reply
+  call('HSET', key, unpack(written, 1, size))
+  return callers == 1 and found[1] or found
 end
-written = written or row and { ARGV[1], row } or {}
-local sweep = sweeps and pack(SWEEP .. 'B', sweeps, overflowCount, overflowStart, oldest, cursor, 0) or string.sub(found[1], SWEEP_POSITION)
-call('HSET', key, STATE, pack(CLOCK, offset, now, sweptAt) .. sweep, unpack(written))
+local sweep = sweeps and pack(SWEEP .. 'B', sweeps, overflowCount, overflowStart, oldest, cursor, 0) or string.sub(state, SWEEP_POSITION)
+call('HSET', key, STATE, pack(CLOCK, offset, now, sweptAt) .. sweep, unpack(written, 1, size))
 -- After the HSET, which a server whose memory is full has refused by now.
 if isClockSet then call('PEXPIRE', key, EXPIRY) end
-return replies or reply
+return callers == 1 and found[1] or found

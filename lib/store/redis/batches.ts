@@ -1,5 +1,5 @@
 // Bounds the duration of a script and the number of decisions that fail together.
-const mostInBatch = 32
+const mostInBatch = 64
 
 /** Runs a script for a batch. Each column has a value of each request. Resolves with the reply to each. */
 export type RunBatch = (columns: readonly string[][], time: number | undefined) => Promise<unknown>
@@ -11,8 +11,8 @@ interface Waiting {
 }
 
 /**
- * Joins requests to one shard into batches. If no batch is in flight, a request is sent immediately. Requests that arrive while another is in
- * flight are sent together at the end of the current turn of the event loop.
+ * Joins requests to one shard into batches. If no batch is in flight, a request is sent as soon as the code that runs now has ended, and else at
+ * the end of the current turn of the event loop.
  */
 export class Batches {
   readonly #run: RunBatch
@@ -33,8 +33,9 @@ export class Batches {
       if (time !== this.#time || this.#waiting.length === mostInBatch) this.flush()
       this.#time = time
       this.#waiting.push({ values, resolve, reject })
-      if (this.#inFlight === 0) this.flush()
-      else if (this.#waiting.length === 1) setImmediate(() => { this.flush() })
+      if (this.#waiting.length > 1) return
+      const wait = this.#inFlight === 0 ? process.nextTick : setImmediate
+      wait(() => { this.flush() })
     })
   }
 
@@ -58,4 +59,14 @@ export class Batches {
       this.#inFlight -= 1
     }
   }
+}
+
+/** Returns the values of a column, or only one if all requests of the batch have the same. */
+export function onceIfEqual (column: readonly string[]): readonly string[] {
+  return column.every((value) => value === column[0]) ? column.slice(0, 1) : column
+}
+
+/** Whether two requests of the batch have the same value. */
+export function hasRepeats (column: readonly string[]): boolean {
+  return new Set(column).size < column.length
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Entry } from '../store.js'
-import { Batches } from './batches.js'
+import { Batches, hasRepeats, onceIfEqual } from './batches.js'
 import type { QuotaRedisClient } from './client.js'
 import text from './places.lua.js'
 import { readEntry } from './replies.js'
@@ -64,7 +64,9 @@ export class Places {
     await Promise.all(renewed.filter(([id]) => !this.#entered.has(id)).map(([id, callerKey]) => this.#batches.add(callerKey, id, '0')))
   }
 
-  #run (checkedRows: string, columns: readonly string[][], time: number | undefined): Promise<unknown> {
-    return this.#script.run([checkedRows, ...columns.flat(), ...(time === undefined ? [] : [String(time)])])
+  #run (checkedRows: string, [callers = [], ids = [], limits = []]: readonly string[][], time: number | undefined): Promise<unknown> {
+    const sentLimits = onceIfEqual(limits)
+    const parameters = [checkedRows, ...callers, ...ids, ...sentLimits, ...(time === undefined ? [] : [String(time)])]
+    return this.#script.run(parameters, { HAS_LIMITS: sentLimits.length > 1, HAS_REPEATS: checkedRows !== '0' || hasRepeats(callers) })
   }
 }

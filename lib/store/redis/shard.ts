@@ -1,6 +1,6 @@
 import type { Acquisition, Entry, QuotaCount, QuotaStoreState } from '../store.js'
 import acquireText from './acquire.lua.js'
-import { Batches } from './batches.js'
+import { Batches, hasRepeats, onceIfEqual } from './batches.js'
 import type { QuotaRedisClient } from './client.js'
 import evictsText from './evicts.lua.js'
 import forgetText from './forget.lua.js'
@@ -27,8 +27,7 @@ export class Shard {
   readonly #clock: (() => number) | undefined
   readonly #decisions: Batches
   readonly #places: Places
-  readonly #acquireOne: Script
-  readonly #acquireCosts: Script
+  readonly #acquire: Script
   readonly #peek: Script
   readonly #forget: Script
   readonly #inspect: Script
@@ -39,9 +38,7 @@ export class Shard {
     this.#client = client
     this.#key = `${key}:counters`
     this.#clock = clock
-    const constants = { WINDOW: window, CAP: cap, HAS_CLOCK: clock !== undefined }
-    this.#acquireOne = new Script(client, this.#key, acquireText, { ...constants, HAS_COSTS: false })
-    this.#acquireCosts = new Script(client, this.#key, acquireText, { ...constants, HAS_COSTS: true })
+    this.#acquire = new Script(client, this.#key, acquireText, { WINDOW: window, CAP: cap, HAS_CLOCK: clock !== undefined })
     this.#peek = new Script(client, this.#key, peekText, { WINDOW: window, CAP: cap })
     this.#forget = new Script(client, this.#key, forgetText)
     this.#inspect = new Script(client, this.#key, inspectText)
@@ -88,11 +85,11 @@ export class Shard {
   }
 
   async #decide ([callers = [], limits = [], costs = []]: readonly string[][], time: number | undefined): Promise<unknown> {
-    const parameters = [...callers, ...limits]
-    const hasCosts = costs.some((cost) => cost !== '1')
-    if (hasCosts) parameters.push(...costs)
-    if (time !== undefined) parameters.push(String(time))
-    const reply = await (hasCosts ? this.#acquireCosts : this.#acquireOne).run(parameters)
+    const sentLimits = onceIfEqual(limits)
+    // The usual costs are constants.
+    const cost = ['0', '1'].find((usual) => costs.every((cost) => cost === usual))
+    const parameters = [...callers, ...sentLimits, ...(cost === undefined ? costs : []), ...(time === undefined ? [] : [String(time)])]
+    const reply = await this.#acquire.run(parameters, { HAS_LIMITS: sentLimits.length > 1, HAS_REPEATS: hasRepeats(callers), COST: cost === undefined ? false : Number(cost) })
     const isLost = readDecision(Array.isArray(reply) ? reply[0] : reply)?.wasCreated === true && performance.now() - this.#decidedAt < lastingTime
     this.#decidedAt = performance.now()
     // Any server can lose a shard once, for example when it restarts. One that evicts it does so again and again, and counts nothing.

@@ -39,26 +39,29 @@ export function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
   }
 }
 
-interface Reconnectable {
-  readonly isReady: boolean
-  destroy (): void
-  connect (): Promise<unknown>
+interface Leaving {
+  /** The connections of a pool that are not in use. */
+  readonly idleClients?: number
+  sendCommand (command: string[]): Promise<unknown>
 }
 
-// The server has become a replica and keeps the connection. The client has no option to leave it, so it is connected again.
 async function leavingReplica (client: NodeRedisClient, reply: Promise<unknown>): Promise<unknown> {
   try {
     return await reply
   } catch (error) {
-    if (error instanceof Error && error.message.startsWith('READONLY') && isReconnectable(client) && client.isReady) {
-      client.destroy()
-      client.connect().catch(() => {})
-    }
+    // By the next turn, the connection with the error is idle again.
+    if (error instanceof Error && error.message.startsWith('READONLY') && isLeaving(client)) setImmediate(leaveReplica, client)
     throw error
   }
 }
 
-// A pool and a cluster have no `isReady`.
-function isReconnectable (client: object): client is Reconnectable {
-  return 'isReady' in client && hasFunction(client, 'destroy') && hasFunction(client, 'connect')
+// A server that has become a replica keeps its connections, and no option makes the client leave it. After `QUIT`, the server closes the
+// connection, and the client connects again. In a pool, each of the commands gets another idle connection.
+function leaveReplica (client: Leaving): void {
+  for (let connections = client.idleClients ?? 1; connections > 0; connections--) client.sendCommand(['QUIT']).catch(() => {})
+}
+
+// A client or a pool. A cluster has other ways.
+function isLeaving (client: object): client is Leaving {
+  return ('isReady' in client || 'idleClients' in client) && hasFunction(client, 'sendCommand')
 }

@@ -34,8 +34,21 @@ export function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {
         throw error
       }
     },
+    async evaluateSource (source, key, parameters) {
+      try {
+        return await client.customCommand(['EVAL', source, '1', key, ...parameters])
+      } catch (error) {
+        if (error instanceof Error && error.name === 'RequestError') leaveReplica(client).catch(() => {})
+        throw error
+      }
+    },
     // A closed client throws instead of returning a rejected promise.
-    evaluateSource: async (source, key, parameters) => client.customCommand(['EVAL', source, '1', key, ...parameters]),
     removeKey: async (key) => client.customCommand(['UNLINK', key])
   }
+}
+
+// A server that has become a replica keeps its connections, and no option makes the client leave it. After `QUIT`, the server closes the
+// connection, and the client connects again.
+async function leaveReplica (client: ValkeyGlideClient): Promise<void> {
+  if (/\nrole:slave\r/.test(String(await client.customCommand(['INFO', 'replication'])))) await client.customCommand(['QUIT'])
 }
