@@ -5,7 +5,7 @@ import pg from 'pg'
 import { createClient } from 'redis'
 import type { QuotaStore } from '../lib/index.js'
 import { PostgresQuotaStore } from '../lib/postgres.js'
-import { RedisQuotaStore } from '../lib/redis.js'
+import { type IoredisClient, RedisQuotaStore } from '../lib/redis.js'
 
 const host = '127.0.0.1'
 
@@ -39,7 +39,7 @@ interface ChaosClient {
   readonly leavesReplicas: boolean
 }
 
-const ofIo = (connect: (options: typeof ioOptions & { port: number }) => IoRedis | IoValkey): ChaosClient => ({
+const ofIo = (connect: (options: typeof ioOptions & { port: number }) => IoredisClient & { on (event: 'error', listener: () => void): unknown }): ChaosClient => ({
   noticesSilence: true,
   leavesReplicas: true,
   async connect (port, options) {

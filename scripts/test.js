@@ -1,4 +1,4 @@
-// Runs test files that `npm run build:test` has compiled, side by side: the given ones and those in the given folders of test/; without
+// Runs test files that `npm run compile` has compiled, side by side: the given ones and those in the given folders of test/; without
 // any, those that need Node alone; with `--full`, all of them, and then requires that they cover lib completely.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'

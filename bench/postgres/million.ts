@@ -1,8 +1,10 @@
-// Prints what a million callers cost on one PostgreSQL server, compared with ten thousand; how long the statements of a sweep hold the quota's
-// lock, measured by the server; and how large the tables become under load. The store has a virtual clock. The argument is the time of the load,
-// in seconds.
+// Prints what a million callers cost on one PostgreSQL server, compared with ten thousand, and how long the statements of a sweep hold the quota's
+// lock. For the longest ones: the time on the server, the CPU time of the connection's process, and for how long that process was ready to run and
+// the machine ran others. The store has a virtual clock.
+import { readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { callerKey, localAuthentication } from 'fastify-llm-quota'
-import { PostgresQuotaStore, postgresSchema } from 'fastify-llm-quota/postgres'
+import { PostgresQuotaStore, postgresSchema, type PostgresPool } from 'fastify-llm-quota/postgres'
 import { PostgresServer } from '../../test/support/postgres-server.js'
 import { serverCpu } from './server-cpu.js'
 
@@ -10,24 +12,40 @@ const atOnce = 128
 const limit = 1_000_000_000
 const server = await PostgresServer.start()
 await server.restart('shared_buffers=1GB', 'shared_preload_libraries=pg_stat_statements')
-const pool = server.pool()
+// One connection, so that its process has all of the CPU time.
+const pool = server.pool({ max: 1, idleTimeoutMillis: 0 })
 await pool.query('CREATE EXTENSION pg_stat_statements')
+const { rows: [{ pid }] } = await pool.query('SELECT pg_backend_pid() AS pid')
+let longest = { cpu: 0, wait: 0 }
+const timed: PostgresPool = {
+  async query (text, values) {
+    const before = processTimes()
+    const result = await pool.query(text, values)
+    // Linux counts the time of a process when it sleeps again.
+    await sleep(1)
+    const after = processTimes()
+    longest = { cpu: Math.max(longest.cpu, after.cpu - before.cpu), wait: Math.max(longest.wait, after.wait - before.wait) }
+    return result
+  }
+}
 
-console.log('| callers | step | server CPU per decision, µs | statements | their mean time, ms | the longest, ms | decisions |\n|---:|---|---:|---:|---:|---:|---:|')
+console.log(`| callers | step | decisions | server CPU per decision, µs | statements | their mean time, ms | the longest time, ms | the most CPU, ms | the longest wait for a core, ms |
+|---:|---|${'---:|'.repeat(7)}`)
 for (const callers of [10_000, 1_000_000]) await measure(callers)
-await load(Number(process.argv[2] ?? 120))
 await pool.end()
 await server.stop()
 
 async function measure (callers: number): Promise<void> {
   await renew()
   let now = 1_000_000
-  const store = new PostgresQuotaStore({ pool, maxTrackedCallers: callers, rememberRefusals: false, clock: () => now })
+  const store = new PostgresQuotaStore({ pool: timed, maxTrackedCallers: callers, rememberRefusals: false, clock: () => now })
   const keys = Array.from({ length: callers }, (_, number) => keyOf(number))
   await step('new callers until the cap is reached', keys)
-  const known = Array.from({ length: 50_000 }, (_, number) => keys[(number * 7_919) % callers] ?? '')
+  const knownOf = (most: number) => Array.from({ length: 50_000 }, (_, number) => keys[(number * 7_919) % most] ?? '')
+  const known = knownOf(callers)
   await pool.query('VACUUM ANALYZE llm_quota')
   await step('known callers', known)
+  await step('known callers, the same 128 again and again', knownOf(128))
   now += 60_000
   await newCaller('right after a sweep that removes none')
   await newCaller('later')
@@ -43,7 +61,7 @@ async function measure (callers: number): Promise<void> {
     const started = performance.now()
     const { overflow } = await store.acquire(keyOf(-1), limit)
     const time = (performance.now() - started).toFixed(0)
-    console.log(`| ${callers} | a new caller at the cap, ${name}: ${time} ms, overflow ${overflow} | | ${await statistics()} | 1 |`)
+    console.log(`| ${callers} | a new caller at the cap, ${name}: ${time} ms, overflow ${overflow} | 1 | | ${await statistics()} |`)
   }
 
   async function step (name: string, keys: readonly string[]): Promise<void> {
@@ -51,26 +69,7 @@ async function measure (callers: number): Promise<void> {
     const before = serverCpu(server.pid)
     await decide(store, keys)
     const cpu = ((serverCpu(server.pid) - before) / keys.length).toFixed(1)
-    console.log(`| ${callers} | ${name} | ${cpu} | ${await statistics()} | ${keys.length} |`)
-  }
-}
-
-/** Decides as fast as the server does, for ten thousand callers, and prints the sizes of the tables. */
-async function load (seconds: number): Promise<void> {
-  await renew()
-  const store = new PostgresQuotaStore({ pool })
-  const keys = Array.from({ length: 10_000 }, (_, number) => keyOf(number))
-  const end = performance.now() + seconds * 1_000
-  console.log('\n| decisions | seconds | counters, MB | their index, MB | state, kB | updates that were HOT |\n|---:|---:|---:|---:|---:|---:|')
-  let decisions = 0
-  for (let report = 1; performance.now() < end;) {
-    await decide(store, keys)
-    decisions += keys.length
-    if (performance.now() < end - seconds * 1_000 * (1 - report / 4)) continue
-    report += 1
-    const { rows: [sizes] } = await pool.query(`SELECT pg_relation_size('llm_quota') / 1e6 AS counters, pg_relation_size('llm_quota_pkey') / 1e6 AS index,
-      pg_relation_size('llm_quota_state') / 1e3 AS state, n_tup_hot_upd::float8 / greatest(n_tup_upd, 1) AS hot FROM pg_stat_user_tables WHERE relname = 'llm_quota'`)
-    console.log(`| ${decisions} | ${Math.round(seconds - (end - performance.now()) / 1_000)} | ${Number(sizes.counters).toFixed(1)} | ${Number(sizes.index).toFixed(1)} | ${Number(sizes.state).toFixed(0)} | ${(100 * sizes.hot).toFixed(1)} % |`)
+    console.log(`| ${callers} | ${name} | ${keys.length} | ${cpu} | ${await statistics()} |`)
   }
 }
 
@@ -82,12 +81,19 @@ async function decide (store: PostgresQuotaStore, keys: readonly string[]): Prom
 
 async function resetStatistics (): Promise<void> {
   await pool.query('SELECT pg_stat_statements_reset()')
+  longest = { cpu: 0, wait: 0 }
 }
 
-/** Returns the number of statements for decisions, and their mean and longest time on the server, in milliseconds: three cells of a table. */
+/** Returns the number of statements for decisions and their times: five cells of a table. */
 async function statistics (): Promise<string> {
   const { rows: [row] } = await pool.query("SELECT calls, mean_exec_time, max_exec_time FROM pg_stat_statements WHERE query LIKE '%llm_quota_acquire%'")
-  return `${row.calls} | ${row.mean_exec_time.toFixed(1)} | ${row.max_exec_time.toFixed(1)}`
+  return [row.calls, ...[row.mean_exec_time, row.max_exec_time, longest.cpu, longest.wait].map((time) => time.toFixed(1))].join(' | ')
+}
+
+/** Returns for how long the connection's process has run, and has been ready to run, in milliseconds. */
+function processTimes (): { cpu: number, wait: number } {
+  const [cpu = NaN, wait = NaN] = readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ').map((nanoseconds) => Number(nanoseconds) / 1e6)
+  return { cpu, wait }
 }
 
 async function renew (): Promise<void> {

@@ -17,7 +17,8 @@ function errorOf ({ outcome, limit, unit }: QuotaDecision) {
 
 const app = Fastify()
 await app.register(fastifyJwt, { secret })
-app.addHook('onRequest', async (request) => { if (request.headers.authorization !== undefined) await request.jwtVerify() })
+// The quota refuses a request without a valid token, so this refusal has OpenAI's format too.
+app.addHook('onRequest', async (request) => { await request.jwtVerify().catch(() => {}) })
 // Without this header, the clients of OpenAI and Anthropic wait as long as Retry-After says, which can be hours.
 app.addHook('onSend', async (_request, reply) => { if (Number(reply.getHeader('retry-after')) > 60) reply.header('x-should-retry', 'false') })
 await app.register(quotaPlugin, {

@@ -1,7 +1,7 @@
 // Limits each user to three requests per minute and all users of an organisation together to a number of requests per day.
 import fastifyJwt from '@fastify/jwt'
 import Fastify, { type FastifyRequest } from 'fastify'
-import quotaPlugin, { protectedOperations, tokenAuthentication, type PreferenceReader } from 'fastify-llm-quota'
+import quotaPlugin, { tokenAuthentication, type PreferenceReader } from 'fastify-llm-quota'
 
 declare module '@fastify/jwt' {
   interface FastifyJWT { user: unknown }
@@ -26,7 +26,7 @@ await app.register(quotaPlugin, {
   quotas: {
     organisation: {
       perDay: 8,
-      operations: protectedOperations,
+      operations: [{ method: 'POST', path: '/api/analyze' }],
       authentication: (request) => tokenAuthentication({ iss: issuer, sub: organisationOf(request) })
     }
   }

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { withFunctions } from '../option-checks.js'
 
 /**
- * Reads the host's runtime preferences. A `Map` is a preference reader.
+ * Reads the host's runtime preferences, before the caller is identified. A `Map` is a preference reader.
  *
  * The default quota reads `rate-limit.per-minute` for every request that is subject to it. A named quota reads
  * `rate-limit.<name>.<limit>` (docs/rules.md, "Limit").

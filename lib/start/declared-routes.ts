@@ -53,7 +53,9 @@ export class Routes {
   serving ({ method, path }: Operation): readonly DeclaredRoute[] {
     const routes = this.declared.filter((route) => route.method === method)
     const form = this.#paths.ofOperation(path)
-    const literal = routes.filter(({ pattern }) => isLiteral(pattern) && this.#paths.ofPattern(pattern) === form)
+    const isServedBy = (pattern: string): boolean => this.#paths.ofPattern(pattern) === form
+    // Of the two paths of the route `/` in a scope with a prefix, Fastify reports only the one without a slash at its end.
+    const literal = routes.filter(({ pattern }) => isLiteral(pattern) && (isServedBy(pattern) || (isServedBy(`${pattern}/`) && this.has(method, path))))
     return literal.length > 0 ? literal : this.#parametric(routes, path)
   }
 

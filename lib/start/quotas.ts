@@ -15,20 +15,23 @@ export interface DefinedQuota extends QuotaSettings {
   readonly variable: keyof QuotaConfig
   /** Whether the host has listed the operations; false if they are the default ones. */
   readonly isListed: boolean
+  /** Whether the host uses only its named quotas: it gives the default quota neither operations nor a limit. */
+  readonly isUnused: boolean
   readonly callerOf: CallerReader
 }
 
 /** Returns the quotas that the options define, the default quota first. */
-export function defineQuotas ({ operations, perMinute = defaultPerMinute, quotas = {}, authentication, mode }: QuotaOptions): DefinedQuota[] {
+export function defineQuotas ({ operations, perMinute, quotas = {}, authentication, mode }: QuotaOptions): DefinedQuota[] {
   const callerOf = authentication === undefined ? callerOfUser : callerReader(authentication)
   const main: DefinedQuota = {
     name: defaultQuota,
     operations: withUpperCase(operations ?? protectedOperations),
     isListed: operations !== undefined,
+    isUnused: operations?.length === 0 && perMinute === undefined && Object.keys(quotas).length > 0,
     limitName: 'perMinute',
     preference: preferenceOf('perMinute'),
     variable: perMinuteVariable,
-    configured: perMinute,
+    configured: perMinute ?? defaultPerMinute,
     isEnforced: mode !== 'shadow',
     unreportedTokens: 0,
     callerOf
@@ -57,6 +60,7 @@ function defineNamed (name: string, definition: QuotaDefinition, main: DefinedQu
     name,
     operations: withUpperCase(definition.operations ?? []),
     isListed: true,
+    isUnused: false,
     limitName,
     preference: preferenceOf(limitName, name),
     variable: variableOf(limitName, name),

@@ -12,7 +12,7 @@ const scope = 'Check the options prefix and operations, and the Fastify instance
 export function warnOfUnserved (fastify: FastifyInstance, quotas: readonly DefinedQuota[], routes: Routes, paths: Paths): void {
   const isServed = (operation: Operation): boolean => routes.isServedBefore(operation) || routes.serving(operation).length > 0
   const marks = routes.declared.map(markOf).filter((mark) => mark !== undefined)
-  for (const { name, operations, isListed } of quotas) {
+  for (const { name, operations, isListed } of quotas.filter(({ isUnused }) => !isUnused)) {
     const unserved = operations.filter((operation) => !isServed(operation))
     if (unserved.length === operations.length && !isMarked(name, isListed, marks)) {
       fastify.log.warn({ quota: name, operations }, `the quota "${name}" protects nothing: no route ${operations.length === 0 ? 'is marked with its name' : `serves ${listOf(unserved)}`}. ${scope}. ${unseen}`)

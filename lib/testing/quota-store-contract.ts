@@ -1,16 +1,13 @@
 import type { QuotaStore } from '../store/store.js'
-import { burstChecks } from './burst-checks.js'
+import { boundsChecks } from './bounds-checks.js'
 import type { Check } from './checks.js'
 import { counterChecks } from './counter-checks.js'
-import { forgetChecks } from './forget-checks.js'
 import { inFlightChecks } from './in-flight-checks.js'
-import { overflowChecks } from './overflow-checks.js'
-import { peekChecks } from './peek-checks.js'
+import { peekAndForgetChecks } from './peek-and-forget-checks.js'
 import { quotaChecks } from './quota-checks.js'
-import { sweepChecks } from './sweep-checks.js'
 import { VirtualClock } from './virtual-clock.js'
 
-const checksOfEachQuota = [...counterChecks, ...burstChecks, ...sweepChecks, ...overflowChecks, ...peekChecks, ...forgetChecks, ...inFlightChecks]
+const checksOfEachQuota = [...counterChecks, ...boundsChecks, ...peekAndForgetChecks, ...inFlightChecks]
 
 const minute = 60_000
 
@@ -59,15 +56,15 @@ export function quotaStoreContract (create: (options: QuotaStoreContractOptions)
       checkOf(check, `${check.name}, in a quota with a window of one ${length}`, window, (store) => store.quota?.(`per-${length}`, window))))
   ]
 
-  function checkOf (check: Check, name: string, window: number, quotaOf: (store: QuotaStore) => QuotaStore | undefined): QuotaStoreContractCheck {
+  function checkOf ({ cap, run }: Check, name: string, window: number, quotaOf: (store: QuotaStore) => QuotaStore | undefined): QuotaStoreContractCheck {
     return {
       name,
       async run () {
         const clock = new VirtualClock()
         // In production, a store's clock does not start at 0.
         clock.advance(1_000_000)
-        const store = quotaOf(await create({ clock: clock.now, maxTrackedCallers: check.maxTrackedCallers }))
-        if (store !== undefined) await check.run({ store, clock, window, retention: window + minute })
+        const store = quotaOf(await create({ clock: clock.now, maxTrackedCallers: cap }))
+        if (store !== undefined) await run({ store, clock, window, retention: window + minute })
       }
     }
   }

@@ -47,18 +47,14 @@ export class VirtualClock {
   advance (ms: number): void {
     if (!Number.isFinite(ms) || ms < 0) throw new RangeError(`ms must be a finite number of 0 or more; got ${ms}`)
     const end = this.#time + ms
-    for (let timer = this.#nextUntil(end); timer !== undefined; timer = this.#nextUntil(end)) {
-      this.#time = timer.due
-      this.#timers.delete(timer)
-      timer.callback()
+    for (;;) {
+      const [next] = [...this.#timers].filter(({ due }) => due <= end).sort((one, other) => one.due - other.due)
+      if (next === undefined) break
+      this.#time = next.due
+      this.#timers.delete(next)
+      next.callback()
     }
     this.#time = end
-  }
-
-  #nextUntil (end: number): VirtualTimer | undefined {
-    let next: VirtualTimer | undefined
-    for (const timer of this.#timers) if (timer.due <= end && (next === undefined || timer.due < next.due)) next = timer
-    return next
   }
 }
 

@@ -2,7 +2,7 @@
 // administrator's view. The minute of waiting passes on the virtual clocks of the service and of the browser.
 import t from 'tap'
 import { startBrowser } from '../support/browser.js'
-import { CuttingProxy } from '../support/cutting-proxy.js'
+import { FaultyProxy } from '../support/faulty-proxy.js'
 import { beginStream, OpenAiServer, streamPart } from '../support/openai-server.js'
 import { RedisServer } from '../support/redis-server.js'
 import { startPage, Visit } from '../support/page-visit.js'
@@ -281,7 +281,7 @@ t.test('the page works in a real browser', async (t) => {
       streamPart(response, '{"sentences":[{"text":"Invoices are late.","sentiment":0,"entities":[]}')
     })
     const { address } = await startPage(t, { MODEL_URL: server.url, MODEL_NAME: 'small-model' })
-    const proxy = await CuttingProxy.start(Number(new URL(address).port))
+    const proxy = await FaultyProxy.start(Number(new URL(address).port))
     for (const [cut, reason, origin] of [
       [async () => { await proxy.stop() }, 'The connection was cut.', `http://127.0.0.1:${proxy.port}`],
       [async () => { await server.stop() }, 'The model did not answer.', address]

@@ -60,122 +60,86 @@ function skipWaits (t: Test, clock: VirtualClock, lengths: readonly number[]): n
   return waits
 }
 
-/** Sends a request of a caller that has just reached its limit. */
-async function askAtTheLimit (t: Test, ask: Ask, expectedWaits: readonly number[]) {
-  const clock = new VirtualClock()
-  const { address, statuses } = await startService(t, clock)
-  await fetch(`${address}/api/analyze`, { method: 'POST', headers: { authorization: 'Bearer alice' } })
-  const waits = skipWaits(t, clock, expectedWaits)
-  const outcome = await ask(address, 'alice').catch((error: unknown) => error)
-  return { waits, outcome, statuses: statuses.slice(1) }
-}
-
 const messages = [{ role: 'user' as const, content: 'Which invoices are late?' }]
 const authorized = (token: string) => ({ headers: { authorization: `Bearer ${token}` } })
-const withUndici = (dispatcher: Agent | RetryAgent | ReturnType<Agent['compose']>): Ask => async (address, token) => {
+const askWith = (dispatcher: Agent | RetryAgent | ReturnType<Agent['compose']>): Ask => async (address, token) => {
   const { statusCode, body } = await request(`${address}/api/analyze`, { method: 'POST', ...authorized(token), dispatcher })
   await body.dump()
   return statusCode
 }
-const askWithPRetry: Ask = async (address, token) => await pRetry(async () => {
+const answered = /^Two invoices\.$/
+const onlyPost: RetryHandler.RetryOptions = { methods: ['POST'] }
+const rejectedByUndici = { code: 'UND_ERR_REQ_RETRY', statusCode: 429 }
+
+const programs: [string, Ask][] = [
+  ['openai', askOpenAi],
+  ['@anthropic-ai/sdk', askAnthropic],
+  ['ai with a fetch that waits', askAi],
+  ['ky with POST among its methods', askKy],
+  ['got with POST among its methods', askGot],
+  ['RetryAgent with POST among its methods and a longer limit', askRetryAgent],
+  ['interceptors.retry with the same options', askIntercepted],
+  ['p-retry with the wait of the header', askPRetry]
+]
+
+const getWithKy: Ask = async (address, token) => await ky(`${address}/api/analyze-node`, authorized(token)).text()
+const getWithGot: Ask = async (address, token) => await got(`${address}/api/analyze-node`, authorized(token)).text()
+const getWithUndici: Ask = async (address, token) => {
+  const { body } = await request(`${address}/api/analyze-node`, { ...authorized(token), dispatcher: new RetryAgent(new Agent()) })
+  return await body.text()
+}
+const postWithKy: Ask = async (address, token) => await ky.post(`${address}/api/analyze`, authorized(token)).text()
+const postWithGot: Ask = async (address, token) => await got.post(`${address}/api/analyze`, authorized(token)).text()
+const postWithTimeout: Ask = async (address, token) =>
+  await got.post(`${address}/api/analyze`, { ...authorized(token), retry: { methods: ['POST'] }, timeout: { request: 30_000 } }).text()
+const openAiOnce: Ask = async (address, token) =>
+  await new OpenAI({ baseURL: `${address}/v1`, apiKey: token, maxRetries: 0 }).chat.completions.create({ model: 'any', messages })
+const anthropicOnce: Ask = async (address, token) =>
+  await new Anthropic({ baseURL: address, authToken: token, maxRetries: 0 }).messages.create({ model: 'any', max_tokens: 100, messages })
+const aiByDefault: Ask = async (address, token) => {
+  const model = createOpenAICompatible({ name: 'service', baseURL: `${address}/v1`, apiKey: token })('any')
+  return (await generateText({ model, prompt: 'Which invoices are late?' })).text
+}
+const pRetryByDefault: Ask = async (address, token) => await pRetry(async () => {
   const response = await fetch(`${address}/api/analyze`, { method: 'POST', ...authorized(token) })
   if (!response.ok) throw new Error(String(response.status))
   return await response.text()
 })
+const rejected = [429]
 
-const waiting: [string, Ask, number[]][] = [
-  ['openai', askOpenAi, [minute]],
-  ['@anthropic-ai/sdk', askAnthropic, [minute]],
-  ['ai with a fetch that waits', askAi, [minute]],
-  ['ky with POST among its methods', askKy, [minute]],
-  ['got with POST among its methods', askGot, [minute]],
-  ['RetryAgent with POST among its methods and a longer limit', askRetryAgent, [minute]],
-  ['interceptors.retry with the same options', askIntercepted, [minute]],
-  ['p-retry with the wait of the header', askPRetry, [minute]]
-]
-
-for (const [name, ask, expectedWaits] of waiting) {
-  t.test(`${name} waits until the window ends, and sends the request once more`, async (t) => {
-    const { waits, outcome, statuses } = await askAtTheLimit(t, ask, expectedWaits)
-    t.same([outcome, waits, statuses], [answer, expectedWaits, [429, 200]])
+// Each request comes from a caller that has just reached its limit. The table contains the waits, the statuses and the outcome.
+for (const [what, ask, waits, statuses, outcome] of [
+  ...programs.map(([name, ask]) => [`${name} waits until the window ends, and sends the request once more`, ask, [minute], [429, 200], answered] as const),
+  ['ky waits and retries a GET request by default', getWithKy, [minute], [429, 200], answered],
+  ['got waits and retries a GET request by default', getWithGot, [minute], [429, 200], answered],
+  ['undici waits and retries a GET request by default', getWithUndici, [30_000, 30_000], [429, 429, 200], answered],
+  ['ky does not retry a POST request by default', postWithKy, [], rejected, { name: 'HTTPError', response: { status: 429 } }],
+  ['got does not retry a POST request by default', postWithGot, [], rejected, { name: 'HTTPError', response: { statusCode: 429 } }],
+  ['got does not retry if its timeout is shorter than the wait', postWithTimeout, [], rejected, { response: { statusCode: 429 } }],
+  ['RetryAgent does not retry a POST request by default, and throws', askWith(new RetryAgent(new Agent())), [], rejected, rejectedByUndici],
+  ['interceptors.retry does not retry a POST request by default, and throws', askWith(new Agent().compose(interceptors.retry())), [], rejected, rejectedByUndici],
+  ['undici retries every 30 s if only POST is set', askWith(new RetryAgent(new Agent(), onlyPost)), [30_000, 30_000], [429, 429, 200], 200],
+  ['openai does not retry if maxRetries is 0', openAiOnce, [], rejected, { status: 429 }],
+  ['@anthropic-ai/sdk does not retry if maxRetries is 0', anthropicOnce, [], rejected, { status: 429 }],
+  ['ai ignores a wait of one minute by default, retries after 2 s, and then waits for the rest', aiByDefault, [2000, 58_000], [429, 429, 200], answered],
+  ['p-retry retries after 1, 2, 4, 8, 16 and 32 s by default', pRetryByDefault, [1000, 2000, 4000, 8000, 16_000, 32_000], [...Array<number>(6).fill(429), 200], answered]
+] satisfies (readonly [string, Ask, readonly number[], readonly number[], unknown])[]) {
+  t.test(what, async (t) => {
+    const clock = new VirtualClock()
+    const service = await startService(t, clock)
+    await fetch(`${service.address}/api/analyze`, { method: 'POST', ...authorized('alice') })
+    const skipped = skipWaits(t, clock, waits)
+    t.match(await ask(service.address, 'alice').catch((error: unknown) => error), outcome)
+    t.same([skipped, service.statuses.slice(1)], [waits, statuses])
   })
 }
 
 t.test('no client sends a request again after a 401', async (t) => {
-  for (const [name, ask] of waiting) {
+  for (const [name, ask] of programs) {
     const { address, statuses } = await startService(t, new VirtualClock())
     await ask(address, 'nobody').catch(() => {})
     t.same(statuses, [401], name)
   }
-})
-
-t.test('ky, got and undici wait and retry a GET request by default', async (t) => {
-  const asks: [Ask, number[], number[]][] = [
-    [async (address, token) => await ky(`${address}/api/analyze-node`, authorized(token)).text(), [minute], [429, 200]],
-    [async (address, token) => await got(`${address}/api/analyze-node`, authorized(token)).text(), [minute], [429, 200]],
-    [async (address, token) => await (await request(`${address}/api/analyze-node`, { ...authorized(token), dispatcher: new RetryAgent(new Agent()) })).body.text(), [30_000, 30_000], [429, 429, 200]]
-  ]
-  for (const [ask, expectedWaits, expectedStatuses] of asks) {
-    t.same(await askAtTheLimit(t, ask, expectedWaits), { waits: expectedWaits, outcome: answer, statuses: expectedStatuses })
-  }
-})
-
-t.test('openai and @anthropic-ai/sdk do not retry if maxRetries is 0', async (t) => {
-  const asks: Ask[] = [
-    async (address, token) => await new OpenAI({ baseURL: `${address}/v1`, apiKey: token, maxRetries: 0 }).chat.completions.create({ model: 'any', messages }),
-    async (address, token) => await new Anthropic({ baseURL: address, authToken: token, maxRetries: 0 }).messages.create({ model: 'any', max_tokens: 100, messages })
-  ]
-  for (const ask of asks) {
-    const { outcome, statuses } = await askAtTheLimit(t, ask, [])
-    t.match(outcome, { status: 429 })
-    t.same(statuses, [429])
-  }
-})
-
-t.test('ai ignores a wait of one minute by default, retries after 2 s, and then waits for the rest', async (t) => {
-  const ask: Ask = async (address, token) => (await generateText({ model: createOpenAICompatible({ name: 'service', baseURL: `${address}/v1`, apiKey: token })('any'), prompt: 'Which invoices are late?' })).text
-  const { waits, outcome, statuses } = await askAtTheLimit(t, ask, [2000, 58_000])
-  t.same([outcome, waits, statuses], [answer, [2000, 58_000], [429, 429, 200]])
-})
-
-t.test('ky and got do not retry a POST request by default', async (t) => {
-  const asks: [Ask, object][] = [
-    [async (address, token) => await ky.post(`${address}/api/analyze`, authorized(token)).text(), { name: 'HTTPError', response: { status: 429 } }],
-    [async (address, token) => await got.post(`${address}/api/analyze`, authorized(token)).text(), { name: 'HTTPError', response: { statusCode: 429 } }]
-  ]
-  for (const [ask, error] of asks) {
-    const { outcome, statuses } = await askAtTheLimit(t, ask, [])
-    t.match(outcome, error)
-    t.same(statuses, [429])
-  }
-})
-
-t.test('got does not retry if its timeout is shorter than the wait', async (t) => {
-  const ask: Ask = async (address, token) => await got.post(`${address}/api/analyze`, { ...authorized(token), retry: { methods: ['POST'] }, timeout: { request: 30_000 } }).text()
-  const { outcome, statuses } = await askAtTheLimit(t, ask, [])
-  t.match(outcome, { response: { statusCode: 429 } })
-  t.same(statuses, [429])
-})
-
-t.test('undici does not retry a POST request by default, and throws', async (t) => {
-  for (const dispatcher of [new RetryAgent(new Agent()), new Agent().compose(interceptors.retry())]) {
-    const { outcome, statuses } = await askAtTheLimit(t, withUndici(dispatcher), [])
-    t.match(outcome, { code: 'UND_ERR_REQ_RETRY', statusCode: 429 })
-    t.same(statuses, [429])
-  }
-})
-
-t.test('undici retries every 30 s if only POST is set', async (t) => {
-  const retryOptions: RetryHandler.RetryOptions = { methods: ['POST'] }
-  const { waits, outcome, statuses } = await askAtTheLimit(t, withUndici(new RetryAgent(new Agent(), retryOptions)), [30_000])
-  t.same([outcome, waits, statuses], [200, [30_000, 30_000], [429, 429, 200]])
-})
-
-t.test('p-retry retries after 1, 2, 4, 8, 16 and 32 s by default', async (t) => {
-  const seconds = [1, 2, 4, 8, 16, 32]
-  const { waits, outcome, statuses } = await askAtTheLimit(t, askWithPRetry, seconds.map((second) => second * 1000))
-  t.same([outcome, waits], [answer, seconds.map((second) => second * 1000)])
-  t.same(statuses, [429, 429, 429, 429, 429, 429, 200])
 })
 
 t.test('docs/clients.md contains the tested programs and versions', async (t) => {

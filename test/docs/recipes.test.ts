@@ -1,37 +1,29 @@
 // The programs of docs/recipes.md, run unchanged and tested over HTTP.
-import { createHmac } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import OpenAI from 'openai'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { callerKey, localAuthentication, tokenAuthentication } from '../../lib/index.js'
-import { type Example, startExample } from '../support/example.js'
+import { hs256, secret } from '../support/jwt.js'
 import { ModelServer, tokensOfResponse } from '../support/model-server.js'
 import { PgliteServer } from '../support/pglite-server.js'
+import { Programs } from '../support/programs.js'
 
-const secret = 'a secret of thirty-two bytes or more'
 const issuer = 'https://identity.example'
+const programs = Programs.start(t, ['--import', './test/support/printed-metrics.js'])
 
-function tokenOf (claims: object): string {
-  const [header, payload] = [{ alg: 'HS256', typ: 'JWT' }, { iss: issuer, sub: 'mira', ...claims }]
-    .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
-  return `${header}.${payload}.${createHmac('sha256', secret).update(`${header}.${payload}`).digest('base64url')}`
+const tokenOf = (claims: object) => hs256({ iss: issuer, sub: 'mira', ...claims })
+const bearer = (claims: object) => ({ authorization: `Bearer ${tokenOf(claims)}` })
+
+/** Starts a recipe, and returns its address. */
+async function start (recipe: string, environment: Record<string, string> = {}): Promise<string> {
+  return await programs.run(recipe.endsWith('.cjs') ? recipe : `build/examples/recipes/${recipe}.js`, { PORT: '0', JWT_SECRET: secret, ...environment }, /^http:/)
 }
 
-function bearer (claims: object): { authorization: string } {
-  return { authorization: `Bearer ${tokenOf(claims)}` }
-}
-
-async function start (t: Test, recipe: string, environment: Record<string, string> = {}, program = `recipes/${recipe}.js`): Promise<Example> {
-  const example = await startExample(program, { JWT_SECRET: secret, ...environment })
-  t.teardown(() => { example.process.kill('SIGKILL') })
-  return example
-}
-
-/** Sends requests one after another, each on its own connection. */
-async function analyze ({ address }: Example, claims: object, times: number, headers: Record<string, string> = {}): Promise<Response[]> {
+/** Sends requests one after another. */
+async function analyze (address: string, claims: object, times: number, headers: Record<string, string> = {}): Promise<Response[]> {
   const responses = []
   for (let request = 0; request < times; request++) {
-    responses.push(await fetch(`${address}/api/analyze`, { method: 'POST', headers: { ...bearer(claims), connection: 'close', ...headers } }))
+    responses.push(await fetch(`${address}/api/analyze`, { method: 'POST', headers: { ...bearer(claims), ...headers } }))
   }
   return responses
 }
@@ -40,15 +32,24 @@ const statuses = (responses: readonly Response[]) => responses.map(({ status }) 
 const admittedOf = (responses: readonly Response[]) => statuses(responses).filter((status) => status === 200).length
 const three = [200, 200, 200, 429]
 
-t.test('administrators have no limit, and all other callers have one', async (t) => {
-  const service = await start(t, 'unlimited')
-  t.equal(admittedOf(await analyze(service, { role: 'administrator' }, 20)), 20)
-  t.same(statuses(await analyze(service, { sub: 'tomas' }, 4)), three)
-  t.equal((await fetch(`${service.address}/api/analyze`, { method: 'POST' })).status, 401)
-})
+const client = { sub: undefined, client_id: 'mira' }
+const blockedCallers = [localAuthentication('any'), tokenAuthentication({ iss: issuer, sub: 'mira' })].map(callerKey).join()
+
+for (const [what, recipe, environment, expected] of [
+  ['administrators have no limit, and all other callers have one', 'unlimited', {}, [[{ role: 'administrator' }, Array(20).fill(200)], [{ sub: 'tomas' }, three], [{ sub: undefined }, [401]]]],
+  ['a service with a token of the client-credentials grant is a caller, and a user with its id is another', 'client-credentials', {},
+    [[client, three], [{}, three], [{ sub: undefined }, [401]], [{ iss: `${issuer}#clients` }, [401]]]],
+  ['a blocked caller gets a 403', 'blocked', { BLOCKED_CALLERS: blockedCallers }, [[{}, [403]], [{ sub: 'tomas' }, [200]]]],
+  ['the quota protects the routes of another file in the layout of fastify-cli', 'examples/recipes/layout/server.cjs', {}, [[{}, three]]]
+] satisfies [string, string, Record<string, string>, [object, number[]][]][]) {
+  t.test(what, async (t) => {
+    const service = await start(recipe, environment)
+    for (const [claims, answers] of expected) t.same(statuses(await analyze(service, claims, answers.length)), answers)
+  })
+}
 
 t.test('a user and the organisation of the user each have a limit', async (t) => {
-  const service = await start(t, 'organisations')
+  const service = await start('organisations')
   const acme = { organisation: 'acme' }
   const responses = [...await analyze(service, acme, 4), ...await analyze(service, { ...acme, sub: 'tomas' }, 3)]
   t.same(statuses(responses), [...three, 200, 200, 429])
@@ -60,14 +61,13 @@ t.test('a user and the organisation of the user each have a limit', async (t) =>
 })
 
 t.test('the limit of a plan is read from PostgreSQL and remembered', async (t) => {
-  const database = await PgliteServer.start(`
+  const database = await PgliteServer.start(t, `
     CREATE TABLE plans (plan text PRIMARY KEY, per_minute integer NOT NULL);
     CREATE TABLE subscriptions (subject text PRIMARY KEY, plan text NOT NULL);
     INSERT INTO plans VALUES ('free', 2), ('team', 5);
     INSERT INTO subscriptions VALUES ('mira', 'team'), ('tomas', 'free');
   `)
-  t.teardown(() => database.stop())
-  const service = await start(t, 'plans-sql', { DATABASE_URL: database.url })
+  const service = await start('plans-sql', { DATABASE_URL: database.url })
   t.same(statuses(await analyze(service, { sub: 'tomas' }, 3)), [200, 200, 429])
   t.same(statuses(await analyze(service, { sub: 'nobody' }, 4)), three)
   const first = await analyze(service, {}, 1)
@@ -77,12 +77,11 @@ t.test('the limit of a plan is read from PostgreSQL and remembered', async (t) =
 })
 
 t.test('callers are identified by API keys in PostgreSQL, and a failing look-up is a 503', async (t) => {
-  const database = await PgliteServer.start(`
+  const database = await PgliteServer.start(t, `
     CREATE TABLE api_keys (digest text PRIMARY KEY, owner text NOT NULL);
     INSERT INTO api_keys VALUES (encode(sha256('key-of-mira'), 'hex'), 'mira'), (encode(sha256('second-key-of-mira'), 'hex'), 'mira');
   `)
-  t.teardown(() => database.stop())
-  const service = await start(t, 'api-keys', { DATABASE_URL: database.url })
+  const service = await start('api-keys', { DATABASE_URL: database.url })
   const ask = async (authorization: string, times = 1) => statuses(await analyze(service, {}, times, { authorization }))
   t.same(await ask('Bearer another-key'), [401])
   t.same(await ask('Basic any'), [401])
@@ -91,24 +90,10 @@ t.test('callers are identified by API keys in PostgreSQL, and a failing look-up 
   t.same(await ask('Bearer key-of-mira'), [503])
 })
 
-t.test('a service with a token of the client-credentials grant is a caller', async (t) => {
-  const service = await start(t, 'client-credentials')
-  const client = { sub: undefined, client_id: 'mira' }
-  t.same(statuses([...await analyze(service, client, 4), ...await analyze(service, {}, 4)]), [...three, ...three], 'a user with the id of the client is another caller')
-  t.same(statuses(await analyze(service, { sub: undefined }, 1)), [401])
-  t.same(statuses(await analyze(service, { iss: `${issuer}#clients` }, 1)), [401])
-})
-
-t.test('a blocked caller gets a 403', async (t) => {
-  const service = await start(t, 'blocked', { BLOCKED_CALLERS: `${callerKey(localAuthentication('any'))},${callerKey(tokenAuthentication({ iss: issuer, sub: 'mira' }))}` })
-  t.same(statuses(await analyze(service, {}, 1)), [403])
-  t.same(statuses(await analyze(service, { sub: 'tomas' }, 1)), [200])
-})
-
 t.test('the model in the body chooses the quota, and OpenAI\'s client understands the refusals', async (t) => {
   const model = await ModelServer.start()
   t.teardown(() => model.stop())
-  const { address } = await start(t, 'models', { MODEL_URL: `${model.url}/v1` })
+  const address = await start('models', { MODEL_URL: `${model.url}/v1` })
   const client = new OpenAI({ baseURL: `${address}/v1`, apiKey: tokenOf({}) })
   const ask = async (model: string) => (await client.chat.completions.create({ model, messages: [{ role: 'user', content: 'Which invoices are late?' }] })).usage?.total_tokens
   for (const name of ['small-model', 'small-model', 'small-model', 'small-model', 'large-model', 'unknown-model']) t.equal(await ask(name), tokensOfResponse, name)
@@ -126,14 +111,14 @@ t.test('the model in the body chooses the quota, and OpenAI\'s client understand
   await t.rejects(ask('large-model'), { status: 429, message: '429 The limit of 2 requests is reached.' })
   t.equal(waits.length, 2, 'it does not wait until the next day')
   t.equal(model.models.length, 6)
-  const unauthenticated = await fetch(`${address}/v1/chat/completions`, { method: 'POST' })
+  const unauthenticated = await fetch(`${address}/v1/chat/completions`, { method: 'POST', headers: { authorization: 'Bearer invalid' } })
   t.match([unauthenticated.status, await unauthenticated.json()], [401, { error: { code: 'invalid_api_key' } }])
 })
 
 t.test('the tokens that a model states are charged, and unreportedTokens if the caller goes away', async (t) => {
   const model = await ModelServer.start()
   t.teardown(() => model.stop())
-  const { address } = await start(t, 'tokens', { MODEL_URL: model.url })
+  const address = await start('tokens', { MODEL_URL: model.url })
   for (const client of ['openai', 'anthropic', 'ai']) {
     const gone = new AbortController()
     const ask = async () => await fetch(`${address}/ask/${client}`, { headers: bearer({ sub: client }), signal: gone.signal })
@@ -158,12 +143,12 @@ t.test('the tokens that a model states are charged, and unreportedTokens if the 
 })
 
 t.test('a service in shadow mode reports how many callers each limit would reject', async (t) => {
-  const service = await start(t, 'shadow')
+  const service = await start('shadow')
   await analyze(service, {}, 6)
   await analyze(service, { sub: 'tomas' }, 3)
   await analyze(service, { sub: undefined }, 2)
-  await fetch(`${service.address}/api/analyze`, { method: 'POST' })
-  t.same(await (await fetch(`${service.address}/report`)).json(), {
+  await fetch(`${service}/api/analyze`, { method: 'POST' })
+  t.same(await (await fetch(`${service}/report`)).json(), {
     callers: 2,
     callersRejectedAtLimit: { 2: 2, 5: 1, 10: 0, 20: 0, 50: 0 },
     unauthenticated: { 'no-subject': 2, 'no-authentication': 1 }
@@ -171,38 +156,25 @@ t.test('a service in shadow mode reports how many callers each limit would rejec
 })
 
 t.test('decisions are counted with OpenTelemetry', async (t) => {
-  const service = await start(t, 'opentelemetry', { NODE_OPTIONS: '--import ./test/support/printed-metrics.js' })
-  await analyze(service, {}, 4)
-  await service.printed(/"rejected"/)
-  const measured = service.output().split('\n').filter((line) => line.startsWith('{')).map((line) => JSON.parse(line))
+  await analyze(await start('opentelemetry'), {}, 4)
+  await programs.printed(/"rejected"/)
+  const measured = programs.lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line))
   const attributes = { quota: 'default', operation: 'POST /api/analyze', enforced: true }
   t.same(measured, ['admitted', 'admitted', 'admitted', 'rejected'].map((outcome) => ({ name: 'llm_quota.decisions', value: 1, attributes: { ...attributes, outcome } })))
 })
 
-t.test('the quota protects the routes of another file in the layout of fastify-cli', async (t) => {
-  t.same(statuses(await analyze(await start(t, 'layout', {}, '../../examples/recipes/layout/server.cjs'), {}, 4)), three)
-})
-
 t.test('a route shows the remaining requests, and does not count its own', async (t) => {
-  const service = await start(t, 'standing')
-  const standing = async () => await (await fetch(`${service.address}/api/quota`, { headers: bearer({}) })).json()
+  const service = await start('standing')
+  const standing = async () => await (await fetch(`${service}/api/quota`, { headers: bearer({}) })).json()
   t.same(await standing(), { quota: 'default', unit: 'requests', window: 60_000, limit: 3, count: 0, remaining: 3, windowRemaining: null, overflow: false })
   await analyze(service, {}, 2)
   t.match(await standing(), { limit: 3, count: 2, remaining: 1, windowRemaining: Number })
   t.match(await standing(), { count: 2 }, 'a request to the route is not counted')
 })
 
-t.test('several processes on one machine enforce one limit', async (t) => {
-  const service = await start(t, 'processes', { SERVICE_RATE_LIMIT_PER_MINUTE: '500' })
-  const responses = await analyze(service, {}, 505)
-  t.same(statuses(responses), [...Array(500).fill(200), ...Array(5).fill(429)])
-  const processes = await Promise.all(responses.slice(0, 500).map(async (response) => Object(await response.json()).process))
-  t.equal(new Set(processes).size, 2, 'the second one starts to listen while the first one responds')
-})
-
 t.test('a page of another origin can read the quota headers with CORS', async (t) => {
-  const service = await start(t, 'cors')
-  const preflight = await fetch(`${service.address}/api/analyze`, {
+  const service = await start('cors')
+  const preflight = await fetch(`${service}/api/analyze`, {
     method: 'OPTIONS', headers: { origin: 'https://app.example', 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' }
   })
   t.equal(preflight.status, 204)
@@ -217,12 +189,12 @@ t.test('a page of another origin can read the quota headers with CORS', async (t
 })
 
 t.test('refusals are problem details', async (t) => {
-  const service = await start(t, 'problem-details')
+  const service = await start('problem-details')
   const [, , , rejected] = await analyze(service, {}, 4)
   t.equal(rejected?.headers.get('content-type'), 'application/problem+json')
   t.match(rejected?.headers.get('retry-after'), /^\d+$/)
   t.same(await rejected?.json(), { type: 'https://service.example/problems/quota', title: 'Too many requests', status: 429, detail: 'The limit is 3 requests per minute.' })
-  const unauthenticated = await fetch(`${service.address}/api/analyze`, { method: 'POST' })
+  const unauthenticated = await fetch(`${service}/api/analyze`, { method: 'POST' })
   t.equal(unauthenticated.status, 401)
   t.match(await unauthenticated.json(), { status: 401, title: 'Authentication required' })
 })

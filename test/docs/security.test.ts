@@ -2,49 +2,45 @@
 import fastifyHttpProxy from '@fastify/http-proxy'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
-import { localAuthentication, MemoryQuotaStore, quotaPlugin, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
+import { localAuthentication, MemoryQuotaStore, quotaPlugin, type QuotaOptions } from '../../lib/index.js'
 
+const analyze = '/api/analyze'
 const options: QuotaOptions = { perMinute: 3, authentication: ({ headers }) => localAuthentication(String(headers['x-user'])) }
 
-/** Creates a service with the quota, or a scope of a service. */
-function declare (app: FastifyInstance, store?: QuotaStore): void {
-  app.register(quotaPlugin, { ...options, ...(store !== undefined && { store }) })
-  app.post('/api/analyze', async () => 'ran')
+/** Adds the quota and an operation to a service, or to a scope of a service. */
+async function protect (app: FastifyInstance): Promise<void> {
+  await app.register(quotaPlugin, options)
+  app.post(analyze, async () => 'ran')
 }
 
-function serviceWith (store: QuotaStore): FastifyInstance {
+async function createService (): Promise<FastifyInstance> {
   const app: FastifyInstance = Fastify()
-  declare(app, store)
+  await protect(app)
   return app
 }
 
 /** Returns how many requests of one caller are admitted, out of ten to each address. */
 async function admitted (...targets: (readonly [app: FastifyInstance, url: string])[]): Promise<number> {
-  let count = 0
+  const statuses = []
   for (let request = 0; request < 10; request++) {
-    for (const [app, url] of targets) {
-      const { statusCode } = await app.inject({ method: 'POST', url, headers: { 'x-user': 'alice' } })
-      if (statusCode === 200) count += 1
-    }
+    for (const [app, url] of targets) statuses.push((await app.inject({ method: 'POST', url, headers: { 'x-user': 'alice' } })).statusCode)
   }
-  return count
+  return statuses.filter((status) => status === 200).length
 }
-
-const analyze = '/api/analyze'
 
 t.test('sibling scopes with separate stores admit one limit each, and with one decorated store one limit together', async (t) => {
   const separate = Fastify()
-  for (const prefix of ['/one', '/two']) separate.register(async (scope) => { declare(scope) }, { prefix })
+  for (const prefix of ['/one', '/two']) separate.register(protect, { prefix })
   t.equal(await admitted([separate, `/one${analyze}`], [separate, `/two${analyze}`]), 6)
 
   const shared = Fastify()
   shared.decorate('quotaStore', new MemoryQuotaStore())
-  for (const prefix of ['/one', '/two']) shared.register(async (scope) => { declare(scope) }, { prefix })
+  for (const prefix of ['/one', '/two']) shared.register(protect, { prefix })
   t.equal(await admitted([shared, `/one${analyze}`], [shared, `/two${analyze}`]), 3)
 })
 
 t.test('processes and restarts with a store in memory admit one limit each', async (t) => {
-  t.equal(await admitted([serviceWith(new MemoryQuotaStore()), analyze], [serviceWith(new MemoryQuotaStore()), analyze]), 6)
+  t.equal(await admitted([await createService(), analyze], [await createService(), analyze]), 6)
 })
 
 t.test('requests through a proxy on the same instance that rewrites paths are not counted, unless its routes are marked', async (t) => {
@@ -62,7 +58,7 @@ t.test('requests through a proxy on the same instance that rewrites paths are no
 })
 
 t.test('the path that the service receives decides behind a proxy that changes paths', async (t) => {
-  const service = serviceWith(new MemoryQuotaStore())
+  const service = await createService()
   t.teardown(() => service.close())
   const proxy = Fastify()
   await proxy.register(fastifyHttpProxy, { upstream: await service.listen({ host: '127.0.0.1', port: 0 }), prefix: '/public', rewritePrefix: '/api' })
@@ -82,7 +78,7 @@ t.test('only routes in the scope that registers the plugin, including its child 
 })
 
 t.test('a request that an HTTP client sends again after its response was lost is counted twice', async (t) => {
-  const app = serviceWith(new MemoryQuotaStore())
+  const app = await createService()
   t.teardown(() => app.close())
   const abort = new AbortController()
   app.addHook('onSend', async () => { abort.abort() })

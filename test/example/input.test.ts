@@ -1,18 +1,14 @@
-// Input that the example rejects: invalid limits, tokens that are not valid yet, unknown host names, frames, short secrets.
-import { spawnSync } from 'node:child_process'
+// Input that the example rejects: invalid limits, invalid tokens, unknown host names, frames, short secrets.
 import { createSecretKey } from 'node:crypto'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync } from 'node:fs'
 import { get } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { type JWTPayload, SignJWT } from 'jose'
 import t, { type Test } from 'tap'
-import { plainEnvironment } from '../support/environment.js'
 import { startService } from '../support/example-service.js'
 import { locationOf, Visitor } from '../support/visitor.js'
 
 const perMinute = 'rate-limit.per-minute'
-const text = { businessText: 'Invoices are late.' }
 const secret = 'a secret that the test knows as well'
 
 async function sign (claims: JWTPayload, header: object = {}): Promise<string> {
@@ -20,9 +16,12 @@ async function sign (claims: JWTPayload, header: object = {}): Promise<string> {
     .sign(createSecretKey(secret, 'utf8'), { crit: { 'x-unknown': true } })
 }
 
+const { address, analyze, app, as, log, post } = await startService(t, { JWT_SECRET: secret })
+
 t.test('only a safe integer or null is accepted as a limit', async (t) => {
-  const { post, as } = await startService(t)
-  const put = async (body: unknown) => (await post('root', '/api/preferences', body, 'PUT')).status
+  const put = async (body: unknown, subject = 'root') => (await post(subject, '/api/preferences', body, 'PUT')).status
+  t.equal((await fetch(`${address}/api/preferences`, { method: 'PUT' })).status, 401)
+  t.equal(await put({ [perMinute]: 7 }, 'alice'), 403, 'only administrators can change a limit')
   t.equal(await put({ [perMinute]: 7 }), 200)
   for (const value of ['false', 'true', '" "', '""', '"0"', '"5"', '1e308', '-1e308', '9007199254740992', '1.5', '[]', '[0]', '{}', 'NaN', '']) t.equal(await put(`{"${perMinute}":${value}}`), 400, value)
   for (const body of ['{}', '[]', 'null', '0', '"x"', '']) t.equal(await put(body), 400, body)
@@ -37,6 +36,7 @@ t.test('every error of the service has the format of a refusal and the header Ca
   const { address, as } = await startService(t, { PUBLIC_URL: 'https://service.example' })
   const errors: [number, string, Promise<Response>][] = [
     [400, 'querystring/parentCode must be a code of the taxonomy', as('alice', '/api/analyze-node?parentCode=none&businessText=late')],
+    [401, 'Authentication is required for this LLM operation.', fetch(`${address}/api/analyze-stream?businessText=late`)],
     [401, 'The token is not valid.', fetch(`${address}/api/quota`, { headers: { authorization: 'Bearer none' } })],
     [401, 'Send a bearer token, or a user name and a password.', fetch(`${address}/api/quota`, { headers: { authorization: 'Digest none' } })],
     [401, 'The user name or the password is wrong.', fetch(`${address}/api/quota`, { headers: { authorization: `Basic ${btoa('alice:none')}` } })],
@@ -53,20 +53,22 @@ t.test('every error of the service has the format of a refusal and the header Ca
   }
 })
 
-t.test('a token that is not valid yet, or that has an unknown critical header, is not accepted', async (t) => {
-  const { address } = await startService(t, { JWT_SECRET: secret })
+t.test('only a valid token of the service is accepted', async (t) => {
   const now = Math.floor(Date.now() / 1000)
-  const ask = async (authorization: string) => {
-    const { status } = await fetch(`${address}/api/analyze`, { method: 'POST', body: JSON.stringify(text), headers: { 'content-type': 'application/json', authorization } })
-    return status
-  }
-  t.equal(await ask(`Bearer ${await sign({})}`), 200)
-  t.equal(await ask(`bearer ${await sign({ nbf: now - 5 })}`), 200)
-  t.equal(await ask(`Bearer ${await sign({ nbf: now + 3600 })}`), 401, 'nbf')
-  t.equal(await ask(`Bearer ${await sign({}, { crit: ['x-unknown'], 'x-unknown': 1 })}`), 401, 'crit')
-  t.equal(await ask(`Bearer ${await sign({ exp: now - 5 })}`), 401, 'exp')
-  t.equal(await ask(`Bearer ${await sign({ iss: 'another' })}`), 401, 'iss')
-  for (const authorization of ['Bearer', 'Bearer ', 'Bearer a b', 'Digest x', 'x', `Bearer ${await sign({})} `.repeat(2)]) t.equal(await ask(authorization), 401, authorization.slice(0, 20))
+  const forged = `${(await sign({})).slice(0, -4)}AAAA`
+  const unsigned = `${btoa('{"alg":"none"}')}.${(await sign({})).split('.')[1]}.`
+  t.equal((await analyze(`Bearer ${await sign({})}`)).status, 200)
+  t.equal((await analyze(`bearer ${await sign({ nbf: now - 5 })}`)).status, 200)
+  for (const [what, authorization] of Object.entries({
+    nbf: `Bearer ${await sign({ nbf: now + 3600 })}`,
+    crit: `Bearer ${await sign({}, { crit: ['x-unknown'], 'x-unknown': 1 })}`,
+    exp: `Bearer ${await sign({ exp: now - 5 })}`,
+    iss: `Bearer ${await sign({ iss: 'another' })}`,
+    forged: `Bearer ${forged}`,
+    unsigned: `Bearer ${unsigned}`,
+    twice: `Bearer ${await sign({})} `.repeat(2),
+    ...Object.fromEntries(['Bearer', 'Bearer ', 'Bearer a b', 'Bearer nonsense', 'Digest x', 'x'].map((text) => [text, text]))
+  })) t.equal((await analyze(authorization)).status, 401, what)
 })
 
 async function statusFor (address: string, host: string, path = '/about'): Promise<number | undefined> {
@@ -95,7 +97,6 @@ t.test('only configured host names are accepted', async (t) => {
 })
 
 t.test('the development provider accepts only its own host name, and starts with the first sign-in', async (t) => {
-  const { address, app, log } = await startService(t)
   t.equal(app.developmentProvider?.issuer(), null, 'no visitor has signed in')
   t.notMatch(log.join(''), 'OpenID provider')
   const [one, two] = await Promise.all([new Visitor(address).ask('/sign-in/openid'), new Visitor(address).ask('/sign-in/openid')])
@@ -108,27 +109,22 @@ t.test('the development provider accepts only its own host name, and starts with
 })
 
 t.test('no other site can show the page in a frame', async (t) => {
-  const { address } = await startService(t)
   for (const path of ['/', '/documentation', '/documentation/', '/documentation/static/index.html', '/documentation/json']) {
     const { headers } = await fetch(address + path)
     t.match([headers.get('x-frame-options'), headers.get('content-security-policy')], [/DENY|SAMEORIGIN/, /frame-ancestors 'none'/], path)
   }
 })
 
-async function startElsewhere (t: Test, content: string | null): Promise<string> {
-  const folder = mkdtempSync(join(tmpdir(), 'example-'))
-  t.teardown(() => { rmSync(folder, { recursive: true }) })
-  cpSync('build/examples', join(folder, 'build/examples'), { recursive: true })
-  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
-  symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
-  if (content !== null) writeFileSync(join(folder, 'build/development-secret'), content)
-  const { stderr, stdout, status } = spawnSync(process.execPath, ['build/examples/service/print-token.js', 'alice'], { cwd: folder, encoding: 'utf8', env: plainEnvironment() })
-  if (status === 0 && content === null) t.match(readFileSync(join(folder, 'build/development-secret'), 'utf8'), /^[\w-]{43}$/)
-  return stderr + stdout
+async function developmentSecret (t: Test, content?: string): Promise<string> {
+  const folder = t.testdir({ 'package.json': '{"type":"module"}', ...(content !== undefined && { 'development-secret': content }) })
+  const file = join(folder, 'examples/service/secret.js')
+  cpSync('build/examples/service/secret.js', file)
+  const { serviceSecret }: typeof import('../../examples/service/secret.js') = await import(file)
+  return serviceSecret('')
 }
 
 t.test('a development secret that is too short is an error, and a missing one is generated', async (t) => {
-  t.match(await startElsewhere(t, 'x'), /development-secret must contain at least 32 characters; delete it/)
-  t.match(await startElsewhere(t, ''), /development-secret must contain at least 32 characters/)
-  t.match(await startElsewhere(t, `${'x'.repeat(32)}\n`), /^[\w-]+\.[\w-]+\.[\w-]+\n$/)
+  for (const content of ['x', '']) await t.rejects(developmentSecret(t, content), /development-secret must contain at least 32 characters; delete it/)
+  t.equal(await developmentSecret(t, `${'x'.repeat(32)}\n`), 'x'.repeat(32))
+  t.match(await developmentSecret(t), /^[\w-]{43}$/)
 })

@@ -1,15 +1,17 @@
 // The quotas beside the default one: tokens per minute and streams at once. Both are off until a variable or an administrator sets a limit.
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
+import { callerKey, tokenAuthentication } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { type RunningService, startService } from '../support/example-service.js'
-import { beginStream, complete, endStream, json, OpenAiServer, streamPart } from '../support/openai-server.js'
+import { beginStream, type ChatAnswer, complete, endStream, json, OpenAiServer, streamPart } from '../support/openai-server.js'
 
 const [requests, tokens, streams] = ['rate-limit.per-minute', 'rate-limit.tokens.tokens-per-minute', 'rate-limit.streams.in-flight'] as const
 const text = { businessText: 'Invoices are late.' }
 const stream = `/api/analyze-stream?${new URLSearchParams(text).toString()}`
 const sentence = '{"sentences":[{"text":"Invoices are late.","sentiment":0,"entities":[]}]}'
 
-interface Standing { quota: string, unit: string, limit: number, count: number, remaining: number | null }
+interface Standing { quota: string, unit: string, limit: number, count: number, remaining: number | null, windowRemaining: number, overflow: boolean }
 
 async function standings ({ as }: RunningService, subject: string): Promise<Record<string, Standing>> {
   const { quotas } = await (await as(subject, '/api/quota')).json() as { quotas: Standing[] }
@@ -18,7 +20,7 @@ async function standings ({ as }: RunningService, subject: string): Promise<Reco
 
 /** Reads the standing again until it is as expected, because a response can arrive before its tokens are charged. */
 async function reaches (service: RunningService, subject: string, quota: string, count: number): Promise<void> {
-  while ((await standings(service, subject))[quota]?.count !== count) await new Promise(setImmediate)
+  while ((await standings(service, subject))[quota]?.count !== count) await setImmediate()
 }
 
 t.test('only the default quota is on at first', async (t) => {
@@ -62,15 +64,30 @@ t.test('an administrator switches the quota of tokens on and off, and each opera
   t.match((await standings(service, 'alice')).tokens, { limit: 0, remaining: null })
 })
 
-t.test('a reset of a caller includes its tokens', async (t) => {
-  const service = await startService(t, { SERVICE_RATE_LIMIT_TOKENS_TOKENS_PER_MINUTE: '4' })
+t.test('callers can read their standing, and an administrator can reset it in each quota', async (t) => {
+  const service = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '2', SERVICE_RATE_LIMIT_TOKENS_TOKENS_PER_MINUTE: '100' })
   const { as, post } = service
+  const reset = async (subject: string, digest: string) => (await as(subject, `/api/callers/${digest}`, { method: 'DELETE', claims: subject === 'root' ? { role: 'admin' } : {} })).status
+  const unused = { quota: 'default', unit: 'requests', limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false }
+  t.same((await standings(service, 'alice')).default, unused)
+  for (let request = 0; request < 3; request++) await post('alice', '/api/analyze', text)
+  await reaches(service, 'alice', 'tokens', 8)
+  const { windowRemaining, ...counts } = { windowRemaining: 0, ...(await standings(service, 'alice')).default }
+  t.same(counts, { quota: 'default', unit: 'requests', limit: 2, count: 2, remaining: 0, overflow: false })
+  t.ok(windowRemaining > 0 && windowRemaining <= 60_000, `${windowRemaining} ms`)
+  t.equal((await as('alice', '/api/quota')).headers.get('cache-control'), 'no-store')
+  t.match((await standings(service, 'bob')).default, { count: 0, remaining: 2 }, 'other callers are not affected')
+
+  const alice = callerKey(tokenAuthentication({ iss: 'urn:example:language-service', sub: 'alice' })) ?? ''
+  t.equal(await reset('alice', alice), 403)
+  t.equal(await reset('root', alice.slice(0, 8)), 400, 'a caller is identified by the whole digest only')
+  t.match((await standings(service, 'alice')).default, { count: 2 })
+  t.equal(await reset('root', alice), 204)
+  t.same((await standings(service, 'alice')).default, unused)
+  t.match((await standings(service, 'alice')).tokens, { count: 0 })
   t.equal((await post('alice', '/api/analyze', text)).status, 200)
-  await reaches(service, 'alice', 'tokens', 4)
-  const { caller } = JSON.parse(await (await as('alice', '/api/session')).text())
-  const digest = service.app.windows.all().find((window) => window.caller === caller)?.digest ?? ''
-  t.equal((await as('root', `/api/callers/${digest}`, { method: 'DELETE', claims: { role: 'admin' } })).status, 204)
-  t.match(await standings(service, 'alice'), { default: { count: 0 }, tokens: { count: 0 } })
+  await post('root', '/api/preferences', { [requests]: 0 }, 'PUT')
+  t.match((await standings(service, 'alice')).default, { limit: 0, remaining: null })
 })
 
 t.test('the tokens that a server states are charged, and an estimate if it states none', async (t) => {
@@ -81,21 +98,18 @@ t.test('the tokens that a server states are charged, and an estimate if it state
   const reading = { sentences: [], entities: [], sentiment: 0 }
   const usage = { prompt_tokens: 30, completion_tokens: 12, total_tokens: 42 }
 
-  server.answer = (_request, response) => { complete(response, reading, {}, usage) }
-  t.equal((await post('answer', '/api/analyze', text)).status, 200)
-  await reaches(service, 'answer', 'tokens', 42)
+  const estimate = Math.ceil(text.businessText.length / 4)
 
-  server.answer = (_request, response) => { complete(response, { another: 'shape' }, {}, usage) }
-  t.equal((await post('unusable', '/api/analyze', text)).status, 502)
-  await reaches(service, 'unusable', 'tokens', 42)
-
-  server.answer = (_request, response) => { complete(response, reading) }
-  t.equal((await post('silent', '/api/analyze', text)).status, 200)
-  await reaches(service, 'silent', 'tokens', Math.ceil(text.businessText.length / 4))
-
-  server.answer = (_request, response) => { json(response, 500, { error: { message: 'no' } }) }
-  t.equal((await post('failed', '/api/analyze', text)).status, 503)
-  t.equal((await standings(service, 'failed')).tokens?.count, 0)
+  for (const [caller, answer, status, charged] of [
+    ['answer', (_, response) => { complete(response, reading, {}, usage) }, 200, 42],
+    ['unusable', (_, response) => { complete(response, { another: 'shape' }, {}, usage) }, 502, 42],
+    ['silent', (_, response) => { complete(response, reading) }, 200, estimate],
+    ['failed', (_, response) => { json(response, 500, { error: { message: 'no' } }) }, 503, 0]
+  ] satisfies [string, ChatAnswer, number, number][]) {
+    server.answer = answer
+    t.equal((await post(caller, '/api/analyze', text)).status, status, caller)
+    await reaches(service, caller, 'tokens', charged)
+  }
 
   server.answer = ({ includesUsage }, response) => {
     beginStream(response)
@@ -114,7 +128,7 @@ t.test('the tokens that a server states are charged, and an estimate if it state
   await reader?.read()
   gone.abort()
   await reader?.closed.catch(() => {})
-  await reaches(service, 'gone', 'tokens', Math.ceil(text.businessText.length / 4))
+  await reaches(service, 'gone', 'tokens', estimate)
 })
 
 t.test('only so many streams of a caller are open at once', async (t) => {

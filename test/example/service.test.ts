@@ -1,141 +1,90 @@
-// The example service, run as a separate process and tested over HTTP.
+// The example service as a process, its metrics and its OpenAPI document, and the two smaller examples.
 import { spawnSync } from 'node:child_process'
+import SwaggerParser from '@apidevtools/swagger-parser'
+import parsePrometheus from 'parse-prometheus-text-format'
 import t from 'tap'
 import { plainEnvironment } from '../support/environment.js'
-import { failedStart, printToken, startExample, type Example } from '../support/example.js'
+import { startExample } from '../support/example.js'
+import { analysis, startService } from '../support/example-service.js'
+import { Programs } from '../support/programs.js'
 
-const text = 'Our invoices went out late in March 2025. Customers in Berlin complain loudly!'
+interface Metric { name: string, metrics: { value?: string, count?: string, labels?: Record<string, string> }[] }
 
-async function ask (service: Example, token: string | null, path: string, body?: object, method = body === undefined ? 'GET' : 'POST') {
-  const response = await fetch(service.address + path, {
-    method,
-    headers: { ...(token !== null && { authorization: `Bearer ${token}` }), ...(body && { 'content-type': 'application/json' }) },
-    ...(body && { body: JSON.stringify(body) })
-  })
-  const answer = await response.text()
-  return { status: response.status, headers: response.headers, text: answer, json: () => JSON.parse(answer) }
-}
-
-t.test('the service answers requests over HTTP', async (t) => {
-  const service = await startExample('service/main.js')
-  const alice = printToken('alice')
-  t.teardown(() => service.stop())
-
-  t.test('the service describes itself and reports its health', async (t) => {
-    t.match((await ask(service, null, '/about')).json(), { operations: { 'POST /api/analyze': {} } })
-    t.match((await ask(service, null, '/health')).json(), { status: 'ok' })
-    await service.printed(new RegExp(`curl -i ${service.address}/api/analyze`))
-  })
-
-  t.test('the service analyzes ten texts of a caller and rejects the next two requests', async (t) => {
-    const answers = []
-    for (let request = 0; request < 12; request++) answers.push(await ask(service, alice, '/api/analyze', { businessText: text }))
-    t.same(answers.map(({ status }) => status), [...Array(10).fill(200), 429, 429])
-    t.match(answers[0]?.json(), {
-      sentences: [{ text: 'Our invoices went out late in March 2025.' }, { text: 'Customers in Berlin complain loudly!' }],
-      entities: [{ text: 'March 2025', type: 'DATE' }],
-      sentiment: Number,
-      readability: { fleschReadingEase: Number, words: 12 }
-    })
-    t.match(answers[11]?.headers.get('retry-after'), /^[1-9]\d?$/)
-    t.equal((await ask(service, null, '/api/analyze', { businessText: text })).status, 401)
-  })
-
-  t.test('the service explains why a leaf applies or not', async (t) => {
-    const token = printToken('bob')
-    t.match((await ask(service, token, '/api/justify-leaf', { businessText: text, leaf: 'FIN-INV' })).json(), {
-      leaf: 'Invoicing', applies: true, evidence: [{ sentence: /invoices/ }, { sentence: /Customers/ }]
-    })
-    t.match((await ask(service, token, '/api/justify-leaf', { businessText: text, leaf: 'volcanoes' })).json(), {
-      leaf: 'volcanoes', applies: false, score: 0, evidence: []
-    })
-  })
-
-  t.test('the service scores the children of a node', async (t) => {
-    const answer = await ask(service, printToken('carol'), `/api/analyze-node?parentCode=FIN&businessText=${encodeURIComponent(text)}`)
-    const { children } = answer.json()
-    t.match(children[0], { code: 'FIN-INV' })
-    t.equal(children.length, 3)
-  })
-
-  t.test('the service streams its findings sentence by sentence', async (t) => {
-    const answer = await ask(service, printToken('dave'), `/api/analyze-stream?businessText=${encodeURIComponent(text)}`)
-    t.equal(answer.headers.get('content-type'), 'text/event-stream')
-    t.same(answer.text.match(/^event: .*$/gm), ['event: sentence', 'event: sentence', 'event: end'])
-  })
-
-  t.test('a stream without authentication is answered with 401 and JSON', async (t) => {
-    const answer = await ask(service, null, `/api/analyze-stream?businessText=${encodeURIComponent(text)}`)
-    t.same([answer.status, answer.headers.get('content-type')], [401, 'application/json; charset=utf-8'])
-  })
-
-  t.test('the service reports the field of invalid input, and does not count the request', async (t) => {
-    const token = printToken('eve')
-    for (const [path, body, field] of [
-      ['/api/analyze', {}, 'businessText'],
-      ['/api/analyze', { businessText: '' }, 'businessText'],
-      ['/api/analyze', { businessText: 'x'.repeat(20_001) }, 'businessText'],
-      ['/api/justify-leaf', { businessText: text }, 'leaf'],
-      ['/api/analyze-node?businessText=x', undefined, 'parentCode'],
-      ['/api/analyze-node?parentCode=FIN', undefined, 'businessText'],
-      ['/api/analyze-stream', undefined, 'businessText']
-    ] as const) {
-      for (let request = 0; request < 3; request++) {
-        const answer = await ask(service, token, path, body)
-        t.equal(answer.status, 400, path)
-        t.match(answer.text, field)
-      }
-    }
-    const unknown = await ask(service, token, '/api/analyze-node?parentCode=XX&businessText=x')
-    t.match([unknown.status, unknown.text], [400, /parentCode/])
-  })
-
-  t.test('only administrators can change the limit at run time', async (t) => {
-    const [user, administrator] = [printToken('frank'), printToken('--admin', 'root')]
-    const change = { 'rate-limit.per-minute': 2 }
-    t.equal((await ask(service, null, '/api/preferences', change, 'PUT')).status, 401)
-    t.equal((await ask(service, user, '/api/preferences', change, 'PUT')).status, 403)
-    t.equal((await ask(service, user, '/api/preferences')).status, 403)
-    t.same((await ask(service, administrator, '/api/preferences', change, 'PUT')).json(), change)
-    t.match((await ask(service, administrator, '/api/preferences')).json(), change)
-    const answers = []
-    for (let request = 0; request < 3; request++) answers.push((await ask(service, user, '/api/analyze', { businessText: text })).status)
-    t.same(answers, [200, 200, 429])
-    t.equal((await ask(service, administrator, '/api/preferences', { 'rate-limit.per-minute': 1.5 }, 'PUT')).status, 400)
-    t.same((await ask(service, administrator, '/api/preferences', { 'rate-limit.per-minute': null }, 'PUT')).json(), { 'rate-limit.per-minute': null })
-    t.equal((await ask(service, user, '/api/analyze', { businessText: text })).status, 200)
-  })
-
-  t.test('the service does not accept tokens that are forged or from another issuer', async (t) => {
-    for (const token of [`${alice.slice(0, -4)}AAAA`, 'eyJhbGciOiJub25lIn0.eyJpc3MiOiJ1cm46ZXhhbXBsZTpsYW5ndWFnZS1zZXJ2aWNlIiwic3ViIjoiYSJ9.', 'nonsense']) {
-      t.equal((await ask(service, token, '/api/analyze', { businessText: text })).status, 401)
-    }
-  })
-
-  t.test('the service logs no warning and no token, identity or text, and closes cleanly', async (t) => {
-    t.equal(await service.stop(), 0)
-    t.notMatch(service.output(), /"level":(40|50|60)/)
-    for (const secret of [alice, 'invoices went', 'alice"', 'frank', '127.0.0.1",']) t.notMatch(service.output().replace(/curl[^}]*\}/, ''), secret)
-  })
-})
-
-t.test('the token command prints a token and nothing else', async (t) => {
-  const { stdout, stderr, status } = spawnSync('npm', ['run', '--silent', 'token', '--', 'alice'], { encoding: 'utf8', env: plainEnvironment() })
-  t.match(stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/)
-  t.equal(status, 0)
-  t.notMatch(stderr, 'Error')
+t.test('the service and the command that prints a token run as processes', async (t) => {
+  const printed = spawnSync('npm', ['run', '--silent', 'token', '--', 'alice'], { encoding: 'utf8', env: plainEnvironment() })
+  t.match(printed.stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/, 'the command prints a token and nothing else')
+  t.equal(printed.status, 0)
+  t.notMatch(printed.stderr, 'Error')
   t.match(spawnSync(process.execPath, ['build/examples/service/print-token.js'], { encoding: 'utf8', env: plainEnvironment() }), { status: 2, stderr: /^Usage/ })
+
+  const service = await startExample('service/main.js')
+  t.match(await (await fetch(`${service.address}/about`)).json(), { operations: { 'POST /api/analyze': {} } })
+  t.match(await (await fetch(`${service.address}/health`)).json(), { status: 'ok' })
+  await service.printed(new RegExp(`curl -i ${service.address}/api/analyze`))
+  const token = printed.stdout.trim()
+  t.equal((await fetch(`${service.address}/api/analyze`, { ...analysis, headers: { ...analysis.headers, authorization: `Bearer ${token}` } })).status, 200)
+  t.equal(await service.stop(), 0, 'it closes cleanly')
+  t.notMatch(service.output(), /"level":(40|50|60)/)
+  for (const secret of [token, 'Invoices are', 'alice"', '127.0.0.1",']) t.notMatch(service.output().replace(/curl[^}]*\}/, ''), secret)
 })
 
-t.test('a secret in the environment is used, and one that is too short is an error', async (t) => {
-  const service = await startExample('service/main.js', { JWT_SECRET: 'another secret of thirty-two bytes or more' })
-  t.teardown(() => service.stop())
-  t.equal((await ask(service, printToken('alice'), '/api/analyze', { businessText: text })).status, 401)
-  t.match(await failedStart('service/main.js', { JWT_SECRET: 'short' }), /JWT_SECRET must have at least 32 characters/)
+t.test('/metrics reports exactly the requests that were sent', async (t) => {
+  const { post, as, analyze, address } = await startService(t, { METRICS: 'true', SERVICE_RATE_LIMIT_PER_MINUTE: '4' })
+  const text = { businessText: 'Invoices are late.' }
+  for (let request = 0; request < 7; request++) await post('alice', '/api/analyze', text)
+  for (let request = 0; request < 2; request++) await post('bob', '/api/analyze', text)
+  for (let request = 0; request < 3; request++) await analyze()
+  await as('bob', '/api/analyze-node?parentCode=FIN&businessText=x')
+  await fetch(`${address}/health`)
+
+  const response = await fetch(`${address}/metrics`)
+  t.match(response.headers.get('content-type'), 'text/plain; version=0.0.4')
+  const printed = await response.text()
+  const metrics: Metric[] = parsePrometheus(printed)
+  const of = (name: string) => metrics.find((metric) => metric.name === name)?.metrics ?? []
+  const ofDefault = (name: string) => of(name).filter(({ labels }) => labels?.quota === 'default')
+  const decisions = ofDefault('llm_quota_decisions_total')
+  t.same(Object.fromEntries(decisions.filter(({ value }) => Number(value) > 0).map(({ labels, value }) => [`${labels?.outcome} ${labels?.operation}`, Number(value)])), {
+    'admitted POST /api/analyze': 6,
+    'rejected POST /api/analyze': 3,
+    'unauthenticated POST /api/analyze': 3,
+    'admitted GET /api/analyze-node': 1
+  })
+  t.equal(decisions.length, 10, 'five outcomes of the two operations that were requested')
+  for (const [name, value] of [['limit', '4'], ['tracked_callers', '2'], ['sweeps', '0'], ['overflow_decisions_total', '0']] as const) t.equal(ofDefault(`llm_quota_${name}`)[0]?.value, value, name)
+  t.same(of('llm_quota_insured_primary'), [], 'the store is not insured')
+  t.equal(of('llm_quota_store_duration_seconds')[0]?.count, '10')
+  t.notMatch(printed, /alice|bob|"[0-9a-f]{8,}"/)
 })
 
-t.test('the smallest example answers requests', async (t) => {
-  const service = await startExample('smallest.js')
-  t.teardown(() => { service.process.kill('SIGKILL') })
-  t.equal((await ask(service, null, '/api/analyze', {})).status, 401)
+t.test('the API description is valid OpenAPI 3.1, and contains the refusals of the quota', async (t) => {
+  const { address } = await startService(t)
+  t.equal((await fetch(`${address}/metrics`)).status, 404, '/metrics is off unless it is enabled')
+  const document = JSON.parse(await (await fetch(`${address}/documentation/json`)).text())
+  t.equal(document.openapi, '3.1.0')
+  await t.resolves(SwaggerParser.validate(structuredClone(document)))
+  for (const [path, method] of [['/api/analyze', 'post'], ['/api/justify-leaf', 'post'], ['/api/analyze-stream', 'get'], ['/api/analyze-node', 'get']] as const) {
+    const { responses } = document.paths[path][method]
+    t.same(Object.keys(responses).sort(), ['200', '400', '401', '429', '502', '503'], path)
+    t.match(responses['429'].headers, { 'Retry-After': { schema: { type: 'integer' }, description: String }, 'Cache-Control': {} })
+    t.notOk('Retry-After' in responses['401'].headers)
+    t.match(responses['401'].content['application/json'].schema.properties, { error: {}, status: { enum: [401] } })
+  }
+  const page = await fetch(`${address}/documentation/`)
+  t.same([page.status, /html/.test(String(page.headers.get('content-type')))], [200, true])
+})
+
+t.test('the smallest example answers requests, and the migration example prints each decision in which the two quotas differ', async (t) => {
+  const programs = Programs.start(t)
+  const smallest = await programs.run('build/examples/smallest.js', { PORT: '0' }, /^http:/)
+  t.equal((await fetch(`${smallest}/api/analyze`, { method: 'POST' })).status, 401)
+  const migration = await programs.run('build/examples/migration.js', { PORT: '0', SERVICE_RATE_LIMIT_PER_MINUTE: '2' }, /^http:/)
+  const statuses = []
+  for (let request = 0; request < 3; request++) statuses.push((await fetch(`${migration}/api/analyze`, { method: 'POST' })).status)
+  t.same(statuses, [200, 200, 429], 'the earlier quota still answers')
+  await programs.printed(/2 different/)
+  t.same(programs.lines.filter((line) => line.startsWith('POST')), [
+    'POST /api/analyze: earlier admitted, new unauthenticated (1 different, 0 alike so far)',
+    'POST /api/analyze: earlier admitted, new unauthenticated (2 different, 0 alike so far)'
+  ])
 })

@@ -1,17 +1,11 @@
 // All ways to sign in to the example service, with real protocols over real HTTP: OpenID Connect, local accounts, sessions.
 import { callerKey, localAuthentication, tokenAuthentication } from '../../lib/index.js'
 import { calculatePKCECodeChallenge, randomPKCECodeVerifier } from 'openid-client'
-import t from 'tap'
-import { type Example, printToken, startExample } from '../support/example.js'
-import { TokenIssuer } from '../support/token-issuer.js'
+import t, { type Test } from 'tap'
+import { analysis, startService } from '../support/example-service.js'
 import { locationOf, Visitor } from '../support/visitor.js'
 
-const post = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"businessText":"Invoices are late."}' }
 const mira = '550e8400-e29b-41d4-a716-446655440000'
-
-async function trackedCallers ({ address }: Example): Promise<string | undefined> {
-  return /^llm_quota_tracked_callers\{quota="default"\} (\d+)$/m.exec(await (await fetch(`${address}/metrics`)).text())?.[1]
-}
 
 async function statuses (times: number, ask: () => Promise<{ status: number }>): Promise<number[]> {
   const answers = []
@@ -19,8 +13,17 @@ async function statuses (times: number, ask: () => Promise<{ status: number }>):
   return answers
 }
 
-function basic (username: string, password: string): RequestInit {
-  return { ...post, headers: { ...post.headers, authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}` } }
+function basic (username: string, password: string): string {
+  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+}
+
+/** Checks that the log, at its most verbose level, contains no identity, text, token, cookie, code or password. */
+function logsNone (t: Test, log: readonly string[], secrets: readonly string[]): void {
+  t.match(log.join(''), '"level":10')
+  for (const secret of [mira, 'mira', 'Lindqvist', 'alice', 'wonderland', 'looking-glass', 'Invoices are late', ...secrets]) {
+    t.ok(secret.length > 3, 'the secret is not empty')
+    t.notOk(log.some((line) => line.includes(secret) || line.includes(encodeURIComponent(secret))), `the log does not contain ${secret}`)
+  }
 }
 
 async function accessToken (address: string, person: string): Promise<{ token: string, issuer: string }> {
@@ -40,31 +43,31 @@ async function accessToken (address: string, person: string): Promise<{ token: s
 }
 
 t.test('a visitor who signs in with OpenID Connect is a caller until signing out', async (t) => {
-  const service = await startExample('service/main.js', { SERVICE_RATE_LIMIT_PER_MINUTE: '3', METRICS: 'true' })
-  t.teardown(() => service.stop())
+  const service = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '3', LOG_LEVEL: 'trace' })
+  const secrets: string[] = []
   const visitor = new Visitor(service.address)
-  t.equal((await visitor.send('/api/analyze', post)).status, 401)
+  t.equal((await visitor.send('/api/analyze', analysis)).status, 401)
 
   const landed = await visitor.signInWithOpenId('Mira Lindqvist')
   t.equal(landed.url, `${service.address}/`)
   const session = await visitor.session()
   t.match(session.signedIn, { by: 'openid', name: 'mira', administrator: false })
-  t.same(await statuses(4, () => visitor.send('/api/analyze', post)), [200, 200, 200, 429])
+  t.same(await statuses(4, () => visitor.send('/api/analyze', analysis)), [200, 200, 200, 429])
 
   await t.test('a sign-in with another name and the same subject is the same caller', async (t) => {
     const again = new Visitor(service.address)
     await again.signInWithOpenId('Mira Lindqvist', 'somebody else')
     t.match(await again.session(), { signedIn: { name: 'somebody else' }, caller: session.caller })
-    t.equal((await again.send('/api/analyze', post)).status, 429)
+    t.equal((await again.send('/api/analyze', analysis)).status, 429)
   })
 
   await t.test('a bearer token with the same subject shares the counter', async (t) => {
     const { token, issuer } = await accessToken(service.address, 'Mira Lindqvist')
     t.equal(session.caller, callerKey(tokenAuthentication({ iss: issuer, sub: mira }))?.slice(0, 8))
-    const bearer = { ...post, headers: { ...post.headers, authorization: `Bearer ${token}` } }
-    t.equal((await fetch(`${service.address}/api/analyze`, bearer)).status, 429)
+    t.equal((await service.analyze(`Bearer ${token}`)).status, 429)
     const another = await accessToken(service.address, 'Tomás Okafor')
-    t.equal((await fetch(`${service.address}/api/analyze`, { ...bearer, headers: { ...bearer.headers, authorization: `Bearer ${another.token}` } })).status, 200)
+    t.equal((await service.analyze(`Bearer ${another.token}`)).status, 200)
+    secrets.push(token, another.token, visitor.cookies, (await visitor.session()).csrfToken)
   })
 
   await t.test('the session cookie is encrypted, and no script of a page can read it', async (t) => {
@@ -81,18 +84,18 @@ t.test('a visitor who signs in with OpenID Connect is a caller until signing out
   await t.test('signing out ends the sessions of the service and of the provider', async (t) => {
     const { location } = JSON.parse((await visitor.send('/sign-out', { method: 'POST' })).text)
     t.equal((await visitor.session()).signedIn, null)
-    t.equal((await visitor.send('/api/analyze', post)).status, 401)
+    t.equal((await visitor.send('/api/analyze', analysis)).status, 401)
     const asked = await visitor.ask(location)
     const [, xsrf] = /name="xsrf" value="([^"]+)"/.exec(asked.text) ?? []
     const out = await visitor.ask(new URL('/session/end/confirm', location).href, { method: 'POST', body: new URLSearchParams({ xsrf: xsrf ?? '', logout: 'yes' }) })
     t.equal(locationOf(out)?.href, `${service.address}/`)
     t.match((await visitor.follow(await visitor.ask('/sign-in/openid'))).text, 'Sign in as Mira', 'the provider asks again')
   })
+  logsNone(t, service.log, secrets)
 })
 
 t.test('an answer of the provider is valid once, and only in the browser that started the sign-in', async (t) => {
-  const service = await startExample('service/main.js', { METRICS: 'true' })
-  t.teardown(() => service.stop())
+  const service = await startService(t, { LOG_LEVEL: 'trace' })
   const failed = `${service.address}/?sign-in=failed`
   const visitor = new Visitor(service.address)
   const callback = locationOf(await visitor.goToProvider('Mira Lindqvist'))
@@ -122,30 +125,32 @@ t.test('an answer of the provider is valid once, and only in the browser that st
   const back = await cancelled.ask(`${asked.url}/abort`, { method: 'POST' })
   t.equal((await cancelled.follow(back, ({ search }) => search !== '?sign-in=failed')).headers.get('location'), '/?sign-in=failed', 'a cancelled sign-in fails')
 
-  for (const each of [thief, other, replay, invented, cancelled]) t.equal((await each.send('/api/analyze', post)).status, 401)
-  t.equal(await trackedCallers(service), '0', 'nothing is counted')
+  for (const each of [thief, other, replay, invented, cancelled]) t.equal((await each.send('/api/analyze', analysis)).status, 401)
+  t.equal(await service.trackedCallers(), 0, 'nothing is counted')
   t.equal((await new Visitor(service.address).ask(`${asked.url}/abort`, { method: 'POST' })).status, 400, 'a visitor cannot cancel the sign-in of another visitor')
+  logsNone(t, service.log, ['code', 'state'].map((name) => callback.searchParams.get(name) ?? ''))
 })
 
 t.test('a local account has one counter for the form and for basic authentication, and tokens with its name have another', async (t) => {
-  const service = await startExample('service/main.js', { SERVICE_RATE_LIMIT_PER_MINUTE: '3', METRICS: 'true' })
-  t.teardown(() => service.stop())
+  const service = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '3', LOG_LEVEL: 'trace' })
   const visitor = new Visitor(service.address)
   for (const [username, password] of [['alice', 'looking-glass'], ['alice', 'wonderland '], ['Alice', 'wonderland'], ['nobody', 'wonderland'], ['__proto__', 'wonderland']] as const) {
     const answer = await visitor.signInLocally(username, password)
     t.same([answer.status, answer.text], [401, '{"error":"The user name or the password is wrong.","status":401}'], `${username} ${password}`)
-    t.equal((await fetch(`${service.address}/api/analyze`, basic(username, password))).status, 401)
+    t.equal((await service.analyze(basic(username, password))).status, 401)
   }
   t.equal((await visitor.send('/sign-in/local', { method: 'POST', body: new URLSearchParams({ username: 'alice' }) })).status, 400)
-  t.equal(await trackedCallers(service), '0', 'nothing is counted')
+  t.equal(await service.trackedCallers(), 0, 'nothing is counted')
 
   t.equal((await visitor.signInLocally('alice', 'wonderland')).status, 204)
   t.match(await visitor.session(), { signedIn: { by: 'local', name: 'alice' }, caller: callerKey(localAuthentication('alice'))?.slice(0, 8) })
-  t.same(await statuses(2, () => visitor.send('/api/analyze', post)), [200, 200])
-  t.same(await statuses(2, () => fetch(`${service.address}/api/analyze`, basic('alice', 'wonderland'))), [200, 429])
-  t.equal((await fetch(`${service.address}/api/analyze`, { ...post, headers: { ...post.headers, authorization: `Bearer ${printToken('alice')}` } })).status, 200)
+  t.same(await statuses(2, () => visitor.send('/api/analyze', analysis)), [200, 200])
+  t.same(await statuses(2, () => service.analyze(basic('alice', 'wonderland'))), [200, 429])
+  const token = await service.token('alice')
+  t.equal((await service.analyze(`Bearer ${token}`)).status, 200)
+  t.equal((await service.analyze(`Bearer ${token.slice(0, -4)}AAAA`)).status, 401)
 
-  const malformed = await fetch(`${service.address}/api/analyze`, { ...post, headers: { ...post.headers, authorization: 'Basic nonsense' } })
+  const malformed = await service.analyze('Basic nonsense')
   t.equal(malformed.status, 401)
   t.equal(malformed.headers.get('www-authenticate'), null, 'browsers are not asked for a password')
 
@@ -153,11 +158,11 @@ t.test('a local account has one counter for the form and for basic authenticatio
   await administrator.signInLocally('admin', 'looking-glass')
   t.equal((await administrator.ask('/api/preferences')).status, 200)
   t.equal((await visitor.ask('/api/preferences')).status, 403)
+  logsNone(t, service.log, [token, visitor.cookies, administrator.cookies, basic('alice', 'wonderland').slice(6), basic('alice', 'looking-glass').slice(6)])
 })
 
 t.test('a forged request is answered with 403 and not counted', async (t) => {
-  const service = await startExample('service/main.js', { METRICS: 'true' })
-  t.teardown(() => service.stop())
+  const service = await startService(t)
   const visitor = new Visitor(service.address)
   const stranger = await new Visitor(service.address).session()
   t.equal((await visitor.ask('/sign-in/local', { method: 'POST', body: new URLSearchParams({ username: 'alice', password: 'wonderland' }) })).status, 403, 'a forged sign-in is also answered with 403')
@@ -166,70 +171,22 @@ t.test('a forged request is answered with 403 and not counted', async (t) => {
   const forged = { 'without a token': {}, 'with another session\'s token': { 'csrf-token': stranger.csrfToken }, 'with nonsense': { 'csrf-token': 'nonsense' } }
   const node = '/api/analyze-node?parentCode=FIN&businessText=invoices'
   for (const [how, headers] of Object.entries(forged)) {
-    t.equal((await visitor.ask('/api/analyze', { ...post, headers: { ...post.headers, ...headers } })).status, 403, `POST ${how}`)
+    t.equal((await visitor.ask('/api/analyze', { ...analysis, headers: { ...analysis.headers, ...headers } })).status, 403, `POST ${how}`)
     t.equal((await visitor.ask(node, { headers })).status, 403, `GET that spends ${how}`)
     t.equal((await visitor.ask('/sign-out', { method: 'POST', headers })).status, 403, `sign-out ${how}`)
   }
-  t.equal(await trackedCallers(service), '0', 'nothing is counted')
+  t.equal(await service.trackedCallers(), 0, 'nothing is counted')
   t.equal((await visitor.send(node)).status, 200)
-  t.equal((await fetch(`${service.address}/api/analyze`, basic('alice', 'wonderland'))).status, 200, 'basic authentication requires no CSRF token')
+  t.equal((await service.analyze(basic('alice', 'wonderland'))).status, 200, 'basic authentication requires no CSRF token')
 })
 
 for (const [how, environment] of Object.entries({ directly: { HOST: '0.0.0.0' }, 'through a proxy': { PUBLIC_URL: 'https://service.example' } })) {
   t.test(`the demonstration accounts do not exist if other machines can reach the service ${how}`, async (t) => {
-    const service = await startExample('service/main.js', environment)
-    t.teardown(() => service.stop())
+    const service = await startService(t, environment)
     const visitor = new Visitor(service.address)
     t.match(await visitor.session(), { signedIn: null, ways: { local: false, openId: false } })
     t.equal((await visitor.signInLocally('alice', 'wonderland')).status, 401)
-    t.equal((await fetch(`${service.address}/api/analyze`, basic('alice', 'wonderland'))).status, 401)
+    t.equal((await service.analyze(basic('alice', 'wonderland'))).status, 401)
     t.equal((await visitor.ask('/sign-in/openid')).status, 404)
   })
 }
-
-t.test('the cookie is secure behind TLS, and the provider redirects browsers to the https URL', async (t) => {
-  const issuer = await TokenIssuer.start()
-  const service = await startExample('service/main.js', { PUBLIC_URL: 'https://service.example/', OIDC_ISSUER: issuer.url, OIDC_CLIENT_ID: 'client' })
-  t.teardown(async () => {
-    await service.stop()
-    await issuer.stop()
-  })
-  const { headers } = await new Visitor(service.address).ask('/sign-in/openid')
-  t.match(headers.get('set-cookie'), /; Secure; SameSite=Lax$/)
-  t.equal(new URL(headers.get('location') ?? '').searchParams.get('redirect_uri'), 'https://service.example/sign-in/openid/callback')
-})
-
-t.test('the log contains no identity, token, cookie, code or password', async (t) => {
-  const service = await startExample('service/main.js', { LOG_LEVEL: 'trace', SERVICE_RATE_LIMIT_PER_MINUTE: '1' })
-  const secrets = ['wonderland', 'looking-glass', mira, 'mira', 'Lindqvist', 'alice', Buffer.from('alice:wonderland').toString('base64'), 'Invoices are late']
-  const visitor = new Visitor(service.address)
-  const callback = locationOf(await visitor.goToProvider('Mira Lindqvist'))
-  for (const name of ['code', 'state']) secrets.push(callback?.searchParams.get(name) ?? 'no such parameter')
-  secrets.push(visitor.cookies)
-  await visitor.ask(callback?.href ?? '')
-  await visitor.ask(callback?.href ?? '')
-  await visitor.send('/api/analyze', post)
-  await visitor.send('/api/analyze', post)
-  await visitor.ask('/api/analyze', post)
-  const { token } = await accessToken(service.address, 'Mira Lindqvist')
-  const printed = printToken('alice')
-  for (const authorization of [`Bearer ${token}`, `Bearer ${printed}`, `Bearer ${printed.slice(0, -4)}AAAA`, 'Bearer', 'Basic nonsense']) {
-    await fetch(`${service.address}/api/analyze`, { ...post, headers: { ...post.headers, authorization } })
-  }
-  const local = new Visitor(service.address)
-  await local.signInLocally('alice', 'a wrong one')
-  await local.signInLocally('alice', 'wonderland')
-  await local.send('/api/analyze', post)
-  await fetch(`${service.address}/api/analyze`, basic('alice', 'wonderland'))
-  await fetch(`${service.address}/api/analyze`, basic('alice', 'a wrong one'))
-  secrets.push(token, printed, visitor.cookies, local.cookies, (await visitor.session()).csrfToken, 'a wrong one', Buffer.from('alice:a wrong one').toString('base64'))
-  for (const kind of [visitor, local]) await kind.send('/sign-out', { method: 'POST' })
-  t.equal(await service.stop(), 0)
-
-  const log = service.output().split('\n').filter((line) => line.startsWith('{'))
-  t.ok(log.some((line) => line.includes('"level":10')), 'the log has its most verbose level')
-  for (const secret of secrets) {
-    t.ok(secret.length > 3, 'the secret is not empty')
-    t.notOk(log.some((line) => line.includes(secret) || line.includes(encodeURIComponent(secret))), `the log does not contain ${secret}`)
-  }
-})

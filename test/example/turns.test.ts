@@ -1,6 +1,6 @@
 // How the example service limits work: the number of tasks that run and that wait, and a fair order among callers.
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
-
 import { Turns, QueueFull } from '../../examples/service/turns.js'
 
 /** Tasks that end when the test completes them, and the tasks that have run so far. */
@@ -8,21 +8,16 @@ function workshop (bounds: { atOnce: number, waiting: number }) {
   const turns = new Turns(bounds)
   const begun: string[] = []
   const ends = new Map<string, () => void>()
-  const never = new AbortController().signal
-  return {
-    begun,
-    async run (whose: string, name: string, signal: AbortSignal = never): Promise<string> {
-      return await turns.run(whose, signal, async () => {
-        begun.push(name)
-        await new Promise<void>((resolve) => { ends.set(name, resolve) })
-        return name
-      })
-    },
-    async end (name: string): Promise<void> {
-      ends.get(name)?.()
-      await new Promise(setImmediate)
-    }
+  const task = (name: string) => new Promise<string>((resolve) => {
+    begun.push(name)
+    ends.set(name, () => { resolve(name) })
+  })
+  const run = (whose: string, name: string, signal = new AbortController().signal) => turns.run(whose, signal, () => task(name))
+  const end = async (name: string): Promise<void> => {
+    ends.get(name)?.()
+    await setImmediate()
   }
+  return { begun, run, end }
 }
 
 t.test('a limited number of tasks runs at once, and the rest waits in order', async (t) => {
@@ -31,9 +26,7 @@ t.test('a limited number of tasks runs at once, and the rest waits in order', as
   t.same(begun, ['1', '2'])
   await end('2')
   t.same(begun, ['1', '2', '3'])
-  await end('1')
-  await end('3')
-  await end('4')
+  for (const name of ['1', '3', '4']) await end(name)
   t.same(await Promise.all(all), ['1', '2', '3', '4'])
 })
 
@@ -53,11 +46,11 @@ t.test('a full queue accepts a task of another owner instead of the last task of
   t.ok(await flood[4] instanceof QueueFull, 'the fifth task is not accepted, because three tasks wait')
   const other = run('b', 'b1')
   t.ok(await flood[3] instanceof QueueFull, 'the last waiting task is replaced by that of another owner')
-  await end('a1')
-  await end('a2')
+  const second = run('b', 'b2').catch((error: unknown) => error)
+  t.ok(await Promise.race([second, setImmediate()]) instanceof QueueFull, 'but not if that owner would then have as many')
+  for (const name of ['a1', 'a2']) await end(name)
   t.equal(begun.at(-1), 'b1')
-  await end('b1')
-  await end('a3')
+  for (const name of ['b1', 'a3']) await end(name)
   t.equal(await other, 'b1')
 })
 

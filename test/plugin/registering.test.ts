@@ -1,93 +1,56 @@
 // Registration: options, decorators, start-up errors, encapsulation.
 import fastifyEnv from '@fastify/env'
-import Fastify from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import * as entry from '../../lib/index.js'
-import quotaPlugin, { localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
-import { alice, analyze, createService } from '../support/service.js'
+import quotaPlugin, { MemoryQuotaStore } from '../../lib/index.js'
+import { alice, asAlice, createService, statuses } from '../support/service.js'
 
-const asAlice = { authentication: () => localAuthentication('alice') }
-
-t.test('the entry point fastify-llm-quota has a default and a named export of the plugin', async (t) => {
+t.test('the entry point exports the plugin, which declares its name and the supported Fastify versions, as default and by name', async (t) => {
   t.equal(entry.default, entry.quotaPlugin)
-})
-
-t.test('the plugin declares its name and the supported Fastify versions', async (t) => {
   t.same(Reflect.get(quotaPlugin, Symbol.for('plugin-meta')), { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota' })
 })
 
-t.test('the plugin adds its decorators and keeps those of the host', async (t) => {
-  t.test('the plugin decorates quotaStore, quotaConfig, quotaStanding, quotaCharge, request.quota and request.quotaDecisions only', async (t) => {
-    const app = Fastify()
-    const before = new Set(Object.keys(app))
-    await app.register(quotaPlugin)
-    app.get('/', async (request) => Object.keys(request))
-    await app.ready()
-    const added = Object.keys(app).filter((name) => !before.has(name))
-    t.same(added.sort(), ['quotaCharge', 'quotaConfig', 'quotaStanding', 'quotaStore'])
-    t.ok(app.quotaStore instanceof MemoryQuotaStore)
-    t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 })
-    t.same(['quota', 'quotaDecisions'].map((name) => app.hasRequestDecorator(name)), [true, true])
-    t.equal(app.hasDecorator('getEnvs'), false)
-    t.equal(app.hasRequestDecorator('getEnvs'), false)
-  })
-
-  t.test('preferences are decorated if the option is set', async (t) => {
-    const preferences = new Map()
-    const app = Fastify()
-    await app.register(quotaPlugin, { preferences })
-    t.equal(Reflect.get(app, 'preferences'), preferences)
-  })
-
-  t.test('no preferences are decorated if the option is false', async (t) => {
-    const app = Fastify()
-    await app.register(quotaPlugin, { preferences: false })
-    t.equal(app.hasDecorator('preferences'), false)
-  })
-
-  t.test('the quotaStore and the preferences that the host has decorated are used', async (t) => {
-    const app = Fastify()
-    const store = new MemoryQuotaStore()
-    app.decorate('quotaStore', store)
-    app.decorate('preferences', new Map([['rate-limit.per-minute', 1]]))
-    await app.register(quotaPlugin, asAlice)
-    app.post('/api/analyze', async () => 'ran')
-    t.equal((await analyze(app, null)).statusCode, 200)
-    t.equal((await analyze(app, null)).statusCode, 429)
-    t.equal(app.quotaStore, store)
-    t.equal(store.inspect().trackedCallers, 1)
-  })
-
-  for (const order of ['before', 'after']) {
-    t.test(`an @fastify/env that the host registers ${order} the plugin keeps its config and getEnvs`, async (t) => {
-      const app = Fastify()
-      process.env.OF_THE_HOST = 'yes'
-      const host = () => app.register(fastifyEnv, { schema: { type: 'object', properties: { OF_THE_HOST: { type: 'string' } } } })
-      if (order === 'before') await host()
-      await app.register(quotaPlugin)
-      if (order === 'after') await host()
-      await app.ready()
-      t.same(app.getDecorator('config'), { OF_THE_HOST: 'yes' })
-      t.same(app.getEnvs(), { OF_THE_HOST: 'yes' })
-    })
-  }
-
-  t.test('request.quota contains the decision for the handler', async (t) => {
-    const app = Fastify()
-    await app.register(quotaPlugin, { ...asAlice, perMinute: 5 })
-    app.post('/api/analyze', async (request) => request.quota)
-    t.match((await analyze(app, null)).json(), {
-      outcome: 'admitted',
-      operation: { method: 'POST', path: '/api/analyze' },
-      enforced: true,
-      limit: 5,
-      callerKey: /^[0-9a-f]{64}$/,
-      count: 1,
-      windowRemaining: 60_000,
-      overflow: false
-    })
-  })
+t.test('the plugin decorates quotaStore, quotaConfig, quotaStanding, quotaCharge, request.quota and request.quotaDecisions only', async (t) => {
+  const app = Fastify()
+  const before = new Set(Object.keys(app))
+  await app.register(quotaPlugin)
+  await app.ready()
+  t.same(Object.keys(app).filter((name) => !before.has(name)).sort(), ['quotaCharge', 'quotaConfig', 'quotaStanding', 'quotaStore'])
+  t.ok(app.quotaStore instanceof MemoryQuotaStore)
+  t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 })
+  t.same(['quota', 'quotaDecisions', 'getEnvs'].map((name) => app.hasRequestDecorator(name)), [true, true, false])
 })
+
+t.test('preferences are decorated if the option is set, and not if it is false', async (t) => {
+  const preferences = new Map()
+  const apps = [Fastify(), Fastify()] as const
+  await apps[0].register(quotaPlugin, { preferences })
+  await apps[1].register(quotaPlugin, { preferences: false })
+  t.same(apps.map((app) => Reflect.get(app, 'preferences')), [preferences, undefined])
+})
+
+t.test('the quotaStore that the host has decorated is used', async (t) => {
+  const store = new MemoryQuotaStore()
+  const app = await createService({ authentication: asAlice, perMinute: 1 }, {}, { before: (app) => app.decorate('quotaStore', store) })
+  t.same(await statuses(app, null, 2), [200, 429])
+  t.equal(app.quotaStore, store)
+  t.equal(store.inspect().trackedCallers, 1)
+})
+
+for (const order of ['before', 'after']) {
+  t.test(`an @fastify/env that the host registers ${order} the plugin keeps its config and getEnvs`, async (t) => {
+    const app = Fastify()
+    process.env.OF_THE_HOST = 'yes'
+    const host = () => app.register(fastifyEnv, { schema: { type: 'object', properties: { OF_THE_HOST: { type: 'string' } } } })
+    if (order === 'before') await host()
+    await app.register(quotaPlugin)
+    if (order === 'after') await host()
+    await app.ready()
+    t.same(app.getDecorator('config'), { OF_THE_HOST: 'yes' })
+    t.same(app.getEnvs(), { OF_THE_HOST: 'yes' })
+  })
+}
 
 t.test('start-up fails with an error that contains the option and its value', async (t) => {
   const invalid: [object, RegExp][] = [
@@ -132,33 +95,14 @@ t.test('start-up fails with an error that contains the option and its value', as
   }
 })
 
-t.test('the option dotenv can be a boolean or an object', async (t) => {
-  for (const dotenv of [true, false, { path: 'no-such-file' }]) {
-    const app = Fastify()
-    await app.register(quotaPlugin, { dotenv })
+t.test('options with the values at their bounds are accepted, as are those of Fastify\'s own register; an undefined option counts as not set', async (t) => {
+  const unset = Object.fromEntries(['prefix', 'operations', 'store', 'preferences', 'perMinute', 'dotenv', 'authentication', 'mode'].map((name) => [name, undefined]))
+  const valid = [{ dotenv: true }, { dotenv: false }, { dotenv: { path: 'no-such-file' } }, { preferenceTimeout: 1 }, { preferenceTimeout: 2 ** 31 - 1 }, { logLevel: 'warn', logSerializers: {} }, unset] as const
+  for (const options of valid) {
+    const app = await createService(Object(options))
     t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 })
+    t.same(await statuses(app, null, 1), [401])
   }
-})
-
-t.test('the option preferenceTimeout can be as short and as long as the timers of Node.js support', async (t) => {
-  for (const preferenceTimeout of [1, 2 ** 31 - 1]) {
-    const app = Fastify()
-    await t.resolves(async () => { await app.register(quotaPlugin, { preferenceTimeout }) }, String(preferenceTimeout))
-  }
-})
-
-t.test('the option rateLimitHeaders can be \'draft-10\'', async (t) => {
-  const app = Fastify()
-  await app.register(quotaPlugin, { ...asAlice, rateLimitHeaders: 'draft-10' })
-  app.post('/api/analyze', async () => 'ran')
-  t.match((await analyze(app, null)).headers, { 'ratelimit-policy': '"default";q=10;w=60' })
-})
-
-t.test('an undefined option counts as not set', async (t) => {
-  const app = Fastify()
-  const options = { prefix: undefined, operations: undefined, store: undefined, preferences: undefined, perMinute: undefined, dotenv: undefined, authentication: undefined, mode: undefined }
-  await app.register(quotaPlugin, Object.fromEntries(Object.entries(options)))
-  t.equal((await analyze(app, null)).statusCode, 401)
 })
 
 t.test('start-up fails if the option store is set and the host has decorated its own store', async (t) => {
@@ -167,63 +111,34 @@ t.test('start-up fails if the option store is set and the host has decorated its
   await t.rejects(async () => { await app.register(quotaPlugin, { store: new MemoryQuotaStore() }) }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store must not be set, because the host has decorated its own quotaStore/ })
 })
 
-t.test('start-up fails if the quotaStore or the preferences of the host are invalid', async (t) => {
+t.test('start-up fails if the quotaStore of the host is invalid', async (t) => {
   const app = Fastify()
   app.decorate('quotaStore', JSON.parse('{}'))
   await t.rejects(async () => { await app.register(quotaPlugin) }, /quotaStore, as the host decorated it, must be a store with a function acquire; it got an object/)
-  const other = Fastify()
-  await other.register(quotaPlugin)
-  other.decorate('preferences', JSON.parse('"ten"'))
-  await t.rejects(async () => { await other.ready() }, /preferences, as the host decorated it .*, must be a preference reader with a function get; it got a string/)
 })
 
 t.test('a second registration that the same requests would pass through fails', async (t) => {
   const failure = { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', message: /registered a second time .*\(prefix "\/?\w*"\).* define further quotas with the option quotas/ }
-
-  t.test('a second registration on the same instance fails', async (t) => {
+  const inner = async (app: FastifyInstance) => { await app.register(async (scope) => { await scope.register(async (inner) => { await inner.register(quotaPlugin) }) }, { prefix: '/inner' }) }
+  const same = async (app: FastifyInstance) => { await app.register(quotaPlugin) }
+  for (const [what, first, second] of [['on the same instance', same, same], ['in a child scope', same, inner], ['in a parent scope', inner, same]] as const) {
     const app = Fastify()
-    await app.register(quotaPlugin)
-    await t.rejects(async () => { await app.register(quotaPlugin) }, failure)
-  })
-
-  t.test('a second registration in a child scope fails', async (t) => {
-    const app = Fastify()
-    await app.register(quotaPlugin)
-    await t.rejects(async () => {
-      await app.register(async (scope) => { await scope.register(async (inner) => { await inner.register(quotaPlugin) }) }, { prefix: '/inner' })
-    }, failure)
-  })
-
-  t.test('a second registration in a parent scope fails', async (t) => {
-    const app = Fastify()
-    await app.register(async (scope) => { await scope.register(quotaPlugin) })
-    await t.rejects(async () => { await app.register(quotaPlugin) }, failure)
-  })
+    await first(app)
+    await t.rejects(second(app), failure, what)
+  }
 })
 
-t.test('two sibling scopes have separate stores', async (t) => {
+t.test('two sibling scopes, and two servers in one process, have separate stores', async (t) => {
   const app = Fastify()
   for (const prefix of ['/one', '/two']) {
     await app.register(async (scope) => {
-      await scope.register(quotaPlugin, { ...asAlice, perMinute: 1 })
+      await scope.register(quotaPlugin, { authentication: asAlice, perMinute: 1 })
       scope.post('/api/analyze', async () => 'ran')
     }, { prefix })
   }
-  const ask = async (url: string) => (await app.inject({ method: 'POST', url })).statusCode
-  t.same([await ask('/one/api/analyze'), await ask('/one/api/analyze'), await ask('/two/api/analyze'), await ask('/two/api/analyze')], [200, 429, 200, 429])
+  t.same([...await statuses(app, null, 2, { url: '/one/api/analyze' }), ...await statuses(app, null, 2, { url: '/two/api/analyze' })], [200, 429, 200, 429])
   t.equal(app.hasDecorator('quotaStore'), false)
-})
-
-t.test('two servers in one process count separately', async (t) => {
-  const [one, two] = [await createService({ perMinute: 1 }), await createService({ perMinute: 1 })]
-  t.same([(await analyze(one, alice)).statusCode, (await analyze(two, alice)).statusCode, (await analyze(one, alice)).statusCode], [200, 200, 429])
-})
-
-t.test('Fastify\'s own options of register are accepted', async (t) => {
-  const app = Fastify()
-  await app.register(quotaPlugin, { prefix: '/context', logLevel: 'warn', logSerializers: {} })
-  app.post('/context/api/analyze', async () => 'ran')
-  t.equal((await app.inject({ method: 'POST', url: '/context/api/analyze' })).statusCode, 401)
+  for (let server = 0; server < 2; server++) t.same(await statuses(await createService({ perMinute: 1 }), alice, 2), [200, 429])
 })
 
 t.test('start-up fails if the host already has a request decorator of the plugin', async (t) => {

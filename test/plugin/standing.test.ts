@@ -65,10 +65,15 @@ t.test('quotaStanding rejects if the quota does not exist', async (t) => {
   }
 })
 
-t.test('quotaStanding rejects if the store fails or has no peek', async (t) => {
+t.test('quotaStanding rejects if the store fails or has no peek, or while the authentication is down', async (t) => {
   const memory = new MemoryQuotaStore()
-  for (const peek of [undefined, () => { throw new Error('gone') }, async () => { throw new Error('gone') }, () => JSON.parse('{}'), async () => JSON.parse('{}').count, () => JSON.parse('{"count":1,"windowRemaining":0}'), () => JSON.parse('5')]) {
-    const { standing } = await service({ store: { acquire: (key, limit) => memory.acquire(key, limit), ...(peek && { peek }) } })
+  const peeks = [undefined, () => { throw new Error('gone') }, async () => { throw new Error('gone') }, () => JSON.parse('{}'), async () => JSON.parse('{}').count, () => JSON.parse('{"count":1,"windowRemaining":0}'), () => JSON.parse('5')]
+  const failing: QuotaOptions[] = [
+    ...peeks.map((peek) => ({ store: { acquire: (key: string, limit: number) => memory.acquire(key, limit), ...(peek && { peek }) } })),
+    { authentication () { throw Object.assign(new Error('the session store failed'), { statusCode: 503 }) } }
+  ]
+  for (const options of failing) {
+    const { standing } = await service(options)
     t.match(await standing(alice), { statusCode: 503, code: 'FST_ERR_LLM_QUOTA_STANDING', message: 'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown' })
   }
 })

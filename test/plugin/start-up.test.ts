@@ -1,39 +1,55 @@
 // The log when the server is ready: what is protected, and warnings about probable mistakes.
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
 import t from 'tap'
-import quotaPlugin, { InsuredQuotaStore, MemoryQuotaStore, protectedOperations } from '../../lib/index.js'
+import quotaPlugin, { InsuredQuotaStore, MemoryQuotaStore, protectedOperations, type QuotaOptions } from '../../lib/index.js'
 import { captureLog } from '../support/service.js'
 
-async function logOf (declare: (app: FastifyInstance) => unknown, options = {}) {
-  const log = captureLog()
-  const app = Fastify({ logger: log.logger, ...options })
-  await declare(app)
-  await app.ready()
-  return log
+type Declare = (app: FastifyInstance) => unknown
+
+interface Host {
+  /** Options of the plugin; `false` if `after` registers it. */
+  options?: QuotaOptions | false
+  server?: FastifyServerOptions
+  /** Declares routes before the plugin is registered. */
+  before?: Declare
+  /** Declares routes after the plugin is registered. */
+  after?: Declare
 }
 
-async function warningsOf (declare: (app: FastifyInstance) => unknown, options = {}): Promise<string[]> {
-  return (await logOf(declare, options)).warnings()
+async function start ({ options = {}, server = {}, before = () => {}, after = () => {} }: Host) {
+  const log = captureLog()
+  const app: FastifyInstance = Fastify({ logger: log.logger, ...server })
+  await before(app)
+  if (options !== false) await app.register(quotaPlugin, options)
+  await after(app)
+  await app.ready()
+  return { app, log }
 }
 
 async function noop (): Promise<void> {}
 const ran = async () => 'ran'
+const marked = { config: { quota: true } }
+const noHead = { exposeHeadRoute: false }
 
-function declareAll (app: FastifyInstance, prefix = ''): void {
-  for (const { method, path } of protectedOperations) app.route({ method, url: prefix + path, exposeHeadRoute: false, handler: ran })
+/** Declares the four default operations. */
+const declareAll = (prefix = ''): Declare => (app) => {
+  for (const { method, path } of protectedOperations) app.route({ method, url: prefix + path, ...noHead, handler: ran })
 }
+/** Declares a route for POST. */
+const post = (pattern: string, options = {}): Declare => (app) => app.post(pattern, options, ran)
+const get = (pattern: string, options = {}): Declare => (app) => app.get(pattern, options, ran)
+const all = (...declarations: Declare[]): Declare => (app) => { for (const declare of declarations) declare(app) }
 
 const translate = { method: 'POST', path: '/api/translate' }
+const operations = [translate]
+const slashed = [{ method: 'POST', path: '/api/slashed/' }]
+const chat = { operations }
 
 t.test('one info line lists what each quota protects, with its limit', async (t) => {
-  const { lines } = await logOf(async (app) => {
-    const quotas = { chat: { operations: [{ ...translate, method: 'post' }], tokensPerDay: 60 }, images: { mode: 'shadow', inFlight: 2 }, off: { perHour: 0 } } as const
-    await app.register(quotaPlugin, { prefix: '/context', perMinute: 20, quotas })
-    declareAll(app, '/context')
-    app.post('/context/api/translate', ran)
-    app.get('/v1/models/:model', { config: { quota: ['chat', 'images'] } }, ran)
-    app.post('/v1/models/:model', { config: { quota: true } }, ran)
-    app.post('/v1/other', { config: { quota: () => 'off' } }, ran)
+  const quotas = { chat: { operations: [{ ...translate, method: 'post' }], tokensPerDay: 60 }, images: { mode: 'shadow', inFlight: 2 }, off: { perHour: 0 } } as const
+  const { log: { lines } } = await start({
+    options: { prefix: '/context', perMinute: 20, quotas },
+    after: all(declareAll('/context'), post('/context/api/translate'), get('/v1/models/:model', { config: { quota: ['chat', 'images'] } }), post('/v1/models/:model', marked), post('/v1/other', { config: { quota: () => 'off' } }))
   })
   const asDecided = 'POST /v1/other (as its function decides)'
   t.match(lines, [{
@@ -50,233 +66,147 @@ t.test('one info line lists what each quota protects, with its limit', async (t)
 })
 
 t.test('the info line tells where a shared store keeps the counters', async (t) => {
-  for (const store of [Object.assign(new MemoryQuotaStore(), { keyPrefix: 'llm-quota:', shards: 4 }), new InsuredQuotaStore({ primary: Object.assign(new MemoryQuotaStore(), { keyPrefix: 'llm-quota:', shards: 4 }) })]) {
-    const { lines } = await logOf(async (app) => {
-      await app.register(quotaPlugin, { store })
-      declareAll(app)
-    })
-    t.match(lines, [{ level: 30, keyPrefix: 'llm-quota:', shards: 4 }])
+  const shared = Object.assign(new MemoryQuotaStore(), { keyPrefix: 'llm-quota:', shards: 4 })
+  for (const store of [shared, new InsuredQuotaStore({ primary: shared })]) {
+    const { log } = await start({ options: { store }, after: declareAll() })
+    t.match(log.lines, [{ level: 30, keyPrefix: 'llm-quota:', shards: 4 }])
   }
 })
 
-t.test('one warning lists the operations that no route serves', async (t) => {
-  const register = (options: object, declare: (app: FastifyInstance) => void = () => {}) => warningsOf(async (app) => {
-    await app.register(quotaPlugin, options)
-    declare(app)
-  })
-
-  t.test('the warning lists each operation of the option operations and of each named quota', async (t) => {
-    const operations = [translate, { method: 'get', path: '/api/other' }, { method: 'POST', path: '/api/served' }]
-    const warnings = await register({ operations, quotas: { chat: { operations: [{ method: 'POST', path: '/chat' }] } } }, (app) => { app.post('/api/served', ran) })
-    t.match(warnings, [
+// Each with all of its warnings.
+const cases: Record<string, Host & { warnings: RegExp[] }> = {
+  'operations of the host\'s own list, and a quota that protects nothing': {
+    options: { operations: [translate, { method: 'get', path: '/api/other' }, { method: 'POST', path: '/api/served' }], quotas: { chat: { operations: [{ method: 'POST', path: '/chat' }] } } },
+    after: post('/api/served'),
+    warnings: [
       /^no route serves POST \/api\/translate, GET \/api\/other\. Check the options prefix and operations.* declared before the plugin cannot be checked$/,
       /^the quota "chat" protects nothing: no route serves POST \/chat\. .*must be wrapped with fastify-plugin.*encapsulation/
-    ])
-    t.equal(warnings.length, 2)
-  })
-
-  t.test('the warning lists the default operations only if none of them is served', async (t) => {
-    t.match(await register({}), [/no route serves POST \/api\/analyze, POST \/api\/justify-leaf, GET \/api\/analyze-stream, GET \/api\/analyze-node\./])
-    t.same(await register({}, (app) => { app.post('/api/justify-leaf', ran) }), [])
-    t.match(await register({ operations: [] }), [/^the quota "default" protects nothing: no route is marked with its name\. /])
-    t.same(await register({}, (app) => { app.post('/v1/:model', { config: { quota: true } }, ran) }), [], 'a host can mark its routes instead')
-    t.match(await register({ quotas: { chat: { operations: [translate] } } }, (app) => { declareAll(app) }), [/no route serves POST \/api\/translate\. /])
-    t.match(await register({ operations: protectedOperations }, (app) => { app.post('/api/analyze', ran) }), [/no route serves POST \/api\/justify-leaf, GET/])
-  })
-
-  t.test('the operations of a named quota do not count as default operations', async (t) => {
-    const quotas = { chat: { operations: [translate] } }
-    const withoutDefaults = await register({ quotas }, (app) => { app.post('/api/translate', ran) })
-    t.match(withoutDefaults, [/no route serves POST \/api\/analyze, POST \/api\/justify-leaf, GET \/api\/analyze-stream, GET \/api\/analyze-node\./], 'only the operation of the named quota is served')
-    t.match(await register({ quotas }, (app) => { app.post('/api/analyze', ran) }), [/no route serves POST \/api\/translate\. /], 'one of the default operations is served')
-  })
-
-  t.test('the log line of the warning contains the operations', async (t) => {
-    const { lines } = await logOf(async (app) => { await app.register(quotaPlugin, { operations: [translate] }) })
-    t.match(lines.filter(({ level }) => level === 40), [{ operations: [translate] }])
-  })
-
-  const mistakes: [string, object, (app: FastifyInstance) => void, RegExp][] = [
-    ['a forgotten prefix', {}, (app) => { declareAll(app, '/context') }, /no route serves POST \/api\/analyze \(the route POST \/context\/api\/analyze has a different prefix\), POST/],
-    ['a wrong prefix', { prefix: '/contxt' }, (app) => { declareAll(app, '/context') }, /no route serves POST \/contxt\/api\/analyze \(the route POST \/context\/api\/analyze has a different prefix\), POST/],
-    ['an unneeded prefix', { prefix: '/context' }, (app) => { declareAll(app) }, /no route serves POST \/context\/api\/analyze \(the route POST \/api\/analyze has a different prefix\), POST/],
-    ['a prefix within the path', { operations: [translate] }, (app) => { app.post('/translate', ran) }, /no route serves POST \/api\/translate \(the route POST \/translate has a different prefix\)\./],
-    ['a parametric prefix', { operations: [translate] }, (app) => { app.post('/:tenant/api/translate', ran) }, /\(the route POST \/:tenant\/api\/translate has a different prefix\)\./],
-    ['a wrong method', { operations: [translate] }, (app) => { app.get('/api/translate', ran) }, /no route serves POST \/api\/translate \(the path has a route with another method: GET, HEAD\)\./]
-  ]
-  for (const [mistake, options, declare, warning] of mistakes) {
-    t.test(`the warning describes ${mistake} for routes that are declared after the plugin`, async (t) => {
-      t.match(await register(options, declare), [warning])
-    })
-  }
-
-  t.test('the warning describes an unneeded prefix and a wrong method for routes that are declared before the plugin', async (t) => {
-    for (const [, options, declare, warning] of mistakes.filter(([mistake]) => ['an unneeded prefix', 'a wrong method'].includes(mistake))) {
-      const warnings = await warningsOf(async (app) => {
-        declare(app)
-        await app.register(quotaPlugin, options)
-      })
-      t.match(warnings, [warning])
-      t.equal(warnings.length, 1)
-    }
-  })
-
-  t.test('the warning describes a wrong prefix in a scope that has a prefix, for routes that are declared before the plugin', async (t) => {
-    const warnings = await warningsOf(async (app) => {
-      await app.register(async (scope) => {
-        scope.post('/api/translate', ran)
-        await scope.register(quotaPlugin, { prefix: '/context', operations: [translate] })
-      }, { prefix: '/v1' })
-    })
-    t.match(warnings, [/no route serves POST \/context\/api\/translate \(the route POST \/v1\/api\/translate has a different prefix\)\./])
-  })
-
-  t.test('the warning describes a scope whose root route is declared without the trailing slash', async (t) => {
-    const warnings = await register({ operations: [{ method: 'POST', path: '/api/slashed/' }] }, (app) => {
-      app.register(async (scope) => { scope.post('/', ran) }, { prefix: '/api/slashed' })
-    })
-    t.match(warnings, [/no route serves POST \/api\/slashed\//], 'Fastify reports the pattern /api/slashed for both paths')
-  })
-
-  t.test('the warning does not mention the root route for an operation that ends with a slash', async (t) => {
-    const warnings = await register({ operations: [{ method: 'POST', path: '/api/slashed/' }] }, (app) => { app.post('/', ran) })
-    t.match(warnings, [/no route serves POST \/api\/slashed\/\. Check/])
-  })
-
-  t.test('a route outside the scope of the plugin does not serve an operation', async (t) => {
-    t.match(await warningsOf(async (app) => {
-      await app.register(async (scope) => { await scope.register(quotaPlugin, { operations: [translate] }) })
-      app.post('/api/translate', ran)
-    }), [/no route serves POST \/api\/translate \(its route is outside the scope in which the plugin is registered\)\./])
-  })
-
-  t.test('an operation that a route serves causes no warning, whatever the pattern of the route is', async (t) => {
-    for (const pattern of ['/api/translate', '/api/:operation', '/:a/:b', '/api/*', '*', '/api/:operation(^[a-z]+$)', '/api/:start-late']) {
-      const expected = pattern === '/api/:start-late' ? 1 : 0
-      t.equal((await register({ operations: [translate] }, (app) => { app.post(pattern, ran) })).length, expected, pattern)
-    }
-    t.same(await register({ operations: [translate] }, (app) => { app.post('/api/translate', { constraints: { host: 'one.example' } }, ran) }), [])
-    t.same(await warningsOf(async (app) => {
-      app.post('/api/translate', ran)
-      await app.register(quotaPlugin, { operations: [translate] })
-    }), [], 'the route is declared before the plugin')
-    t.match(await warningsOf(async (app) => {
-      app.post('/api/:operation', ran)
-      await app.register(quotaPlugin, { operations: [translate] })
-    }), [/no route serves POST \/api\/translate\. .*Marked routes and routes with parameters, wildcards or constraints that are declared before the plugin cannot be checked$/])
-  })
-
-  t.test('routes are matched with the prefix of their scope, and as the router of the host reads paths', async (t) => {
-    t.same(await warningsOf(async (app) => {
-      await app.register(async (scope) => {
-        await scope.register(quotaPlugin)
-        scope.post('/api/analyze', ran)
-      }, { prefix: '/:tenant' })
-    }), [])
-    for (const [routerOptions, pattern] of [[{ caseSensitive: false }, '/API/Translate'], [{ ignoreTrailingSlash: true }, '/api/translate/'], [{ ignoreDuplicateSlashes: true }, '//api//translate']] as const) {
-      for (const order of ['before', 'after']) {
-        t.same(await warningsOf(async (app) => {
-          if (order === 'before') app.post(pattern, ran)
-          await app.register(quotaPlugin, { operations: [translate] })
-          if (order === 'after') app.post(pattern, ran)
-        }, { routerOptions }), [], `${pattern}, declared ${order} the plugin`)
-      }
-    }
-  })
-})
-
-t.test('a warning describes each HEAD route that runs the handler of a protected GET operation', async (t) => {
-  for (const order of ['before', 'after']) {
-    const warnings = await warningsOf(async (app) => {
-      if (order === 'after') await app.register(quotaPlugin)
+    ]
+  },
+  'the default operations if none is served': { warnings: [/no route serves POST \/api\/analyze, POST \/api\/justify-leaf, GET \/api\/analyze-stream, GET \/api\/analyze-node\./] },
+  'no default operations if one is served': { after: post('/api/justify-leaf'), warnings: [] },
+  'each default operation that the host lists itself': { options: { operations: protectedOperations }, after: post('/api/analyze'), warnings: [/no route serves POST \/api\/justify-leaf, GET/] },
+  'a quota without operations and marked routes': { options: { operations: [] }, warnings: [/^the quota "default" protects nothing: no route is marked with its name\. /] },
+  'no default quota if the host uses named quotas only': { options: { operations: [], quotas: { chat } }, after: post('/api/translate'), warnings: [] },
+  'the default quota beside named ones if its limit is set': { options: { operations: [], perMinute: 5, quotas: { chat } }, after: post('/api/translate'), warnings: [/^the quota "default" protects nothing: /] },
+  'no default operations if the host marks its routes instead': { after: post('/v1/:model', marked), warnings: [] },
+  'no default operations if the host marks its routes with another quota': { options: { quotas: { chat: {} } }, after: post('/v1/:model', { config: { quota: 'chat' } }), warnings: [] },
+  'an operation of a named quota beside served default operations': { options: { quotas: { chat } }, after: declareAll(), warnings: [/no route serves POST \/api\/translate\. /] },
+  'an operation of a named quota beside one served default operation': { options: { quotas: { chat } }, after: post('/api/analyze'), warnings: [/no route serves POST \/api\/translate\. /] },
+  'the default operations if only one of a named quota is served': {
+    options: { quotas: { chat } }, after: post('/api/translate'), warnings: [/no route serves POST \/api\/analyze, POST \/api\/justify-leaf, GET \/api\/analyze-stream, GET \/api\/analyze-node\./]
+  },
+  'a forgotten prefix': { after: declareAll('/context'), warnings: [/no route serves POST \/api\/analyze \(the route POST \/context\/api\/analyze has a different prefix\), POST/] },
+  'a wrong prefix': { options: { prefix: '/contxt' }, after: declareAll('/context'), warnings: [/no route serves POST \/contxt\/api\/analyze \(the route POST \/context\/api\/analyze has a different prefix\), POST/] },
+  'an unneeded prefix': { options: { prefix: '/context' }, after: declareAll(), warnings: [/no route serves POST \/context\/api\/analyze \(the route POST \/api\/analyze has a different prefix\), POST/] },
+  'an unneeded prefix, before the plugin': { options: { prefix: '/context' }, before: declareAll(), warnings: [/no route serves POST \/context\/api\/analyze \(the route POST \/api\/analyze has a different prefix\), POST/] },
+  'a prefix within the path': { options: { operations }, after: post('/translate'), warnings: [/no route serves POST \/api\/translate \(the route POST \/translate has a different prefix\)\./] },
+  'a parametric prefix': { options: { operations }, after: post('/:tenant/api/translate'), warnings: [/\(the route POST \/:tenant\/api\/translate has a different prefix\)\./] },
+  'a wrong method': { options: { operations }, after: get('/api/translate'), warnings: [/no route serves POST \/api\/translate \(the path has a route with another method: GET, HEAD\)\./] },
+  'a wrong method, before the plugin': { options: { operations }, before: get('/api/translate'), warnings: [/no route serves POST \/api\/translate \(the path has a route with another method: GET, HEAD\)\./] },
+  'a wrong prefix in a scope that has a prefix, before the plugin': {
+    options: false,
+    after: (app) => app.register(async (scope) => {
+      post('/api/translate')(scope)
+      await scope.register(quotaPlugin, { prefix: '/context', operations })
+    }, { prefix: '/v1' }),
+    warnings: [/no route serves POST \/context\/api\/translate \(the route POST \/v1\/api\/translate has a different prefix\)\./]
+  },
+  'no operation that the route / of a scope serves with a slash at its end': {
+    options: { operations: slashed }, after: (app) => app.register(async (scope) => { post('/')(scope) }, { prefix: '/api/slashed' }), warnings: []
+  },
+  'no root route for an operation that ends with a slash': { options: { operations: slashed }, after: post('/'), warnings: [/no route serves POST \/api\/slashed\/\. Check/] },
+  'a route outside the scope of the plugin': {
+    options: false,
+    after: async (app) => { await app.register(async (scope) => { await scope.register(quotaPlugin) }); post('/api/analyze')(app) },
+    warnings: [/^the quota "default" protects nothing: no route serves POST \/api\/analyze \(its route is outside the scope in which the plugin is registered\).*must be wrapped with fastify-plugin.*\(encapsulation\)/]
+  },
+  'an operation that a parametric route does not serve': { options: { operations }, after: post('/api/:start-late'), warnings: [/no route serves POST \/api\/translate\./] },
+  'no operation that a route with constraints serves': { options: { operations }, after: post('/api/translate', { constraints: { host: 'one.example' } }), warnings: [] },
+  'no operation that a route before the plugin serves': { options: { operations }, before: post('/api/translate'), warnings: [] },
+  'that a parametric route before the plugin cannot be checked': {
+    options: { operations },
+    before: post('/api/:operation'),
+    warnings: [/no route serves POST \/api\/translate\. .*Marked routes and routes with parameters, wildcards or constraints that are declared before the plugin cannot be checked$/]
+  },
+  'no operation that a scope with a parametric prefix serves': {
+    options: false, after: (app) => app.register(async (scope) => { await scope.register(quotaPlugin); post('/api/analyze')(scope) }, { prefix: '/:tenant' }), warnings: []
+  },
+  'no HEAD route if the server exposes none': { server: { exposeHeadRoutes: false }, after: get('/api/analyze-node'), warnings: [] },
+  'the one HEAD route of two protected operations': { options: { prefix: '/context' }, after: get('/context/api/:operation'), warnings: [/^HEAD/] },
+  'no HEAD route of a marked route, which is also subject': { after: get('/api/analyze-node', marked), warnings: [] },
+  'the HEAD route of one of several routes that differ in their constraints': {
+    after: (app) => {
+      app.get('/api/analyze-node', { ...noHead, constraints: { host: 'one.example' } }, async () => 'one')
+      app.get('/api/analyze-node', { constraints: { host: 'two.example' } }, async () => 'two')
+    },
+    warnings: [/^HEAD \/api\/analyze-node runs the handler of the protected GET/]
+  },
+  'no HEAD route with its own handler': {
+    after: (app) => {
+      app.head('/api/analyze-node', noop)
       app.get('/api/analyze-node', ran)
-      app.get('/api/analyze-stream', { exposeHeadRoute: false }, ran)
-      app.get('/api/other', ran)
-      if (order === 'before') await app.register(quotaPlugin)
-    })
-    t.match(warnings, [/^HEAD \/api\/analyze-node runs the handler of the protected GET .* exposeHeadRoute: false/], `declared ${order} the plugin`)
-    t.equal(warnings.length, 1)
+      app.route({ method: ['HEAD', 'POST'], url: '/api/analyze', handler: ran })
+    },
+    warnings: []
+  },
+  'each protected route with its own preHandler, which runs after the quota': {
+    before: (app) => app.addHook('preHandler', noop),
+    after: all(
+      post('/api/analyze', { preHandler: noop }), post('/api/justify-leaf', { preHandler: [noop, noop] }), get('/api/analyze-node', { ...noHead, preHandler: [] }),
+      get('/api/analyze-stream', { ...noHead, onRequest: noop, preValidation: noop }), get('/api/models/:model', { ...marked, preHandler: noop }), post('/api/other', { preHandler: noop })
+    ),
+    warnings: [/^POST \/api\/analyze is protected and has a preHandler of its own, which runs after the quota/, /^POST \/api\/justify-leaf is protected/, /^GET \/api\/models\/:model is protected/]
+  },
+  'the preHandler of a marked route that is also a listed operation, once': { after: post('/api/analyze', { ...marked, preHandler: noop }), warnings: [/^POST \/api\/analyze is protected/] },
+  'no preHandler of a parametric route if literal ones serve the operations': {
+    after: all(get('/api/:operation', { ...noHead, preHandler: noop }), get('/api/analyze-stream', noHead), get('/api/analyze-node', noHead)), warnings: []
+  },
+  'a preHandler that another plugin adds to a route': {
+    after: all((app) => app.addHook('onRoute', (route) => { route.preHandler = [noop] }), post('/api/analyze')), warnings: [/^POST \/api\/analyze is protected/]
+  },
+  'the HEAD route of a pattern that the router accepts only with allowUnsafeRegex': { server: { routerOptions: { allowUnsafeRegex: true } }, after: get('/api/:operation(^(?:[a-z]+-?)*$)'), warnings: [/^HEAD \/api\/:operation/] }
+}
+
+function testWarnings (what: string, host: Host, warnings: RegExp[]): void {
+  t.test(`the warnings name ${what}`, async (t) => {
+    const { log } = await start(host)
+    t.match(log.warnings(), warnings)
+    t.equal(log.warnings().length, warnings.length)
+  })
+}
+
+for (const [what, { warnings, ...host }] of Object.entries(cases)) testWarnings(what, host, warnings)
+
+for (const pattern of ['/api/translate', '/api/:operation', '/:a/:b', '/api/*', '*', '/api/:operation(^[a-z]+$)']) {
+  testWarnings(`no operation that ${pattern} serves`, { options: { operations }, after: post(pattern) }, [])
+}
+
+for (const order of ['before', 'after']) {
+  for (const [routerOptions, pattern] of [[{ caseSensitive: false }, '/API/Translate'], [{ ignoreTrailingSlash: true }, '/api/translate/'], [{ ignoreDuplicateSlashes: true }, '//api//translate']] as const) {
+    testWarnings(`no operation that ${pattern} serves as the router reads paths, ${order} the plugin`, { options: { operations }, server: { routerOptions }, [order]: post(pattern) }, [])
   }
-  t.same(await warningsOf(async (app) => {
-    await app.register(quotaPlugin)
-    app.get('/api/analyze-node', ran)
-  }, { exposeHeadRoutes: false }), [])
-  t.equal((await warningsOf(async (app) => {
-    await app.register(quotaPlugin, { prefix: '/context' })
-    app.get('/context/api/:operation', ran)
-  })).length, 1, 'one route serves two protected operations')
-  t.same(await warningsOf(async (app) => {
-    await app.register(quotaPlugin)
-    app.get('/api/analyze-node', { config: { quota: true } }, ran)
-  }), [], 'the HEAD route of a marked route is also subject to the quota')
-})
+  const routes = all(get('/api/analyze-node'), get('/api/analyze-stream', noHead), get('/api/other'))
+  testWarnings(`the HEAD route of a protected GET operation, ${order} the plugin`, { [order]: routes }, [/^HEAD \/api\/analyze-node runs the handler of the protected GET .* exposeHeadRoute: false/])
+}
 
-t.test('the HEAD route of one of several routes that differ in their constraints causes a warning', async (t) => {
-  t.match(await warningsOf(async (app) => {
-    await app.register(quotaPlugin)
-    app.get('/api/analyze-node', { exposeHeadRoute: false, constraints: { host: 'one.example' } }, async () => 'one')
-    app.get('/api/analyze-node', { constraints: { host: 'two.example' } }, async () => 'two')
-  }), [/^HEAD \/api\/analyze-node runs the handler of the protected GET/])
-})
-
-t.test('a HEAD route with its own handler causes no warning', async (t) => {
-  t.same(await warningsOf(async (app) => {
-    await app.register(quotaPlugin)
-    app.head('/api/analyze-node', noop)
-    app.get('/api/analyze-node', ran)
-    app.route({ method: ['HEAD', 'POST'], url: '/api/analyze', handler: ran })
-  }), [])
-})
-
-t.test('a warning describes each protected route with its own preHandler, which runs after the quota', async (t) => {
-  const warnings = await warningsOf(async (app) => {
-    app.addHook('preHandler', noop)
-    await app.register(quotaPlugin)
-    app.post('/api/analyze', { preHandler: noop }, ran)
-    app.post('/api/justify-leaf', { preHandler: [noop, noop] }, ran)
-    app.get('/api/analyze-node', { exposeHeadRoute: false, preHandler: [] }, ran)
-    app.get('/api/analyze-stream', { exposeHeadRoute: false, onRequest: noop, preValidation: noop }, ran)
-    app.get('/api/models/:model', { config: { quota: true }, preHandler: noop }, ran)
-    app.post('/api/other', { preHandler: noop }, ran)
-  })
-  t.match(warnings, [/^POST \/api\/analyze is protected and has a preHandler of its own, which runs after the quota/, /^POST \/api\/justify-leaf is protected/, /^GET \/api\/models\/:model is protected/])
-  t.equal(warnings.length, 3)
-})
-
-t.test('a preHandler of a marked route that is also a listed operation causes one warning', async (t) => {
-  const warnings = await warningsOf(async (app) => {
-    await app.register(quotaPlugin)
-    app.post('/api/analyze', { config: { quota: true }, preHandler: noop }, ran)
-  })
-  t.match(warnings, [/^POST \/api\/analyze is protected/])
-  t.equal(warnings.length, 1)
-})
-
-t.test('a preHandler that another plugin adds to a route causes a warning', async (t) => {
-  t.match(await warningsOf(async (app) => {
-    await app.register(quotaPlugin)
-    app.addHook('onRoute', (route) => { route.preHandler = [noop] })
-    app.post('/api/analyze', ran)
-  }), [/^POST \/api\/analyze is protected/])
+t.test('the log line of a warning about operations contains them', async (t) => {
+  const { log } = await start({ options: { operations } })
+  t.match(log.lines.filter(({ level }) => level === 40), [{ operations }])
 })
 
 t.test('each warning contains its operation and only the hooks of its route, wherever the route is declared', async (t) => {
   async function first (): Promise<void> {}
   async function second (): Promise<void> {}
-  const { lines } = await logOf(async (app) => {
-    await app.register(quotaPlugin)
-    app.get('/', ran)
-    app.get('/api', ran)
-    app.get('/api/:operation', { preHandler: first }, ran)
-    app.get('/api/analyze', { preHandler: first }, ran)
-    app.post('/api/analyze', { preHandler: [first, second] }, ran)
-    app.route({ method: ['POST', 'PUT'], url: '/api/analyze/deeper/still', preHandler: second, handler: ran })
-    app.post('/api/justify-leaf', { constraints: { host: 'one.example' }, preHandler: second }, ran)
-    app.post('/api/justify-leaf', ran)
-    app.get('/api/analyze-stream', { onRequest: noop, preHandler: [second, async () => {}], onSend: noop }, ran)
-    app.get('/elsewhere/below', { preHandler: noop }, ran)
+  const { log } = await start({
+    after (app) {
+      all(get('/'), get('/api'), get('/api/:operation', { preHandler: first }), get('/api/analyze', { preHandler: first }), post('/api/analyze', { preHandler: [first, second] }))(app)
+      app.route({ method: ['POST', 'PUT'], url: '/api/analyze/deeper/still', preHandler: second, handler: ran })
+      all(post('/api/justify-leaf', { constraints: { host: 'one.example' }, preHandler: second }), post('/api/justify-leaf'))(app)
+      all(get('/api/analyze-stream', { onRequest: noop, preHandler: [second, async () => {}], onSend: noop }), get('/elsewhere/below', { preHandler: noop }))(app)
+    }
   })
-  t.same(lines.filter(({ level }) => level === 40).map(({ operation, preHandlers, msg }) => [operation, preHandlers, /^[A-Z]+ \S+/.exec(String(msg))?.[0]]), [
+  t.same(log.lines.filter(({ level }) => level === 40).map(({ operation, preHandlers, msg }) => [operation, preHandlers, /^[A-Z]+ \S+/.exec(String(msg))?.[0]]), [
     [{ method: 'POST', path: '/api/analyze' }, ['first()', 'second()'], 'POST /api/analyze'],
     [{ method: 'POST', path: '/api/justify-leaf' }, ['second()'], 'POST /api/justify-leaf'],
     [{ method: 'GET', path: '/api/analyze-stream' }, undefined, 'HEAD /api/analyze-stream'],
@@ -286,25 +216,43 @@ t.test('each warning contains its operation and only the hooks of its route, whe
   ])
 })
 
-t.test('a pattern that the router accepts only with allowUnsafeRegex serves an operation', async (t) => {
-  t.match(await warningsOf(async (app) => {
-    await app.register(quotaPlugin)
-    app.get('/api/:operation(^(?:[a-z]+-?)*$)', ran)
-  }, { routerOptions: { allowUnsafeRegex: true } }), [/^HEAD \/api\/:operation/])
-})
-
 t.test('an unusual pattern neither prevents start-up nor hides another route', async (t) => {
   const odd = ['/a b', '/a b/api', '/api/analyze (GET)', '/api/analyze (GET) x/y', '/one\ntwo', '/one\n:id(^\\d+$)', '/one\n::two', '/:id(^a\n:b(c)$)', '/:id(^(?:a\n:b(c|d))$)', '/(POST)', '/│   /x', '/api/analyze\u0000', '/a::b/:c(^[a-z]+$)']
-  const warnings = await warningsOf(async (app) => {
-    await app.register(quotaPlugin)
-    app.get('/api/*', ran)
-    for (const pattern of odd) {
-      for (const path of [pattern, `${pattern}/api`, `${pattern}-more`]) app.get(path, { constraints: { host: `${odd.indexOf(pattern)}.example` } }, ran)
+  const { log } = await start({
+    server: { exposeHeadRoutes: false },
+    after (app) {
+      get('/api/*')(app)
+      for (const [index, pattern] of odd.entries()) {
+        for (const path of [pattern, `${pattern}/api`, `${pattern}-more`]) get(path, { constraints: { host: `${index}.example` } })(app)
+      }
+      all(get('/:one/same', { constraints: { host: 'one.example' } }), get('/:other/same', { constraints: { host: 'other.example' } }), post('/api/analyze', { preHandler: noop }))(app)
     }
-    app.get('/:one/same', { constraints: { host: 'one.example' } }, ran)
-    app.get('/:other/same', { constraints: { host: 'other.example' } }, ran)
-    app.post('/api/analyze', { preHandler: noop }, ran)
-  }, { exposeHeadRoutes: false })
-  t.match(warnings, [/^POST \/api\/analyze is protected/])
-  t.equal(warnings.length, 1)
+  })
+  t.match(log.warnings(), [/^POST \/api\/analyze is protected/])
+  t.equal(log.warnings().length, 1)
 })
+
+t.test('the operation / of a scope with a prefix is counted, and no warning says that no route serves it', async (t) => {
+  for (const prefix of ['/context', '/:tenant']) {
+    const { log, app } = await start({
+      options: false,
+      after: (app) => app.register(async (scope) => { await scope.register(quotaPlugin, { operations: [{ method: 'POST', path: '/' }] }); post('/')(scope) }, { prefix })
+    })
+    for (const url of ['/context', '/context/']) t.equal((await app.inject({ method: 'POST', url })).statusCode, 401, prefix)
+    t.same(log.warnings(), [], prefix)
+  }
+})
+
+for (const order of ['before', 'after'] as const) {
+  for (const of of ['the GET route alone', 'both routes']) {
+    t.test(`the HEAD twin is subject to the quota or a warning names it, if a hook added ${order} the plugin marks ${of}`, async (t) => {
+      const mark: Declare = (app) => app.addHook('onRoute', (route) => { if (of === 'both routes' || route.method === 'GET') route.config = { ...route.config, quota: true } })
+      const declare = get('/v1/models/:model')
+      const { log, app } = await start({ options: { operations: [] }, ...(order === 'before' ? { before: mark, after: declare } : { after: all(mark, declare) }) })
+      const statusOf = async (method: 'GET' | 'HEAD') => (await app.inject({ method, url: '/v1/models/a' })).statusCode
+      t.equal(await statusOf('GET'), 401)
+      const isWarned = log.warnings().some((warning) => warning.startsWith('HEAD /v1/models/:model runs the handler of the protected GET'))
+      t.equal(await statusOf('HEAD') === 401, !isWarned)
+    })
+  }
+}

@@ -1,122 +1,110 @@
 // docs/rules.md, "Caller".
 import { createHash } from 'node:crypto'
-import Fastify from 'fastify'
 import t from 'tap'
-import quotaPlugin, { anonymousAuthentication, callerKey, localAuthentication, tokenAuthentication, type Authentication } from '../../lib/index.js'
-import { alice, analyze, bearer, bob, createService, issuer } from '../support/service.js'
+import { anonymousAuthentication, callerKey, localAuthentication, tokenAuthentication, type Authentication, type AuthenticationReader, type QuotaDecision } from '../../lib/index.js'
+import { alice, analyze, bob, captureLog, createService, issuer, published, statuses } from '../support/service.js'
 
+// Values that cannot be an issuer, a subject or a user name.
 const nobodies: [string, unknown][] = [
   ['missing', undefined], ['null', null], ['true', true], ['false', false], ['a number', 5], ['zero', 0], ['an array', ['alice']],
   ['an object', { toString: () => 'alice' }], ['empty', ''], ['a space', ' '], ['white space', ' \t\r\n\u00a0\u2003\ufeff'],
   ['with NUL', 'al\0ice'], ['a lone high surrogate', 'al\ud83e'], ['a lone low surrogate', '\udd8aice']
 ]
 
-t.test('a request without an authentication, or with an unauthenticated or anonymous one, has no caller', async (t) => {
-  const none: [string, Authentication | null | undefined][] = [
-    ['null', null],
-    ['undefined', undefined],
-    ['a token not marked authenticated', tokenAuthentication(alice, { authenticated: false })],
-    ['a local account not marked authenticated', localAuthentication('alice', { authenticated: false })],
-    ['anonymous', anonymousAuthentication()]
+const account = (username: unknown): Authentication => Reflect.apply(localAuthentication, undefined, [username])
+const forged = { kind: 'local', authenticated: true, username: 'alice' }
+
+// Authentications, and the reason why they have no caller; null if they have one.
+const authentications: [string, unknown, QuotaDecision['reason']][] = [
+  ['null', null, 'no-authentication'],
+  ['undefined', undefined, 'no-authentication'],
+  ['a token not marked authenticated', tokenAuthentication(alice, { authenticated: false }), 'not-authenticated'],
+  ['a local account not marked authenticated', localAuthentication('alice', { authenticated: false }), 'not-authenticated'],
+  ['an object that this package did not make', forged, 'not-authenticated'],
+  ['anonymous', anonymousAuthentication(), 'anonymous'],
+  ['a token', tokenAuthentication(alice), null],
+  ['a local account', localAuthentication('alice'), null],
+  ['a token whose claims have no prototype', tokenAuthentication(Object.assign(Object.create(null), alice)), null],
+  ['a token with an inherited issuer', tokenAuthentication(Object.assign(Object.create({ iss: issuer }), { sub: 'alice' })), 'no-issuer'],
+  ['a token with inherited claims', tokenAuthentication(Object.create(alice)), 'no-issuer'],
+  ['a token with __proto__', tokenAuthentication(JSON.parse(`{ "__proto__": ${JSON.stringify(alice)} }`)), 'no-issuer'],
+  ['a token without a subject', tokenAuthentication({ iss: issuer }), 'no-subject'],
+  ['a token without an issuer', tokenAuthentication({ sub: 'alice' }), 'no-issuer'],
+  ...[null, undefined, true, 5, 'alice', [], [issuer, 'alice'], {}, Object.assign(() => {}, alice)].map((claims): [string, unknown, 'no-issuer'] => [`the claims ${JSON.stringify(claims)}`, tokenAuthentication(claims), 'no-issuer']),
+  ...nobodies.flatMap(([what, value]): [string, unknown, QuotaDecision['reason']][] => [
+    [`an issuer that is ${what}`, tokenAuthentication({ iss: value, sub: 'alice' }), 'no-issuer'],
+    [`a subject that is ${what}`, tokenAuthentication({ iss: issuer, sub: value }), 'no-subject'],
+    [`a user name that is ${what}`, account(value), 'no-username']
+  ])
+]
+
+t.test('a request without a caller gets 401, its decision tells the reason, and mistakes of the host are warned of once', async (t) => {
+  const log = captureLog('debug')
+  let authentication: unknown
+  const app = await createService({ perMinute: 100, authentication: () => authentication as Authentication }, { logger: log.logger })
+  for (const [what, given, reason] of [...authentications, ...authentications]) {
+    authentication = given
+    const [message] = await published(async () => { t.equal((await analyze(app, null)).statusCode, reason === null ? 200 : 401, what) })
+    t.match(message?.decision, { outcome: reason === null ? 'admitted' : 'unauthenticated', reason }, what)
+    t.equal(Reflect.apply(callerKey, undefined, [given]) === null, reason !== null, what)
+  }
+  const warnings = log.lines.filter(({ level, reason }) => level === 40 && reason !== undefined)
+  t.match(warnings, [
+    { reason: 'no-issuer', quota: 'default', operation: { path: '/api/analyze' }, msg: /no issuer: sign tokens with the claim iss/ },
+    { reason: 'no-subject', msg: /no subject: sign tokens with the claim sub/ },
+    { reason: 'no-username', msg: /localAuthentication/ }
+  ])
+  t.equal(warnings.length, 3)
+  const unauthenticated = authentications.filter(([,, reason]) => reason !== null)
+  t.equal(log.lines.filter(({ level, reason }) => level === 20 && reason != null).length, 2 * unauthenticated.length, 'each 401 is logged at debug')
+  t.notMatch(JSON.stringify(log.lines), 'alice', 'the log contains no identity')
+})
+
+t.test('request.user determines the caller by default: an authentication, or else verified claims', async (t) => {
+  const users: [string, unknown, QuotaDecision['reason']][] = [
+    ['undefined', undefined, 'no-authentication'], ['null', null, 'no-authentication'],
+    ['verified claims', alice, null], ['claims without an issuer', { sub: 'alice' }, 'no-issuer'], ['a token', tokenAuthentication(alice), null],
+    ['a local account', localAuthentication('alice'), null], ['a blank account', localAuthentication(' '), 'no-username'], ['a copy of a local account', { ...localAuthentication('alice') }, 'no-issuer'],
+    ['anonymous', anonymousAuthentication(), 'anonymous'], ['not authenticated', localAuthentication('alice', { authenticated: false }), 'not-authenticated'],
+    ...[true, 5, 'alice', [], Symbol('alice'), Object.assign(() => {}, alice)].map((user): [string, unknown, 'no-issuer'] => [String(user), user, 'no-issuer'])
   ]
-  for (const [what, authentication] of none) {
-    t.equal(callerKey(authentication), null, what)
-    const app = await createService({ authentication: () => authentication })
-    t.equal((await analyze(app, alice)).statusCode, 401, what)
+  for (const [what, user, reason] of users) {
+    const app = await createService()
+    app.addHook('onRequest', async (request) => { Object.assign(request, { user }) })
+    const [message] = await published(async () => { t.equal((await analyze(app, null)).statusCode, reason === null ? 200 : 401, what) })
+    t.equal(message?.decision.reason, reason, what)
   }
 })
 
-t.test('the issuer and the subject of a token determine its key', async (t) => {
-  t.equal(callerKey(tokenAuthentication({ iss: issuer, sub: '550e8400-e29b-41d4-a716-446655440000' })),
-    '3dd015944d16e52cf8dfcb5094d51cf2b23d34a80c16deced40ea4d685fd8f52')
-  const keys = [alice, bob, { ...alice, iss: 'https://other.example' }].map((claims) => callerKey(tokenAuthentication(claims)))
-  t.equal(new Set(keys).size, 3)
+t.test('the issuer and the subject of a token determine its key, and the user name that of a local account', async (t) => {
+  const subject = '550e8400-e29b-41d4-a716-446655440000'
+  t.equal(callerKey(tokenAuthentication({ iss: issuer, sub: subject })), '3dd015944d16e52cf8dfcb5094d51cf2b23d34a80c16deced40ea4d685fd8f52')
+  t.equal(callerKey(localAuthentication('alice')), 'fe8a67d0acb52eb7cc76f6caf3e1c8dac02ef079d711f65787903610c4f0ec05')
+  t.equal(callerKey(localAuthentication('Zoë 🦊')), 'dfe30b24890847c35602eb1738d2a65530c80c3a319a6b46fb2edac888e18a81')
+  const sha256 = (text: string) => createHash('sha256').update(text, 'utf8').digest('hex')
+  t.equal(callerKey(tokenAuthentication({ iss: 'é', sub: '🦊' })), sha256('oidc\0é\0🦊'))
 })
 
-t.test('a browser login and a bearer token with the same issuer and subject share a counter', async (t) => {
-  const app = await createService({ perMinute: 1 })
+t.test('different identities have different keys: case and white space matter, and a local account is never a token', async (t) => {
+  const accounts = ['alice', ' alice', 'alice ', 'Alice', 'ali\u0301ce', 'alíce', `${alice.iss} ${alice.sub}`].map((username) => localAuthentication(username))
+  const tokens = [alice, bob, { ...alice, iss: 'https://other.example' }].map((claims) => tokenAuthentication(claims))
+  t.equal(new Set([...accounts, ...tokens].map(callerKey)).size, accounts.length + tokens.length)
+  // No NUL can move the boundary between the parts of an identity.
+  for (const made of [localAuthentication(`${alice.iss}\0${alice.sub}`), tokenAuthentication({ iss: `${alice.iss}\0a`, sub: 'b' })]) t.equal(callerKey(made), null)
+})
+
+t.test('a browser login and a bearer token with the same issuer and subject share a counter, and preferred_username is never used', async (t) => {
+  const app = await createService({ perMinute: 3 })
   app.addHook('preValidation', async (request) => {
     if (request.headers['x-session'] === 'alice') request.user = tokenAuthentication({ ...alice, nonce: 'of the login' })
   })
-  t.equal((await analyze(app, alice)).statusCode, 200)
-  t.equal((await analyze(app, null, { headers: { 'x-session': 'alice' } })).statusCode, 429)
+  const answers = [...await statuses(app, alice, 1), ...await statuses(app, { ...alice, preferred_username: 'nobody' }, 1), ...await statuses(app, null, 2, { headers: { 'x-session': 'alice' } })]
+  t.same(answers, [200, 200, 200, 429])
+  t.same(await statuses(app, { preferred_username: 'alice' }, 1), [401])
 })
 
-t.test('a token has no caller key if its issuer or subject is missing, blank or not a valid string', async (t) => {
-  for (const [what, value] of nobodies) {
-    t.equal(callerKey(tokenAuthentication({ iss: issuer, sub: value })), null, `sub ${what}`)
-    t.equal(callerKey(tokenAuthentication({ iss: value, sub: 'alice' })), null, `iss ${what}`)
-  }
-  t.equal(callerKey(tokenAuthentication({ sub: 'alice' })), null)
-  t.equal(callerKey(tokenAuthentication({ iss: issuer })), null)
-})
-
-t.test('claims that are not an object with an issuer and a subject have no caller key', async (t) => {
-  for (const claims of [null, undefined, true, 5, 'alice', [], [issuer, 'alice'], {}, Object.assign(() => {}, alice)]) {
-    t.equal(callerKey(tokenAuthentication(claims)), null, JSON.stringify(claims))
-  }
-})
-
-t.test('inherited claims are not used', async (t) => {
-  t.equal(callerKey(tokenAuthentication(Object.create(alice))), null)
-  t.equal(callerKey(tokenAuthentication(JSON.parse(`{ "__proto__": ${JSON.stringify(alice)} }`))), null)
-  t.equal(callerKey(tokenAuthentication(Object.assign(Object.create({ iss: issuer }), { sub: 'alice' }))), null)
-  t.ok(callerKey(tokenAuthentication(Object.assign(Object.create(null), alice))), 'the own claims of an object without a prototype are used')
-})
-
-t.test('a request whose token has no valid issuer or subject is answered with 401', async (t) => {
+t.test('the store gets only digests of identities', async (t) => {
   const app = await createService()
-  for (const claims of [{ sub: 'alice' }, { iss: issuer }, { iss: '', sub: 'alice' }, { iss: issuer, sub: '  ' }, { iss: issuer, sub: 'a\0b' }, { preferred_username: 'alice' }]) {
-    t.equal((await analyze(app, claims)).statusCode, 401, JSON.stringify(claims))
-  }
-  t.same(app.quotaStore.inspect?.(), { trackedCallers: 0, sweeps: 0 })
-})
-
-t.test('a request whose user is not an object has no caller', async (t) => {
-  for (const user of [true, 5, 'alice', Symbol('alice'), Object.assign(() => {}, alice)]) {
-    const app = Fastify()
-    app.decorateRequest('user')
-    app.addHook('onRequest', async (request) => { Reflect.set(request, 'user', user) })
-    await app.register(quotaPlugin)
-    app.post('/api/analyze', async () => 'ran')
-    t.equal((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode, 401, String(user))
-  }
-})
-
-t.test('the claim preferred_username is never used', async (t) => {
-  const app = await createService({ perMinute: 2 })
-  const answers = []
-  for (const name of ['alice', 'alice the second', 'nobody']) answers.push((await analyze(app, { ...alice, preferred_username: name })).statusCode)
-  t.same(answers, [200, 200, 429])
-})
-
-t.test('the user name of a local account determines its key, and an invalid user name has no key', async (t) => {
-  t.equal(callerKey(localAuthentication('alice')), 'fe8a67d0acb52eb7cc76f6caf3e1c8dac02ef079d711f65787903610c4f0ec05')
-  t.equal(callerKey(localAuthentication('Zoë 🦊')), 'dfe30b24890847c35602eb1738d2a65530c80c3a319a6b46fb2edac888e18a81')
-  for (const [what, value] of nobodies) t.equal(callerKey(Reflect.apply(localAuthentication, undefined, [value])), null, what)
-})
-
-t.test('identities are used unchanged: case matters, and white space is not removed', async (t) => {
-  const keys = ['alice', ' alice', 'alice ', 'Alice', 'ali\u0301ce', 'alíce'].map((username) => callerKey(localAuthentication(username)))
-  t.equal(new Set(keys).size, keys.length)
-})
-
-t.test('a local account never shares a counter with an issuer and subject', async (t) => {
-  t.not(callerKey(localAuthentication('alice')), callerKey(tokenAuthentication(alice)))
-  t.not(callerKey(localAuthentication(`${alice.iss} ${alice.sub}`)), callerKey(tokenAuthentication(alice)))
-  t.equal(callerKey(localAuthentication(`${alice.iss}\0${alice.sub}`)), null)
-  t.equal(callerKey(tokenAuthentication({ iss: `${alice.iss}\0a`, sub: 'b' })), null, 'a NUL character cannot move the boundary between issuer and subject')
-})
-
-t.test('the key is the SHA-256 digest of category and identity in lowercase hexadecimal', async (t) => {
-  const sha256 = (text: string) => createHash('sha256').update(text, 'utf8').digest('hex')
-  t.equal(callerKey(tokenAuthentication({ iss: 'é', sub: '🦊' })), sha256('oidc\0é\0🦊'))
-  t.equal(callerKey(localAuthentication('é')), sha256('local\0é'))
-})
-
-t.test('identities are not stored in readable form', async (t) => {
-  const app = await createService()
-  await analyze(app, { ...alice, sub: 'a-subject-to-be-found' })
   const seen: string[] = []
   const store = app.quotaStore
   const acquire = store.acquire.bind(store)
@@ -124,7 +112,7 @@ t.test('identities are not stored in readable form', async (t) => {
     seen.push(callerKey)
     return acquire(callerKey, limit)
   }
-  await analyze(app, { ...alice, sub: 'a-subject-to-be-found' })
+  await analyze(app, alice)
   t.match(seen, [/^[0-9a-f]{64}$/])
 })
 
@@ -132,50 +120,78 @@ t.test('forwarding headers and network addresses are never identities', async (t
   const app = await createService({ perMinute: 2 }, { trustProxy: true })
   const answers = []
   for (const address of ['192.0.2.1', '192.0.2.2', '192.0.2.3']) {
-    const headers = { 'x-forwarded-for': address, forwarded: `for=${address}`, 'x-real-ip': address }
-    t.equal((await analyze(app, null, { headers, remoteAddress: address })).statusCode, 401)
-    answers.push((await analyze(app, alice, { headers, remoteAddress: address })).statusCode)
+    const request = { headers: { 'x-forwarded-for': address, forwarded: `for=${address}`, 'x-real-ip': address }, remoteAddress: address }
+    t.same(await statuses(app, null, 1, request), [401])
+    answers.push(...await statuses(app, alice, 1, request))
   }
   t.same(answers, [200, 200, 429], 'a different address is not a different caller')
-  t.equal((await analyze(app, bob, { headers: { 'x-forwarded-for': '192.0.2.1' } })).statusCode, 200, 'two callers with the same address have separate counters')
+  t.same(await statuses(app, bob, 1, { headers: { 'x-forwarded-for': '192.0.2.1' } }), [200], 'two callers with the same address have separate counters')
 })
 
 t.test('the functions that create authentications return frozen objects', async (t) => {
-  t.same(tokenAuthentication(alice), { kind: 'token', authenticated: true, claims: alice })
-  t.same(localAuthentication('alice', { authenticated: false }), { kind: 'local', authenticated: false, username: 'alice' })
-  t.same(anonymousAuthentication(), { kind: 'anonymous', authenticated: true })
-  t.ok([tokenAuthentication(alice), localAuthentication('alice'), anonymousAuthentication()].every(Object.isFrozen))
+  const made = [tokenAuthentication(alice), localAuthentication('alice', { authenticated: false }), anonymousAuthentication()]
+  t.same(made, [{ kind: 'token', authenticated: true, claims: alice }, { kind: 'local', authenticated: false, username: 'alice' }, { kind: 'anonymous', authenticated: true }])
+  t.ok(made.every(Object.isFrozen))
 })
 
-t.test('request.user determines the caller by default', async (t) => {
-  const users: [string, unknown, number][] = [
-    ['undefined', undefined, 401], ['null', null, 401], ['a string', 'alice', 401], ['a number', 1, 401], ['an array', [], 401],
-    ['verified claims', alice, 200], ['a token authentication', tokenAuthentication(alice), 200], ['a local account', localAuthentication('alice'), 200],
-    ['anonymous', anonymousAuthentication(), 401], ['not authenticated', localAuthentication('alice', { authenticated: false }), 401],
-    ['a copy of a local account', { ...localAuthentication('alice') }, 401]
+t.test('the option authentication, or what it promises, determines the caller instead of request.user', async (t) => {
+  const readers: AuthenticationReader[] = [
+    ({ headers }) => localAuthentication(String(headers['x-account'])),
+    async ({ headers }) => localAuthentication(String(headers['x-account'])),
+    ({ headers }) => Object({ then: (resolve: (value: unknown) => void) => { resolve(localAuthentication(String(headers['x-account']))) } }),
+    ({ headers }) => Object.assign(() => {}, { then: (resolve: (value: unknown) => void) => { resolve(localAuthentication(String(headers['x-account']))) } }) as never
   ]
-  for (const [what, user, status] of users) {
-    const app = Fastify()
-    await app.register(quotaPlugin)
-    app.addHook('preValidation', async (request) => { Object.assign(request, { user }) })
-    app.post('/api/analyze', async () => 'ran')
-    t.equal((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode, status, what)
+  for (const authentication of readers) {
+    const log = captureLog()
+    const app = await createService({ perMinute: 1, authentication }, { logger: log.logger })
+    const by = (account: string) => ({ headers: { 'x-account': account } })
+    t.same([...await statuses(app, alice, 2, by('one')), ...await statuses(app, alice, 1, by('two'))], [200, 429, 200])
+    t.same(log.errors(), [])
   }
 })
 
-t.test('the option authentication determines the caller', async (t) => {
-  t.test('the authentication function is used instead of request.user', async (t) => {
-    const app = await createService({ perMinute: 1, authentication: ({ headers }) => localAuthentication(String(headers['x-account'])) })
-    const by = (account: string) => analyze(app, alice, { headers: { 'x-account': account } })
-    t.equal((await by('one')).statusCode, 200)
-    t.equal((await by('one')).statusCode, 429)
-    t.equal((await by('two')).statusCode, 200)
+const failure = (properties = {}) => Object.assign(new Error('the session store failed'), properties)
+const failing: [string, (error: Error) => unknown][] = [
+  ['throws', (error) => { throw error }],
+  ['rejects', async (error) => { throw error }],
+  ['returns an object whose then throws', (error) => ({ then () { throw error } })],
+  ['returns an object whose then cannot be read', (error) => ({ get then () { throw error } })]
+]
+
+for (const [statusCode, status] of [[undefined, 401], [401, 401], [499, 401], [500, 503], [503, 503], [599, 503], ['503', 503]] as const) {
+  t.test(`an authentication that fails with the statusCode ${statusCode} results in ${status}, and in shadow mode in none; the error is logged`, async (t) => {
+    for (const [what, authentication] of failing) {
+      for (const mode of ['enforce', 'shadow'] as const) {
+        const log = captureLog()
+        const app = await createService({ mode, authentication: () => authentication(failure({ statusCode })) as null }, { logger: log.logger })
+        const [message] = await published(async () => {
+          const response = await analyze(app, null)
+          t.equal(response.statusCode, mode === 'shadow' ? 200 : status, what)
+          if (mode === 'enforce' && status === 503) t.match([response.json(), response.headers['retry-after']], [{ error: 'The request quota is unavailable. Please try again.', status: 503 }, '1'])
+        })
+        const expected = status === 503 ? { outcome: 'unavailable', reason: null } : { outcome: 'unauthenticated', reason: 'no-authentication' }
+        t.match(message?.decision, { ...expected, callerKey: null, count: null })
+        t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /^the authentication of the request could not be read/, err: { message: 'the session store failed' } }])
+      }
+    }
   })
+}
+
+t.test('an authentication that rejects without an error results in 401, and is logged', async (t) => {
+  const log = captureLog()
+  const app = await createService({ authentication: () => new Promise((_resolve, reject) => { Reflect.apply(reject, undefined, []) }) }, { logger: log.logger })
+  t.same(await statuses(app, null, 1), [401])
+  t.match(log.errors(), [/^the authentication of the request could not be read/])
 })
 
-t.test('a request with a forged token is answered before it reaches the quota', async (t) => {
-  const app = await createService()
-  const forged = `${bearer(app, alice).authorization.slice(0, -3)}AAA`
-  t.equal((await analyze(app, null, { headers: { authorization: forged } })).statusCode, 401)
-  t.same(app.quotaStore.inspect?.(), { trackedCallers: 0, sweeps: 0 })
+t.test('claims are no authentication if the option authentication returns them, and one warning says how to wrap them', async (t) => {
+  const readers: AuthenticationReader[] = [(request) => Object(request.user), async (request) => Object(request.user)]
+  for (const authentication of readers) {
+    const log = captureLog()
+    const app = await createService({ authentication }, { logger: log.logger })
+    for (const claims of [forged, { ...forged, ...alice }, { kind: 'token', authenticated: true, claims: alice }]) t.same(await statuses(app, claims, 1), [401])
+    t.same(app.quotaStore.inspect?.(), { trackedCallers: 0, sweeps: 0 })
+    t.match(log.warnings(), [/tokenAuthentication\(claims\).*localAuthentication\(username\).*not repeated$/])
+    t.equal(log.warnings().length, 1)
+  }
 })

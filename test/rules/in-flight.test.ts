@@ -6,11 +6,11 @@ import { Readable } from 'node:stream'
 import fc from 'fast-check'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
-import quotaPlugin, { callerKey, localAuthentication, MemoryQuotaStore, type Entry, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
+import quotaPlugin, { callerKey, localAuthentication, MemoryQuotaStore, type AuthenticationReader, type Entry, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
 import { assertProperty } from '../support/property.js'
 import { fromHeader } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
-import { captureLog } from '../support/service.js'
+import { asAlice, captureLog } from '../support/service.js'
 
 const requestsToTearDown = Number(process.env.RANDOM_WALKS ?? 200) * 10
 const aliceKey = String(callerKey(localAuthentication('alice')))
@@ -37,12 +37,14 @@ class CountingStore extends MemoryQuotaStore {
 }
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => unknown
+interface Host extends QuotaOptions { server?: object, mark?: string | string[], before?: (app: FastifyInstance) => unknown }
 
 /** A service with one route, `POST /run`, in a quota of requests in flight. */
-async function start (t: Test, handler: Handler, { store = new CountingStore(), server = {}, ...options }: QuotaOptions & { store?: QuotaStore, server?: object } = {}) {
+async function start (t: Test, handler: Handler, { server = {}, mark = 'streams', before, ...options }: Host) {
   const app = Fastify({ forceCloseConnections: true, ...server }) as FastifyInstance
-  await app.register(quotaPlugin, { operations: [], authentication: fromHeader, quotas: { streams: { inFlight: 2 } }, ...options, store })
-  app.post('/run', { config: { quota: 'streams' } }, handler)
+  await before?.(app)
+  await app.register(quotaPlugin, { operations: [], authentication: fromHeader, quotas: { streams: { inFlight: 2 } }, ...options })
+  app.post('/run', { config: { quota: mark } }, handler)
   t.teardown(() => app.close())
   return app
 }
@@ -52,13 +54,35 @@ async function until (condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise(setImmediate)
 }
 
-async function send (port: number, headers = ''): Promise<Socket> {
+/** Sends the same request once or several times without waiting for a response. */
+async function send (port: number, headers = '', times = 1): Promise<Socket> {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => {})
   socket.resume()
   await once(socket, 'connect')
-  socket.write(`POST /run HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n${headers}\r\n`)
+  socket.write(`POST /run HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n${headers}\r\n`.repeat(times))
   return socket
+}
+
+/** Opens a session, and returns a function that sends a request. */
+function openHttp2 (t: Test, port: number) {
+  const session = connectHttp2(`http://127.0.0.1:${port}`)
+  session.on('error', () => {})
+  t.teardown(() => { session.destroy() })
+  return { session, post: () => session.request({ ':method': 'POST', ':path': '/run' }).on('error', () => {}) }
+}
+
+/** Sends two requests, and returns functions that abort them. */
+async function sendTwo (port: number): Promise<[() => void, () => void]> {
+  const [first, second] = [await send(port, 'Connection: close\r\n'), await send(port, 'Connection: close\r\n')]
+  return [() => { first.resetAndDestroy() }, () => { second.resetAndDestroy() }]
+}
+
+function sendTwoOverHttp2 (t: Test, port: number): [() => void, () => void] {
+  const { session, post } = openHttp2(t, port)
+  const first = post()
+  post()
+  return [() => { first.close() }, () => { session.destroy() }]
 }
 
 function endless (): Readable {
@@ -91,85 +115,55 @@ t.test('as many requests run at once as the limit allows, and no more', async (t
 })
 
 const handlers: Record<string, Handler> = {
-  returns: async () => 'ran',
-  'throws an error': async () => { throw new Error('of the handler') },
-  'sends a stream': async (_request, reply) => reply.send(Readable.from(['a', 'b'])),
-  'sends a stream that breaks': async (_request, reply) => reply.send(Readable.from((async function * () { yield 'a'; throw new Error('broken') })())),
-  'hijacks the reply': (_request, reply) => { reply.hijack(); reply.raw.end('of the host') },
-  'calls callNotFound': (_request, reply) => { reply.callNotFound() },
-  'destroys the socket': (_request, reply) => { reply.hijack(); reply.raw.destroy() }
-}
-
-for (const [how, handler] of Object.entries(handlers)) {
-  for (const http2 of [false, true]) {
-    t.test(`a place is given back once if the handler ${how}, over HTTP/${http2 ? 2 : 1}`, async (t) => {
-      const store = new CountingStore()
-      const app = await start(t, handler, { store, server: { http2 } })
-      const port = await listen(app)
-      if (http2) {
-        const session = connectHttp2(`http://127.0.0.1:${port}`)
-        session.on('error', () => {})
-        const stream = session.request({ ':method': 'POST', ':path': '/run' }).on('error', () => {})
-        stream.resume()
-        await until(() => store.left > 0)
-        session.destroy()
-      } else {
-        const socket = await send(port, 'Connection: close\r\n')
-        if (!socket.closed) await once(socket, 'close')
-      }
-      await until(() => store.left > 0)
-      await app.close()
-      t.same([store.entered, store.left, store.inFlight], [1, 1, 0])
-    })
-  }
+  'the handler returns': async () => 'ran',
+  'the handler throws an error': async () => { throw new Error('of the handler') },
+  'the handler sends a stream': async (_request, reply) => reply.send(Readable.from(['a', 'b'])),
+  'the handler sends a stream that breaks': async (_request, reply) => reply.send(Readable.from((async function * () { yield 'a'; throw new Error('broken') })())),
+  'the handler hijacks the reply': (_request, reply) => { reply.hijack(); reply.raw.end('of the host') },
+  'the handler calls callNotFound': (_request, reply) => { reply.callNotFound() },
+  'the handler destroys the socket': (_request, reply) => { reply.hijack(); reply.raw.destroy() }
 }
 
 const aborts: Record<string, Handler> = {
-  'before the response': async () => new Promise(() => {}),
-  'in a stream': async (_request, reply) => reply.send(endless()),
-  'in a hijacked stream': (_request, reply) => { reply.hijack(); endless().on('error', () => {}).pipe(reply.raw) }
+  'the client aborts before the response': async () => new Promise(() => {}),
+  'the client aborts in a stream': async (_request, reply) => reply.send(endless()),
+  'the client aborts in a hijacked stream': (_request, reply) => { reply.hijack(); endless().on('error', () => {}).pipe(reply.raw) }
 }
 
-for (const [when, handler] of Object.entries(aborts)) {
-  t.test(`a place is given back once if the client aborts ${when}`, async (t) => {
-    const store = new CountingStore()
-    const port = await listen(await start(t, handler, { store }))
-    const sockets = [await send(port), await send(port)]
-    await until(() => store.inFlight === 2)
-    for (const socket of sockets) socket.resetAndDestroy()
-    await until(() => store.inFlight === 0)
-    t.same([store.entered, store.left], [2, 2])
-  })
-
-  t.test(`a place is given back once if the client aborts ${when}, over HTTP/2`, async (t) => {
-    const store = new CountingStore()
-    const port = await listen(await start(t, handler, { store, server: { http2: true } }))
-    const session = connectHttp2(`http://127.0.0.1:${port}`)
-    session.on('error', () => {})
-    const streams = [1, 2].map(() => session.request({ ':method': 'POST', ':path': '/run' }).on('error', () => {}))
-    await until(() => store.inFlight === 2)
-    streams[0]?.close()
-    await until(() => store.inFlight === 1)
-    session.destroy()
-    await until(() => store.inFlight === 0)
-    t.same([store.entered, store.left], [2, 2])
-  })
+for (const [how, handler] of Object.entries({ ...handlers, ...aborts })) {
+  for (const http2 of [false, true]) {
+    t.test(`a place is given back once if ${how}, over HTTP/${http2 ? 2 : 1}`, async (t) => {
+      const store = new CountingStore()
+      const app = await start(t, handler, { store, server: { http2 } })
+      const port = await listen(app)
+      const [abortFirst, abortSecond] = http2 ? sendTwoOverHttp2(t, port) : await sendTwo(port)
+      if (how in aborts) {
+        await until(() => store.inFlight === 2)
+        abortFirst()
+        await until(() => store.inFlight === 1)
+        abortSecond()
+      }
+      await until(() => store.left === 2)
+      abortSecond()
+      await app.close()
+      t.same([store.entered, store.left, store.inFlight], [2, 2, 0])
+    })
+  }
 }
 
 t.test('a place is given back if the client has gone, or the host has answered, while the decision was pending', async (t) => {
   for (const ends of ['the client', 'the host']) {
     let decide = (): void => {}
+    let isAsked = false
     const store = new CountingStore()
     const quota = { acquire: store.acquire.bind(store), enter: async (key: string, limit: number) => { await new Promise<void>((resolve) => { decide = resolve }); return store.enter(key, limit) } }
-    let isAsked = false
-    const app = Fastify({ forceCloseConnections: true })
-    app.addHook('preValidation', async (_request, reply) => {
-      isAsked = true
-      if (ends === 'the host') setImmediate(() => { reply.code(504).send('too slow') })
+    const app = await start(t, async () => 'ran', {
+      store: Object.assign(new MemoryQuotaStore(), { quota: () => quota }),
+      before: (app) => app.addHook('preValidation', async (_request, reply) => {
+        isAsked = true
+        if (ends === 'the host') setImmediate(() => { reply.code(504).send('too slow') })
+      })
     })
-    await app.register(quotaPlugin, { operations: [], authentication: fromHeader, quotas: { streams: { inFlight: 2 } }, store: Object.assign(new MemoryQuotaStore(), { quota: () => quota }) })
-    app.post('/run', { config: { quota: 'streams' } }, async () => 'ran')
-    t.teardown(() => app.close())
     const socket = await send(await listen(app), 'Connection: close\r\n')
     await until(() => isAsked)
     if (ends === 'the client') socket.resetAndDestroy()
@@ -181,11 +175,41 @@ t.test('a place is given back if the client has gone, or the host has answered, 
   }
 })
 
+/** A service of requests that never end, in a quota of requests in flight and one of tokens. */
+async function startEndless (t: Test, server: object, authentication: AuthenticationReader) {
+  const store = new MemoryQuotaStore()
+  const quotas = { streams: { inFlight: 5 }, tokens: { tokensPerMinute: 100, unreportedTokens: 7 } }
+  const port = await listen(await start(t, async () => new Promise(() => {}), { store, server, authentication, quotas, mark: ['streams', 'tokens'] }))
+  return { port, inFlight: () => store.quota('streams', 60_000).enter(aliceKey, 0).count, tokens: () => store.quota('tokens', 60_000).peek(aliceKey)?.count ?? 0 }
+}
+
+// Such requests end without an event of their response.
+t.test('pipelined requests give back their places and are charged if the connection ends before their turn', async (t) => {
+  const { port, inFlight, tokens } = await startEndless(t, {}, async () => asAlice())
+  const socket = await send(port, '', 3)
+  await until(() => inFlight() === 3)
+  socket.resetAndDestroy()
+  await until(() => inFlight() === 0 && tokens() === 21)
+})
+
+t.test('an HTTP/2 request that is reset while its decision is pending gives back its place and is charged', async (t) => {
+  let decide: (() => void) | undefined
+  const { port, inFlight, tokens } = await startEndless(t, { http2: true }, () => new Promise((resolve) => { decide = () => { resolve(asAlice()) } }))
+  const { session, post } = openHttp2(t, port)
+  const stream = post()
+  await until(() => decide !== undefined)
+  stream.close(8)
+  await once(stream, 'close')
+  // The server has seen the reset before it answers a later frame.
+  await new Promise<void>((resolve, reject) => { session.ping((error) => { if (error === null) resolve(); else reject(error) }) })
+  decide?.()
+  await until(() => tokens() === 7)
+  t.equal(inFlight(), 0)
+})
+
 t.test('the places of a request that another quota refuses are given back at once', async (t) => {
   const store = new CountingStore()
-  const app = Fastify()
-  await app.register(quotaPlugin, { operations: [], authentication: fromHeader, store, perMinute: 1, quotas: { streams: { inFlight: 2 }, more: { inFlight: 9 } } })
-  app.post('/run', { config: { quota: ['default', 'streams', 'more'] } }, async () => 'ran')
+  const app = await start(t, async () => 'ran', { store, perMinute: 1, quotas: { streams: { inFlight: 2 }, more: { inFlight: 9 } }, mark: ['default', 'streams', 'more'] })
   const statuses = []
   for (let request = 0; request < 3; request++) statuses.push((await app.inject({ method: 'POST', url: '/run' })).statusCode)
   await until(() => store.left === store.entered)
@@ -194,33 +218,35 @@ t.test('the places of a request that another quota refuses are given back at onc
 })
 
 t.test('a request is answered with 503 if enter fails, and an error of leave is logged', async (t) => {
-  const usable: Entry = { admitted: true, count: 1, leave: () => {} }
-  const entries: [string, () => unknown, number][] = [
-    ['throws', () => { throw new Error('gone') }, 503],
-    ['rejects', async () => { throw new Error('gone') }, 503],
-    ...[null, undefined, {}, { admitted: true, count: 1 }, { ...usable, admitted: 'yes' }, { ...usable, count: -1 }].map((entry): [string, () => unknown, number] => [JSON.stringify(entry), async () => entry, 503]),
-    ['a promise', async () => usable, 200],
-    ['a leave that throws', () => ({ ...usable, leave () { throw new Error('gone') } }), 200],
-    ['a leave that rejects', () => ({ ...usable, async leave () { throw new Error('gone') } }), 200]
+  const valid: Entry = { admitted: true, count: 1, leave: () => {} }
+  const failed = [/^the quota store failed/]
+  const notLeft = [/^a place of a request in flight could not be given back/]
+  const entries: [string, () => unknown, number, RegExp[]][] = [
+    ['throws', () => { throw new Error('gone') }, 503, failed],
+    ['rejects', async () => { throw new Error('gone') }, 503, failed],
+    ...[null, undefined, {}, { admitted: true, count: 1 }, { ...valid, admitted: 'yes' }, { ...valid, count: -1 }].map((entry): [string, () => unknown, number, RegExp[]] => [JSON.stringify(entry), async () => entry, 503, failed]),
+    ['a promise', async () => valid, 200, []],
+    ['a leave that throws', () => ({ ...valid, leave () { throw new Error('gone') } }), 200, notLeft],
+    ['a leave that rejects', () => ({ ...valid, async leave () { throw new Error('gone') } }), 200, notLeft]
   ]
-  for (const [what, enter, status] of entries) {
+  for (const [what, enter, status, errors] of entries) {
     const log = captureLog()
     const memory = new MemoryQuotaStore()
     const store = Object.assign(new MemoryQuotaStore(), { quota: () => ({ acquire: memory.acquire.bind(memory), enter }) })
     const app = await start(t, async () => 'ran', { store: store as QuotaStore, server: { logger: log.logger } })
     t.equal((await app.inject({ method: 'POST', url: '/run' })).statusCode, status, what)
     await new Promise(setImmediate)
-    t.match(log.errors(), status === 503 ? [/^the quota store failed/] : what.startsWith('a leave') ? [/^a place of a request in flight could not be given back/] : [], what)
+    t.match(log.errors(), errors, what)
+    t.equal(log.errors().length, errors.length, what)
   }
 })
 
 t.test(`nothing is in flight after ${requestsToTearDown} requests that end at random`, async (t) => {
   const store = new CountingStore()
-  const names = Object.keys(handlers)
   const allHandlers: Record<string, Handler> = { ...handlers, ...aborts }
   const app = await start(t, (request, reply) => allHandlers[String(request.headers['x-how'])]?.(request, reply), { store, quotas: { streams: { inFlight: 10 } } })
   const port = await listen(app)
-  const request = fc.record({ how: fc.constantFrom(...names, ...Object.keys(aborts)), turns: fc.integer({ min: 0, max: 6 }), caller: fc.constantFrom('alice', 'bob') })
+  const request = fc.record({ how: fc.constantFrom(...Object.keys(allHandlers)), turns: fc.integer({ min: 0, max: 6 }), caller: fc.constantFrom('alice', 'bob') })
   const most = 50
   await assertProperty(fc.asyncProperty(fc.array(request, { minLength: most, maxLength: most }), async (requests) => {
     await Promise.all(requests.map(async ({ how, turns, caller }) => {

@@ -1,9 +1,8 @@
 // docs/rules.md, "Limit": preference readers that fail, hang or recover, and the log lines about them.
 import { stat } from 'node:fs'
-import { setImmediate } from 'node:timers/promises'
+import { mock } from 'node:test'
 import t from 'tap'
-import type { PreferenceReader } from '../../lib/index.js'
-import { alice, analyze, captureLog, createService } from '../support/service.js'
+import { alice, analyze, captureLog, createService, published } from '../support/service.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 
 const configured = 50
@@ -17,20 +16,10 @@ function never (): Promise<unknown> {
 async function serviceReading (read: () => unknown) {
   const log = captureLog()
   const state = { read, asked: 0 }
-  const preferences: PreferenceReader = {
-    get () {
-      state.asked += 1
-      return state.read()
-    }
-  }
+  const preferences = { get () { state.asked += 1; return state.read() } }
   const app = await createService({ preferences, perMinute: configured, preferenceTimeout: 1 }, { logger: log.logger })
-  const limits: unknown[] = []
-  app.addHook('onSend', async (request) => { limits.push(request.quota?.limit) })
-  const ask = async () => {
-    await analyze(app, alice)
-    return limits.at(-1)
-  }
-  return { app, log, state, ask }
+  const ask = async () => (await published(() => analyze(app, alice)))[0]?.decision.limit
+  return { log, state, ask }
 }
 
 t.test('the configured limit applies, with one warning, if a reader does not answer in time', async (t) => {
@@ -93,7 +82,7 @@ t.test('an answer that arrives after the timeout has no effect', async (t) => {
     }))
     t.equal(await ask(), configured)
     settleLate()
-    await setImmediate()
+    await new Promise(setImmediate)
     t.equal(await ask(), configured)
     t.equal(state.asked, 2)
     t.equal(log.warnings().length, 1)
@@ -103,20 +92,21 @@ t.test('an answer that arrives after the timeout has no effect', async (t) => {
 t.test('an answer that arrived while the event loop was blocked is used', async (t) => {
   const { log, ask } = await serviceReading(() => new Promise((resolve) => {
     stat('.', () => { resolve(7) })
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100)
+    // The timer of the timeout has been started by then.
+    process.nextTick(() => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100) })
   }))
   t.equal(await ask(), 7)
   t.same(log.warnings(), [])
 })
 
-t.test('no timer remains after the reader has answered', async (t) => {
+t.test('no timer remains after the reader has answered or failed', async (t) => {
   const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
-  const app = await createService({ preferences: { get: async () => 7 }, preferenceTimeout: 1_000_000 })
-  const failing = await createService({ preferences: { get: async () => { throw new Error('gone') } }, preferenceTimeout: 1_000_000 })
-  const before = timers()
-  await analyze(app, alice)
-  await analyze(failing, alice)
-  t.equal(timers(), before)
+  for (const get of [async () => 7, async () => { throw new Error('gone') }]) {
+    const app = await createService({ preferences: { get }, preferenceTimeout: 1_000_000 })
+    const before = timers()
+    await analyze(app, alice)
+    t.equal(timers(), before)
+  }
 })
 
 t.test('a reader that alternates between valid and invalid values does not flood the log', async (t) => {
@@ -141,17 +131,46 @@ t.test('a reader that alternates between valid and invalid values does not flood
 })
 
 t.test('a warning contains strings and numbers, but no objects', async (t) => {
-  for (const [value, shown] of [['many', '"many"'], [1.5, '1.5'], [{ password: 'secret' }, 'an object'], [Object.assign(new Error('x'), { command: 'secret' }), 'an object']]) {
-    const { log, ask } = await serviceReading(async () => value)
-    await ask()
-    t.match(log.lines.filter(({ level }) => level === 40), [{ value: shown }])
-    t.notMatch(JSON.stringify(log.lines), 'secret')
+  const secret = 'hunter2'
+  const values: [unknown, string][] = [
+    ['many', '"many"'], [1.5, '1.5'], [{ secret }, 'an object'], [Object.assign(new Error('x'), { command: secret }), 'an object'], [Object.assign(() => {}, { secret }), 'a function'],
+    [[secret], 'an array'], [`https://user:${secret}@host`, 'a URL']
+  ]
+  for (const [value, shown] of values) {
+    for (const read of [() => value, async () => value]) {
+      const { log, ask } = await serviceReading(read)
+      await ask()
+      t.match(log.lines.filter(({ level }) => level === 40), [{ value: shown }])
+      t.notMatch(JSON.stringify(log.lines), secret)
+    }
   }
 })
 
-t.test('no preference is read if the option preferences is false, even if the host has a reader', async (t) => {
-  const app = await createService({ preferences: false, perMinute: 1 })
-  app.decorate('preferences', new Map([[key, 5]]))
-  await analyze(app, alice)
-  t.equal((await analyze(app, alice)).statusCode, 429)
+t.test('the configured limit applies, with one warning that contains the error, if a reader fails', async (t) => {
+  const failure = new Error('the preferences are down')
+  const failing: [string, () => unknown][] = [
+    ['throws', () => { throw failure }],
+    ['rejects', async () => { throw failure }],
+    ['returns an object whose then throws', () => ({ then () { throw failure } })]
+  ]
+  for (const [what, read] of failing) {
+    const { log, ask } = await serviceReading(read)
+    t.same([await ask(), await ask()], [configured, configured], what)
+    t.match(log.lines.filter(({ level }) => level === 40), [{ preference: key, configured, err: { message: failure.message } }])
+    t.equal(log.warnings().length, 1)
+  }
+})
+
+t.test('a reader that never answers delays a request by one second by default', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => { mock.timers.reset() })
+  let noteAsked = (): void => {}
+  const app = await createService({ preferences: { get: () => { noteAsked(); return never() } }, perMinute: 1 })
+  for (const status of [200, 429]) {
+    const asked = new Promise<void>((resolve) => { noteAsked = resolve })
+    const answer = analyze(app, alice)
+    await asked
+    mock.timers.tick(1_000)
+    t.equal((await answer).statusCode, status)
+  }
 })

@@ -1,5 +1,5 @@
-// docs/rules.md, "Refusal", in arbitrary hosts: the bytes of a refusal do not depend on the hooks, serializers, schemas and headers of
-// the host.
+// docs/rules.md, "Refusal", in arbitrary hosts, with hooks, serializers, schemas and headers of their own.
+import { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
@@ -53,29 +53,24 @@ t.test('the bytes of a refusal do not depend on the host', async () => {
     const app = Fastify()
     const memory = new MemoryQuotaStore({ clock: new VirtualClock().now })
     const store = status === 503 ? failing : memory
-    const handlers = new Set(['an error handler', 'a not-found handler', 'a reply serializer', 'a serializer compiler'])
+    // A host can have one of each of these.
+    const handlers = ['an error handler', 'a not-found handler', 'a reply serializer', 'a serializer compiler']
     for (const habit of before) if (habit !== 'an own preHandler') habits[habit]?.(app)
     await app.register(quotaPlugin, {
       perMinute: 1,
       store: asynchronous ? { acquire: async (...asked) => await store.acquire(...asked) } : store,
       authentication: () => status === 401 ? null : localAuthentication('alice')
     })
-    for (const habit of after) if (!(before.includes(habit) && handlers.has(habit))) habits[habit]?.(app)
+    for (const habit of after) if (!(before.includes(habit) && handlers.includes(habit))) habits[habit]?.(app)
     let ran = 0
-    app.post('/api/analyze', { ...(schema && { schema: { response: schema } }) }, async () => {
-      ran++
-      return { answer: 'ran', message: 'ran' }
-    })
-    try {
-      if (status === 429) await app.inject({ method: 'POST', url: '/api/analyze' })
-      const ranBefore = ran
-      const { statusCode, body, headers } = await app.inject({ method: 'POST', url: '/api/analyze' })
-      const expected = refusals[status]
-      const facts = [statusCode, body, headers['content-type'], headers['cache-control'], headers['retry-after'], ran - ranBefore]
-      const wanted = [status, expected.body, 'application/json; charset=utf-8', 'no-store', expected.retryAfter, 0]
-      if (JSON.stringify(facts) !== JSON.stringify(wanted)) throw new Error(`got ${JSON.stringify(facts)}`)
-    } finally {
-      await app.close()
-    }
+    app.post('/api/analyze', { ...(schema && { schema: { response: schema } }) }, async () => { ran++; return { answer: 'ran', message: 'ran' } })
+    if (status === 429) await app.inject({ method: 'POST', url: '/api/analyze' })
+    const ranBefore = ran
+    const { statusCode, body, headers } = await app.inject({ method: 'POST', url: '/api/analyze' })
+    await app.close()
+    const { body: ownBody, retryAfter } = refusals[status]
+    deepStrictEqual(
+      [statusCode, body, headers['content-type'], headers['cache-control'], headers['retry-after'], ran - ranBefore],
+      [status, ownBody, 'application/json; charset=utf-8', 'no-store', retryAfter, 0])
   }), { numRuns: 200 })
 })

@@ -1,41 +1,28 @@
-// docs/rules.md, "Refusal": the answers 401, 429 and 503.
+// docs/rules.md, "Refusal": the responses 401, 429 and 503, and the option refusalBody.
 import { gzipSync } from 'node:zlib'
-import Fastify from 'fastify'
 import t from 'tap'
-import quotaPlugin, { localAuthentication, MemoryQuotaStore, type Acquisition, type QuotaStore } from '../../lib/index.js'
+import { InsuredQuotaStore, MemoryQuotaStore, type QuotaStore, type RefusalBody, type RefusalBodyWriter } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
-import { listen, sendRaw } from '../support/raw-socket.js'
-import { alice, analyze, captureLog, createService } from '../support/service.js'
+import { alice, analyze, asAlice, captureLog, createService, statuses } from '../support/service.js'
 
 const unauthenticated = '{"error":"Authentication is required for this LLM operation.","status":401}'
-const rejected = '{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.","status":429}'
 const unavailable = '{"error":"The request quota is unavailable. Please try again.","status":503}'
-
-const brokenStore: QuotaStore = { acquire () { throw new Error('the counters are gone') } }
+const json = { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' }
 
 t.test('a request without a caller is answered with 401', async (t) => {
-  const app = await createService()
-  const response = await analyze(app, null)
-  t.equal(response.statusCode, 401)
-  t.equal(response.body, unauthenticated)
-  t.match(response.headers, { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store', 'content-length': String(unauthenticated.length) })
-  t.notOk('retry-after' in response.headers)
+  const { statusCode, body, headers } = await analyze(await createService(), null)
+  t.same([statusCode, body], [401, unauthenticated])
+  t.match(headers, { ...json, 'content-length': String(unauthenticated.length) })
+  t.notOk('retry-after' in headers)
 })
 
-t.test('a request at the limit is answered with 429', async (t) => {
-  const app = await createService({ perMinute: 1, store: new MemoryQuotaStore({ clock: new VirtualClock().now }) })
-  await analyze(app, alice)
-  const response = await analyze(app, alice)
-  t.equal(response.statusCode, 429)
-  t.equal(response.body, rejected)
-  t.match(response.headers, { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store', 'retry-after': '60' })
-})
-
-t.test('the message of a 429 contains the effective limit', async (t) => {
+t.test('a request at the limit is answered with 429, and the message contains the effective limit', async (t) => {
   for (const [configured, named] of [[-3, 1], [2, 2]] as const) {
-    const app = await createService({ perMinute: configured })
-    for (let request = 0; request < named; request++) await analyze(app, alice)
-    t.equal((await analyze(app, alice)).json().error, `Rate limit exceeded. Maximum ${named} LLM requests per minute. Please wait.`)
+    const app = await createService({ perMinute: configured, store: new MemoryQuotaStore({ clock: new VirtualClock().now }) })
+    await statuses(app, alice, named)
+    const { statusCode, body, headers } = await analyze(app, alice)
+    t.same([statusCode, body], [429, `{"error":"Rate limit exceeded. Maximum ${named} LLM requests per minute. Please wait.","status":429}`])
+    t.match(headers, { ...json, 'retry-after': '60' })
   }
 })
 
@@ -43,114 +30,131 @@ t.test('Retry-After is the time until the window ends, in seconds, rounded up an
   const clock = new VirtualClock()
   const app = await createService({ perMinute: 1, store: new MemoryQuotaStore({ clock: clock.now }) })
   await analyze(app, alice)
-  let passed = 0
   for (const [at, seconds] of [[0, '60'], [0.5, '60'], [1, '60'], [999, '60'], [1_000, '59'], [1_000.25, '59'], [30_000, '30'], [58_999, '2'], [59_000, '1'], [59_999, '1'], [59_999.75, '1']] as const) {
-    clock.advance(at - passed)
-    passed = at
+    clock.advance(at - clock.now())
     t.equal((await analyze(app, alice)).headers['retry-after'], seconds, `${at} ms into the window`)
   }
-  clock.advance(60_000 - passed)
-  t.equal((await analyze(app, alice)).statusCode, 200)
+  clock.advance(60_000 - clock.now())
+  t.same(await statuses(app, alice, 1), [200])
 })
 
-t.test('a request is answered with 503 if the store fails, and the operation does not run', async (t) => {
-  const failing: [string, QuotaStore['acquire']][] = [
-    ['throws', () => { throw new Error('gone') }],
-    ['rejects', async () => { throw new Error('gone') }],
-    ...[undefined, null, 5, {}, { admitted: 'yes', windowRemaining: 1 }, { admitted: true }, { admitted: true, count: 1, windowRemaining: NaN, overflow: false },
-      { admitted: true, count: 1, windowRemaining: 0, overflow: false }]
-      .flatMap((nonsense): [string, QuotaStore['acquire']][] => [
-        [`answers ${JSON.stringify(nonsense)}`, () => nonsense as Acquisition],
-        [`promises ${JSON.stringify(nonsense)}`, async () => nonsense as Acquisition]
-      ])
-  ]
-  for (const [what, acquire] of failing) {
+t.test('a request is answered with 503 if the store fails; the operation does not run, and the error is logged', async (t) => {
+  for (const acquire of [() => { throw new Error('gone') }, async () => { throw new Error('gone') }]) {
     const log = captureLog()
     let ran = false
-    const app = await createService({ store: { ...brokenStore, acquire } }, { logger: log.logger })
+    const app = await createService({ store: { acquire } }, { logger: log.logger })
     app.addHook('preHandler', async () => { ran = true })
-    const response = await analyze(app, alice)
-    t.equal(response.statusCode, 503, what)
-    t.equal(response.body, unavailable)
-    t.match(response.headers, { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store', 'retry-after': '1' })
-    t.match(log.errors(), [/store failed/])
-    t.match(log.lines.find(({ level }) => level === 50), { err: { message: /throws|rejects/.test(what) ? 'gone' : /.+/ } })
-    t.equal(ran, false)
+    const { statusCode, body, headers } = await analyze(app, alice)
+    t.same([statusCode, body, ran], [503, unavailable, false])
+    t.match(headers, { ...json, 'retry-after': '1' })
+    t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /store failed/, err: { message: 'gone' } }])
   }
 })
 
-t.test('a store can return a promise', async (t) => {
-  const memory = new MemoryQuotaStore()
-  const app = await createService({ perMinute: 1, store: { ...brokenStore, acquire: async (callerKey, limit) => memory.acquire(callerKey, limit) } })
-  t.equal((await analyze(app, alice)).statusCode, 200)
-  t.equal((await analyze(app, alice)).statusCode, 429)
-  t.equal((await analyze(app, null)).statusCode, 401)
+const valid = { admitted: true, count: 1, windowRemaining: 5000, overflow: false }
+const invalid: [string, unknown][] = [
+  ['undefined', undefined], ['null', null], ['a number', 5], ['an empty object', {}], ['only admitted', { admitted: true }], ['a string as admitted', { ...valid, admitted: 'yes' }],
+  ['a negative count', { ...valid, count: -5 }], ['a count with a fraction', { ...valid, count: 1.5 }], ['a bigint as the count', { ...valid, count: 1n }],
+  ['a windowRemaining of 0', { ...valid, windowRemaining: 0 }], ['NaN as windowRemaining', { ...valid, windowRemaining: NaN }], ['a string as windowRemaining', { ...valid, windowRemaining: '5000' }],
+  ['an array as windowRemaining', { ...valid, windowRemaining: [5000] }], ['a bigint as windowRemaining', { ...valid, windowRemaining: 5000n }], ['a windowRemaining without a decimal form', { ...valid, windowRemaining: 1e300 }],
+  ['a string as overflow', { ...valid, overflow: 'no' }], ['no overflow', { admitted: true, count: 1, windowRemaining: 5000 }]
+]
+
+t.test('an invalid result of a store is a failure: the response is a 503, and an insured store uses its fallback', async (t) => {
+  for (const [what, result] of invalid) {
+    for (const given of [result, Promise.resolve(result)]) {
+      const store = (): QuotaStore => Object.assign(new MemoryQuotaStore(), { acquire: () => given, peek: () => given })
+      const log = captureLog()
+      const app = await createService({ store: store(), authentication: asAlice }, { logger: log.logger })
+      app.get('/api/quota', async (request) => app.quotaStanding(request))
+      t.same(await statuses(app, null, 1), [503], what)
+      t.match(log.errors(), [/store failed/])
+      // That the caller has no counter is a valid result of peek alone. One that was admitted is not part of it.
+      const isPeeked = result === null || what === 'a string as admitted'
+      t.equal((await app.inject('/api/quota')).statusCode, isPeeked ? 200 : 503, what)
+      const insured = await createService({ store: new InsuredQuotaStore({ primary: store() }), rateLimitHeaders: 'draft-10', authentication: asAlice })
+      t.match(await analyze(insured, null), { statusCode: 200, headers: { ratelimit: '"default";r=9;t=60' } })
+    }
+  }
 })
 
 t.test('the onSend hooks of the host run, and can encode the refusal', async (t) => {
-  const app = Fastify()
-  await app.register(quotaPlugin)
-  app.addHook('onSend', async (_request, reply, payload) => {
-    t.equal(payload, unauthenticated)
-    reply.header('content-encoding', 'gzip')
-    return gzipSync(String(payload))
+  const app = await createService({}, {}, {
+    before: (app) => app.addHook('onSend', async (_request, reply, payload) => {
+      t.equal(payload, unauthenticated)
+      reply.header('content-encoding', 'gzip')
+      return gzipSync(String(payload))
+    })
   })
-  const response = await app.inject({ method: 'POST', url: '/api/analyze' })
-  t.same(response.rawPayload, gzipSync(unauthenticated))
+  t.same((await analyze(app, null)).rawPayload, gzipSync(unauthenticated))
 })
 
-t.test('a request that the host has answered while the quota waited for the store is not answered again', async (t) => {
-  const log = captureLog()
-  const app = Fastify({ logger: log.logger })
-  let refuse = (_error: Error): void => {}
-  const slow: QuotaStore = { ...brokenStore, acquire: () => new Promise((_resolve, reject) => { refuse = reject }) }
-  app.addHook('preValidation', async (request, reply) => {
-    Object.assign(request, { user: localAuthentication('alice') })
-    setImmediate(() => { reply.code(504).send('too slow') })
-  })
-  await app.register(quotaPlugin, { store: slow })
-  app.post('/api/analyze', async () => 'ran')
-  const response = await app.inject({ method: 'POST', url: '/api/analyze' })
-  t.equal(response.statusCode, 504)
-  refuse(new Error('late'))
-  await new Promise(setImmediate)
-  t.same(log.warnings(), [])
+t.test('refusalBody replaces the body and its content type; the status and the other headers do not change', async (t) => {
+  const contentType = 'application/problem+json'
+  const refusalBody: RefusalBodyWriter = ({ outcome, quota, limit }, { url }) => ({ contentType, body: JSON.stringify({ outcome, quota, limit, url }) })
+  const memory = new MemoryQuotaStore({ clock: new VirtualClock().now })
+  const store: QuotaStore = { acquire: (...asked) => memory.acquire(...asked) }
+  const app = await createService({ perMinute: 1, refusalBody, store })
+  const headers = { 'content-type': contentType, 'cache-control': 'no-store' }
+  const bodyOf = (outcome: string) => `{"outcome":"${outcome}","quota":"default","limit":1,"url":"/api/analyze"}`
+  t.equal((await analyze(app, alice)).body, '{"ran":"/api/analyze"}')
+  t.match(await analyze(app, alice), { statusCode: 429, body: bodyOf('rejected'), headers: { ...headers, 'retry-after': '60', 'content-length': String(bodyOf('rejected').length) } })
+  t.match(await analyze(app, null), { statusCode: 401, body: bodyOf('unauthenticated'), headers })
+  store.acquire = () => { throw new Error('gone') }
+  t.match(await analyze(app, alice), { statusCode: 503, body: bodyOf('unavailable'), headers: { ...headers, 'retry-after': '1' } })
 })
 
-t.test('an answer of the host that is in an asynchronous onSend hook is sent once, with the status of the refusal, and the operation does not run', async (t) => {
-  const app = Fastify()
-  let refuse = (): void => {}
-  const slow: QuotaStore = {
-    ...brokenStore,
-    acquire: () => new Promise((resolve) => { refuse = () => { resolve({ admitted: false, count: 1, windowRemaining: 5_000, overflow: false }) } })
+t.test('the body is sent unchanged, whatever serializer the host has', async (t) => {
+  const app = await createService({ refusalBody: () => ({ contentType: 'text/plain; charset=utf-8', body: 'no' }) }, {}, {
+    before (app) {
+      app.setSerializerCompiler(() => () => '"compiled"')
+      app.addHook('onRequest', async (_request, reply) => { reply.serializer(() => '"of the request"') })
+    }
+  })
+  t.match(await analyze(app, null), { body: 'no', headers: { 'content-type': 'text/plain; charset=utf-8' } })
+})
+
+const plain = { contentType: 'text/plain', body: 'no' }
+const failing: [string, () => unknown][] = [
+  ['throws', () => { throw new Error('of the host') }],
+  ['returns undefined', () => undefined],
+  ['returns a string', () => 'no'],
+  ['returns a promise', async () => plain],
+  ['returns no content type', () => ({ body: 'no' })],
+  ['returns a content type that is not a valid header', () => ({ contentType: 'text/plain; a="\n"', body: 'no' })],
+  ['returns no body', () => ({ contentType: 'text/plain' })],
+  ['returns an object as the body', () => ({ contentType: 'text/plain', body: {} })],
+  ['returns an object that cannot be read', () => ({ get body () { throw new Error('of the host') } })],
+  ...['', 'plain', '/plain', 'text/', 'text/;charset=utf-8', ' text/plain', '(text/plain', 'text/(plain', 'text/plain)', 'text /plain', 'text/plain, text/html', 'text/plain charset=utf-8', 'text/plain x; charset=utf-8', 'text//plain']
+    .map((contentType): [string, () => unknown] => [`returns the content type "${contentType}"`, () => ({ contentType, body: 'no' })])
+]
+
+t.test('the refusal has the default body if refusalBody fails, and the error is logged', async (t) => {
+  for (const [what, refusalBody] of failing) {
+    const log = captureLog()
+    const app = await createService({ refusalBody: refusalBody as () => RefusalBody }, { logger: log.logger })
+    t.match(await analyze(app, null), { statusCode: 401, body: unauthenticated, headers: { 'content-type': 'application/json; charset=utf-8' } }, what)
+    t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /refusalBody failed/, err: { message: /\w/ } }], what)
   }
-  app.addHook('preValidation', async ({ method }, reply) => { if (method === 'POST') setImmediate(() => { reply.code(504).send('too slow') }) })
-  app.addHook('onSend', async (_request, _reply, payload) => {
-    // Fastify 5.0.0 ends the process if two answers to a request leave this hook, so the refusal does not leave it.
-    if (payload !== 'too slow' && payload !== 'other') await new Promise(() => {})
-    refuse()
-    for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
-    return payload
-  })
-  await app.register(quotaPlugin, { store: slow, authentication: () => localAuthentication('alice') })
-  let runs = 0
-  app.post('/api/analyze', async () => { runs += 1 })
-  app.get('/other', async () => 'other')
-  t.teardown(() => app.close())
-  const answers = await sendRaw(await listen(app), [{ method: 'POST', target: '/api/analyze' }, { method: 'GET', target: '/other' }])
-  t.same(answers, [{ status: 429, body: 'too slow' }, { status: 200, body: 'other' }])
-  t.equal(runs, 0)
 })
 
-for (const level of ['debug', 'trace']) {
-  t.test(`at the log level ${level}, refusals are logged at debug with a shortened caller key`, async (t) => {
-    const log = captureLog(level)
-    const app = await createService({ perMinute: 1 }, { logger: log.logger })
-    await analyze(app, alice)
-    await analyze(app, alice)
-    await analyze(app, null)
-    const refusals = log.lines.filter((line) => line.msg === 'the quota refuses the request')
-    t.match(refusals, [{ level: 20, quota: 'default', outcome: 'rejected', caller: /^[0-9a-f]{8}$/, limit: 1, count: 1, overflow: false, enforced: true }, { level: 20, outcome: 'unauthenticated', reason: 'no-authentication', caller: undefined }])
-    t.notMatch(JSON.stringify(log.lines), 'identity.example')
-  })
-}
+t.test('the content type can be any media type, with or without parameters', async (t) => {
+  let contentType = ''
+  const app = await createService({ refusalBody: () => ({ contentType, body: 'of the host' }) })
+  for (contentType of ['text/plain', 'a/b', 'application/vnd.api+json', "!#$%&'*+.^`|~-_9/!#$%&'*+.^`|~-_9", 'text/plain;charset=utf-8', 'text/plain; charset=utf-8', 'text/plain ;charset=utf-8', 'text/plain  ; charset=utf-8', 'text/plain ']) {
+    const { body, headers } = await analyze(app, null)
+    t.equal(body, 'of the host', contentType)
+    t.ok(String(headers['content-type']).startsWith(contentType.trim()), contentType)
+  }
+})
+
+t.test('refusalBody is not called in shadow mode or for admitted requests, and without it a refusal logs no error', async (t) => {
+  const log = captureLog()
+  let asked = 0
+  const refusalBody = () => { asked += 1; return plain }
+  await analyze(await createService({ refusalBody, mode: 'shadow' }, { logger: log.logger }), null)
+  await analyze(await createService({ refusalBody }, { logger: log.logger }), alice)
+  await analyze(await createService({}, { logger: log.logger }), null)
+  t.equal(asked, 0)
+  t.same(log.errors(), [])
+})

@@ -166,18 +166,3 @@ t.test('a malformed target is answered, and its length in bytes bounds the work'
     t.equal(await statusFor(`${target}//analyze`) === 200, false, target.slice(0, 10))
   }
 })
-
-t.test('routes and scopes that are declared before the plugin are protected, whatever their constraints', async (t) => {
-  const app = Fastify()
-  app.post('/api/analyze', { constraints: { host: 'one.example' } }, ran)
-  app.post('/api/analyze', { constraints: { version: '2.0.0' } }, ran)
-  await app.register(async (scope) => {
-    scope.decorateRequest('ofTheScope', true)
-    scope.post('/api/justify-leaf', ran)
-    scope.post('/api/other', async (request) => ({ quota: request.quota, decisions: request.quotaDecisions }))
-  })
-  await app.register(quotaPlugin)
-  for (const headers of [{ host: 'one.example' }, { 'accept-version': '2.x' }, { host: 'three.example' }]) t.equal((await app.inject({ method: 'POST', url: '/api/analyze', headers })).statusCode, 401)
-  t.equal((await app.inject({ method: 'POST', url: '/api/justify-leaf' })).statusCode, 401)
-  t.same((await app.inject({ method: 'POST', url: '/api/other' })).json(), { quota: null, decisions: [] })
-})

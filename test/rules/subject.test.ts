@@ -1,19 +1,48 @@
-// docs/rules.md, "Subject".
-import Fastify from 'fastify'
+// docs/rules.md, "Subject": operations. Their spellings and marked routes have files of their own.
+import Fastify, { type HTTPMethods } from 'fastify'
 import t from 'tap'
-import quotaPlugin from '../../lib/index.js'
-import { alice, analyze, bearer, createService } from '../support/service.js'
+import quotaPlugin, { protectedOperations, type QuotaOptions } from '../../lib/index.js'
+import { alice, analyze, bearer, createService, statuses } from '../support/service.js'
 
-t.test('a request is subject to the quota if its method and its application path are those of an operation', async (t) => {
-  const app = await createService()
-  t.equal((await analyze(app, null)).statusCode, 401)
+const ran = async () => 'ran'
+
+/** Returns the statuses of a service for requests without a caller: 401 for those that are subject to the quota. Each route is served. */
+async function statusesOf (routes: readonly { method: HTTPMethods, url: string }[], options: QuotaOptions = {}) {
+  const app = Fastify()
+  await app.register(quotaPlugin, options)
+  for (const route of routes) app.route({ ...route, exposeHeadRoute: false, handler: ran })
+  return Promise.all(routes.map(async (route) => (await app.inject(route)).statusCode))
+}
+
+t.test('the quota applies to exactly the four operations', async (t) => {
+  t.same(protectedOperations, [
+    { method: 'POST', path: '/api/analyze' },
+    { method: 'POST', path: '/api/justify-leaf' },
+    { method: 'GET', path: '/api/analyze-stream' },
+    { method: 'GET', path: '/api/analyze-node' }
+  ])
+  t.ok(Object.isFrozen(protectedOperations) && protectedOperations.every(Object.isFrozen))
+  const methods = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'HEAD'] as const
+  const routes = protectedOperations.flatMap(({ method, path }) => methods.map((other) => ({ method: other, url: path, status: other === method ? 401 : 200 })))
+  t.same(await statusesOf(routes), routes.map(({ status }) => status), 'another method is not subject')
+  const others = ['/', '/api', '/api/analyze/', '/api/analyze/x', '/api/analyz', '/api/analyzer', '/API/ANALYZE', '/x/api/analyze', '/api/analyze-tree'].map((url) => ({ method: 'POST' as const, url }))
+  t.same(await statusesOf(others), others.map(() => 200), 'another path is not subject')
+})
+
+t.test('the case of the method of a configured operation does not matter', async (t) => {
+  const operations = [{ method: 'post', path: '/lower' }, { method: 'Get', path: '/mixed' }]
+  t.same(await statusesOf([{ method: 'POST', url: '/lower' }, { method: 'GET', url: '/mixed' }], { operations }), [401, 401])
 })
 
 t.test('the application path is the path without the deployment context prefix', async (t) => {
-  const app = await createService({ prefix: '/context' })
-  app.post('/context/api/analyze', async () => 'ran')
-  t.equal((await app.inject({ method: 'POST', url: '/context/api/analyze' })).statusCode, 401)
-  t.equal((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode, 200, 'a path without the prefix is not subject')
+  t.same(await statusesOf([{ method: 'POST', url: '/context/api/analyze' }, { method: 'POST', url: '/api/analyze' }], { prefix: '/context' }), [401, 200])
+})
+
+t.test('a protected operation without a route is also subject to the quota', async (t) => {
+  const app = Fastify()
+  await app.register(quotaPlugin)
+  t.equal((await app.inject({ method: 'POST', url: '/api/analyze?x=1' })).statusCode, 401)
+  t.equal((await app.inject({ method: 'POST', url: '/api/analyse' })).statusCode, 404)
 })
 
 t.test('requests that do not match pass unchanged and are never counted', async (t) => {
@@ -23,15 +52,13 @@ t.test('requests that do not match pass unchanged and are never counted', async 
     const response = await app.inject({ method: 'POST', url: '/api/other', payload: { text: 'as it was' }, headers: bearer(app, alice) })
     t.same(response.json(), { body: { text: 'as it was' }, quota: null })
   }
-  t.equal((await analyze(app, alice)).statusCode, 200)
+  t.same(await statuses(app, alice, 1), [200])
   t.same(app.quotaStore.inspect?.(), { trackedCallers: 1, sweeps: 0 })
 })
 
 t.test('an admitted request reaches the operation, and the quota adds no headers to its response', async (t) => {
-  const app = await createService({ perMinute: 0 })
-  const unlimited = await analyze(app, alice)
-  const counting = await createService()
-  const admitted = await analyze(counting, alice)
+  const unlimited = await analyze(await createService({ perMinute: 0 }), alice)
+  const admitted = await analyze(await createService(), alice)
   t.same(admitted.json(), { ran: '/api/analyze' })
   t.same(Object.keys(admitted.headers), Object.keys(unlimited.headers))
   t.notOk(Object.keys(admitted.headers).some((name) => /limit|retry/i.test(name)))
@@ -41,10 +68,24 @@ t.test('the first request to a route does not decide on later ones', async (t) =
   for (const pattern of ['/*', '/api/:operation', '/api/:operation(analyze|other)', '/:a/:b']) {
     const app = Fastify()
     await app.register(quotaPlugin)
-    app.post(pattern, async () => 'ran')
-    const statusOf = async (url: string) => (await app.inject({ method: 'POST', url })).statusCode
+    app.post(pattern, ran)
     const answers = []
-    for (const url of ['/api/other', '/api/analyze', '/api/other', '/api/%61nalyze']) answers.push(await statusOf(url))
+    for (const url of ['/api/other', '/api/analyze', '/api/other', '/api/%61nalyze']) answers.push((await app.inject({ method: 'POST', url })).statusCode)
     t.same(answers, [200, 401, 200, 401], pattern)
   }
+})
+
+t.test('routes and scopes that are declared before the plugin are protected, whatever their constraints', async (t) => {
+  const app = Fastify()
+  app.post('/api/analyze', { constraints: { host: 'one.example' } }, ran)
+  app.post('/api/analyze', { constraints: { version: '2.0.0' } }, ran)
+  await app.register(async (scope) => {
+    scope.decorateRequest('ofTheScope', true)
+    scope.post('/api/justify-leaf', ran)
+    scope.post('/api/other', async (request) => ({ quota: request.quota, decisions: request.quotaDecisions }))
+  })
+  await app.register(quotaPlugin)
+  for (const headers of [{ host: 'one.example' }, { 'accept-version': '2.x' }, { host: 'three.example' }]) t.equal((await app.inject({ method: 'POST', url: '/api/analyze', headers })).statusCode, 401)
+  t.equal((await app.inject({ method: 'POST', url: '/api/justify-leaf' })).statusCode, 401)
+  t.same((await app.inject({ method: 'POST', url: '/api/other' })).json(), { quota: null, decisions: [] })
 })

@@ -1,11 +1,13 @@
 // The PostgreSQL store with the server's clock, with the least privileges, and with other clients than pg.
 import { deepStrictEqual } from 'node:assert/strict'
+import { drizzle } from 'drizzle-orm/node-postgres'
 import fc from 'fast-check'
 import postgres from 'postgres'
 import t from 'tap'
 import { MemoryQuotaStore } from '../../lib/index.js'
 import { PostgresQuotaStore, postgresSchema, type PostgresPool } from '../../lib/postgres.js'
 import { quotaStoreContract, VirtualClock } from '../../lib/testing.js'
+import { prismaClient } from '../support/prisma-client.js'
 import { assertProperty } from '../support/property.js'
 import { startPostgres } from '../support/postgres-server.js'
 
@@ -61,16 +63,22 @@ t.test('the documented privileges are enough', async (t) => {
   await own.end()
 })
 
-t.test('postgres.js passes each check of quotaStoreContract', async (t) => {
-  const sql = postgres(server.url)
-  t.teardown(async () => { await sql.end() })
-  const pool: PostgresPool = { query: async (text, values) => ({ rows: await sql.unsafe(text, values as (string | null)[]) }) }
-  const checks = quotaStoreContract(async (options) => {
-    const store = new PostgresQuotaStore({ pool, rememberRefusals: false, ...options })
-    await store.clearCounters()
-    return store
-  })
-  for (const { name, run } of checks) await t.resolves(run(), name)
+t.test('each client of docs/postgres.md passes each check of quotaStoreContract', async (t) => {
+  const [sql, db, prisma] = [postgres(server.url), drizzle(server.url), prismaClient(server.url)]
+  t.teardown(() => Promise.all([sql.end(), db.$client.end(), prisma.$disconnect()]))
+  const pools: Record<string, PostgresPool> = {
+    'postgres.js': { query: async (text, values) => ({ rows: await sql.unsafe(text, values as (string | null)[]) }) },
+    Drizzle: db.$client,
+    Prisma: { query: async (text, values) => ({ rows: await prisma.$queryRawUnsafe(text, ...values) as unknown[] }) }
+  }
+  for (const [client, pool] of Object.entries(pools)) {
+    const checks = quotaStoreContract(async (options) => {
+      const store = new PostgresQuotaStore({ pool, rememberRefusals: false, ...options })
+      await store.clearCounters()
+      return store
+    })
+    for (const { name, run } of checks) await t.resolves(run(), `${client}: ${name}`)
+  }
 })
 
 t.test('a table of another schema is used with the same names for everything', async (t) => {

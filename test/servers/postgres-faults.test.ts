@@ -2,7 +2,6 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -180,27 +179,15 @@ server_reset_query =
     await exited
     rmSync(folder, { recursive: true })
   })
-  await listening(port)
-  const { admitted, failed } = await storm(instances(pools), 40, 20, 25)
+  const stores = instances(pools)
+  await decided(stores[0] as PostgresQuotaStore, key('another'))
+  const { admitted, failed } = await storm(stores, 40, 20, 25)
   t.equal(failed, 0)
   t.same([...admitted.values()], Array(20).fill(25))
   const { rows: [shown] } = await pool.query('SHOW synchronous_commit')
   t.same(shown, { synchronous_commit: 'on' })
   await Promise.all(pools.map((each) => each.end()))
 })
-
-async function listening (port: number): Promise<void> {
-  for (;;) {
-    const socket = connect(port, '127.0.0.1')
-    const isListening = await new Promise<boolean>((resolve) => {
-      socket.once('connect', () => { resolve(true) })
-      socket.once('error', () => { resolve(false) })
-    })
-    socket.destroy()
-    if (isListening) return
-    await sleep(20)
-  }
-}
 
 t.test('a full disk fails decisions without admitting more, and they succeed once there is room', async (t) => {
   const { server, pool } = await startPostgres(t)

@@ -1,19 +1,18 @@
 // The places of processes that hold requests in flight in the PostgreSQL store and are killed, frozen, or cut off from the server.
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { connect, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { plainEnvironment } from '../support/environment.js'
-import { listenOnLoopback, portOf } from '../support/loopback.js'
+import { FaultyProxy } from '../support/faulty-proxy.js'
 import { startPostgres } from '../support/postgres-server.js'
 
 const held = 2
 
 t.test('the places of a process', async (t) => {
   const { server, pool } = await startPostgres(t)
-  const network = await Network.start(server.port)
+  const network = await FaultyProxy.start(server.port)
   const holders: Record<string, ChildProcess> = {}
   t.teardown(async () => {
     for (const holder of Object.values(holders)) holder.kill('SIGKILL')
@@ -63,37 +62,3 @@ t.test('the places of a process', async (t) => {
   await once(holders.healthy as ChildProcess, 'exit')
   t.same((await pool.query('SELECT * FROM llm_quota_place')).rows, [])
 })
-
-/** The network between a process and the server. While it is silent, it loses everything, and no connection is closed. */
-class Network {
-  isSilent = false
-  readonly #sockets = new Set<Socket>()
-  readonly #server
-
-  private constructor (targetPort: number) {
-    this.#server = createServer((downstream) => {
-      const upstream = connect(targetPort, '127.0.0.1')
-      for (const [one, other] of [[downstream, upstream], [upstream, downstream]] as const) {
-        this.#sockets.add(one)
-        one.on('error', () => {}).on('close', () => other.destroy())
-        one.on('data', (data) => { if (!this.isSilent) other.write(data) })
-      }
-    })
-  }
-
-  static async start (targetPort: number): Promise<Network> {
-    const network = new Network(targetPort)
-    await listenOnLoopback(network.#server)
-    return network
-  }
-
-  get port (): number {
-    return portOf(this.#server)
-  }
-
-  async stop (): Promise<void> {
-    for (const socket of this.#sockets) socket.destroy()
-    this.#server.close()
-    await once(this.#server, 'close')
-  }
-}

@@ -2,32 +2,26 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { Redis as Valkey } from 'iovalkey'
-import { createClient } from 'redis'
 import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
-import { SwitchingProxy } from '../support/redis-address.js'
-import { quiet, type ConnectedClient } from '../support/redis-clients.js'
+import { FaultyProxy } from '../support/faulty-proxy.js'
+import { clientNamed, quiet, type Connect } from '../support/redis-clients.js'
 import { RedisServer } from '../support/redis-server.js'
 
 const reconnectOnError = (error: Error) => error.message.startsWith('READONLY')
 
-const clients: Record<string, (port: number) => Promise<ConnectedClient>> = {
-  'ioredis with reconnectOnError': async (port) => quiet(new Redis({ port, maxRetriesPerRequest: 0, retryStrategy: () => 20, reconnectOnError })),
-  'iovalkey with reconnectOnError': async (port) => quiet(new Valkey({ port, maxRetriesPerRequest: 0, retryStrategy: () => 20, reconnectOnError })),
-  async redis (port) {
-    const client = createClient({ disableOfflineQueue: true, socket: { port, reconnectStrategy: () => 20 } })
-    client.on('error', () => {})
-    await client.connect()
-    return { client, close: () => { client.destroy() } }
-  }
+const clients: Record<string, Connect> = {
+  'ioredis with reconnectOnError': async ([port]) => quiet(new Redis({ port, maxRetriesPerRequest: 0, retryStrategy: () => 20, reconnectOnError })),
+  'iovalkey with reconnectOnError': async ([port]) => quiet(new Valkey({ port, maxRetriesPerRequest: 0, retryStrategy: () => 20, reconnectOnError })),
+  redis: clientNamed('redis')
 }
 
 for (const [name, connect] of Object.entries(clients)) {
   t.test(`${name} leaves a primary that has become a replica, and the counts continue`, async (t) => {
     const [primary, replica] = await Promise.all([RedisServer.start(), RedisServer.start()])
-    const proxy = await SwitchingProxy.start(primary.port)
+    const proxy = await FaultyProxy.start(primary.port)
     const [onPrimary, onReplica] = [primary.client(), replica.client()]
-    const { client, close } = await connect(proxy.port)
+    const { client, close } = await connect([proxy.port])
     t.teardown(async () => {
       close()
       for (const redis of [onPrimary, onReplica]) redis.disconnect()
@@ -40,7 +34,7 @@ for (const [name, connect] of Object.entries(clients)) {
     while (await onReplica.exists('llm-quota:{0}:default:counters') === 0) await turn()
 
     await onReplica.replicaof('NO', 'ONE')
-    proxy.target = replica.port
+    proxy.targetPort = replica.port
     await onPrimary.replicaof('127.0.0.1', replica.port)
     await t.rejects(async () => store.acquire('alice', 5), /READONLY/)
     const deadline = performance.now() + 10_000

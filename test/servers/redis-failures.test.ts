@@ -7,7 +7,7 @@ import { Cluster, Redis } from 'ioredis'
 import tap from 'tap'
 import { InsuredQuotaStore, type QuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore, type IoredisClient } from '../../lib/redis.js'
-import { CuttingProxy } from '../support/cutting-proxy.js'
+import { FaultyProxy } from '../support/faulty-proxy.js'
 import { RedisServer, startCluster } from '../support/redis-server.js'
 import { alice, bearer, createService } from '../support/service.js'
 
@@ -72,7 +72,7 @@ function mostAdmitted (asked: readonly Asked[]): number {
   return Math.max(...admitted.values())
 }
 
-function client (port: number, insured: boolean): Redis {
+function clientOf (port: number, insured: boolean): Redis {
   const redis = new Redis({ port, host: '127.0.0.1', maxRetriesPerRequest: 0, retryStrategy: () => 50, commandTimeout: insured ? 1_000 : 300 })
   redis.on('error', () => {})
   return redis
@@ -83,10 +83,8 @@ interface Scenario {
   readonly losses: number
   /** Whether the server does not answer for a time. */
   readonly interrupts: boolean
-  /** The port that the clients connect to, if it is not the server's own. */
-  readonly through?: (server: RedisServer) => Promise<{ port: number, stop (): Promise<void> }>
-  readonly fail: (server: RedisServer, through: { port: number }) => Promise<unknown>
-  readonly recover?: (server: RedisServer) => Promise<unknown>
+  readonly fail: (server: RedisServer, proxy: FaultyProxy) => unknown
+  readonly recover?: (server: RedisServer) => unknown
 }
 
 async function administer (server: RedisServer, ...command: [string, ...string[]]): Promise<void> {
@@ -97,7 +95,7 @@ async function administer (server: RedisServer, ...command: [string, ...string[]
 
 const scenarios: Record<string, Scenario> = {
   'kill -9 and a restart without data': { losses: 1, interrupts: true, fail: (server) => server.kill(), recover: (server) => server.start() },
-  'SIGSTOP and SIGCONT': { losses: 0, interrupts: true, fail: async (server) => { server.signal('SIGSTOP') }, recover: async (server) => { server.signal('SIGCONT') } },
+  'SIGSTOP and SIGCONT': { losses: 0, interrupts: true, fail: (server) => { server.signal('SIGSTOP') }, recover: (server) => { server.signal('SIGCONT') } },
   'SCRIPT FLUSH': { losses: 0, interrupts: false, fail: (server) => administer(server, 'SCRIPT', 'FLUSH') },
   FLUSHALL: { losses: 1, interrupts: false, fail: (server) => administer(server, 'FLUSHALL') },
   'a full memory': {
@@ -112,40 +110,22 @@ const scenarios: Record<string, Scenario> = {
     fail: (server) => administer(server, 'REPLICAOF', '127.0.0.1', '1'),
     recover: (server) => administer(server, 'REPLICAOF', 'NO', 'ONE')
   },
-  'connections that are cut off within a reply': {
-    losses: 0,
-    interrupts: true,
-    through: (server) => CuttingProxy.start(server.port),
-    fail: async (_server, proxy) => { if (proxy instanceof CuttingProxy) proxy.cut(4) }
-  }
+  'connections that are cut off within a reply': { losses: 0, interrupts: true, fail: (_server, proxy) => { proxy.cut(4) } }
 }
 
-for (const [name, scenario] of Object.entries(scenarios)) {
+for (const [name, { losses, interrupts, fail, recover }] of Object.entries(scenarios)) {
   for (const insured of [true, false]) {
     tap.test(`limits remain bounded and the shared count returns after ${name}, with a store that is ${insured ? 'insured' : 'not insured'}`, async (t) => {
       const server = await RedisServer.start()
-      const through = await scenario.through?.(server) ?? { port: server.port, stop: async () => {} }
-      const clients = [client(through.port, insured), client(through.port, insured)]
-      const stores = clients.map((redis) => store(redis, insured))
-      const services = await Promise.all(stores.map((store) => createService({ store, perMinute: limit })))
+      const proxy = await FaultyProxy.start(server.port)
+      const clients = [clientOf(proxy.port, insured), clientOf(proxy.port, insured)]
       t.teardown(async () => {
         for (const redis of clients) redis.disconnect()
-        await through.stop()
+        await proxy.stop()
         server.signal('SIGCONT')
         await server.stop()
       })
-
-      const running = load(services)
-      await running.answers(before)
-      await scenario.fail(server, through)
-      await running.answers(meanwhile)
-      await scenario.recover?.(server)
-      const recovered = performance.now()
-      await backToShared(t, services, insured ? stores : [])
-      t.comment(`back to the shared count ${Math.round(performance.now() - recovered)} ms after the server has returned`)
-      await running.stop()
-
-      check(t, running.asked, insured, scenario.interrupts, insured ? 1 + services.length + scenario.losses : 1 + scenario.losses)
+      await endure(t, { clients, insured, losses, interrupts, fail: () => fail(server, proxy), recover: () => recover?.(server) })
     })
   }
 }
@@ -153,25 +133,38 @@ for (const [name, scenario] of Object.entries(scenarios)) {
 tap.test('limits remain bounded and the shared count returns after a replica of a cluster is promoted', async (t) => {
   const servers = await startCluster()
   const nodes = servers.map(({ port }) => ({ host: '127.0.0.1', port }))
-  const clusters = [new Cluster(nodes, { redisOptions: { maxRetriesPerRequest: 0 } }), new Cluster(nodes, { redisOptions: { maxRetriesPerRequest: 0 } })]
-  for (const cluster of clusters) cluster.on('error', () => {})
-  const stores = clusters.map((cluster) => store(cluster, true))
-  const services = await Promise.all(stores.map((store) => createService({ store, perMinute: limit })))
+  const clients = [1, 2].map(() => new Cluster(nodes, { redisOptions: { maxRetriesPerRequest: 0 } }).on('error', () => {}))
   t.teardown(async () => {
-    for (const cluster of clusters) cluster.disconnect()
+    for (const cluster of clients) cluster.disconnect()
     await Promise.all(servers.map((server) => server.stop()))
   })
+  await endure(t, { clients, insured: true, losses: 1, interrupts: true, fail: async () => (await holderOf(servers))?.kill() })
+})
 
+interface Endured extends Omit<Scenario, 'fail' | 'recover'> {
+  readonly clients: readonly IoredisClient[]
+  readonly insured: boolean
+  readonly fail: () => unknown
+  readonly recover?: () => unknown
+}
+
+/** Sends requests to an instance for each client before, during and after a failure. */
+async function endure (t: Assertions, { clients, insured, losses, interrupts, fail, recover }: Endured): Promise<void> {
+  const stores = clients.map((client) => store(client, insured))
+  const services = await Promise.all(stores.map((store) => createService({ store, perMinute: limit })))
   const running = load(services)
   await running.answers(before)
-  const master = await holderOf(servers)
-  await master?.kill()
-  const killed = performance.now()
-  await backToShared(t, services, stores)
-  t.comment(`back to the shared count ${Math.round(performance.now() - killed)} ms after the master's end, the election included`)
+  await fail()
+  await running.answers(meanwhile)
+  await recover?.()
+  const recovered = performance.now()
+  await backToShared(t, services, insured ? stores : [])
+  t.comment(`back to the shared count ${Math.round(performance.now() - recovered)} ms after the recovery`)
   await running.stop()
-  check(t, running.asked, true, true, 1 + services.length + 1)
-})
+  check(t, running.asked, insured, interrupts, 1 + losses + (insured ? services.length : 0))
+}
+
+type Assertions = Pick<typeof tap, 'comment' | 'fail' | 'ok' | 'same'>
 
 function store (client: IoredisClient, insured: boolean): QuotaStore {
   const primary = new RedisQuotaStore({ client })
@@ -191,7 +184,7 @@ async function holderOf (servers: readonly RedisServer[]): Promise<RedisServer |
 }
 
 // Every instance uses the server again, and all of them together admit at most one limit of requests of each new caller.
-async function backToShared (t: Pick<typeof tap, 'comment' | 'equal' | 'fail' | 'ok' | 'same'>, services: readonly FastifyInstance[], stores: readonly QuotaStore[]): Promise<void> {
+async function backToShared (t: Assertions, services: readonly FastifyInstance[], stores: readonly QuotaStore[]): Promise<void> {
   const deadline = performance.now() + 60_000
   const isBack = () => stores.every((store) => store instanceof InsuredQuotaStore && store.state === 'primary')
   for (let attempt = 0; performance.now() < deadline; attempt++) {
@@ -208,7 +201,7 @@ async function backToShared (t: Pick<typeof tap, 'comment' | 'equal' | 'fail' | 
   t.fail('the instances did not return to the shared count')
 }
 
-function check (t: Pick<typeof tap, 'comment' | 'equal' | 'fail' | 'ok' | 'same'>, asked: readonly Asked[], insured: boolean, interrupts: boolean, storesAsked: number): void {
+function check (t: Assertions, asked: readonly Asked[], insured: boolean, interrupts: boolean, storesAsked: number): void {
   const times = asked.map(({ milliseconds }) => milliseconds).sort((one, other) => one - other)
   const statuses = new Set(asked.map(({ status }) => status))
   t.comment(`${asked.length} requests, half of them within ${times[times.length >> 1]?.toFixed(1)} ms, all within ${times.at(-1)?.toFixed(0)} ms; at most ${mostAdmitted(asked)} admitted; statuses ${[...statuses].join(', ')}`)

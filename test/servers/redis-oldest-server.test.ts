@@ -1,6 +1,7 @@
 // The oldest supported server is Redis 6.2. Newer servers report the version that introduced each command and each of its options.
 import t from 'tap'
 import { RedisQuotaStore, type QuotaRedisClient } from '../../lib/redis.js'
+import { adaptIoredis } from '../../lib/store/redis/clients/ioredis.js'
 import { serverVersion, startRedis } from '../support/redis-server.js'
 
 const oldest = [6, 2, 0]
@@ -10,13 +11,13 @@ const { client } = await startRedis(t)
 /** The source of each script that stores send, with the server's clock and with a clock of their own. */
 async function scripts (): Promise<string[]> {
   const sources: string[] = []
+  const adapted = adaptIoredis(client)
   const recording: QuotaRedisClient = {
-    evaluateDigest: (digest, key, parameters) => client.evalsha(digest, 1, key, ...parameters),
+    ...adapted,
     evaluateSource (source, key, parameters) {
       sources.push(source)
-      return client.eval(source, 1, key, ...parameters)
-    },
-    removeKey: (key) => client.unlink(key)
+      return adapted.evaluateSource(source, key, parameters)
+    }
   }
   for (const options of [{}, { clock: () => 0 }]) {
     const store = new RedisQuotaStore({ client: recording, keyPrefix: `${Object.keys(options)}:`, ...options })

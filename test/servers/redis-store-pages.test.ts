@@ -1,37 +1,31 @@
 // Cases in which the Redis store needs more than one script or command: at the cap of a large shard, and for decisions that arrive
 // together.
-import type { Redis } from 'ioredis'
 import t from 'tap'
 import { MemoryQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore, type QuotaRedisClient } from '../../lib/redis.js'
+import { adaptIoredis } from '../../lib/store/redis/clients/ioredis.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { startRedis } from '../support/redis-server.js'
+import { commandsDuring, startRedis } from '../support/redis-server.js'
 
 const { client } = await startRedis(t)
 t.beforeEach(async () => { await client.flushall() })
 
-/** A client like a host's own implementation of the interface, and the parameters of the scripts that it sent. */
-function recorded (client: Redis) {
+/** An implementation of the interface for clients, and the parameters of the scripts that it sent. */
+function recorded () {
   const sent: (readonly string[])[] = []
-  const adapted: QuotaRedisClient = {
-    evaluateDigest (digest, key, parameters) {
-      sent.push(parameters)
-      return client.evalsha(digest, 1, key, ...parameters)
-    },
-    evaluateSource (source, key, parameters) {
-      sent.push(parameters)
-      return client.eval(source, 1, key, ...parameters)
-    },
-    removeKey: (key) => client.unlink(key)
+  const { evaluateDigest, evaluateSource, removeKey } = adaptIoredis(client)
+  const note = (run: QuotaRedisClient['evaluateDigest']): typeof run => (script, key, parameters) => {
+    sent.push(parameters)
+    return run(script, key, parameters)
   }
-  return { adapted, sent }
+  return { adapted: { evaluateDigest: note(evaluateDigest), evaluateSource: note(evaluateSource), removeKey }, sent }
 }
 
 const names = (kind: string, count: number) => Array.from({ length: count }, (_, number) => `${kind} ${number}`)
 
 t.test('the results at a cap of several pages are those of the memory store, with and without a dead row', async (t) => {
   for (const silent of [0, 1]) {
-    const { adapted, sent } = recorded(client)
+    const { adapted, sent } = recorded()
     const clock = new VirtualClock()
     const maxTrackedCallers = 3_500
     const stores = [
@@ -70,7 +64,7 @@ t.test('the results at a cap of several pages are those of the memory store, wit
 
 t.test('a new caller at the cap needs a script for each page of rows at most, and only the first one after a sweep', async (t) => {
   const everybody = names('caller', 3_000)
-  const { adapted, sent } = recorded(client)
+  const { adapted, sent } = recorded()
   const clock = new VirtualClock()
   const store = new RedisQuotaStore({ client: adapted, clock: clock.now, maxTrackedCallers: everybody.length, rememberRefusals: false })
   const touch = (callers: readonly string[]) => Promise.all(callers.map((caller) => store.acquire(caller, 5)))
@@ -90,7 +84,7 @@ t.test('a new caller at the cap needs a script for each page of rows at most, an
 })
 
 t.test('decisions that arrive while another is in flight share a script', async (t) => {
-  const { adapted, sent } = recorded(client)
+  const { adapted, sent } = recorded()
   const store = new RedisQuotaStore({ client: adapted, rememberRefusals: false })
   const answers = await Promise.all(names('caller', 70).map((caller) => store.acquire(caller, 5)))
   t.same(answers.map(({ count }) => count), Array(70).fill(1))
@@ -100,10 +94,12 @@ t.test('decisions that arrive while another is in flight share a script', async 
   const others = await Promise.all(limits.map((limit) => store.acquire('one caller', limit)))
   t.same(sent, [['one caller', '1'], [...Array(5).fill('one caller'), '2', '1', '2', '1', '2']])
   t.equal(others.filter(({ admitted }) => admitted).length, 2)
+  const mixed = await Promise.all([5, 5, 1, 5].map((limit) => store.acquire('another', limit)))
+  t.match(mixed, [{ count: 1 }, { count: 2 }, { admitted: false, count: 2 }, { admitted: true, count: 3 }])
 })
 
 t.test('decisions with the option clock are made in order, each at its own time', async (t) => {
-  const { adapted, sent } = recorded(client)
+  const { adapted, sent } = recorded()
   const clock = new VirtualClock()
   const store = new RedisQuotaStore({ client: adapted, clock: clock.now, rememberRefusals: false })
   const answers = []
@@ -131,22 +127,29 @@ t.test('the decisions of one script fail together, and no others fail', async (t
   await t.rejects(async () => rejecting.acquire('later', 5), /WRONGTYPE/)
 })
 
-t.test('keys that are not digests are also distributed over the shards', async (t) => {
-  const store = new RedisQuotaStore({ client, shards: 3 })
-  const callers = names('caller', 30)
-  for (const count of [1, 2]) for (const caller of callers) t.equal((await store.acquire(caller, 5)).count, count)
-  t.equal((await client.keys('*')).length, 3)
-  t.same(await store.inspect(), { trackedCallers: 30, sweeps: 0 })
+t.test('asks, counts and charges of the same turn share scripts', async (t) => {
+  const store = new RedisQuotaStore({ client })
+  await store.acquire('first', 1)
+  const { eval: sources = 0, evalsha = 0 } = await commandsDuring(client, () =>
+    Promise.all(names('caller', 16).flatMap((caller, index) => [store.acquire(caller, 10, 0), store.acquire(caller, Number.MAX_SAFE_INTEGER, 100 + index)])))
+  t.equal(sources + evalsha, 2, 'one for the first, and one for the 31 others')
 })
 
-t.test('the store accepts replies in every form that clients return', async (t) => {
-  const packed = (2 ** 27 + 60_000) * 8 + 3
-  for (const reply of [packed, String(packed), BigInt(packed), Buffer.from(String(packed)), '1 60000 3', [packed]]) {
-    const store = new RedisQuotaStore({ client: { evaluateDigest: async () => reply, evaluateSource: async () => reply, removeKey: async () => 0 } })
-    t.same(await store.acquire('alice', 5), { admitted: true, count: 1, windowRemaining: 60_000, overflow: true }, typeof reply)
+t.test('peek, inspect, forget and clearCounters follow the decisions that were requested before them', async (t) => {
+  const store = new RedisQuotaStore({ client })
+  // While the first decision is in flight, the others wait for the end of the turn.
+  const after = async <Result>(call: () => Promise<Result>, callers = ['alice', 'alice', 'alice']): Promise<Result> => {
+    const decisions = callers.map((caller) => store.acquire(caller, 10))
+    const result = await call()
+    await Promise.all(decisions)
+    return result
   }
-  const store = new RedisQuotaStore({ client: { evaluateDigest: async () => 0, evaluateSource: async () => 0, removeKey: async () => 0 } })
-  await t.rejects(async () => store.acquire('alice', 5), /unexpected reply of the server: 0/)
+  t.match(await after(() => store.peek('alice')), { count: 3 })
+  await after(() => store.forget('alice'))
+  t.equal(await store.peek('alice'), null)
+  t.match(await after(() => store.inspect(), ['alice', 'bob', 'carol']), { trackedCallers: 3 })
+  await after(() => store.clearCounters())
+  t.equal(await store.peek('alice'), null)
 })
 
 t.test('counts are exact up to the largest limit', async (t) => {

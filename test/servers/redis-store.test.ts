@@ -1,23 +1,16 @@
 // The features of the Redis store that other stores do not have, on real servers.
 import { Cluster, type Redis } from 'ioredis'
 import t from 'tap'
-import { callerKey, localAuthentication } from '../../lib/index.js'
-import { RedisQuotaStore, type RedisQuotaStoreOptions } from '../../lib/redis.js'
+import { callerKey, InsuredQuotaStore, localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
+import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { alice, analyze, createService } from '../support/service.js'
-import { startCluster, startRedis } from '../support/redis-server.js'
+import { commandsDuring, startCluster, startRedis } from '../support/redis-server.js'
 
 const { server, client } = await startRedis(t)
 t.beforeEach(async () => { await client.flushall() })
 
 const key = (name: string) => String(callerKey(localAuthentication(name)))
-
-async function commandsDuring (run: () => Promise<unknown>): Promise<Record<string, number>> {
-  await client.config('RESETSTAT')
-  await run()
-  const statistics = [...(await client.info('commandstats')).matchAll(/cmdstat_(\w+):calls=(\d+)/g)]
-  return Object.fromEntries(statistics.map(([, name = '', calls]) => [name, Number(calls)]))
-}
 
 t.test('two instances admit exactly five of forty concurrent requests, in each of a hundred rounds', async (t) => {
   const clients = [server.client(), server.client({ enableAutoPipelining: true })] as const
@@ -37,17 +30,9 @@ t.test('two instances admit exactly five of forty concurrent requests, in each o
 t.test('a decision takes one round trip and one command of the client', async (t) => {
   const store = new RedisQuotaStore({ client })
   await store.acquire(key('alice'), 5)
-  const { evalsha, eval: evaluated } = await commandsDuring(async () => { await store.acquire(key('alice'), 5) })
+  const { evalsha, eval: evaluated } = await commandsDuring(client, async () => { await store.acquire(key('alice'), 5) })
   t.equal(evalsha, 1)
   t.equal(evaluated, undefined)
-})
-
-t.test('the script is sent again if the server has lost it', async (t) => {
-  const store = new RedisQuotaStore({ client })
-  await store.acquire(key('alice'), 5)
-  await client.script('FLUSH')
-  t.equal((await store.acquire(key('alice'), 5)).count, 2)
-  t.same(await store.inspect(), { trackedCallers: 1, sweeps: 0 })
 })
 
 t.test('the store uses the clock of the server', async (t) => {
@@ -59,13 +44,17 @@ t.test('the store uses the clock of the server', async (t) => {
   t.ok(later < 60_000 && later > 50_000)
 })
 
-t.test('keys that are not digests have their own counters', async (t) => {
-  const store = new RedisQuotaStore({ client, rememberRefusals: false })
-  const keys = ['', 'alice', 'bob', key('alice'), `x${key('alice')}`, `${key('alice')}x`, key('alice').toUpperCase()]
-  for (const admitted of [true, false]) {
-    for (const callerKey of keys) t.equal((await store.acquire(callerKey, 1)).admitted, admitted, callerKey)
+t.test('keys that are not digests have their own counters, also in shards', async (t) => {
+  for (const shards of [1, 3]) {
+    const store = new RedisQuotaStore({ client, shards, rememberRefusals: false, keyPrefix: `${shards}:` })
+    const digest = key('alice')
+    const keys = ['', 'alice', 'bob', digest, `x${digest}`, `${digest}x`, digest.toUpperCase(), ...Array.from({ length: 30 }, (_, number) => `caller ${number}`)]
+    for (const admitted of [true, false]) {
+      for (const callerKey of keys) t.equal((await store.acquire(callerKey, 1)).admitted, admitted, callerKey)
+    }
+    t.equal((await client.keys(`${shards}:*`)).length, shards)
+    t.same(await store.inspect(), { trackedCallers: keys.length, sweeps: 0 })
   }
-  t.match(await store.inspect(), { trackedCallers: keys.length })
 })
 
 t.test('keys begin with the prefix, contain digests only, and expire within 180 s', async (t) => {
@@ -89,35 +78,6 @@ t.test('keys still expire after counters have been removed and created again', a
     clock.advance(60_000)
   }
   for (const name of await client.keys('*')) t.ok(await client.pttl(name) > 0, name)
-})
-
-t.test('a clock that is set back directly after a decision neither lengthens a window nor results in a negative wait', async (t) => {
-  for (const step of [1, 30_000, 59_999, 3_600_000]) {
-    await client.flushall()
-    let now = 10_000_000
-    const store = new RedisQuotaStore({ client, clock: () => now, rememberRefusals: false })
-    await store.acquire(key('alice'), 1)
-    now += 20_000
-    t.equal((await store.acquire(key('alice'), 1)).windowRemaining, 40_000)
-    now -= step
-    t.match(await store.acquire(key('alice'), 1), { admitted: false, windowRemaining: 40_000 }, `${step} ms back`)
-    now += 39_999
-    t.match(await store.acquire(key('alice'), 1), { admitted: false, windowRemaining: 1 })
-    now += 1
-    t.match(await store.acquire(key('alice'), 1), { admitted: true, windowRemaining: 60_000 })
-  }
-})
-
-t.test('sweeps continue after the clock has been set back', async (t) => {
-  let now = 10_000_000
-  const store = new RedisQuotaStore({ client, clock: () => now, rememberRefusals: false })
-  await store.acquire(key('alice'), 1)
-  now -= 3_600_000
-  for (let minute = 0; minute < 3; minute++) {
-    await store.acquire(key('bob'), 1)
-    now += 60_000
-  }
-  t.equal((await store.inspect()).sweeps, 2)
 })
 
 t.test('a sweep keeps the callers that have sent another request in time', async (t) => {
@@ -145,79 +105,20 @@ t.test('dead rows are removed page by page at the cap', async (t) => {
   t.same(await store.inspect(), { trackedCallers: 25, sweeps: 1 }, 'the next ones remove the others')
 })
 
-t.test('the store remembers rejections unless rememberRefusals is false', async (t) => {
-  const create = (options: Partial<RedisQuotaStoreOptions> = {}) => {
-    const clock = new VirtualClock()
-    return { clock, store: new RedisQuotaStore({ client, clock: clock.now, ...options }) }
-  }
-
-  t.test('a caller known to be at its limit is rejected without a command to the server', async (t) => {
-    const { clock, store } = create()
-    for (let request = 0; request < 3; request++) await store.acquire(key('alice'), 2)
-    clock.advance(1_000)
-    const commands = await commandsDuring(async () => {
-      for (let request = 0; request < 100; request++) {
-        t.same(store.acquire(key('alice'), 2), { admitted: false, count: 2, windowRemaining: 59_000, overflow: false })
-      }
-    })
-    t.same(Object.keys(commands).filter((name) => name.startsWith('eval')), [])
-  })
-
-  t.test('a rejection is remembered until the window ends', async (t) => {
-    const { clock, store } = create()
-    for (let request = 0; request < 2; request++) await store.acquire(key('alice'), 1)
-    clock.advance(59_999)
-    t.match(store.acquire(key('alice'), 1), { admitted: false, windowRemaining: 1 })
-    clock.advance(1)
-    t.match(await store.acquire(key('alice'), 1), { admitted: true, count: 1 })
-  })
-
-  t.test('a remembered rejection applies to a lowered limit, but not to a raised one', async (t) => {
-    const { store } = create()
-    for (let request = 0; request < 3; request++) await store.acquire(key('alice'), 2)
-    t.match(store.acquire(key('alice'), 1), { admitted: false, count: 2 })
-    t.match(await store.acquire(key('alice'), 3), { admitted: true, count: 3 })
-    t.match(await store.acquire(key('alice'), 3), { admitted: false, count: 3 })
-    t.match(await store.acquire(key('alice'), 2), { admitted: false, count: 3 })
-  })
-
-  t.test('a rejection by the overflow counter is not remembered', async (t) => {
-    const { store } = create({ maxTrackedCallers: 1 })
-    await store.acquire(key('alice'), 1)
-    for (let request = 0; request < 2; request++) await store.acquire(key('bob'), 1)
-    t.ok(store.acquire(key('bob'), 1) instanceof Promise)
-  })
-
-  t.test('rejections are remembered for at most as many callers as can be tracked', async (t) => {
-    const { store } = create({ maxTrackedCallers: 2 })
-    for (const name of ['alice', 'bob']) for (let request = 0; request < 2; request++) await store.acquire(key(name), 1)
-    await client.flushall()
-    for (let request = 0; request < 2; request++) await store.acquire(key('carol'), 1)
-    t.ok(store.acquire(key('alice'), 1) instanceof Promise, 'the oldest rejection has been removed')
-    t.notOk(store.acquire(key('bob'), 1) instanceof Promise)
-    t.notOk(store.acquire(key('carol'), 1) instanceof Promise)
-  })
-
-  t.test('clearCounters removes remembered rejections', async (t) => {
-    const { store } = create()
-    for (let request = 0; request < 2; request++) await store.acquire(key('alice'), 1)
-    await store.clearCounters()
-    t.match(await store.acquire(key('alice'), 1), { admitted: true })
-  })
-
-  t.test('no rejection is remembered if the option is false', async (t) => {
-    const { store } = create({ rememberRefusals: false })
-    for (let request = 0; request < 2; request++) await store.acquire(key('alice'), 1)
-    t.ok(store.acquire(key('alice'), 1) instanceof Promise)
-  })
-
-  t.test('a remembered rejection uses the clock of the process if the store uses the clock of the server', async (t) => {
-    const store = new RedisQuotaStore({ client })
-    for (let request = 0; request < 2; request++) await store.acquire(key('alice'), 1)
-    const remembered = store.acquire(key('alice'), 1)
-    t.match(remembered, { admitted: false, count: 1 })
-    t.ok(!(remembered instanceof Promise) && remembered.windowRemaining > 50_000 && remembered.windowRemaining <= 60_000)
-  })
+t.test('the keys of a quota contain its name, and expire after its window', async (t) => {
+  const store = new RedisQuotaStore({ client, shards: 4 })
+  const day = 86_400_000
+  await store.quota('daily', day).acquire('alice', 5)
+  await store.quota('daily', day).enter('alice', 5)
+  const shard = store.shardOf('alice')
+  const keys = (await client.keys('*')).sort()
+  t.same(keys, [`llm-quota:{${shard}}:daily:counters`, `llm-quota:{${shard}}:daily:places`])
+  const [counters, places] = await Promise.all(keys.map((key) => client.pttl(key)))
+  t.ok(Number(counters) > day && Number(counters) <= day + 120_000)
+  t.ok(Number(places) > 20_000 && Number(places) <= 30_000)
+  t.same({ keyPrefix: store.keyPrefix, shards: store.shards }, { keyPrefix: 'llm-quota:', shards: 4 })
+  await store.clearCounters()
+  t.same(await client.keys('*'), keys.slice(1))
 })
 
 t.test('the error for an invalid option of a RedisQuotaStore contains its name and value', async (t) => {
@@ -245,16 +146,24 @@ t.test('the error for an invalid option of a RedisQuotaStore contains its name a
   t.throws(() => Reflect.construct(RedisQuotaStore, []), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option options must be an object; it got undefined/ })
 })
 
-t.test('a method rejects if the reply of the server is invalid', async (t) => {
+t.test('a decision that may have been counted is not sent again', async (t) => {
   await client.set('llm-quota:{0}:default:counters', 'another program\'s')
-  const commands = await commandsDuring(async () => {
+  const commands = await commandsDuring(client, async () => {
     await t.rejects(async () => new RedisQuotaStore({ client }).acquire(key('alice'), 1), /WRONGTYPE/)
   })
-  t.match([commands.evalsha, commands.eval], [undefined, 1], 'a decision that may have been counted is not sent again')
-  for (const reply of [null, 'OK', [1, 2, 3], [1, 2, 3, 'x']]) {
-    const other = { evaluateDigest: async () => reply, evaluateSource: async () => reply, removeKey: async () => 0 }
-    await t.rejects(async () => new RedisQuotaStore({ client: other }).acquire(key('alice'), 1), { name: 'TypeError', message: /unexpected reply of the server/ })
-    await t.rejects(async () => new RedisQuotaStore({ client: other }).inspect(), { name: 'TypeError', message: /unexpected reply of the server/ })
+  t.match([commands.evalsha, commands.eval], [undefined, 1])
+})
+
+// clearCounters of an insured store once cleared the primary one turn late.
+t.test('a request that follows clearCounters of an insured store keeps its count', async (t) => {
+  for (const primary of [new MemoryQuotaStore(), new RedisQuotaStore({ client })]) {
+    const store = new InsuredQuotaStore({ primary, timeout: 5_000 })
+    await store.acquire('a', 1)
+    const cleared = store.clearCounters()
+    t.match(await store.acquire('a', 1), { admitted: true, count: 1 })
+    await cleared
+    t.match(await store.acquire('a', 1), { admitted: false, count: 1 })
+    t.match(await store.acquire('a', 2), { admitted: true, count: 2 })
   }
 })
 

@@ -3,7 +3,7 @@ import { channel } from 'node:diagnostics_channel'
 import Fastify from 'fastify'
 import t from 'tap'
 import quotaPlugin from '../../lib/index.js'
-import { answered, insure } from '../support/insured.js'
+import { answered, insure } from '../support/told-store.js'
 import { alice, analyze, captureLog, createService } from '../support/service.js'
 
 const changes = channel('fastify-llm-quota:insured-store')

@@ -2,7 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { VirtualClock } from '../../lib/testing.js'
-import { answered, insure, manyTurns, pass } from '../support/insured.js'
+import { answered, insure, manyTurns, pass } from '../support/told-store.js'
 
 for (const timeout of [0.5, 1, 3, 30, 100, 1_000]) {
   t.test(`the fallback is used after a timeout of ${timeout} ms, and not earlier`, async (t) => {

@@ -1,15 +1,12 @@
 // Which of its two stores an insured store uses.
-import { channel } from 'node:diagnostics_channel'
 import t from 'tap'
 import { hasFunction } from '../../lib/errors.js'
-import { InsuredQuotaStore, MemoryQuotaStore, type InsuredQuotaStoreChange } from '../../lib/index.js'
+import { InsuredQuotaStore, MemoryQuotaStore } from '../../lib/index.js'
 import { nodeTimers } from '../../lib/store/insured/time-limit.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { answered, insure, pass } from '../support/insured.js'
 import { alice, analyze, createService } from '../support/service.js'
-import { ToldStore, toldAnswer } from '../support/told-store.js'
+import { answered, insure, pass, publishedChanges, ToldStore, toldAnswer } from '../support/told-store.js'
 
-const changes = channel('fastify-llm-quota:insured-store')
 const rejection = { admitted: false, count: 5, windowRemaining: 1_000, overflow: false }
 
 t.test('the primary answers as long as it works, and synchronously if it returns no promise', async (t) => {
@@ -38,9 +35,8 @@ for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
     const unhandled: unknown[] = []
     const listener = (reason: unknown) => { unhandled.push(reason) }
     process.on('unhandledRejection', listener)
-    const published: InsuredQuotaStoreChange[] = []
-    const publish = (message: unknown): void => { published.push(message as InsuredQuotaStoreChange) }
-    changes.subscribe(publish)
+    t.teardown(() => process.off('unhandledRejection', listener))
+    const published = publishedChanges(t)
     primary.manner = manner
     t.match(await answered(clock, store.acquire('a', 1)), { admitted: true, count: 1 }, 'the fallback answers')
     t.equal(store.state, 'fallback')
@@ -64,24 +60,17 @@ for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
     t.equal(store.state, 'primary', 'late answers are ignored')
     t.match(published, [{ store, state: 'fallback', error: { message: reasons[manner] } }, { store, state: 'primary', error: undefined }], 'each change is published once')
     t.equal(published.length, 2)
-    changes.unsubscribe(publish)
-    process.off('unhandledRejection', listener)
   })
 }
 
 t.test('the primary is not called for the length of the cool-down after a failure', async (t) => {
   const { clock, primary, store } = insure()
   primary.manner = 'throws'
-  await store.acquire('a', 5)
-  clock.advance(99)
-  await store.acquire('a', 5)
-  t.equal(primary.asked, 1)
-  clock.advance(1)
-  await store.acquire('a', 5)
-  t.equal(primary.asked, 2, 'a failed trial begins another cool-down')
-  clock.advance(99)
-  await store.acquire('a', 5)
-  t.equal(primary.asked, 2)
+  for (const [passed, asked] of [[0, 1], [99, 1], [1, 2], [99, 2]] as const) {
+    clock.advance(passed)
+    await store.acquire('a', 5)
+    t.equal(primary.asked, asked, 'a failed trial begins another cool-down')
+  }
 })
 
 t.test('a clock that is set back does not lengthen the cool-down', async (t) => {
@@ -155,9 +144,7 @@ t.test('a rejection by a primary that never returns promises counts as an answer
 for (const manner of ['throws', 'rejects', 'hangs'] as const) {
   t.test(`inspect and peek do not change the state if the primary ${manner}`, async (t) => {
     const { clock, primary, store } = insure()
-    const published: unknown[] = []
-    const publish = (message: unknown): void => { published.push(message) }
-    changes.subscribe(publish)
+    const published = publishedChanges(t)
     primary.manner = manner
     t.same(await answered(clock, store.inspect()), { trackedCallers: 0, sweeps: 0 }, 'the fallback answers')
     t.equal(await answered(clock, store.peek('a')), null)
@@ -174,7 +161,6 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
     t.equal((await store.acquire('a', 5)).count, 77, 'only an acquire tries the primary')
     t.equal(store.state, 'primary')
     t.equal(published.length, 2)
-    changes.unsubscribe(publish)
   })
 }
 
@@ -226,29 +212,23 @@ t.test('forget and clearCounters call both stores in the same turn, and do not c
 t.test('no request is admitted if the fallback also fails', async (t) => {
   for (const manner of ['throws', 'rejects', 'hangs', 'answers late', 'answers nonsense', 'promises nonsense'] as const) {
     const clock = new VirtualClock()
-    const [primary, fallback] = [new ToldStore(clock), new ToldStore(clock)]
+    const fallback = new ToldStore(clock)
+    const { primary, store } = insure({ fallback }, clock)
     primary.manner = 'rejects'
     fallback.manner = manner
-    const store = new InsuredQuotaStore({ primary, fallback, timeout: 30, clock: clock.now, timers: clock })
     const app = await createService({ store })
     t.equal((await answered(clock, analyze(app, alice))).statusCode, 503, manner)
     await app.close()
   }
 })
 
-t.test('the fallback can return promises', async (t) => {
-  const { primary, store } = insure({ fallback: new ToldStore(new VirtualClock()) })
-  primary.manner = 'throws'
-  t.equal((await store.acquire('a', 5)).count, 77)
-  t.equal((await store.inspect()).trackedCallers, 77)
-})
-
-t.test('a fallback that returns promises can hang, and no request waits longer than the timeout', async (t) => {
+t.test('the fallback can return promises and hang, and no request waits longer than the timeout', async (t) => {
   const clock = new VirtualClock()
-  const [primary, fallback] = [new ToldStore(clock), new ToldStore(clock)]
+  const fallback = new ToldStore(clock)
+  const { primary, store } = insure({ fallback }, clock)
   primary.manner = 'hangs'
-  const store = new InsuredQuotaStore({ primary, fallback, timeout: 30, coolDown: 100, clock: clock.now, timers: clock })
   t.equal((await answered(clock, store.acquire('a', 5))).count, 77, 'the fallback answers')
+  t.equal((await store.inspect()).trackedCallers, 77)
   fallback.manner = 'hangs'
   for (const state of ['with the primary', 'without the primary']) {
     const began = clock.now()
@@ -259,13 +239,17 @@ t.test('a fallback that returns promises can hang, and no request waits longer t
   }
 })
 
-t.test('the default fallback has the caller cap of the primary', async (t) => {
+t.test('the default fallback has the caller cap of the primary and the clock of the store', async (t) => {
   const clock = new VirtualClock()
   const primary = new MemoryQuotaStore({ maxTrackedCallers: 3 })
   primary.acquire = () => { throw new Error('no connection') }
   const store = new InsuredQuotaStore({ primary, clock: clock.now, timers: clock })
-  const overflows = await Promise.all(['a', 'b', 'c', 'd'].map(async (caller) => (await store.acquire(caller, 5)).overflow))
-  t.same(overflows, [false, false, false, true])
+  const acquired = await Promise.all(['a', 'b', 'c', 'd'].map((caller) => store.acquire(caller, 1)))
+  t.same(acquired.map(({ overflow }) => overflow), [false, false, false, true])
+  clock.advance(59_999)
+  t.match(store.acquire('a', 1), { admitted: false, windowRemaining: 1 })
+  clock.advance(1)
+  t.match(store.acquire('a', 1), { admitted: true })
 })
 
 t.test('the cost and the limit reach the store that answers', async (t) => {
@@ -290,10 +274,7 @@ t.test('a named quota has the state of its store, and counters of its own in the
   t.match(await store.acquire('a', 5), { count: 1, windowRemaining: 60_000 })
   t.match(primary.quota('hourly', 3_600_000).peek('a'), { count: 1 })
 
-  const published: InsuredQuotaStoreChange[] = []
-  const publish = (message: unknown): void => { published.push(message as InsuredQuotaStoreChange) }
-  changes.subscribe(publish)
-  t.teardown(() => changes.unsubscribe(publish))
+  const published = publishedChanges(t)
   const { acquire } = primary
   primary.acquire = () => { throw new Error('no connection') }
   await store.acquire('a', 5)
@@ -308,6 +289,49 @@ t.test('a named quota has the state of its store, and counters of its own in the
   t.equal(published.length, 2)
 })
 
+// Requests in flight: a place goes back to the store that gave it.
+
+t.test('a place is taken from the primary, and from the fallback if the primary fails', async (t) => {
+  for (const manner of ['throws', 'rejects', 'hangs', 'answers nonsense', 'promises nonsense'] as const) {
+    const { clock, primary, fallback, store } = insure()
+    const onPrimary = await store.enter('a', 2)
+    t.match(onPrimary, { admitted: true, count: 77 })
+    primary.manner = manner
+    const onFallback = await answered(clock, store.enter('a', 2))
+    t.match(onFallback, { admitted: true, count: 1 }, manner)
+    t.equal(store.state, 'fallback')
+    t.match(await store.enter('a', 1), { admitted: false, count: 1 })
+    primary.manner = 'promises'
+    primary.places = 1
+    await onPrimary.leave?.()
+    t.equal(primary.places, 0, 'the place goes back to the primary, which answers again')
+    t.match(fallback.enter('a', 0), { count: 1 })
+    await onFallback.leave?.()
+    t.match(fallback.enter('a', 0), { count: 0 })
+    await pass(clock, 100)
+    t.match(await store.enter('a', 2), { count: 77 })
+    t.equal(store.state, 'primary', 'an entry ends the outage')
+  }
+})
+
+t.test('a place that the primary gives too late is given back', async (t) => {
+  const { clock, primary, store } = insure()
+  primary.manner = 'answers late'
+  t.match(await answered(clock, store.enter('a', 2)), { admitted: true, count: 1 })
+  t.equal(primary.places, 1)
+  await pass(clock, 60)
+  t.equal(primary.places, 0)
+})
+
+t.test('leave never fails', async (t) => {
+  for (const manner of ['throws', 'rejects', 'answers nonsense'] as const) {
+    const { primary, store } = insure()
+    const { leave } = await store.enter('a', 2)
+    primary.manner = manner
+    await t.resolves(async () => leave?.())
+  }
+})
+
 t.test('the insured store lacks each function that one of its stores lacks', async (t) => {
   const bare = { acquire: () => toldAnswer }
   for (const options of [{ primary: bare }, { primary: new MemoryQuotaStore(), fallback: bare }]) {
@@ -316,18 +340,6 @@ t.test('the insured store lacks each function that one of its stores lacks', asy
     t.same(present, ['acquire'])
     t.match(await store.acquire('a', 5), { admitted: true })
   }
-})
-
-t.test('the default fallback uses the clock of the store', async (t) => {
-  const clock = new VirtualClock()
-  const primary = new ToldStore(clock)
-  primary.manner = 'throws'
-  const store = new InsuredQuotaStore({ primary, clock: clock.now, timers: clock })
-  t.match(store.acquire('a', 1), { admitted: true })
-  clock.advance(59_999)
-  t.match(store.acquire('a', 1), { admitted: false, windowRemaining: 1 })
-  clock.advance(1)
-  t.match(store.acquire('a', 1), { admitted: true })
 })
 
 t.test('the timeout uses the timers of Node.js by default', async (t) => {
@@ -339,16 +351,9 @@ t.test('the timeout uses the timers of Node.js by default', async (t) => {
   t.teardown(() => { clearInterval(wait) })
   t.match(await store.acquire('a', 5), { admitted: true, count: 1 })
   t.equal(store.state, 'fallback')
-})
-
-t.test('the timers of the store do not keep the process alive', async (t) => {
   const timer = nodeTimers.setTimeout(() => {}, 600_000)
   t.equal(timer.hasRef(), false)
   nodeTimers.clearTimeout(timer)
-})
-
-t.test('timeout and coolDown can be as long as the timers of Node.js support', async (t) => {
-  t.doesNotThrow(() => new InsuredQuotaStore({ primary: new MemoryQuotaStore(), timeout: 2 ** 31 - 1, coolDown: 2 ** 31 - 1 }))
 })
 
 t.test('the error for an invalid option of an InsuredQuotaStore contains its name', async (t) => {
@@ -368,5 +373,6 @@ t.test('the error for an invalid option of an InsuredQuotaStore contains its nam
   for (const [options, message] of invalid) {
     t.throws(() => Reflect.construct(InsuredQuotaStore, [{ primary, ...options }]), { code: 'FST_ERR_LLM_QUOTA_OPTION', message })
   }
+  t.doesNotThrow(() => new InsuredQuotaStore({ primary, timeout: 2 ** 31 - 1, coolDown: 2 ** 31 - 1 }))
   t.throws(() => Reflect.construct(InsuredQuotaStore, []), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option options must be an object; it got undefined/ })
 })

@@ -3,13 +3,10 @@ import { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
 import { MemoryQuotaStore } from '../../lib/index.js'
-import { VirtualClock } from '../../lib/testing/virtual-clock.js'
-import { CounterModel } from '../support/counter-model.js'
+import { VirtualClock } from '../../lib/testing.js'
+import { compareWithModel } from '../support/compare-stores.js'
+import { PlainStore } from '../support/plain-store.js'
 import { assertProperty } from '../support/property.js'
-import { walksOfQuotas, windows } from '../support/random-steps.js'
-
-const runs = 500
-const stepsPerRun = 500
 
 // A pause after which counters are due for removal, followed by as many requests as there are callers, so more than half of the callers send one.
 const callers = 6_000
@@ -21,55 +18,10 @@ const burst = fc.record({
   }), { minLength: callers, maxLength: callers, size: 'max' })
 })
 
-t.test(`each quota of the memory store has the same results as its model, in ${runs * stepsPerRun} random steps`, async (t) => {
-  const seen = { admitted: 0, rejected: 0, overflow: 0, peeked: 0, entered: 0, left: 0 }
-  const sweeps = windows.map(() => 0)
-  await assertProperty(fc.asyncProperty(walksOfQuotas(stepsPerRun), async ({ maxTrackedCallers, steps }) => {
-    const clock = new VirtualClock()
-    const store = new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers })
-    const quotas = windows.map((window, index) => ({
-      store: index === 0 ? store : store.quota(`quota ${index}`, window),
-      model: new CounterModel(maxTrackedCallers, window),
-      inFlight: new Array<{ caller: string, leave: () => void }>()
-    }))
-    for (const { quota, cost, pause, step } of steps) {
-      clock.advance(pause + ('gap' in step ? step.gap : 0))
-      for (const { store: own, model, inFlight } of quotas.slice(quota, quota + 1)) {
-        if (step.kind === 'clear') {
-          store.clearCounters()
-          for (const each of quotas) each.model.clear()
-        } else if (step.kind === 'forget') {
-          own.forget(step.caller)
-          model.forget(step.caller)
-        } else if (step.kind === 'peek') {
-          const peeked = own.peek(step.caller)
-          deepStrictEqual(peeked, model.peek(clock.now(), step.caller))
-          if (peeked !== null) seen.peeked += 1
-        } else if (step.kind === 'enter') {
-          const { leave, ...entry } = own.enter(step.caller, step.limit)
-          deepStrictEqual(entry, model.enter(step.caller, step.limit))
-          deepStrictEqual(leave !== undefined, entry.admitted)
-          if (leave !== undefined) inFlight.push({ caller: step.caller, leave })
-          if (entry.admitted) seen.entered += 1
-        } else if (step.kind === 'leave') {
-          for (const { caller, leave } of inFlight.splice(step.index % (inFlight.length + 1), 1)) {
-            leave()
-            model.leave(caller)
-            seen.left += 1
-          }
-        } else {
-          const acquisition = own.acquire(step.caller, step.limit, cost)
-          deepStrictEqual(acquisition, model.acquire(clock.now(), step.caller, step.limit, cost))
-          seen[acquisition.admitted ? 'admitted' : 'rejected'] += 1
-          if (acquisition.overflow) seen.overflow += 1
-        }
-      }
-      for (const { store, model } of quotas) deepStrictEqual(store.inspect(), model.inspect())
-    }
-    for (const [index, { store }] of quotas.entries()) sweeps[index] = (sweeps[index] ?? 0) + store.inspect().sweeps
-  }), { numRuns: runs })
-  t.comment(JSON.stringify({ ...seen, sweeps }))
-  t.ok([...Object.values(seen), ...sweeps].every((count) => count > 5_000), 'every kind of step was taken often, in every quota')
+t.test('each quota of the memory store has the same results as its model, in 150,000 random steps', async (t) => {
+  const seen = await compareWithModel({ create: (options) => new MemoryQuotaStore(options), walks: 300 })
+  t.comment(JSON.stringify(seen))
+  t.ok(Object.values(seen).every((count) => count > 5_000), 'every kind of step was taken often')
 })
 
 t.test('the memory store has the same results as the model while it deletes many counters over several requests', async (t) => {
@@ -79,13 +31,13 @@ t.test('the memory store has the same results as the model while it deletes many
       await assertProperty(fc.asyncProperty(fc.array(burst, { minLength: 5, maxLength: 5 }), async (bursts) => {
         const clock = new VirtualClock()
         const store = new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers })
-        const model = new CounterModel(maxTrackedCallers)
+        const model = new PlainStore({ clock: clock.now, maxTrackedCallers })
         for (const { gap, steps } of bursts) {
           clock.advance(gap)
           for (const [index, { gap, caller }] of steps.entries()) {
             clock.advance(gap)
             const acquisition = store.acquire(caller, 2)
-            deepStrictEqual(acquisition, model.acquire(clock.now(), caller, 2))
+            deepStrictEqual(acquisition, model.acquire(caller, 2))
             if (acquisition.overflow) overflow += 1
             if (index < 8) deepStrictEqual(store.inspect(), model.inspect())
           }
@@ -94,25 +46,4 @@ t.test('the memory store has the same results as the model while it deletes many
       t.equal(overflow > 1_000, maxTrackedCallers < callers, `${overflow} requests at the cap`)
     })
   }
-})
-
-// The counters that were found last are looked up by the first characters of their keys.
-t.test('callers whose keys start with the same characters have separate counters', async (t) => {
-  const [one, other] = [`abc0${'0'.repeat(60)}`, `abc1${'0'.repeat(60)}`]
-  const clock = new VirtualClock()
-  const store = new MemoryQuotaStore({ clock: clock.now })
-  const countsOf = (...keys: string[]) => keys.map((key) => store.acquire(key, 9).count)
-  t.same(countsOf(one, other, one, one, other, one), [1, 1, 2, 3, 2, 4])
-  t.same([one, other].map((key) => store.peek(key)?.count), [4, 2])
-
-  store.forget(one)
-  t.same([one, other].map((key) => store.peek(key)?.count), [undefined, 2])
-  t.same(countsOf(one, other), [1, 3])
-
-  clock.advance(120_000)
-  t.same(countsOf(other, one, one), [1, 1, 2])
-
-  store.clearCounters()
-  t.same([one, other].map((key) => store.peek(key)), [null, null])
-  t.same(countsOf(one, other), [1, 1])
 })

@@ -5,7 +5,7 @@ import t from 'tap'
 import { callerKey, localAuthentication } from '../../lib/index.js'
 import { PostgresQuotaStore, postgresSchema, type PostgresQuotaStoreOptions } from '../../lib/postgres.js'
 import { quotaStoreContract, VirtualClock } from '../../lib/testing.js'
-import { compareWithMemory } from '../support/postgres-model.js'
+import { compareWithModel } from '../support/compare-stores.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 
 const pool = await PGlite.create()
@@ -28,8 +28,8 @@ t.test('the store passes each check of quotaStoreContract', async (t) => {
 
 const walks = Number(process.env.RANDOM_WALKS ?? 10)
 
-t.test(`the store has the same results as the memory store, in ${walks * 500} random steps`, async (t) => {
-  const seen = await compareWithMemory(pool, walks)
+t.test(`the store has the same results as the model, in ${walks * 500} random steps`, async (t) => {
+  const seen = await compareWithModel({ create: async (options) => (await createStore({ rememberRefusals: false, ...options })).store, walks, hasLeases: true })
   t.comment(JSON.stringify(seen))
   t.ok(Object.values(seen).every((count) => count > walks), 'every kind of step was taken often')
 })

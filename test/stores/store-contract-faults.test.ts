@@ -152,24 +152,8 @@ const faults: Record<string, Record<string, typeof PlainStore>> = {
   },
   'a sweep removes no caller earlier, whether its last request was admitted, was rejected or had a cost of 0': {
     'sweeps too early': class extends PlainStore { override retention = 119_999 },
-    'does not update lastSeen for a rejection': class extends PlainStore {
-      override acquire (callerKey: string, limit: number, cost?: number) {
-        const before = this.entries.get(callerKey)?.lastSeen
-        const acquisition = super.acquire(callerKey, limit, cost)
-        const entry = this.entries.get(callerKey)
-        if (!acquisition.admitted && entry !== undefined && before !== undefined) entry.lastSeen = before
-        return acquisition
-      }
-    },
-    'does not update lastSeen for a cost of 0': class extends PlainStore {
-      override acquire (callerKey: string, limit: number, cost = 1) {
-        const before = this.entries.get(callerKey)?.lastSeen
-        const acquisition = super.acquire(callerKey, limit, cost)
-        const entry = this.entries.get(callerKey)
-        if (cost === 0 && entry !== undefined && before !== undefined) entry.lastSeen = before
-        return acquisition
-      }
-    }
+    'does not update lastSeen for a rejection': class extends PlainStore { override touch (entry: Entry, now: number, admitted: boolean, cost: number) { if (admitted) super.touch(entry, now, admitted, cost) } },
+    'does not update lastSeen for a cost of 0': class extends PlainStore { override touch (entry: Entry, now: number, admitted: boolean, cost: number) { if (cost > 0) super.touch(entry, now, admitted, cost) } }
   },
   'sweeps 60 s after the previous sweep, and no earlier': {
     'does not count its sweeps': class extends PlainStore { override sweep (now: number) { super.sweep(now); this.sweeps = 0 } },

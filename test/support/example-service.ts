@@ -1,7 +1,6 @@
 import { Writable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
-
 import { createService } from '../../examples/service/service.js'
 import { ownIssuer } from '../../examples/service/plugins/tokens.js'
 
@@ -15,9 +14,15 @@ export interface RunningService {
   as (subject: string, path: string, request?: RequestInit & { claims?: object }): Promise<Response>
   /** A token that the service issued. */
   token (subject: string, claims?: object): Promise<string>
-  /** Sends JSON. */
+  /** Sends JSON. The subject `root` is an administrator. */
   post (subject: string, path: string, body: unknown, method?: string): Promise<Response>
+  /** Sends a text to be analyzed, with the given credentials. */
+  analyze (authorization?: string): Promise<Response>
+  trackedCallers (): Promise<number | undefined>
 }
+
+/** A request to analyze a text. */
+export const analysis = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"businessText":"Invoices are late."}' }
 
 /** Starts the service with the given environment, and closes it after the test. */
 export async function startService (t: Test, environment: Record<string, string> = {}, clock?: () => number): Promise<RunningService> {
@@ -42,6 +47,8 @@ export async function startService (t: Test, environment: Record<string, string>
     log,
     token,
     as,
+    analyze: async (authorization) => await fetch(`${app.listeningOrigin}/api/analyze`, { ...analysis, headers: { ...analysis.headers, ...(authorization !== undefined && { authorization }) } }),
+    trackedCallers: async () => (await app.quotaStore.inspect?.())?.trackedCallers,
     post: async (subject, path, body, method = 'POST') => await as(subject, path, {
       method, body: typeof body === 'string' ? body : JSON.stringify(body), headers: { 'content-type': 'application/json' }, claims: subject === 'root' ? { role: 'admin' } : {}
     })

@@ -1,6 +1,6 @@
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { listenOnLoopback, portOf } from './loopback.js'
+import { json } from 'node:stream/consumers'
+import { listenOnLoopback, type Listening } from './loopback.js'
 
 /** What each response of the server uses: 12 tokens of input and 30 of output. */
 export const tokensOfResponse = 42
@@ -13,19 +13,22 @@ export class ModelServer {
   readonly models: string[] = []
   /** Holds each streamed response after its first part, until the client is gone. */
   isHeld = false
+  readonly url: string
+  readonly stop: () => Promise<void>
   #abandoned = (): void => {}
-  readonly #server = createServer((request, response) => {
-    this.#respond(request, response).catch((error: unknown) => { response.writeHead(400).end(String(error)) })
-  })
 
-  static async start (): Promise<ModelServer> {
-    const server = new ModelServer()
-    await listenOnLoopback(server.#server)
-    return server
+  private constructor ({ port, stop }: Listening) {
+    this.url = `http://127.0.0.1:${port}`
+    this.stop = stop
   }
 
-  get url (): string {
-    return `http://127.0.0.1:${portOf(this.#server)}`
+  static async start (): Promise<ModelServer> {
+    const http = createServer()
+    const server = new ModelServer(await listenOnLoopback(http))
+    http.on('request', (request, response) => {
+      server.#respond(request, response).catch((error: unknown) => { response.writeHead(400).end(String(error)) })
+    })
+    return server
   }
 
   /** Resolves when the client of a held response is gone. */
@@ -33,19 +36,12 @@ export class ModelServer {
     await new Promise<void>((resolve) => { this.#abandoned = resolve })
   }
 
-  async stop (): Promise<void> {
-    this.#server.closeAllConnections()
-    this.#server.close()
-    await once(this.#server, 'close')
-  }
-
   async #respond (request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const parts: Buffer[] = []
-    for await (const part of request) parts.push(part)
-    const { model, stream } = JSON.parse(Buffer.concat(parts).toString())
+    const { model, stream }: { model: string, stream?: boolean } = Object(await json(request))
     this.models.push(model)
     if (stream !== true) {
-      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ ...completion(model), choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'Two invoices.' } }], usage: openAiUsage }))
+      const choices = [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'Two invoices.' } }]
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ id: '1', object: 'chat.completion', created: 1, model, choices, usage: openAiUsage }))
       return
     }
     const events = request.url === '/v1/messages' ? anthropicEvents(model) : openAiEvents(model)
@@ -61,14 +57,11 @@ export class ModelServer {
   }
 }
 
-function completion (model: string): object {
-  return { id: '1', object: 'chat.completion', created: 1, model }
-}
-
 function openAiEvents (model: string): string[] {
-  const chunks = ['Two', ' invoices', '.'].map((content) => ({ choices: [{ index: 0, finish_reason: null, delta: { role: 'assistant', content } }], usage: null }))
-  const last = [{ choices: [{ index: 0, finish_reason: 'stop', delta: {} }], usage: null }, { choices: [], usage: openAiUsage }]
-  return [...[...chunks, ...last].map((chunk) => `data: ${JSON.stringify({ ...completion(model), object: 'chat.completion.chunk', ...chunk })}\n\n`), 'data: [DONE]\n\n']
+  const deltas = ['Two', ' invoices', '.'].map((content) => ({ role: 'assistant', content }))
+  const choices = [...deltas, {}].map((delta, index) => [{ index: 0, finish_reason: index < deltas.length ? null : 'stop', delta }])
+  const chunks = [...choices.map((choices) => ({ choices, usage: null })), { choices: [], usage: openAiUsage }]
+  return [...chunks.map((chunk) => `data: ${JSON.stringify({ id: '1', object: 'chat.completion.chunk', created: 1, model, ...chunk })}\n\n`), 'data: [DONE]\n\n']
 }
 
 function anthropicEvents (model: string): string[] {

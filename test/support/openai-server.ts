@@ -1,6 +1,6 @@
-import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { listenOnLoopback, portOf } from './loopback.js'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { json as readJson } from 'node:stream/consumers'
+import { listenOnLoopback, type Listening } from './loopback.js'
 
 /** A request to the server. */
 export interface ChatRequest {
@@ -28,28 +28,27 @@ export class OpenAiServer {
   /** The number of requests whose connection the client closed before the answer was complete. */
   abandoned = 0
   answer: ChatAnswer
-  readonly #server: Server
+  readonly url: string
+  readonly stop: () => Promise<void>
   #wake = (): void => {}
 
-  private constructor (answer: ChatAnswer) {
+  private constructor (answer: ChatAnswer, { port, stop }: Listening) {
     this.answer = answer
-    this.#server = createServer((request, response) => {
-      response.once('close', () => {
-        if (!response.writableFinished) this.abandoned++
-        this.#wake()
-      })
-      this.#take(request, response).catch((error: unknown) => { response.writeHead(400).end(String(error)) })
-    })
+    this.url = `http://127.0.0.1:${port}/v1`
+    this.stop = stop
   }
 
   static async start (answer: ChatAnswer): Promise<OpenAiServer> {
-    const server = new OpenAiServer(answer)
-    await listenOnLoopback(server.#server)
+    const http = createServer()
+    const server = new OpenAiServer(answer, await listenOnLoopback(http))
+    http.on('request', (request, response) => {
+      response.once('close', () => {
+        if (!response.writableFinished) server.abandoned++
+        server.#wake()
+      })
+      server.#take(request, response).catch((error: unknown) => { response.writeHead(400).end(String(error)) })
+    })
     return server
-  }
-
-  get url (): string {
-    return `http://127.0.0.1:${portOf(this.#server)}/v1`
   }
 
   /** Resolves when that many requests have been abandoned. */
@@ -62,19 +61,12 @@ export class OpenAiServer {
     while (this.requests.length < times) await new Promise<void>((resolve) => { this.#wake = resolve })
   }
 
-  async stop (): Promise<void> {
-    this.#server.closeAllConnections()
-    this.#server.close()
-    await once(this.#server, 'close')
-  }
-
   async #take (request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (request.method !== 'POST' || request.url !== '/v1/chat/completions') throw new Error(`there is no ${request.method} ${request.url}`)
-    const parts: Buffer[] = []
-    for await (const part of request) parts.push(part)
-    const { model, stream = false, messages, response_format: format, stream_options: options } = JSON.parse(Buffer.concat(parts).toString())
+    const { model, stream = false, messages, response_format: format, stream_options: options } = Object(await readJson(request))
     if (format.type !== 'json_schema') throw new Error('the answer has no schema')
-    const taken = { model, stream, includesUsage: options?.include_usage === true, instruction: messages[0].content, text: messages[1].content, schema: format.json_schema, authorization: request.headers.authorization }
+    const [{ content: instruction }, { content: text }] = messages
+    const taken = { model, stream, includesUsage: options?.include_usage === true, instruction, text, schema: format.json_schema, authorization: request.headers.authorization }
     this.requests.push(taken)
     this.#wake()
     await this.answer(taken, response)
@@ -92,16 +84,20 @@ export function beginStream (response: ServerResponse): void {
   response.writeHead(200, { 'content-type': 'text/event-stream' })
 }
 
+function writeChunk (response: ServerResponse, chunk: object): void {
+  response.write(`data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm', ...chunk })}\n\n`)
+}
+
 /** Sends a part of a streamed answer. */
 export function streamPart (response: ServerResponse, content: string | undefined, finishReason: string | null = null): void {
   const delta = content === undefined ? {} : { content }
-  response.write(`data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta, finish_reason: finishReason }] })}\n\n`)
+  writeChunk(response, { choices: [{ index: 0, delta, finish_reason: finishReason }] })
 }
 
 /** Ends a streamed answer properly. */
 export function endStream (response: ServerResponse, usage?: object): void {
   streamPart(response, undefined, 'stop')
-  if (usage !== undefined) response.write(`data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [], usage })}\n\n`)
+  if (usage !== undefined) writeChunk(response, { choices: [], usage })
   response.end('data: [DONE]\n\n')
 }
 

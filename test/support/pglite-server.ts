@@ -1,28 +1,33 @@
-import { createServer, type Socket } from 'node:net'
+import { createServer, type Server, type Socket } from 'node:net'
 import { PGlite } from '@electric-sql/pglite'
+import type { Test } from 'tap'
 import { listenOnLoopback, portOf } from './loopback.js'
+
+// All servers of this process share one database, because creating it takes seconds.
+let database: Promise<PGlite> | undefined
 
 /** PostgreSQL in this process, for one client at a time over TCP. */
 export class PgliteServer {
-  readonly #database: PGlite
   readonly #sockets = new Set<Socket>()
-  readonly #server = createServer((socket) => {
-    this.#sockets.add(socket)
-    socket.on('error', () => { socket.destroy() })
-    socket.on('data', (data) => {
-      this.#database.execProtocolRaw(data).then((response) => { socket.write(response) }, () => { socket.destroy() })
-    })
-  })
+  readonly #server: Server
 
   private constructor (database: PGlite) {
-    this.#database = database
+    this.#server = createServer((socket) => {
+      this.#sockets.add(socket)
+      socket.on('error', () => { socket.destroy() })
+      socket.on('data', (data) => {
+        database.execProtocolRaw(data).then((response) => { socket.write(response) }, () => { socket.destroy() })
+      })
+    })
   }
 
-  /** @param schema Statements that run first. */
-  static async start (schema: string): Promise<PgliteServer> {
-    const server = new PgliteServer(await PGlite.create())
-    await server.#database.exec(schema)
+  /** Starts a server, and ends its connections after the test. */
+  static async start (t: Test, schema: string): Promise<PgliteServer> {
+    const started = await (database ??= PGlite.create())
+    await started.exec(schema)
+    const server = new PgliteServer(started)
     await listenOnLoopback(server.#server)
+    t.teardown(() => { server.disconnect() })
     return server
   }
 
@@ -34,10 +39,5 @@ export class PgliteServer {
   disconnect (): void {
     this.#server.close()
     for (const socket of this.#sockets) socket.destroy()
-  }
-
-  async stop (): Promise<void> {
-    this.disconnect()
-    await this.#database.close()
   }
 }

@@ -3,7 +3,7 @@ import type { QuotaStoreContractOptions } from '../../lib/testing.js'
 
 export interface Entry { count: number, windowStart: number, lastSeen: number }
 
-/** A simple store that follows every rule, except where a subclass overrides it. */
+/** The model of the rules in docs/rules.md: a simple store, written without the code of lib, with which stores are compared. Subclasses break rules. */
 export class PlainStore implements QuotaStore {
   readonly clock: () => number
   readonly maxTrackedCallers: number
@@ -30,7 +30,7 @@ export class PlainStore implements QuotaStore {
     if (now - entry.windowStart >= this.windowLength) Object.assign(entry, { count: 0, windowStart: now })
     const admitted = this.admits(entry, limit)
     this.count(entry, admitted, cost)
-    entry.lastSeen = now
+    this.touch(entry, now, admitted, cost)
     return { admitted, count: entry.count, windowRemaining: this.windowLength - (now - entry.windowStart), overflow: own === undefined }
   }
 
@@ -40,6 +40,10 @@ export class PlainStore implements QuotaStore {
 
   count (entry: Entry, admitted: boolean, cost: number): void {
     if (admitted) entry.count = Math.min(entry.count + cost, Number.MAX_SAFE_INTEGER)
+  }
+
+  touch (entry: Entry, now: number, _admitted: boolean, _cost: number): void {
+    entry.lastSeen = now
   }
 
   create (callerKey: string, now: number): Entry | undefined {

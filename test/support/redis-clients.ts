@@ -38,12 +38,19 @@ export function quiet (client: WithErrors): { client: IoredisClient, close (): v
   return { client, close: () => { client.disconnect() } }
 }
 
-interface Connectable extends NodeRedisClient { connect (): Promise<unknown>, on (event: 'error', listener: () => void): unknown }
+interface Connectable extends NodeRedisClient { connect (): Promise<unknown>, destroy (): unknown, on (event: 'error', listener: () => void): unknown }
 
-async function connected<Client extends Connectable> (client: Client, close: (client: Client) => unknown): Promise<ConnectedClient> {
+/** Connects a client of the package redis. */
+async function connected (client: Connectable): Promise<ConnectedClient> {
   client.on('error', () => {})
   await client.connect()
-  return { client, close: () => close(client) }
+  return { client, close: () => client.destroy() }
+}
+
+/** A client of the package @valkey/valkey-glide. */
+async function closing (connecting: Promise<ValkeyGlideClient & { close (): void }>): Promise<ConnectedClient> {
+  const client = await connecting
+  return { client, close: () => { client.close() } }
 }
 
 export const nodesOf = (ports: readonly number[]) => ports.map((port) => ({ host: '127.0.0.1', port }))
@@ -68,29 +75,27 @@ export const singleClients: Record<string, Connect> = {
   iovalkey: async ([port]) => quiet(new iovalkey.Redis({ port, ...recommended })),
   'iovalkey, a key prefix, automatic pipelining': async ([port]) => quiet(new iovalkey.Redis({ port, ...recommended, keyPrefix: 'all:', enableAutoPipelining: true })),
   'iovalkey 0.1.0': async ([port]) => quiet(new iovalkeyLowest.Redis({ port, ...recommendedForLowest, stringNumbers: true })),
-  redis: ([port]) => connected(nodeRedis.createClient(nodeRedisOptions(port)), (client) => { client.destroy() }),
+  redis: ([port]) => connected(nodeRedis.createClient(nodeRedisOptions(port))),
   'redis, pings and a socketTimeout': ([port]) => connected(nodeRedis.createClient({
     disableOfflineQueue: true, pingInterval: 300, socket: { port, socketTimeout: 1000, reconnectStrategy: () => 50 }
-  }), (client) => { client.destroy() }),
+  })),
   'redis, RESP2, numbers as strings, strings as buffers, a key prefix': ([port]) => connected(nodeRedis.createClient({
     ...nodeRedisOptions(port), RESP: 2, keyPrefix: 'all:', commandOptions: { typeMapping: buffersAndStrings }
-  }), (client) => { client.destroy() }),
-  'redis, pool': ([port]) => connected(nodeRedis.createClientPool(nodeRedisOptions(port)), (pool) => { pool.destroy() }),
-  'redis 5.7.0': ([port]) => connected(nodeRedisLowest.createClient({ ...nodeRedisOptions(port), RESP: 3 }), (client) => { client.destroy() }),
-  'valkey-glide': async ([port]) => {
-    const client = await glide.GlideClient.createClient({ addresses: nodesOf([port]), requestTimeout: 1000 })
-    return { client, close: () => { client.close() } }
-  },
-  'valkey-glide, RESP2, strings as buffers': async ([port]) => {
-    const client = await glide.GlideClient.createClient({
-      addresses: nodesOf([port]), requestTimeout: 1000, protocol: glide.ProtocolVersion.RESP2, defaultDecoder: glide.Decoder.Bytes
-    })
-    return { client, close: () => { client.close() } }
-  },
-  'valkey-glide 2.0.1': async ([port]) => {
-    const client = await glideLowest.GlideClient.createClient({ addresses: nodesOf([port]), requestTimeout: 1000 })
-    return { client, close: () => { client.close() } }
-  }
+  })),
+  'redis, pool': ([port]) => connected(nodeRedis.createClientPool(nodeRedisOptions(port))),
+  'redis 5.7.0': ([port]) => connected(nodeRedisLowest.createClient({ ...nodeRedisOptions(port), RESP: 3 })),
+  'valkey-glide': (ports) => closing(glide.GlideClient.createClient({ addresses: nodesOf(ports), requestTimeout: 1000 })),
+  'valkey-glide, RESP2, strings as buffers': (ports) => closing(glide.GlideClient.createClient({
+    addresses: nodesOf(ports), requestTimeout: 1000, protocol: glide.ProtocolVersion.RESP2, defaultDecoder: glide.Decoder.Bytes
+  })),
+  'valkey-glide 2.0.1': (ports) => closing(glideLowest.GlideClient.createClient({ addresses: nodesOf(ports), requestTimeout: 1000 }))
+}
+
+/** The function that connects a client of one server. */
+export function clientNamed (name: string): Connect {
+  const connect = singleClients[name]
+  if (connect === undefined) throw new Error(`there is no client ${name}`)
+  return connect
 }
 
 /** Clients of a cluster, each configured to use replicas where it can. */
@@ -99,11 +104,7 @@ export const clusterClients: Record<string, Connect> = {
     retryDelayOnFailover: 0, redisOptions: { ...recommendedForClusters.redisOptions, protocol: 3, replyMapping: 'resp3' }, scaleReads: 'slave'
   })),
   'ioredis, Cluster, RESP2, a key prefix, automatic pipelining': async (ports) => quiet(new Cluster(nodesOf(ports), {
-    retryDelayOnFailover: 0,
-    redisOptions: { ...recommendedForClusters.redisOptions, protocol: 2 },
-    scaleReads: 'all',
-    keyPrefix: 'all:',
-    enableAutoPipelining: true
+    retryDelayOnFailover: 0, redisOptions: { ...recommendedForClusters.redisOptions, protocol: 2 }, scaleReads: 'all', keyPrefix: 'all:', enableAutoPipelining: true
   })),
   'ioredis 5.0.0, Cluster, automatic pipelining': async (ports) => quiet(new LowestCluster(nodesOf(ports), {
     retryDelayOnFailover: 0, redisOptions: { commandTimeout: 1000 }, scaleReads: 'slave', enableAutoPipelining: true
@@ -113,22 +114,12 @@ export const clusterClients: Record<string, Connect> = {
   })),
   'redis, cluster': (ports) => connected(nodeRedis.createCluster({
     rootNodes: nodesOf(ports).map((socket) => ({ socket })), useReplicas: true, defaults: recommendedForNodeRedis
-  }), (cluster) => { cluster.destroy() }),
+  })),
   'redis 5.7.0, cluster': (ports) => connected(nodeRedisLowest.createCluster({
     RESP: 2, rootNodes: nodesOf(ports).map((socket) => ({ socket })), useReplicas: true, defaults: recommendedForNodeRedis
-  }), (cluster) => { cluster.destroy() }),
-  'valkey-glide, cluster': async (ports) => {
-    const client = await glide.GlideClusterClient.createClient({ addresses: nodesOf(ports), requestTimeout: 1000, readFrom: 'preferReplica' })
-    return { client, close: () => { client.close() } }
-  },
-  'valkey-glide 2.0.1, cluster, RESP2, strings as buffers': async (ports) => {
-    const client = await glideLowest.GlideClusterClient.createClient({
-      addresses: nodesOf(ports),
-      requestTimeout: 1000,
-      readFrom: 'preferReplica',
-      protocol: glideLowest.ProtocolVersion.RESP2,
-      defaultDecoder: glideLowest.Decoder.Bytes
-    })
-    return { client, close: () => { client.close() } }
-  }
+  })),
+  'valkey-glide, cluster': (ports) => closing(glide.GlideClusterClient.createClient({ addresses: nodesOf(ports), requestTimeout: 1000, readFrom: 'preferReplica' })),
+  'valkey-glide 2.0.1, cluster, RESP2, strings as buffers': (ports) => closing(glideLowest.GlideClusterClient.createClient({
+    addresses: nodesOf(ports), requestTimeout: 1000, readFrom: 'preferReplica', protocol: glideLowest.ProtocolVersion.RESP2, defaultDecoder: glideLowest.Decoder.Bytes
+  }))
 }

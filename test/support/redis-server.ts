@@ -1,33 +1,26 @@
-import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { execFile, execFileSync, spawnSync, type ChildProcess } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import { plainEnvironment } from './environment.js'
+import { ServerProcess } from './server-process.js'
 
 /**
  * Returns the server program or the command-line client beside it: from the environment variable `REDIS_SERVER`, for example
  * `REDIS_SERVER=/opt/valkey/bin/valkey-server`, or else Redis or Valkey from the PATH.
  */
 function program (kind: 'server' | 'cli'): string {
-  const chosen = process.env['REDIS_SERVER']
-  const folder = chosen === undefined ? undefined : dirname(chosen)
+  const { REDIS_SERVER: chosen } = process.env
   if (chosen !== undefined && kind === 'server') return chosen
-  for (const name of [`redis-${kind}`, `valkey-${kind}`]) {
-    const candidate = folder === undefined ? name : join(folder, name)
-    try {
-      execFileSync('which', [candidate], { stdio: 'ignore' })
-      return candidate
-    } catch {
-      // Try the other one.
-    }
-  }
-  throw new Error(`neither redis-${kind} nor valkey-${kind} is ${folder === undefined ? "on the PATH; install Debian's redis-server" : `in ${folder}`}`)
+  const candidates = [`redis-${kind}`, `valkey-${kind}`].map((name) => chosen === undefined ? name : join(dirname(chosen), name))
+  const found = candidates.find((candidate) => spawnSync('which', [candidate]).status === 0)
+  if (found === undefined) throw new Error(`there is no ${candidates.join(' or ')}; install Debian's redis-server`)
+  return found
 }
 
 /** The name and version that the server program reports, such as `Redis server v=7.0.15`. */
@@ -69,26 +62,13 @@ async function isFree (port: number): Promise<boolean> {
   return true
 }
 
-// A test that fails may leave servers running. They must not outlive it, nor keep its process from ending.
-const running = new Set<ChildProcess>()
-const directories = new Set<string>()
-process.once('exit', () => {
-  for (const child of running) child.kill('SIGKILL')
-  for (const directory of directories) rmSync(directory, { recursive: true, force: true })
-})
-
 /** A private server on a free loopback port, without persistence. */
-export class RedisServer {
-  readonly port: number
-  /** The folder for the data of the server. */
-  readonly directory = mkdtempSync(join(tmpdir(), 'quota-redis-'))
+export class RedisServer extends ServerProcess {
   readonly #options: readonly string[]
-  #process: ChildProcess | undefined
 
   private constructor (port: number, options: readonly string[]) {
-    this.port = port
+    super(port)
     this.#options = options
-    directories.add(this.directory)
   }
 
   static async start (...options: string[]): Promise<RedisServer> {
@@ -114,42 +94,12 @@ export class RedisServer {
     return `redis://127.0.0.1:${this.port}`
   }
 
-  /** The process id while the server runs. */
-  get pid (): number | undefined {
-    return this.#process?.pid
-  }
-
   /** @param more Further options, for this start only. */
   async start (...more: readonly string[]): Promise<void> {
     const configuration = this.#options.filter((option) => option.endsWith('.conf'))
     const options = this.#options.filter((option) => !configuration.includes(option))
-    const child = spawn(program('server'), [
-      ...configuration, '--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.directory, '--save', '', '--appendonly', 'no', ...options, ...more
-    ], { stdio: 'ignore', env: plainEnvironment() })
-    child.unref()
-    running.add(child)
-    child.once('exit', () => running.delete(child))
-    this.#process = child
-    await this.#answers(child)
-  }
-
-  signal (name: NodeJS.Signals): void {
-    this.#process?.kill(name)
-  }
-
-  async kill (): Promise<void> {
-    const child = this.#process
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
-    const exited = once(child, 'exit')
-    child.ref()
-    child.kill('SIGKILL')
-    await exited
-  }
-
-  async stop (): Promise<void> {
-    await this.kill()
-    rmSync(this.directory, { recursive: true, force: true })
-    directories.delete(this.directory)
+    const own = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.directory, '--save', '', '--appendonly', 'no']
+    await this.#answers(this.launch(program('server'), [...configuration, ...own, ...options, ...more]))
   }
 
   /** Creates a client, as a host would, that fails a command when its connection is lost. */
@@ -203,6 +153,14 @@ export async function startRedis (t: { teardown (end: () => Promise<void>): unkn
     await server.stop()
   })
   return { server, client }
+}
+
+/** How often the server runs each command during a call. */
+export async function commandsDuring (client: Redis, run: () => Promise<unknown>): Promise<Record<string, number>> {
+  await client.config('RESETSTAT')
+  await run()
+  const statistics = [...(await client.info('commandstats')).matchAll(/cmdstat_(\w+):calls=(\d+)/g)]
+  return Object.fromEntries(statistics.map(([, name = '', calls]) => [name, Number(calls)]))
 }
 
 /** Options of a cluster: the replicas of each master, and a function that starts a proxy in front of each server. */

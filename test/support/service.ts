@@ -1,7 +1,8 @@
 import fastifyJwt from '@fastify/jwt'
-import Fastify, { type FastifyInstance, type FastifyServerOptions, type InjectOptions } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyServerOptions, type InjectOptions, type RouteHandlerMethod } from 'fastify'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { Writable } from 'node:stream'
-import { protectedOperations, quotaPlugin, type QuotaOptions } from '../../lib/index.js'
+import { localAuthentication, protectedOperations, quotaDecisions, quotaPlugin, type QuotaDecisionMessage, type QuotaOptions } from '../../lib/index.js'
 
 export const issuer = 'https://identity.example/realms/taxonomy'
 
@@ -27,18 +28,23 @@ async function verifyTokens (app: FastifyInstance): Promise<void> {
   })
 }
 
-function declareOperations (app: FastifyInstance): void {
-  for (const { method, path } of protectedOperations) {
-    app.route({ method, url: path, exposeHeadRoute: false, handler: async () => ({ ran: path }) })
-  }
+/** What a host does beside registering the plugin. */
+interface Host {
+  /** Runs before the plugin is registered. */
+  readonly before?: (app: FastifyInstance) => unknown
+  /** Handles the four operations. Default: returns the path. */
+  readonly handler?: RouteHandlerMethod
 }
 
 /** A service that verifies tokens and protects the four default operations. */
-export async function createService (options: QuotaOptions = {}, server: FastifyServerOptions = {}): Promise<FastifyInstance> {
+export async function createService (options: QuotaOptions = {}, server: FastifyServerOptions = {}, { before, handler }: Host = {}): Promise<FastifyInstance> {
   const app: FastifyInstance = Fastify(server)
   await verifyTokens(app)
+  await before?.(app)
   await app.register(quotaPlugin, options)
-  declareOperations(app)
+  for (const { method, path } of protectedOperations) {
+    app.route({ method, url: path, exposeHeadRoute: false, handler: handler ?? (async () => ({ ran: path })) })
+  }
   return app
 }
 
@@ -51,6 +57,26 @@ export function analyze (app: FastifyInstance, claims: object | null, request: I
   const headers = claims === null ? {} : bearer(app, claims)
   return app.inject({ method: 'POST', url: '/api/analyze', ...request, headers: { ...headers, ...request.headers } })
 }
+
+/** Returns the statuses of several requests of a caller to `POST /api/analyze`, one after another. */
+export async function statuses (app: FastifyInstance, claims: object | null, count: number, request: InjectOptions = {}): Promise<number[]> {
+  const answered = []
+  for (let asked = 0; asked < count; asked++) answered.push((await analyze(app, claims, request)).statusCode)
+  return answered
+}
+
+/** Returns the messages that are published on a channel, by default the decisions, while a function runs. */
+export async function published<Message = QuotaDecisionMessage> (run: () => Promise<unknown>, channel: string | symbol = quotaDecisions.name): Promise<Message[]> {
+  const messages: Message[] = []
+  const note = (message: unknown): void => { messages.push(message as Message) }
+  subscribe(channel, note)
+  await run()
+  unsubscribe(channel, note)
+  return messages
+}
+
+/** An authentication as alice. */
+export const asAlice = () => localAuthentication('alice')
 
 export const alice = { iss: issuer, sub: 'alice' }
 export const bob = { iss: issuer, sub: 'bob' }

@@ -2,10 +2,17 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT, type CryptoKey } from 'jose'
+import type { Test } from 'tap'
+import { listenOnLoopback, portOf } from './loopback.js'
 
 type Algorithm = 'RS256' | 'EdDSA'
 
 interface Key { readonly kid: string, readonly algorithm: Algorithm, readonly privateKey: CryptoKey, readonly publicJwk: JWK }
+
+// All issuers of a process have the same keys, because making them takes long. Nobody publishes the others.
+const algorithms = ['RS256', 'EdDSA'] as const
+const published = Promise.all(algorithms.map(makeKey))
+const others = Promise.all(algorithms.map(makeKey))
 
 /**
  * An OpenID provider over real HTTP with its own keys. It signs anything for a test, and can misbehave.
@@ -13,8 +20,10 @@ interface Key { readonly kid: string, readonly algorithm: Algorithm, readonly pr
 export class TokenIssuer {
   /** Creates the ID token for the answer of the token endpoint from the nonce that the client sent. */
   idToken: (nonce: string) => Promise<string> = async () => { throw new Error('no ID token was prepared') }
-  /** The number of requests for the keys. */
-  keysAsked = 0
+  /** The number of requests. */
+  asked = 0
+  /** Whether it leaves requests without a response. */
+  hangs = false
   readonly #server: Server
   readonly #keys: readonly Key[]
   #nonce = ''
@@ -22,22 +31,24 @@ export class TokenIssuer {
   private constructor (keys: readonly Key[]) {
     this.#keys = keys
     this.#server = createServer((request, response) => {
+      this.asked++
+      if (this.hangs) return
       this.#answer(new URL(request.url ?? '/', this.url)).then(
         ({ status = 200, location, body }) => { response.writeHead(status, { 'content-type': 'application/json', ...(location && { location }) }).end(JSON.stringify(body)) },
         (error: unknown) => { response.writeHead(500).end(String(error)) })
     })
   }
 
-  static async start (): Promise<TokenIssuer> {
-    const issuer = new TokenIssuer(await Promise.all([makeKey('RS256'), makeKey('EdDSA')]))
-    issuer.#server.listen(0, '127.0.0.1')
-    await once(issuer.#server, 'listening')
+  /** Starts an issuer, and stops it after the test. */
+  static async start (t: Test): Promise<TokenIssuer> {
+    const issuer = new TokenIssuer(await published)
+    await listenOnLoopback(issuer.#server)
+    t.teardown(() => issuer.stop())
     return issuer
   }
 
   get url (): string {
-    const address = this.#server.address()
-    return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`
+    return `http://127.0.0.1:${portOf(this.#server)}`
   }
 
   get jwksUrl (): string {
@@ -47,19 +58,20 @@ export class TokenIssuer {
   /** Signs claims; `with` changes other properties of the token. */
   async sign (claims: JWTPayload, { algorithm = 'RS256', forged = false, kid, expired = false }: { algorithm?: Algorithm, forged?: boolean, kid?: string, expired?: boolean } = {}): Promise<string> {
     const key = this.key(algorithm)
-    const { privateKey } = forged ? await makeKey(algorithm) : key
+    const { privateKey } = forged ? this.key(algorithm, await others) : key
     const seconds = Math.floor(Date.now() / 1000)
     return await new SignJWT({ iat: seconds - 7200, ...claims }).setExpirationTime(expired ? seconds - 3600 : seconds + 3600)
       .setProtectedHeader({ alg: algorithm, kid: kid ?? key.kid }).sign(privateKey)
   }
 
-  key (algorithm: Algorithm): Key {
-    const key = this.#keys.find((candidate) => candidate.algorithm === algorithm)
+  key (algorithm: Algorithm, keys = this.#keys): Key {
+    const key = keys.find((candidate) => candidate.algorithm === algorithm)
     if (key === undefined) throw new Error(`there is no ${algorithm} key`)
     return key
   }
 
   async stop (): Promise<void> {
+    if (!this.#server.listening) return
     this.#server.closeAllConnections()
     this.#server.close()
     await once(this.#server, 'close')
@@ -79,10 +91,7 @@ export class TokenIssuer {
         }
       }
     }
-    if (pathname + search === '/keys?set=current') {
-      this.keysAsked++
-      return { body: { keys: this.#keys.map(({ publicJwk }) => publicJwk) } }
-    }
+    if (pathname + search === '/keys?set=current') return { body: { keys: this.#keys.map(({ publicJwk }) => publicJwk) } }
     if (pathname === '/authorize') {
       this.#nonce = searchParams.get('nonce') ?? ''
       const back = new URL(searchParams.get('redirect_uri') ?? '')

@@ -1,5 +1,8 @@
-import type { Acquisition, Entry, QuotaCount, QuotaStore, QuotaStoreState } from '../../lib/index.js'
-import type { VirtualClock } from '../../lib/testing.js'
+import { channel } from 'node:diagnostics_channel'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Test } from 'tap'
+import { InsuredQuotaStore, MemoryQuotaStore, type Acquisition, type Entry, type InsuredQuotaStoreChange, type InsuredQuotaStoreOptions, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../../lib/index.js'
+import { VirtualClock } from '../../lib/testing.js'
 
 export type Manner = 'answers' | 'promises' | 'throws' | 'rejects' | 'hangs' | 'answers late' | 'fails late' | 'answers nonsense' | 'promises nonsense'
 
@@ -84,4 +87,43 @@ export class ToldStore implements QuotaStore {
       case 'promises nonsense': return Promise.resolve(JSON.parse('null'))
     }
   }
+}
+
+/** An insured store over a told one, in virtual time, with a `timeout` of 30 ms and a `coolDown` of 100 ms. */
+export function insure (options: Partial<InsuredQuotaStoreOptions> = {}, clock = new VirtualClock()) {
+  const primary = new ToldStore(clock)
+  const fallback = new MemoryQuotaStore({ clock: clock.now })
+  const store = new InsuredQuotaStore({ primary, fallback, timeout: 30, coolDown: 100, clock: clock.now, timers: clock, ...options })
+  return { clock, primary, fallback, store }
+}
+
+/** The changes of insured stores that are published during a test. */
+export function publishedChanges (t: Test): InsuredQuotaStoreChange[] {
+  const published: InsuredQuotaStoreChange[] = []
+  const publish = (message: unknown): void => { published.push(message as InsuredQuotaStoreChange) }
+  channel('fastify-llm-quota:insured-store').subscribe(publish)
+  t.teardown(() => channel('fastify-llm-quota:insured-store').unsubscribe(publish))
+  return published
+}
+
+/** Advances virtual time by one millisecond in each turn of the event loop. */
+export async function pass (clock: VirtualClock, ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed++) {
+    clock.advance(1)
+    await turn()
+  }
+}
+
+/** Waits for more turns of the event loop than a store waits for after its timeout. */
+export async function manyTurns (): Promise<void> {
+  for (let turns = 0; turns < 20; turns++) await turn()
+}
+
+/** Advances virtual time until there is an answer, by at most a second. */
+export async function answered<Answer> (clock: VirtualClock, asked: Answer | Promise<Answer>): Promise<Answer> {
+  const wait = { isOver: false }
+  const end = (): void => { wait.isOver = true }
+  Promise.resolve(asked).then(end, end)
+  for (let passed = 0; passed < 1_000 && !wait.isOver; passed++) await pass(clock, 1)
+  return asked
 }

@@ -31,7 +31,7 @@ export class Database {
       this.#isChecked = true
     }
     const places = parameters.map((_, index) => `$${index + 1}`)
-    return await this.#query(`SELECT ${nameOf(`_${name}`)}(${places.join(', ')}) AS reply`, parameters.map(textOf))
+    return await this.#query(`SELECT ${nameOf(`_${name}`)}(${places.join(', ')})::text AS reply`, parameters.map(textOf))
   }
 
   /** Rejects if the server does not answer in time, because a connection can become silent without being closed. */

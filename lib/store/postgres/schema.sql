@@ -35,7 +35,7 @@ CREATE OR REPLACE FUNCTION llm_quota_acquire(
   quota_name text, given_window text, given_cap text, given_time text, given_lock text, given_callers text, given_limits text, given_costs text
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off AS $function$
 DECLARE
-  most CONSTANT bigint := 9007199254740991; step CONSTANT bigint := 16; -- pages of a sweep
+  most CONSTANT bigint := 9007199254740991; step CONSTANT bigint := 8; -- pages of a sweep
   window_length CONSTANT double precision := given_window;
   callers text[] := given_callers; limits CONSTANT bigint[] := given_limits; costs CONSTANT bigint[] := given_costs;
   state llm_quota_state%ROWTYPE; own llm_quota%ROWTYPE;

@@ -1,16 +1,17 @@
+import type { Document } from 'wink-nlp'
 import similarity from 'wink-nlp/utilities/similarity.js'
 import type { Justification, NodeScore } from '../model.js'
 import { describeNode, findNode, type TaxonomyNode } from '../taxonomy.js'
-import { readSentences, stemsOf, type Word, wordsOf } from './reading.js'
+import { readSentences, stemsOf, tokenized, type Word, wordsOf } from './reading.js'
 
 /** Explains why a term applies to a text or not. For a node of the taxonomy, its description is used as well. */
-export function justify (text: string, leaf: string): Justification {
+export function justify (text: Document, leaf: string): Justification {
   const node = findNode(leaf)
   const name = node?.name ?? leaf
-  const term = wordsOf(node === undefined ? leaf : describeNode(node))
+  const term = wordsOf(tokenized(node === undefined ? leaf : describeNode(node)))
   const stems = new Set(term.map(({ stem }) => stem))
   const evidence = [...readSentences(text)]
-    .map(({ text: sentence }) => ({ sentence, shared: unique(wordsOf(sentence).filter(({ stem }) => stems.has(stem)).map((word) => word.text.toLowerCase())) }))
+    .map(({ text: sentence }) => ({ sentence, shared: unique(wordsOf(tokenized(sentence)).filter(({ stem }) => stems.has(stem)).map((word) => word.text.toLowerCase())) }))
     .filter(({ shared }) => shared.length > 0)
   const applies = evidence.length > 0
   return {
@@ -25,10 +26,10 @@ export function justify (text: string, leaf: string): Justification {
 }
 
 /** Scores the children of a node by the words that they have in common with a text, best first. */
-export function scoreChildren (text: string, parent: TaxonomyNode): NodeScore[] {
+export function scoreChildren (text: Document, parent: TaxonomyNode): NodeScore[] {
   const words = wordsOf(text)
   return parent.children
-    .map((child) => ({ code: child.code, name: child.name, score: resemblance(words, wordsOf(describeNode(child))) }))
+    .map((child) => ({ code: child.code, name: child.name, score: resemblance(words, wordsOf(tokenized(describeNode(child)))) }))
     .sort((one, other) => other.score - one.score)
 }
 

@@ -17,11 +17,15 @@ export interface Word {
   readonly stem: string
 }
 
-export function read (text: string): Reading {
-  const document = tokenized(text)
+/** Splits a text into sentences and tokens. */
+export function tokenized (text: string): Document {
+  return nlp.readDoc(text.replace(longRuns, '$& '))
+}
+
+export function read (document: Document): Reading {
   const statistics = Object(document.out(its.readabilityStats))
   return {
-    sentences: [...readSentences(text)],
+    sentences: [...readSentences(document)],
     entities: entitiesOf(document.entities().out(its.detail)),
     sentiment: Number(document.out(its.sentiment)),
     readability: {
@@ -35,15 +39,15 @@ export function read (text: string): Reading {
 }
 
 /** Reads a text lazily, sentence by sentence. */
-export function * readSentences (text: string): Generator<Sentence> {
-  const sentences = tokenized(text).sentences()
+export function * readSentences (document: Document): Generator<Sentence> {
+  const sentences = document.sentences()
   for (let index = 0; index < sentences.length(); index++) yield describe(sentences.itemAt(index))
 }
 
 /** Returns the content words. */
-export function wordsOf (text: string): Word[] {
+export function wordsOf (document: Document): Word[] {
   const words: Word[] = []
-  tokenized(text).tokens().each((token: ItemToken) => {
+  document.tokens().each((token: ItemToken) => {
     if (token.out(its.type) !== 'word' || token.out(its.stopWordFlag)) return
     const word = token.out()
     // The package declares this helper only for collections.
@@ -53,8 +57,8 @@ export function wordsOf (text: string): Word[] {
 }
 
 /** Counts the tokens: words, numbers, punctuation marks and the like. */
-export function tokensIn (text: string): number {
-  return tokenized(text).tokens().length()
+export function tokensIn (document: Document): number {
+  return document.tokens().length()
 }
 
 /** Counts the words by stem. */
@@ -62,10 +66,6 @@ export function stemsOf (words: readonly Word[]): Bow {
   const stems: Bow = Object.create(null)
   for (const { stem } of words) stems[stem] = (stems[stem] ?? 0) + 1
   return stems
-}
-
-function tokenized (text: string): Document {
-  return nlp.readDoc(text.replace(longRuns, '$& '))
 }
 
 function describe (sentence: ItemSentence): Sentence {

@@ -3,7 +3,7 @@ import type { MessagePort } from 'node:worker_threads'
 import type { Justification, NodeScore, Reading } from '../model.js'
 import { findNode } from '../taxonomy.js'
 import { justify as justifyLeaf, scoreChildren } from './classification.js'
-import { read, readSentences, tokensIn } from './reading.js'
+import { read, readSentences, tokenized, tokensIn } from './reading.js'
 
 /** What an operation has found, and the number of tokens in the text that it has read. */
 interface Counted<T> {
@@ -12,23 +12,27 @@ interface Counted<T> {
 }
 
 export function analyze ({ text }: { text: string }): Counted<Reading> {
-  return { found: read(text), tokens: tokensIn(text) }
+  const document = tokenized(text)
+  return { found: read(document), tokens: tokensIn(document) }
 }
 
 export function justify ({ text, leaf }: { text: string, leaf: string }): Counted<Justification> {
-  return { found: justifyLeaf(text, leaf), tokens: tokensIn(text) }
+  const document = tokenized(text)
+  return { found: justifyLeaf(document, leaf), tokens: tokensIn(document) }
 }
 
 export function score ({ text, parent }: { text: string, parent: string }): Counted<NodeScore[]> {
+  const document = tokenized(text)
   const node = findNode(parent)
-  return { found: node === undefined ? [] : scoreChildren(text, node), tokens: tokensIn(text) }
+  return { found: node === undefined ? [] : scoreChildren(document, node), tokens: tokensIn(document) }
 }
 
 /** Sends each sentence as soon as it is read, and then null. */
 export function stream ({ text, port }: { text: string, port: MessagePort }): Counted<null> {
-  for (const sentence of readSentences(text)) port.postMessage(sentence)
+  const document = tokenized(text)
+  for (const sentence of readSentences(document)) port.postMessage(sentence)
   port.postMessage(null)
-  return { found: null, tokens: tokensIn(text) }
+  return { found: null, tokens: tokensIn(document) }
 }
 
 export interface Operations {

@@ -1,7 +1,6 @@
-import { once } from 'node:events'
-import { connect, createServer, type Server, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { listenOnLoopback, portOf } from '../test/support/loopback.js'
+import { listenOnLoopback, type Listening } from './loopback.js'
 
 interface Connection {
   readonly downstream: Socket
@@ -10,34 +9,37 @@ interface Connection {
   isSilent: boolean
   /** Settles when the replies until now have been sent. */
   sent: Promise<void>
+  latestRequest: string
 }
 
 /** Forwards connections to a server, with network faults. */
 export class FaultyProxy {
   /** The port of the server, for new connections. */
   targetPort: number
-  readonly #server: Server
+  /** While true, everything is lost on every connection, and none is closed. */
+  isSilent = false
   readonly #connections = new Set<Connection>()
+  #listening: Listening | undefined
   #delay = (): number => 0
   #repliesToCut = 0
+  #requestToCut = /^/
   #rejects = false
 
   private constructor (targetPort: number) {
     this.targetPort = targetPort
-    this.#server = createServer((downstream) => {
-      if (this.#rejects) downstream.resetAndDestroy()
-      else this.#pass({ downstream, upstream: connect(this.targetPort, '127.0.0.1'), isSilent: false, sent: Promise.resolve() })
-    })
   }
 
   static async start (targetPort: number): Promise<FaultyProxy> {
     const proxy = new FaultyProxy(targetPort)
-    await listenOnLoopback(proxy.#server)
+    proxy.#listening = await listenOnLoopback(createServer((downstream) => {
+      if (proxy.#rejects) downstream.resetAndDestroy()
+      else proxy.#pass({ downstream, upstream: connect(proxy.targetPort, '127.0.0.1'), isSilent: false, sent: Promise.resolve(), latestRequest: '' })
+    }))
     return proxy
   }
 
   get port (): number {
-    return portOf(this.#server)
+    return this.#listening?.port ?? 0
   }
 
   /** Delays each reply by some milliseconds. Replies keep their order. */
@@ -45,9 +47,14 @@ export class FaultyProxy {
     this.#delay = milliseconds
   }
 
-  /** Closes the connections of the next replies, each in the middle of its reply. */
-  cut (replies: number): void {
+  /**
+   * Closes the connections of the next replies, each in the middle of its reply.
+   *
+   * @param request Matches the requests whose replies are cut. A client of a cluster also sends commands of its own at any time.
+   */
+  cut (replies: number, request = /^/): void {
     this.#repliesToCut = replies
+    this.#requestToCut = request
   }
 
   /** Resets every connection. */
@@ -78,9 +85,7 @@ export class FaultyProxy {
   }
 
   async stop (): Promise<void> {
-    this.reset()
-    this.#server.close()
-    await once(this.#server, 'close')
+    await this.#listening?.stop()
   }
 
   #pass (connection: Connection): void {
@@ -95,7 +100,10 @@ export class FaultyProxy {
         upstream.destroy()
       })
     }
-    downstream.on('data', (chunk) => { if (!connection.isSilent) upstream.write(chunk) })
+    downstream.on('data', (chunk) => {
+      connection.latestRequest = chunk.toString('latin1')
+      if (!connection.isSilent && !this.isSilent) upstream.write(chunk)
+    })
     upstream.on('data', (chunk) => { this.#reply(connection, chunk) })
   }
 
@@ -109,9 +117,9 @@ export class FaultyProxy {
   }
 
   #send (connection: Connection, chunk: Buffer): void {
-    const { downstream } = connection
-    if (connection.isSilent || downstream.destroyed) return
-    if (this.#repliesToCut === 0) {
+    const { downstream, latestRequest } = connection
+    if (connection.isSilent || this.isSilent || downstream.destroyed) return
+    if (this.#repliesToCut === 0 || !this.#requestToCut.test(latestRequest)) {
       downstream.write(chunk)
       return
     }

@@ -1,0 +1,225 @@
+// What the host does while a decision is pending, and errors after one that was: they ended the process, or served a rejected request.
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyServerOptions } from 'fastify'
+import t from 'tap'
+import quotaPlugin, { callerKey, MemoryQuotaStore, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
+import { listen, sendRaw } from '../support/raw-socket.js'
+import { analyze, asAlice, captureLog, createService } from '../support/service.js'
+
+const soon = async (): Promise<void> => new Promise((resolve) => { setImmediate(resolve) })
+const authentication = asAlice
+
+/** A store that decides when it is told to. */
+function pendingStore (admitted: boolean) {
+  let decide = (_error?: Error): void => {}
+  let noteAsked = (): void => {}
+  let calls = 0
+  const asked = new Promise<void>((resolve) => { noteAsked = resolve })
+  const store: QuotaStore = {
+    acquire: () => new Promise((resolve, reject) => {
+      calls += 1
+      decide = (error) => { if (error === undefined) resolve({ admitted, count: 1, windowRemaining: 60_000, overflow: false }); else reject(error) }
+      noteAsked()
+    })
+  }
+  return { store, asked, decide: (error?: Error) => { decide(error) }, calls: () => calls }
+}
+
+const storeThat = (admitted: boolean): QuotaStore => ({ async acquire () { await soon(); return { admitted, count: 1, windowRemaining: 60_000, overflow: false } } })
+
+/** Writes to the socket, so that no other response can be sent. */
+function begin ({ raw }: FastifyReply): void {
+  raw.writeHead(200)
+  raw.write('begun')
+}
+
+/** Sends a request, and returns the code of the first error that Fastify gets. Whether it then ends the response depends on its version. */
+async function firstError (app: FastifyInstance): Promise<unknown> {
+  const code = new Promise<unknown>((resolve) => {
+    app.addHook('onError', async (_request, _reply, error) => { resolve(error.code) })
+  })
+  analyze(app, null).then(() => {}, () => {})
+  return code
+}
+
+const asynchronous: [string, QuotaOptions][] = [
+  ['store', { store: storeThat(false), authentication }],
+  ['preference reader', { preferences: { get: soon }, authentication: () => null }],
+  ['authentication', { authentication: async () => { await soon(); return null } }]
+]
+
+for (const [what, options] of asynchronous) {
+  t.test(`the error of a refusal after headers that the host has written is passed to Fastify, with an asynchronous ${what}`, async (t) => {
+    const app = await createService(options)
+    app.addHook('preValidation', async (_request, reply) => { begin(reply) })
+    t.equal(await firstError(app), 'ERR_HTTP_HEADERS_SENT')
+  })
+
+  t.test(`a reply that the host hijacks before the decision is not answered by the quota, with an asynchronous ${what}`, async (t) => {
+    const app = await createService(options)
+    app.addHook('preValidation', async (_request, reply) => {
+      setImmediate(() => {
+        reply.hijack()
+        setImmediate(() => { setImmediate(() => { reply.raw.end('of the host') }) })
+      })
+    })
+    t.equal((await analyze(app, null)).body, 'of the host')
+  })
+}
+
+t.test('the error of a handler that has written to the socket is passed to Fastify after an asynchronous admission', async (t) => {
+  const app = await createService({ store: storeThat(true), authentication }, {}, { handler (_request, reply) { begin(reply); return 'ran' } })
+  t.equal(await firstError(app), 'ERR_HTTP_HEADERS_SENT')
+})
+
+t.test('a thrown value that is not an error is passed to Fastify after an asynchronous admission', async (t) => {
+  const app = await createService({ store: storeThat(true), authentication })
+  const thrown: unknown = 'thrown by the host'
+  app.addHook('preHandler', () => { throw thrown })
+  t.match(await analyze(app, null), { statusCode: 500, payload: /thrown by the host/ })
+})
+
+t.test('a refusal while Fastify answers an error of the host is logged, and the answer does not change', async (t) => {
+  const log = captureLog()
+  const { store, decide } = pendingStore(false)
+  let answer = (): void => {}
+  const app = await createService({ store, authentication }, { logger: log.logger })
+  app.addHook('onError', (_request, _reply, _error, done) => {
+    answer = done
+    decide()
+  })
+  app.addHook('preValidation', async (_request, reply) => {
+    setImmediate(() => { reply.send(Object.assign(new Error('too slow'), { statusCode: 504 })) })
+  })
+  const response = analyze(app, null)
+  for (let turn = 0; turn < 5; turn++) await soon()
+  answer()
+  t.equal((await response).statusCode, 504)
+  t.match(log.lines.filter(({ msg }) => /after the decision/.test(String(msg))), [{ level: 50, err: { code: 'FST_ERR_SEND_INSIDE_ONERR' } }])
+})
+
+t.test('a request that the host has answered while the quota waited for the store is not answered again', async (t) => {
+  const log = captureLog()
+  const { store, decide } = pendingStore(false)
+  const app = await createService({ store, authentication }, { logger: log.logger })
+  app.addHook('preValidation', async (_request, reply) => { setImmediate(() => { reply.code(504).send('too slow') }) })
+  t.equal((await analyze(app, null)).statusCode, 504)
+  decide(new Error('late'))
+  await soon()
+  t.same(log.warnings(), [])
+})
+
+t.test('an answer of the host that is in an asynchronous onSend hook is sent once, with the status of the refusal, and the operation does not run', async (t) => {
+  const { store, decide } = pendingStore(false)
+  let runs = 0
+  const app = await createService({ store, authentication }, {}, { handler: async () => { runs += 1 } })
+  app.addHook('preValidation', async ({ method }, reply) => { if (method === 'POST') setImmediate(() => { reply.code(504).send('too slow') }) })
+  app.addHook('onSend', async (_request, _reply, payload) => {
+    // Fastify 5.0.0 ends the process if two answers to a request leave this hook, so the refusal does not leave it.
+    if (payload !== 'too slow' && payload !== 'other') await new Promise(() => {})
+    decide()
+    for (let turn = 0; turn < 5; turn++) await soon()
+    return payload
+  })
+  app.get('/other', async () => 'other')
+  t.teardown(() => app.close())
+  const answers = await sendRaw(await listen(app), [{ method: 'POST', target: '/api/analyze' }, { method: 'GET', target: '/other' }])
+  t.same(answers, [{ status: 429, body: 'too slow' }, { status: 200, body: 'other' }])
+  t.equal(runs, 0)
+})
+
+for (const admitted of [true, false]) {
+  t.test(`a decision that ${admitted ? 'admits' : 'rejects'} is applied without an error if the client has disconnected`, async (t) => {
+    const { store, asked, decide } = pendingStore(admitted)
+    const app = await createService({ store, authentication })
+    t.teardown(() => app.close())
+    const decided = new Promise<unknown>((resolve) => {
+      app.addHook('preHandler', async () => { resolve('passed on') })
+      app.addHook('onSend', async (_request, reply) => { resolve(reply.statusCode) })
+    })
+    const socket = connect(await listen(app), '127.0.0.1')
+    socket.write('POST /api/analyze HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n')
+    await asked
+    socket.destroy()
+    await once(socket, 'close')
+    decide()
+    t.equal(await decided, admitted ? 'passed on' : 429)
+  })
+}
+
+const notFound: Record<string, (app: FastifyInstance) => void> = {
+  'a timer': (app) => { app.addHook('preValidation', async (_request, reply) => { setImmediate(() => { reply.callNotFound() }) }) },
+  'an error handler': (app) => {
+    app.setErrorHandler((_error, _request, reply) => { reply.callNotFound() })
+    app.addHook('preValidation', async (_request, reply) => { setImmediate(() => { reply.send(new Error('of the host')) }) })
+  }
+}
+
+for (const [way, before] of Object.entries(notFound)) {
+  for (const admitted of [false, true]) {
+    t.test(`callNotFound in ${way} while the decision is pending ${admitted ? 'serves a request that the store admits' : 'does not serve a request that the store rejects'}`, async (t) => {
+      const { store, decide, calls } = pendingStore(admitted)
+      const ran: string[] = []
+      const app = await createService({ store, authentication }, {}, { before, handler: async () => { ran.push('handler') } })
+      app.setNotFoundHandler(async (_request, reply) => { ran.push('not found'); return reply.code(404).send('lost') })
+      const response = analyze(app, null).then(({ statusCode }) => statusCode)
+      for (let turn = 0; turn < 10; turn++) await soon()
+      t.same([ran, calls()], [[], 1], 'nothing runs before the decision, and the store is asked once')
+      decide()
+      const status = await response
+      if (admitted) t.ok(ran.length > 0)
+      else t.same([status, ran], [429, []])
+    })
+  }
+}
+
+/** Options of a server whose log throws at some lines, for example because of a faulty serializer. */
+function logThatThrows (lines: RegExp): FastifyServerOptions {
+  return {
+    logger: {
+      level: 'debug',
+      stream: { write () {} },
+      hooks: {
+        logMethod (line, method) {
+          if (line.some((part) => typeof part === 'string' && lines.test(part))) throw new Error('the log is full')
+          method.apply(this, line)
+        }
+      }
+    }
+  }
+}
+
+const rejects = async () => { await soon(); throw new Error('away') }
+const throws: QuotaStore = { acquire () { throw new Error('away') } }
+const logged: [string, QuotaOptions][] = [
+  ['an authentication that rejects', { authentication: rejects }],
+  ['a preference reader that rejects', { authentication, preferences: { get: rejects } }],
+  ['a preference reader that returns an invalid limit', { authentication, preferences: { get: async () => { await soon(); return 'many' } } }],
+  ['a store that rejects', { authentication, store: { acquire: rejects } }],
+  ['a store that rejects, after an asynchronous reader', { authentication, preferences: { get: soon }, store: { acquire: rejects } }],
+  ['a store that throws, after an asynchronous reader', { authentication, preferences: { get: soon }, store: throws }],
+  ['a store that throws, after an asynchronous authentication', { authentication: async () => { await soon(); return asAlice() }, store: throws }],
+  ['a store that throws', { authentication, store: throws }]
+]
+
+for (const [what, options] of logged) {
+  t.test(`a log that throws results in 500 and does not end the process, with ${what}`, async (t) => {
+    let runs = 0
+    const app = await createService(options, logThatThrows(/preference is|preference reader|authentication of|quota store|quotas of the request/), { handler: async () => { runs += 1 } })
+    const response = await analyze(app, null)
+    t.match([response.statusCode, response.json()], [500, { message: 'the log is full' }])
+    t.equal(runs, 0)
+  })
+}
+
+t.test('a log that throws keeps no place of a refused request', async (t) => {
+  const store = new MemoryQuotaStore()
+  const app = Fastify(logThatThrows(/^the quota refuses/))
+  await app.register(quotaPlugin, { operations: [], store, authentication, perMinute: 1, quotas: { streams: { inFlight: 5 } } })
+  app.post('/run', { config: { quota: ['default', 'streams'] } }, async () => 'ran')
+  const statuses = []
+  for (let request = 0; request < 2; request++) statuses.push((await app.inject({ method: 'POST', url: '/run' })).statusCode)
+  t.same(statuses, [200, 500])
+  t.equal(store.quota('streams', 60_000).enter(String(callerKey(asAlice())), 0).count, 0)
+})

@@ -1,0 +1,150 @@
+// docs/rules.md, "Limit": the configured limit, the preference, and what a limit means.
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { tmpdir } from 'node:os'
+import Fastify, { type FastifyInstance } from 'fastify'
+import t from 'tap'
+import quotaPlugin, { type PreferenceReader, type QuotaOptions } from '../../lib/index.js'
+import { storeDurations } from '../../lib/decision/store-durations.js'
+import { alice, analyze, asAlice, captureLog, createService, published, statuses } from '../support/service.js'
+
+const variable = 'SERVICE_RATE_LIMIT_PER_MINUTE'
+const key = 'rate-limit.per-minute'
+
+t.afterEach(() => { Reflect.deleteProperty(process.env, variable) })
+
+async function configured (options: QuotaOptions = {}): Promise<number> {
+  const app = Fastify()
+  await app.register(quotaPlugin, options)
+  return app.quotaConfig[variable]
+}
+
+t.test('the environment variable, then the option perMinute, then 10 is the configured limit', async (t) => {
+  t.equal(await configured(), 10)
+  t.equal(await configured({ perMinute: 7 }), 7)
+  for (const value of [25, 0, -5]) {
+    process.env[variable] = String(value)
+    t.equal(await configured({ perMinute: 7 }), value)
+  }
+})
+
+t.test('the variable is read from a dotenv file if the option dotenv is set', async (t) => {
+  const path = join(mkdtempSync(join(tmpdir(), 'quota-')), 'service.env')
+  writeFileSync(path, `${variable}=3\nOTHER=unread\n`)
+  t.equal(await configured({ dotenv: { path }, perMinute: 7 }), 3)
+})
+
+t.test('start-up fails with the name and the value of the variable if it is not an integer', async (t) => {
+  for (const value of ['', ' ', 'ten', '1.5', '1e1', '0x10', 'Infinity', 'NaN', 'true', '10 ', '9007199254740993']) {
+    process.env[variable] = value
+    await t.rejects(configured(), { code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT', message: `fastify-llm-quota: the environment variable ${variable} must be an integer; it got "${value}"` })
+  }
+})
+
+t.test('ten requests per window are admitted by default', async (t) => {
+  t.same(await statuses(await createService(), alice, 12), [...Array(10).fill(200), 429, 429])
+})
+
+t.test('a limit of 0 disables the quota without checks of the authentication, and a negative one is a limit of 1', async (t) => {
+  for (const value of [0, -0, '0', '-0', '00']) {
+    const app = await createService({ preferences: new Map([[key, value]]), perMinute: 1 })
+    const messages = await published(async () => { t.same(await statuses(app, null, 3), [200, 200, 200]) })
+    t.ok(messages.length === 3 && messages.every(({ decision: { limit } }) => Object.is(limit, 0)), 'the limit is 0, not -0')
+    t.same(app.quotaStore.inspect?.(), { trackedCallers: 0, sweeps: 0 })
+  }
+  for (const value of [-1, '-7', Number.MIN_SAFE_INTEGER]) t.same(await statuses(await createService({ preferences: new Map([[key, value]]) }), alice, 2), [200, 429])
+  t.same(await statuses(await createService({ perMinute: 0 }), null, 1), [200])
+  t.same(await statuses(await createService({ perMinute: -1 }), alice, 2), [200, 429])
+})
+
+// Values of a preference, and the limit that results; the configured limit is 4.
+const integers = [[1, 1], [25, 25], ['25', 25], ['007', 7], [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER]] as const
+const unset = [undefined, null, '', '  ', '\t\n'].map((value) => [value, 4] as const)
+const unusable: unknown[] = [
+  0.5, -0.5, 1.5, NaN, Infinity, -Infinity, 2 ** 53, '0.5', '0.0', '5 ', '+5', 'ten', '1e3', '0x10', '99999999999999999999', true, false, 5n, [], [5], {}, { valueOf: () => 0 }, () => 5, Symbol('five')
+]
+
+t.test('a preference that is an integer or a decimal string of one is the limit; undefined, null and blank are not set; others are unavailable', async (t) => {
+  for (const [value, limit, isUnavailable] of [...[...integers, ...unset].map((each) => [...each, false] as const), ...unusable.map((value) => [value, 4, true] as const)]) {
+    const log = captureLog()
+    const app = await createService({ preferences: { get: () => value }, perMinute: 4 }, { logger: log.logger })
+    const [message] = await published(async () => { await analyze(app, alice) })
+    t.match(message?.decision, { limit, outcome: 'admitted' }, String(value))
+    t.match(log.warnings(), isUnavailable ? [/preference is unavailable/] : [], String(value))
+    t.equal(log.warnings().length, isUnavailable ? 1 : 0)
+  }
+})
+
+t.test('the preference is read for every protected request, and takes precedence over the configured limit', async (t) => {
+  const preferences = new Map<string, unknown>()
+  const app = await createService({ preferences, perMinute: 1 })
+  t.same(await statuses(app, alice, 2), [200, 429])
+  preferences.set(key, 2)
+  t.same(await statuses(app, alice, 2), [200, 429])
+  preferences.delete(key)
+  t.same(await statuses(app, alice, 1), [429], 'the configured limit applies again')
+})
+
+t.test('a preference reader gets the key and the request, can return a promise, and is called only for requests that are subject', async (t) => {
+  for (const isAsynchronous of [false, true]) {
+    const asked: string[] = []
+    const limitOf: PreferenceReader['get'] = (key, { headers }) => {
+      asked.push(key)
+      return headers['x-plan'] === 'large' ? '2' : 1
+    }
+    const app = await createService({ preferences: { get: (...of) => isAsynchronous ? Promise.resolve(limitOf(...of)) : limitOf(...of) } })
+    await app.inject('/health')
+    t.same(await statuses(app, alice, 2), [200, 429])
+    t.same(await statuses(app, alice, 1, { headers: { 'x-plan': 'large' } }), [200])
+    t.same(asked, [key, key, key])
+  }
+})
+
+const theme = { theme: 'dark' }
+const two = new Map([[key, 2]])
+
+// What the host decorates as `preferences`, the option, and how many requests are then admitted; 3 is the configured limit.
+const decorated: [unknown, QuotaOptions['preferences'], number][] = [
+  [theme, two, 2], [theme, false, 3], [two, false, 3], [two, undefined, 2], [null, undefined, 3]
+]
+
+t.test('a reader that the host decorates before or after the plugin is used if the option is not set, and its decorator is left alone', async (t) => {
+  for (const [host, preferences, admitted] of decorated) {
+    for (const order of ['before', 'after']) {
+      // The plugin itself decorates a reader that is given while the host has none.
+      if (order === 'after' && preferences === two) continue
+      const decorate = (app: object) => { Reflect.apply(Reflect.get(app, 'decorate'), app, ['preferences', host]) }
+      const app = await createService({ authentication: asAlice, perMinute: 3, ...(preferences !== undefined && { preferences }) }, {}, order === 'before' ? { before: decorate } : {})
+      if (order === 'after') decorate(app)
+      t.equal((await statuses(app, null, 4)).filter((status) => status === 200).length, admitted)
+      t.equal(app.getDecorator('preferences'), host)
+    }
+  }
+})
+
+t.test('start-up fails if what the host has decorated is not a reader, and says what to do', async (t) => {
+  for (const [host, value] of [[theme, 'an object'], ['ten', 'a string']]) {
+    const app = await createService()
+    Reflect.apply(app.decorate, app, ['preferences', host])
+    await t.rejects(async () => { await app.ready() }, { message: new RegExp(`preferences, as the host decorated it \\(set the option preferences to a reader or to false .*must be a preference reader with a function get; it got ${value}`) })
+  }
+})
+
+t.test('the caller is determined before the request is counted', async (t) => {
+  const app = await createService({ perMinute: 1 })
+  t.same([...await statuses(app, null, 1), ...await statuses(app, alice, 1), ...await statuses(app, null, 1), ...await statuses(app, alice, 1)], [401, 200, 401, 429])
+})
+
+t.test('the handler does not wait for a microtask if the reader and the store are synchronous, whether the store is timed or not', async (t) => {
+  const turns: string[] = []
+  let passed = false
+  const before = (app: FastifyInstance) => app.addHook('preHandler', (_request, _reply, done) => {
+    passed = false
+    queueMicrotask(() => turns.push(passed ? 'handler first' : 'turn first'))
+    done()
+  })
+  const app = await createService({ preferences: new Map([[key, 5]]), authentication: asAlice }, {}, { before, handler: (_request, reply) => { passed = true; reply.send('ran') } })
+  await analyze(app, null)
+  t.equal((await published(() => analyze(app, null), storeDurations.name)).length, 1)
+  t.same(turns, ['handler first', 'handler first'])
+})

@@ -1,0 +1,59 @@
+// Requests in flight on a Redis server: each place is a lease that its process renews.
+import { mock } from 'node:test'
+import t, { type Test } from 'tap'
+import { RedisQuotaStore } from '../../lib/redis.js'
+import { VirtualClock } from '../../lib/testing.js'
+import { startRedis } from '../support/redis-server.js'
+
+const { client } = await startRedis(t)
+t.beforeEach(async () => { await client.flushall() })
+
+/** Stores of several processes. `renew` makes time pass until all of them renew their places. */
+function start (t: Test) {
+  const clock = new VirtualClock()
+  clock.advance(1_000_000)
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => { mock.timers.reset() })
+  const renew = () => {
+    clock.advance(10_000)
+    mock.timers.tick(10_000)
+  }
+  return { clock, renew, stores: [new RedisQuotaStore({ client, clock: clock.now }), new RedisQuotaStore({ client, clock: clock.now })] as const }
+}
+
+t.test('places of a process that no longer renews them are free within 30 s, and it takes them again when it wakes', async (t) => {
+  const { clock, renew, stores: [frozen, other] } = start(t)
+  const entry = await frozen.enter('alice', 1)
+  t.match(entry, { admitted: true, count: 1 })
+  t.match(await other.enter('alice', 1), { admitted: false, count: 1 })
+
+  // The renewal is sent before the commands that follow.
+  for (let renewals = 0; renewals < 12; renewals++) renew()
+  t.match(await other.enter('alice', 1), { admitted: false, count: 1 }, 'renewed for two minutes')
+
+  clock.advance(29_999)
+  t.match(await other.enter('alice', 0), { admitted: false, count: 1 })
+  clock.advance(1)
+  const second = await other.enter('alice', 1)
+  t.match(second, { admitted: true, count: 1 }, 'the lease has ended')
+
+  mock.timers.tick(10_000)
+  t.match(await other.enter('alice', 0), { count: 2 }, 'the request that is still running has taken its place again')
+  await entry.leave?.()
+  await entry.leave?.()
+  t.match(await other.enter('alice', 0), { count: 1 }, 'given back once')
+  await second.leave?.()
+  t.match(await other.enter('alice', 0), { count: 0 })
+})
+
+t.test('rows of ended processes are removed by renewals of others', async (t) => {
+  const { clock, renew, stores: [ended, running] } = start(t)
+  for (let caller = 0; caller < 20; caller++) await ended.enter(`caller ${caller}`, 1)
+  clock.advance(25_000)
+  mock.timers.reset()
+  mock.timers.enable({ apis: ['setInterval'] })
+  await running.enter('alice', 1)
+  renew()
+  t.match(await running.enter('alice', 0), { count: 1 })
+  t.same((await client.hkeysBuffer('llm-quota:{0}:default:places')).map(String).filter((field) => /^[a-z]/.test(field)), ['alice'])
+})

@@ -1,0 +1,54 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import type { Test } from 'tap'
+import { plainEnvironment } from './environment.js'
+
+/** A process that runs programs one after another, because most of them take less time than loading their packages. */
+export class Programs {
+  readonly #process: ChildProcess
+  readonly #exited = new AbortController()
+  #lines: string[] = []
+  #failure: string | undefined
+
+  private constructor (started: ChildProcess) {
+    this.#process = started.once('exit', () => { this.#exited.abort() })
+    started.on('message', (message: string | { failure: string }) => {
+      if (typeof message === 'string') this.#lines.push(message)
+      else this.#failure = message.failure
+    })
+  }
+
+  /** Starts the process, and ends it after the test. */
+  static start (t: Test, execArgv: string[] = []): Programs {
+    const started = fork('build/test/support/run-programs.js', { env: plainEnvironment(), execArgv, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+    t.teardown(() => { started.kill('SIGKILL') })
+    return new Programs(started)
+  }
+
+  /** The lines that the last program has printed so far. */
+  get lines (): readonly string[] {
+    return this.#lines
+  }
+
+  /** Runs a program until it prints a line that matches, and returns this line. */
+  async run (program: string, environment: Record<string, string>, until: RegExp): Promise<string> {
+    this.#lines = []
+    this.#failure = undefined
+    this.#process.send({ program, environment })
+    return await this.printed(until)
+  }
+
+  /**
+   * Returns the first line that matches, as soon as it is printed.
+   *
+   * @throws {Error} If an error ends the program or the process.
+   */
+  async printed (pattern: RegExp): Promise<string> {
+    for (;;) {
+      const found = this.#lines.find((line) => pattern.test(line))
+      if (found !== undefined) return found
+      if (this.#failure !== undefined) throw new Error(this.#failure)
+      await once(this.#process, 'message', { signal: this.#exited.signal })
+    }
+  }
+}

@@ -1,0 +1,78 @@
+// What the tests of the clients of one server and of a cluster have in common.
+import type { Redis } from 'ioredis'
+import t from 'tap'
+import { callerKey, localAuthentication } from '../../lib/index.js'
+import { RedisQuotaStore } from '../../lib/redis.js'
+import { quotaStoreContract } from '../../lib/testing.js'
+import type { Connect } from './redis-clients.js'
+import { portsOf, type RedisServer } from './redis-server.js'
+
+const key = (number: number) => String(callerKey(localAuthentication(`caller ${number}`)))
+
+/** Checks that the store has the same results with each client, whatever its options for replies, key prefixes and pipelining. */
+export async function testClients (clients: Record<string, Connect>, servers: readonly RedisServer[], mostShards: number): Promise<void> {
+  const observers = servers.map((server) => server.client())
+  t.teardown(async () => {
+    for (const observer of observers) observer.disconnect()
+    await Promise.all(servers.map((server) => server.stop()))
+  })
+  const masters: Redis[] = []
+  for (const observer of observers) if ((await observer.info('replication')).includes('role:master')) masters.push(observer)
+  const keysOf = async (pattern: string) => (await Promise.all(masters.map((master) => master.keys(pattern)))).flat()
+
+  for (const [name, connect] of Object.entries(clients)) {
+    t.test(`the store has correct results with ${name}`, async (t) => {
+      const { client, close } = await connect(portsOf(servers))
+      t.teardown(close)
+      for (const observer of observers) await observer.config('RESETSTAT')
+
+      let stores = 0
+      // A cap of 4 can be divided among at most 4 shards.
+      const create = (options: { clock: () => number, maxTrackedCallers: number }) =>
+        new RedisQuotaStore({ client, keyPrefix: `${name} ${++stores}:`, shards: Math.min(mostShards, options.maxTrackedCallers), ...options })
+      for (const check of quotaStoreContract(create)) t.test(check.name, check.run)
+
+      t.test('concurrent decisions are correct', async (t) => {
+        const store = new RedisQuotaStore({ client, keyPrefix: `${name} at once:`, shards: mostShards })
+        const acquisitions = await Promise.all(Array.from({ length: 400 }, async (_, request) => store.acquire(key(request % 100), 3)))
+        t.equal(acquisitions.filter(({ admitted }) => admitted).length, 300)
+      })
+
+      t.test('the store sends a script again after the servers have lost it, even if decisions are in flight', async (t) => {
+        const store = new RedisQuotaStore({ client, keyPrefix: `${name} flushed:`, shards: mostShards })
+        const counts: number[] = []
+        for (let round = 0; round < 5; round++) {
+          const acquisitions = Promise.all(Array.from({ length: 100 }, async (_, request) => store.acquire(key(request % 50), 1_000)))
+          await Promise.all(observers.map((observer) => observer.script('FLUSH')))
+          counts.push(...(await acquisitions).map(({ count }) => count))
+        }
+        const expected = Array.from({ length: 500 }, (_, index) => Math.floor(index / 50) + 1)
+        t.same(counts.sort((one, other) => one - other), expected, 'each request is counted once')
+      })
+
+      t.test('each key has the prefixes of the client and of the store, and clearCounters removes it', async (t) => {
+        const store = new RedisQuotaStore({ client, keyPrefix: 'mine:', shards: mostShards })
+        for (let caller = 0; caller < 20; caller++) await store.acquire(key(caller), 1)
+        const keys = await keysOf('*mine:*')
+        t.equal(keys.length, mostShards)
+        for (const key of keys) t.ok(key.startsWith(name.includes('a key prefix') ? 'all:mine:' : 'mine:'), key)
+        await store.clearCounters()
+        t.same(await keysOf('*mine:*'), [])
+      })
+
+      t.test('acquire rejects with the error of the server', async (t) => {
+        const store = new RedisQuotaStore({ client, keyPrefix: `${name} wrong:` })
+        await store.acquire(key(1), 1)
+        for (const master of masters) for (const found of await master.keys(`*${name} wrong:*`)) await master.multi().del(found).set(found, 'another program\'s').exec()
+        await t.rejects(async () => store.acquire(key(2), 1), /WRONGTYPE/)
+      })
+
+      t.test('scripts run on masters only', async (t) => {
+        for (const observer of observers) {
+          const scripts = [...(await observer.info('commandstats')).matchAll(/cmdstat_eval\w*:calls=(\d+)/g)].reduce((sum, [, calls]) => sum + Number(calls), 0)
+          t.ok(masters.includes(observer) ? scripts > 100 : scripts === 0, `${scripts} scripts`)
+        }
+      })
+    })
+  }
+}
