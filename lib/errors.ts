@@ -54,6 +54,14 @@ export function hasFunction (value: unknown, name: string): boolean {
   return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function'
 }
 
+/**
+ * Handles the rejection of a promise that a host's function returned although it must return a value, so that it does not end the process. The
+ * caller reports the value as invalid.
+ */
+export function ignoreRejection (value: unknown): void {
+  Promise.resolve(value).catch(() => {})
+}
+
 const InvalidOption = createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota: the option %s %s; it got %s', 500, TypeError)
 
 /** An option has an invalid value. The message contains the name of the option and the value; of an object, only its type. */

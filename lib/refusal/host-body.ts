@@ -1,7 +1,7 @@
 import { validateHeaderValue } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import type { QuotaDecision } from '../decision/decision.js'
-import { shownError } from '../errors.js'
+import { ignoreRejection, shownError } from '../errors.js'
 
 /** The body of a refusal, as returned by the host's function `refusalBody`. */
 export interface RefusalBody {
@@ -29,7 +29,9 @@ const mediaType = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
 /** Returns the body from the host's function. If the function fails or returns an invalid body, logs an error and returns null. */
 export function hostBody (write: RefusalBodyWriter, decision: QuotaDecision, request: FastifyRequest): RefusalBody | null {
   try {
-    const { contentType, body } = write(decision, request)
+    const written = write(decision, request)
+    ignoreRejection(written)
+    const { contentType, body } = written
     if (typeof contentType !== 'string' || !mediaType.test(contentType)) throw new TypeError('its contentType is not a media type')
     if (typeof body !== 'string') throw new TypeError('its body is not a string')
     validateHeaderValue('content-type', contentType)

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { shown, UnknownQuotaError } from '../errors.js'
+import { ignoreRejection, shown, UnknownQuotaError } from '../errors.js'
 
 /** The name of the default quota. */
 export const defaultQuota = 'default'
@@ -45,8 +45,9 @@ export class Marks implements MarkReader {
     if (mark == null || mark === false) return []
     return quotasIn(mark).map((name) => {
       const known = this.#names.find((each) => each === name)
-      if (known === undefined) throw new UnknownQuotaError(route, this.#names.join(', '), shown(name))
-      return known
+      if (known !== undefined) return known
+      ignoreRejection(name)
+      throw new UnknownQuotaError(route, this.#names.join(', '), shown(name))
     })
   }
 }

@@ -2,7 +2,7 @@ import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
 import type { Ruling } from '../decision/verdict.js'
 import { findVerdict } from '../decision/request-state.js'
-import { shown, shownError } from '../errors.js'
+import { ignoreRejection, shown, shownError } from '../errors.js'
 
 /** A message that model tokens were charged to a token quota. */
 export interface QuotaCharge {
@@ -75,6 +75,7 @@ function unreportedTokens ({ name, unreportedTokens }: Ruling['quota'], request:
   try {
     const tokens = typeof unreportedTokens === 'function' ? unreportedTokens(request) : unreportedTokens
     if (Number.isSafeInteger(tokens) && tokens >= 0) return tokens
+    ignoreRejection(tokens)
     throw new RangeError(`unreportedTokens must be a safe integer of at least 0; got ${shown(tokens)}`)
   } catch (error) {
     request.log.error({ err: shownError(error), quota: name }, 'unreportedTokens failed; no model tokens are charged for the request')
