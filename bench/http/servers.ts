@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { subscribe } from 'node:diagnostics_channel'
 import fastifyRateLimit from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import quotaPlugin, { MemoryQuotaStore, quotaDecisions, type QuotaStore } from 'fastify-llm-quota'
+import quotaPlugin, { MemoryQuotaStore, quotaDecisions, tokenAuthentication, type QuotaStore } from 'fastify-llm-quota'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
 import type { Redis } from 'ioredis'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
@@ -89,7 +89,7 @@ export const servers: Record<string, DeclareServer> = {
       operations,
       perMinute: limit,
       ...(asynchronousPreference && { preferences: { get: async () => limit } }),
-      ...(asynchronousAuthentication && { authentication: async ({ user }) => ({ kind: 'token', authenticated: true, claims: user }) })
+      ...(asynchronousAuthentication && { authentication: async ({ user }) => tokenAuthentication(user) })
     })
     declare(app)
   },
