@@ -32,8 +32,8 @@ export function decorateRequests (fastify: FastifyInstance): void {
   fastify.decorateRequest<QuotaDecision | null>('quota', {
     getter (this: Carrier) {
       const { [verdictOf]: verdict, [shownQuota]: shown } = this
-      if (verdict === undefined || verdict instanceof Promise || shown?.assignedTo === verdict) return shown?.decision ?? null
-      return publishedIn(verdict)[0]?.decision ?? null
+      const published = verdict === undefined || verdict instanceof Promise || shown?.assignedTo === verdict ? none : publishedIn(verdict)
+      return (published[0] ?? shown)?.decision ?? null
     },
     setter (this: Carrier, decision: QuotaDecision | null) {
       this[shownQuota] = { decision, assignedTo: this[verdictOf] }
