@@ -19,7 +19,7 @@ const authentication: AuthenticationReader = async ({ headers }) => {
   const [, key] = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '') ?? []
   if (key === undefined) return null
   const owner = await ownerOf(key).catch((error: unknown) => {
-    throw Object.assign(new Error('the API key could not be looked up', { cause: error }), { statusCode: 503 })
+    throw Object.assign(Object(error), { statusCode: 503 })
   })
   return owner === undefined ? null : localAuthentication(owner)
 }

@@ -1,4 +1,4 @@
-// Refuses the requests of blocked callers with 403. They are listed by digest, as in the log and in the quota's decisions.
+// Refuses the requests of blocked callers with 403. They are listed by digest, as in the quota's decisions.
 import fastifyJwt from '@fastify/jwt'
 import Fastify from 'fastify'
 import quotaPlugin, { callerKey, tokenAuthentication } from 'fastify-llm-quota'

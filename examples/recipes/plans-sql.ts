@@ -21,7 +21,8 @@ async function readLimit (subject: unknown): Promise<unknown> {
 
 const preferences: PreferenceReader = {
   // If the database fails, and for callers without a plan, the configured limit applies.
-  get (_key, { user }) {
+  get (key, { user }) {
+    if (key !== 'rate-limit.per-minute') return undefined
     const subject = Object(user).sub
     const found = remembered.get(subject)
     if (found !== undefined && performance.now() - found.readAt < lifetime) return found.limit
