@@ -155,7 +155,7 @@ In the scenario "at the cap, with overflow" there are 20,000 callers. This quota
 
 ${Object.entries(shared).map(([scenario, servers]) => `#### ${scenario}\n\n${sharedTable(servers, serverError(results))}`).join('\n\n')}
 
-\`rate-limiter-flexible\` has \`inMemoryBlockOnConsumed\` on, which avoids commands to the server like \`rememberRefusals\`. The peers keep one key per caller, without a caller cap, an overflow
+\`rate-limiter-flexible\` runs with \`inMemoryBlockOnConsumed\`, which avoids commands to the server as \`rememberRefusals\` does. The peers keep one key per caller, without a caller cap, an overflow
 counter and sweeps.
 
 ### Growth of the memory store
