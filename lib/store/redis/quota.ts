@@ -18,6 +18,8 @@ export class RedisQuota implements QuotaStore {
   readonly keyPrefix: string
   /** The number of shards. */
   readonly shards: number
+  /** The caller cap, across all shards. */
+  readonly maxTrackedCallers: number
   readonly #settings: RedisQuotaSettings
   readonly #name: string
   readonly #shards: (Shard | undefined)[]
@@ -28,6 +30,7 @@ export class RedisQuota implements QuotaStore {
     const { keyPrefix, shards, rememberRefusals, maxTrackedCallers, clock = () => performance.now() } = settings
     this.keyPrefix = keyPrefix
     this.shards = shards
+    this.maxTrackedCallers = maxTrackedCallers
     this.#settings = settings
     this.#name = name
     this.#shards = Array.from({ length: shards })
@@ -103,8 +106,7 @@ export class RedisQuota implements QuotaStore {
   #shardAt (index: number): Shard {
     let shard = this.#shards[index]
     if (shard === undefined) {
-      const { maxTrackedCallers } = this.#settings
-      const cap = Math.floor(maxTrackedCallers / this.shards) + (index < maxTrackedCallers % this.shards ? 1 : 0)
+      const cap = Math.floor(this.maxTrackedCallers / this.shards) + (index < this.maxTrackedCallers % this.shards ? 1 : 0)
       // With the braces, the hash slot depends only on the shard's number.
       shard = new Shard(this.#settings, `${this.keyPrefix}{${index}}:${this.#name}`, cap)
       this.#shards[index] = shard
