@@ -10,9 +10,6 @@ import { Places } from './places.js'
 import { readCount, readDecision, readState } from './replies.js'
 import { Script } from './script.js'
 
-// The server keeps a shard for at least two minutes after a decision.
-const lastingTime = 60_000
-
 /** What the shards of a quota have in common. */
 export interface ShardSettings {
   readonly client: QuotaRedisClient
@@ -24,6 +21,7 @@ export interface ShardSettings {
 export class Shard {
   readonly #client: QuotaRedisClient
   readonly #key: string
+  readonly #window: number
   readonly #clock: (() => number) | undefined
   readonly #decisions: Batches
   readonly #places: Places
@@ -37,6 +35,7 @@ export class Shard {
   constructor ({ client, window, clock }: ShardSettings, key: string, cap: number) {
     this.#client = client
     this.#key = `${key}:counters`
+    this.#window = window
     this.#clock = clock
     this.#acquire = new Script(client, this.#key, acquireText, { WINDOW: window, CAP: cap, HAS_CLOCK: clock !== undefined })
     this.#peek = new Script(client, this.#key, peekText, { WINDOW: window, CAP: cap })
@@ -90,7 +89,8 @@ export class Shard {
     const cost = ['0', '1'].find((usual) => costs.every((cost) => cost === usual))
     const parameters = [...callers, ...sentLimits, ...(cost === undefined ? costs : []), ...(time === undefined ? [] : [String(time)])]
     const reply = await this.#acquire.run(parameters, { HAS_LIMITS: sentLimits.length > 1, HAS_REPEATS: hasRepeats(callers), COST: cost === undefined ? false : Number(cost) })
-    const isLost = readDecision(Array.isArray(reply) ? reply[0] : reply)?.wasCreated === true && performance.now() - this.#decidedAt < lastingTime
+    // The server keeps a shard for longer than a window after a decision.
+    const isLost = readDecision(Array.isArray(reply) ? reply[0] : reply)?.wasCreated === true && performance.now() - this.#decidedAt < this.#window
     this.#decidedAt = performance.now()
     // Any server can lose a shard once, for example when it restarts. One that evicts it does so again and again, and counts nothing.
     if (isLost && String(await this.#evicts.run([])) !== '0') throw new Error('the server has evicted the counters, because its memory is full')
