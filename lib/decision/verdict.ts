@@ -13,7 +13,7 @@ const notCounted = { count: null, windowRemaining: null, overflow: false }
 export interface TokenUsage {
   /** What the host has reported; null if it has reported nothing. */
   reported: number | null
-  /** What is charged because nobody had reported anything when the response closed. */
+  /** What is charged because nothing was reported until the response closed. */
   unreported: number
   charged: number
 }

@@ -10,15 +10,6 @@ export interface Operation {
 
 /**
  * The four operations that are protected by default (docs/rules.md, "Subject").
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { protectedOperations } from 'fastify-llm-quota'
- *
- * const app = Fastify()
- * await app.register(quotaPlugin, { operations: [...protectedOperations, { method: 'POST', path: '/api/translate' }] })
- * ```
  */
 export const protectedOperations: readonly Operation[] = Object.freeze([
   Object.freeze({ method: 'POST', path: '/api/analyze' }),
