@@ -30,7 +30,7 @@ export function assertOperations (operations: unknown, option: string): void {
     const { method, path } = Object(operation)
     if (typeof method !== 'string' || !token.test(method)) throw new OptionError(`${option}[${index}].method`, 'must be an HTTP method', method)
     if (typeof path !== 'string' || !literalPath.test(path)) {
-      throw new OptionError(`${option}[${index}].path`, 'must start with "/" and must not contain "?", "#", ":" or "*"', path)
+      throw new OptionError(`${option}[${index}].path`, 'must start with "/" and must not contain "?", "#", ":" or "*" (mark a route with parameters with config.quota)', path)
     }
   })
 }

@@ -54,7 +54,7 @@ export function createUnreportedCharger (): (rulings: readonly Ruling[], request
   function warn (request: FastifyRequest, quota: string, tokens: number): void {
     if (performance.now() - warnedAt < warningInterval) return
     warnedAt = performance.now()
-    request.log.warn({ quota, tokens }, 'a response has closed, and its model tokens were not reported with fastify.quotaCharge; unreportedTokens is charged; this warning is logged at most once a minute')
+    request.log.warn({ quota, tokens }, `a response has closed, and its model tokens were not reported with fastify.quotaCharge; unreportedTokens, ${tokens}, is charged; this warning is logged at most once a minute`)
   }
 
   return (rulings, request) => {
