@@ -1,6 +1,6 @@
 // The metrics of fastify-llm-quota/metrics: exact to the request, with several quotas, and with several servers in a process.
 import Fastify, { type FastifyInstance } from 'fastify'
-import { AggregatorRegistry, Counter, type OpenMetricsContentType, register, Registry } from 'prom-client'
+import { AggregatorRegistry, type OpenMetricsContentType, register, Registry } from 'prom-client'
 import t, { type Test } from 'tap'
 import quotaPlugin, { InsuredQuotaStore, localAuthentication, MemoryQuotaStore, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
 import quotaMetricsPlugin, { quotaMetricsPlugin as named, type QuotaMetricsRegistry } from '../../lib/metrics.js'
@@ -153,13 +153,6 @@ t.test('servers share the metrics of one registry', async (t) => {
   t.same(await decisionsIn(registry), { 'default POST /api/analyze admitted': 6 }, 'a server that starts later continues the counts')
 })
 
-t.test('the callers of a store that two servers share are counted once', async (t) => {
-  const registry = new Registry()
-  const store = new MemoryQuotaStore()
-  for (let server = 0; server < 2; server++) await (await createServer(t, { store }, registry)).ask()
-  t.match(await scrape(registry), { [trackedCallers]: 1 })
-})
-
 t.test('a second registration on a server does not count decisions twice, but in another registry', async (t) => {
   const { app, registry, ask, decisions } = await createServer(t)
   const twice: FastifyInstance = Fastify()
@@ -230,12 +223,6 @@ t.test('start-up fails if an option of the metrics plugin is invalid', async (t)
   const registry = new Registry()
   await t.resolves(async () => { await Fastify().register(quotaMetricsPlugin, { registry, prefix: '/x', logLevel: 'warn', logSerializers: {} }) }, "Fastify's own options are accepted")
   await t.resolves(async () => { await Fastify().register(quotaMetricsPlugin, Object.fromEntries([['registry', undefined]])) }, 'an undefined registry counts as not set')
-})
-
-t.test('start-up fails if the registry contains a metric of the host with the same name', async (t) => {
-  const registry = new Registry()
-  registry.registerMetric(new Counter({ name: 'llm_quota_decisions_total', help: 'Of the host.', registers: [] }))
-  await t.rejects(async () => { await Fastify().register(quotaMetricsPlugin, { registry }) }, { message: 'A metric with the name llm_quota_decisions_total has already been registered.' })
 })
 
 t.test('the metrics contain the decisions by the overflow counter, the tracked callers and the sweeps', async (t) => {

@@ -4,7 +4,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import * as entry from '../../lib/index.js'
 import quotaPlugin, { MemoryQuotaStore } from '../../lib/index.js'
-import { alice, asAlice, createService, statuses } from '../support/service.js'
+import { createService, statuses } from '../support/service.js'
 
 t.test('the entry point exports the plugin, which declares its name and the supported Fastify versions, as default and by name', async (t) => {
   t.equal(entry.default, entry.quotaPlugin)
@@ -20,22 +20,8 @@ t.test('the plugin decorates quotaStore, quotaConfig, quotaStanding, quotaCharge
   t.ok(app.quotaStore instanceof MemoryQuotaStore)
   t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 })
   t.same(['quota', 'quotaDecisions', 'getEnvs'].map((name) => app.hasRequestDecorator(name)), [true, true, false])
-})
-
-t.test('preferences are decorated if the option is set, and not if it is false', async (t) => {
   const preferences = new Map()
-  const apps = [Fastify(), Fastify()] as const
-  await apps[0].register(quotaPlugin, { preferences })
-  await apps[1].register(quotaPlugin, { preferences: false })
-  t.same(apps.map((app) => Reflect.get(app, 'preferences')), [preferences, undefined])
-})
-
-t.test('the quotaStore that the host has decorated is used', async (t) => {
-  const store = new MemoryQuotaStore()
-  const app = await createService({ authentication: asAlice, perMinute: 1 }, {}, { before: (app) => app.decorate('quotaStore', store) })
-  t.same(await statuses(app, null, 2), [200, 429])
-  t.equal(app.quotaStore, store)
-  t.equal(store.inspect().trackedCallers, 1)
+  t.equal((await createService({ preferences })).getDecorator('preferences'), preferences, 'preferences are decorated if the option is set')
 })
 
 for (const order of ['before', 'after']) {
@@ -126,19 +112,6 @@ t.test('a second registration that the same requests would pass through fails', 
     await first(app)
     await t.rejects(second(app), failure, what)
   }
-})
-
-t.test('two sibling scopes, and two servers in one process, have separate stores', async (t) => {
-  const app = Fastify()
-  for (const prefix of ['/one', '/two']) {
-    await app.register(async (scope) => {
-      await scope.register(quotaPlugin, { authentication: asAlice, perMinute: 1 })
-      scope.post('/api/analyze', async () => 'ran')
-    }, { prefix })
-  }
-  t.same([...await statuses(app, null, 2, { url: '/one/api/analyze' }), ...await statuses(app, null, 2, { url: '/two/api/analyze' })], [200, 429, 200, 429])
-  t.equal(app.hasDecorator('quotaStore'), false)
-  for (let server = 0; server < 2; server++) t.same(await statuses(await createService({ perMinute: 1 }), alice, 2), [200, 429])
 })
 
 t.test('start-up fails if the host already has a request decorator of the plugin', async (t) => {

@@ -75,16 +75,6 @@ t.test('a preference that is an integer or a decimal string of one is the limit;
   }
 })
 
-t.test('the preference is read for every protected request, and takes precedence over the configured limit', async (t) => {
-  const preferences = new Map<string, unknown>()
-  const app = await createService({ preferences, perMinute: 1 })
-  t.same(await statuses(app, alice, 2), [200, 429])
-  preferences.set(key, 2)
-  t.same(await statuses(app, alice, 2), [200, 429])
-  preferences.delete(key)
-  t.same(await statuses(app, alice, 1), [429], 'the configured limit applies again')
-})
-
 t.test('a preference reader gets the key and the request, can return a promise, and is called only for requests that are subject', async (t) => {
   for (const isAsynchronous of [false, true]) {
     const asked: string[] = []
@@ -128,11 +118,6 @@ t.test('start-up fails if what the host has decorated is not a reader, and says 
     Reflect.apply(app.decorate, app, ['preferences', host])
     await t.rejects(async () => { await app.ready() }, { message: new RegExp(`preferences, as the host decorated it \\(set the option preferences to a reader or to false .*must be a preference reader with a function get; it got ${value}`) })
   }
-})
-
-t.test('the caller is determined before the request is counted', async (t) => {
-  const app = await createService({ perMinute: 1 })
-  t.same([...await statuses(app, null, 1), ...await statuses(app, alice, 1), ...await statuses(app, null, 1), ...await statuses(app, alice, 1)], [401, 200, 401, 429])
 })
 
 t.test('the handler does not wait for a microtask if the reader and the store are synchronous, whether the store is timed or not', async (t) => {
