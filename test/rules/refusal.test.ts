@@ -108,11 +108,9 @@ t.test('the content type can be any media type, with or without parameters', asy
 
 t.test('refusalBody is not called in shadow mode or for admitted requests, and without it a refusal logs no error', async (t) => {
   const log = captureLog()
-  let asked = 0
-  const refusalBody = () => { asked += 1; return plain }
+  const refusalBody = () => { throw new Error('not to be called') }
   await analyze(await createService({ refusalBody, mode: 'shadow' }, { logger: log.logger }), null)
   await analyze(await createService({ refusalBody }, { logger: log.logger }), alice)
   await analyze(await createService({}, { logger: log.logger }), null)
-  t.equal(asked, 0)
   t.same(log.errors(), [])
 })

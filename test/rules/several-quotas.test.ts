@@ -103,11 +103,13 @@ for (const [limit, [text, seconds]] of Object.entries(periods)) {
 }
 
 t.test('quotas that share an authentication ask for it once for each request', async (t) => {
-  let asked = 0
-  const authentication = () => { asked += 1; return localAuthentication('alice') }
-  const { ask } = await createHost(['default', 'one', 'two', 'three'], { authentication, quotas: { one: {}, two: { authentication }, three: { authentication: fromHeader } } })
+  const asked: string[] = []
+  const readerOf = (username: string) => () => { asked.push(username); return localAuthentication(username) }
+  const [authentication, another] = [readerOf('alice'), readerOf('bob')]
+  const quotas = { one: {}, two: { authentication }, three: { authentication: another }, four: { authentication: another } }
+  const { ask } = await createHost(['default', ...Object.keys(quotas)], { authentication, quotas })
   t.equal((await ask()).statusCode, 200)
-  t.equal(asked, 1)
+  t.same(asked, ['alice', 'bob'])
 })
 
 t.test('the mode of the plugin is the default of its quotas, and each decision is published', async (t) => {
