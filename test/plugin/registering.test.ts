@@ -91,18 +91,6 @@ t.test('options with the values at their bounds are accepted, as are those of Fa
   }
 })
 
-t.test('start-up fails if the option store is set and the host has decorated its own store', async (t) => {
-  const app = Fastify()
-  app.decorate('quotaStore', new MemoryQuotaStore())
-  await t.rejects(async () => { await app.register(quotaPlugin, { store: new MemoryQuotaStore() }) }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store must not be set, because the host has decorated its own quotaStore/ })
-})
-
-t.test('start-up fails if the quotaStore of the host is invalid', async (t) => {
-  const app = Fastify()
-  app.decorate('quotaStore', JSON.parse('{}'))
-  await t.rejects(async () => { await app.register(quotaPlugin) }, /quotaStore, as the host decorated it, must be a store with a function acquire; it got an object/)
-})
-
 t.test('a second registration that the same requests would pass through fails', async (t) => {
   const failure = { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', message: /registered a second time .*\(prefix "\/?\w*"\).* define further quotas with the option quotas/ }
   const inner = async (app: FastifyInstance) => { await app.register(async (scope) => { await scope.register(async (inner) => { await inner.register(quotaPlugin) }) }, { prefix: '/inner' }) }
@@ -114,10 +102,18 @@ t.test('a second registration that the same requests would pass through fails', 
   }
 })
 
-t.test('start-up fails if the host already has a request decorator of the plugin', async (t) => {
-  for (const name of ['quota', 'quotaDecisions']) {
+const decorator = 'FST_ERR_LLM_QUOTA_DECORATOR'
+const decorated: [(app: FastifyInstance) => unknown, entry.QuotaOptions, object][] = [
+  [(app) => app.decorate('quotaStore', new MemoryQuotaStore()), { store: new MemoryQuotaStore() }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store must not be set, because the host has decorated its own quotaStore/ }],
+  [(app) => app.decorate('quotaStore', JSON.parse('{}')), {}, { message: /quotaStore, as the host decorated it, must be a store with a function acquire; it got an object/ }],
+  [(app) => Reflect.apply(app.decorateRequest, app, ['quota', null]), {}, { code: decorator, message: /requests already have a decorator "quota"/ }],
+  [(app) => Reflect.apply(app.decorateRequest, app, ['quotaDecisions', null]), {}, { code: decorator, message: /requests already have a decorator "quotaDecisions"/ }]
+]
+
+t.test('start-up fails if the host already has a decorator of the plugin', async (t) => {
+  for (const [decorate, options, failure] of decorated) {
     const app = Fastify()
-    Reflect.apply(app.decorateRequest, app, [name, null])
-    await t.rejects(async () => { await app.register(quotaPlugin) }, { code: 'FST_ERR_LLM_QUOTA_DECORATOR', message: new RegExp(`requests already have a decorator "${name}"`) })
+    decorate(app)
+    await t.rejects(async () => { await app.register(quotaPlugin, options) }, failure)
   }
 })
