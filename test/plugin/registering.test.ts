@@ -103,7 +103,7 @@ t.test('a second registration that the same requests would pass through fails', 
 })
 
 const decorator = 'FST_ERR_LLM_QUOTA_DECORATOR'
-const decorated: [(app: FastifyInstance) => unknown, entry.QuotaOptions, object][] = [
+const decorated: [(app: FastifyInstance) => unknown, entry.QuotaOptions, { code?: string, message: RegExp }][] = [
   [(app) => app.decorate('quotaStore', new MemoryQuotaStore()), { store: new MemoryQuotaStore() }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store must not be set, because the host has decorated its own quotaStore/ }],
   [(app) => app.decorate('quotaStore', JSON.parse('{}')), {}, { message: /quotaStore, as the host decorated it, must be a store with a function acquire; it got an object/ }],
   [(app) => Reflect.apply(app.decorateRequest, app, ['quota', null]), {}, { code: decorator, message: /requests already have a decorator "quota"/ }],
