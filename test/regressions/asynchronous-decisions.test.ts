@@ -54,7 +54,8 @@ t.test('the error of a refusal after headers that the host has written is passed
 })
 
 t.test('a reply that the host hijacks before the decision is not answered by the quota', async (t) => {
-  const app = await createService({ store: storeThat(false), authentication })
+  const log = captureLog()
+  const app = await createService({ store: storeThat(false), authentication }, { logger: log.logger })
   app.addHook('preValidation', async (_request, reply) => {
     setImmediate(() => {
       reply.hijack()
@@ -62,6 +63,7 @@ t.test('a reply that the host hijacks before the decision is not answered by the
     })
   })
   t.equal((await analyze(app, null)).body, 'of the host')
+  t.same(log.warnings(), [])
 })
 
 t.test('the error of a handler that has written to the socket is passed to Fastify after an asynchronous admission', async (t) => {
