@@ -4,13 +4,13 @@ import { listenOnLoopback, type Listening } from './loopback.js'
 
 /** A request to the server. */
 export interface ChatRequest {
+  readonly path: string | undefined
   readonly model: string
   readonly stream: boolean
   /** Whether a stream ends with the number of tokens that it used. */
   readonly includesUsage: boolean
-  /** The system message. */
+  /** The system message, and the user message. */
   readonly instruction: string
-  /** The user message. */
   readonly text: string
   readonly schema: { readonly name: string, readonly strict: boolean, readonly schema: { readonly properties: Record<string, object> } }
   readonly authorization: string | undefined
@@ -19,10 +19,7 @@ export interface ChatRequest {
 /** Answers a request. It can also misbehave in any way that a server can. */
 export type ChatAnswer = (request: ChatRequest, response: ServerResponse) => void | Promise<void>
 
-/**
- * A server for the protocol of OpenAI's chat completions, with answers that a test prepares. There is no language model behind it: it
- * serves to test the client in the example.
- */
+/** A server for the protocol of OpenAI's chat completions, with answers that a test prepares. There is no language model behind it. */
 export class OpenAiServer {
   readonly requests: ChatRequest[] = []
   /** The number of requests whose connection the client closed before the answer was complete. */
@@ -62,11 +59,9 @@ export class OpenAiServer {
   }
 
   async #take (request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (request.method !== 'POST' || request.url !== '/v1/chat/completions') throw new Error(`there is no ${request.method} ${request.url}`)
     const { model, stream = false, messages, response_format: format, stream_options: options } = Object(await readJson(request))
-    if (format.type !== 'json_schema') throw new Error('the answer has no schema')
-    const [{ content: instruction }, { content: text }] = messages
-    const taken = { model, stream, includesUsage: options?.include_usage === true, instruction, text, schema: format.json_schema, authorization: request.headers.authorization }
+    const [instruction, text] = messages.map(({ content }: { content: string }) => content)
+    const taken = { path: request.url, model, stream, includesUsage: options?.include_usage === true, instruction, text, schema: format?.json_schema, authorization: request.headers.authorization }
     this.requests.push(taken)
     this.#wake()
     await this.answer(taken, response)
