@@ -26,7 +26,7 @@ t.test('each state of the sign-in is accessible and fits the window', async (t) 
   await checkStates(t, {
     'signed out': async () => {},
     'without a caller': ({ visit }) => visit.run('Analyze', 'Authentication is required'),
-    'wrong password': wrongPassword(1, /wrong/),
+    'wrong password': wrongPassword(1, /The user name or the password is wrong\./),
     'too many wrong passwords': wrongPassword(6, /in 1\u{a0}s/u),
     provider: atProvider,
     'provider error': inTurn(atProvider, ({ page }) => page.goto(new URL('/interaction/unknown', page.url()).href)),

@@ -82,8 +82,7 @@ t.test('callers are identified by API keys in PostgreSQL, and a failing look-up 
 const usage = { prompt_tokens: 12, completion_tokens: 30, total_tokens: 42 }
 
 t.test('the model in the body chooses the quota, and OpenAI\'s client understands the refusals', async (t) => {
-  const server = await OpenAiServer.start((_, response) => { complete(response, 'Two invoices.', {}, usage) })
-  t.teardown(() => server.stop())
+  const server = await OpenAiServer.start(t, (_, response) => { complete(response, 'Two invoices.', {}, usage) })
   const { address } = await start('models', { MODEL_URL: server.url })
   const client = new OpenAI({ baseURL: `${address}/v1`, apiKey: hs256() })
   const ask = async (model: string) => (await client.chat.completions.create({ model, messages: [{ role: 'user', content: 'Which invoices are late?' }] })).usage?.total_tokens
@@ -131,8 +130,7 @@ const streamed = (isWhole: boolean): ChatAnswer => ({ path }, response) => {
 }
 
 t.test('the tokens that a model states are charged, and unreportedTokens if the caller goes away', async (t) => {
-  const server = await OpenAiServer.start(() => {})
-  t.teardown(() => server.stop())
+  const server = await OpenAiServer.start(t, () => {})
   const { address } = await start('tokens', { MODEL_URL: server.url.replace('/v1', '') })
   for (const [index, client] of ['openai', 'anthropic', 'ai'].entries()) {
     const gone = new AbortController()

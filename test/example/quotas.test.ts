@@ -84,8 +84,7 @@ t.test('callers can read their standing, and an administrator can reset it in ea
 })
 
 t.test('the tokens that a server states are charged, and an estimate if it states none', async (t) => {
-  const server = await OpenAiServer.start(() => {})
-  t.teardown(() => server.stop())
+  const server = await OpenAiServer.start(t, () => {})
   const service = await startService(t, { MODEL_URL: server.url, MODEL_NAME: 'small', SERVICE_RATE_LIMIT_TOKENS_TOKENS_PER_MINUTE: '1000' })
   const { as, post } = service
   const reading = { sentences: [], entities: [], sentiment: 0 }
@@ -124,11 +123,10 @@ t.test('the tokens that a server states are charged, and an estimate if it state
 })
 
 t.test('only so many streams of a caller are open at once', async (t) => {
-  const server = await OpenAiServer.start((_request, response) => {
+  const server = await OpenAiServer.start(t, (_request, response) => {
     beginStream(response)
     streamPart(response, sentence)
   })
-  t.teardown(() => server.stop())
   const service = await startService(t, { MODEL_URL: server.url, MODEL_NAME: 'small', SERVICE_RATE_LIMIT_STREAMS_IN_FLIGHT: '2' })
   const { as, post } = service
   const gone = new AbortController()

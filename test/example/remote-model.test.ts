@@ -20,8 +20,7 @@ const operations = {
 
 /** Starts a server, and a service that uses it. */
 async function start (t: Test, answer: ChatAnswer = () => {}, environment: Record<string, string> = {}) {
-  const server = await OpenAiServer.start(answer)
-  t.teardown(() => server.stop())
+  const server = await OpenAiServer.start(t, answer)
   const service = await startService(t, { MODEL_URL: server.url, MODEL_NAME: 'small-model', MODEL_KEY: key, SERVICE_RATE_LIMIT_PER_MINUTE: '1000', LOG_LEVEL: 'trace', ...environment })
   const run = async (name: keyof typeof operations, signal?: AbortSignal): Promise<Response> => {
     const [method, path, body] = operations[name]

@@ -33,15 +33,12 @@ const own = (claims: object = {}) => hs256({ iss: 'urn:example:language-service'
 
 t.test('the log contains no secret after requests to every part of the service', async (t) => {
   const redis = await RedisServer.startWithPassword(`${marker}redis`)
-  const model = await OpenAiServer.start((request, response) => { sendJson(response, 401, { error: { message: `${request.text} ${String(request.authorization)}`, code: request.text } }) })
+  const model = await OpenAiServer.start(t, (request, response) => { sendJson(response, 401, { error: { message: `${request.text} ${String(request.authorization)}`, code: request.text } }) })
   const secretUrl = redis.url.replace('//', `//:${marker}redis@`)
   const service = await startExample('service/main.js', {
     LOG_LEVEL: 'trace', REDIS_URL: secretUrl, MODEL_URL: model.url, MODEL_NAME: 'm', MODEL_KEY: `${marker}model-key`, JWT_SECRET: jwtSecret, METRICS: 'true', SERVICE_RATE_LIMIT_PER_MINUTE: '50', DEBUG: '', OPENAI_LOG: 'debug'
   })
-  t.teardown(async () => {
-    await model.stop()
-    await redis.stop()
-  })
+  t.teardown(() => redis.stop())
   const { address } = service
   const [token, admin] = [own(), own({ role: 'admin' })]
   const tokens = [token, admin, own({ nbf: 4_000_000_000 }), `${token.slice(0, -4)}AAAA`, `${marker}.${marker}.${marker}`, marker, '']

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { json as readJson } from 'node:stream/consumers'
+import type { Test } from 'tap'
 import { listenOnLoopback, type Listening } from './loopback.js'
 
 /** A request to the server. */
@@ -35,7 +36,8 @@ export class OpenAiServer {
     this.stop = stop
   }
 
-  static async start (answer: ChatAnswer): Promise<OpenAiServer> {
+  /** Starts a server, and stops it after the test. */
+  static async start (t: Test, answer: ChatAnswer): Promise<OpenAiServer> {
     const http = createServer()
     const server = new OpenAiServer(answer, await listenOnLoopback(http))
     http.on('request', (request, response) => {
@@ -45,6 +47,7 @@ export class OpenAiServer {
       })
       server.#take(request, response).catch((error: unknown) => { response.writeHead(400).end(String(error)) })
     })
+    t.teardown(server.stop)
     return server
   }
 

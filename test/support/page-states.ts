@@ -75,7 +75,7 @@ export async function reachLimit ({ visit, pass }: Place): Promise<void> {
  */
 export async function checkStates (t: Test, states: States, withModelServer: States = {}): Promise<void> {
   let latest: ServerResponse | undefined
-  const server = await OpenAiServer.start(({ stream }, response) => {
+  const server = await OpenAiServer.start(t, ({ stream }, response) => {
     latest = response
     if (stream) {
       beginStream(response)
@@ -84,7 +84,6 @@ export async function checkStates (t: Test, states: States, withModelServer: Sta
       response.destroy()
     }
   })
-  t.teardown(() => server.stop())
 
   for (const [table, environment] of [[states, {}], [withModelServer, { MODEL_URL: server.url, MODEL_NAME: 'small-model' }]] as const) {
     const started = await startPage(t, environment)
