@@ -2,11 +2,10 @@
 import t from 'tap'
 import { hs256, secret, statuses } from '../support/credentials.js'
 import { startExample } from '../support/example.js'
-import { RedisServer } from '../support/redis-server.js'
+import { startRedis } from '../support/redis-server.js'
 
 t.test('the service closes its Redis client when it stops', async (t) => {
-  const server = await RedisServer.start()
-  t.teardown(() => server.stop())
+  const { server } = await startRedis(t)
   const start = () => startExample('recipes/closing.js', { JWT_SECRET: secret, REDIS_URL: server.url, SERVICE_RATE_LIMIT_PER_MINUTE: '2' })
   const headers = { authorization: `Bearer ${hs256()}`, connection: 'close' }
   const service = await start()
