@@ -50,7 +50,7 @@ t.test('each state of the page is accessible and fits the window', async (t) => 
     'model unreachable': inTurn(signedIn(), ({ visit }) => visit.run('Analyze', /Please try again in 5\u{a0}s\./u)),
     streaming,
     'stream cut off': inTurn(streaming, async ({ app }) => { app.server.closeAllConnections() }, incomplete('The connection was cut.')),
-    'stream ended by the model': inTurn(streaming, async ({ stopModel }) => { stopModel() }, incomplete('The model did not answer.'))
+    'stream ended by the model': inTurn(streaming, async ({ stopModel }) => { stopModel() }, incomplete('The model did not answer. Please try again.'))
   })
 })
 

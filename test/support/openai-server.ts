@@ -3,7 +3,6 @@ import { json as readJson } from 'node:stream/consumers'
 import type { Test } from 'tap'
 import { listenOnLoopback, type Listening } from './loopback.js'
 
-/** A request to the server. */
 export interface ChatRequest {
   readonly path: string | undefined
   readonly model: string
@@ -71,13 +70,11 @@ export class OpenAiServer {
   }
 }
 
-/** Sends a complete answer. */
 export function complete (response: ServerResponse, content: unknown, more: object = {}, usage?: object): void {
   const message = { role: 'assistant', content: typeof content === 'string' ? content : JSON.stringify(content), refusal: null }
   json(response, 200, { id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: 'm', choices: [{ index: 0, message, finish_reason: 'stop', logprobs: null, ...more }], usage })
 }
 
-/** Begins a streamed answer. */
 export function beginStream (response: ServerResponse): void {
   response.writeHead(200, { 'content-type': 'text/event-stream' })
 }
@@ -86,7 +83,6 @@ function writeChunk (response: ServerResponse, chunk: object): void {
   response.write(`data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm', ...chunk })}\n\n`)
 }
 
-/** Sends a part of a streamed answer. */
 export function streamPart (response: ServerResponse, content: string | undefined, finishReason: string | null = null): void {
   const delta = content === undefined ? {} : { content }
   writeChunk(response, { choices: [{ index: 0, delta, finish_reason: finishReason }] })

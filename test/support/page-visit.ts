@@ -24,16 +24,14 @@ async function startBrowser (): Promise<Browser> {
 /** A user of the page with cookies of its own. */
 export class Visit {
   readonly page: Page
-  /** The errors that the browser reported, except for 4xx responses. */
-  readonly complaints: string[] = []
-  /** The addresses of requests to other machines. */
-  readonly abroad: string[] = []
+  /** The errors that the browser reported, except for 4xx responses, and the addresses of requests to other machines. */
+  readonly #complaints: string[] = []
 
   private constructor (page: Page) {
     this.page = page
-    page.on('console', (message) => { if (message.type() === 'error' && !/status of 4(01|03|29)|net::ERR_/.test(message.text())) this.complaints.push(message.text()) })
-    page.on('pageerror', (error) => { this.complaints.push(String(error)) })
-    page.on('request', (request) => { if (new URL(request.url()).hostname !== '127.0.0.1') this.abroad.push(request.url()) })
+    page.on('console', (message) => { if (message.type() === 'error' && !/status of 4(01|03|29)|net::ERR_/.test(message.text())) this.#complaints.push(message.text()) })
+    page.on('pageerror', (error) => { this.#complaints.push(String(error)) })
+    page.on('request', (request) => { if (new URL(request.url()).hostname !== '127.0.0.1') this.#complaints.push(request.url()) })
   }
 
   static async begin (address: string, viewport: ViewportSize = { width: 1280, height: 900 }): Promise<Visit> {
@@ -76,7 +74,6 @@ export class Visit {
     await this.reads('#who', /^Signed in as/)
   }
 
-  /** Clicks a link or a button. */
   async click (name: string): Promise<void> {
     await this.page.getByRole('link', { name, exact: true }).or(this.page.getByRole('button', { name, exact: true })).click()
   }
@@ -107,7 +104,6 @@ export class Visit {
     }
   }
 
-  /** Changes the limits as an administrator. */
   async change (requests: string, tokens?: string, streams?: string): Promise<void> {
     for (const [id, limit] of Object.entries({ requests, tokens, streams })) if (limit !== undefined) await this.page.locator(`#${id}-limit`).fill(limit)
     await this.click('Change the limits')
@@ -126,8 +122,7 @@ export class Visit {
   }
 
   async end (t: Test): Promise<void> {
-    t.same(this.complaints, [], 'the browser complains of nothing')
-    t.same(this.abroad, [], 'nothing is loaded from elsewhere')
+    t.same(this.#complaints, [], 'the browser complains of nothing, and loads nothing from elsewhere')
     await this.page.context().close()
   }
 }
