@@ -1,5 +1,5 @@
 // Every program in the README, in docs/ and in the docstrings, which `npm run compile` has compiled, runs to its end and prints what its comments
-// say. The documents also contain the programs that other tests of this folder run.
+// say. The documents also contain or name the programs that other tests of this folder run.
 import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { Programs } from '../support/programs.js'
@@ -25,7 +25,7 @@ for (const folder of ['clients', 'identities', 'recipes']) {
     const page = readFileSync(`docs/${folder}.md`, 'utf8')
     for (const name of readdirSync(`examples/${folder}`, { recursive: true, encoding: 'utf8' }).filter((name) => /\.[a-z]+$/.test(name))) {
       const program = readFileSync(`examples/${folder}/${name}`, 'utf8')
-      t.ok(page.includes(`s\n${program}\`\`\``) || (folder === 'recipes' && page.includes(`(../examples/recipes/${name})`)), name)
+      t.ok(page.includes(`s\n${program}\`\`\``) || (folder === 'recipes' && page.includes(`\`${name}\``)), name)
     }
   })
 }

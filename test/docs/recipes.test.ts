@@ -20,6 +20,7 @@ async function start (recipe: string, environment: Record<string, string> = {}) 
 }
 
 const three = [200, 200, 200, 429]
+const fiveRejections = [200, 200, 200, 429, 429, 429, 429, 429]
 
 const client = { sub: undefined, client_id: 'mira' }
 const blockedCallers = [localAuthentication('any'), tokenAuthentication({ iss: issuer, sub: 'mira' })].map(callerKey).join()
@@ -29,6 +30,8 @@ for (const [what, recipe, environment, expected] of [
   ['a service with a token of the client-credentials grant is a caller, and a user with its id is another', 'client-credentials', {},
     [[client, three], [{}, three], [{ sub: undefined }, [401]], [{ iss: `${issuer}#clients` }, [401]]]],
   ['a blocked caller gets a 403', 'blocked', { BLOCKED_CALLERS: blockedCallers }, [[{}, [403]], [{ sub: 'tomas' }, [200]]]],
+  ['a caller that was rejected five times gets a 403', 'ban', {}, [[{}, [...fiveRejections, 403]], [{ sub: 'tomas' }, [200]]]],
+  ['rejections count for a time', 'ban', { BLOCK_MILLISECONDS: '0' }, [[{}, [...fiveRejections, 429]]]],
   ['the quota protects the routes of another file in the layout of fastify-cli', 'examples/recipes/layout/server.cjs', {}, [[{}, three]]]
 ] satisfies [string, string, Record<string, string>, [object, number[]][]][]) {
   t.test(what, async (t) => {
