@@ -1,8 +1,7 @@
 // Each state of the example's page for a user who is signed in.
 import t from 'tap'
-import { screenshots, startBrowser } from '../support/browser.js'
 import { checkStates, inTurn, type Place, reachLimit } from '../support/page-states.js'
-import { startPage, Visit } from '../support/page-visit.js'
+import { startPage } from '../support/page-visit.js'
 
 const sentences = 'Our invoices went out late in March 2025. Customers in Berlin complain loudly about it! '
 
@@ -23,6 +22,13 @@ const filled = (operation: string, field: string, text: string) => async ({ visi
   await page.locator(`[name=${field}]`).fill(text)
 }
 
+const streaming = inTurn(signedIn(), ({ visit }) => visit.run('Stream', 'Sentence 1 has arrived.'))
+
+// The part that has arrived stays visible.
+const incomplete = (reason: string) => inTurn(
+  ({ visit }) => visit.reads('#problem', `${reason} The answer is incomplete: it ended after 1 sentence.`),
+  ({ visit }) => visit.reads('#answer', 'Invoices are late.'))
+
 t.test('each state of the page is accessible and fits the window', async (t) => {
   await checkStates(t, {
     'nothing sent': signedIn(),
@@ -42,16 +48,14 @@ t.test('each state of the page is accessible and fits the window', async (t) => 
     'network lost': inTurn(signedIn(), ({ page }) => page.context().setOffline(true), ({ visit }) => visit.run('Analyze', 'cannot be reached'), ({ page }) => page.locator('#interrupted').waitFor())
   }, {
     'model unreachable': inTurn(signedIn(), ({ visit }) => visit.run('Analyze', /Please try again in 5\u{a0}s\./u)),
-    streaming: inTurn(signedIn(), ({ visit }) => visit.run('Stream', 'Sentence 1 has arrived.')),
-    'stream cut off': inTurn(signedIn(), ({ visit }) => visit.run('Stream', 'Sentence 1 has arrived.'), async ({ cutStream }) => { cutStream() }, ({ visit }) => visit.reads('#problem', 'The answer is incomplete'))
+    streaming,
+    'stream cut off': inTurn(streaming, async ({ app }) => { app.server.closeAllConnections() }, incomplete('The connection was cut.')),
+    'stream ended by the model': inTurn(streaming, async ({ stopModel }) => { stopModel() }, incomplete('The model did not answer. Please try again.'))
   })
 })
 
 t.test('a small screen shows the button, the window and the beginning of the answer together', async (t) => {
-  const browser = await startBrowser()
-  t.teardown(() => browser.close())
-  const { address } = await startPage(t)
-  const visit = await Visit.begin(browser, address, { width: 390, height: 844 })
+  const visit = await (await startPage(t)).begin('/', { width: 390, height: 844 })
   await visit.signIn('alice')
   for (const operation of ['Analyze', 'Stream', 'Score a node']) {
     await visit.run(operation)
@@ -61,6 +65,5 @@ t.test('a small screen shows the button, the window and the beginning of the ans
       t.ok(box !== null && box.y >= 0 && box.y + box.height <= 844, `${operation}: ${selector} ${JSON.stringify(box)}`)
     }
   }
-  await visit.page.screenshot({ path: `${screenshots}/phone-answer.png` })
   await visit.end(t)
 })

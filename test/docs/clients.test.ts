@@ -1,6 +1,6 @@
 // The statements and programs of docs/clients.md: each client sends a request to a running service while its caller is at the limit. Time
 // is virtual: an expected wait ends immediately and advances the clock of the store by the same amount.
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import Anthropic from '@anthropic-ai/sdk'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateText } from 'ai'
@@ -21,7 +21,6 @@ import { ask as askRetryAgent, askIntercepted } from '../../examples/clients/und
 import quotaPlugin, { localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 
-const document = readFileSync('docs/clients.md', 'utf8')
 const answer = 'Two invoices.'
 const minute = 60_000
 
@@ -142,8 +141,8 @@ t.test('no client sends a request again after a 401', async (t) => {
   }
 })
 
-t.test('docs/clients.md contains the tested programs and versions', async (t) => {
-  for (const name of readdirSync('examples/clients')) t.ok(document.includes(`\`\`\`ts\n${readFileSync(`examples/clients/${name}`, 'utf8')}\`\`\``), name)
+t.test('docs/clients.md contains the tested versions', async (t) => {
+  const document = readFileSync('docs/clients.md', 'utf8')
   for (const name of ['openai', '@anthropic-ai/sdk', 'ai', '@ai-sdk/openai-compatible', 'ky', 'got', 'undici', 'p-retry']) {
     const { version } = JSON.parse(readFileSync(`node_modules/${name}/package.json`, 'utf8'))
     t.ok(document.includes(`\`${name}\` ${version}`), `${name} ${version}`)

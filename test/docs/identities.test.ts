@@ -1,121 +1,97 @@
 // The programs of docs/identities.md, run unchanged and tested over HTTP.
-import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { hs256, secret } from '../support/jwt.js'
+import { basic, hs256, statuses } from '../support/credentials.js'
 import { Programs } from '../support/programs.js'
 import { TokenIssuer } from '../support/token-issuer.js'
 import { Visitor } from '../support/visitor.js'
 
 const programs = Programs.start(t)
-
-const token = (claims: object, key = secret) => hs256({ iss: 'https://identity.example', sub: 'mira', exp: Math.floor(Date.now() / 1000) + 60, ...claims }, key)
-
-/** Starts a program, and returns its address. */
-async function start (program: string, environment: Record<string, string> = {}): Promise<string> {
-  return await programs.run(`build/examples/identities/${program}.js`, { PORT: '0', ...environment }, /^http:/)
-}
-
-async function analyze (address: string, authorization?: string): Promise<number> {
-  return (await fetch(`${address}/api/analyze`, { method: 'POST', headers: { ...(authorization !== undefined && { authorization }) } })).status
-}
-
-async function statuses (times: number, ask: () => Promise<number>): Promise<number[]> {
-  const answers = []
-  for (let request = 0; request < times; request++) answers.push(await ask())
-  return answers
-}
+const bearer = (...token: Parameters<typeof hs256>) => `Bearer ${hs256(...token)}`
 
 const three = { SERVICE_RATE_LIMIT_PER_MINUTE: '3' }
 const threeThenRejected = [200, 200, 200, 429]
 
-t.test('a service with @fastify/jwt alone limits each caller', async (t) => {
-  const service = await start('jwt', { JWT_SECRET: secret, ...three })
-  t.same(await statuses(4, () => analyze(service, `Bearer ${token({ preferred_username: 'mira' })}`)), threeThenRejected)
-  t.equal(await analyze(service, `Bearer ${token({ preferred_username: 'another name' })}`), 429)
-  t.equal(await analyze(service, `Bearer ${token({ sub: 'tomas' })}`), 200)
-  t.equal(await analyze(service, `Bearer ${token({}, 'another secret')}`), 401)
-  t.equal(await analyze(service), 401)
-  await t.rejects(start('jwt'), /JWT_SECRET must have 32 characters/)
-})
+/** Starts a program with a limit of three, and returns its address and a function that sends requests one after another. */
+async function start (program: string, environment: Record<string, string> = {}) {
+  const address = await programs.serve(`identities/${program}`, { ...three, ...environment })
+  const analyze = async (authorization?: string, times = 1) =>
+    await statuses(times, () => fetch(`${address}/api/analyze`, { method: 'POST', ...(authorization !== undefined && { headers: { authorization } }) }))
+  return { address, analyze }
+}
+
+const wrong = basic('nightly-report', 'wrong')
+const report = basic('nightly-report', 'a long random key of the nightly report')
+
+for (const [what, program, requests] of [
+  ['@fastify/jwt alone limits each caller', 'jwt', [
+    [bearer({ preferred_username: 'mira' }), threeThenRejected], [bearer({ preferred_username: 'another name' }), [429]], [bearer({ sub: 'tomas' }), [200]],
+    [bearer({}, 'another secret'), [401]], [undefined, [401]]
+  ]],
+  // Guests cannot use the operation, and a token with the name of a machine is another caller.
+  ['several kinds of authentication limits each caller', 'several-kinds', [
+    [undefined, [401]], [wrong, [401]], ['Unheard of', [401]], [report, threeThenRejected], [bearer({ sub: 'nightly-report' }), [200]]
+  ]],
+  ['plans has a limit for each', 'plans', [
+    [bearer({ sub: 'one', plan: 'free' }), [200, 200, 429]], [bearer({ sub: 'two', plan: 'team' }), [200, 200, 200, 200, 200, 429]], [bearer({ sub: 'three', plan: 'unheard of' }), threeThenRejected]
+  ]]
+] satisfies [string, string, [string | undefined, number[]][]][]) {
+  t.test(`a service with ${what}`, async (t) => {
+    const { address, analyze } = await start(program)
+    for (const [authorization, expected] of requests) t.same(await analyze(authorization, expected.length), expected, String(authorization))
+    if (program === 'several-kinds') t.equal((await fetch(address)).status, 200, 'guests can use other routes')
+    await t.rejects(start(program, { JWT_SECRET: '' }), /JWT_SECRET must have 32 characters/)
+  })
+}
 
 t.test('a service that verifies tokens with the published keys of an issuer limits each caller', async (t) => {
   const issuer = await TokenIssuer.start(t)
-  const service = await start('jwks', { JWT_ISSUER: issuer.url, JWT_AUDIENCE: 'service', ...three })
+  const { analyze } = await start('jwks', { JWT_ISSUER: issuer.url, JWT_AUDIENCE: 'service' })
   const claims = { iss: issuer.url, aud: 'service', sub: 'mira' }
-  const bearer = async (...token: Parameters<typeof issuer.sign>) => await analyze(service, `Bearer ${await issuer.sign(...token)}`)
-  t.equal(await bearer({ ...claims, aud: 'another' }), 401)
-  t.equal(await bearer(claims, { forged: true }), 401)
-  t.equal(await bearer(claims, { expired: true }), 401)
-  t.equal(await bearer(claims, { kid: 'another' }), 401)
-  t.equal(await analyze(service, `Bearer ${token({})}`), 401)
-  t.same([await bearer(claims), await bearer(claims, { algorithm: 'EdDSA' }), await bearer(claims), await bearer(claims)], threeThenRejected)
+  const signed = async (...token: Parameters<typeof issuer.sign>) => await analyze(`Bearer ${await issuer.sign(...token)}`)
+  t.same(await signed({ ...claims, aud: 'another' }), [401])
+  for (const how of [{ forged: true }, { expired: true }, { kid: 'another' }]) t.same(await signed(claims, how), [401])
+  t.same(await analyze(bearer()), [401])
+  t.same([await signed(claims), await signed(claims, { algorithm: 'EdDSA' }), await signed(claims), await signed(claims)].flat(), threeThenRejected)
   await t.rejects(start('jwks'), /JWT_ISSUER and JWT_AUDIENCE must be set/)
 })
 
 t.test('a service with an OpenID Connect login limits each caller', async (t) => {
   const issuer = await TokenIssuer.start(t)
-  const service = await start('openid-connect', { OIDC_ISSUER: issuer.url, OIDC_CLIENT_ID: 'client', ...three })
-  const visitor = new Visitor(service)
-  const ask = async () => (await visitor.ask('/api/analyze-node')).status
-  const signIn = async () => await visitor.follow(await visitor.ask('/sign-in'), ({ pathname }) => pathname !== '/')
-  t.equal(await ask(), 401)
-  issuer.idToken = (nonce) => issuer.sign({ iss: issuer.url, aud: 'client', sub: 'mira', nonce }, { forged: true })
-  t.equal((await signIn()).status, 401)
-  t.equal(await ask(), 401)
+  const { address } = await start('openid-connect', { OIDC_ISSUER: issuer.url, OIDC_CLIENT_ID: 'client' })
+  const visitor = new Visitor(address)
+  const ask = () => visitor.ask('/api/analyze-node')
+  const signIn = async (forged: boolean) => {
+    issuer.idToken = (nonce) => issuer.sign({ iss: issuer.url, aud: 'client', sub: 'mira', nonce }, { forged })
+    return await visitor.follow(await visitor.ask('/sign-in'), ({ pathname }) => pathname !== '/')
+  }
+  t.equal((await ask()).status, 401)
+  t.equal((await signIn(true)).status, 401)
+  t.equal((await ask()).status, 401)
   t.equal((await visitor.ask('/signed-in?code=invented&state=invented')).status, 400)
-  issuer.idToken = (nonce) => issuer.sign({ iss: issuer.url, aud: 'client', sub: 'mira', nonce })
-  t.equal((await signIn()).headers.get('location'), '/')
+  t.equal((await signIn(false)).headers.get('location'), '/')
   t.same(await statuses(4, ask), threeThenRejected)
 })
 
 t.test('a service with sessions and local accounts limits each caller', async (t) => {
-  const service = await start('sessions', three)
-  const visitor = new Visitor(service)
-  const post = async (path: string, body: object, headers = {}) =>
-    (await visitor.ask(path, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) })).status
+  const visitor = new Visitor((await start('sessions')).address)
+  const post = (path: string, body: object, headers = {}) =>
+    visitor.ask(path, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) })
   const proof = async () => ({ 'csrf-token': String(JSON.parse((await visitor.ask('/token')).text).token) })
-  t.equal(await post('/sign-in', { username: 'alice', password: 'wonderland' }), 403)
-  t.equal(await post('/sign-in', { username: 'alice', password: 'wrong' }, await proof()), 401)
-  t.equal(await post('/sign-in', { username: 'nobody', password: 'wonderland' }, await proof()), 401)
-  t.equal(await post('/api/analyze', {}, await proof()), 401)
-  t.equal(await post('/sign-in', { username: 'alice', password: 'wonderland' }, await proof()), 200)
+  const signIn = async (username: string, password: string) => (await post('/sign-in', { username, password }, await proof())).status
+  t.equal((await post('/sign-in', { username: 'alice', password: 'wonderland' })).status, 403)
+  t.same([await signIn('alice', 'wrong'), await signIn('nobody', 'wonderland')], [401, 401])
+  t.equal((await post('/api/analyze', {}, await proof())).status, 401)
+  t.equal(await signIn('alice', 'wonderland'), 200)
   const headers = await proof()
   t.same(await statuses(3, () => post('/api/analyze', {})), [403, 403, 403], 'forged requests are not counted')
   t.same(await statuses(4, () => post('/api/analyze', {}, headers)), threeThenRejected)
 })
 
 t.test('a service with @fastify/passport limits each caller', async (t) => {
-  const service = await start('passport', three)
-  const visitor = new Visitor(service)
-  const post = async (path: string, headers = {}) => (await visitor.ask(path, { method: 'POST', headers })).status
-  t.equal(await post('/api/analyze'), 401)
-  t.equal(await post('/sign-in', { 'x-key': 'another' }), 401)
-  t.equal(await post('/sign-in', { 'x-key': 'the key of alice' }), 200)
+  const visitor = new Visitor((await start('passport')).address)
+  const post = (path: string, headers = {}) => visitor.ask(path, { method: 'POST', headers })
+  t.equal((await post('/api/analyze')).status, 401)
+  t.equal((await post('/sign-in', { 'x-key': 'another' })).status, 401)
+  t.equal((await post('/sign-in', { 'x-key': 'the key of alice' })).status, 200)
   t.same(await statuses(4, () => post('/api/analyze')), threeThenRejected)
-})
-
-t.test('a service with several kinds of authentication limits each caller', async (t) => {
-  const service = await start('several-kinds', { JWT_SECRET: secret, ...three })
-  const basic = (name: string, key: string) => `Basic ${Buffer.from(`${name}:${key}`).toString('base64')}`
-  const report = basic('nightly-report', 'a long random key of the nightly report')
-  t.equal((await fetch(service)).status, 200, 'guests can use other routes')
-  t.equal(await analyze(service), 401, 'guests cannot use the operation')
-  t.equal(await analyze(service, basic('nightly-report', 'wrong')), 401)
-  t.equal(await analyze(service, 'Unheard of'), 401)
-  t.same(await statuses(4, () => analyze(service, report)), threeThenRejected)
-  t.equal(await analyze(service, `Bearer ${token({ sub: 'nightly-report' })}`), 200, 'a token with that subject is another caller')
-})
-
-t.test('each plan has its own limit', async (t) => {
-  const service = await start('plans', { JWT_SECRET: secret })
-  for (const [plan, limit] of [['free', 2], ['team', 5], ['unheard of', 3]] as const) {
-    t.same(await statuses(limit + 1, () => analyze(service, `Bearer ${token({ sub: `of plan ${plan}`, plan })}`)), [...Array(limit).fill(200), 429], plan)
-  }
-})
-
-t.test('docs/identities.md contains the tested programs', async (t) => {
-  const page = readFileSync('docs/identities.md', 'utf8')
-  for (const recipe of ['jwt', 'jwks', 'openid-connect', 'sessions', 'passport', 'several-kinds', 'plans']) {
-    t.ok(page.includes(`\`\`\`ts\n${readFileSync(`examples/identities/${recipe}.ts`, 'utf8')}\`\`\``), recipe)
-  }
 })

@@ -1,35 +1,24 @@
 // The programs of docs/recipes.md, run unchanged and tested over HTTP.
-import { readdirSync, readFileSync } from 'node:fs'
 import OpenAI from 'openai'
 import t from 'tap'
 import { callerKey, localAuthentication, tokenAuthentication } from '../../lib/index.js'
-import { hs256, secret } from '../support/jwt.js'
-import { ModelServer, tokensOfResponse } from '../support/model-server.js'
-import { PgliteServer } from '../support/pglite-server.js'
+import { hs256, issuer, statuses } from '../support/credentials.js'
+import { beginStream, type ChatAnswer, complete, endStream, OpenAiServer, streamPart } from '../support/openai-server.js'
+import { startPglite } from '../support/pglite-server.js'
 import { Programs } from '../support/programs.js'
 
-const issuer = 'https://identity.example'
 const programs = Programs.start(t, ['--import', './test/support/printed-metrics.js'])
 
-const tokenOf = (claims: object) => hs256({ iss: issuer, sub: 'mira', ...claims })
-const bearer = (claims: object) => ({ authorization: `Bearer ${tokenOf(claims)}` })
+const bearer = (claims: object = {}) => ({ authorization: `Bearer ${hs256(claims)}` })
 
-/** Starts a recipe, and returns its address. */
-async function start (recipe: string, environment: Record<string, string> = {}): Promise<string> {
-  return await programs.run(recipe.endsWith('.cjs') ? recipe : `build/examples/recipes/${recipe}.js`, { PORT: '0', JWT_SECRET: secret, ...environment }, /^http:/)
+/** Starts a recipe, and returns its address and functions that send requests, one or several. */
+async function start (recipe: string, environment: Record<string, string> = {}) {
+  const address = await programs.run(recipe.endsWith('.cjs') ? recipe : `build/examples/recipes/${recipe}.js`, environment)
+  const ask = (claims: object = {}, headers: Record<string, string> = {}) => fetch(`${address}/api/analyze`, { method: 'POST', headers: { ...bearer(claims), ...headers } })
+  const askTimes = async (times: number, ...request: Parameters<typeof ask>) => await statuses(times, () => ask(...request))
+  return { address, ask, askTimes }
 }
 
-/** Sends requests one after another. */
-async function analyze (address: string, claims: object, times: number, headers: Record<string, string> = {}): Promise<Response[]> {
-  const responses = []
-  for (let request = 0; request < times; request++) {
-    responses.push(await fetch(`${address}/api/analyze`, { method: 'POST', headers: { ...bearer(claims), ...headers } }))
-  }
-  return responses
-}
-
-const statuses = (responses: readonly Response[]) => responses.map(({ status }) => status)
-const admittedOf = (responses: readonly Response[]) => statuses(responses).filter((status) => status === 200).length
 const three = [200, 200, 200, 429]
 const fiveRejections = [200, 200, 200, 429, 429, 429, 429, 429]
 
@@ -46,60 +35,61 @@ for (const [what, recipe, environment, expected] of [
   ['the quota protects the routes of another file in the layout of fastify-cli', 'examples/recipes/layout/server.cjs', {}, [[{}, three]]]
 ] satisfies [string, string, Record<string, string>, [object, number[]][]][]) {
   t.test(what, async (t) => {
-    const service = await start(recipe, environment)
-    for (const [claims, answers] of expected) t.same(statuses(await analyze(service, claims, answers.length)), answers)
+    const { askTimes } = await start(recipe, environment)
+    for (const [claims, answers] of expected) t.same(await askTimes(answers.length, claims), answers)
   })
 }
 
 t.test('a user and the organisation of the user each have a limit', async (t) => {
-  const service = await start('organisations')
+  const { ask, askTimes } = await start('organisations')
   const acme = { organisation: 'acme' }
-  const responses = [...await analyze(service, acme, 4), ...await analyze(service, { ...acme, sub: 'tomas' }, 3)]
-  t.same(statuses(responses), [...three, 200, 200, 429])
-  t.match(await responses[3]?.json(), { error: /3 LLM requests per minute/ })
-  t.match(await responses[6]?.json(), { error: /5 LLM requests per day/ })
-  const others = ['one', 'two', 'three'].map((sub) => analyze(service, { organisation: 'another', sub }, 3))
-  t.equal(admittedOf((await Promise.all(others)).flat()), 8)
-  t.equal(admittedOf(await analyze(service, {}, 1)), 0, 'a token without an organisation is not admitted')
+  t.same(await askTimes(3, acme), [200, 200, 200])
+  t.match(await (await ask(acme)).json(), { error: /3 LLM requests per minute/ })
+  t.same(await askTimes(2, { ...acme, sub: 'tomas' }), [200, 200])
+  t.match(await (await ask({ ...acme, sub: 'tomas' })).json(), { error: /5 LLM requests per day/ })
+  const others = await Promise.all(['one', 'two', 'three'].map((sub) => askTimes(3, { organisation: 'another', sub })))
+  t.same(others.flat().sort(), [...Array(8).fill(200), 429])
+  t.equal((await ask()).status, 401, 'a token without an organisation is not admitted')
 })
 
 t.test('the limit of a plan is read from PostgreSQL and remembered', async (t) => {
-  const database = await PgliteServer.start(t, `
+  const database = await startPglite(t, `
     CREATE TABLE plans (plan text PRIMARY KEY, per_minute integer NOT NULL);
     CREATE TABLE subscriptions (subject text PRIMARY KEY, plan text NOT NULL);
     INSERT INTO plans VALUES ('free', 2), ('team', 5);
     INSERT INTO subscriptions VALUES ('mira', 'team'), ('tomas', 'free');
   `)
-  const service = await start('plans-sql', { DATABASE_URL: database.url })
-  t.same(statuses(await analyze(service, { sub: 'tomas' }, 3)), [200, 200, 429])
-  t.same(statuses(await analyze(service, { sub: 'nobody' }, 4)), three)
-  const first = await analyze(service, {}, 1)
-  database.disconnect()
-  t.same(statuses([...first, ...await analyze(service, {}, 5)]), [200, 200, 200, 200, 200, 429])
-  t.same(statuses(await analyze(service, { sub: 'another' }, 4)), three, 'the configured limit applies while the database fails')
+  const { askTimes } = await start('plans-sql', { DATABASE_URL: database.url })
+  t.same(await askTimes(3, { sub: 'tomas' }), [200, 200, 429])
+  t.same(await askTimes(4, { sub: 'nobody' }), three)
+  const first = await askTimes(1)
+  await database.stop()
+  t.same([...first, ...await askTimes(5)], [200, 200, 200, 200, 200, 429])
+  t.same(await askTimes(4, { sub: 'another' }), three, 'the configured limit applies while the database fails')
 })
 
 t.test('callers are identified by API keys in PostgreSQL, and a failing look-up is a 503', async (t) => {
-  const database = await PgliteServer.start(t, `
+  const database = await startPglite(t, `
     CREATE TABLE api_keys (digest text PRIMARY KEY, owner text NOT NULL);
     INSERT INTO api_keys VALUES (encode(sha256('key-of-mira'), 'hex'), 'mira'), (encode(sha256('second-key-of-mira'), 'hex'), 'mira');
   `)
-  const service = await start('api-keys', { DATABASE_URL: database.url })
-  const ask = async (authorization: string, times = 1) => statuses(await analyze(service, {}, times, { authorization }))
+  const { askTimes } = await start('api-keys', { DATABASE_URL: database.url })
+  const ask = async (authorization: string, times = 1) => await askTimes(times, {}, { authorization })
   t.same(await ask('Bearer another-key'), [401])
   t.same(await ask('Basic any'), [401])
   t.same([...await ask('Bearer key-of-mira'), ...await ask('Bearer second-key-of-mira', 3)], three)
-  database.disconnect()
+  await database.stop()
   t.same(await ask('Bearer key-of-mira'), [503])
 })
 
+const usage = { prompt_tokens: 12, completion_tokens: 30, total_tokens: 42 }
+
 t.test('the model in the body chooses the quota, and OpenAI\'s client understands the refusals', async (t) => {
-  const model = await ModelServer.start()
-  t.teardown(() => model.stop())
-  const address = await start('models', { MODEL_URL: `${model.url}/v1` })
-  const client = new OpenAI({ baseURL: `${address}/v1`, apiKey: tokenOf({}) })
+  const server = await OpenAiServer.start(t, (_, response) => { complete(response, 'Two invoices.', {}, usage) })
+  const { address } = await start('models', { MODEL_URL: server.url })
+  const client = new OpenAI({ baseURL: `${address}/v1`, apiKey: hs256() })
   const ask = async (model: string) => (await client.chat.completions.create({ model, messages: [{ role: 'user', content: 'Which invoices are late?' }] })).usage?.total_tokens
-  for (const name of ['small-model', 'small-model', 'small-model', 'small-model', 'large-model', 'unknown-model']) t.equal(await ask(name), tokensOfResponse, name)
+  for (const name of ['small-model', 'small-model', 'small-model', 'small-model', 'large-model', 'unknown-model']) t.equal(await ask(name), 42, name)
 
   const waits: number[] = []
   const real = globalThis.setTimeout
@@ -113,53 +103,76 @@ t.test('the model in the body chooses the quota, and OpenAI\'s client understand
   t.match(waits, [Number, Number], 'it waits for the end of the window, and tries again twice')
   await t.rejects(ask('large-model'), { status: 429, message: '429 The limit of 2 requests is reached.' })
   t.equal(waits.length, 2, 'it does not wait until the next day')
-  t.equal(model.models.length, 6)
+  t.equal(server.requests.length, 6)
   const unauthenticated = await fetch(`${address}/v1/chat/completions`, { method: 'POST', headers: { authorization: 'Bearer invalid' } })
   t.match([unauthenticated.status, await unauthenticated.json()], [401, { error: { code: 'invalid_api_key' } }])
 })
 
+const messageOfAnthropic = { id: '1', type: 'message', role: 'assistant', model: 'any', content: [], stop_reason: null, stop_sequence: null, usage: { input_tokens: 12, output_tokens: 1 } }
+const beginningOfAnthropic = [
+  { type: 'message_start', message: messageOfAnthropic },
+  { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+  { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Two invoices.' } }
+]
+const endOfAnthropic = [
+  { type: 'content_block_stop', index: 0 },
+  { type: 'message_delta', delta: { stop_reason: 'end_turn', stop_sequence: null }, usage: { output_tokens: 30 } },
+  { type: 'message_stop' }
+]
+
+/** Streams an answer in the protocol of the client, or only its beginning. */
+const streamed = (isWhole: boolean): ChatAnswer => ({ path }, response) => {
+  beginStream(response)
+  if (path === '/v1/messages') {
+    for (const event of [...beginningOfAnthropic, ...isWhole ? endOfAnthropic : []]) response.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+    if (isWhole) response.end()
+    return
+  }
+  streamPart(response, 'Two invoices.')
+  if (isWhole) endStream(response, usage)
+}
+
 t.test('the tokens that a model states are charged, and unreportedTokens if the caller goes away', async (t) => {
-  const model = await ModelServer.start()
-  t.teardown(() => model.stop())
-  const address = await start('tokens', { MODEL_URL: model.url })
-  for (const client of ['openai', 'anthropic', 'ai']) {
+  const server = await OpenAiServer.start(t, () => {})
+  const { address } = await start('tokens', { MODEL_URL: server.url.replace('/v1', '') })
+  for (const [index, client] of ['openai', 'anthropic', 'ai'].entries()) {
     const gone = new AbortController()
     const ask = async () => await fetch(`${address}/ask/${client}`, { headers: bearer({ sub: client }), signal: gone.signal })
+    server.answer = streamed(true)
     const first = await ask()
     t.equal(first.headers.get('ratelimit-policy'), '"tokens";q=1000;w=60;qu="tokens", "streams";q=2;qu="concurrent-requests"')
     t.match(await first.text(), /^Two invoices/, client)
 
-    model.isHeld = true
+    server.answer = streamed(false)
     const second = await ask()
-    t.match(second.headers.get('ratelimit'), `"tokens";r=${1000 - tokensOfResponse};`, client)
+    t.match(second.headers.get('ratelimit'), `"tokens";r=${1000 - 42};`, client)
     await second.body?.getReader().read()
-    const abandoned = model.abandoned()
     gone.abort()
-    await abandoned
-    model.isHeld = false
+    await server.abandonedBy(index + 1)
 
+    server.answer = streamed(true)
     const third = await fetch(`${address}/ask/${client}`, { headers: bearer({ sub: client }) })
-    t.match(third.headers.get('ratelimit'), `"tokens";r=${1000 - tokensOfResponse - 400};`, client)
+    t.match(third.headers.get('ratelimit'), `"tokens";r=${1000 - 42 - 400};`, client)
     t.match(third.headers.get('ratelimit'), '"streams";r=1', client)
     await third.text()
   }
 })
 
 t.test('a service in shadow mode reports how many callers each limit would reject', async (t) => {
-  const service = await start('shadow')
-  await analyze(service, {}, 6)
-  await analyze(service, { sub: 'tomas' }, 3)
-  await analyze(service, { sub: undefined }, 2)
-  await fetch(`${service}/api/analyze`, { method: 'POST' })
-  t.same(await (await fetch(`${service}/report`)).json(), {
+  const { address, askTimes } = await start('shadow')
+  await askTimes(6)
+  await askTimes(2, { sub: 'tomas' })
+  await askTimes(2, { sub: undefined })
+  await fetch(`${address}/api/analyze`, { method: 'POST' })
+  t.same(await (await fetch(`${address}/report`)).json(), {
     callers: 2,
-    callersRejectedAtLimit: { 2: 2, 5: 1, 10: 0, 20: 0, 50: 0 },
+    callersRejectedAtLimit: { 2: 1, 5: 1, 10: 0, 20: 0, 50: 0 },
     unauthenticated: { 'no-subject': 2, 'no-authentication': 1 }
   })
 })
 
 t.test('decisions are counted with OpenTelemetry', async (t) => {
-  await analyze(await start('opentelemetry'), {}, 4)
+  await (await start('opentelemetry')).askTimes(4)
   await programs.printed(/"rejected"/)
   const measured = programs.lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line))
   const attributes = { quota: 'default', operation: 'POST /api/analyze', enforced: true }
@@ -167,24 +180,24 @@ t.test('decisions are counted with OpenTelemetry', async (t) => {
 })
 
 t.test('a route shows the remaining requests, and does not count its own', async (t) => {
-  const service = await start('standing')
-  const standing = async () => await (await fetch(`${service}/api/quota`, { headers: bearer({}) })).json()
+  const { address, askTimes } = await start('standing')
+  const standing = async () => await (await fetch(`${address}/api/quota`, { headers: bearer() })).json()
   t.same(await standing(), { quota: 'default', unit: 'requests', window: 60_000, limit: 3, count: 0, remaining: 3, windowRemaining: null, overflow: false })
-  await analyze(service, {}, 2)
-  t.match(await standing(), { limit: 3, count: 2, remaining: 1, windowRemaining: Number })
-  t.match(await standing(), { count: 2 }, 'a request to the route is not counted')
+  await askTimes(2)
+  for (let request = 0; request < 2; request++) t.match(await standing(), { limit: 3, count: 2, remaining: 1, windowRemaining: Number })
 })
 
 t.test('a page of another origin can read the quota headers with CORS', async (t) => {
-  const service = await start('cors')
-  const preflight = await fetch(`${service}/api/analyze`, {
-    method: 'OPTIONS', headers: { origin: 'https://app.example', 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' }
+  const { address, ask } = await start('cors')
+  const origin = 'https://app.example'
+  const preflight = await fetch(`${address}/api/analyze`, {
+    method: 'OPTIONS', headers: { origin, 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' }
   })
   t.equal(preflight.status, 204)
-  const responses = await analyze(service, {}, 4, { origin: 'https://app.example' })
-  t.same(statuses(responses), three)
-  for (const { headers } of responses) {
-    t.equal(headers.get('access-control-allow-origin'), 'https://app.example')
+  for (const expected of three) {
+    const { status, headers } = await ask({}, { origin })
+    t.equal(status, expected)
+    t.equal(headers.get('access-control-allow-origin'), origin)
     t.equal(headers.get('access-control-expose-headers'), 'RateLimit, RateLimit-Policy, Retry-After')
     t.match(headers.get('ratelimit'), /^"default";r=\d;t=\d+$/)
     t.equal(headers.get('ratelimit-policy'), '"default";q=3;w=60')
@@ -192,20 +205,13 @@ t.test('a page of another origin can read the quota headers with CORS', async (t
 })
 
 t.test('refusals are problem details', async (t) => {
-  const service = await start('problem-details')
-  const [, , , rejected] = await analyze(service, {}, 4)
-  t.equal(rejected?.headers.get('content-type'), 'application/problem+json')
-  t.match(rejected?.headers.get('retry-after'), /^\d+$/)
-  t.same(await rejected?.json(), { type: 'https://service.example/problems/quota', title: 'Too many requests', status: 429, detail: 'The limit is 3 requests per minute.' })
-  const unauthenticated = await fetch(`${service}/api/analyze`, { method: 'POST' })
+  const { address, ask, askTimes } = await start('problem-details')
+  await askTimes(3)
+  const rejected = await ask()
+  t.equal(rejected.headers.get('content-type'), 'application/problem+json')
+  t.match(rejected.headers.get('retry-after'), /^\d+$/)
+  t.same(await rejected.json(), { type: 'https://service.example/problems/quota', title: 'Too many requests', status: 429, detail: 'The limit is 3 requests per minute.' })
+  const unauthenticated = await fetch(`${address}/api/analyze`, { method: 'POST' })
   t.equal(unauthenticated.status, 401)
   t.match(await unauthenticated.json(), { status: 401, title: 'Authentication required' })
-})
-
-t.test('docs/recipes.md contains or names each program', async (t) => {
-  const page = readFileSync('docs/recipes.md', 'utf8')
-  for (const recipe of readdirSync('examples/recipes', { recursive: true, encoding: 'utf8' }).filter((name) => /\.[a-z]+$/.test(name))) {
-    const program = readFileSync(`examples/recipes/${recipe}`, 'utf8')
-    t.ok(page.includes(`s\n${program}\`\`\``) || page.includes(`\`${recipe}\``), recipe)
-  }
 })

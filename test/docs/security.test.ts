@@ -29,14 +29,12 @@ async function admitted (...targets: (readonly [app: FastifyInstance, url: strin
 }
 
 t.test('sibling scopes with separate stores admit one limit each, and with one decorated store one limit together', async (t) => {
-  const separate = Fastify()
-  for (const prefix of ['/one', '/two']) separate.register(protect, { prefix })
-  t.equal(await admitted([separate, `/one${analyze}`], [separate, `/two${analyze}`]), 6)
-
-  const shared = Fastify()
-  shared.decorate('quotaStore', new MemoryQuotaStore())
-  for (const prefix of ['/one', '/two']) shared.register(protect, { prefix })
-  t.equal(await admitted([shared, `/one${analyze}`], [shared, `/two${analyze}`]), 3)
+  for (const [store, expected] of [[undefined, 6], [new MemoryQuotaStore(), 3]] as const) {
+    const app = Fastify()
+    if (store !== undefined) app.decorate('quotaStore', store)
+    for (const prefix of ['/one', '/two']) app.register(protect, { prefix })
+    t.equal(await admitted([app, `/one${analyze}`], [app, `/two${analyze}`]), expected)
+  }
 })
 
 t.test('processes and restarts with a store in memory admit one limit each', async (t) => {

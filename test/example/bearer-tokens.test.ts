@@ -1,6 +1,7 @@
 // An issuer that publishes its keys: RS256 and EdDSA tokens, sign-ins, and every kind of invalid token.
-import { createHmac, createPublicKey } from 'node:crypto'
+import { createPublicKey } from 'node:crypto'
 import t, { type Test } from 'tap'
+import { hs256 } from '../support/credentials.js'
 import { analysis, startService } from '../support/example-service.js'
 import { TokenIssuer } from '../support/token-issuer.js'
 import { locationOf, Visitor } from '../support/visitor.js'
@@ -21,10 +22,8 @@ for (const [keysFrom, settings] of Object.entries({
   t.test(`only valid tokens of the issuer are accepted, with keys from ${keysFrom}`, async (t) => {
     const { issuer, analyze, bearer, as, address, trackedCallers } = await start(t, settings)
     const claims = { iss: issuer.url, aud: audience, sub: '550e8400-e29b-41d4-a716-446655440000' }
-    const unsigned = (header: object) => [header, { ...claims, exp: Math.floor(Date.now() / 1000) + 3600 }].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.')
     const { kid, publicJwk } = issuer.key('RS256')
-    const pem = createPublicKey({ key: { ...publicJwk }, format: 'jwk' }).export({ type: 'spki', format: 'pem' })
-    const confused = unsigned({ alg: 'HS256', kid })
+    const pem = createPublicKey({ key: { ...publicJwk }, format: 'jwk' }).export({ type: 'spki', format: 'pem' }).toString()
     const invalid: Record<string, string> = {
       forged: await issuer.sign(claims, { forged: true }),
       expired: await issuer.sign(claims, { expired: true }),
@@ -33,9 +32,9 @@ for (const [keysFrom, settings] of Object.entries({
       'of another issuer': await issuer.sign({ ...claims, iss: 'https://identity.example' }),
       'of no issuer': await issuer.sign({ aud: claims.aud, sub: claims.sub }),
       'signed with a key that is not published': await issuer.sign(claims, { kid: 'another' }),
-      unsigned: `${unsigned({ alg: 'none', kid })}.`,
-      'signed with the public key as a secret': `${confused}.${createHmac('sha256', pem).update(confused).digest('base64url')}`,
-      'without a key ID': `${unsigned({ alg: 'RS256' })}.AAAA`
+      unsigned: hs256(claims, '', { alg: 'none', kid }).replace(/[^.]+$/, ''),
+      'signed with the public key as a secret': hs256(claims, pem, { kid }),
+      'without a key ID': hs256(claims, pem, { alg: 'RS256' })
     }
     for (const [what, token] of Object.entries(invalid)) t.equal((await analyze(`Bearer ${token}`)).status, 401, what)
     t.equal((await as('alice', '/api/quota')).status, 401, 'a token of the service itself')
@@ -54,13 +53,6 @@ for (const [keysFrom, settings] of Object.entries({
     t.equal(administrator.status, 403, 'a claim of another issuer does not make a caller an administrator')
   })
 }
-
-t.test('tokens of an unreachable issuer are answered with 503', async (t) => {
-  const { issuer, bearer } = await start(t, ({ url }) => ({ JWT_ISSUER: url, JWT_AUDIENCE: audience }))
-  const claims = { iss: issuer.url, aud: audience, sub: 'mira' }
-  await issuer.stop()
-  t.equal(await bearer({ ...claims }), 503)
-})
 
 t.test('tokens with invented key IDs cause no requests to the issuer, and the valid key is still accepted', async (t) => {
   const { issuer, bearer } = await start(t, ({ url }) => ({ JWT_ISSUER: url, JWT_AUDIENCE: audience, SERVICE_RATE_LIMIT_PER_MINUTE: '1000' }))
@@ -83,20 +75,6 @@ t.test('an issuer that hangs delays requests only briefly, and gets no further r
   for (let request = 0; request < 20; request++) t.equal((await analyze(token)).status, 503)
   t.equal(issuer.asked, 1, 'the issuer gets no request during the pause')
   t.equal((await fetch(`${address}/health`)).status, 200)
-})
-
-t.test('start-up fails with an error that contains the invalid setting', async (t) => {
-  for (const [environment, error] of [
-    [{ JWT_SECRET: 'short' }, /JWT_SECRET must have at least 32 characters/],
-    [{ JWT_ISSUER: 'https://identity.example' }, /JWT_AUDIENCE must be set if JWT_ISSUER is set/],
-    [{ JWT_ISSUER: 'http://identity.example', JWT_AUDIENCE: audience }, /JWT_ISSUER must be an https URL, or an http one on loopback; it is "http:\/\/identity.example"/],
-    [{ JWT_ISSUER: 'https://identity.example', JWT_AUDIENCE: audience, JWT_JWKS_URL: 'keys' }, /JWT_JWKS_URL must be an https URL/],
-    [{ OIDC_ISSUER: 'https://identity.example' }, /OIDC_CLIENT_ID must be set if OIDC_ISSUER is set/],
-    [{ OIDC_ISSUER: 'identity', OIDC_CLIENT_ID: 'a' }, /OIDC_ISSUER must be an https URL/],
-    [{ PUBLIC_URL: 'ftp://service.example' }, /PUBLIC_URL must be an https URL/],
-    [{ MODEL_URL: 'http://localhost:11434/v1' }, /MODEL_NAME must be set if MODEL_URL is set/],
-    [{ MODEL_URL: 'ftp://user:key@127.0.0.1', MODEL_NAME: 'm' }, /^MODEL_URL must be a URL with http or https, such as http:\/\/localhost:11434\/v1$/]
-  ] as const) await t.rejects(startService(t, environment), { message: error })
 })
 
 t.test('a sign-in fails if the signature or a claim of the ID token is invalid', async (t) => {
@@ -137,9 +115,7 @@ t.test('a sign-in fails if the signature or a claim of the ID token is invalid',
 t.test('an unreachable provider is reported, and the next sign-in tries it again', async (t) => {
   const { issuer, address, log } = await start(t, ({ url }) => ({ OIDC_ISSUER: url, OIDC_CLIENT_ID: 'client' }))
   await issuer.stop()
-  for (let attempt = 0; attempt < 2; attempt++) {
-    t.equal(locationOf(await new Visitor(address).ask('/sign-in/openid'))?.href, `${address}/?sign-in=unavailable`)
-  }
+  for (let attempt = 0; attempt < 2; attempt++) t.equal(locationOf(await new Visitor(address).ask('/sign-in/openid'))?.href, `${address}/?sign-in=unavailable`)
   t.match(log.join(''), /the OpenID provider cannot be reached/)
 })
 

@@ -10,8 +10,7 @@ const heavy = 'http://'.repeat(2857)
 const light = 'Invoices are late.'
 const blank = ' \t\n\u00a0\u3000'
 
-const service = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '1000' })
-const { as, post, address } = service
+const { as, post, address } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '1000' })
 const streamOf = (businessText: string) => `/api/analyze-stream?${new URLSearchParams({ businessText }).toString()}`
 const nodeOf = (businessText: string, parentCode = 'FIN') => `/api/analyze-node?${new URLSearchParams({ parentCode, businessText }).toString()}`
 
@@ -33,16 +32,12 @@ t.test('the model analyzes, justifies, scores and streams', async (t) => {
 })
 
 t.test('the analysis of a long text does not delay other requests', async (t) => {
-  const order: string[] = []
-  const slow = ['/api/analyze', '/api/justify-leaf'].map(async (path) => {
-    const { status } = await post('alice', path, { businessText: heavy, ...(path.includes('leaf') && { leaf: 'FIN-INV' }) })
-    order.push('heavy')
-    return status
-  })
+  let answered = 0
+  const slow = [post('alice', '/api/analyze', { businessText: heavy }), post('alice', '/api/justify-leaf', { businessText: heavy, leaf: 'FIN-INV' })]
+    .map((response) => response.finally(() => { answered++ }))
   for (let request = 0; request < 20; request++) t.equal((await fetch(`${address}/health`)).status, 200)
-  order.push('health')
-  t.same(await Promise.all(slow), [200, 200])
-  t.equal(order[0], 'health', 'the event loop was free')
+  t.equal(answered, 0, 'the event loop was free')
+  t.same((await Promise.all(slow)).map(({ status }) => status), [200, 200])
 })
 
 t.test('the analysis of the longest texts ends within the time limit of a call', async (t) => {
@@ -71,35 +66,19 @@ t.test('a text without words is analyzed like any other text', async (t) => {
   }
 })
 
-t.test('a stream ends when the client stops reading', async (t) => {
-  const leave = new AbortController()
-  const stream = await as('alice', streamOf('Late invoices. '.repeat(500)), { signal: leave.signal })
-  const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader()
-  t.match((await reader?.read())?.value, /^id: 1\nevent: sentence\n/)
-  leave.abort()
-  await reader?.read().catch(() => {})
-  t.equal((await post('alice', '/api/analyze', { businessText: light })).status, 200)
-  t.notMatch(service.log.join(''), '"level":50')
-})
-
 t.test('invalid input is answered with 400 and the name of the field, and is not counted', async (t) => {
-  for (const [path, body, named] of [
-    ...['', blank, 5, null, ['a'], 'x'.repeat(20_001), undefined].map((businessText) => ['/api/analyze', { businessText }, 'businessText'] as const),
-    ...[{}, { leaf: ' ' }, { leaf: false }].map((leaf) => ['/api/justify-leaf', { businessText: 'x', ...leaf }, 'leaf'] as const),
-    ['/api/justify-leaf', { businessText: ' ', leaf: 'x' }, 'businessText'],
-    ['/api/analyze', '{"businessText":', 'JSON'],
-    ['/api/analyze', 'null', 'body must be object']
-  ] as const) {
-    const answer = await post('eve', path, body)
-    t.equal(answer.status, 400, `${path} ${JSON.stringify(body).slice(0, 60)}`)
-    t.match(await answer.text(), named)
-  }
-  for (const [path, named] of [
-    ...[nodeOf(''), nodeOf(blank), '/api/analyze-node?parentCode=FIN', `${nodeOf('x')}&businessText=y`, '/api/analyze-stream', streamOf(blank)].map((path) => [path, 'businessText'] as const),
-    ...['/api/analyze-node?businessText=x', nodeOf('x', 'XX'), nodeOf('x', ' '), `${nodeOf('x')}&parentCode=HR`].map((path) => [path, 'parentCode'] as const)
-  ]) {
-    const answer = await as('eve', path)
-    t.equal(answer.status, 400, path)
+  const invalid: [named: string, path: string, body?: unknown][] = [
+    ...['', blank, 5, null, ['a'], 'x'.repeat(20_001), undefined].map((businessText): [string, string, object] => ['businessText', '/api/analyze', { businessText }]),
+    ...[{}, { leaf: ' ' }, { leaf: false }].map((leaf): [string, string, object] => ['leaf', '/api/justify-leaf', { businessText: 'x', ...leaf }]),
+    ['businessText', '/api/justify-leaf', { businessText: ' ', leaf: 'x' }],
+    ['JSON', '/api/analyze', '{"businessText":'],
+    ['body must be object', '/api/analyze', 'null'],
+    ...[nodeOf(''), nodeOf(blank), '/api/analyze-node?parentCode=FIN', `${nodeOf('x')}&businessText=y`, '/api/analyze-stream', streamOf(blank)].map((path): [string, string] => ['businessText', path]),
+    ...['/api/analyze-node?businessText=x', nodeOf('x', 'XX'), nodeOf('x', ' '), `${nodeOf('x')}&parentCode=HR`].map((path): [string, string] => ['parentCode', path])
+  ]
+  for (const [named, path, body] of invalid) {
+    const answer = await (body === undefined ? as('eve', path) : post('eve', path, body))
+    t.equal(answer.status, 400, `${path} ${String(JSON.stringify(body)).slice(0, 60)}`)
     t.match(await answer.text(), named, path)
   }
   t.equal((await as('eve', streamOf('x'), { headers: { accept: 'application/json' } })).status, 406)
@@ -118,16 +97,8 @@ t.test('a call that takes too long is aborted', async (t) => {
   t.same([stream.status, stream.headers.get('content-type')], [503, 'application/json; charset=utf-8'])
 })
 
-t.test('a full queue is answered with 503 and Retry-After, and the work for a disconnected client is aborted', async (t) => {
-  const { post, token, address, log } = await startService(t, { MODEL_TIMEOUT: '120000', MODEL_QUEUE: '1', SERVICE_RATE_LIMIT_PER_MINUTE: '100' })
-  const answers = await Promise.all(Array.from({ length: 12 }, () => post('alice', '/api/analyze', { businessText: heavy })))
-  const busy = answers.filter(({ status }) => status === 503)
-  t.ok(busy.length >= 5, `${busy.length} requests are answered with 503`)
-  t.equal(answers.filter(({ status }) => status === 200).length, 12 - busy.length)
-  for (const answer of busy) {
-    t.same([answer.headers.get('retry-after'), answer.headers.get('cache-control'), await answer.text()], ['1', 'no-store', '{"error":"The model is busy. Please try again.","status":503}'])
-  }
-
+t.test('the work for a disconnected client is aborted', async (t) => {
+  const { post, token, address, log } = await startService(t, { MODEL_TIMEOUT: '120000', MODEL_QUEUE: '1' })
   const authorization = `Bearer ${await token('alice')}`
   for (let round = 0; round < 2; round++) {
     const body = JSON.stringify({ businessText: heavy })

@@ -4,15 +4,14 @@ import { Accounts, demonstrationAccounts } from '../../examples/service/accounts
 import { FailedAttempts } from '../../examples/service/accounts/failed-attempts.js'
 import { ServiceError } from '../../examples/service/service-error.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { basic, statuses } from '../support/credentials.js'
 import { startService } from '../support/example-service.js'
-
-const basic = (username: string, password: string) => `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
 
 t.test('wrong passwords delay only attempts with the same user name, longer each time', async (t) => {
   const clock = new VirtualClock()
   const { analyze } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '100' }, clock.now)
   for (const username of ['alice', 'nobody']) {
-    for (let attempt = 0; attempt < 5; attempt++) t.equal((await analyze(basic(username, 'wrong'))).status, 401, `${username} ${attempt}`)
+    t.same(await statuses(5, () => analyze(basic(username, 'wrong'))), Array(5).fill(401), username)
     for (const seconds of [1, 2]) {
       const answer = await analyze(basic(username, 'wonderland'))
       t.same([answer.status, answer.headers.get('retry-after'), await answer.json()],
@@ -24,7 +23,7 @@ t.test('wrong passwords delay only attempts with the same user name, longer each
   t.equal((await analyze(basic('admin', 'looking-glass'))).status, 200)
   clock.advance(60_000)
   t.equal((await analyze(basic('alice', 'wonderland'))).status, 200, 'the correct password is accepted after the wait')
-  for (let attempt = 0; attempt < 5; attempt++) t.equal((await analyze(basic('alice', 'wrong'))).status, 401, 'a correct password resets the failed attempts')
+  t.same(await statuses(5, () => analyze(basic('alice', 'wrong'))), Array(5).fill(401), 'a correct password resets the failed attempts')
 })
 
 t.test('the wait doubles up to a minute, and failed attempts expire and use a bounded amount of memory', async (t) => {
@@ -54,9 +53,9 @@ t.test('many concurrent wrong passwords cause few hashes, and other requests are
   })
   t.equal((await fetch(`${address}/style.css`)).status, 200)
   t.ok(done < 200, `a file is served before the flood ends: ${done} requests are answered`)
-  const statuses = await Promise.all(flood)
-  t.ok(statuses.filter((status) => status === 401).length <= 6, 'five attempts are not delayed, and one more may have begun')
-  t.ok(statuses.every((status) => [401, 429, 503].includes(status)), String(new Set(statuses)))
+  const answers = await Promise.all(flood)
+  t.ok(answers.filter((status) => status === 401).length <= 6, 'five attempts are not delayed, and one more may have begun')
+  t.ok(answers.every((status) => [401, 429, 503].includes(status)), String(new Set(answers)))
 })
 
 t.test('attempts that do not fit into the queue are answered with 503', async (t) => {

@@ -1,20 +1,15 @@
-// Input that the example rejects: invalid limits, invalid tokens, unknown host names, frames, short secrets.
-import { createSecretKey } from 'node:crypto'
+// What the example rejects: invalid limits, invalid tokens, unknown host names, frames, invalid settings, short secrets.
+import { once } from 'node:events'
 import { cpSync } from 'node:fs'
-import { get } from 'node:http'
+import { get, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
-import { type JWTPayload, SignJWT } from 'jose'
 import t, { type Test } from 'tap'
+import { basic, hs256, secret } from '../support/credentials.js'
 import { startService } from '../support/example-service.js'
 import { locationOf, Visitor } from '../support/visitor.js'
 
 const perMinute = 'rate-limit.per-minute'
-const secret = 'a secret that the test knows as well'
-
-async function sign (claims: JWTPayload, header: object = {}): Promise<string> {
-  return await new SignJWT({ iss: 'urn:example:language-service', sub: 'alice', exp: Math.floor(Date.now() / 1000) + 60, ...claims }).setProtectedHeader({ alg: 'HS256', ...header })
-    .sign(createSecretKey(secret, 'utf8'), { crit: { 'x-unknown': true } })
-}
+const administrator = { claims: { role: 'admin' } }
 
 const { address, analyze, app, as, log, post } = await startService(t, { JWT_SECRET: secret })
 
@@ -25,10 +20,10 @@ t.test('only a safe integer or null is accepted as a limit', async (t) => {
   t.equal(await put({ [perMinute]: 7 }), 200)
   for (const value of ['false', 'true', '" "', '""', '"0"', '"5"', '1e308', '-1e308', '9007199254740992', '1.5', '[]', '[0]', '{}', 'NaN', '']) t.equal(await put(`{"${perMinute}":${value}}`), 400, value)
   for (const body of ['{}', '[]', 'null', '0', '"x"', '']) t.equal(await put(body), 400, body)
-  t.match(await (await as('root', '/api/preferences', { claims: { role: 'admin' } })).json(), { [perMinute]: 7 }, 'nothing has changed')
+  t.match(await (await as('root', '/api/preferences', administrator)).json(), { [perMinute]: 7 }, 'nothing has changed')
   for (const value of [0, -5, 9007199254740991, null]) {
     t.equal(await put({ [perMinute]: value }), 200)
-    t.match(await (await as('root', '/api/preferences', { claims: { role: 'admin' } })).json(), { [perMinute]: value })
+    t.match(await (await as('root', '/api/preferences', administrator)).json(), { [perMinute]: value })
   }
 })
 
@@ -39,7 +34,7 @@ t.test('every error of the service has the format of a refusal and the header Ca
     [401, 'Authentication is required for this LLM operation.', fetch(`${address}/api/analyze-stream?businessText=late`)],
     [401, 'The token is not valid.', fetch(`${address}/api/quota`, { headers: { authorization: 'Bearer none' } })],
     [401, 'Send a bearer token, or a user name and a password.', fetch(`${address}/api/quota`, { headers: { authorization: 'Digest none' } })],
-    [401, 'The user name or the password is wrong.', fetch(`${address}/api/quota`, { headers: { authorization: `Basic ${btoa('alice:none')}` } })],
+    [401, 'The user name or the password is wrong.', fetch(`${address}/api/quota`, { headers: { authorization: basic('alice', 'none') } })],
     [401, 'Sign in first.', fetch(`${address}/api/quota`)],
     [401, 'Sign in first.', fetch(`${address}/api/preferences`)],
     [403, 'This requires an administrator.', as('alice', '/api/preferences')],
@@ -55,30 +50,25 @@ t.test('every error of the service has the format of a refusal and the header Ca
 
 t.test('only a valid token of the service is accepted', async (t) => {
   const now = Math.floor(Date.now() / 1000)
-  const forged = `${(await sign({})).slice(0, -4)}AAAA`
-  const unsigned = `${btoa('{"alg":"none"}')}.${(await sign({})).split('.')[1]}.`
-  t.equal((await analyze(`Bearer ${await sign({})}`)).status, 200)
-  t.equal((await analyze(`bearer ${await sign({ nbf: now - 5 })}`)).status, 200)
+  const sign = (claims: object = {}, header = {}) => `Bearer ${hs256({ iss: 'urn:example:language-service', ...claims }, secret, header)}`
+  t.equal((await analyze(sign())).status, 200)
+  t.equal((await analyze(sign({ nbf: now - 5 }).replace('B', 'b'))).status, 200)
   for (const [what, authorization] of Object.entries({
-    nbf: `Bearer ${await sign({ nbf: now + 3600 })}`,
-    crit: `Bearer ${await sign({}, { crit: ['x-unknown'], 'x-unknown': 1 })}`,
-    exp: `Bearer ${await sign({ exp: now - 5 })}`,
-    iss: `Bearer ${await sign({ iss: 'another' })}`,
-    forged: `Bearer ${forged}`,
-    unsigned: `Bearer ${unsigned}`,
-    twice: `Bearer ${await sign({})} `.repeat(2),
+    nbf: sign({ nbf: now + 3600 }),
+    crit: sign({}, { crit: ['x-unknown'], 'x-unknown': 1 }),
+    exp: sign({ exp: now - 5 }),
+    iss: sign({ iss: 'another' }),
+    forged: `${sign().slice(0, -4)}AAAA`,
+    unsigned: `Bearer ${btoa('{"alg":"none"}')}.${sign().split('.')[1]}.`,
+    twice: `${sign()} `.repeat(2),
     ...Object.fromEntries(['Bearer', 'Bearer ', 'Bearer a b', 'Bearer nonsense', 'Digest x', 'x'].map((text) => [text, text]))
   })) t.equal((await analyze(authorization)).status, 401, what)
 })
 
 async function statusFor (address: string, host: string, path = '/about'): Promise<number | undefined> {
-  const url = new URL(address)
-  return await new Promise((resolve, reject) => {
-    get({ host: url.hostname, port: url.port, path, headers: { host } }, (response) => {
-      response.resume()
-      resolve(response.statusCode)
-    }).on('error', reject)
-  })
+  const [response]: IncomingMessage[] = await once(get(new URL(path, address), { headers: { host } }), 'response')
+  response?.resume()
+  return response?.statusCode
 }
 
 t.test('only configured host names are accepted', async (t) => {
@@ -108,11 +98,33 @@ t.test('the development provider accepts only its own host name, and starts with
   t.equal(await statusFor(provider, new URL(provider).host, '/.well-known/openid-configuration'), 200)
 })
 
-t.test('no other site can show the page in a frame', async (t) => {
+t.test('no other site can show the page in a frame, and the page can load and run only content of the service', async (t) => {
   for (const path of ['/', '/documentation', '/documentation/', '/documentation/static/index.html', '/documentation/json']) {
     const { headers } = await fetch(address + path)
     t.match([headers.get('x-frame-options'), headers.get('content-security-policy')], [/DENY|SAMEORIGIN/, /frame-ancestors 'none'/], path)
   }
+  const { headers } = await fetch(address)
+  t.equal(headers.get('content-security-policy'), 'default-src \'none\';script-src \'self\';style-src \'self\';img-src \'self\';connect-src \'self\';form-action \'self\';base-uri \'none\';frame-ancestors \'none\';require-trusted-types-for \'script\'')
+})
+
+t.test('start-up fails with an error that contains the name of the invalid setting, and no password', async (t) => {
+  for (const [environment, message] of [
+    [{ JWT_SECRET: 'short' }, 'JWT_SECRET must have at least 32 characters; it has 5'],
+    [{ JWT_ISSUER: 'https://identity.example' }, 'JWT_AUDIENCE must be set if JWT_ISSUER is set'],
+    [{ JWT_ISSUER: 'http://identity.example', JWT_AUDIENCE: 'a' }, 'JWT_ISSUER must be an https URL, or an http one on loopback; it is "http://identity.example"'],
+    [{ JWT_ISSUER: 'user:password@identity.example', JWT_AUDIENCE: 'a' }, 'JWT_ISSUER must be an https URL, or an http one on loopback; it is "…"'],
+    [{ JWT_ISSUER: 'https://identity.example', JWT_AUDIENCE: 'a', JWT_JWKS_URL: 'keys' }, 'JWT_JWKS_URL must be an https URL, or an http one on loopback; it is "keys"'],
+    [{ OIDC_ISSUER: 'https://identity.example' }, 'OIDC_CLIENT_ID must be set if OIDC_ISSUER is set'],
+    [{ OIDC_ISSUER: 'http://user:password@identity.example', OIDC_CLIENT_ID: 'a' }, 'OIDC_ISSUER must be an https URL, or an http one on loopback; it is "http://identity.example"'],
+    [{ PUBLIC_URL: 'ftp://service.example' }, 'PUBLIC_URL must be an https URL, or an http one on loopback; it is "ftp://service.example"'],
+    [{ MODEL_URL: 'http://localhost:11434/v1' }, 'MODEL_NAME must be set if MODEL_URL is set'],
+    ...['ftp://user:password@127.0.0.1', '//user:password@127.0.0.1'].map((MODEL_URL) => [{ MODEL_URL, MODEL_NAME: 'm' }, 'MODEL_URL must be a URL with http or https, such as http://localhost:11434/v1'] as const),
+    ...['redis://:password@127.0.0.1:port', 'http://user:password@127.0.0.1'].map((REDIS_URL) => [{ REDIS_URL }, 'REDIS_URL must be a URL with redis or rediss, such as redis://127.0.0.1:6379'] as const),
+    [{ DATABASE_URL: 'mysql://user:password@127.0.0.1/service' }, 'DATABASE_URL must be a URL with postgres or postgresql, such as postgres://127.0.0.1:5432/service'],
+    [{ DATABASE_URL: 'postgres://user:password@127.0.0.1:1/service' }, 'DATABASE_URL: the tables cannot be created (ECONNREFUSED)'],
+    [{ DATABASE_URL: 'postgres://127.0.0.1', REDIS_URL: 'redis://127.0.0.1' }, 'REDIS_URL and DATABASE_URL must not be set together'],
+    [{ REDIS_CLIENT: 'hiredis' }, /REDIS_CLIENT must be equal to one of the allowed values/]
+  ] as const) await t.rejects(startService(t, environment), { message })
 })
 
 async function developmentSecret (t: Test, content?: string): Promise<string> {

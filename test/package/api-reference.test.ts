@@ -1,7 +1,6 @@
 // docs/api matches the docstrings.
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 
@@ -11,9 +10,7 @@ function pages (folder: string): Record<string, string> {
 }
 
 t.test('docs/api is up to date; `npm run api` updates it', async (t) => {
-  const fresh = mkdtempSync(join(tmpdir(), 'quota-api-'))
-  t.teardown(() => { rmSync(fresh, { recursive: true }) })
+  const fresh = t.testdir()
   execFileSync(process.execPath, ['node_modules/typedoc/bin/typedoc', '--logLevel', 'Warn', '--out', fresh], { stdio: ['ignore', 'inherit', 'inherit'] })
-  const symbols = pages(fresh)
-  t.same(pages('docs/api'), symbols)
+  t.same(pages('docs/api'), pages(fresh))
 })

@@ -4,19 +4,19 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { plainEnvironment } from '../support/environment.js'
 
-const packed = mkdtempSync(join(tmpdir(), 'quota-packed-'))
-t.teardown(() => { rmSync(packed, { recursive: true }) })
-const [{ filename }] = JSON.parse(execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', packed], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
-const tarball = join(packed, filename)
+// Outside the repository, so that no project finds its packages.
+const folders = mkdtempSync(join(tmpdir(), 'quota-package-'))
+t.teardown(() => { rmSync(folders, { recursive: true }) })
+const [{ filename }] = JSON.parse(execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folders], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
+const tarball = join(folders, filename)
 const { dependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
 
 /** Creates an empty project with the packed package, its dependencies, and the given packages, some of them under another name. */
-function createProject (t: Test, ...packages: (string | readonly [name: string, linked: string])[]) {
-  const folder = mkdtempSync(join(tmpdir(), 'quota-consumer-'))
-  t.teardown(() => { rmSync(folder, { recursive: true }) })
+function createProject (...packages: (string | readonly [name: string, linked: string])[]) {
+  const folder = mkdtempSync(join(folders, 'project-'))
   const own = join(folder, 'node_modules/fastify-llm-quota')
   mkdirSync(own, { recursive: true })
   execFileSync('tar', ['-xzf', tarball, '--strip-components=1', '-C', own])
@@ -52,7 +52,7 @@ console.log(JSON.stringify(answers))
 `
 
 t.test('import and require load the plugin', async (t) => {
-  const { write, run } = createProject(t, 'fastify', 'prom-client')
+  const { write, run } = createProject('fastify', 'prom-client')
   const inFunction = `async function main () {${program}}\nmain()`
   const consumers = {
     'named.mjs': `import Fastify from 'fastify'\nimport * as quota from 'fastify-llm-quota'\nconst plugin = quota.quotaPlugin\n${program}`,
@@ -130,24 +130,14 @@ const mistakes: readonly (readonly [line: string, named: RegExp])[] = [
   ['new RedisQuotaStore({})', /'client' is missing/]
 ]
 
-const main = `
-import Fastify = require('fastify')
-import quota = require('fastify-llm-quota')
-const app = Fastify()
-app.register(quota, { perMinute: 1, authentication: () => quota.localAuthentication('alice') })
-app.post('/api/analyze', async () => 'ran')
-const analyze = async () => (await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode
-analyze().then(async (first) => { console.log(first, await analyze()) })
-`
-
 t.test('the types resolve in modules of every kind, and the compiler reports each mistake', async (t) => {
-  const { write, compile, run } = createProject(t, 'fastify', 'ioredis', 'prom-client')
+  const { write, compile } = createProject('fastify', 'ioredis', 'prom-client')
   const before = `${imports}\nconst app: FastifyInstance = Fastify()\n//---\n`
   const expected = Object.fromEntries(mistakes.map(([, named], index) => [`mistakes.mts ${before.split('\n').length + index}`, named]))
   const mistaken = before + mistakes.map(([line]) => line).join('\n')
   const imported = (...names: string[]) => Object.fromEntries(names.map((name) => [name, (name.startsWith('imports') ? imports : defaultImports) + typed]))
   for (const [options, modules, errors] of [
-    ['--module nodenext', { ...imported('imports.mts', 'imports.cts', 'default.mts', 'default.cts'), 'requires.cts': requires + typed, 'main.cts': main, 'mistakes.mts': mistaken }, expected],
+    ['--module nodenext', { ...imported('imports.mts', 'imports.cts', 'default.mts', 'default.cts'), 'requires.cts': requires + typed, 'mistakes.mts': mistaken }, expected],
     ['--module esnext --moduleResolution bundler', imported('bundled.ts'), {}],
     ['--module commonjs --moduleResolution node10 --ignoreDeprecations 6.0 --esModuleInterop', { ...imported('imports.ts', 'default.ts'), 'requires.ts': requires + typed }, {}]
   ] as const) {
@@ -156,11 +146,10 @@ t.test('the types resolve in modules of every kind, and the compiler reports eac
     t.match(found, errors, options)
     t.same(Object.keys(found), Object.keys(errors), 'no other line has a mistake')
   }
-  t.equal(run('main.cjs'), '200 429\n', 'a TypeScript program that requires the plugin runs')
 })
 
 t.test('the package works with the lowest versions of Fastify, @fastify/jwt and prom-client in its peer ranges', async (t) => {
-  const { write, run, compile } = createProject(t, 'ioredis', ['prom-client', 'prom-client-lowest'], ['fastify', 'fastify-lowest'], ['@fastify/jwt', 'fastify-jwt-lowest'])
+  const { write, run, compile } = createProject('ioredis', ['prom-client', 'prom-client-lowest'], ['fastify', 'fastify-lowest'], ['@fastify/jwt', 'fastify-jwt-lowest'])
   write('typed.mts', imports + typed)
   t.same(compile('--module', 'nodenext', 'typed.mts'), {}, 'the types compile')
   write('lowest.mjs', `

@@ -30,14 +30,6 @@ const stalls: Record<string, () => Promise<void>> = {
       stall(30)
       await turn()
     }
-  },
-  'a stall in a microtask': async () => {
-    await Promise.resolve()
-    stall()
-  },
-  'a stall at the end of the turn': async () => {
-    await turn()
-    stall()
   }
 }
 

@@ -52,14 +52,6 @@ export async function startExample (program: string, environment: Record<string,
   }
 }
 
-/** Returns the output of a built example that must not start. Ends the example if it starts nevertheless. */
-export async function failedStart (program: string, environment: Record<string, string>): Promise<string> {
-  const { example, failure } = await startExample(program, environment).then((example) => ({ example, failure: '' }), (error: unknown) => ({ example: null, failure: String(error) }))
-  if (example === null) return failure
-  await example.stop()
-  throw new Error('the example started')
-}
-
 /** Returns a token of the running service, as `npm run --silent token` prints it. */
 export function printToken (...words: string[]): string {
   return execFileSync(process.execPath, ['build/examples/service/print-token.js', ...words], { encoding: 'utf8', env: plainEnvironment() }).trim()

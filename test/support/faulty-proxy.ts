@@ -57,7 +57,6 @@ export class FaultyProxy {
     this.#requestToCut = request
   }
 
-  /** Resets every connection. */
   reset (): void {
     for (const { downstream } of this.#connections) downstream.resetAndDestroy()
   }

@@ -18,8 +18,10 @@ export async function listenOnLoopback (server: Server): Promise<Listening> {
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
+  const address = server.address()
+  if (typeof address !== 'object' || address === null) throw new Error('the server is not listening')
   return {
-    port: portOf(server),
+    port: address.port,
     async stop () {
       if (!server.listening) return
       const closed = once(server, 'close')
@@ -28,15 +30,4 @@ export async function listenOnLoopback (server: Server): Promise<Listening> {
       await closed
     }
   }
-}
-
-/**
- * Returns the port of a server.
- *
- * @throws {Error} If the server is not listening.
- */
-export function portOf (server: Server): number {
-  const address = server.address()
-  if (typeof address !== 'object' || address === null) throw new Error('the server is not listening')
-  return address.port
 }

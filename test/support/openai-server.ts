@@ -1,16 +1,16 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { json as readJson } from 'node:stream/consumers'
+import type { Test } from 'tap'
 import { listenOnLoopback, type Listening } from './loopback.js'
 
-/** A request to the server. */
 export interface ChatRequest {
+  readonly path: string | undefined
   readonly model: string
   readonly stream: boolean
   /** Whether a stream ends with the number of tokens that it used. */
   readonly includesUsage: boolean
-  /** The system message. */
+  /** The system message, and the user message. */
   readonly instruction: string
-  /** The user message. */
   readonly text: string
   readonly schema: { readonly name: string, readonly strict: boolean, readonly schema: { readonly properties: Record<string, object> } }
   readonly authorization: string | undefined
@@ -19,10 +19,7 @@ export interface ChatRequest {
 /** Answers a request. It can also misbehave in any way that a server can. */
 export type ChatAnswer = (request: ChatRequest, response: ServerResponse) => void | Promise<void>
 
-/**
- * A server for the protocol of OpenAI's chat completions, with answers that a test prepares. There is no language model behind it: it
- * serves to test the client in the example.
- */
+/** A server for the protocol of OpenAI's chat completions, with answers that a test prepares. There is no language model behind it. */
 export class OpenAiServer {
   readonly requests: ChatRequest[] = []
   /** The number of requests whose connection the client closed before the answer was complete. */
@@ -38,7 +35,8 @@ export class OpenAiServer {
     this.stop = stop
   }
 
-  static async start (answer: ChatAnswer): Promise<OpenAiServer> {
+  /** Starts a server, and stops it after the test. */
+  static async start (t: Test, answer: ChatAnswer): Promise<OpenAiServer> {
     const http = createServer()
     const server = new OpenAiServer(answer, await listenOnLoopback(http))
     http.on('request', (request, response) => {
@@ -48,6 +46,7 @@ export class OpenAiServer {
       })
       server.#take(request, response).catch((error: unknown) => { response.writeHead(400).end(String(error)) })
     })
+    t.teardown(server.stop)
     return server
   }
 
@@ -62,24 +61,20 @@ export class OpenAiServer {
   }
 
   async #take (request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (request.method !== 'POST' || request.url !== '/v1/chat/completions') throw new Error(`there is no ${request.method} ${request.url}`)
     const { model, stream = false, messages, response_format: format, stream_options: options } = Object(await readJson(request))
-    if (format.type !== 'json_schema') throw new Error('the answer has no schema')
-    const [{ content: instruction }, { content: text }] = messages
-    const taken = { model, stream, includesUsage: options?.include_usage === true, instruction, text, schema: format.json_schema, authorization: request.headers.authorization }
+    const [instruction, text] = messages.map(({ content }: { content: string }) => content)
+    const taken = { path: request.url, model, stream, includesUsage: options?.include_usage === true, instruction, text, schema: format?.json_schema, authorization: request.headers.authorization }
     this.requests.push(taken)
     this.#wake()
     await this.answer(taken, response)
   }
 }
 
-/** Sends a complete answer. */
 export function complete (response: ServerResponse, content: unknown, more: object = {}, usage?: object): void {
   const message = { role: 'assistant', content: typeof content === 'string' ? content : JSON.stringify(content), refusal: null }
   json(response, 200, { id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: 'm', choices: [{ index: 0, message, finish_reason: 'stop', logprobs: null, ...more }], usage })
 }
 
-/** Begins a streamed answer. */
 export function beginStream (response: ServerResponse): void {
   response.writeHead(200, { 'content-type': 'text/event-stream' })
 }
@@ -88,7 +83,6 @@ function writeChunk (response: ServerResponse, chunk: object): void {
   response.write(`data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm', ...chunk })}\n\n`)
 }
 
-/** Sends a part of a streamed answer. */
 export function streamPart (response: ServerResponse, content: string | undefined, finishReason: string | null = null): void {
   const delta = content === undefined ? {} : { content }
   writeChunk(response, { choices: [{ index: 0, delta, finish_reason: finishReason }] })

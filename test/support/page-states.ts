@@ -1,17 +1,17 @@
 import type { ServerResponse } from 'node:http'
+import axe from 'axe-core'
 import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
-import { inaccessible, startBrowser } from './browser.js'
 import { beginStream, OpenAiServer, streamPart } from './openai-server.js'
-import { startPage, Visit } from './page-visit.js'
+import { startPage, type Visit } from './page-visit.js'
 import { quotaNames } from '../../examples/service/quotas.js'
 
 /** Where a state of the page is reached. */
 export interface Place extends Awaited<ReturnType<typeof startPage>> {
   readonly visit: Visit
   readonly page: Page
-  /** Closes the connection of the model's server. */
-  cutStream (): void
+  /** Closes the connections of the model's server. */
+  stopModel (): void
 }
 
 // States of the page by name, each with the steps that lead to it.
@@ -74,10 +74,8 @@ export async function reachLimit ({ visit, pass }: Place): Promise<void> {
  * @param withModelServer The states with a model's server that sends the first sentence of a stream and no more, and answers no other request.
  */
 export async function checkStates (t: Test, states: States, withModelServer: States = {}): Promise<void> {
-  const browser = await startBrowser()
-  t.teardown(() => browser.close())
   let latest: ServerResponse | undefined
-  const server = await OpenAiServer.start(({ stream }, response) => {
+  const server = await OpenAiServer.start(t, ({ stream }, response) => {
     latest = response
     if (stream) {
       beginStream(response)
@@ -86,13 +84,12 @@ export async function checkStates (t: Test, states: States, withModelServer: Sta
       response.destroy()
     }
   })
-  t.teardown(() => server.stop())
 
   for (const [table, environment] of [[states, {}], [withModelServer, { MODEL_URL: server.url, MODEL_NAME: 'small-model' }]] as const) {
     const started = await startPage(t, environment)
     for (const [state, reach] of Object.entries(table)) {
       await t.test(state, async (t) => {
-        const visit = await Visit.begin(browser, started.address)
+        const visit = await started.begin()
         const { page } = visit
         t.teardown(async () => {
           await page.context().close()
@@ -100,7 +97,7 @@ export async function checkStates (t: Test, states: States, withModelServer: Sta
           // All windows end, and all wrong passwords are forgotten.
           await started.pass(1200)
         })
-        await reach({ ...started, visit, page, cutStream () { latest?.destroy() } })
+        await reach({ ...started, visit, page, stopModel () { latest?.destroy() } })
         for (const { name, width, height, colorScheme, accessible } of variants) {
           await page.setViewportSize({ width, height })
           await page.emulateMedia({ colorScheme })
@@ -112,6 +109,14 @@ export async function checkStates (t: Test, states: States, withModelServer: Sta
       })
     }
   }
+}
+
+/** Returns the violations of those WCAG rules that a program can check. */
+async function inaccessible (page: Page): Promise<string[]> {
+  if (!await page.evaluate('"axe" in globalThis')) await page.evaluate(axe.source)
+  const violations = await page.evaluate<{ id: string, nodes: { html: string, failureSummary?: string }[] }[]>(
+    'axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }).then(({ violations }) => violations)')
+  return violations.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary ?? ''}`))
 }
 
 async function checkControls (t: Test, page: Page, atLeast: number): Promise<void> {

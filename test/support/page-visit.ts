@@ -1,28 +1,41 @@
-import type { Browser, Page } from 'playwright-core'
-import type { Test } from 'tap'
+import { spawnSync } from 'node:child_process'
+import { type Browser, chromium, type Page, type ViewportSize } from 'playwright-core'
+import tap, { type Test } from 'tap'
 import { VirtualClock } from '../../lib/testing.js'
-import { screenshots } from './browser.js'
 import { startService } from './example-service.js'
 
 const passwords = { alice: 'wonderland', admin: 'looking-glass' }
 
-/** A user of the page with a separate browser. */
+let browser: Promise<Browser> | undefined
+
+/** Starts the Chromium that is on the PATH, once for all tests of the process. */
+async function startBrowser (): Promise<Browser> {
+  const found = ['chromium', 'chromium-browser', 'google-chrome'].map((name) => spawnSync('which', [name], { encoding: 'utf8' }).stdout.trim()).find((path) => path !== '')
+  if (found === undefined) throw new Error('there is no chromium on the PATH; install Debian\'s chromium')
+  // Chromium has no sandbox for root. The pages are served from loopback only.
+  const started = await chromium.launch({
+    executablePath: found,
+    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync']
+  })
+  tap.teardown(() => started.close())
+  return started
+}
+
+/** A user of the page with cookies of its own. */
 export class Visit {
   readonly page: Page
-  /** The errors that the browser reported, except for 4xx responses. */
-  readonly complaints: string[] = []
-  /** The addresses of requests to other machines. */
-  readonly abroad: string[] = []
+  /** The errors that the browser reported, except for 4xx responses, and the addresses of requests to other machines. */
+  readonly #complaints: string[] = []
 
   private constructor (page: Page) {
     this.page = page
-    page.on('console', (message) => { if (message.type() === 'error' && !/status of 4(01|03|29)|net::ERR_/.test(message.text())) this.complaints.push(message.text()) })
-    page.on('pageerror', (error) => { this.complaints.push(String(error)) })
-    page.on('request', (request) => { if (new URL(request.url()).hostname !== '127.0.0.1') this.abroad.push(request.url()) })
+    page.on('console', (message) => { if (message.type() === 'error' && !/status of 4(01|03|29)|net::ERR_/.test(message.text())) this.#complaints.push(message.text()) })
+    page.on('pageerror', (error) => { this.#complaints.push(String(error)) })
+    page.on('request', (request) => { if (new URL(request.url()).hostname !== '127.0.0.1') this.#complaints.push(request.url()) })
   }
 
-  static async begin (browser: Browser, address: string, viewport = { width: 1280, height: 900 }): Promise<Visit> {
-    const context = await browser.newContext({ reducedMotion: 'reduce', viewport })
+  static async begin (address: string, viewport: ViewportSize = { width: 1280, height: 900 }): Promise<Visit> {
+    const context = await (await (browser ??= startBrowser())).newContext({ reducedMotion: 'reduce', viewport })
     const visit = new Visit(await context.newPage())
     visit.page.setDefaultTimeout(20_000)
     await visit.page.clock.install()
@@ -35,6 +48,10 @@ export class Visit {
   async reads (selector: string, expected: RegExp | string): Promise<string> {
     await this.page.locator(selector).filter({ hasText: expected }).waitFor()
     return await this.page.locator(selector).innerText()
+  }
+
+  async shows (selector: string): Promise<boolean> {
+    return await this.page.locator(selector).isVisible()
   }
 
   async signInLocally (username: string, password: string): Promise<void> {
@@ -57,7 +74,6 @@ export class Visit {
     await this.reads('#who', /^Signed in as/)
   }
 
-  /** Clicks a link or a button. */
   async click (name: string): Promise<void> {
     await this.page.getByRole('link', { name, exact: true }).or(this.page.getByRole('button', { name, exact: true })).click()
   }
@@ -88,7 +104,6 @@ export class Visit {
     }
   }
 
-  /** Changes the limits as an administrator. */
   async change (requests: string, tokens?: string, streams?: string): Promise<void> {
     for (const [id, limit] of Object.entries({ requests, tokens, streams })) if (limit !== undefined) await this.page.locator(`#${id}-limit`).fill(limit)
     await this.click('Change the limits')
@@ -101,18 +116,18 @@ export class Visit {
     return await this.page.evaluate<string>('document.activeElement.id')
   }
 
+  /** Takes a screenshot in a folder that git ignores. */
   async screenshot (name: string): Promise<void> {
-    await this.page.screenshot({ path: `${screenshots}/${name}.png`, fullPage: true })
+    await this.page.screenshot({ path: `build/screenshots/${name}.png`, fullPage: true })
   }
 
   async end (t: Test): Promise<void> {
-    t.same(this.complaints, [], 'the browser complains of nothing')
-    t.same(this.abroad, [], 'nothing is loaded from elsewhere')
+    t.same(this.#complaints, [], 'the browser complains of nothing, and loads nothing from elsewhere')
     await this.page.context().close()
   }
 }
 
-/** Starts the service for the page, with a limit of three requests and a clock that a test moves. */
+/** Starts the service for the page, with a limit of three requests and a clock that a test moves, and a function that begins a visit. */
 export async function startPage (t: Test, environment: Record<string, string> = {}) {
   const clock = new VirtualClock()
   const { app, address } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '3', LOG_LEVEL: 'error', ...environment }, clock.now)
@@ -120,6 +135,6 @@ export async function startPage (t: Test, environment: Record<string, string> = 
     clock.advance(seconds * 1000)
     for (const { page } of visits) await page.clock.runFor(seconds * 1000)
   }
-  const minutePasses = async (...visits: Visit[]): Promise<void> => await pass(60, ...visits)
-  return { app, address, pass, minutePasses }
+  const begin = async (path = '/', viewport?: ViewportSize): Promise<Visit> => await Visit.begin(address + path, viewport)
+  return { app, address, begin, pass }
 }

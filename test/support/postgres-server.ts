@@ -46,7 +46,6 @@ export class PostgresServer extends ServerProcess {
     return server
   }
 
-  /** Starts a replica of another server. */
   static async startReplicaOf (primary: PostgresServer): Promise<PostgresServer> {
     const replica = new PostgresServer(await freePort())
     execute('pg_basebackup', ['--pgdata', replica.directory, '--write-recovery-conf', '--no-sync', '--checkpoint=fast', '--dbname', primary.url])
@@ -93,7 +92,6 @@ export class PostgresServer extends ServerProcess {
     await this.start(...more)
   }
 
-  /** Makes a replica the primary. */
   promote (): void {
     execute('pg_ctl', ['promote', '--pgdata', this.directory])
   }

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { Test } from 'tap'
+import { secret } from './credentials.js'
 import { plainEnvironment } from './environment.js'
 
 /** A process that runs programs one after another, because most of them take less time than loading their packages. */
@@ -30,11 +31,16 @@ export class Programs {
     return this.#lines
   }
 
-  /** Runs a program until it prints a line that matches, and returns this line. */
-  async run (program: string, environment: Record<string, string>, until: RegExp): Promise<string> {
+  /** Starts a service of the examples on a free port, and returns its address. */
+  async serve (program: string, environment: Record<string, string> = {}): Promise<string> {
+    return await this.run(`build/examples/${program}.js`, environment)
+  }
+
+  /** Runs a program until it prints a line that matches, by default its address, and returns this line. */
+  async run (program: string, environment: Record<string, string> = {}, until = /^http:/): Promise<string> {
     this.#lines = []
     this.#failure = undefined
-    this.#process.send({ program, environment })
+    this.#process.send({ program, environment: { PORT: '0', JWT_SECRET: secret, ...environment } })
     return await this.printed(until)
   }
 

@@ -75,7 +75,6 @@ export class RedisServer extends ServerProcess {
     return RedisServer.startOn(await freePort(), options)
   }
 
-  /** Starts a server that requires a password. */
   static async startWithPassword (password: string): Promise<RedisServer> {
     const server = await RedisServer.start()
     const client = server.client()

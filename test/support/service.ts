@@ -1,7 +1,6 @@
 import fastifyJwt from '@fastify/jwt'
 import Fastify, { type FastifyInstance, type FastifyServerOptions, type InjectOptions, type RouteHandlerMethod } from 'fastify'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { Writable } from 'node:stream'
 import { localAuthentication, protectedOperations, quotaDecisions, quotaPlugin, type QuotaDecisionMessage, type QuotaOptions } from '../../lib/index.js'
 
 export const issuer = 'https://identity.example/realms/taxonomy'
@@ -9,15 +8,9 @@ export const issuer = 'https://identity.example/realms/taxonomy'
 /** A log that a test can read line by line. */
 export function captureLog (level = 'info') {
   const lines: Record<string, unknown>[] = []
-  const stream = new Writable({
-    write (chunk, _encoding, done) {
-      lines.push(JSON.parse(String(chunk)))
-      done()
-    }
-  })
-  const warnings = () => lines.filter((line) => line.level === 40).map((line) => String(line.msg))
-  const errors = () => lines.filter((line) => line.level === 50).map((line) => String(line.msg))
-  return { lines, warnings, errors, logger: { level, stream } }
+  const stream = { write (line: string) { lines.push(JSON.parse(line)) } }
+  const at = (level: number) => () => lines.filter((line) => line.level === level).map(({ msg }) => String(msg))
+  return { lines, warnings: at(40), errors: at(50), logger: { level, stream } }
 }
 
 /** Verifies bearer tokens, if present, as a host does with @fastify/jwt. */

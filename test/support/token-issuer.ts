@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
+import { createServer } from 'node:http'
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT, type CryptoKey } from 'jose'
 import type { Test } from 'tap'
-import { listenOnLoopback, portOf } from './loopback.js'
+import { listenOnLoopback, type Listening } from './loopback.js'
 
 type Algorithm = 'RS256' | 'EdDSA'
 
@@ -14,9 +13,7 @@ const algorithms = ['RS256', 'EdDSA'] as const
 const published = Promise.all(algorithms.map(makeKey))
 const others = Promise.all(algorithms.map(makeKey))
 
-/**
- * An OpenID provider over real HTTP with its own keys. It signs anything for a test, and can misbehave.
- */
+/** An OpenID provider over real HTTP with its own keys. It signs anything for a test, and can misbehave. */
 export class TokenIssuer {
   /** Creates the ID token for the answer of the token endpoint from the nonce that the client sent. */
   idToken: (nonce: string) => Promise<string> = async () => { throw new Error('no ID token was prepared') }
@@ -24,31 +21,30 @@ export class TokenIssuer {
   asked = 0
   /** Whether it leaves requests without a response. */
   hangs = false
-  readonly #server: Server
+  readonly url: string
+  readonly stop: () => Promise<void>
   readonly #keys: readonly Key[]
   #nonce = ''
 
-  private constructor (keys: readonly Key[]) {
+  private constructor (keys: readonly Key[], { port, stop }: Listening) {
     this.#keys = keys
-    this.#server = createServer((request, response) => {
-      this.asked++
-      if (this.hangs) return
-      this.#answer(new URL(request.url ?? '/', this.url)).then(
-        ({ status = 200, location, body }) => { response.writeHead(status, { 'content-type': 'application/json', ...(location && { location }) }).end(JSON.stringify(body)) },
-        (error: unknown) => { response.writeHead(500).end(String(error)) })
-    })
+    this.url = `http://127.0.0.1:${port}`
+    this.stop = stop
   }
 
   /** Starts an issuer, and stops it after the test. */
   static async start (t: Test): Promise<TokenIssuer> {
-    const issuer = new TokenIssuer(await published)
-    await listenOnLoopback(issuer.#server)
+    const http = createServer()
+    const issuer = new TokenIssuer(await published, await listenOnLoopback(http))
+    http.on('request', (request, response) => {
+      issuer.asked++
+      if (issuer.hangs) return
+      issuer.#answer(new URL(request.url ?? '/', issuer.url)).then(
+        ({ status = 200, location, body }) => { response.writeHead(status, { 'content-type': 'application/json', ...(location && { location }) }).end(JSON.stringify(body)) },
+        (error: unknown) => { response.writeHead(500).end(String(error)) })
+    })
     t.teardown(() => issuer.stop())
     return issuer
-  }
-
-  get url (): string {
-    return `http://127.0.0.1:${portOf(this.#server)}`
   }
 
   get jwksUrl (): string {
@@ -68,13 +64,6 @@ export class TokenIssuer {
     const key = keys.find((candidate) => candidate.algorithm === algorithm)
     if (key === undefined) throw new Error(`there is no ${algorithm} key`)
     return key
-  }
-
-  async stop (): Promise<void> {
-    if (!this.#server.listening) return
-    this.#server.closeAllConnections()
-    this.#server.close()
-    await once(this.#server, 'close')
   }
 
   async #answer ({ pathname, searchParams, search }: URL): Promise<{ status?: number, location?: string, body?: unknown }> {

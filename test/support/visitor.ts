@@ -1,4 +1,3 @@
-/** An answer of the service. */
 export interface Answer {
   readonly status: number
   readonly headers: Headers
@@ -11,12 +10,10 @@ export class Visitor {
   readonly #cookies = new Map<string, string>()
   readonly #origin: string
 
-  /** @param origin The origin of the service. */
   constructor (origin: string) {
     this.#origin = origin
   }
 
-  /** The `Cookie` header. */
   get cookies (): string {
     return [...this.#cookies].map(([name, value]) => `${name}=${value}`).join('; ')
   }
@@ -69,7 +66,6 @@ export class Visitor {
     return await this.follow(answered, ({ pathname }) => pathname !== '/sign-in/openid/callback')
   }
 
-  /** Signs in to the service through the provider. */
   async signInWithOpenId (person: string, preferredUsername?: string): Promise<Answer> {
     const back = await this.goToProvider(person, preferredUsername)
     return await this.follow(back)
