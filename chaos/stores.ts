@@ -26,7 +26,7 @@ const ioOptions = {
   socketTimeout: clientPatience,
   retryStrategy: () => reconnectAfter,
   maxLoadingRetryTime: reconnectAfter,
-  reconnectOnError: ({ message }: Error) => message.startsWith('READONLY')
+  reconnectOnError: ({ message }: Error) => message.includes('READONLY')
 }
 
 /** A client that an instance can use. It does not send commands again after a lost connection, and reconnects soon. */
