@@ -37,17 +37,6 @@ for (const { policy, hasRoom } of cases) {
   })
 }
 
-t.test('a server that has lost its counters once, and is not full, counts again', async (t) => {
-  const { client } = await startRedis(t)
-  await client.config('SET', 'maxmemory', '1gb')
-  await client.config('SET', 'maxmemory-policy', 'allkeys-lru')
-  const store = new RedisQuotaStore({ client })
-  for (let round = 0; round < 5; round++) {
-    t.match(await store.acquire('alice', limit), { admitted: true, count: 1 })
-    await client.flushall()
-  }
-})
-
 t.test('no caller is admitted more often than its limit if a full server evicts the counters again and again', async (t) => {
   const { server, client } = await startRedis(t)
   await setMemory(client, 'allkeys-lru', 1.05)
