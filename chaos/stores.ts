@@ -26,7 +26,7 @@ const ioOptions = {
   socketTimeout: clientPatience,
   retryStrategy: () => reconnectAfter,
   maxLoadingRetryTime: reconnectAfter,
-  reconnectOnError: ({ message }: Error) => message.startsWith('READONLY')
+  reconnectOnError: ({ message }: Error) => message.includes('READONLY')
 }
 
 /** A client that an instance can use. It does not send commands again after a lost connection, and reconnects soon. */
@@ -72,7 +72,9 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
         addresses: [{ host, port }],
         credentials,
         requestTimeout: clientPatience,
-        connectionBackoff: { numberOfRetries: 1, factor: reconnectAfter, exponentBase: 1 }
+        connectionBackoff: { numberOfRetries: 1, factor: reconnectAfter, exponentBase: 1 },
+        // An attempt that meets silence delays the next one.
+        advancedConfiguration: { connectionTimeout: clientPatience / 2 }
       })
       return new RedisQuotaStore({ client, ...options })
     }

@@ -7,13 +7,11 @@ import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { freePort } from '../../test/support/redis-server.js'
 
-const perSlope = 2_000
-
 /**
  * Returns the instructions per decision: the slope between `perSlope` and twice as many decisions, each on a separate server, so that its
  * start and end are not included.
  */
-export async function instructionsOf (decide: (client: Redis, decisions: number) => Promise<void>): Promise<number> {
+export async function instructionsOf (decide: (client: Redis, decisions: number) => Promise<void>, perSlope = 2_000): Promise<number> {
   const fewer = await instructionsDuring((client) => decide(client, perSlope))
   const more = await instructionsDuring((client) => decide(client, 2 * perSlope))
   return (more - fewer) / perSlope

@@ -21,16 +21,8 @@ const limiters: Record<string, { create: (client: Redis) => Promise<Decide>, atO
 
 const figures = new Map<string, number>()
 for (const [name, { create, atOnce }] of Object.entries(limiters)) {
-  const decideAll = async (client: Redis, decisions: number): Promise<void> => {
-    const decide = await create(client)
-    // Every caller already has a counter, so that all decisions are alike.
-    for (const caller of callers) await decide(caller)
-    for (let done = 0; done < decisions; done += atOnce) {
-      await Promise.all(Array.from({ length: Math.min(atOnce, decisions - done) }, (_, turn) => decide(callers[(done + turn) % callers.length] ?? '')))
-    }
-  }
   const slopes: number[] = []
-  while (slopes.length < 3) slopes.push(await instructionsOf(decideAll))
+  while (slopes.length < 3) slopes.push(await instructionsOf(decideAll(create, callers, atOnce)))
   figures.set(name, median(slopes))
 }
 
@@ -41,9 +33,27 @@ for (const [name, instructions] of figures) {
   console.log(`| ${name} | ${(instructions / 1000).toFixed(1)}k | ${(instructions / least).toFixed(2)} | ${(instructions / peers).toFixed(2)} |`)
 }
 
+console.log('\n| callers | at once | server instructions of this store | of `rate-limiter-flexible` | relative |\n|---:|---:|---:|---:|---:|')
+for (const [size, atOnce, perSlope] of [[1, 1, 2_000], [1, 64, 2_000], [10_000, 1, 4_000], [10_000, 64, 4_000], [100_000, 1, 20_000]] as const) {
+  const some = Array.from({ length: size }, (_, number) => String(callerKey(localAuthentication(`caller ${number}`))))
+  const [own, peers] = [await instructionsOf(decideAll(together, some, atOnce), perSlope), await instructionsOf(decideAll(peer, some, atOnce), perSlope)]
+  console.log(`| ${size.toLocaleString('en')} | ${atOnce} | ${(own / 1000).toFixed(1)}k | ${(peers / 1000).toFixed(1)}k | ${(own / peers).toFixed(2)} |`)
+}
+
 console.log('\n| script at the full cap, for a new caller | server instructions |\n|---|---:|')
 console.log(`| removes a page of dead rows | ${await pageInstructions(150_000)} |`)
 console.log(`| scans a page without dead rows | ${await pageInstructions(85_500)} |`)
+
+/** Returns what takes decisions of callers in turn, of whom each already has a counter, so that all decisions are alike. */
+function decideAll (create: (client: Redis) => Promise<Decide>, callers: readonly string[], atOnce: number): (client: Redis, decisions: number) => Promise<void> {
+  return async (client, decisions) => {
+    const decide = await create(client)
+    for (let first = 0; first < callers.length; first += 500) await Promise.all(callers.slice(first, first + 500).map(decide))
+    for (let done = 0; done < decisions; done += atOnce) {
+      await Promise.all(Array.from({ length: Math.min(atOnce, decisions - done) }, (_, turn) => decide(callers[(done + turn) % callers.length] ?? '')))
+    }
+  }
+}
 
 /** Returns the instructions of one page, of a check of all rows. */
 async function pageInstructions (silence: number): Promise<string> {
@@ -75,12 +85,12 @@ async function bare (client: Redis): Promise<Decide> {
 }
 
 async function peer (client: Redis): Promise<Decide> {
-  const limiter = new RateLimiterRedis({ storeClient: client, points: limit, duration: 60 })
+  const limiter = new RateLimiterRedis({ storeClient: client, points: limit, duration: 3_600 })
   return (caller) => limiter.consume(caller)
 }
 
 async function together (client: Redis): Promise<Decide> {
-  const store = new RedisQuotaStore({ client, rememberRefusals: false })
+  const store = new RedisQuotaStore({ client, rememberRefusals: false, maxTrackedCallers: 100_000 })
   return (caller) => store.acquire(caller, limit)
 }
 

@@ -64,20 +64,34 @@ for (const step of [1_000, 90_000, 3_600_000, 1e11]) {
   })
 
   t.test(`a window becomes longer by at most the time since the last decision plus 100 ms if the clock is set back by ${step} ms`, async (t) => {
-    for (const idle of [0, 50, 99, 100, 3_000, 30_000]) {
+    for (const [lag, idle] of [[50, 0], [50, 50], [50, 99], [50, 100], [50, 3_000], [50, 30_000], [150, 0]] as const) {
       await client.flushall()
       let now = 1e12
       const store = new RedisQuotaStore({ client, clock: () => now, rememberRefusals: false })
       await store.acquire('alice', 1)
       now += 20_000
       await store.acquire('bob', 1)
-      now += 50
+      now += lag
       await store.acquire('bob', 1)
       now += idle
       now -= step
       const { windowRemaining } = await store.acquire('alice', 1)
-      const trulyLeft = 60_000 - 20_050 - idle
-      t.ok(windowRemaining >= trulyLeft && windowRemaining <= trulyLeft + idle + 100, `${idle} ms: ${windowRemaining - trulyLeft} ms longer`)
+      const trulyLeft = 60_000 - 20_000 - lag - idle
+      t.ok(windowRemaining >= trulyLeft && windowRemaining <= trulyLeft + idle + 100, `${lag} and ${idle} ms: ${windowRemaining - trulyLeft} ms longer`)
     }
   })
 }
+
+t.test('the same holds for the server\'s clock', async (t) => {
+  const store = new RedisQuotaStore({ client, rememberRefusals: false })
+  const key = 'llm-quota:{0}:default:counters'
+  const pass = async (time: number) => client.pexpire(key, await client.pttl(key) - time)
+  await store.acquire('alice', 1)
+  await pass(20_000)
+  await store.acquire('bob', 5)
+  await pass(150)
+  await store.acquire('bob', 5)
+  await pass(-3_600_000)
+  const { windowRemaining } = await store.acquire('alice', 1)
+  t.ok(windowRemaining <= 60_000 - 20_150 + 100, `${windowRemaining} ms`)
+})

@@ -13,7 +13,7 @@ import { RedisServer } from '../support/redis-server.js'
 
 Logger.setLoggerConfig('off')
 const coolDown = 1000
-const reconnectOnError = (error: Error) => error.message.startsWith('READONLY')
+const reconnectOnError = (error: Error) => error.message.includes('READONLY')
 const nodeRedis = (port: number) => ({ disableOfflineQueue: true, socket: { port, reconnectStrategy: () => 20 } })
 
 const clients: Record<string, Connect> = {

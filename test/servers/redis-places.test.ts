@@ -1,7 +1,8 @@
 // Requests in flight on a Redis server: each place is a lease that its process renews.
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
-import { RedisQuotaStore } from '../../lib/redis.js'
+import { RedisQuotaStore, type QuotaRedisClient } from '../../lib/redis.js'
+import { adaptIoredis } from '../../lib/store/redis/clients/ioredis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { startRedis } from '../support/redis-server.js'
 
@@ -56,4 +57,31 @@ t.test('rows of ended processes are removed by renewals of others', async (t) =>
   renew()
   t.match(await running.enter('alice', 0), { count: 1 })
   t.same((await client.hkeysBuffer('llm-quota:{0}:default:places')).map(String).filter((field) => /^[a-z]/.test(field)), ['alice'])
+})
+
+t.test('a place stays free if a client with several connections renews it after it was given back', async (t) => {
+  const { renew, stores: [other] } = start(t)
+  const adapted = adaptIoredis(client)
+  let giveBack = () => {}
+  const givenBack = new Promise<void>((resolve) => { giveBack = resolve })
+  const isRenewal = ([checkedRows]: readonly string[]) => checkedRows !== '0'
+  const withSeveral: QuotaRedisClient = {
+    ...adapted,
+    async evaluateSource (source, key, parameters) {
+      if (isRenewal(parameters)) await givenBack
+      return adapted.evaluateSource(source, key, parameters)
+    }
+  }
+  const entry = await new RedisQuotaStore({ client: withSeveral }).enter('alice', 1)
+  renew()
+  await entry.leave?.()
+  t.match(await other.enter('alice', 0), { count: 0 })
+  giveBack()
+  let seen = 0
+  let count = 1
+  for (let attempt = 0; attempt < 200 && (seen === 0 || count > 0); attempt++) {
+    count = (await other.enter('alice', 0)).count
+    seen = Math.max(seen, count)
+  }
+  t.equal(count, 0)
 })

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 
-const executed = (2 ** 27 + 60_000) * 8 + 1
+const executed = (2 ** 27 + 60_000) * 4 + 1
 
 /** Returns a store whose client fails when it runs a cached script, and the commands that the client got. */
 function storeWhoseCachedScriptFails (error: unknown) {

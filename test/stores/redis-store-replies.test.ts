@@ -27,10 +27,10 @@ for (const [name, replies] of Object.entries(invalid)) {
 }
 
 t.test('acquire accepts replies in every form that clients return', async (t) => {
-  const packed = (2 ** 27 + 60_000) * 8 + 3
+  const packed = (2 ** 27 + 60_000) * 4 + 3
   for (const reply of [packed, String(packed), BigInt(packed), Buffer.from(String(packed)), '1 60000 3', [packed]]) {
     t.same(await storeThatReads(reply).acquire('alice', 5), { admitted: true, count: 1, windowRemaining: 60_000, overflow: true }, typeof reply)
   }
-  t.same(await storeThatReads((2 ** 27 + 1) * 8).acquire('alice', 1), { admitted: false, count: 1, windowRemaining: 1, overflow: false })
+  t.same(await storeThatReads((2 ** 27 + 1) * 4).acquire('alice', 1), { admitted: false, count: 1, windowRemaining: 1, overflow: false })
   t.same(await storeThatReads('1 0.001 1').acquire('alice', 1), { admitted: true, count: 1, windowRemaining: 0.001, overflow: false })
 })

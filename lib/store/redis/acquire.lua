@@ -3,9 +3,9 @@
 -- The store writes these constants above this text: WINDOW in ms, CAP (how many callers the shard can track), HAS_CLOCK, HAS_LIMITS, HAS_REPEATS
 -- (whether a caller can occur twice), and COST, or false for costs in ARGV.
 -- KEYS: the counters of the shard. ARGV: the callers; their limits, without HAS_LIMITS one for all; without COST their costs; with HAS_CLOCK the
--- time in ms.
+-- time in ms; and 'new' unless the process has had a decision of the shard within a window.
 -- Returns an integer for each caller, and a single one for a single caller: the count, 27 bits for the milliseconds until the window ends,
--- and 3 bits for the sum of the flags below. Where a number does not fit, the three are text.
+-- and 2 bits for the sum of the flags below. Where a number does not fit, the three are text.
 
 local call = redis.call
 -- A single caller with a row, between two sweeps, is decided on here at the least cost: with literals, because each local variable costs time. The
@@ -21,20 +21,20 @@ if COST and #ARGV == 2 then
       if now - windowStart >= WINDOW then count, windowStart = 0, now end
       local flags = 0
       if count < ARGV[2] + 0 then count, flags = count + COST, 1 end
-      if count < 8388608 and WINDOW < 134217728 then
+      if count < 16777216 and WINDOW < 134217728 then
         local row = struct.pack('ddd', count, windowStart, now)
         if now - latest < 100 then
           call('HSET', key, caller, row)
         else
           call('HSET', key, caller, row, '\255', struct.pack('ddd', offset, now, sweptAt) .. string.sub(found[1], 25))
         end
-        return (count * 134217728 + windowStart + WINDOW - now) * 8 + flags
+        return (count * 134217728 + windowStart + WINDOW - now) * 4 + flags
       end
     end
   end
 end
 
-local ADMITTED, OVERFLOW, CREATED = 1, 2, 4
+local ADMITTED, OVERFLOW = 1, 2
 -- More rows must be checked before this caller can be decided on: the store sends it again.
 local ASK_AGAIN = -1
 
@@ -53,9 +53,13 @@ local CLOCK_LAG = 100
 -- Checking so many rows takes one or two milliseconds. Lua's stack holds about 8,000 values.
 local PAGE, REMOVED_AT_ONCE = 1000, 4000
 local LARGEST_COUNT = 9007199254740991
+-- A server that uses more than this part of its memory may have evicted a shard.
+local NEARLY_FULL = 0.9
 
 local key, argv, pack, read = KEYS[1], ARGV, struct.pack, struct.unpack
 local last = #argv
+local isExpected = argv[last] ~= 'new'
+if not isExpected then last = last - 1 end
 local given
 if HAS_CLOCK then given, last = argv[last] + 0, last - 1 end
 local callers = HAS_LIMITS and last / (COST and 2 or 3) or (last - 1) / (COST and 1 or 2)
@@ -65,17 +69,27 @@ local limit, cost = argv[lastLimit] + 0, COST
 local found = call('HMGET', key, STATE, unpack(argv, 1, callers))
 local state = found[1]
 local offset, latest, sweptAt, now, sweeps, overflowCount, overflowStart, oldest, cursor
-local isClockSet, isSweepChanged, created = false, false, 0
+local isClockSet, isSweepChanged = false, false
 if state then
   offset, latest, sweptAt = read(CLOCK, state)
   -- The key's own time to live is the cheapest clock that a script can read.
   now = offset + (given or -call('PTTL', key))
   if now < latest or now > offset and not given then now, isClockSet = latest, true end
 else
+  if isExpected then
+    -- A server that evicts a shard when its memory is full would do so again and again. Any server can lose a shard otherwise, for example when it
+    -- restarts.
+    local memory = redis.pcall('INFO', 'memory')
+    local isKnown = type(memory) == 'string'
+    local most = isKnown and string.match(memory, '\nmaxmemory:(%d+)') + 0
+    if not isKnown or most > 0 and string.match(memory, 'used_memory:(%d+)') / most >= NEARLY_FULL and not string.find(memory, 'policy:noeviction', 1, true) then
+      return redis.error_reply('EVICTED the server has evicted the counters, because its memory is full')
+    end
+  end
   -- Rows are useless without the clock. Only a key that exists is removed, because after a first write the server would no longer refuse
   -- the others when its memory is full.
   if call('EXISTS', key) == 1 then call('UNLINK', key) end
-  found, now, isClockSet, created = {}, given or 0, true, CREATED
+  found, now, isClockSet = {}, given or 0, true
   latest, sweptAt, sweeps, overflowCount, overflowStart, oldest, cursor = now, now, 0, 0, now - WINDOW, now, ALL_CHECKED
 end
 
@@ -127,7 +141,7 @@ for index = 1, callers do
   end
   local reply = ASK_AGAIN
   if count then
-    local flags = created + overflow
+    local flags = overflow
     if now - windowStart >= WINDOW then count, windowStart = 0, now end
     if count < limit then
       count, flags = count + cost, flags + ADMITTED
@@ -139,8 +153,8 @@ for index = 1, callers do
       overflowCount, overflowStart, isSweepChanged = count, windowStart, true
     end
     local left = windowStart + WINDOW - now
-    if count < 8388608 and left < 134217728 and left % 1 == 0 then
-      reply = (count * 134217728 + left) * 8 + flags
+    if count < 16777216 and left < 134217728 and left % 1 == 0 then
+      reply = (count * 134217728 + left) * 4 + flags
     else
       reply = string.format('%.0f %.17g %.0f', count, left, flags)
     end

@@ -1,25 +1,16 @@
 import { shown } from '../../errors.js'
 import type { Acquisition, Entry, QuotaCount, QuotaStoreState } from '../store.js'
 
-const [admittedFlag, overflowFlag, createdFlag] = [1, 2, 4]
-const [flagsRange, windowRange] = [8, 2 ** 27]
-
-/** The reply to a decision, and whether the shard was absent before it. */
-export interface Decision {
-  readonly acquisition: Acquisition
-  readonly wasCreated: boolean
-}
+const [admittedFlag, overflowFlag] = [1, 2]
+const [flagsRange, windowRange] = [4, 2 ** 27]
 
 /** Reads the reply of acquire.lua to one decision. Returns undefined if the decision must be sent again. */
-export function readDecision (reply: unknown): Decision | undefined {
+export function readAcquisition (reply: unknown): Acquisition | undefined {
   const packed = readInteger(reply)
   if (packed === -1) return undefined
   const [count, windowRemaining, flags] = packed === undefined ? readNumbers(reply, 3) : unpacked(packed)
   assertCounter(reply, count, windowRemaining)
-  return {
-    acquisition: { admitted: (flags & admittedFlag) !== 0, count, windowRemaining, overflow: (flags & overflowFlag) !== 0 },
-    wasCreated: (flags & createdFlag) !== 0
-  }
+  return { admitted: (flags & admittedFlag) !== 0, count, windowRemaining, overflow: (flags & overflowFlag) !== 0 }
 }
 
 /** Reads the reply of peek.lua: the count, null, or the next cursor. */

@@ -2,12 +2,11 @@ import type { Acquisition, Entry, QuotaCount, QuotaStoreState } from '../store.j
 import acquireText from './acquire.lua.js'
 import { Batches, hasRepeats, onceIfEqual } from './batches.js'
 import type { QuotaRedisClient } from './client.js'
-import evictsText from './evicts.lua.js'
 import forgetText from './forget.lua.js'
 import inspectText from './inspect.lua.js'
 import peekText from './peek.lua.js'
 import { Places } from './places.js'
-import { readCount, readDecision, readState } from './replies.js'
+import { readAcquisition, readCount, readState } from './replies.js'
 import { Script } from './script.js'
 
 /** What the shards of a quota have in common. */
@@ -29,7 +28,6 @@ export class Shard {
   readonly #peek: Script
   readonly #forget: Script
   readonly #inspect: Script
-  readonly #evicts: Script
   #decidedAt = -Infinity
 
   constructor ({ client, window, clock }: ShardSettings, key: string, cap: number) {
@@ -41,7 +39,6 @@ export class Shard {
     this.#peek = new Script(client, this.#key, peekText, { WINDOW: window, CAP: cap })
     this.#forget = new Script(client, this.#key, forgetText)
     this.#inspect = new Script(client, this.#key, inspectText)
-    this.#evicts = new Script(client, this.#key, evictsText)
     this.#decisions = new Batches((columns, time) => this.#decide(columns, time), clock)
     this.#places = new Places(client, `${key}:places`, clock)
   }
@@ -49,10 +46,10 @@ export class Shard {
   /** @param answered Called with the server's answer before the promise is fulfilled. */
   async acquire (callerKey: string, limit: number, cost: number, answered?: (acquisition: Acquisition) => void): Promise<Acquisition> {
     for (;;) {
-      const decision = readDecision(await this.#decisions.add(callerKey, String(limit), String(cost)))
-      if (decision === undefined) continue
-      answered?.(decision.acquisition)
-      return decision.acquisition
+      const acquisition = readAcquisition(await this.#decisions.add(callerKey, String(limit), String(cost)))
+      if (acquisition === undefined) continue
+      answered?.(acquisition)
+      return acquisition
     }
   }
 
@@ -76,6 +73,7 @@ export class Shard {
   async clear (): Promise<void> {
     this.#decisions.flush()
     await this.#client.removeKey(this.#key)
+    this.#decidedAt = -Infinity
   }
 
   async inspect (): Promise<QuotaStoreState> {
@@ -87,13 +85,11 @@ export class Shard {
     const sentLimits = onceIfEqual(limits)
     // The usual costs are constants.
     const cost = ['0', '1'].find((usual) => costs.every((cost) => cost === usual))
-    const parameters = [...callers, ...sentLimits, ...(cost === undefined ? costs : []), ...(time === undefined ? [] : [String(time)])]
-    const reply = await this.#acquire.run(parameters, { HAS_LIMITS: sentLimits.length > 1, HAS_REPEATS: hasRepeats(callers), COST: cost === undefined ? false : Number(cost) })
     // The server keeps a shard for longer than a window after a decision.
-    const isLost = readDecision(Array.isArray(reply) ? reply[0] : reply)?.wasCreated === true && performance.now() - this.#decidedAt < this.#window
+    const isExpected = performance.now() - this.#decidedAt < this.#window
+    const parameters = [...callers, ...sentLimits, ...(cost === undefined ? costs : []), ...(time === undefined ? [] : [String(time)]), ...(isExpected ? [] : ['new'])]
+    const reply = await this.#acquire.run(parameters, { HAS_LIMITS: sentLimits.length > 1, HAS_REPEATS: hasRepeats(callers), COST: cost === undefined ? false : Number(cost) })
     this.#decidedAt = performance.now()
-    // Any server can lose a shard once, for example when it restarts. One that evicts it does so again and again, and counts nothing.
-    if (isLost && String(await this.#evicts.run([])) !== '0') throw new Error('the server has evicted the counters, because its memory is full')
     return reply
   }
 }

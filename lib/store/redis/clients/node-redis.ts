@@ -50,7 +50,7 @@ async function leavingReplica (client: NodeRedisClient, reply: Promise<unknown>)
     return await reply
   } catch (error) {
     // By the next turn, the connection with the error is idle again.
-    if (error instanceof Error && error.message.startsWith('READONLY') && isLeaving(client)) setImmediate(leaveReplica, client)
+    if (error instanceof Error && error.message.includes('READONLY') && isLeaving(client)) setImmediate(leaveReplica, client)
     throw error
   }
 }
