@@ -74,6 +74,19 @@ t.test('a sweep removes a large number of counters step by step, and none that w
   t.same(await store.inspect(), { trackedCallers: 5_000, sweeps: 1 })
 })
 
+t.test('at the cap, a new caller waits for nine statements of a sweep, and then uses the overflow counter', async (t) => {
+  const { clock } = await createStore()
+  let statements = 0
+  const counted = { query: (text: string, values: unknown[]) => pool.query(text, (statements += 1) > 0 ? values : []) }
+  const store = new PostgresQuotaStore({ pool: counted, clock: clock.now, maxTrackedCallers: 1 })
+  await store.acquire(key('alice'), 5)
+  await pool.query('UPDATE llm_quota_state SET pages_left = 1000000000')
+  statements = 0
+  t.match(await store.acquire(key('bob'), 5), { overflow: true })
+  t.equal(statements, 9)
+  t.match(await store.acquire(key('alice'), 5), { overflow: false, count: 2 })
+})
+
 t.test('the places of a process', async (t) => {
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => { mock.timers.reset() })
