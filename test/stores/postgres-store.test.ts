@@ -155,7 +155,7 @@ t.test('rejections are remembered until the window ends, at most for a minute', 
 })
 
 t.test('any name of a schema and a table can be used', async (t) => {
-  for (const [schema, table] of [['public', 'llm_quota_2'], ['my limits', 'Quota'], ['a"b', "it's $function$ \\ llm_quota"], [undefined, 'select']] as const) {
+  for (const [schema, table] of [['public', 'llm_quota_2'], ['my limits', 'Quota'], ['a"b', "it's $1 \\ llm_quota"], [undefined, 'select']] as const) {
     const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
     const name = schema === undefined ? table : `${quoted(schema)}.${quoted(table)}`
     if (schema !== undefined) await pool.exec(`CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`)
@@ -174,6 +174,7 @@ t.test('the error for an invalid option contains its name', async (t) => {
     [{ pool: {} }, /option pool must be a connection pool with a function query; it got an object/],
     [{ table: '' }, /option table must be a table's name/],
     [{ table: 'a.b.c' }, /option table must be a table's name/],
+    [{ table: 'a$function$b' }, /option table must be a table's name/],
     [{ table: 'x'.repeat(49) }, /option table must be a table's name of at most 48 bytes/],
     [{ maxTrackedCallers: 0 }, /option maxTrackedCallers .* it got 0/],
     [{ rememberRefusals: 'yes' }, /option rememberRefusals must be true or false/],
