@@ -74,6 +74,27 @@ t.test('a sweep removes a large number of counters step by step, and none that w
   t.same(await store.inspect(), { trackedCallers: 5_000, sweeps: 1 })
 })
 
+t.test('a sweep reads all pages, wherever it starts, even if the table has become shorter', async (t) => {
+  const { clock, store } = await createStore()
+  for (const [pages, start] of [[1, 0], [8, 0], [16, 8], [17, 8], [17, 16], [24, 32]] as const) {
+    await store.acquire(key('alice'), 1)
+    await pool.exec(`TRUNCATE llm_quota; DO $$ BEGIN
+      WHILE pg_relation_size('llm_quota') < ${pages} * current_setting('block_size')::bigint LOOP
+        INSERT INTO llm_quota VALUES (1, 0, 0, true, 'default', gen_random_uuid());
+      END LOOP;
+      UPDATE llm_quota_state SET next_page = ${start}, tracked = (SELECT count(*) FROM llm_quota);
+    END $$`)
+    clock.advance(60_000)
+    for (let isOver = false; !isOver;) {
+      await store.forget(key('alice'))
+      await store.acquire(key('alice'), 1)
+      isOver = (await pool.query<{ over: boolean }>('SELECT pages_left = 0 AS over FROM llm_quota_state')).rows[0]?.over === true
+    }
+    t.same((await pool.query('SELECT count(*)::integer FROM llm_quota')).rows, [{ count: 1 }], `${pages} pages, from page ${start}`)
+    t.match(await store.inspect(), { trackedCallers: 1 })
+  }
+})
+
 t.test('at the cap, a new caller waits for nine statements of a sweep, and then uses the overflow counter', async (t) => {
   const { clock } = await createStore()
   let statements = 0
@@ -85,6 +106,8 @@ t.test('at the cap, a new caller waits for nine statements of a sweep, and then 
   t.match(await store.acquire(key('bob'), 5), { overflow: true })
   t.equal(statements, 9)
   t.match(await store.acquire(key('alice'), 5), { overflow: false, count: 2 })
+  await pool.query('UPDATE llm_quota_state SET swept_at = swept_at + 120000')
+  t.match(await store.inspect(), { trackedCallers: 0 }, 'counters that the sweep will delete are not counted')
 })
 
 t.test('the places of a process', async (t) => {
