@@ -61,6 +61,15 @@ t.test('a clock that is set back neither lengthens a window nor results in a neg
     now += windowRemaining
     t.match(await store.acquire(key('alice'), 1), { admitted: true, windowRemaining: 60_000 })
   }
+
+  let now = 10_000_000
+  const { store } = await createStore({ clock: () => now })
+  await store.acquire(key('alice'), 1)
+  now -= 3_600_000
+  await store.acquire(key('bob'), 1)
+  now += 60_000
+  await store.acquire(key('carol'), 1)
+  t.match(await store.inspect(), { sweeps: 1 }, 'nor delays a sweep')
 })
 
 t.test('a sweep removes a large number of counters step by step, and none that was used since', async (t) => {
@@ -108,6 +117,7 @@ t.test('at the cap, a new caller waits for nine statements of a sweep, and then 
   t.match(await store.acquire(key('alice'), 5), { overflow: false, count: 2 })
   await pool.query('UPDATE llm_quota_state SET swept_at = swept_at + 120000')
   t.match(await store.inspect(), { trackedCallers: 0 }, 'counters that the sweep will delete are not counted')
+  t.equal(await store.peek(key('carol')), null, 'and a new caller can get one of their places')
 })
 
 t.test('the places of a process', async (t) => {
@@ -132,12 +142,12 @@ t.test('the places of a process', async (t) => {
 
   for (const { leave } of [...held, taken]) await leave?.()
   t.same((await pool.query('SELECT * FROM llm_quota_place')).rows, [], 'are given back')
-  await one.enter(key('bob'), 1)
+  await pool.query(`INSERT INTO llm_quota_place VALUES ('default', 'a digest', 'a process that has ended', 1, ${clock.now()})`)
   clock.advance(30_000)
   await (await other.enter(key('carol'), 1)).leave?.()
   mock.timers.tick(10_000)
   await other.inspect()
-  t.match((await pool.query('SELECT * FROM llm_quota_place')).rows.length, 1, 'are deleted by any process once they are lost')
+  t.same((await pool.query('SELECT * FROM llm_quota_place')).rows, [], 'are deleted by any process once they are lost')
 })
 
 t.test('a place that was taken without a reply is given back at the next renewal', async (t) => {
@@ -221,7 +231,12 @@ t.test('decisions of different times are sent one after another, and one that ha
   const machine = virtualPerformance(t)
   const clock = new VirtualClock()
   const replies: ((reply: string) => void)[] = []
-  const query = async (text: string) => ({ rows: [{ reply: text.includes('to_regprocedure') ? 'found' : await new Promise<string>((resolve) => { replies.push(resolve) }) }] })
+  const callers: unknown[] = []
+  async function query (text: string, values: unknown[]) {
+    if (text.includes('to_regprocedure')) return { rows: [{ reply: 'found' }] }
+    callers.push(values[5])
+    return { rows: [{ reply: await new Promise<string>((resolve) => { replies.push(resolve) }) }] }
+  }
   const store = new PostgresQuotaStore({ pool: { query }, clock: clock.now })
   const sent = async (count: number): Promise<void> => { while (replies.length < count) await new Promise((resolve) => { setImmediate(resolve) }) }
 
@@ -237,5 +252,5 @@ t.test('decisions of different times are sent one after another, and one that ha
   replies[1]?.('1 60000 1,')
   t.match(await second, { admitted: true })
   await t.rejects(async () => third, { message: 'the server did not answer within 5000 ms' })
-  t.equal(replies.length, 2)
+  t.same(callers, ['{"a"}', '{"b"}'])
 })

@@ -132,7 +132,7 @@ BEGIN
   IF NOT FOUND THEN
     is_due := time - state.swept_at >= 60000;
     IF state.tracked >= given_cap::bigint AND NOT ((is_due OR state.pages_left > 0) AND EXISTS (SELECT FROM llm_quota WHERE quota = quota_name
-      AND caller <> 'overflow' AND CASE WHEN is_due THEN time ELSE state.swept_at END - last_seen >= window_length + 60000)) THEN
+      AND CASE WHEN is_due THEN time ELSE state.swept_at END - last_seen >= window_length + 60000)) THEN
       SELECT * INTO own FROM llm_quota WHERE caller = 'overflow' AND quota = quota_name;
     END IF;
   END IF;
