@@ -92,6 +92,32 @@ t.test('64 clients in flight have at most as many places as the limit says, and 
   t.same((await pool.query('SELECT * FROM llm_quota_place')).rows, [])
 })
 
+t.test('a statement waits for the locks of another one only if it must', async (t) => {
+  const { pool } = await startPostgres(t)
+  const store = new PostgresQuotaStore({ pool })
+  await store.acquire('a', 5)
+  const other = await pool.connect()
+  t.teardown(() => { other.release() })
+
+  await other.query('BEGIN; SELECT FROM llm_quota_state FOR UPDATE')
+  const [, known, added] = [store.acquire('a', 5), store.acquire('a', 5), store.acquire('b', 5)]
+  t.match(await known, { count: 3 }, 'a decision for a known caller does not wait for one for a new caller of the same batch')
+  await other.query('ROLLBACK')
+  t.match(await added, { count: 1 })
+
+  await pool.query('UPDATE llm_quota SET last_seen = 0; UPDATE llm_quota_state SET swept_at = 0')
+  await other.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'a' FOR UPDATE")
+  t.match(await store.acquire('c', 5), { count: 1 }, 'a sweep does not wait for a counter that is in use')
+  await other.query('ROLLBACK')
+  t.match(await store.inspect(), { trackedCallers: 2, sweeps: 1 })
+
+  await other.query("BEGIN; SELECT llm_quota_enter('another process', NULL, '{default}', '{a}', '{1}', '{0}')")
+  const entry = store.enter('a', 1)
+  await Promise.race([entry, sleep(300)])
+  await other.query('COMMIT')
+  t.match(await entry, { admitted: false, count: 1 }, 'a place is not taken while another process takes one for the same caller')
+})
+
 t.test('a connection that is terminated fails its decisions only, and no limit is exceeded', async (t) => {
   const { server, pool } = await startPostgres(t)
   const stores = instances(t, server)
