@@ -1,3 +1,3 @@
 export { earlierQuotaPlugin, earlierQuotaPlugin as default } from './earlier/plugin.js'
 export type { EarlierQuotaDecision, EarlierQuotaDecisionMessage } from './earlier/decision.js'
-export type { EarlierQuotaOptions } from './earlier/options.js'
+export type { EarlierQuotaOptions } from './earlier/plugin.js'

@@ -88,7 +88,7 @@ export class EnvironmentError extends InvalidVariable {
 export const SecondRegistrationError = createError('FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', 'fastify-llm-quota: registered a second time for the same requests (prefix %s), which would be counted twice. Register it once, and define further quotas with the option quotas')
 
 /** A route is marked with a quota that does not exist. The message contains the route, the existing quotas and the value. */
-export const UnknownQuotaError = createError('FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', 'fastify-llm-quota: the config.quota of the route %s must be true, false, the name of a quota (%s), an array of names, or a function; it got %s')
+export const UnknownQuotaError = createError('FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', 'fastify-llm-quota: the config.quota of the route %s must be true, false, the name of a quota (%s), an array of names, or a function that returns one of these; it got %s')
 
 /** The host already has a request decorator that the plugin needs. */
 export const DecoratorError = createError('FST_ERR_LLM_QUOTA_DECORATOR', 'fastify-llm-quota: requests already have a decorator "%s", which the plugin needs for its decisions; rename the existing decorator')

@@ -25,7 +25,16 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
   const log = new DecisionLog()
   const follow = createUsageFollower()
 
-  function begin (request: FastifyRequest): Verdict | Promise<Verdict> | null {
+  function begin (request: FastifyRequest, reply: FastifyReply): Verdict | Promise<Verdict> | null {
+    const verdict = verdictOn(request)
+    if (verdict === null) return null
+    if (!(verdict instanceof Promise)) return conclude(verdict, request, reply)
+    const pending = verdict.then((made) => conclude(made, request, reply))
+    keepVerdict(request, pending)
+    return pending
+  }
+
+  function verdictOn (request: FastifyRequest): Verdict | Promise<Verdict> | null {
     try {
       const matches = requests.match(request)
       return matches.length === 0 ? null : decide(matches, request)
@@ -35,7 +44,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
     }
   }
 
-  function conclude (verdict: Verdict, request: FastifyRequest, reply: FastifyReply): void {
+  function conclude (verdict: Verdict, request: FastifyRequest, reply: FastifyReply): Verdict {
     keepVerdict(request, verdict)
     // First of all, so that the places are given back even if the host's log throws.
     if (verdict.outlastsDecision) follow(verdict, request, reply)
@@ -44,6 +53,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
       log.add(decision, request)
     })
     if (rateLimitHeaders !== undefined) setRateLimitFields(reply, verdict.rulings.map(({ decision }) => decision))
+    return verdict
   }
 
   function end ({ refusal }: Verdict, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
@@ -62,16 +72,10 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
 
   return function quotaHook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
     // After reply.callNotFound(), a request passes through the hooks again. It is decided only once.
-    const known = findVerdict(request)
-    const verdict = known ?? begin(request)
-    if (verdict === null) return done()
-    if (!(verdict instanceof Promise)) {
-      if (known === undefined) conclude(verdict, request, reply)
-      return end(verdict, request, reply, done)
-    }
-    const pending = known === undefined ? verdict.then((made) => { conclude(made, request, reply); return made }) : verdict
-    if (known === undefined) keepVerdict(request, pending)
-    endLater(pending, request, reply, done)
+    const verdict = findVerdict(request) ?? begin(request, reply)
+    if (verdict === null) done()
+    else if (verdict instanceof Promise) endLater(verdict, request, reply, done)
+    else end(verdict, request, reply, done)
   }
 }
 

@@ -12,10 +12,11 @@ export type Checks<Options> = { readonly [Name in keyof Required<Options>]: Chec
  * @param parent The text before the name of an option in an error message.
  */
 export function assertOptions<Options> (options: unknown, checks: Checks<Options>, parent = ''): asserts options is Options & object {
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) throw new OptionError(parent.slice(0, -1) || 'options', 'must be an object', options)
+  const withNames = (value: unknown): string => `${shownType(value)}; there are the options ${Object.keys(checks).join(', ')}`
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) throw new OptionError(parent.slice(0, -1) || 'options', 'must be an object', options, withNames)
   for (const [name, value] of Object.entries(options)) {
     const check: Check | undefined = Object.hasOwn(checks, name) ? Reflect.get(checks, name) : undefined
-    if (check === undefined) throw new OptionError(parent + name, 'does not exist', value, shownType)
+    if (check === undefined) throw new OptionError(parent + name, 'does not exist', value, withNames)
     if (value !== undefined) check(value, parent + name)
   }
 }

@@ -6,7 +6,9 @@ import quotaPlugin, { callerKey, tokenAuthentication } from 'fastify-llm-quota'
 const blocked = new Set(process.env['BLOCKED_CALLERS']?.split(','))
 
 const app = Fastify()
-await app.register(fastifyJwt, { secret: process.env['JWT_SECRET'] ?? '' })
+const secret = process.env['JWT_SECRET']
+if (secret === undefined || secret.length < 32) throw new Error('JWT_SECRET must have 32 characters or more')
+await app.register(fastifyJwt, { secret })
 app.addHook('onRequest', async (request, reply) => {
   await request.jwtVerify()
   const key = callerKey(tokenAuthentication(request.user))

@@ -16,7 +16,9 @@ function authentication ({ user }: FastifyRequest) {
 }
 
 const app = Fastify()
-await app.register(fastifyJwt, { secret: process.env['JWT_SECRET'] ?? '', verify: { allowedIss: issuer } })
+const secret = process.env['JWT_SECRET']
+if (secret === undefined || secret.length < 32) throw new Error('JWT_SECRET must have 32 characters or more')
+await app.register(fastifyJwt, { secret, verify: { allowedIss: issuer } })
 app.addHook('onRequest', async (request) => { await request.jwtVerify() })
 await app.register(quotaPlugin, { authentication, perMinute: 3 })
 

@@ -5,13 +5,15 @@ import { Redis } from 'ioredis'
 import quotaPlugin, { InsuredQuotaStore } from 'fastify-llm-quota'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
 
+const secret = process.env['JWT_SECRET']
+if (secret === undefined || secret.length < 32) throw new Error('JWT_SECRET must have 32 characters or more')
 const client = new Redis(process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379', { maxRetriesPerRequest: 0, socketTimeout: 1000 })
 
 const app = Fastify({ logger: { level: 'warn' } })
 client.on('error', ({ message }) => { app.log.warn(message) })
 // The hook runs after the last response has been sent. The client is closed even if the Redis server is not available.
 app.addHook('onClose', async () => { await client.quit().catch(() => { client.disconnect() }) })
-await app.register(fastifyJwt, { secret: process.env['JWT_SECRET'] ?? '' })
+await app.register(fastifyJwt, { secret })
 app.addHook('onRequest', async (request) => { await request.jwtVerify() })
 await app.register(quotaPlugin, { store: new InsuredQuotaStore({ primary: new RedisQuotaStore({ client }) }) })
 

@@ -5,9 +5,11 @@ import Fastify from 'fastify'
 import quotaPlugin from 'fastify-llm-quota'
 
 const app = Fastify()
+const secret = process.env['JWT_SECRET']
+if (secret === undefined || secret.length < 32) throw new Error('JWT_SECRET must have 32 characters or more')
 // Registered first, so that refusals also have the CORS headers.
 await app.register(fastifyCors, { origin: 'https://app.example', exposedHeaders: ['RateLimit', 'RateLimit-Policy', 'Retry-After'] })
-await app.register(fastifyJwt, { secret: process.env['JWT_SECRET'] ?? '' })
+await app.register(fastifyJwt, { secret })
 app.addHook('onRequest', async (request) => { await request.jwtVerify() })
 await app.register(quotaPlugin, { perMinute: 3, rateLimitHeaders: 'draft-10' })
 

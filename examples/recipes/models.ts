@@ -4,6 +4,7 @@ import Fastify from 'fastify'
 import quotaPlugin, { type QuotaDecision } from 'fastify-llm-quota'
 
 const { JWT_SECRET: secret = '', MODEL_URL: upstream = 'http://127.0.0.1:11434/v1', MODEL_KEY: key = '' } = process.env
+if (secret.length < 32) throw new Error('JWT_SECRET must have 32 characters or more')
 
 const quotaOfModel = new Map<unknown, string>([['large-model', 'large'], ['small-model', 'small']])
 

@@ -14,7 +14,9 @@ subscribe(quotaDecisions.name, (message) => {
 })
 
 const app = Fastify()
-await app.register(fastifyJwt, { secret: process.env['JWT_SECRET'] ?? '' })
+const secret = process.env['JWT_SECRET']
+if (secret === undefined || secret.length < 32) throw new Error('JWT_SECRET must have 32 characters or more')
+await app.register(fastifyJwt, { secret })
 app.addHook('onRequest', async (request) => { await request.jwtVerify() })
 await app.register(quotaPlugin, { perMinute: 3 })
 

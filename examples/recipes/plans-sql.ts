@@ -5,6 +5,7 @@ import quotaPlugin, { type PreferenceReader } from 'fastify-llm-quota'
 import pg from 'pg'
 
 const { JWT_SECRET: secret = '', DATABASE_URL: database } = process.env
+if (secret.length < 32) throw new Error('JWT_SECRET must have 32 characters or more')
 const app = Fastify({ logger: { level: 'warn' } })
 const pool = new pg.Pool({ connectionString: database })
 pool.on('error', ({ message }) => { app.log.warn(message) })

@@ -12,7 +12,9 @@ function problemOf ({ outcome, limit }: QuotaDecision) {
 }
 
 const app = Fastify()
-await app.register(fastifyJwt, { secret: process.env['JWT_SECRET'] ?? '' })
+const secret = process.env['JWT_SECRET']
+if (secret === undefined || secret.length < 32) throw new Error('JWT_SECRET must have 32 characters or more')
+await app.register(fastifyJwt, { secret })
 // The quota refuses a request without a valid token.
 app.addHook('onRequest', async (request) => { await request.jwtVerify().catch(() => {}) })
 await app.register(quotaPlugin, {

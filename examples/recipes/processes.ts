@@ -49,7 +49,9 @@ if (cluster.isPrimary) {
   for (let worker = 0; worker < 2; worker++) cluster.fork()
 } else {
   const app = Fastify()
-  await app.register(fastifyJwt, { secret: process.env['JWT_SECRET'] ?? '' })
+  const secret = process.env['JWT_SECRET']
+  if (secret === undefined || secret.length < 32) throw new Error('JWT_SECRET must have 32 characters or more')
+  await app.register(fastifyJwt, { secret })
   app.addHook('onRequest', async (request) => { await request.jwtVerify() })
   await app.register(quotaPlugin, { store: new InsuredQuotaStore({ primary: new PrimaryProcessStore() }) })
 

@@ -23,7 +23,9 @@ function report () {
 }
 
 const app = Fastify()
-await app.register(fastifyJwt, { secret: process.env['JWT_SECRET'] ?? '' })
+const secret = process.env['JWT_SECRET']
+if (secret === undefined || secret.length < 32) throw new Error('JWT_SECRET must have 32 characters or more')
+await app.register(fastifyJwt, { secret })
 // A request without a valid token passes and is reported.
 app.addHook('onRequest', async (request) => { await request.jwtVerify().catch(() => {}) })
 // A rejected request is not counted, so the limit is higher than any count that you expect.
@@ -32,4 +34,6 @@ await app.register(quotaPlugin, { mode: 'shadow', perMinute: 1000 })
 app.post('/api/analyze', async () => ({ answer: 'from your model' }))
 app.get('/report', async () => report())
 
+// The report is in memory: a restart or a deployment begins a new one.
+setInterval(() => { console.log(JSON.stringify(report())) }, 3_600_000).unref()
 console.log(await app.listen({ port: Number(process.env['PORT'] ?? 3000) }))

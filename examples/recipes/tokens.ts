@@ -9,6 +9,7 @@ import quotaPlugin, { usedTokens } from 'fastify-llm-quota'
 import OpenAI from 'openai'
 
 const { JWT_SECRET: secret = '', MODEL_URL: url = 'http://127.0.0.1:11434', MODEL_KEY: key = 'none', MODEL: model = 'any' } = process.env
+if (secret.length < 32) throw new Error('JWT_SECRET must have 32 characters or more')
 
 type Ask = (prompt: string, signal: AbortSignal, report: (usage: unknown) => void) => AsyncIterable<string>
 

@@ -69,13 +69,6 @@ export function tokenAuthentication (claims: unknown, { authenticated = true } =
  *
  * @param username The account's user name. A request with a blank one is answered with 401.
  * @param options Set `authenticated` to false if the account's credentials were not verified. Default true.
- *
- * @example
- * ```ts
- * import { callerKey, localAuthentication } from 'fastify-llm-quota'
- *
- * console.log(callerKey(localAuthentication('alice'))?.slice(0, 8)) // fe8a67d0
- * ```
  */
 export function localAuthentication (username: string, { authenticated = true } = {}): LocalAuthentication {
   return make({ kind: 'local', authenticated, username })

@@ -6,13 +6,6 @@ import { keyOf, keyOfClaims, Unidentified } from './caller-key.js'
 /**
  * The type of the option `authentication`: a function that returns the authentication of a request, or a promise for it. If it throws or
  * rejects, the request is answered with 401, or with 503 if the error has a `statusCode` of 500 or more.
- *
- * @example
- * ```ts
- * import { localAuthentication, type AuthenticationReader } from 'fastify-llm-quota'
- *
- * export const authentication: AuthenticationReader = async ({ headers }) => localAuthentication(String(headers['x-verified-user'] ?? ''))
- * ```
  */
 export type AuthenticationReader = (request: FastifyRequest) => Authentication | null | undefined | PromiseLike<Authentication | null | undefined>
 
@@ -66,6 +59,6 @@ export function callerReader (authentication: AuthenticationReader): CallerReade
 
 function failed (error: unknown, { log }: FastifyRequest): Unidentified {
   const isOutage = Number(Object(error).statusCode) >= serverError
-  log.error({ err: shownError(error) }, `the authentication of the request could not be read; the request is treated as ${isOutage ? 'one that cannot be decided' : 'unauthenticated'}`)
+  log.error({ err: shownError(error) }, `the authentication of the request could not be read; the decision on it is ${isOutage ? 'unavailable' : 'unauthenticated'}`)
   return isOutage ? outage : noAuthentication
 }

@@ -16,7 +16,7 @@ export interface QuotaSettings {
   /** The limit that applies if the preference is unset or unavailable, an integer. */
   readonly configured: number
   readonly isEnforced: boolean
-  /** Model tokens to charge if nobody reports any. */
+  /** Model tokens to charge if none are reported. */
   readonly unreportedTokens: number | ((request: FastifyRequest) => number)
 }
 

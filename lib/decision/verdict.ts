@@ -1,4 +1,3 @@
-import { Unidentified } from '../caller/caller-key.js'
 import type { Caller } from '../caller/request-caller.js'
 import type { Acquisition, Entry } from '../store/store.js'
 import type { Match } from '../subject/request-matcher.js'
@@ -6,15 +5,15 @@ import type { QuotaDecision } from './decision.js'
 import type { Quota } from './quota.js'
 
 /** What a store returned for a request; undefined if it was not asked or has failed. */
-export type StoreResult = Acquisition | (Entry & { readonly windowRemaining?: never, readonly overflow?: never }) | undefined
+export type StoreResult = Acquisition | Entry | undefined
 
-const nothing: { readonly count?: never, readonly windowRemaining?: never, readonly overflow?: never } = {}
+const notCounted = { count: null, windowRemaining: null, overflow: false }
 
 /** The model tokens of a request in one quota. */
 export interface TokenUsage {
   /** What the host has reported; null if it has reported nothing. */
   reported: number | null
-  /** What is charged because nobody had reported anything when the response closed. */
+  /** What is charged because nothing was reported until the response closed. */
   unreported: number
   charged: number
 }
@@ -48,8 +47,8 @@ export function rulingOn ({ quota, operation }: Match<Quota>, limit: number, cal
   const { name, unit, window, isEnforced: enforced } = quota
   const outcome = result === undefined ? outcomeWithoutStore(caller) : result.admitted === true ? 'admitted' : 'rejected'
   const callerKey = typeof caller === 'string' ? caller : null
-  const reason = caller instanceof Unidentified ? caller.reason : null
-  const { count = null, windowRemaining = null, overflow = false } = result ?? nothing
+  const reason = typeof caller === 'string' || caller === null ? null : caller.reason
+  const { count, windowRemaining, overflow } = countIn(result)
   const decision = { outcome, quota: name, unit, window, reason, operation, enforced, limit, callerKey, count, windowRemaining, overflow }
   // The fields are consistent with the outcome, which the compiler cannot check.
   return {
@@ -58,6 +57,12 @@ export function rulingOn ({ quota, operation }: Match<Quota>, limit: number, cal
     place: window === null && outcome === 'admitted' ? result : undefined,
     usage: unit === 'tokens' && outcome === 'admitted' ? { reported: null, unreported: 0, charged: 0 } : undefined
   }
+}
+
+function countIn (result: StoreResult): Pick<QuotaDecision, 'count' | 'windowRemaining' | 'overflow'> {
+  if (result === undefined) return notCounted
+  // Requests in flight have no window.
+  return 'windowRemaining' in result ? result : { ...notCounted, count: result.count }
 }
 
 /** Returns the verdict on a request of a single quota that counts requests. */
@@ -78,7 +83,7 @@ export function publishedIn ({ rulings, refusal }: Verdict): readonly Ruling[] {
 function outcomeWithoutStore (caller: Caller | null): QuotaDecision['outcome'] {
   if (caller === null) return 'disabled'
   // A request is not admitted until the store has admitted it.
-  return caller instanceof Unidentified && caller.reason !== null ? 'unauthenticated' : 'unavailable'
+  return typeof caller === 'string' || caller.reason === null ? 'unavailable' : 'unauthenticated'
 }
 
 /** Returns the ruling to refuse a request for: requests in flight first, then the longest wait; null if the request passes. */

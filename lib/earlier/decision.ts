@@ -2,17 +2,7 @@ import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
 import type { Operation } from '../subject/operation.js'
 
-/**
- * The decision of the earlier quota on one request. It never contains an address.
- *
- * @example
- * ```ts
- * import type { EarlierQuotaDecision } from 'fastify-llm-quota/earlier'
- *
- * const decision: EarlierQuotaDecision = { outcome: 'rejected', operation: { method: 'POST', path: '/api/analyze' }, limit: 10 }
- * console.log(`${decision.outcome} at ${decision.limit}`) // rejected at 10
- * ```
- */
+/** The decision of the earlier quota on one request. It never contains an address. */
 export interface EarlierQuotaDecision {
   /** The outcome; `disabled` if the limit is 0 or negative. */
   readonly outcome: 'admitted' | 'rejected' | 'disabled'
@@ -22,26 +12,7 @@ export interface EarlierQuotaDecision {
   readonly limit: number
 }
 
-/**
- * A message on the `node:diagnostics_channel` channel `fastify-llm-quota:earlier-decision`.
- *
- * @example
- * ```ts
- * import { subscribe } from 'node:diagnostics_channel'
- * import Fastify from 'fastify'
- * import earlierQuotaPlugin, { type EarlierQuotaDecisionMessage } from 'fastify-llm-quota/earlier'
- *
- * subscribe('fastify-llm-quota:earlier-decision', (message) => {
- *   const { decision } = message as EarlierQuotaDecisionMessage
- *   console.log(decision.operation.path, decision.outcome)
- * })
- *
- * const app = Fastify()
- * await app.register(earlierQuotaPlugin)
- * app.post('/api/analyze', async () => 'ran')
- * await app.inject({ method: 'POST', url: '/api/analyze' }) // /api/analyze admitted
- * ```
- */
+/** A message on the `node:diagnostics_channel` channel `fastify-llm-quota:earlier-decision`. */
 export interface EarlierQuotaDecisionMessage {
   /** The request. */
   readonly request: FastifyRequest

@@ -3,23 +3,29 @@ import createPlugin from 'fastify-plugin'
 import { readConfiguration } from '../limit/configuration.js'
 import { defaultPerMinute, perMinuteVariable, preferenceOf } from '../limit/limit.js'
 import { Preferences } from '../limit/preferences.js'
+import { assertFunction, assertOptions, registerOptions } from '../option-checks.js'
 import { preferencesOf } from '../start/decorators.js'
+import { sharedChecks, type QuotaOptions } from '../start/options.js'
 import { Registrations } from '../start/registrations.js'
 import { protectedOperations } from '../subject/operation.js'
 import { Paths } from '../subject/paths.js'
 import { RequestMatcher } from '../subject/request-matcher.js'
 import { readRouterOptions } from '../subject/router-options.js'
-import { clientAddress } from './address.js'
 import { EarlierCounters } from './counters.js'
 import { publishEarlierDecision, type EarlierQuotaDecision } from './decision.js'
-import { assertEarlierQuotaOptions, type EarlierQuotaOptions } from './options.js'
+
+/** Options of `fastify.register(earlierQuotaPlugin, options)`. All are optional, and have the same meaning as those of `quotaPlugin`. */
+export interface EarlierQuotaOptions extends Pick<QuotaOptions, 'prefix' | 'preferences' | 'perMinute' | 'dotenv'> {
+  /** Returns monotonic milliseconds. Default `performance.now`. */
+  readonly clock?: () => number
+}
 
 const registrations = new Registrations()
 const decided = new WeakSet<FastifyRequest>()
 const noMarks = { namesIn: () => [] }
 
 async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): Promise<void> {
-  assertEarlierQuotaOptions(options)
+  assertOptions<EarlierQuotaOptions>(options, { ...registerOptions, ...sharedChecks, clock: assertFunction })
   const { perMinute = defaultPerMinute, clock = () => performance.now() } = options
   const routerOptions = readRouterOptions(fastify.initialConfig)
   const paths = new Paths(options.prefix ?? fastify.prefix, routerOptions)
@@ -47,6 +53,16 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
   }
 }
 
+/**
+ * Returns the caller key of the earlier quota: the first comma-separated entry of `X-Forwarded-For`, trimmed, if that header is
+ * present and not blank; otherwise the address of the remote peer. A client that sends the header chooses its own key.
+ */
+function clientAddress (request: FastifyRequest): string {
+  const forwarded = String(request.raw.headers['x-forwarded-for'] ?? '')
+  if (forwarded.trim() === '') return String(request.raw.socket.remoteAddress)
+  return forwarded.slice(0, `${forwarded},`.indexOf(',')).trim()
+}
+
 async function refuse (reply: FastifyReply, limit: number): Promise<FastifyReply> {
   const body = { error: `Rate limit exceeded. Maximum ${limit} LLM requests per minute. Please wait.`, status: 429 }
   return reply.code(429).type('application/json; charset=utf-8').serializer(String).send(JSON.stringify(body))
@@ -60,13 +76,5 @@ async function refuse (reply: FastifyReply, limit: number): Promise<FastifyReply
  *
  * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if an option has an invalid value.
  * @throws {EnvironmentError} `FST_ERR_LLM_QUOTA_ENVIRONMENT`, if `SERVICE_RATE_LIMIT_PER_MINUTE` is not an integer.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import earlierQuotaPlugin from 'fastify-llm-quota/earlier'
- *
- * await Fastify().register(earlierQuotaPlugin, { perMinute: 10 })
- * ```
  */
 export const earlierQuotaPlugin = createPlugin(plugin, { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota-earlier' })

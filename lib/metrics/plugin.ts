@@ -9,7 +9,7 @@ import { assertOptions, registerOptions, withFunctions } from '../option-checks.
 import { quotaCharges, type QuotaCharge } from '../usage/charges.js'
 import { quotaPlaces, type QuotaPlaceChange } from '../usage/places.js'
 import { QuotaMetrics } from './quota-metrics.js'
-import type { QuotaMetricsRegistry } from './registry.js'
+import type { QuotaMetricsRegistry } from './store-metrics.js'
 
 /** Options of `fastify.register(quotaMetricsPlugin, options)`. Fastify's own `register` options are also accepted. */
 export interface QuotaMetricsOptions {

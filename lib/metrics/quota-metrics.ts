@@ -5,8 +5,7 @@ import type { PreferenceFailure } from '../limit/preferences.js'
 import type { QuotaStore } from '../store/store.js'
 import type { QuotaCharge } from '../usage/charges.js'
 import type { QuotaPlaceChange } from '../usage/places.js'
-import type { QuotaMetricsRegistry } from './registry.js'
-import { addStoreMetrics } from './store-metrics.js'
+import { addStoreMetrics, type QuotaMetricsRegistry } from './store-metrics.js'
 
 const outcomes: readonly QuotaDecision['outcome'][] = ['admitted', 'rejected', 'unauthenticated', 'disabled', 'unavailable']
 const decisionsName = 'llm_quota_decisions_total'

@@ -1,8 +1,10 @@
-import { Counter, Gauge } from 'prom-client'
+import { Counter, Gauge, type OpenMetricsContentType, type PrometheusContentType, type Registry } from 'prom-client'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import { TimeLimit } from '../store/insured/time-limit.js'
 import type { QuotaStore, QuotaStoreState } from '../store/store.js'
-import type { QuotaMetricsRegistry } from './registry.js'
+
+/** A registry of `prom-client`, for either content type. */
+export type QuotaMetricsRegistry = Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
 
 // How long `inspect` may take, in milliseconds. The collection of all metrics waits for it.
 const inspectionLimit = new TimeLimit(500)

@@ -14,13 +14,6 @@ export interface RefusalBody {
 /**
  * The type of the option `refusalBody`: a function that returns the body of a refusal and its content type. The status and the other
  * headers do not change.
- *
- * @example
- * ```ts
- * import type { RefusalBodyWriter } from 'fastify-llm-quota'
- *
- * export const refusalBody: RefusalBodyWriter = ({ outcome }) => ({ contentType: 'text/plain; charset=utf-8', body: outcome })
- * ```
  */
 export type RefusalBodyWriter = (decision: QuotaDecision, request: FastifyRequest) => RefusalBody
 

@@ -84,7 +84,7 @@ export interface QuotaDefinition extends Readonly<Partial<Record<LimitName, numb
   readonly authentication?: AuthenticationReader
   /** In `shadow` mode, the quota refuses nothing. Default: that of the plugin. */
   readonly mode?: 'enforce' | 'shadow'
-  /** Model tokens to charge if the response has closed and nobody has reported any, or a function that returns them. Token quotas only. Default 0. */
+  /** Model tokens to charge if the response has closed and none were reported, or a function that returns them. Token quotas only. Default 0. */
   readonly unreportedTokens?: number | ((request: FastifyRequest) => number)
 }
 

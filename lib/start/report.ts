@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { limitKinds } from '../limit/limit.js'
+import { effectiveLimit, limitKinds } from '../limit/limit.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
 import { quotasIn } from '../subject/mark.js'
@@ -18,7 +18,7 @@ export function logProtections (fastify: FastifyInstance, quotas: readonly Defin
   })
   const sentences = protections.map(({ quota, limit, configured, isEnforced, operations }) => {
     const verb = configured === 0 ? 'is disabled, and would protect' : isEnforced ? 'protects' : 'observes'
-    return `the quota "${quota}" (${limit} ${configured}) ${verb} ${operations.join(', ') || none}`
+    return `the quota "${quota}" (${limit} ${effectiveLimit(configured)}) ${verb} ${operations.join(', ') || none}`
   })
   fastify.log.info({ protections, ...placeOf(store) }, sentences.join('; '))
 }

@@ -1,9 +1,9 @@
 import { hasFunction, OptionError, shownType } from '../errors.js'
 
 /**
- * Keeps the counters of a quota (docs/rules.md, "Store"). Only `acquire` is required. Each function can return a value or a promise. If
- * `acquire` returns a value, the request takes no extra turn of the event loop. If it throws or rejects, the request is answered with 503,
- * so no request is admitted without being counted.
+ * Keeps the counters of a quota (docs/rules.md, "Store"). Only `acquire` is required; named quotas need `quota`, requests in flight `enter`, and
+ * `quotaStanding` needs `peek`. Each function can return a value or a promise. If `acquire` returns a value, the request takes no extra turn of the
+ * event loop. If it throws or rejects, the request is answered with 503, so no request is admitted without being counted.
  *
  * @example
  * ```ts
@@ -29,7 +29,8 @@ export interface QuotaStore {
    *
    * @param callerKey The caller's digest, as returned by `callerKey`. A store never gets an identity.
    * @param limit The effective limit, an integer of at least 1. `Number.MAX_SAFE_INTEGER` admits always.
-   * @param cost What to add, an integer of at least 0. Default 1. A cost of 0 asks and counts nothing.
+   * @param cost What to add, an integer of at least 0. Default 1. A cost of 0 asks and counts nothing. A count does not grow beyond
+   *   `Number.MAX_SAFE_INTEGER`.
    */
   acquire (callerKey: string, limit: number, cost?: number): Acquisition | Promise<Acquisition>
   /**

@@ -10,15 +10,6 @@ export interface Operation {
 
 /**
  * The four operations that are protected by default (docs/rules.md, "Subject").
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { protectedOperations } from 'fastify-llm-quota'
- *
- * const app = Fastify()
- * await app.register(quotaPlugin, { operations: [...protectedOperations, { method: 'POST', path: '/api/translate' }] })
- * ```
  */
 export const protectedOperations: readonly Operation[] = Object.freeze([
   Object.freeze({ method: 'POST', path: '/api/analyze' }),
@@ -39,7 +30,7 @@ export function assertOperations (operations: unknown, option: string): void {
     const { method, path } = Object(operation)
     if (typeof method !== 'string' || !token.test(method)) throw new OptionError(`${option}[${index}].method`, 'must be an HTTP method', method)
     if (typeof path !== 'string' || !literalPath.test(path)) {
-      throw new OptionError(`${option}[${index}].path`, 'must start with "/" and must not contain "?", "#", ":" or "*"', path)
+      throw new OptionError(`${option}[${index}].path`, 'must start with "/" and must not contain "?", "#", ":" or "*" (mark a route with parameters with config.quota)', path)
     }
   })
 }

@@ -47,14 +47,14 @@ export function quotaCharge (request: FastifyRequest, tokens: number): Promise<v
   return charges.some((each) => each instanceof Promise) ? Promise.all(charges).then(() => {}) : settled
 }
 
-/** Returns a function that charges `unreportedTokens` when the response of a request has closed and nobody has reported its tokens. */
+/** Returns a function that charges `unreportedTokens` when the response of a request has closed and its tokens were not reported. */
 export function createUnreportedCharger (): (rulings: readonly Ruling[], request: FastifyRequest) => void {
   let warnedAt = -Infinity
 
   function warn (request: FastifyRequest, quota: string, tokens: number): void {
     if (performance.now() - warnedAt < warningInterval) return
     warnedAt = performance.now()
-    request.log.warn({ quota, tokens }, 'a response has closed and nobody has reported its model tokens with fastify.quotaCharge; unreportedTokens is charged; this warning is logged at most once a minute')
+    request.log.warn({ quota, tokens }, `a response has closed, and its model tokens were not reported with fastify.quotaCharge; unreportedTokens, ${tokens}, is charged; this warning is logged at most once a minute`)
   }
 
   return (rulings, request) => {

@@ -6,7 +6,7 @@ import { whenResponseEnds } from './response-end.js'
 
 /**
  * Returns a function that follows an admitted request until its response closes, whatever ends it. Then it gives back the places of the
- * request, and charges its token quotas if nobody has reported its tokens. The places of a refused request are given back at once.
+ * request, and charges its token quotas if its tokens were not reported. The places of a refused request are given back at once.
  */
 export function createUsageFollower (): (verdict: Verdict, request: FastifyRequest, reply: FastifyReply) => void {
   const chargeUnreported = createUnreportedCharger()

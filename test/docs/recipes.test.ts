@@ -31,6 +31,7 @@ async function analyze (address: string, claims: object, times: number, headers:
 const statuses = (responses: readonly Response[]) => responses.map(({ status }) => status)
 const admittedOf = (responses: readonly Response[]) => statuses(responses).filter((status) => status === 200).length
 const three = [200, 200, 200, 429]
+const fiveRejections = [200, 200, 200, 429, 429, 429, 429, 429]
 
 const client = { sub: undefined, client_id: 'mira' }
 const blockedCallers = [localAuthentication('any'), tokenAuthentication({ iss: issuer, sub: 'mira' })].map(callerKey).join()
@@ -40,6 +41,8 @@ for (const [what, recipe, environment, expected] of [
   ['a service with a token of the client-credentials grant is a caller, and a user with its id is another', 'client-credentials', {},
     [[client, three], [{}, three], [{ sub: undefined }, [401]], [{ iss: `${issuer}#clients` }, [401]]]],
   ['a blocked caller gets a 403', 'blocked', { BLOCKED_CALLERS: blockedCallers }, [[{}, [403]], [{ sub: 'tomas' }, [200]]]],
+  ['a caller that was rejected five times gets a 403', 'ban', {}, [[{}, [...fiveRejections, 403]], [{ sub: 'tomas' }, [200]]]],
+  ['rejections count for a time', 'ban', { BLOCK_MILLISECONDS: '0' }, [[{}, [...fiveRejections, 429]]]],
   ['the quota protects the routes of another file in the layout of fastify-cli', 'examples/recipes/layout/server.cjs', {}, [[{}, three]]]
 ] satisfies [string, string, Record<string, string>, [object, number[]][]][]) {
   t.test(what, async (t) => {
@@ -199,10 +202,10 @@ t.test('refusals are problem details', async (t) => {
   t.match(await unauthenticated.json(), { status: 401, title: 'Authentication required' })
 })
 
-t.test('docs/recipes.md contains or links each program', async (t) => {
+t.test('docs/recipes.md contains or names each program', async (t) => {
   const page = readFileSync('docs/recipes.md', 'utf8')
   for (const recipe of readdirSync('examples/recipes', { recursive: true, encoding: 'utf8' }).filter((name) => /\.[a-z]+$/.test(name))) {
     const program = readFileSync(`examples/recipes/${recipe}`, 'utf8')
-    t.ok(page.includes(`s\n${program}\`\`\``) || page.includes(`(../examples/recipes/${recipe})`), recipe)
+    t.ok(page.includes(`s\n${program}\`\`\``) || page.includes(`\`${recipe}\``), recipe)
   }
 })

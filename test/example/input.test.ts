@@ -45,7 +45,7 @@ t.test('every error of the service has the format of a refusal and the header Ca
     [403, 'This requires an administrator.', as('alice', '/api/preferences')],
     [404, 'Not found. GET /about describes the service.', fetch(`${address}/none`)],
     [404, 'No OpenID provider is configured.', fetch(`${address}/sign-in/openid`)],
-    [406, 'This operation only answers with text/event-stream.', as('alice', '/api/analyze-stream?businessText=late', { headers: { accept: 'application/json' } })]
+    [406, 'This operation answers only with text/event-stream.', as('alice', '/api/analyze-stream?businessText=late', { headers: { accept: 'application/json' } })]
   ]
   for (const [status, error, response] of errors) {
     const answer = await response

@@ -1,4 +1,4 @@
-// docs/api matches the docstrings, and every public symbol has an example.
+// docs/api matches the docstrings.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

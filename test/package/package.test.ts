@@ -200,5 +200,10 @@ t.test('the tarball is valid', async (t) => {
   t.doesNotThrow(() => tool('@arethetypeswrong/cli/dist/index.js', '--profile', 'strict', tarball), 'the types resolve in every resolution mode')
   const files = execFileSync('tar', ['-tzf', tarball], { encoding: 'utf8' }).trim().split('\n')
   t.same(files.filter((file, index) => files.indexOf(file) !== index), [], 'the tarball contains no file twice')
+  for (const page of files.filter((file) => file.endsWith('.md'))) {
+    const text = execFileSync('tar', ['-xzOf', tarball, page], { encoding: 'utf8' })
+    const linked = [...text.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, file = '']) => join(dirname(page), file))
+    t.same(linked.filter((file) => !files.includes(file)), [], `the files to which ${page} links are in the package`)
+  }
   t.ok(files.filter((file) => file.endsWith('.map')).every((file) => file.startsWith('package/dist/cjs/')), 'each module has one source map')
 })

@@ -50,8 +50,8 @@ t.test('a request without a caller gets 401, its decision tells the reason, and 
   }
   const warnings = log.lines.filter(({ level, reason }) => level === 40 && reason !== undefined)
   t.match(warnings, [
-    { reason: 'no-issuer', quota: 'default', operation: { path: '/api/analyze' }, msg: /no issuer: sign tokens with the claim iss/ },
-    { reason: 'no-subject', msg: /no subject: sign tokens with the claim sub/ },
+    { reason: 'no-issuer', quota: 'default', operation: { path: '/api/analyze' }, msg: /no issuer that is a string: sign tokens with the claim iss/ },
+    { reason: 'no-subject', msg: /no subject that is a string: sign tokens with the claim sub/ },
     { reason: 'no-username', msg: /localAuthentication/ }
   ])
   t.equal(warnings.length, 3)

@@ -79,7 +79,7 @@ for (const [name, { options, declare, requests }] of Object.entries(cases)) {
 }
 
 t.test('start-up fails if a mark names a quota that does not exist', async (t) => {
-  const failure = (value: string) => ({ code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: new RegExp(`the config\\.quota of the route POST /v1/:model must be true, false, the name of a quota \\(default, chat\\), an array of names, or a function; it got ${value}$`) })
+  const failure = (value: string) => ({ code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: new RegExp(`the config\\.quota of the route POST /v1/:model must be true, false, the name of a quota \\(default, chat\\), an array of names, or a function that returns one of these; it got ${value}$`) })
   for (const [mark, value] of [['chatt', '"chatt"'], [['chat', 'chatt'], '"chatt"'], [5, '5'], ['', '""'], ['true', '"true"'], [{}, 'an object'], [[true], 'true'], ['__proto__', '"__proto__"']] as const) {
     const app = Fastify()
     await app.register(quotaPlugin, { quotas: { chat: {} } })

@@ -75,5 +75,5 @@ function nodeOf (code: string) {
 
 // The plugin for server-sent events checks this too, but only after the quota has counted the request.
 async function acceptsEvents ({ headers: { accept = '' } }: FastifyRequest): Promise<void> {
-  if (accept !== '' && !/text\/event-stream|(text|\*)\/\*/i.test(accept)) throw new ServiceError(406, 'NOT_ACCEPTABLE', 'This operation only answers with text/event-stream.')
+  if (accept !== '' && !/text\/event-stream|(text|\*)\/\*/i.test(accept)) throw new ServiceError(406, 'NOT_ACCEPTABLE', 'This operation answers only with text/event-stream.')
 }
