@@ -33,7 +33,7 @@ export interface QuotaOptions {
   readonly quotas?: Readonly<Record<string, QuotaDefinition>>
   /** The configured limit if `SERVICE_RATE_LIMIT_PER_MINUTE` is not set, an integer. Default 10. */
   readonly perMinute?: number
-  /** A file to read the environment variables from, as in the `dotenv` option of `@fastify/env`. Default: none. */
+  /** `true`, or the options of a file to read the environment variables from, as in the `dotenv` option of `@fastify/env`. Default: none. */
   readonly dotenv?: DotenvOptions
   /** Returns the authentication of a request, or a promise for it. Default: uses the value of `request.user`. */
   readonly authentication?: AuthenticationReader

@@ -1,7 +1,7 @@
 // Decisions in request.quota, on the diagnostics channel and in the log, and shadow mode.
-import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { channel } from 'node:diagnostics_channel'
 import t from 'tap'
-import { callerKey, localAuthentication, MemoryQuotaStore, quotaDecisions, tokenAuthentication, type QuotaOptions } from '../../lib/index.js'
+import { callerKey, MemoryQuotaStore, quotaDecisions, tokenAuthentication, type QuotaOptions } from '../../lib/index.js'
 import { alice, analyze, bob, captureLog, createService, published, statuses } from '../support/service.js'
 
 const operation = { method: 'POST', path: '/api/analyze' }
@@ -38,60 +38,22 @@ t.test('one message is published for each protected request, with each of the fi
   }
 })
 
-t.test('no message is published for a request that is not subject to the quota', async (t) => {
-  const app = await createService()
-  app.get('/health', async ({ quota }) => ({ quota }))
-  t.same(await published(async () => { t.same((await app.inject('/health')).json(), { quota: null }) }), [])
-})
-
-t.test('every step of a decision can be asynchronous', async (t) => {
-  const memory = new MemoryQuotaStore()
-  const app = await createService({
-    preferences: { get: async () => 1 },
-    authentication: async ({ headers }) => localAuthentication(String(headers['x-caller'])),
-    store: { acquire: async (callerKey, limit) => memory.acquire(callerKey, limit) }
+for (const mode of ['enforce', 'shadow'] as const) {
+  t.test(`what the mode ${mode} refuses or would refuse is logged at debug with a shortened caller key`, async (t) => {
+    const log = captureLog('debug')
+    const app = await createService({ mode, perMinute: 1 }, { logger: log.logger })
+    await statuses(app, alice, 2)
+    await analyze(app, null)
+    const enforced = mode === 'enforce'
+    const lines = log.lines.filter(({ outcome }) => outcome !== undefined)
+    const msg = enforced ? 'the quota refuses the request' : 'the quota would refuse the request'
+    t.match(lines, [
+      { level: 20, msg, quota: 'default', outcome: 'rejected', caller: /^[0-9a-f]{8}$/, limit: 1, count: 1, overflow: false, enforced },
+      { level: 20, msg, outcome: 'unauthenticated', reason: 'no-authentication', caller: undefined }
+    ])
+    t.equal(lines.length, 2, 'an admitted request leaves no line')
+    t.notMatch(JSON.stringify(log.lines), 'identity.example')
   })
-  const answers = []
-  for (const caller of ['carol', 'carol', 'dave', '']) answers.push((await analyze(app, null, { headers: { 'x-caller': caller } })).statusCode)
-  t.same(answers, [200, 429, 200, 401])
-})
-
-t.test('a subscriber that throws does not change an answer', async (t) => {
-  const app = await createService({ perMinute: 1 })
-  const failures: Error[] = []
-  const subscriber = () => { throw new Error('of the subscriber') }
-  const listeners = process.listeners('uncaughtException')
-  process.removeAllListeners('uncaughtException')
-  process.on('uncaughtException', (error) => failures.push(error))
-  subscribe(quotaDecisions.name, subscriber)
-  const answers = [...await statuses(app, alice, 2), ...await statuses(app, null, 1)]
-  await new Promise(setImmediate)
-  unsubscribe(quotaDecisions.name, subscriber)
-  process.removeAllListeners('uncaughtException')
-  for (const listener of listeners) process.on('uncaughtException', listener)
-  t.same(answers, [200, 429, 401])
-  t.equal(failures.length, 3, 'Node.js reports the errors of the subscriber outside the request')
-})
-
-const logs = { debug: { level: 'debug' }, trace: { level: 'trace' }, 'a level of its own below debug': { level: 'loud', customLevels: { loud: 15 } } }
-for (const [level, logger] of Object.entries(logs)) {
-  for (const mode of ['enforce', 'shadow'] as const) {
-    t.test(`at the log level ${level}, what the mode ${mode} refuses or would refuse is logged at debug with a shortened caller key`, async (t) => {
-      const log = captureLog()
-      const app = await createService({ mode, perMinute: 1 }, { logger: { ...log.logger, ...logger } })
-      await statuses(app, alice, 2)
-      await analyze(app, null)
-      const enforced = mode === 'enforce'
-      const lines = log.lines.filter(({ outcome }) => outcome !== undefined)
-      const msg = enforced ? 'the quota refuses the request' : 'the quota would refuse the request'
-      t.match(lines, [
-        { level: 20, msg, quota: 'default', outcome: 'rejected', caller: /^[0-9a-f]{8}$/, limit: 1, count: 1, overflow: false, enforced },
-        { level: 20, msg, outcome: 'unauthenticated', reason: 'no-authentication', caller: undefined }
-      ])
-      t.equal(lines.length, 2, 'an admitted request leaves no line')
-      t.notMatch(JSON.stringify(log.lines), 'identity.example')
-    })
-  }
 }
 
 t.test('a decision by the overflow counter says so, and the first one causes one warning', async (t) => {

@@ -72,20 +72,16 @@ t.test('streams and hijacked replies have the fields, and a handler can replace 
     reply.raw.writeHead(200, { 'content-type': 'text/event-stream' })
     reply.raw.end('data: a\n\n')
   })
-  app.get('/throws', { config: { quota } }, async () => { throw new Error('of the handler') })
   app.get('/replaced', { config: { quota } }, async (_request, reply) => reply.header('RateLimit', '"own";r=1').send('a'))
   app.get('/removed', { config: { quota } }, async (_request, reply) => reply.removeHeader('ratelimit').removeHeader('ratelimit-policy').send('a'))
   const port = await listen(app)
-  const ratelimit = async (path: string, method = 'GET') => {
-    const request = get({ port, path, method, agent: false })
-    const [response] = await once(request, 'response')
+  const ratelimit = async (path: string) => {
+    const [response] = await once(get({ port, path, agent: false }), 'response')
     response.resume()
     return response.headers.ratelimit
   }
   t.match(await ratelimit('/stream'), '"default";r=99;t=60')
   t.match(await ratelimit('/hijacked'), '"default";r=98;t=60')
-  t.match(await ratelimit('/throws'), '"default";r=97;t=60')
-  t.match(await ratelimit('/stream', 'HEAD'), '"default";r=96;t=60')
   t.equal(await ratelimit('/replaced'), '"own";r=1')
   t.equal(await ratelimit('/removed'), undefined)
 })

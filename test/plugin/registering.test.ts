@@ -4,7 +4,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import * as entry from '../../lib/index.js'
 import quotaPlugin, { MemoryQuotaStore } from '../../lib/index.js'
-import { alice, asAlice, createService, statuses } from '../support/service.js'
+import { createService, statuses } from '../support/service.js'
 
 t.test('the entry point exports the plugin, which declares its name and the supported Fastify versions, as default and by name', async (t) => {
   t.equal(entry.default, entry.quotaPlugin)
@@ -20,22 +20,8 @@ t.test('the plugin decorates quotaStore, quotaConfig, quotaStanding, quotaCharge
   t.ok(app.quotaStore instanceof MemoryQuotaStore)
   t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 })
   t.same(['quota', 'quotaDecisions', 'getEnvs'].map((name) => app.hasRequestDecorator(name)), [true, true, false])
-})
-
-t.test('preferences are decorated if the option is set, and not if it is false', async (t) => {
   const preferences = new Map()
-  const apps = [Fastify(), Fastify()] as const
-  await apps[0].register(quotaPlugin, { preferences })
-  await apps[1].register(quotaPlugin, { preferences: false })
-  t.same(apps.map((app) => Reflect.get(app, 'preferences')), [preferences, undefined])
-})
-
-t.test('the quotaStore that the host has decorated is used', async (t) => {
-  const store = new MemoryQuotaStore()
-  const app = await createService({ authentication: asAlice, perMinute: 1 }, {}, { before: (app) => app.decorate('quotaStore', store) })
-  t.same(await statuses(app, null, 2), [200, 429])
-  t.equal(app.quotaStore, store)
-  t.equal(store.inspect().trackedCallers, 1)
+  t.equal((await createService({ preferences })).getDecorator('preferences'), preferences, 'preferences are decorated if the option is set')
 })
 
 for (const order of ['before', 'after']) {
@@ -105,18 +91,6 @@ t.test('options with the values at their bounds are accepted, as are those of Fa
   }
 })
 
-t.test('start-up fails if the option store is set and the host has decorated its own store', async (t) => {
-  const app = Fastify()
-  app.decorate('quotaStore', new MemoryQuotaStore())
-  await t.rejects(async () => { await app.register(quotaPlugin, { store: new MemoryQuotaStore() }) }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store must not be set, because the host has decorated its own quotaStore/ })
-})
-
-t.test('start-up fails if the quotaStore of the host is invalid', async (t) => {
-  const app = Fastify()
-  app.decorate('quotaStore', JSON.parse('{}'))
-  await t.rejects(async () => { await app.register(quotaPlugin) }, /quotaStore, as the host decorated it, must be a store with a function acquire; it got an object/)
-})
-
 t.test('a second registration that the same requests would pass through fails', async (t) => {
   const failure = { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', message: /registered a second time .*\(prefix "\/?\w*"\).* define further quotas with the option quotas/ }
   const inner = async (app: FastifyInstance) => { await app.register(async (scope) => { await scope.register(async (inner) => { await inner.register(quotaPlugin) }) }, { prefix: '/inner' }) }
@@ -128,23 +102,18 @@ t.test('a second registration that the same requests would pass through fails', 
   }
 })
 
-t.test('two sibling scopes, and two servers in one process, have separate stores', async (t) => {
-  const app = Fastify()
-  for (const prefix of ['/one', '/two']) {
-    await app.register(async (scope) => {
-      await scope.register(quotaPlugin, { authentication: asAlice, perMinute: 1 })
-      scope.post('/api/analyze', async () => 'ran')
-    }, { prefix })
-  }
-  t.same([...await statuses(app, null, 2, { url: '/one/api/analyze' }), ...await statuses(app, null, 2, { url: '/two/api/analyze' })], [200, 429, 200, 429])
-  t.equal(app.hasDecorator('quotaStore'), false)
-  for (let server = 0; server < 2; server++) t.same(await statuses(await createService({ perMinute: 1 }), alice, 2), [200, 429])
-})
+const decorator = 'FST_ERR_LLM_QUOTA_DECORATOR'
+const decorated: [(app: FastifyInstance) => unknown, entry.QuotaOptions, { code?: string, message: RegExp }][] = [
+  [(app) => app.decorate('quotaStore', new MemoryQuotaStore()), { store: new MemoryQuotaStore() }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store must not be set, because the host has decorated its own quotaStore/ }],
+  [(app) => app.decorate('quotaStore', JSON.parse('{}')), {}, { message: /quotaStore, as the host decorated it, must be a store with a function acquire; it got an object/ }],
+  [(app) => Reflect.apply(app.decorateRequest, app, ['quota', null]), {}, { code: decorator, message: /requests already have a decorator "quota"/ }],
+  [(app) => Reflect.apply(app.decorateRequest, app, ['quotaDecisions', null]), {}, { code: decorator, message: /requests already have a decorator "quotaDecisions"/ }]
+]
 
-t.test('start-up fails if the host already has a request decorator of the plugin', async (t) => {
-  for (const name of ['quota', 'quotaDecisions']) {
+t.test('start-up fails if the host already has a decorator of the plugin', async (t) => {
+  for (const [decorate, options, failure] of decorated) {
     const app = Fastify()
-    Reflect.apply(app.decorateRequest, app, [name, null])
-    await t.rejects(async () => { await app.register(quotaPlugin) }, { code: 'FST_ERR_LLM_QUOTA_DECORATOR', message: new RegExp(`requests already have a decorator "${name}"`) })
+    decorate(app)
+    await t.rejects(async () => { await app.register(quotaPlugin, options) }, failure)
   }
 })

@@ -47,13 +47,3 @@ t.test('the key of an authenticated local account is the digest of its user name
   await assertProperty(fc.asyncProperty(part, isAuthenticated, async (username, authenticated) =>
     callerKey(localOf(username, { authenticated })) === expectedKey(authenticated, 'local', [username])), { numRuns: 5_000 })
 })
-
-t.test('no two identities share a key', async () => {
-  const identity = fc.oneof(fc.record({ iss: text, sub: text }), fc.record({ username: text }))
-  const keyOf = (identity: object) => callerKey('username' in identity ? localOf(identity.username) : tokenAuthentication(identity))
-  const identities = fc.uniqueArray(identity, { minLength: 2, maxLength: 20, selector: (each) => JSON.stringify(each) })
-  await assertProperty(fc.asyncProperty(identities, async (identities) => {
-    const keys = identities.map(keyOf).filter((key) => key !== null)
-    return new Set(keys).size === keys.length
-  }), { numRuns: 500 })
-})

@@ -3,16 +3,13 @@ import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { connect, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
-import fc from 'fast-check'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import quotaPlugin, { callerKey, localAuthentication, MemoryQuotaStore, type AuthenticationReader, type Entry, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
-import { assertProperty } from '../support/property.js'
 import { fromHeader } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
 import { asAlice, captureLog } from '../support/service.js'
 
-const requestsToTearDown = Number(process.env.RANDOM_WALKS ?? 200) * 10
 const aliceKey = String(callerKey(localAuthentication('alice')))
 
 /** A memory store that counts how often its places are taken and given back. */
@@ -100,7 +97,8 @@ t.test('as many requests run at once as the limit allows, and no more', async (t
   const first = ask()
   const second = ask()
   await until(() => running.length === 2)
-  t.match((await ask()).json(), { error: 'Rate limit exceeded. Maximum 2 LLM requests at once. Please wait.' })
+  const body = '{"error":"Rate limit exceeded. Maximum 2 LLM requests at once. Please wait.","status":429}'
+  t.match(await ask(), { body, headers: { 'retry-after': '1', 'cache-control': 'no-store' } })
   t.equal(store.inFlight, 2)
   running.shift()?.()
   t.match((await first).json(), { outcome: 'admitted', quota: 'streams', unit: 'requests-in-flight', window: null, count: 1, windowRemaining: null, overflow: false })
@@ -239,27 +237,4 @@ t.test('a request is answered with 503 if enter fails, and an error of leave is 
     t.match(log.errors(), errors, what)
     t.equal(log.errors().length, errors.length, what)
   }
-})
-
-t.test(`nothing is in flight after ${requestsToTearDown} requests that end at random`, async (t) => {
-  const store = new CountingStore()
-  const allHandlers: Record<string, Handler> = { ...handlers, ...aborts }
-  const app = await start(t, (request, reply) => allHandlers[String(request.headers['x-how'])]?.(request, reply), { store, quotas: { streams: { inFlight: 10 } } })
-  const port = await listen(app)
-  const request = fc.record({ how: fc.constantFrom(...Object.keys(allHandlers)), turns: fc.integer({ min: 0, max: 6 }), caller: fc.constantFrom('alice', 'bob') })
-  const most = 50
-  await assertProperty(fc.asyncProperty(fc.array(request, { minLength: most, maxLength: most }), async (requests) => {
-    await Promise.all(requests.map(async ({ how, turns, caller }) => {
-      const socket = await send(port, `X-How: ${how}\r\nX-Caller: ${caller}\r\nConnection: close\r\n`)
-      for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate)
-      if (how in aborts) {
-        if (!socket.closed) socket.resetAndDestroy()
-      } else if (!socket.closed) await new Promise<void>((resolve) => { socket.once('close', () => { resolve() }) })
-    }))
-    await until(() => store.left === store.entered)
-  }), { numRuns: Math.ceil(requestsToTearDown / most) })
-  await app.close()
-  await until(() => store.left === store.entered)
-  for (const caller of ['alice', 'bob']) t.equal(store.enter(String(callerKey(localAuthentication(caller))), 0).count, 0)
-  t.ok(store.entered > requestsToTearDown / 4, `${store.entered} requests were admitted`)
 })

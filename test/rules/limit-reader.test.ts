@@ -1,5 +1,4 @@
 // docs/rules.md, "Limit": preference readers that fail, hang or recover, and the log lines about them.
-import { stat } from 'node:fs'
 import { mock } from 'node:test'
 import t from 'tap'
 import { alice, analyze, captureLog, createService, published } from '../support/service.js'
@@ -89,16 +88,6 @@ t.test('an answer that arrives after the timeout has no effect', async (t) => {
   }
 })
 
-t.test('an answer that arrived while the event loop was blocked is used', async (t) => {
-  const { log, ask } = await serviceReading(() => new Promise((resolve) => {
-    stat('.', () => { resolve(7) })
-    // The timer of the timeout has been started by then.
-    process.nextTick(() => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100) })
-  }))
-  t.equal(await ask(), 7)
-  t.same(log.warnings(), [])
-})
-
 t.test('no timer remains after the reader has answered or failed', async (t) => {
   const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
   for (const get of [async () => 7, async () => { throw new Error('gone') }]) {
@@ -133,16 +122,13 @@ t.test('a reader that alternates between valid and invalid values does not flood
 t.test('a warning contains strings and numbers, but no objects', async (t) => {
   const secret = 'hunter2'
   const values: [unknown, string][] = [
-    ['many', '"many"'], [1.5, '1.5'], [{ secret }, 'an object'], [Object.assign(new Error('x'), { command: secret }), 'an object'], [Object.assign(() => {}, { secret }), 'a function'],
-    [[secret], 'an array'], [`https://user:${secret}@host`, 'a URL']
+    ['many', '"many"'], [1.5, '1.5'], [{ secret }, 'an object'], [Object.assign(() => {}, { secret }), 'a function'], [[secret], 'an array'], [`https://user:${secret}@host`, 'a URL']
   ]
   for (const [value, shown] of values) {
-    for (const read of [() => value, async () => value]) {
-      const { log, ask } = await serviceReading(read)
-      await ask()
-      t.match(log.lines.filter(({ level }) => level === 40), [{ value: shown }])
-      t.notMatch(JSON.stringify(log.lines), secret)
-    }
+    const { log, ask } = await serviceReading(() => value)
+    await ask()
+    t.match(log.lines.filter(({ level }) => level === 40), [{ value: shown }])
+    t.notMatch(JSON.stringify(log.lines), secret)
   }
 })
 
@@ -161,16 +147,19 @@ t.test('the configured limit applies, with one warning that contains the error, 
   }
 })
 
-t.test('a reader that never answers delays a request by one second by default', async (t) => {
+t.test('a reader delays a request by one second at most by default, and an answer that has arrived by then is used', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => { mock.timers.reset() })
   let noteAsked = (): void => {}
-  const app = await createService({ preferences: { get: () => { noteAsked(); return never() } }, perMinute: 1 })
-  for (const status of [200, 429]) {
+  let answer = (_limit: number): void => {}
+  const app = await createService({ preferences: { get: () => new Promise((resolve) => { answer = resolve; noteAsked() }) }, perMinute: 1 })
+  for (const [status, isAnswered] of [[200, false], [429, false], [200, true]] as const) {
     const asked = new Promise<void>((resolve) => { noteAsked = resolve })
-    const answer = analyze(app, alice)
+    const response = analyze(app, alice)
     await asked
     mock.timers.tick(1_000)
-    t.equal((await answer).statusCode, status)
+    // As after a stall of the event loop, in which the answer had arrived.
+    if (isAnswered) answer(2)
+    t.equal((await response).statusCode, status)
   }
 })

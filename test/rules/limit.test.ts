@@ -6,7 +6,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import quotaPlugin, { type PreferenceReader, type QuotaOptions } from '../../lib/index.js'
 import { storeDurations } from '../../lib/decision/store-durations.js'
-import { alice, analyze, asAlice, captureLog, createService, published, statuses } from '../support/service.js'
+import { alice, analyze, asAlice, createService, published, statuses } from '../support/service.js'
 
 const variable = 'SERVICE_RATE_LIMIT_PER_MINUTE'
 const key = 'rate-limit.per-minute'
@@ -41,10 +41,6 @@ t.test('start-up fails with the name and the value of the variable if it is not 
   }
 })
 
-t.test('ten requests per window are admitted by default', async (t) => {
-  t.same(await statuses(await createService(), alice, 12), [...Array(10).fill(200), 429, 429])
-})
-
 t.test('a limit of 0 disables the quota without checks of the authentication, and a negative one is a limit of 1', async (t) => {
   for (const value of [0, -0, '0', '-0', '00']) {
     const app = await createService({ preferences: new Map([[key, value]]), perMinute: 1 })
@@ -55,34 +51,6 @@ t.test('a limit of 0 disables the quota without checks of the authentication, an
   for (const value of [-1, '-7', Number.MIN_SAFE_INTEGER]) t.same(await statuses(await createService({ preferences: new Map([[key, value]]) }), alice, 2), [200, 429])
   t.same(await statuses(await createService({ perMinute: 0 }), null, 1), [200])
   t.same(await statuses(await createService({ perMinute: -1 }), alice, 2), [200, 429])
-})
-
-// Values of a preference, and the limit that results; the configured limit is 4.
-const integers = [[1, 1], [25, 25], ['25', 25], ['007', 7], [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER]] as const
-const unset = [undefined, null, '', '  ', '\t\n'].map((value) => [value, 4] as const)
-const unusable: unknown[] = [
-  0.5, -0.5, 1.5, NaN, Infinity, -Infinity, 2 ** 53, '0.5', '0.0', '5 ', '+5', 'ten', '1e3', '0x10', '99999999999999999999', true, false, 5n, [], [5], {}, { valueOf: () => 0 }, () => 5, Symbol('five')
-]
-
-t.test('a preference that is an integer or a decimal string of one is the limit; undefined, null and blank are not set; others are unavailable', async (t) => {
-  for (const [value, limit, isUnavailable] of [...[...integers, ...unset].map((each) => [...each, false] as const), ...unusable.map((value) => [value, 4, true] as const)]) {
-    const log = captureLog()
-    const app = await createService({ preferences: { get: () => value }, perMinute: 4 }, { logger: log.logger })
-    const [message] = await published(async () => { await analyze(app, alice) })
-    t.match(message?.decision, { limit, outcome: 'admitted' }, String(value))
-    t.match(log.warnings(), isUnavailable ? [/preference is unavailable/] : [], String(value))
-    t.equal(log.warnings().length, isUnavailable ? 1 : 0)
-  }
-})
-
-t.test('the preference is read for every protected request, and takes precedence over the configured limit', async (t) => {
-  const preferences = new Map<string, unknown>()
-  const app = await createService({ preferences, perMinute: 1 })
-  t.same(await statuses(app, alice, 2), [200, 429])
-  preferences.set(key, 2)
-  t.same(await statuses(app, alice, 2), [200, 429])
-  preferences.delete(key)
-  t.same(await statuses(app, alice, 1), [429], 'the configured limit applies again')
 })
 
 t.test('a preference reader gets the key and the request, can return a promise, and is called only for requests that are subject', async (t) => {
@@ -128,11 +96,6 @@ t.test('start-up fails if what the host has decorated is not a reader, and says 
     Reflect.apply(app.decorate, app, ['preferences', host])
     await t.rejects(async () => { await app.ready() }, { message: new RegExp(`preferences, as the host decorated it \\(set the option preferences to a reader or to false .*must be a preference reader with a function get; it got ${value}`) })
   }
-})
-
-t.test('the caller is determined before the request is counted', async (t) => {
-  const app = await createService({ perMinute: 1 })
-  t.same([...await statuses(app, null, 1), ...await statuses(app, alice, 1), ...await statuses(app, null, 1), ...await statuses(app, alice, 1)], [401, 200, 401, 429])
 })
 
 t.test('the handler does not wait for a microtask if the reader and the store are synchronous, whether the store is timed or not', async (t) => {

@@ -23,14 +23,6 @@ const cases: Record<string, Case> = {
       ['POST /v1/models/%63/generate', 429, 'default POST /v1/models/:model/generate'], ['POST /v1/models/a', 404, 'none']
     ]
   },
-  'a route can be marked with the name of a quota, which has its own counters': {
-    options: { quotas: { chat: { perMinute: 1 } } },
-    declare: (app) => {
-      app.post('/chat', { config: { quota: 'chat' } }, ran)
-      app.post('/analysis', { config: { quota: 'default' } }, ran)
-    },
-    requests: [['POST /chat', 200, 'chat POST /chat'], ['POST /analysis', 200, 'default POST /analysis'], ['POST /chat', 429, 'chat POST /chat']]
-  },
   'the HEAD route of a marked route is also subject to the quota': {
     options: { perMinute: 2 },
     declare: (app) => { app.get('/stream', marked, ran) },
@@ -54,13 +46,6 @@ const cases: Record<string, Case> = {
   'a route that is both marked and an operation of the same quota is counted once': {
     declare: (app) => { app.post('/api/analyze', marked, ran) },
     requests: [['POST /api/analyze', 200, 'default POST /api/analyze'], ['POST /api/analyze', 429, 'default POST /api/analyze']]
-  },
-  'a route without a mark, or with a config for another purpose, is not subject to the quota': {
-    declare: (app) => {
-      app.post('/unmarked', { config: { quota: undefined } as object }, ran)
-      app.get('/other', { config: { rateLimit: 5 } as object }, ran)
-    },
-    requests: [['POST /unmarked', 200, 'none'], ['GET /other', 200, 'none'], ['GET /none', 404, 'none']]
   }
 }
 

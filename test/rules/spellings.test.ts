@@ -58,17 +58,18 @@ for (const [layout, declare] of Object.entries(layouts)) {
       t.ok(status === 401 || isMalformed(status), `${target}: ${status}`)
     }
     for (const target of others) t.not(await statusFor(target), 401, target)
-    t.equal(await statusFor('/api/analyze', { method: 'GET' }), layout === 'a not-found handler' ? 200 : 404, 'another method')
   })
 }
 
+// A handler that joins an empty Host and /any/api/analyze gets http:///any/api/analyze, whose host is "any".
+const hosts: [host: string, target: string, status: number][] = [
+  ['h/api', '/analyze', 401], ['h/api/analyze?', '/x', 401], ['h\\api\\analyze#', '/x', 401], ['h/%61nalyze', '/x', 401], ['h/api', '/x/../analyze', 401], ['', '/any/api/analyze', 401],
+  ['analyze', '/x', 200], ['h/api', '/other', 200], ['h', '/api', 200], ['', '/api/other', 200]
+]
+
 t.test('a Host that contains a part of the path is part of the spelling', async (t) => {
   const statusFor = await serve(t)
-  for (const [host, target] of [['h/api', '/analyze'], ['h/api/analyze?', '/x'], ['h\\api\\analyze#', '/x'], ['h/%61nalyze', '/x'], ['h/api', '/x/../analyze']] as const) t.equal(await statusFor(target, { host }), 401, `${host} ${target}`)
-  for (const [host, target] of [['analyze', '/x'], ['h/api', '/other'], ['h', '/api']] as const) t.equal(await statusFor(target, { host }), 200, `${host} ${target}`)
-  // A handler that joins an empty Host and this target gets http:///any/api/analyze, whose host is "any".
-  for (const target of ['/api/analyze', '/any/api/analyze']) t.equal(await statusFor(target, { host: '' }), 401, target)
-  t.equal(await statusFor('/api/other', { host: '' }), 200)
+  for (const [host, target, status] of hosts) t.equal(await statusFor(target, { host }), status, `${host} ${target}`)
   // To such a handler, all of the target is a part of the query or the fragment.
   const statusForRoot = await serve(t, { options: { operations: [{ method: 'POST', path: '/' }] } })
   for (const host of ['h?', 'h#']) t.equal(await statusForRoot('/api/other', { host }), 401, host)
@@ -87,10 +88,6 @@ t.test('paths are compared as the router of the host compares them, in whichever
     ['/API/Analyze', 'caseSensitive', [401, 401, 404, 404, 404, 404]],
     ['/api/analyze/', 'ignoreTrailingSlash', [401, 404, 401, 404, 404, 404]],
     ['//api/analyze', 'ignoreDuplicateSlashes', [401, 404, 404, 401, 404, 404]],
-    ['/api/analyze', 'useSemicolonDelimiter', [401, 404, 404, 404, 401, 404]],
-    ['/api/:operation', 'caseSensitive', [401, 401, 404, 404, 401, 200]],
-    ['/api/:operation', 'ignoreTrailingSlash', [401, 404, 401, 404, 401, 200]],
-    ['/api/:operation', 'ignoreDuplicateSlashes', [401, 404, 404, 401, 401, 200]],
     ['/api/:operation', 'useSemicolonDelimiter', [401, 404, 404, 404, 401, 200]]
   ] as const) {
     for (const server of [{ [name]: name !== 'caseSensitive' }, { routerOptions: { [name]: name !== 'caseSensitive' } }]) {

@@ -34,10 +34,6 @@ t.test('the case of the method of a configured operation does not matter', async
   t.same(await statusesOf([{ method: 'POST', url: '/lower' }, { method: 'GET', url: '/mixed' }], { operations }), [401, 401])
 })
 
-t.test('the application path is the path without the deployment context prefix', async (t) => {
-  t.same(await statusesOf([{ method: 'POST', url: '/context/api/analyze' }, { method: 'POST', url: '/api/analyze' }], { prefix: '/context' }), [401, 200])
-})
-
 t.test('a protected operation without a route is also subject to the quota', async (t) => {
   const app = Fastify()
   await app.register(quotaPlugin)

@@ -25,50 +25,6 @@ async function createTokenHost (tokens: QuotaDefinition, options: QuotaOptions =
   return { ...host, log, requests, tokenCount, ended }
 }
 
-t.test('a request passes where the count is below the limit, whatever it costs later', async (t) => {
-  const { app, ask, ended, clock, tokenCount } = await createTokenHost({ tokensPerMinute: 100 })
-  await app.quotaCharge(await ended(), 99)
-  await app.quotaCharge(await ended(), 5_000)
-  t.equal(await tokenCount(), 5_099, 'charges overshoot the limit')
-  clock.advance(59_999)
-  t.equal((await ask()).statusCode, 429)
-  clock.advance(1)
-  t.match((await ask()).json(), [{}, { quota: 'tokens', unit: 'tokens', window: 60_000, outcome: 'admitted', count: 0, limit: 100 }], 'a request itself costs nothing')
-})
-
-t.test('a charge is added to the window that is open then', async (t) => {
-  const { app, ended, clock, tokenCount } = await createTokenHost({ tokensPerHour: 100 })
-  const request = await ended()
-  await app.quotaCharge(request, 30)
-  clock.advance(3_599_999)
-  await app.quotaCharge(request, 20)
-  t.equal(await tokenCount(), 50)
-  clock.advance(1)
-  await app.quotaCharge(request, 7)
-  t.equal(await tokenCount(), 7, 'the report came in the next window')
-})
-
-t.test('several reports are added up, before and after the response has ended', async (t) => {
-  const { app, ended, tokenCount } = await createTokenHost({ tokensPerDay: 1000 })
-  app.addHook('preHandler', async (request) => {
-    if (request.url !== '/marked') return
-    await app.quotaCharge(request, 1)
-    await Promise.all([app.quotaCharge(request, 20), app.quotaCharge(request, 0)])
-  })
-  const request = await ended()
-  t.equal(await tokenCount(), 21)
-  await app.quotaCharge(request, 300)
-  t.equal(await tokenCount(), 321)
-})
-
-t.test('a charge goes to each token quota of the request, and to no other quota', async (t) => {
-  const quotas: Record<string, QuotaDefinition> = { tokens: { tokensPerMinute: 9 }, daily: { tokensPerDay: 9, mode: 'shadow' }, off: { tokensPerHour: 0 }, other: { tokensPerHour: 9 }, streams: { inFlight: 1 } }
-  const { app, counts } = await createHost(['default', 'tokens', 'daily', 'off', 'streams'], { quotas })
-  app.addHook('onSend', async (request) => { await app.quotaCharge(request, 5) })
-  await app.inject({ method: 'POST', url: '/marked' })
-  t.same(await counts(['default', 'tokens', 'daily', 'off', 'other', 'streams']), [1, 5, 5, 0, 0, 0])
-})
-
 t.test('a number that is no safe integer of at least 0 throws a RangeError at once, also for a request without a token quota', async (t) => {
   const { app, ended, requests, tokenCount } = await createTokenHost({ tokensPerMinute: 100 })
   app.post('/other', async () => 'ran')
@@ -116,17 +72,6 @@ t.test('unreportedTokens is charged if the response has closed and no tokens wer
   t.equal(warned().length, 2)
 })
 
-t.test('a report that comes after unreportedTokens was charged adds what exceeds it', async (t) => {
-  for (const [reports, counts] of [[[10], [40]], [[40], [40]], [[100], [100]], [[10, 50, 5], [40, 60, 65]], [[0], [40]]] as const) {
-    const { app, ended, tokenCount } = await createTokenHost({ tokensPerMinute: 1000, unreportedTokens: 40 })
-    const request = await ended()
-    for (const [index, tokens] of reports.entries()) {
-      await app.quotaCharge(request, tokens)
-      t.equal(await tokenCount(), counts[index], `${reports}`)
-    }
-  }
-})
-
 t.test('unreportedTokens can be a function of the request; one that fails charges nothing, and the error is logged', async (t) => {
   const { ended, tokenCount } = await createTokenHost({ tokensPerMinute: 1000, unreportedTokens: ({ headers }) => Number(headers['x-estimate']) })
   await ended({ 'x-estimate': '70' })
@@ -165,20 +110,16 @@ t.test('usedTokens reads the usage of the known clients, and returns null for an
     ['AI SDK 4 with an unknown total', { promptTokens: 12, completionTokens: 30, totalTokens: NaN }, 42],
     ['nothing used', { input_tokens: 0, output_tokens: 0 }, 0],
     ['the greatest safe integer', { total_tokens: Number.MAX_SAFE_INTEGER }, Number.MAX_SAFE_INTEGER],
-    ['unknown parts', { inputTokens: undefined, outputTokens: undefined, totalTokens: undefined }, null],
     ['NaN', { promptTokens: NaN, completionTokens: NaN, totalTokens: NaN }, null],
     ['one part alone', { input_tokens: 12 }, null],
     ['the other part alone', { outputTokens: 30, totalTokens: undefined }, null],
     ['texts', { prompt_tokens: '12', completion_tokens: '30', total_tokens: '42' }, null],
     ['a negative total', { total_tokens: -42 }, null],
     ['a negative part', { input_tokens: -1, output_tokens: 30 }, null],
-    ['a negative part that the other covers', { input_tokens: 30, output_tokens: -1 }, null],
     ['a negative cache field', { input_tokens: 12, output_tokens: 30, cache_read_input_tokens: -1 }, null],
     ['a fraction', { total_tokens: 4.2 }, null],
-    ['infinity', { total_tokens: Infinity }, null],
     ['more than a safe integer', { total_tokens: 2 ** 53 }, null],
     ['a sum of more than a safe integer', { input_tokens: Number.MAX_SAFE_INTEGER, output_tokens: 1 }, null],
-    ['a bigint', { total_tokens: 42n }, null],
     ['another object', { tokens: 42 }, null],
     ...[null, undefined, 42, '42', true, [], () => {}].map((usage): [string, unknown, null] => [String(usage), usage, null])
   ]

@@ -35,36 +35,24 @@ t.test('an answer that is read within a few turns after the timeout is used', as
   }
 })
 
-t.test('the wait begins again after a stall of the event loop, but not without end', async (t) => {
-  for (const [stalls, answerAt, count] of [[0, 31, 1], [1, 29, 77], [1, 31, 1], [3, 29, 77], [3, 31, 1], [5, 1, 1]] as const) {
+t.test('the wait begins again after a stall of the event loop, but not without end, and not if a timer is only a little late', async (t) => {
+  const long = 10_000
+  for (const [stalls, length, answerAt, count] of [[0, long, 31, 1], [1, long, 29, 77], [1, long, 31, 1], [3, long, 29, 77], [3, long, 31, 1], [5, long, 1, 1], [1, 15, 0, 1]] as const) {
     const clock = new VirtualClock()
     let stalled = 0
     const { primary, store } = insure({ clock: () => clock.now() + stalled, timers: clock })
     primary.manner = 'hangs'
     const asked = store.acquire('a', 5)
     for (let stall = 0; stall < stalls; stall++) {
-      stalled += 10_000
+      stalled += length
       clock.advance(30)
       await manyTurns()
     }
     clock.advance(answerAt)
     await manyTurns()
     primary.answerNow()
-    t.equal((await asked).count, count, `an answer ${answerAt} ms after ${stalls} stalls`)
+    t.equal((await asked).count, count, `an answer ${answerAt} ms after ${stalls} stalls of ${length} ms`)
   }
-})
-
-t.test('a timer that is a little late does not extend the wait', async (t) => {
-  const clock = new VirtualClock()
-  let late = 0
-  const { primary, store } = insure({ clock: () => clock.now() + late, timers: clock })
-  primary.manner = 'hangs'
-  const asked = store.acquire('a', 5)
-  late += 15
-  clock.advance(30)
-  await manyTurns()
-  primary.answerNow()
-  t.equal((await asked).count, 1)
 })
 
 t.test('the wait ends even if the clock stops or is set back', async (t) => {

@@ -12,8 +12,6 @@ export const toldAnswer: Acquisition = { admitted: true, count: 77, windowRemain
 export class ToldStore implements QuotaStore {
   asked = 0
   readonly told: string[] = []
-  /** The limits and costs of the calls of `acquire`. */
-  readonly costs: [limit: number, cost: number | undefined][] = []
   /** The places that are taken now. */
   places = 0
   manner: Manner = 'promises'
@@ -41,9 +39,8 @@ export class ToldStore implements QuotaStore {
     return this
   }
 
-  acquire (callerKey: string, limit: number, cost?: number): Acquisition | Promise<Acquisition> {
+  acquire (callerKey: string): Acquisition | Promise<Acquisition> {
     this.asked += 1
-    this.costs.push([limit, cost])
     return this.#behave(this.answer, this.manners.get(this.shardOf(callerKey)))
   }
 

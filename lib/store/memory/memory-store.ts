@@ -57,7 +57,7 @@ export class MemoryQuotaStore implements QuotaStore {
 
   acquire (callerKey: string, limit: number, cost = 1): Acquisition {
     const now = this.#clock()
-    if (now >= this.#cleanUpAt) this.#cleanUp(callerKey, now)
+    if (now >= this.#cleanUpAt) this.#cleanUp(now)
     const own = this.#callers.findOrAdd(callerKey, now)
     const counter = own ?? (this.#overflow ??= new Counter(now))
     const admitted = counter.acquire(now, this.#window, limit, cost)
@@ -84,8 +84,7 @@ export class MemoryQuotaStore implements QuotaStore {
   peek (callerKey: string): QuotaCount | null {
     const now = this.#clock()
     const sweptAt = this.#isSweepDue(now) ? now : this.#sweptAt
-    const found = this.#callers.get(callerKey)
-    const own = found !== undefined && !this.#isRemoved(found, sweptAt) ? found : undefined
+    const own = this.#callers.get(callerKey)
     const hasRoom = !this.#callers.isFull || this.#isRemoved(this.#callers.oldest, sweptAt)
     const counter = own ?? (hasRoom ? undefined : this.#overflow)
     if (counter === undefined) return null
@@ -122,11 +121,12 @@ export class MemoryQuotaStore implements QuotaStore {
     return sweptAt - lastSeen >= counterRetention(this.#window)
   }
 
-  /** Runs a sweep if it is due, then deletes the caller's own counter if it is removed, and some of the other removed counters. */
-  #cleanUp (callerKey: string, now: number): void {
+  /**
+   * Runs a sweep if it is due, then deletes some of the removed counters. The window of a removed counter is over, so a caller that finds its own
+   * one before that gets the same results as with a new one.
+   */
+  #cleanUp (now: number): void {
     if (this.#isSweepDue(now)) this.#sweep(now)
-    const own = this.#callers.get(callerKey)
-    if (own !== undefined && this.#isRemoved(own)) this.#callers.remove(own)
     // The oldest counters are the removed ones.
     for (let deleted = 0; deleted < deletedPerRequest && this.#isRemoved(this.#callers.oldest); deleted++) this.#callers.remove(this.#callers.oldest)
     this.#cleanUpAt = this.#isRemoved(this.#callers.oldest) ? never : this.#sweptAt + sweepInterval
