@@ -16,7 +16,7 @@ const parts = {
   insured: { mutate: ['store/insured/*'], testFiles: ['stores/insured-store', 'stores/insured-shards', 'stores/insured-store-time', 'stores/insured-store-log', 'servers/stalled-event-loop', 'stores/store-contract'] },
   redis: { mutate: ['store/redis/*'], testFiles: ['servers/redis-store-pages', 'servers/redis-places', 'servers/redis-remembered-rejections', 'servers/redis-clock-set-back', 'servers/redis-lost-keys', 'servers/redis-full-server', 'stores/redis-store-replies', 'servers/redis-store', 'servers/redis-contract', 'servers/redis-store.model'] },
   clients: { mutate: ['store/redis/clients/*'], testFiles: ['stores/redis-client-errors', 'servers/redis-store', 'servers/redis-clients', 'servers/redis-clients-cluster'] },
-  postgres: { mutate: ['store/postgres/*'], testFiles: ['stores/postgres-store', 'servers/postgres-model', 'servers/postgres-clients'] },
+  postgres: { mutate: ['store/postgres/*'], testFiles: ['stores/postgres-store', 'servers/postgres-clients'] },
   start: { mutate: ['errors', 'option-checks', 'plugin', 'start/*'], testFiles: ['plugin/registering', 'plugin/start-up', 'rules/marked-routes', 'rules/several-quotas', 'rules/limit', 'rules/subject', 'regressions/secrets', 'plugin/decisions', 'stores/insured-store-log', 'rules/spellings'] },
   metrics: { mutate: ['metrics/*'], testFiles: ['plugin/metrics'] },
   earlier: { mutate: ['earlier/*'], testFiles: ['rules/earlier'] },

@@ -1,5 +1,5 @@
 // Prints the server CPU per decision and the decisions per second, for callers that each wait for their decision before the next one, in turns
-// with rate-limiter-flexible on a table of the same kind.
+// with rate-limiter-flexible on a table of the same kind. The control is the same measurement again.
 import { callerKey, localAuthentication } from 'fastify-llm-quota'
 import { PostgresQuotaStore, postgresSchema } from 'fastify-llm-quota/postgres'
 import { RateLimiterPostgres } from 'rate-limiter-flexible'
@@ -33,6 +33,7 @@ async function compare (unlogged: boolean, callers: number, atOnce: number): Pro
   const limiters: Record<string, Decide> = {
     'rate-limiter-flexible': (caller) => other.consume(caller),
     'this store': (caller) => store.acquire(caller, limit),
+    'this store, control': (caller) => store.acquire(caller, limit),
     'this store, named statements': (caller) => named.acquire(caller, limit)
   }
   const cpu: Record<string, number[]> = {}

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import postgres from 'postgres'
 import t from 'tap'
 import { MemoryQuotaStore } from '../../lib/index.js'
-import { PostgresQuotaStore, postgresSchema, type PostgresPool } from '../../lib/postgres.js'
+import { PostgresQuotaStore, type PostgresPool } from '../../lib/postgres.js'
 import { quotaStoreContract, VirtualClock } from '../../lib/testing.js'
 import { prismaClient } from '../support/prisma-client.js'
 import { assertProperty } from '../support/property.js'
@@ -79,12 +79,4 @@ t.test('each client of docs/postgres.md passes each check of quotaStoreContract'
     })
     for (const { name, run } of checks) await t.resolves(run(), `${client}: ${name}`)
   }
-})
-
-t.test('a table of another schema is used with the same names for everything', async (t) => {
-  await pool.query(`CREATE SCHEMA limits; ${postgresSchema({ table: 'limits.calls' })}`)
-  const store = new PostgresQuotaStore({ pool, table: 'limits.calls' })
-  t.match(await store.acquire('alice', 5), { count: 1 })
-  const { rows } = await pool.query("SELECT relname FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace WHERE nspname = 'limits' AND relkind = 'r' ORDER BY 1")
-  t.same(rows.map(({ relname }) => relname), ['calls', 'calls_place', 'calls_state'])
 })

@@ -5,18 +5,23 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { callerKey, localAuthentication, type Acquisition } from '../../lib/index.js'
-import { PostgresQuotaStore, postgresSchema, type PostgresPool } from '../../lib/postgres.js'
+import { PostgresQuotaStore, postgresSchema } from '../../lib/postgres.js'
 import { PostgresServer, startPostgres } from '../support/postgres-server.js'
 import { freePort } from '../support/redis-server.js'
 
 const clients = 64
 const key = (name: string | number) => String(callerKey(localAuthentication(`caller ${name}`)))
 
-/** A store for each of several instances of a service. */
-function instances (pools: readonly PostgresPool[], options: { maxTrackedCallers?: number } = {}): PostgresQuotaStore[] {
-  return pools.map((pool) => new PostgresQuotaStore({ pool, rememberRefusals: false, ...options }))
+/** The stores of four instances of a service, each with a pool of its own. */
+function instances (t: Test, server: PostgresServer, options: { connectionString?: string, maxTrackedCallers?: number } = {}): PostgresQuotaStore[] {
+  const { connectionString = server.url, ...others } = options
+  return Array.from({ length: 4 }, () => {
+    const pool = server.pool({ connectionString, max: 3 })
+    t.teardown(() => pool.end())
+    return new PostgresQuotaStore({ pool, rememberRefusals: false, ...others })
+  })
 }
 
 /** Sends requests from all clients at once, until each has sent some, and returns the admitted ones by caller. */
@@ -53,8 +58,7 @@ async function decided (store: PostgresQuotaStore, caller: string): Promise<Acqu
 
 t.test('64 clients of four instances get exactly the limit, on known and on new callers, and at the cap', async (t) => {
   const { server, pool } = await startPostgres(t)
-  const pools = Array.from({ length: 4 }, () => server.pool({ max: 3 }))
-  const stores = instances(pools, { maxTrackedCallers: 20 })
+  const stores = instances(t, server, { maxTrackedCallers: 20 })
   for (const round of ['new callers', 'known callers']) {
     const { admitted, failed } = await storm(stores, 40, 30, round === 'new callers' ? 20 : 35)
     t.equal(failed, 0)
@@ -64,13 +68,11 @@ t.test('64 clients of four instances get exactly the limit, on known and on new 
   t.match(await stores[0]?.inspect(), { trackedCallers: 20 })
   const { rows: [statistics] } = await pool.query('SELECT deadlocks::integer FROM pg_stat_database WHERE datname = current_database()')
   t.same(statistics, { deadlocks: 0 })
-  await Promise.all(pools.map((each) => each.end()))
 })
 
 t.test('64 clients in flight have at most as many places as the limit says, and all are given back', async (t) => {
   const { server, pool } = await startPostgres(t)
-  const pools = Array.from({ length: 4 }, () => server.pool({ max: 3 }))
-  const stores = instances(pools)
+  const stores = instances(t, server)
   let inFlight = 0
   let most = 0
   let admitted = 0
@@ -88,13 +90,37 @@ t.test('64 clients in flight have at most as many places as the limit says, and 
   t.ok(most <= 5 && most > 1, `${most} were in flight at once`)
   t.ok(admitted > 50, `${admitted} were admitted`)
   t.same((await pool.query('SELECT * FROM llm_quota_place')).rows, [])
-  await Promise.all(pools.map((each) => each.end()))
+})
+
+t.test('a statement waits for the locks of another one only if it must', async (t) => {
+  const { pool } = await startPostgres(t)
+  const store = new PostgresQuotaStore({ pool })
+  await store.acquire('a', 5)
+  const other = await pool.connect()
+  t.teardown(() => { other.release() })
+
+  await other.query('BEGIN; SELECT FROM llm_quota_state FOR UPDATE')
+  const [, known, added] = [store.acquire('a', 5), store.acquire('a', 5), store.acquire('b', 5)]
+  t.match(await known, { count: 3 }, 'a decision for a known caller does not wait for one for a new caller of the same batch')
+  await other.query('ROLLBACK')
+  t.match(await added, { count: 1 })
+
+  await pool.query('UPDATE llm_quota SET last_seen = 0; UPDATE llm_quota_state SET swept_at = 0')
+  await other.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'a' FOR UPDATE")
+  t.match(await store.acquire('c', 5), { count: 1 }, 'a sweep does not wait for a counter that is in use')
+  await other.query('ROLLBACK')
+  t.match(await store.inspect(), { trackedCallers: 2, sweeps: 1 })
+
+  await other.query("BEGIN; SELECT llm_quota_enter('another process', NULL, '{default}', '{a}', '{1}', '{0}')")
+  const entry = store.enter('a', 1)
+  await Promise.race([entry, sleep(300)])
+  await other.query('COMMIT')
+  t.match(await entry, { admitted: false, count: 1 }, 'a place is not taken while another process takes one for the same caller')
 })
 
 t.test('a connection that is terminated fails its decisions only, and no limit is exceeded', async (t) => {
   const { server, pool } = await startPostgres(t)
-  const pools = Array.from({ length: 4 }, () => server.pool({ max: 3 }))
-  const stores = instances(pools)
+  const stores = instances(t, server)
   const over = new AbortController()
   const killing = (async () => {
     let killed = 0
@@ -110,7 +136,6 @@ t.test('a connection that is terminated fails its decisions only, and no limit i
   t.ok(failed > 0, `${failed} requests failed`)
   t.ok(Math.max(...admitted.values()) <= 100)
   t.equal((await decided(stores[0] as PostgresQuotaStore, key('another'))).admitted, true)
-  await Promise.all(pools.map((each) => each.end()))
 })
 
 t.test('after a crash of the server, unlogged tables are empty, logged ones keep the counts, and both decide', async (t) => {
@@ -172,21 +197,19 @@ server_reset_query =
 `)
   const asUser = process.getuid?.() === 0 ? ['-u', 'postgres'] : []
   const pooler = spawn('pgbouncer', [...asUser, join(folder, 'pooler.ini')], { stdio: 'ignore' })
-  const pools = Array.from({ length: 4 }, () => server.pool({ connectionString: `postgres://postgres@127.0.0.1:${port}/postgres`, max: 3 }))
   t.teardown(async () => {
     const exited = once(pooler, 'exit')
     pooler.kill('SIGKILL')
     await exited
     rmSync(folder, { recursive: true })
   })
-  const stores = instances(pools)
+  const stores = instances(t, server, { connectionString: `postgres://postgres@127.0.0.1:${port}/postgres` })
   await decided(stores[0] as PostgresQuotaStore, key('another'))
   const { admitted, failed } = await storm(stores, 40, 20, 25)
   t.equal(failed, 0)
   t.same([...admitted.values()], Array(20).fill(25))
   const { rows: [shown] } = await pool.query('SHOW synchronous_commit')
   t.same(shown, { synchronous_commit: 'on' })
-  await Promise.all(pools.map((each) => each.end()))
 })
 
 t.test('a full disk fails decisions without admitting more, and they succeed once there is room', async (t) => {

@@ -61,6 +61,15 @@ t.test('a clock that is set back neither lengthens a window nor results in a neg
     now += windowRemaining
     t.match(await store.acquire(key('alice'), 1), { admitted: true, windowRemaining: 60_000 })
   }
+
+  let now = 10_000_000
+  const { store } = await createStore({ clock: () => now })
+  await store.acquire(key('alice'), 1)
+  now -= 3_600_000
+  await store.acquire(key('bob'), 1)
+  now += 60_000
+  await store.acquire(key('carol'), 1)
+  t.match(await store.inspect(), { sweeps: 1 }, 'nor delays a sweep')
 })
 
 t.test('a sweep removes a large number of counters step by step, and none that was used since', async (t) => {
@@ -72,6 +81,43 @@ t.test('a sweep removes a large number of counters step by step, and none that w
   const answers = await Promise.all(Array.from({ length: 4_100 }, (_, caller) => store.acquire(key(`another ${caller}`), 5)))
   t.equal(answers.filter(({ overflow }) => overflow).length, 100)
   t.same(await store.inspect(), { trackedCallers: 5_000, sweeps: 1 })
+})
+
+t.test('a sweep reads all pages, wherever it starts, even if the table has become shorter', async (t) => {
+  const { clock, store } = await createStore()
+  for (const [pages, start] of [[1, 0], [8, 0], [16, 8], [17, 8], [17, 16], [24, 32]] as const) {
+    await store.acquire(key('alice'), 1)
+    await pool.exec(`TRUNCATE llm_quota; DO $$ BEGIN
+      WHILE pg_relation_size('llm_quota') < ${pages} * current_setting('block_size')::bigint LOOP
+        INSERT INTO llm_quota VALUES (1, 0, 0, true, 'default', gen_random_uuid());
+      END LOOP;
+      UPDATE llm_quota_state SET next_page = ${start}, tracked = (SELECT count(*) FROM llm_quota);
+    END $$`)
+    clock.advance(60_000)
+    for (let isOver = false; !isOver;) {
+      await store.forget(key('alice'))
+      await store.acquire(key('alice'), 1)
+      isOver = (await pool.query<{ over: boolean }>('SELECT pages_left = 0 AS over FROM llm_quota_state')).rows[0]?.over === true
+    }
+    t.same((await pool.query('SELECT count(*)::integer FROM llm_quota')).rows, [{ count: 1 }], `${pages} pages, from page ${start}`)
+    t.match(await store.inspect(), { trackedCallers: 1 })
+  }
+})
+
+t.test('at the cap, a new caller waits for nine statements of a sweep, and then uses the overflow counter', async (t) => {
+  const { clock } = await createStore()
+  let statements = 0
+  const counted = { query: (text: string, values: unknown[]) => pool.query(text, (statements += 1) > 0 ? values : []) }
+  const store = new PostgresQuotaStore({ pool: counted, clock: clock.now, maxTrackedCallers: 1 })
+  await store.acquire(key('alice'), 5)
+  await pool.query('UPDATE llm_quota_state SET pages_left = 1000000000')
+  statements = 0
+  t.match(await store.acquire(key('bob'), 5), { overflow: true })
+  t.equal(statements, 9)
+  t.match(await store.acquire(key('alice'), 5), { overflow: false, count: 2 })
+  await pool.query('UPDATE llm_quota_state SET swept_at = swept_at + 120000')
+  t.match(await store.inspect(), { trackedCallers: 0 }, 'counters that the sweep will delete are not counted')
+  t.equal(await store.peek(key('carol')), null, 'and a new caller can get one of their places')
 })
 
 t.test('the places of a process', async (t) => {
@@ -96,12 +142,12 @@ t.test('the places of a process', async (t) => {
 
   for (const { leave } of [...held, taken]) await leave?.()
   t.same((await pool.query('SELECT * FROM llm_quota_place')).rows, [], 'are given back')
-  await one.enter(key('bob'), 1)
+  await pool.query(`INSERT INTO llm_quota_place VALUES ('default', 'a digest', 'a process that has ended', 1, ${clock.now()})`)
   clock.advance(30_000)
   await (await other.enter(key('carol'), 1)).leave?.()
   mock.timers.tick(10_000)
   await other.inspect()
-  t.match((await pool.query('SELECT * FROM llm_quota_place')).rows.length, 1, 'are deleted by any process once they are lost')
+  t.same((await pool.query('SELECT * FROM llm_quota_place')).rows, [], 'are deleted by any process once they are lost')
 })
 
 t.test('a place that was taken without a reply is given back at the next renewal', async (t) => {
@@ -142,7 +188,7 @@ t.test('rejections are remembered until the window ends, at most for a minute', 
 })
 
 t.test('any name of a schema and a table can be used', async (t) => {
-  for (const [schema, table] of [['public', 'llm_quota_2'], ['my limits', 'Quota'], ['a"b', "it's $function$ \\ llm_quota"], [undefined, 'select']] as const) {
+  for (const [schema, table] of [['public', 'llm_quota_2'], ['my limits', 'Quota'], ['a"b', "it's $1 \\ llm_quota"], [undefined, 'select']] as const) {
     const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
     const name = schema === undefined ? table : `${quoted(schema)}.${quoted(table)}`
     if (schema !== undefined) await pool.exec(`CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`)
@@ -161,6 +207,7 @@ t.test('the error for an invalid option contains its name', async (t) => {
     [{ pool: {} }, /option pool must be a connection pool with a function query; it got an object/],
     [{ table: '' }, /option table must be a table's name/],
     [{ table: 'a.b.c' }, /option table must be a table's name/],
+    [{ table: 'a$function$b' }, /option table must be a table's name/],
     [{ table: 'x'.repeat(49) }, /option table must be a table's name of at most 48 bytes/],
     [{ maxTrackedCallers: 0 }, /option maxTrackedCallers .* it got 0/],
     [{ rememberRefusals: 'yes' }, /option rememberRefusals must be true or false/],
@@ -184,7 +231,12 @@ t.test('decisions of different times are sent one after another, and one that ha
   const machine = virtualPerformance(t)
   const clock = new VirtualClock()
   const replies: ((reply: string) => void)[] = []
-  const query = async (text: string) => ({ rows: [{ reply: text.includes('to_regprocedure') ? 'found' : await new Promise<string>((resolve) => { replies.push(resolve) }) }] })
+  const callers: unknown[] = []
+  async function query (text: string, values: unknown[]) {
+    if (text.includes('to_regprocedure')) return { rows: [{ reply: 'found' }] }
+    callers.push(values[5])
+    return { rows: [{ reply: await new Promise<string>((resolve) => { replies.push(resolve) }) }] }
+  }
   const store = new PostgresQuotaStore({ pool: { query }, clock: clock.now })
   const sent = async (count: number): Promise<void> => { while (replies.length < count) await new Promise((resolve) => { setImmediate(resolve) }) }
 
@@ -200,5 +252,5 @@ t.test('decisions of different times are sent one after another, and one that ha
   replies[1]?.('1 60000 1,')
   t.match(await second, { admitted: true })
   await t.rejects(async () => third, { message: 'the server did not answer within 5000 ms' })
-  t.equal(replies.length, 2)
+  t.same(callers, ['{"a"}', '{"b"}'])
 })

@@ -8,7 +8,7 @@ import { Database, readNumbers, type PostgresPool } from './database.js'
 import { Places } from './places.js'
 import { assertTable, defaultTable } from './schema.js'
 
-interface Decision { readonly callerKey: string, readonly time: number | null, readonly limit: number, readonly cost: number, needsLock: boolean }
+interface Decision { readonly callerKey: string, readonly time: number | null, readonly limit: number, readonly cost: number, asked: number }
 
 /** Options of `PostgresQuotaStore`. */
 export interface PostgresQuotaStoreOptions {
@@ -66,7 +66,7 @@ export class PostgresQuotaStore implements QuotaStore {
     const remembered = this.#rejections?.recall(callerKey, limit, askedAt)
     if (remembered !== undefined) return remembered
     const era = this.#rejections?.era ?? 0
-    return this.#decisions.add({ callerKey, time, limit, cost, needsLock: false }).then((acquisition) => {
+    return this.#decisions.add({ callerKey, time, limit, cost, asked: 0 }).then((acquisition) => {
       // A rejection by the overflow counter is not remembered, because the caller can get a counter of its own at any time.
       if (!acquisition.admitted && !acquisition.overflow) this.#rejections?.remember(callerKey, acquisition, askedAt, era)
       return acquisition
@@ -114,12 +114,12 @@ export class PostgresQuotaStore implements QuotaStore {
 
   async #decide (decisions: readonly Decision[]): Promise<readonly (Acquisition | undefined)[]> {
     const reply = await this.#database.call('acquire', this.#name, this.#window, this.maxTrackedCallers, decisions[0]?.time ?? null,
-      String(decisions.some(({ needsLock }) => needsLock)), decisions.map(({ callerKey }) => callerKey),
+      Math.max(...decisions.map(({ asked }) => asked)), decisions.map(({ callerKey }) => callerKey),
       decisions.map(({ limit }) => limit), decisions.map(({ cost }) => cost))
     const replies = reply.split(',')
     return decisions.map((decision, index) => {
-      decision.needsLock = replies[index] === ''
-      if (decision.needsLock) return undefined
+      decision.asked += 1
+      if (replies[index] === '') return undefined
       const [count, windowRemaining, flags] = readNumbers(replies[index])
       return { admitted: flags % 2 === 1, count, windowRemaining, overflow: flags >= 2 }
     })

@@ -30,9 +30,10 @@ CREATE OR REPLACE FUNCTION llm_quota_time(given_time text) RETURNS double precis
 $function$;
 
 -- Decides for callers in ascending order, so that calls never wait for each other in a circle. Returns for each, followed by a comma: count,
--- time left in the window, and 1 if admitted plus 2 if on the overflow counter; nothing if it must be asked again with the lock.
+-- time left in the window, and 1 if admitted plus 2 if on the overflow counter; nothing if it must be asked again. given_asked is how often it has
+-- been. A new caller at the cap is asked again while a sweep is unfinished, but at most 8 times: then it uses the overflow counter.
 CREATE OR REPLACE FUNCTION llm_quota_acquire(
-  quota_name text, given_window text, given_cap text, given_time text, given_lock text, given_callers text, given_limits text, given_costs text
+  quota_name text, given_window text, given_cap text, given_time text, given_asked text, given_callers text, given_limits text, given_costs text
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off AS $function$
 DECLARE
   most CONSTANT bigint := 9007199254740991; step CONSTANT bigint := 8; -- pages of a sweep
@@ -40,7 +41,7 @@ DECLARE
   callers text[] := given_callers; limits CONSTANT bigint[] := given_limits; costs CONSTANT bigint[] := given_costs;
   state llm_quota_state%ROWTYPE; own llm_quota%ROWTYPE;
   time double precision := llm_quota_time(given_time); latest double precision := '-Infinity';
-  needs_lock boolean := given_lock; has_lock boolean := false;
+  needs_lock boolean := given_asked::integer > 0; has_lock boolean := false;
   deleted bigint; pages bigint; pause timestamptz;
   place integer := 1; reply text := '';
 BEGIN
@@ -94,7 +95,7 @@ BEGIN
         INSERT INTO llm_quota (count, window_start, last_seen, admitted, quota, caller)
         VALUES (least(costs[place], most), time, time, true, quota_name, callers[place]) RETURNING * INTO own;
         state.tracked := state.tracked + (callers[place] <> 'overflow')::integer;
-      ELSIF has_lock AND state.pages_left = 0 THEN
+      ELSIF has_lock AND (state.pages_left = 0 OR given_asked::integer >= 8) THEN
         callers[place] := 'overflow'; CONTINUE;
       END IF;
     END IF;
@@ -131,7 +132,7 @@ BEGIN
   IF NOT FOUND THEN
     is_due := time - state.swept_at >= 60000;
     IF state.tracked >= given_cap::bigint AND NOT ((is_due OR state.pages_left > 0) AND EXISTS (SELECT FROM llm_quota WHERE quota = quota_name
-      AND caller <> 'overflow' AND CASE WHEN is_due THEN time ELSE state.swept_at END - last_seen >= window_length + 60000)) THEN
+      AND CASE WHEN is_due THEN time ELSE state.swept_at END - last_seen >= window_length + 60000)) THEN
       SELECT * INTO own FROM llm_quota WHERE caller = 'overflow' AND quota = quota_name;
     END IF;
   END IF;

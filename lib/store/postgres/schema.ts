@@ -30,13 +30,8 @@ export function postgresSchema (options: PostgresSchemaOptions = {}): string {
   assertOptions<PostgresSchemaOptions>(options, { table: assertTable, unlogged: assertBoolean })
   const { table = defaultTable, unlogged = true } = options
   const nameOf = namesOf(table)
-  // The text between two of these is not escaped, so it must not contain a third one.
-  let delimiter = '$function$'
-  while (table.includes(delimiter)) delimiter = delimiter.replace('$', '$_')
-  const sql = source.replaceAll(/\$function\$|'llm_quota'|\bllm_quota(\w*)/g, (found, suffix: string | undefined) => {
-    if (found.startsWith('$')) return delimiter
-    return found.startsWith("'") ? `'${nameOf('').replaceAll("'", "''")}'` : nameOf(String(suffix))
-  })
+  const sql = source.replaceAll(/'llm_quota'|\bllm_quota(\w*)/g, (found, suffix: string | undefined) =>
+    found.startsWith("'") ? `'${nameOf('').replaceAll("'", "''")}'` : nameOf(String(suffix)))
   return unlogged ? sql : sql.replaceAll('CREATE UNLOGGED TABLE', () => 'CREATE TABLE')
 }
 
@@ -50,7 +45,7 @@ export function namesOf (table: string): (suffix: string) => string {
 
 /** Throws an `OptionError` unless the value is the name of a table. */
 export function assertTable (value: unknown, option: string): asserts value is string {
-  const isName = typeof value === 'string' && tableAndSchema.test(value) && !value.includes('\0')
+  const isName = typeof value === 'string' && tableAndSchema.test(value) && !/\0|\$function\$/.test(value)
   if (!isName || Buffer.byteLength(value) > longestTableName) {
     throw new OptionError(option, `must be a table's name of at most ${longestTableName} bytes, or a schema's and a table's name with a dot between them`, value)
   }
