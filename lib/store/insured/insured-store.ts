@@ -44,6 +44,7 @@ interface Decision<Answer> {
  * import { InsuredQuotaStore } from 'fastify-llm-quota'
  * import { RedisQuotaStore } from 'fastify-llm-quota/redis'
  *
+ * // In a service, leave out lazyConnect: with it, the first request waits for the connection.
  * const redis = new Redis({ lazyConnect: true, maxRetriesPerRequest: 0 })
  * const store = new InsuredQuotaStore({ primary: new RedisQuotaStore({ client: redis }), timeout: 50 })
  * console.log(store.state) // primary

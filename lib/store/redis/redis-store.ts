@@ -53,6 +53,7 @@ export interface RedisQuotaStoreOptions {
  * import quotaPlugin from 'fastify-llm-quota'
  * import { RedisQuotaStore } from 'fastify-llm-quota/redis'
  *
+ * // In a service, leave out lazyConnect: with it, the first request waits for the connection.
  * const client = new Redis({ lazyConnect: true })
  * await Fastify().register(quotaPlugin, { store: new RedisQuotaStore({ client, keyPrefix: 'my-service:quota:' }) })
  * ```
