@@ -18,8 +18,8 @@ function rejectionsOf (key: string): number {
 }
 
 subscribe(quotaDecisions.name, (message) => {
-  const { outcome, callerKey: key } = (message as QuotaDecisionMessage).decision
-  if (outcome !== 'rejected') return
+  const { outcome, enforced, callerKey: key } = (message as QuotaDecisionMessage).decision
+  if (outcome !== 'rejected' || !enforced) return
   const count = rejectionsOf(key) + 1
   rejections.delete(key)
   rejections.set(key, { count, end: performance.now() + lifetime })
@@ -34,7 +34,7 @@ app.addHook('onRequest', async (request, reply) => {
   const key = callerKey(tokenAuthentication(request.user))
   if (key !== null && rejectionsOf(key) >= allowed) return reply.code(403).send({ error: 'This account is blocked for some minutes.', status: 403 })
 })
-await app.register(quotaPlugin, { perMinute: 3 })
+await app.register(quotaPlugin, { perMinute: 3, mode: process.env['SHADOW'] === 'true' ? 'shadow' : 'enforce' })
 
 app.post('/api/analyze', async () => ({ answer: 'from your model' }))
 

@@ -31,6 +31,7 @@ for (const [what, recipe, environment, expected] of [
     [[client, three], [{}, three], [{ sub: undefined }, [401]], [{ iss: `${issuer}#clients` }, [401]]]],
   ['a blocked caller gets a 403', 'blocked', { BLOCKED_CALLERS: blockedCallers }, [[{}, [403]], [{ sub: 'tomas' }, [200]]]],
   ['a caller that was rejected five times gets a 403', 'ban', {}, [[{}, [...fiveRejections, 403]], [{ sub: 'tomas' }, [200]]]],
+  ['rejections in shadow mode do not count', 'ban', { SHADOW: 'true' }, [[{}, Array(9).fill(200)]]],
   ['rejections count for a time', 'ban', { BLOCK_MILLISECONDS: '0' }, [[{}, [...fiveRejections, 429]]]],
   ['the quota protects the routes of another file in the layout of fastify-cli', 'examples/recipes/layout/server.cjs', {}, [[{}, three]]]
 ] satisfies [string, string, Record<string, string>, [object, number[]][]][]) {
