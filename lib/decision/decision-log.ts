@@ -4,7 +4,7 @@ import type { QuotaDecision } from './decision.js'
 /** The reasons for an unauthenticated decision that point to a mistake in the host, and how to correct it. */
 const corrections = new Map<QuotaDecision['reason'], string>([
   ['no-issuer', 'its claims have no issuer that is a string: sign tokens with the claim iss, or use tokenAuthentication or localAuthentication if request.user does not hold the claims of a token'],
-  ['no-subject', 'its claims have no subject that is a string: sign tokens with the claim sub, or use localAuthentication if the caller is a local account'],
+  ['no-subject', 'its claims have no subject that is a string: sign tokens with the claim sub, such as String(id), or use localAuthentication if the caller is a local account'],
   ['no-username', 'the local account has no user name: pass a name that is not blank to localAuthentication'],
   ['no-authentication', 'it carries credentials, but has no authentication when the quota decides: verify them in onRequest or preValidation, or return them from the option authentication if it is set']
 ])

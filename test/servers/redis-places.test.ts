@@ -47,6 +47,18 @@ t.test('places of a process that no longer renews them are free within 30 s, and
   t.match(await other.enter('alice', 0), { count: 0 })
 })
 
+t.test('a process takes no more places than the limit after the server has lost them, and renews those that it has', async (t) => {
+  const { renew, stores: [one, other] } = start(t)
+  const entries = await Promise.all([1, 2, 3].map(() => one.enter('alice', 3)))
+  await client.flushall()
+  const outcomes = await Promise.all([1, 2, 3, 4].map(() => one.enter('alice', 3)))
+  t.same(outcomes.map(({ admitted, count, leave }) => ({ admitted, count, leave })), outcomes.map(() => ({ admitted: false, count: 3, leave: undefined })))
+  renew()
+  t.match(await other.enter('alice', 3), { admitted: false, count: 3 })
+  await entries[0]?.leave?.()
+  t.match(await one.enter('alice', 3), { admitted: true, count: 3 })
+})
+
 t.test('rows of ended processes are removed by renewals of others', async (t) => {
   const { clock, renew, stores: [ended, running] } = start(t)
   for (let caller = 0; caller < 20; caller++) await ended.enter(`caller ${caller}`, 1)

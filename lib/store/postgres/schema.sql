@@ -64,20 +64,6 @@ BEGIN
       END IF;
       state.swept_at := coalesce(state.swept_at, time);
       latest := state.swept_at;
-      -- The rest is left to later decisions, so that no lock is held for long.
-      pause := clock_timestamp() + interval '2 ms';
-      WHILE state.pages_left > 0 AND clock_timestamp() < pause LOOP
-        -- A dead counter that is locked is being used again. Its window is over, so it has the results of a new one.
-        DELETE FROM llm_quota WHERE ctid = ANY (ARRAY(
-          SELECT ctid FROM llm_quota
-          WHERE ctid >= ('(' || state.next_page || ',0)')::tid AND ctid < ('(' || state.next_page + step || ',0)')::tid
-            AND quota = quota_name AND caller <> 'overflow' AND state.swept_at - last_seen >= window_length + 60000
-          FOR UPDATE SKIP LOCKED));
-        GET DIAGNOSTICS deleted = ROW_COUNT;
-        state.tracked := state.tracked - deleted;
-        state.pages_left := greatest(state.pages_left - step, 0);
-        state.next_page := CASE WHEN state.next_page + step < pages THEN state.next_page + step ELSE 0 END;
-      END LOOP;
     END IF;
 
     -- After a wait for the counter, this is evaluated again with its new values. Time never runs backwards for a counter.
@@ -105,6 +91,20 @@ BEGIN
     place := place + 1;
   END LOOP;
   IF has_lock THEN
+    -- The rest is left to later decisions, so that no lock is held for long.
+    pause := clock_timestamp() + interval '2 ms';
+    WHILE state.pages_left > 0 AND clock_timestamp() < pause LOOP
+      -- A dead counter that is locked is being used again. Its window is over, so it has the results of a new one.
+      DELETE FROM llm_quota WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM llm_quota
+        WHERE ctid >= ('(' || state.next_page || ',0)')::tid AND ctid < ('(' || state.next_page + step || ',0)')::tid
+          AND quota = quota_name AND caller <> 'overflow' AND state.swept_at - last_seen >= window_length + 60000
+        FOR UPDATE SKIP LOCKED));
+      GET DIAGNOSTICS deleted = ROW_COUNT;
+      state.tracked := state.tracked - deleted;
+      state.pages_left := greatest(state.pages_left - step, 0);
+      state.next_page := CASE WHEN state.next_page + step < pages THEN state.next_page + step ELSE 0 END;
+    END LOOP;
     UPDATE llm_quota_state SET tracked = state.tracked, swept_at = state.swept_at, sweeps = state.sweeps,
       next_page = state.next_page, pages_left = state.pages_left WHERE quota = quota_name;
   END IF;
@@ -157,7 +157,7 @@ $function$;
 
 -- Returns the number of tracked callers and the number of sweeps.
 CREATE OR REPLACE FUNCTION llm_quota_inspect(quota_name text, given_window text) RETURNS text LANGUAGE sql STABLE AS $function$
-  SELECT CASE WHEN pages_left = 0 THEN tracked ELSE (
+  SELECT CASE WHEN pages_left = 0 OR pg_relation_size('llm_quota'::regclass) > 8388608 THEN tracked ELSE (
     SELECT count(*) FROM llm_quota AS own WHERE own.quota = quota_name AND caller <> 'overflow' AND swept_at - last_seen < given_window::double precision + 60000
   ) END || ' ' || sweeps FROM llm_quota_state WHERE quota = quota_name
 $function$;

@@ -24,8 +24,8 @@ export class Places {
   readonly #script: Script
   readonly #clock: (() => number) | undefined
   readonly #batches: Batches
-  // The callers of this process's entries, by id.
-  readonly #entered = new Map<string, string>()
+  // The ids of this process's places, by caller.
+  readonly #entered = new Map<string, Set<string>>()
   #timer: NodeJS.Timeout | undefined
 
   constructor (client: QuotaRedisClient, key: string, clock: (() => number) | undefined) {
@@ -38,14 +38,22 @@ export class Places {
     const id = processId + (entries++).toString(36).padStart(8, '0')
     const entry = readEntry(await this.#batches.add(callerKey, id, String(limit)))
     if (!entry.admitted) return entry
-    this.#entered.set(id, callerKey)
+    const ids = this.#entered.get(callerKey) ?? new Set()
+    this.#entered.set(callerKey, ids.add(id))
+    if (ids.size > limit) {
+      // The server has lost places, for example because it evicts keys.
+      await this.#leave(id, callerKey)
+      return { admitted: false, count: ids.size }
+    }
     this.#timer ??= setInterval(() => { this.#renew().catch(() => {}) }, renewalInterval).unref()
     return { ...entry, leave: () => this.#leave(id, callerKey) }
   }
 
   // A place that could not be given back is free when its lease ends, so the request that is over does not fail.
   async #leave (id: string, callerKey: string): Promise<void> {
-    if (!this.#entered.delete(id)) return
+    const ids = this.#entered.get(callerKey)
+    if (ids?.delete(id) !== true) return
+    if (ids.size === 0) this.#entered.delete(callerKey)
     if (this.#entered.size === 0) {
       clearInterval(this.#timer)
       this.#timer = undefined
@@ -54,14 +62,14 @@ export class Places {
   }
 
   async #renew (): Promise<void> {
-    const renewed = [...this.#entered]
+    const renewed = [...this.#entered].flatMap(([callerKey, ids]) => [...ids].map((id) => [id, callerKey] as const))
     for (let first = 0; first < renewed.length; first += mostRenewedAtOnce) {
       const some = renewed.slice(first, first + mostRenewedAtOnce)
       const columns = [some.map(([, callerKey]) => callerKey), some.map(([id]) => id), some.map(() => String(Number.MAX_SAFE_INTEGER))]
       await this.#run(checkedByRenewal, columns, this.#clock?.())
     }
     // A client with several connections can run a renewal after the command that gave the place back.
-    await Promise.all(renewed.filter(([id]) => !this.#entered.has(id)).map(([id, callerKey]) => this.#batches.add(callerKey, id, '0')))
+    await Promise.all(renewed.filter(([id, callerKey]) => this.#entered.get(callerKey)?.has(id) !== true).map(([id, callerKey]) => this.#batches.add(callerKey, id, '0')))
   }
 
   #run (checkedRows: string, [callers = [], ids = [], limits = []]: readonly string[][], time: number | undefined): Promise<unknown> {
