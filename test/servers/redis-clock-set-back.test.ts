@@ -40,12 +40,12 @@ t.test('sweeps continue after the clock has been set back', async (t) => {
 
 t.test('no lease outlives a step back of the clock by more than 30 s', async (t) => {
   let now = 10_000_000
-  const store = new RedisQuotaStore({ client, clock: () => now })
-  await store.enter('alice', 1)
+  const [ended, other] = [1, 2].map(() => new RedisQuotaStore({ client, clock: () => now }))
+  await ended?.enter('alice', 1)
   now -= 3_600_000
-  t.match(await store.enter('alice', 1), { admitted: false, count: 1 })
+  t.match(await other?.enter('alice', 1), { admitted: false, count: 1 })
   now += 30_000
-  t.match(await store.enter('alice', 1), { admitted: true, count: 1 })
+  t.match(await other?.enter('alice', 1), { admitted: true, count: 1 })
 })
 
 for (const step of [1_000, 90_000, 3_600_000, 1e11]) {
