@@ -224,9 +224,9 @@ t.test('the operation / of a scope with a prefix is counted, and no warning says
 })
 
 for (const order of ['before', 'after'] as const) {
-  for (const of of ['the GET route alone', 'both routes']) {
-    t.test(`the HEAD twin is subject to the quota or a warning names it, if a hook added ${order} the plugin marks ${of}`, async (t) => {
-      const mark: Declare = (app) => app.addHook('onRoute', (route) => { if (of === 'both routes' || route.method === 'GET') route.config = { ...route.config, quota: true } })
+  for (const marked of ['the GET route alone', 'both routes']) {
+    t.test(`the HEAD twin is subject to the quota or a warning names it, if a hook added ${order} the plugin marks ${marked}`, async (t) => {
+      const mark: Declare = (app) => app.addHook('onRoute', (route) => { if (marked === 'both routes' || route.method === 'GET') route.config = { ...route.config, quota: true } })
       const declare = get('/v1/models/:model')
       const { log, app } = await start({ options: { operations: [] }, ...(order === 'before' ? { before: mark, after: declare } : { after: all(mark, declare) }) })
       const statusOf = async (method: 'GET' | 'HEAD') => (await app.inject({ method, url: '/v1/models/a' })).statusCode
