@@ -86,7 +86,7 @@ const cases: Record<string, Host & { warnings: RegExp[] }> = {
   'the default operations if none is served': { warnings: [/no route serves POST \/api\/analyze, POST \/api\/justify-leaf, GET \/api\/analyze-stream, GET \/api\/analyze-node\./] },
   'no default operations if one is served': { after: post('/api/justify-leaf'), warnings: [] },
   'each default operation that the host lists itself': { options: { operations: protectedOperations }, after: post('/api/analyze'), warnings: [/no route serves POST \/api\/justify-leaf, GET/] },
-  'a quota without operations and marked routes': { options: { operations: [] }, warnings: [/^the quota "default" protects nothing: no route is marked with its name\. /] },
+  'a quota without operations and marked routes': { options: { operations: [] }, warnings: [/^the quota "default" protects nothing: no route that is declared after the plugin is marked with its name\. /] },
   'no default quota if the host uses named quotas only': { options: { operations: [], quotas: { chat } }, after: post('/api/translate'), warnings: [] },
   'the default quota beside named ones if its limit is set': { options: { operations: [], perMinute: 5, quotas: { chat } }, after: post('/api/translate'), warnings: [/^the quota "default" protects nothing: /] },
   'no default operations if the host marks its routes instead': { after: post('/v1/:model', marked), warnings: [] },
