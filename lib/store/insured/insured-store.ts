@@ -146,9 +146,10 @@ export class InsuredQuotaStore implements QuotaStore {
     const breaker = this.#breakers.of(callerKey)
     if (!breaker.allowsCall()) return this.#decideByFallback(decision)
     const { era } = breaker
-    const accept = (answer: Answer, isFromServer: boolean): Answer => {
+    const accept = (answer: Answer, isAwaited: boolean): Answer => {
       decision.check(answer)
-      if (isFromServer) breaker.succeeded(era)
+      // An admission proves that the server answered. A rejection that was not awaited may come from memory.
+      if (isAwaited || answer.admitted || !this.#primaryPromises) breaker.succeeded(era)
       else breaker.provedNothing()
       this.#breakers.answers.primary += 1
       return answer
@@ -159,8 +160,7 @@ export class InsuredQuotaStore implements QuotaStore {
     }
     try {
       const answer = decision.ask(this.#primary)
-      // An admission proves that the server answered. A rejection may come from memory.
-      if (!isPromise(answer)) return accept(answer, !this.#primaryPromises || answer.admitted)
+      if (!isPromise(answer)) return accept(answer, false)
       this.#primaryPromises = true
       return this.#timeLimit.within(answer, decision.late).then((answer) => accept(answer, true)).catch(fail)
     } catch (error) {
