@@ -80,8 +80,8 @@ export class ToldStore implements QuotaStore {
       case 'hangs': return new Promise((resolve) => { this.#answerNow = () => { resolve(answer) } })
       case 'answers late': return new Promise((resolve) => { this.#clock.setTimeout(() => { resolve(answer) }, 60) })
       case 'fails late': return new Promise((_resolve, reject) => { this.#clock.setTimeout(() => { reject(new Error('too late anyway')) }, 60) })
-      case 'answers nonsense': return JSON.parse('{"admitted":true}')
-      case 'promises nonsense': return Promise.resolve(JSON.parse('null'))
+      case 'answers nonsense': return JSON.parse('null')
+      case 'promises nonsense': return Promise.resolve(JSON.parse('{"admitted":true}'))
     }
   }
 }
