@@ -25,7 +25,7 @@ function ask<Result extends object> (
 ): Result | undefined | Promise<Result | undefined> {
   try {
     const result = storeDurations.hasSubscribers ? timed(request, () => step(quota.store)) : step(quota.store)
-    return result !== undefined && 'then' in result ? later(result, check, quota, request) : checked(result, check)
+    return typeof result === 'object' && result !== null && 'then' in result ? later(result, check, quota, request) : checked(result, check)
   } catch (error) {
     return failed(error, quota, request)
   }
