@@ -148,11 +148,14 @@ CREATE OR REPLACE FUNCTION llm_quota_forget(quota_name text, caller_key text) RE
   DELETE FROM llm_quota WHERE caller = caller_key AND quota = quota_name;
 $function$;
 
--- Removes the counters of a named quota, or of all quotas if it is the default one.
-CREATE OR REPLACE FUNCTION llm_quota_clear(quota_name text) RETURNS void LANGUAGE sql SET lock_timeout = '1s' AS $function$
-  LOCK TABLE llm_quota_state, llm_quota IN SHARE ROW EXCLUSIVE MODE;
+-- Removes the counters of a named quota, or of all quotas if it is the default one. The other functions read the state first, so this waits until
+-- they have ended, and they wait for it. A function in SQL would lock the tables before its first statement, so two could wait for each other.
+CREATE OR REPLACE FUNCTION llm_quota_clear(quota_name text) RETURNS void LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
+BEGIN
+  LOCK TABLE llm_quota_state;
   DELETE FROM llm_quota_state WHERE quota_name IN (quota, 'default');
   DELETE FROM llm_quota WHERE quota_name IN (quota, 'default');
+END
 $function$;
 
 -- Returns the number of tracked callers and the number of sweeps.
