@@ -118,6 +118,12 @@ t.test('at the cap, a new caller waits for nine statements of a sweep, and then 
   await pool.query('UPDATE llm_quota_state SET swept_at = swept_at + 120000')
   t.match(await store.inspect(), { trackedCallers: 0 }, 'counters that the sweep will delete are not counted')
   t.equal(await store.peek(key('carol')), null, 'and a new caller can get one of their places')
+
+  await pool.exec(`ALTER TABLE llm_quota SET (fillfactor = 10);
+    INSERT INTO llm_quota SELECT 1, 0, 0, true, 'another', gen_random_uuid() FROM generate_series(1, 8000);
+    ALTER TABLE llm_quota SET (fillfactor = 50)`)
+  t.match(await store.peek(key('carol')), { overflow: true, count: 1 }, 'a large table is not searched for them')
+  t.match(await store.inspect(), { trackedCallers: 1 })
 })
 
 t.test('the places of a process', async (t) => {

@@ -117,22 +117,23 @@ BEGIN
 END
 $function$;
 
--- Returns the counter that the caller's next request would use, as above; nothing if it would open a new window.
+-- Returns the counter that the caller's next request would use, as above; nothing if it would open a new window. A large table is not searched for a
+-- counter that a sweep will delete, as in inspect.
 CREATE OR REPLACE FUNCTION llm_quota_peek(
   quota_name text, given_window text, given_cap text, given_time text, caller_key text
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 DECLARE
   window_length CONSTANT double precision := given_window;
   state llm_quota_state%ROWTYPE; own llm_quota%ROWTYPE;
-  time double precision; is_due boolean;
+  time double precision;
 BEGIN
   SELECT * INTO state FROM llm_quota_state WHERE quota = quota_name;
   time := llm_quota_time(given_time) + state.clock_offset;
   SELECT * INTO own FROM llm_quota WHERE caller = caller_key AND quota = quota_name;
   IF NOT FOUND THEN
-    is_due := time - state.swept_at >= 60000;
-    IF state.tracked >= given_cap::bigint AND NOT ((is_due OR state.pages_left > 0) AND EXISTS (SELECT FROM llm_quota WHERE quota = quota_name
-      AND CASE WHEN is_due THEN time ELSE state.swept_at END - last_seen >= window_length + 60000)) THEN
+    IF time - state.swept_at >= 60000 THEN state.swept_at := time; state.pages_left := 1; END IF;
+    IF state.tracked >= given_cap::bigint AND (state.pages_left = 0 OR pg_relation_size('llm_quota'::regclass) > 8388608 OR NOT EXISTS (
+      SELECT FROM llm_quota WHERE quota = quota_name AND state.swept_at - last_seen >= window_length + 60000)) THEN
       SELECT * INTO own FROM llm_quota WHERE caller = 'overflow' AND quota = quota_name;
     END IF;
   END IF;
