@@ -118,6 +118,28 @@ t.test('a statement waits for the locks of another one only if it must', async (
   t.match(await entry, { admitted: false, count: 1 }, 'a place is not taken while another process takes one for the same caller')
 })
 
+t.test('no call waits for more than some seconds for tables that another transaction has locked, and a decision that failed is not counted', async (t) => {
+  const { pool } = await startPostgres(t)
+  const store = new PostgresQuotaStore({ pool })
+  await store.acquire('a', 5)
+  const { leave } = await store.enter('a', 5)
+  const other = await pool.connect()
+  t.teardown(() => { other.release() })
+  await other.query('BEGIN; LOCK TABLE llm_quota, llm_quota_place')
+  const calls: Record<string, () => unknown> = {
+    acquire: () => store.acquire('a', 5),
+    peek: () => store.peek('a'),
+    inspect: () => store.inspect(),
+    forget: () => store.forget('a'),
+    clearCounters: () => store.clearCounters(),
+    enter: () => store.enter('a', 5),
+    leave: () => leave?.()
+  }
+  await Promise.all(Object.entries(calls).map(([name, call]) => t.rejects(async () => call(), { code: '55P03' }, name)))
+  await other.query('ROLLBACK')
+  t.match(await store.acquire('a', 5), { count: 2 })
+})
+
 t.test('calls that remove counters and decisions of clients do not wait for each other in a circle, even while the clock is being set back', async (t) => {
   const { server, pool } = await startPostgres(t)
   let setBack = 0

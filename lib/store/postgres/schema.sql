@@ -160,7 +160,7 @@ END
 $function$;
 
 -- Returns the number of tracked callers and the number of sweeps.
-CREATE OR REPLACE FUNCTION llm_quota_inspect(quota_name text, given_window text) RETURNS text LANGUAGE sql STABLE AS $function$
+CREATE OR REPLACE FUNCTION llm_quota_inspect(quota_name text, given_window text) RETURNS text LANGUAGE sql STABLE SET lock_timeout = '1s' AS $function$
   SELECT CASE WHEN pages_left = 0 OR pg_relation_size('llm_quota'::regclass) > 8388608 THEN tracked ELSE (
     SELECT count(*) FROM llm_quota AS own WHERE own.quota = quota_name AND caller <> 'overflow' AND swept_at - last_seen < given_window::double precision + 60000
   ) END || ' ' || sweeps FROM llm_quota_state WHERE quota = quota_name
