@@ -63,10 +63,11 @@ t.test('a clock that is set back neither lengthens a window nor results in a neg
   }
 
   let now = 10_000_000
-  const { store } = await createStore({ clock: () => now })
+  const { store } = await createStore({ clock: () => now, rememberRefusals: false })
   await store.acquire(key('alice'), 1)
   now -= 3_600_000
-  await store.acquire(key('bob'), 1)
+  t.match(await store.acquire(key('bob'), 1), { admitted: true })
+  t.match(await store.acquire(key('bob'), 1), { admitted: false }, 'nor ends the window of a new caller')
   now += 60_000
   await store.acquire(key('carol'), 1)
   t.match(await store.inspect(), { sweeps: 1 }, 'nor delays a sweep')

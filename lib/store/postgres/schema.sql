@@ -54,7 +54,7 @@ BEGIN
       INSERT INTO llm_quota_state (quota) VALUES (quota_name) ON CONFLICT DO NOTHING;
       SELECT * INTO state FROM llm_quota_state WHERE quota = quota_name FOR UPDATE;
       has_lock := true;
-      time := llm_quota_time(given_time) + state.clock_offset;
+      time := greatest(llm_quota_time(given_time) + state.clock_offset, state.swept_at); -- for a new counter, if the clock has been set back
       pages := pg_relation_size('llm_quota'::regclass) / current_setting('block_size')::bigint;
       -- A sweep decides by its time which counters are dead. They are deleted step by step. The first request only starts the interval.
       IF time - state.swept_at >= 60000 THEN
