@@ -98,13 +98,3 @@ export const QuotaNameError = createError('FST_ERR_LLM_QUOTA_NAME', 'fastify-llm
 
 /** The store or the authentication failed in `fastify.quotaStanding`. The message omits its error, because an error handler could send it to the caller. */
 export const StandingError = createError('FST_ERR_LLM_QUOTA_STANDING', 'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown', 503)
-
-/** The codes of all errors of this package. */
-export type QuotaErrorCode =
-  | 'FST_ERR_LLM_QUOTA_OPTION'
-  | 'FST_ERR_LLM_QUOTA_ENVIRONMENT'
-  | 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION'
-  | 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA'
-  | 'FST_ERR_LLM_QUOTA_DECORATOR'
-  | 'FST_ERR_LLM_QUOTA_NAME'
-  | 'FST_ERR_LLM_QUOTA_STANDING'

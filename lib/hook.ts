@@ -26,7 +26,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
   const follow = createUsageFollower()
 
   function begin (request: FastifyRequest, reply: FastifyReply): Verdict | Promise<Verdict> | null {
-    const verdict = verdictOn(request)
+    const verdict = decideOn(request)
     if (verdict === null) return null
     if (!(verdict instanceof Promise)) return conclude(verdict, request, reply)
     const pending = verdict.then((made) => conclude(made, request, reply))
@@ -34,7 +34,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
     return pending
   }
 
-  function verdictOn (request: FastifyRequest): Verdict | Promise<Verdict> | null {
+  function decideOn (request: FastifyRequest): Verdict | Promise<Verdict> | null {
     try {
       const matches = requests.match(request)
       return matches.length === 0 ? null : decide(matches, request)

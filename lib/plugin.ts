@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import type { QuotaDecision } from './decision/decision.js'
-import { Quota } from './decision/quota.js'
+import { createQuota } from './decision/quota.js'
 import { decorateRequests } from './decision/request-state.js'
 import { createStandingReader, type QuotaStandingReader } from './decision/standing.js'
 import { createQuotaHook } from './hook.js'
@@ -77,7 +77,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const configuration = await readConfiguration(fastify, configurationDefaults(defined), options.dotenv)
   const configured = configureQuotas(defined, configuration)
   const preferences = new Preferences(fastify.log, options.preferenceTimeout)
-  const quotas = configured.map((settings) => new Quota(settings, preferences, settings.callerOf, storeOf(settings, store)))
+  const quotas = configured.map((settings) => createQuota(settings, preferences, storeOf(settings, store)))
   fastify.decorate('quotaConfig', configuration)
   fastify.decorate('quotaStanding', createStandingReader(quotas))
   fastify.decorate('quotaCharge', quotaCharge)

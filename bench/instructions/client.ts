@@ -19,10 +19,10 @@ export class Client {
   }
 
   /**
-   * Sends requests to a path, each after the answer to the previous one.
+   * Sends requests to a path, each after the response to the previous one.
    *
    * @param headers The headers of the requests, which are used in turn.
-   * @throws {Error} If the last answer has a different status, or if the connection fails.
+   * @throws {Error} If the last response has a different status, or if the connection fails.
    */
   async send (count: number, path: string, headers: readonly Readonly<Record<string, string>>[], status: number): Promise<void> {
     const requests = headers.map((each) => {
@@ -47,7 +47,7 @@ export class Client {
     this.#socket.destroy()
   }
 
-  // All answers of these servers have a Content-Length.
+  // All responses of these servers have a Content-Length.
   #take (text: string): void {
     this.#received += text
     const end = this.#received.indexOf('\r\n\r\n')

@@ -69,7 +69,7 @@ async function count (child: ChildProcess, { path, status, callers }: CountedSer
     const headers = Array.from({ length: Math.min(callers, count) }, (_, index) => headersOf((first + index) % callers))
     return client.send(count, path, headers, status)
   }
-  // The first 200 after many 429s, at the end of a window, makes V8 discard compiled code that sends answers. To avoid this, some requests
+  // The first 200 after many 429s, at the end of a window, makes V8 discard compiled code that sends responses. To avoid this, some requests
   // are admitted during the warm-up, as in a real service.
   for (let sent = 0; sent < warmUpParts; sent++) {
     await client.send(1, path, [headersOf(callers + sent)], 200)

@@ -1,11 +1,12 @@
-// Identifies callers by API keys, whose digests are in PostgreSQL. If the database fails, the response is a 503 and not a 401.
+// Identifies callers by API keys, whose digests are in PostgreSQL. If the database fails or hangs, the response is a 503 and not a 401.
 import { createHash } from 'node:crypto'
 import Fastify from 'fastify'
 import quotaPlugin, { localAuthentication, type AuthenticationReader } from 'fastify-llm-quota'
 import pg from 'pg'
 
 const app = Fastify({ logger: { level: 'warn' } })
-const pool = new pg.Pool({ connectionString: process.env['DATABASE_URL'] })
+// The quota sets no time limit for `authentication`, so the pool does.
+const pool = new pg.Pool({ connectionString: process.env['DATABASE_URL'], connectionTimeoutMillis: 1000, query_timeout: 1000 })
 pool.on('error', ({ message }) => { app.log.warn(message) })
 app.addHook('onClose', async () => { await pool.end() })
 

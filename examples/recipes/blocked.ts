@@ -3,7 +3,7 @@ import fastifyJwt from '@fastify/jwt'
 import Fastify from 'fastify'
 import quotaPlugin, { callerKey, tokenAuthentication } from 'fastify-llm-quota'
 
-const blocked = new Set(process.env['BLOCKED_CALLERS']?.split(','))
+const blocked = new Set(process.env['BLOCKED_CALLERS']?.split(/[\s,]+/))
 
 const app = Fastify()
 const secret = process.env['JWT_SECRET']

@@ -7,7 +7,8 @@ import pg from 'pg'
 const { JWT_SECRET: secret = '', DATABASE_URL: database } = process.env
 if (secret.length < 32) throw new Error('JWT_SECRET must have 32 characters or more')
 const app = Fastify({ logger: { level: 'warn' } })
-const pool = new pg.Pool({ connectionString: database })
+// Without these time limits, lost connections would stay in the pool.
+const pool = new pg.Pool({ connectionString: database, connectionTimeoutMillis: 1000, query_timeout: 1000 })
 pool.on('error', ({ message }) => { app.log.warn(message) })
 app.addHook('onClose', async () => { await pool.end() })
 

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { shownError } from '../errors.js'
-import { assertAcquisition, assertEntry, type Acquisition, type Entry } from '../store/store.js'
+import { assertAcquisition, assertEntry, type Acquisition, type Entry, type QuotaStore } from '../store/store.js'
 import type { Quota } from './quota.js'
 import { storeDurations, timed } from './store-durations.js'
 
@@ -10,26 +10,26 @@ import { storeDurations, timed } from './store-durations.js'
  * @returns The result; undefined if the store fails, which is logged. A promise only if the store returned one.
  */
 export function acquire (quota: Quota, callerKey: string, limit: number, cost: number, request: FastifyRequest): Acquisition | undefined | Promise<Acquisition | undefined> {
-  const { store } = quota
-  try {
-    const acquired = storeDurations.hasSubscribers ? timed(request, () => store.acquire(callerKey, limit, cost)) : store.acquire(callerKey, limit, cost)
-    return 'then' in acquired ? later(acquired, assertAcquisition, quota, request) : checked(acquired, assertAcquisition)
-  } catch (error) {
-    return failed(error, quota, request)
-  }
+  return ask(quota, request, (store) => store.acquire(callerKey, limit, cost), assertAcquisition)
 }
 
 /** Takes a place for a request in flight; otherwise as `acquire`. */
 export function enter (quota: Quota, callerKey: string, limit: number, request: FastifyRequest): Entry | undefined | Promise<Entry | undefined> {
+  return ask(quota, request, (store) => store.enter?.(callerKey, limit), assertEntry)
+}
+
+type Check<Result> = (result: Result | undefined) => asserts result is Result
+
+function ask<Result extends object> (
+  quota: Quota, request: FastifyRequest, step: (store: QuotaStore) => Result | undefined | Promise<Result | undefined>, check: Check<Result>
+): Result | undefined | Promise<Result | undefined> {
   try {
-    const entry = storeDurations.hasSubscribers ? timed(request, () => quota.store.enter?.(callerKey, limit)) : quota.store.enter?.(callerKey, limit)
-    return entry !== undefined && 'then' in entry ? later(entry, assertEntry, quota, request) : checked(entry, assertEntry)
+    const result = storeDurations.hasSubscribers ? timed(request, () => step(quota.store)) : step(quota.store)
+    return result !== undefined && 'then' in result ? later(result, check, quota, request) : checked(result, check)
   } catch (error) {
     return failed(error, quota, request)
   }
 }
-
-type Check<Result> = (result: Result | undefined) => asserts result is Result
 
 function checked<Result> (result: Result | undefined, check: Check<Result>): Result {
   check(result)

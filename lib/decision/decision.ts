@@ -63,23 +63,6 @@ export interface UncountedDecision extends DecisionBase {
 /**
  * The decision of a quota on a protected request, a union by `outcome`: `admitted`; `rejected` if the caller is at the limit;
  * `unauthenticated` if there is no caller key; `disabled` if the limit is 0; `unavailable` if the store failed.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { localAuthentication, type QuotaDecision } from 'fastify-llm-quota'
- *
- * const app = Fastify()
- * await app.register(quotaPlugin, { perMinute: 2, authentication: () => localAuthentication('alice') })
- * app.post('/api/analyze', async (request) => left(request.quota))
- *
- * // How many requests the caller has left in its window.
- * function left (decision: QuotaDecision | null): number | null {
- *   return decision?.outcome === 'admitted' ? decision.limit - decision.count : null
- * }
- *
- * console.log((await app.inject({ method: 'POST', url: '/api/analyze' })).json()) // 1
- * ```
  */
 export type QuotaDecision = CountedDecision | UnauthenticatedDecision | UncountedDecision
 
@@ -94,16 +77,5 @@ export interface QuotaDecisionMessage {
 /**
  * The `node:diagnostics_channel` channel on which every decision is published. Its messages are `QuotaDecisionMessage`s. Without a
  * subscriber, publishing has almost no cost.
- *
- * @example
- * ```ts
- * import { subscribe } from 'node:diagnostics_channel'
- * import { quotaDecisions, type QuotaDecisionMessage } from 'fastify-llm-quota'
- *
- * subscribe(quotaDecisions.name, (message) => {
- *   const { decision } = message as QuotaDecisionMessage
- *   if (decision.outcome === 'rejected') console.log('rejected', decision.operation.path, decision.callerKey.slice(0, 8))
- * })
- * ```
  */
 export const quotaDecisions = channel('fastify-llm-quota:decision')

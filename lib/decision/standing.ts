@@ -35,21 +35,6 @@ export interface QuotaStanding {
  * @throws {QuotaNameError} `FST_ERR_LLM_QUOTA_NAME`, if there is no quota with that name.
  * @throws {StandingError} `FST_ERR_LLM_QUOTA_STANDING`, with status 503, if the store fails or has no `peek`, or if the authentication
  *   fails with a `statusCode` of 500 or more. The error itself is logged.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { localAuthentication } from 'fastify-llm-quota'
- *
- * const app = Fastify()
- * await app.register(quotaPlugin, { perMinute: 3, authentication: () => localAuthentication('alice') })
- * app.post('/api/analyze', async () => 'from your model')
- * app.get('/api/quota', async (request) => app.quotaStanding(request))
- *
- * await app.inject({ method: 'POST', url: '/api/analyze' })
- * const { limit, count, remaining } = (await app.inject('/api/quota')).json()
- * console.log(limit, count, remaining) // 3 1 2
- * ```
  */
 export type QuotaStandingReader = (request: FastifyRequest, name?: string) => Promise<QuotaStanding | null>
 

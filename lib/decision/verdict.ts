@@ -70,9 +70,9 @@ export function verdictOnly (ruling: Ruling): Verdict {
   return { rulings: [ruling], refusal: callsForRefusal(ruling.decision) ? ruling : null, outlastsDecision: false }
 }
 
-/** @param decisive The rulings that can refuse the request; by default all of them. */
-export function verdictOn (rulings: readonly Ruling[], decisive: readonly Ruling[] = rulings): Verdict {
-  return { rulings, refusal: refusalAmong(decisive), outlastsDecision: rulings.some(({ place, usage }) => place !== undefined || usage !== undefined) }
+/** Returns the verdict on a request with any quotas. */
+export function verdictOn (rulings: readonly Ruling[]): Verdict {
+  return { rulings, refusal: refusalAmong(rulings), outlastsDecision: rulings.some(({ place, usage }) => place !== undefined || usage !== undefined) }
 }
 
 /** Returns the rulings that a verdict publishes: one for each quota of an admitted request, or the one that refuses the request. */

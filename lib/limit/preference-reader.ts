@@ -6,17 +6,6 @@ import { withFunctions } from '../option-checks.js'
  *
  * The default quota reads `rate-limit.per-minute` for every request that is subject to it. A named quota reads
  * `rate-limit.<name>.<limit>` (docs/rules.md, "Limit").
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { type PreferenceReader } from 'fastify-llm-quota'
- *
- * const preferences: PreferenceReader = {
- *   get: (key, request) => key === 'rate-limit.per-minute' && request.headers['x-plan'] === 'team' ? 100 : undefined
- * }
- * await Fastify().register(quotaPlugin, { preferences })
- * ```
  */
 export interface PreferenceReader {
   /**

@@ -66,23 +66,5 @@ function metricsIn (registry: QuotaMetricsRegistry): QuotaMetrics {
  * share its metrics. A second registration with the same server and registry has no effect, so no decision is counted twice.
  *
  * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if an option has an invalid value.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { localAuthentication } from 'fastify-llm-quota'
- * import quotaMetricsPlugin from 'fastify-llm-quota/metrics'
- * import { register } from 'prom-client'
- *
- * const app = Fastify()
- * await app.register(quotaPlugin, { authentication: () => localAuthentication('alice') })
- * await app.register(quotaMetricsPlugin)
- * app.post('/api/analyze', async () => 'from your model')
- * app.get('/metrics', async (_request, reply) => reply.type(register.contentType).send(await register.metrics()))
- *
- * await app.inject({ method: 'POST', url: '/api/analyze' })
- * const { body } = await app.inject('/metrics')
- * console.log(body.split('\n').find((line) => line.includes('admitted'))) // llm_quota_decisions_total{quota="default",operation="POST /api/analyze",outcome="admitted",enforced="true"} 1
- * ```
  */
 export const quotaMetricsPlugin = createPlugin(quotaMetrics, { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota-metrics' })

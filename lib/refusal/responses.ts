@@ -41,18 +41,6 @@ function response (status: number, description: string, headers: Readonly<Record
  * Descriptions of the refusals by status code, for a route's `schema.response`. They appear in API documentation, such as that of
  * `@fastify/swagger`, and do not change what is sent (docs/rules.md, "Refusal"). With a type provider, the handler's own responses are still
  * checked. To send a 401, 429 or 503 of your own from a handler, or to describe the bodies of `refusalBody`, replace `content`.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import { quotaResponses } from 'fastify-llm-quota'
- *
- * const app = Fastify()
- * const result = { type: 'object', properties: { answer: { type: 'string' } } }
- * const problem = { type: 'object', properties: { title: { type: 'string' } } }
- * const rejected = { ...quotaResponses[429], content: { 'application/problem+json': { schema: problem } } }
- * app.post('/api/analyze', { schema: { response: { 200: result, ...quotaResponses, 429: rejected } } }, async () => ({ answer: 'from your model' }))
- * ```
  */
 export const quotaResponses: Readonly<Record<401 | 429 | 503, QuotaResponse>> = Object.freeze({
   401: response(401, 'The request has no authenticated caller.', {}),

@@ -51,17 +51,6 @@ export interface QuotaOptions {
 /**
  * One of the `quotas`. It has one limit: requests or model tokens in a window, or requests in flight. Default `perMinute: 10`. A limit is an
  * integer, and applies if neither a preference nor the environment variable sets another one.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { type QuotaDefinition } from 'fastify-llm-quota'
- *
- * const streams: QuotaDefinition = { operations: [{ method: 'GET', path: '/api/analyze-stream' }], inFlight: 2 }
- * const app = Fastify()
- * await app.register(quotaPlugin, { quotas: { streams, chat: { perMinute: 60 } } })
- * app.post('/v1/models/:model/chat', { config: { quota: ['chat', 'streams'] } }, async () => 'from your model')
- * ```
  */
 export interface QuotaDefinition extends Readonly<Partial<Record<LimitName, number>>> {
   /** Requests per minute, an integer. */

@@ -17,7 +17,6 @@ export interface DefinedQuota extends QuotaSettings {
   readonly isListed: boolean
   /** Whether the host uses only its named quotas: it gives the default quota neither operations nor a limit. */
   readonly isUnused: boolean
-  readonly callerOf: CallerReader
 }
 
 /** Returns the quotas that the options define, the default quota first. */

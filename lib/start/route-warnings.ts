@@ -15,7 +15,7 @@ export function warnOfUnserved (fastify: FastifyInstance, quotas: readonly Defin
   for (const { name, operations, isListed } of quotas.filter(({ isUnused }) => !isUnused)) {
     const unserved = operations.filter((operation) => !isServed(operation))
     if (unserved.length === operations.length && !isMarked(name, isListed, marks)) {
-      fastify.log.warn({ quota: name, operations }, `the quota "${name}" protects nothing: no route ${operations.length === 0 ? 'is marked with its name' : `serves ${listOf(unserved)}`}. ${scope}. ${unseen}`)
+      fastify.log.warn({ quota: name, operations }, `the quota "${name}" protects nothing: no route ${operations.length === 0 ? 'that is declared after the plugin is marked with its name' : `serves ${listOf(unserved)}`}. ${scope}. ${unseen}`)
     } else if (isListed && unserved.length > 0) {
       fastify.log.warn({ quota: name, operations: unserved }, `no route serves ${listOf(unserved)}. ${scope}. ${unseen}`)
     }

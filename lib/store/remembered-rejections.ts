@@ -16,19 +16,29 @@ interface Rejection {
 export class RememberedRejections {
   readonly #most: number
   readonly #rejections = new Map<string, Rejection>()
+  // Changes with each `forget` and `clear`, because an answer that was requested in an earlier era may be out of date.
   #era = 0
 
   constructor (most: number) {
     this.#most = most
   }
 
-  /** Changes with each `forget` and `clear`, because an answer that was requested in an earlier era may be out of date. */
-  get era (): number {
-    return this.#era
+  /**
+   * Returns a rejection if the server is certain to reject: the window is still open, and the limit is not above the count. Otherwise asks the
+   * server, and remembers a rejection.
+   *
+   * @param now The time before the server is asked, so that no window is remembered as longer than it is.
+   */
+  acquire (callerKey: string, limit: number, now: number, ask: () => Promise<Acquisition>): Acquisition | Promise<Acquisition> {
+    const era = this.#era
+    return this.#recall(callerKey, limit, now) ?? ask().then((acquisition) => {
+      // A rejection by the overflow counter is not remembered, because the caller can get a counter of its own at any time.
+      if (!acquisition.admitted && !acquisition.overflow && era === this.#era) this.#remember(callerKey, acquisition, now)
+      return acquisition
+    })
   }
 
-  /** Returns a rejection if the server is certain to reject: the window is still open, and the limit is not above the count. */
-  recall (callerKey: string, limit: number, now: number): Acquisition | undefined {
+  #recall (callerKey: string, limit: number, now: number): Acquisition | undefined {
     const rejection = this.#rejections.get(callerKey)
     if (rejection === undefined || limit > rejection.count) return undefined
     const { count, windowEnd, rememberedUntil } = rejection
@@ -37,12 +47,7 @@ export class RememberedRejections {
     return undefined
   }
 
-  /**
-   * @param askedAt The time just before the command was sent, so that no window is remembered as longer than it is.
-   * @param era The era just before the command was sent.
-   */
-  remember (callerKey: string, { count, windowRemaining }: Acquisition, askedAt: number, era: number): void {
-    if (era !== this.#era) return
+  #remember (callerKey: string, { count, windowRemaining }: Acquisition, askedAt: number): void {
     for (const oldest of this.#rejections.keys()) {
       if (this.#rejections.size < this.#most) break
       this.#rejections.delete(oldest)

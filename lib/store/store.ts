@@ -4,24 +4,6 @@ import { hasFunction, OptionError, shownType } from '../errors.js'
  * Keeps the counters of a quota (docs/rules.md, "Store"). Only `acquire` is required; named quotas need `quota`, requests in flight `enter`, and
  * `quotaStanding` needs `peek`. Each function can return a value or a promise. If `acquire` returns a value, the request takes no extra turn of the
  * event loop. If it throws or rejects, the request is answered with 503, so no request is admitted without being counted.
- *
- * @example
- * ```ts
- * import { MemoryQuotaStore, type QuotaStore } from 'fastify-llm-quota'
- *
- * // Wraps a store and reports each call of acquire.
- * function observed (store: QuotaStore, onAcquire: () => void): QuotaStore {
- *   return {
- *     acquire (callerKey, limit, cost) {
- *       onAcquire()
- *       return store.acquire(callerKey, limit, cost)
- *     }
- *   }
- * }
- *
- * const store = observed(new MemoryQuotaStore(), () => { console.log('called') })
- * await store.acquire('a digest', 10) // called
- * ```
  */
 export interface QuotaStore {
   /**

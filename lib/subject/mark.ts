@@ -10,25 +10,13 @@ export type QuotaNames = boolean | string | readonly string[] | null
 /** The value of a route's `config.quota`. */
 export type RouteMark = QuotaNames | ((request: FastifyRequest) => QuotaNames)
 
-/** Reads the marks of routes. */
-export interface MarkReader {
-  /**
-   * Returns the names of the quotas that a mark stands for.
-   *
-   * @param mark The value of `config.quota`, or what its function returned.
-   * @param route The method and pattern of the route, for the error.
-   * @throws {UnknownQuotaError} If a quota does not exist.
-   */
-  namesIn (mark: unknown, route: string): readonly string[]
-}
-
 /** Returns the names of quotas in a mark that is not a function. They may not exist. */
 export function quotasIn (mark: unknown): readonly unknown[] {
   return [mark === true ? defaultQuota : mark].flat()
 }
 
 /** Reads the marks of the routes of a server with these quotas. */
-export class Marks implements MarkReader {
+export class Marks {
   readonly #names: readonly string[]
 
   /** @param names The names of all quotas, including the default quota. */
@@ -41,6 +29,13 @@ export class Marks implements MarkReader {
     if (typeof mark !== 'function') this.namesIn(mark, route)
   }
 
+  /**
+   * Returns the names of the quotas that a mark stands for.
+   *
+   * @param mark The value of `config.quota`, or what its function returned.
+   * @param route The method and pattern of the route, for the error.
+   * @throws {UnknownQuotaError} If a quota does not exist.
+   */
   namesIn (mark: unknown, route: string): readonly string[] {
     if (mark == null || mark === false) return []
     return quotasIn(mark).map((name) => {

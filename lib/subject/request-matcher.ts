@@ -1,5 +1,5 @@
 import type { FastifyContextConfig, FastifyRequest } from 'fastify'
-import type { MarkReader } from './mark.js'
+import type { Marks } from './mark.js'
 import type { Operation } from './operation.js'
 import { isLiteral, type Paths } from './paths.js'
 import type { RouterOptions } from './router-options.js'
@@ -26,13 +26,13 @@ const none: readonly never[] = Object.freeze([])
 export class RequestMatcher<Quota extends Protecting> {
   readonly #quotas: readonly Quota[]
   readonly #paths: Paths
-  readonly #marks: MarkReader
+  readonly #marks: Pick<Marks, 'namesIn'>
   readonly #mayEndWithSlash: boolean
   readonly #listed = new Map<string, ListedOperations<Quota>>()
   // By `config`, which Fastify creates for each route, and by method.
   readonly #routes = new Map<object, Map<string, RouteMatch<Quota>>>()
 
-  constructor (quotas: readonly Quota[], paths: Paths, marks: MarkReader, { ignoreTrailingSlash }: RouterOptions) {
+  constructor (quotas: readonly Quota[], paths: Paths, marks: Pick<Marks, 'namesIn'>, { ignoreTrailingSlash }: RouterOptions) {
     this.#quotas = quotas
     this.#paths = paths
     this.#marks = marks

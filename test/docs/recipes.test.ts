@@ -1,8 +1,9 @@
 // The programs of docs/recipes.md, run unchanged and tested over HTTP.
 import OpenAI from 'openai'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { callerKey, localAuthentication, tokenAuthentication } from '../../lib/index.js'
 import { hs256, issuer, statuses } from '../support/credentials.js'
+import { FaultyProxy } from '../support/faulty-proxy.js'
 import { beginStream, type ChatAnswer, complete, endStream, OpenAiServer, streamPart } from '../support/openai-server.js'
 import { startPglite } from '../support/pglite-server.js'
 import { Programs } from '../support/programs.js'
@@ -19,11 +20,20 @@ async function start (recipe: string, environment: Record<string, string> = {}) 
   return { address, ask, askTimes }
 }
 
+/** Starts a proxy in front of a database. */
+async function behindProxy (t: Test, { url }: { url: string }) {
+  const proxied = new URL(url)
+  const proxy = await FaultyProxy.start(Number(proxied.port))
+  t.teardown(() => proxy.stop())
+  proxied.port = String(proxy.port)
+  return { proxy, url: proxied.href }
+}
+
 const three = [200, 200, 200, 429]
 const fiveRejections = [200, 200, 200, 429, 429, 429, 429, 429]
 
 const client = { sub: undefined, client_id: 'mira' }
-const blockedCallers = [localAuthentication('any'), tokenAuthentication({ iss: issuer, sub: 'mira' })].map(callerKey).join()
+const blockedCallers = [localAuthentication('any'), tokenAuthentication({ iss: issuer, sub: 'mira' })].map(callerKey).join(', ')
 
 for (const [what, recipe, environment, expected] of [
   ['administrators have no limit, and all other callers have one', 'unlimited', {}, [[{ role: 'administrator' }, Array(20).fill(200)], [{ sub: 'tomas' }, three], [{ sub: undefined }, [401]]]],
@@ -60,25 +70,32 @@ t.test('the limit of a plan is read from PostgreSQL and remembered', async (t) =
     INSERT INTO plans VALUES ('free', 2), ('team', 5);
     INSERT INTO subscriptions VALUES ('mira', 'team'), ('tomas', 'free');
   `)
-  const { askTimes } = await start('plans-sql', { DATABASE_URL: database.url })
+  const { proxy, url } = await behindProxy(t, database)
+  const { askTimes } = await start('plans-sql', { DATABASE_URL: url })
   t.same(await askTimes(3, { sub: 'tomas' }), [200, 200, 429])
   t.same(await askTimes(4, { sub: 'nobody' }), three)
+  proxy.silence()
+  t.same(await askTimes(4, { sub: 'late' }), three, 'the configured limit applies while the database hangs')
   const first = await askTimes(1)
   await database.stop()
   t.same([...first, ...await askTimes(5)], [200, 200, 200, 200, 200, 429])
   t.same(await askTimes(4, { sub: 'another' }), three, 'the configured limit applies while the database fails')
 })
 
-t.test('callers are identified by API keys in PostgreSQL, and a failing look-up is a 503', async (t) => {
+t.test('callers are identified by API keys in PostgreSQL, and a look-up that hangs or fails is a 503', async (t) => {
   const database = await startPglite(t, `
     CREATE TABLE api_keys (digest text PRIMARY KEY, owner text NOT NULL);
     INSERT INTO api_keys VALUES (encode(sha256('key-of-mira'), 'hex'), 'mira'), (encode(sha256('second-key-of-mira'), 'hex'), 'mira');
   `)
-  const { askTimes } = await start('api-keys', { DATABASE_URL: database.url })
+  const { proxy, url } = await behindProxy(t, database)
+  const { askTimes } = await start('api-keys', { DATABASE_URL: url })
   const ask = async (authorization: string, times = 1) => await askTimes(times, {}, { authorization })
   t.same(await ask('Bearer another-key'), [401])
   t.same(await ask('Basic any'), [401])
   t.same([...await ask('Bearer key-of-mira'), ...await ask('Bearer second-key-of-mira', 3)], three)
+  proxy.isSilent = true
+  t.same(await ask('Bearer key-of-mira', 2), [503, 503], 'on a connection that hangs, and on a new one')
+  proxy.isSilent = false
   await database.stop()
   t.same(await ask('Bearer key-of-mira'), [503])
 })

@@ -86,7 +86,7 @@ const cases: Record<string, Host & { warnings: RegExp[] }> = {
   'the default operations if none is served': { warnings: [/no route serves POST \/api\/analyze, POST \/api\/justify-leaf, GET \/api\/analyze-stream, GET \/api\/analyze-node\./] },
   'no default operations if one is served': { after: post('/api/justify-leaf'), warnings: [] },
   'each default operation that the host lists itself': { options: { operations: protectedOperations }, after: post('/api/analyze'), warnings: [/no route serves POST \/api\/justify-leaf, GET/] },
-  'a quota without operations and marked routes': { options: { operations: [] }, warnings: [/^the quota "default" protects nothing: no route is marked with its name\. /] },
+  'a quota without operations and marked routes': { options: { operations: [] }, warnings: [/^the quota "default" protects nothing: no route that is declared after the plugin is marked with its name\. /] },
   'no default quota if the host uses named quotas only': { options: { operations: [], quotas: { chat } }, after: post('/api/translate'), warnings: [] },
   'the default quota beside named ones if its limit is set': { options: { operations: [], perMinute: 5, quotas: { chat } }, after: post('/api/translate'), warnings: [/^the quota "default" protects nothing: /] },
   'no default operations if the host marks its routes instead': { after: post('/v1/:model', marked), warnings: [] },
@@ -224,9 +224,9 @@ t.test('the operation / of a scope with a prefix is counted, and no warning says
 })
 
 for (const order of ['before', 'after'] as const) {
-  for (const of of ['the GET route alone', 'both routes']) {
-    t.test(`the HEAD twin is subject to the quota or a warning names it, if a hook added ${order} the plugin marks ${of}`, async (t) => {
-      const mark: Declare = (app) => app.addHook('onRoute', (route) => { if (of === 'both routes' || route.method === 'GET') route.config = { ...route.config, quota: true } })
+  for (const marked of ['the GET route alone', 'both routes']) {
+    t.test(`the HEAD twin is subject to the quota or a warning names it, if a hook added ${order} the plugin marks ${marked}`, async (t) => {
+      const mark: Declare = (app) => app.addHook('onRoute', (route) => { if (marked === 'both routes' || route.method === 'GET') route.config = { ...route.config, quota: true } })
       const declare = get('/v1/models/:model')
       const { log, app } = await start({ options: { operations: [] }, ...(order === 'before' ? { before: mark, after: declare } : { after: all(mark, declare) }) })
       const statusOf = async (method: 'GET' | 'HEAD') => (await app.inject({ method, url: '/v1/models/a' })).statusCode

@@ -33,7 +33,7 @@ t.test('a number that is no safe integer of at least 0 throws a RangeError at on
   const [withoutQuota] = requests
   const request = await ended()
   for (const tokens of [-1, 1.5, NaN, Infinity, -Infinity, 2 ** 53, '5', null, undefined, 5n, {}]) {
-    for (const of of [request, withoutQuota]) t.throws(() => Reflect.apply(app.quotaCharge, app, [of, tokens]), { name: 'RangeError' }, String(tokens))
+    for (const each of [request, withoutQuota]) t.throws(() => Reflect.apply(app.quotaCharge, app, [each, tokens]), { name: 'RangeError' }, String(tokens))
   }
   t.equal(await tokenCount(), 0)
   await t.resolves(app.quotaCharge(request, Number.MAX_SAFE_INTEGER))

@@ -146,32 +146,25 @@ export class InsuredQuotaStore implements QuotaStore {
     const breaker = this.#breakers.of(callerKey)
     if (!breaker.allowsCall()) return this.#decideByFallback(decision)
     const { era } = breaker
-    try {
-      const answer = decision.ask(this.#primary)
-      if (isPromise(answer)) return this.#awaitPrimary(answer, decision, breaker, era)
+    const accept = (answer: Answer, isFromServer: boolean): Answer => {
       decision.check(answer)
-      // An admission proves that the server answered. A rejection may come from memory.
-      if (this.#primaryPromises && !answer.admitted) breaker.provedNothing()
-      else breaker.succeeded(era)
+      if (isFromServer) breaker.succeeded(era)
+      else breaker.provedNothing()
       this.#breakers.answers.primary += 1
       return answer
-    } catch (error) {
+    }
+    const fail = (error: unknown): Answer | Promise<Answer> => {
       breaker.failed(era, error)
       return this.#decideByFallback(decision)
     }
-  }
-
-  async #awaitPrimary<Answer> (promise: PromiseLike<Answer>, decision: Decision<Answer>, breaker: CircuitBreaker, era: number): Promise<Answer> {
-    this.#primaryPromises = true
     try {
-      const answer = await this.#timeLimit.within(promise, decision.late)
-      decision.check(answer)
-      breaker.succeeded(era)
-      this.#breakers.answers.primary += 1
-      return answer
+      const answer = decision.ask(this.#primary)
+      // An admission proves that the server answered. A rejection may come from memory.
+      if (!isPromise(answer)) return accept(answer, !this.#primaryPromises || answer.admitted)
+      this.#primaryPromises = true
+      return this.#timeLimit.within(answer, decision.late).then((answer) => accept(answer, true)).catch(fail)
     } catch (error) {
-      breaker.failed(era, error)
-      return this.#decideByFallback(decision)
+      return fail(error)
     }
   }
 

@@ -2,7 +2,7 @@ import { assertFunction, assertMilliseconds, assertOptions, withFunctions } from
 import { assertStore, type QuotaStore } from '../store.js'
 import type { QuotaTimers } from './time-limit.js'
 
-/** A store that can be the primary of an `InsuredQuotaStore`: any store. */
+/** The primary of an `InsuredQuotaStore`. Every store can be one. */
 export interface PrimaryQuotaStore extends QuotaStore {
   /** The caller cap, which the default fallback takes over. */
   readonly maxTrackedCallers?: number

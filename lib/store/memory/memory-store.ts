@@ -23,15 +23,6 @@ export interface MemoryQuotaStoreOptions {
  * `maxTrackedCallers` counters and the overflow counter, for each quota.
  *
  * @throws {OptionError} If an option has an invalid value.
- *
- * @example
- * ```ts
- * import { callerKey, localAuthentication, MemoryQuotaStore } from 'fastify-llm-quota'
- *
- * const store = new MemoryQuotaStore({ maxTrackedCallers: 50_000 })
- * const key = callerKey(localAuthentication('alice'))
- * if (key !== null) console.log(store.acquire(key, 10)) // { admitted: true, count: 1, windowRemaining: 60000, overflow: false }
- * ```
  */
 export class MemoryQuotaStore implements QuotaStore {
   /** The caller cap: how many callers can have a counter of their own. */
@@ -122,21 +113,18 @@ export class MemoryQuotaStore implements QuotaStore {
   }
 
   /**
-   * Runs a sweep if it is due, then deletes some of the removed counters. The window of a removed counter is over, so a caller that finds its own
-   * one before that gets the same results as with a new one.
+   * Runs a sweep if it is due: its time marks all expired counters as removed. Then deletes some of the removed ones. The window of a removed
+   * counter is over, so a caller that finds its own one before that gets the same results as with a new one.
    */
   #cleanUp (now: number): void {
-    if (this.#isSweepDue(now)) this.#sweep(now)
+    if (this.#isSweepDue(now)) {
+      // The first request only starts the interval, so it is not counted as a sweep.
+      if (this.#sweptAt !== never) this.#sweeps += 1
+      this.#sweptAt = now
+    }
     // The oldest counters are the removed ones.
     for (let deleted = 0; deleted < deletedPerRequest && this.#isRemoved(this.#callers.oldest); deleted++) this.#callers.remove(this.#callers.oldest)
     this.#cleanUpAt = this.#isRemoved(this.#callers.oldest) ? never : this.#sweptAt + sweepInterval
-  }
-
-  /** Only records the time, which marks all expired counters as removed. `#cleanUp` frees their memory. */
-  #sweep (now: number): void {
-    // The first request only starts the interval, so it is not counted as a sweep.
-    if (this.#sweptAt !== never) this.#sweeps += 1
-    this.#sweptAt = now
   }
 
   #leave (callerKey: string): void {

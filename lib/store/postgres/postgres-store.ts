@@ -62,15 +62,8 @@ export class PostgresQuotaStore implements QuotaStore {
 
   acquire (callerKey: string, limit: number, cost = 1): Acquisition | Promise<Acquisition> {
     const time = this.#time()
-    const askedAt = time ?? performance.now()
-    const remembered = this.#rejections?.recall(callerKey, limit, askedAt)
-    if (remembered !== undefined) return remembered
-    const era = this.#rejections?.era ?? 0
-    return this.#decisions.add({ callerKey, time, limit, cost, asked: 0 }).then((acquisition) => {
-      // A rejection by the overflow counter is not remembered, because the caller can get a counter of its own at any time.
-      if (!acquisition.admitted && !acquisition.overflow) this.#rejections?.remember(callerKey, acquisition, askedAt, era)
-      return acquisition
-    })
+    const ask = (): Promise<Acquisition> => this.#decisions.add({ callerKey, time, limit, cost, asked: 0 })
+    return this.#rejections?.acquire(callerKey, limit, time ?? performance.now(), ask) ?? ask()
   }
 
   quota (name: string, window: number): PostgresQuotaStore {

@@ -40,14 +40,8 @@ export class RedisQuota implements QuotaStore {
 
   acquire (callerKey: string, limit: number, cost = 1): Acquisition | Promise<Acquisition> {
     const shard = this.#shardAt(this.shardOf(callerKey))
-    const rejections = this.#rejections
-    if (rejections === undefined) return shard.acquire(callerKey, limit, cost)
-    const askedAt = this.#clock()
-    const { era } = rejections
-    return rejections.recall(callerKey, limit, askedAt) ?? shard.acquire(callerKey, limit, cost, (acquisition) => {
-      // A rejection by the overflow counter is not remembered, because the caller can get a counter of its own at any time.
-      if (!acquisition.admitted && !acquisition.overflow) rejections.remember(callerKey, acquisition, askedAt, era)
-    })
+    const ask = (): Promise<Acquisition> => shard.acquire(callerKey, limit, cost)
+    return this.#rejections?.acquire(callerKey, limit, this.#clock(), ask) ?? ask()
   }
 
   enter (callerKey: string, limit: number): Promise<Entry> {

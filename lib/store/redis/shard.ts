@@ -43,13 +43,10 @@ export class Shard {
     this.#places = new Places(client, `${key}:places`, clock)
   }
 
-  /** @param answered Called with the server's answer before the promise is fulfilled. */
-  async acquire (callerKey: string, limit: number, cost: number, answered?: (acquisition: Acquisition) => void): Promise<Acquisition> {
+  async acquire (callerKey: string, limit: number, cost: number): Promise<Acquisition> {
     for (;;) {
       const acquisition = readAcquisition(await this.#decisions.add(callerKey, String(limit), String(cost)))
-      if (acquisition === undefined) continue
-      answered?.(acquisition)
-      return acquisition
+      if (acquisition !== undefined) return acquisition
     }
   }
 

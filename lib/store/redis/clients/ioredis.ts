@@ -39,28 +39,13 @@ export function isIoredis (client: unknown): client is IoredisClient {
 }
 
 export function adaptIoredis (client: IoredisClient): QuotaRedisClient {
-  const removeKey = (key: string) => client.unlink(key)
-  if (!isPipeliningCluster(client)) {
-    return {
-      evaluateDigest: (digest, key, parameters) => client.evalsha(digest, 1, key, ...parameters),
-      evaluateSource: (source, key, parameters) => client.eval(source, 1, key, ...parameters),
-      removeKey
-    }
-  }
   // With automatic pipelining, the Cluster of iovalkey up to 0.4 and of ioredis before 5.11 treats a command's first argument as its
   // key, so it groups scripts by digest and rejects a group whose keys are on different nodes. An explicit pipeline uses the key.
+  const run = (command: (commands: ScriptCommands<unknown>) => unknown) => isPipeliningCluster(client) ? onlyReply(client.pipeline(), command) : command(client)
   return {
-    evaluateDigest (digest, key, parameters) {
-      const pipeline = client.pipeline()
-      pipeline.evalsha(digest, 1, key, ...parameters)
-      return onlyReply(pipeline)
-    },
-    evaluateSource (source, key, parameters) {
-      const pipeline = client.pipeline()
-      pipeline.eval(source, 1, key, ...parameters)
-      return onlyReply(pipeline)
-    },
-    removeKey
+    evaluateDigest: async (digest, key, parameters) => run((commands) => commands.evalsha(digest, 1, key, ...parameters)),
+    evaluateSource: async (source, key, parameters) => run((commands) => commands.eval(source, 1, key, ...parameters)),
+    removeKey: (key) => client.unlink(key)
   }
 }
 
@@ -70,7 +55,8 @@ function isPipeliningCluster (client: IoredisClient): client is PipeliningCluste
     typeof client.options === 'object' && client.options !== null && 'enableAutoPipelining' in client.options && client.options.enableAutoPipelining === true
 }
 
-async function onlyReply (pipeline: Pipeline): Promise<unknown> {
+async function onlyReply (pipeline: Pipeline, command: (commands: Pipeline) => unknown): Promise<unknown> {
+  command(pipeline)
   const [result] = await pipeline.exec()
   if (result?.[0] instanceof Error) throw result[0]
   return result?.[1]
