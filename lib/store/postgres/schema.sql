@@ -117,8 +117,7 @@ BEGIN
 END
 $function$;
 
--- Returns the counter that the caller's next request would use, as above; nothing if it would open a new window. A large table is not searched for a
--- counter that a sweep will delete, as in inspect.
+-- Returns the counter that the caller's next request would use, as above; nothing for a new window. A large table is not searched, as in inspect.
 CREATE OR REPLACE FUNCTION llm_quota_peek(
   quota_name text, given_window text, given_cap text, given_time text, caller_key text
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
