@@ -18,9 +18,7 @@ export interface ResponseOptions {
   readonly refusalBody?: RefusalBodyWriter | undefined
 }
 
-/**
- * Creates the hook that takes each request through all steps: quotas, limits, caller, store, and refusal or admission.
- */
+/** Creates the hook that takes each request through all steps: quotas, limits, caller, store, and refusal or admission. */
 export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readonly Quota[], { rateLimitHeaders, refusalBody }: ResponseOptions) {
   const log = new DecisionLog()
   const follow = createUsageFollower()

@@ -10,7 +10,7 @@ const parts = {
   limit: { mutate: ['limit/*'], testFiles: ['rules/limit-reader', 'rules/limit', 'rules/several-quotas', 'rules/limit.property', 'plugin/registering'] },
   caller: { mutate: ['caller/*'], testFiles: ['rules/caller', 'regressions/asynchronous-decisions', 'rules/several-quotas', 'rules/caller.property'] },
   decision: { mutate: ['hook', 'decision/*'], testFiles: ['plugin/decisions', 'plugin/standing', 'regressions/host-value-in-request-quota', 'regressions/asynchronous-decisions', 'rules/caller', 'regressions/secrets', 'plugin/headers', 'plugin/metrics', 'rules/limit', 'rules/several-quotas', 'rules/refusal', 'rules/limit-reader', 'plugin/registering', 'rules/several-quotas.model'] },
-  usage: { mutate: ['usage/*'], testFiles: ['rules/tokens', 'rules/in-flight', 'rules/several-quotas.model'] },
+  usage: { mutate: ['usage/*'], testFiles: ['rules/tokens', 'rules/in-flight', 'plugin/metrics', 'regressions/rejected-promise-of-a-host-function', 'rules/several-quotas.model'] },
   refusal: { mutate: ['refusal/*'], testFiles: ['rules/refusal', 'plugin/headers', 'rules/refusal.property', 'plugin/responses', 'plugin/decisions'] },
   memory: { mutate: ['store/*', 'store/memory/*'], testFiles: ['rules/counters', 'stores/virtual-clock', 'stores/memory-store.model', 'rules/refusal', 'plugin/registering'] },
   insured: { mutate: ['store/insured/*'], testFiles: ['stores/insured-store', 'stores/insured-shards', 'stores/insured-store-time', 'stores/insured-store-log', 'servers/stalled-event-loop', 'stores/store-contract'] },

@@ -8,9 +8,7 @@ export interface Operation {
   readonly path: string
 }
 
-/**
- * The four operations that are protected by default (docs/rules.md, "Subject").
- */
+/** The four operations that are protected by default (docs/rules.md, "Subject"). */
 export const protectedOperations: readonly Operation[] = Object.freeze([
   Object.freeze({ method: 'POST', path: '/api/analyze' }),
   Object.freeze({ method: 'POST', path: '/api/justify-leaf' }),

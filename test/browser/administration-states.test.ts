@@ -1,6 +1,6 @@
 // Each state of the example's page for an administrator, and of the quotas that an administrator switches on.
 import t from 'tap'
-import { checkStates, inTurn, type Place, reachLimit } from '../support/page-states.js'
+import { checkStates, inTurn, type Place, reachCap, reachLimit } from '../support/page-states.js'
 
 // Signs in, changes the limits if any are given, and runs operations.
 const administrator = ([requests, tokens, streams]: readonly (string | undefined)[] = [], ...operations: string[]) => async ({ visit }: Place): Promise<void> => {
@@ -35,6 +35,7 @@ t.test('each state of the page for an administrator is accessible and fits the w
     // The pictures of the README.
     administrator: inTurn(administrator(), reachLimit, aliceSendsTwo, ({ visit }) => visit.sendAnyway(), ({ visit, pass }) => pass(4, visit), reads('#callers', /3 of 3\s*1[^]*2 of 3/)),
     'nothing counted': administrator(),
+    'overflow in use': inTurn(reachCap, administrator([], 'Analyze'), reads('#callers', /Overflow, shared by all others\s*1 of 3/)),
     'limit lowered': inTurn(administrator([], 'Analyze', 'Analyze'), ({ visit }) => visit.change('-5'), reads('#callers', 'limit now')),
     'largest limits': inTurn(administrator([largest, largest, largest], 'Analyze'), reads('#callers', '9,007')),
     confirmation: inTurn(administrator(), ({ visit }) => visit.change('0'), ({ page }) => page.getByRole('dialog').waitFor()),

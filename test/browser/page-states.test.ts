@@ -1,6 +1,6 @@
 // Each state of the example's page for a user who is signed in.
 import t from 'tap'
-import { checkStates, inTurn, type Place, reachLimit } from '../support/page-states.js'
+import { checkStates, inTurn, type Place, reachCap, reachLimit } from '../support/page-states.js'
 import { startPage } from '../support/page-visit.js'
 
 const sentences = 'Our invoices went out late in March 2025. Customers in Berlin complain loudly about it! '
@@ -42,6 +42,7 @@ t.test('each state of the page is accessible and fits the window', async (t) => 
     'long answer': inTurn(filled('Analyze', 'businessText', sentences.repeat(5) + 'W'.repeat(300)), ({ visit }) => visit.run('Analyze')),
     'long term': inTurn(filled('Justify a term', 'leaf', 'W'.repeat(200)), ({ visit }) => visit.run('Justify a term')),
     'limit reached': limited,
+    'shared counter': inTurn(reachCap, limited, ({ visit }) => visit.reads('main', '3 of 3 admitted, 0 rejected, shared with others')),
     rejected: inTurn(limited, ({ visit }) => visit.sendAnyway()),
     'window over': inTurn(limited, ({ visit, pass }) => pass(31, visit), ({ visit }) => visit.reads('#progress', 'You can run operations again.')),
     'session ended': inTurn(limited, ({ visit }) => visit.loseSession(), ({ page }) => page.locator('#anyway').click(), ({ visit }) => visit.reads('#notice', 'Your session has ended.')),

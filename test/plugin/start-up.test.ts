@@ -1,7 +1,10 @@
 // The log when the server is ready: what is protected, and warnings about probable mistakes.
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
+import { Redis } from 'ioredis'
 import t from 'tap'
-import quotaPlugin, { InsuredQuotaStore, MemoryQuotaStore, protectedOperations, type QuotaOptions } from '../../lib/index.js'
+import quotaPlugin, { InsuredQuotaStore, protectedOperations, type QuotaOptions } from '../../lib/index.js'
+import { PostgresQuotaStore } from '../../lib/postgres.js'
+import { RedisQuotaStore } from '../../lib/redis.js'
 import { captureLog } from '../support/service.js'
 
 type Declare = (app: FastifyInstance) => unknown
@@ -66,10 +69,13 @@ t.test('one info line lists what each quota protects, with its limit', async (t)
 })
 
 t.test('the info line tells where a shared store keeps the counters', async (t) => {
-  const shared = Object.assign(new MemoryQuotaStore(), { keyPrefix: 'llm-quota:', shards: 4 })
-  for (const store of [shared, new InsuredQuotaStore({ primary: shared })]) {
-    const { log } = await start({ options: { store }, after: declareAll() })
-    t.match(log.lines, [{ level: 30, keyPrefix: 'llm-quota:', shards: 4 }])
+  const redis = new RedisQuotaStore({ client: new Redis({ lazyConnect: true }), shards: 4 })
+  const postgres = new PostgresQuotaStore({ pool: { query: async () => ({ rows: [] }) }, table: 'limits.chat' })
+  for (const [primary, place] of [[redis, { keyPrefix: 'llm-quota:', shards: 4 }], [postgres, { table: 'limits.chat' }]] as const) {
+    for (const store of [primary, new InsuredQuotaStore({ primary })]) {
+      const { log } = await start({ options: { store }, after: declareAll() })
+      t.match(log.lines, [{ level: 30, ...place }])
+    }
   }
 })
 

@@ -15,7 +15,7 @@ const clients = 64
 const key = (name: string | number) => String(callerKey(localAuthentication(`caller ${name}`)))
 
 /** The stores of four instances of a service, each with a pool of its own. */
-function instances (t: Test, server: PostgresServer, options: { connectionString?: string, maxTrackedCallers?: number } = {}): PostgresQuotaStore[] {
+function instances (t: Test, server: PostgresServer, options: { connectionString?: string, maxTrackedCallers?: number, clock?: () => number } = {}): PostgresQuotaStore[] {
   const { connectionString = server.url, ...others } = options
   return Array.from({ length: 4 }, () => {
     const pool = server.pool({ connectionString, max: 3 })
@@ -116,6 +116,41 @@ t.test('a statement waits for the locks of another one only if it must', async (
   await Promise.race([entry, sleep(300)])
   await other.query('COMMIT')
   t.match(await entry, { admitted: false, count: 1 }, 'a place is not taken while another process takes one for the same caller')
+})
+
+t.test('no call waits for more than some seconds for tables that another transaction has locked, and a decision that failed is not counted', async (t) => {
+  const { pool } = await startPostgres(t)
+  const store = new PostgresQuotaStore({ pool })
+  await store.acquire('a', 5)
+  const { leave } = await store.enter('a', 5)
+  const other = await pool.connect()
+  t.teardown(() => { other.release() })
+  await other.query('BEGIN; LOCK TABLE llm_quota, llm_quota_place')
+  const calls: Record<string, () => unknown> = {
+    acquire: () => store.acquire('a', 5),
+    peek: () => store.peek('a'),
+    inspect: () => store.inspect(),
+    forget: () => store.forget('a'),
+    clearCounters: () => store.clearCounters(),
+    enter: () => store.enter('a', 5),
+    leave: () => leave?.()
+  }
+  await Promise.all(Object.entries(calls).map(([name, call]) => t.rejects(async () => call(), { code: '55P03' }, name)))
+  await other.query('ROLLBACK')
+  t.match(await store.acquire('a', 5), { count: 2 })
+})
+
+t.test('calls that remove counters and decisions of clients do not wait for each other in a circle, even while the clock is being set back', async (t) => {
+  const { server, pool } = await startPostgres(t)
+  let setBack = 0
+  const stores = instances(t, server, { clock: () => 1e9 - (setBack += 200) })
+  await Promise.all(stores.flatMap((store) => [
+    ...Array.from({ length: clients / stores.length }, (_, client) => async (request: number) => store.acquire(key((client * 31 + request * 17) % 30), 1e9)),
+    async (request: number) => store.forget(key(request % 30)),
+    async () => store.clearCounters()
+  ]).map(async (call) => { for (let request = 0; request < 40; request++) await call(request) }))
+  const { rows } = await pool.query("SELECT tracked = (SELECT count(*) FROM llm_quota WHERE caller <> 'overflow') AS exact FROM llm_quota_state")
+  t.ok(rows.every(({ exact }) => exact === true), 'and the number of tracked callers is that of their counters')
 })
 
 t.test('a connection that is terminated fails its decisions only, and no limit is exceeded', async (t) => {

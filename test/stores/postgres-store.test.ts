@@ -63,10 +63,11 @@ t.test('a clock that is set back neither lengthens a window nor results in a neg
   }
 
   let now = 10_000_000
-  const { store } = await createStore({ clock: () => now })
+  const { store } = await createStore({ clock: () => now, rememberRefusals: false })
   await store.acquire(key('alice'), 1)
   now -= 3_600_000
-  await store.acquire(key('bob'), 1)
+  t.match(await store.acquire(key('bob'), 1), { admitted: true })
+  t.match(await store.acquire(key('bob'), 1), { admitted: false }, 'nor ends the window of a new caller')
   now += 60_000
   await store.acquire(key('carol'), 1)
   t.match(await store.inspect(), { sweeps: 1 }, 'nor delays a sweep')
@@ -118,6 +119,12 @@ t.test('at the cap, a new caller waits for nine statements of a sweep, and then 
   await pool.query('UPDATE llm_quota_state SET swept_at = swept_at + 120000')
   t.match(await store.inspect(), { trackedCallers: 0 }, 'counters that the sweep will delete are not counted')
   t.equal(await store.peek(key('carol')), null, 'and a new caller can get one of their places')
+
+  await pool.exec(`ALTER TABLE llm_quota SET (fillfactor = 10);
+    INSERT INTO llm_quota SELECT 1, 0, 0, true, 'another', gen_random_uuid() FROM generate_series(1, 8000);
+    ALTER TABLE llm_quota SET (fillfactor = 50)`)
+  t.match(await store.peek(key('carol')), { overflow: true, count: 1 }, 'a large table is not searched for them')
+  t.match(await store.inspect(), { trackedCallers: 1 })
 })
 
 t.test('the places of a process', async (t) => {

@@ -182,6 +182,7 @@ const faults: Record<string, Record<string, typeof PlainStore>> = {
   'clearCounters removes all counters and the overflow counter, and resets the number of sweeps and the interval between them': {
     'keeps the overflow counter when it is cleared': class extends PlainStore { override clearCounters () { const { shared } = this; super.clearCounters(); this.shared = shared } },
     'keeps counting sweeps when it is cleared': class extends PlainStore { override clearCounters () { const { sweeps } = this; super.clearCounters(); this.sweeps = sweeps } },
+    'keeps the interval between sweeps when it is cleared': class extends PlainStore { override clearCounters () { const { sweptAt } = this; super.clearCounters(); this.sweptAt = sweptAt } },
     'sweeps immediately after clearCounters': class extends PlainStore { override clearCounters () { super.clearCounters(); this.sweptAt = 0 } }
   },
   'peek returns the count and the remaining time of the caller\'s own counter, and counts nothing': {

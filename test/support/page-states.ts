@@ -67,6 +67,11 @@ export async function reachLimit ({ visit, pass }: Place): Promise<void> {
   await visit.reads('#limit-message', 'Limit reached')
 }
 
+/** Fills the store with as many callers as it tracks, so that all others share the overflow counter. */
+export async function reachCap ({ app: { quotaStore } }: Place): Promise<void> {
+  for (let caller = 0; caller < 10_000; caller++) await quotaStore.acquire(`caller ${caller}`, 1)
+}
+
 /**
  * Checks each state in both colour schemes, on a desktop, on a phone and at a zoom of 200 %, and takes screenshots: accessible, nothing
  * wider than the window, and every control and all text of the chart usable.

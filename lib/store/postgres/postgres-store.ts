@@ -35,6 +35,8 @@ export interface PostgresQuotaStoreOptions {
 export class PostgresQuotaStore implements QuotaStore {
   /** The caller cap: how many callers can have a counter of their own, in each quota. */
   readonly maxTrackedCallers: number
+  /** The table for the counters. */
+  readonly table: string
   readonly #options: PostgresQuotaStoreOptions
   /** Returns the time of the store's own clock; null for the server's. */
   readonly #time: () => number | null
@@ -53,6 +55,7 @@ export class PostgresQuotaStore implements QuotaStore {
     const { pool, table = defaultTable, maxTrackedCallers = defaultMaxTrackedCallers, rememberRefusals = true, clock } = options
     if (pool === undefined) throw new OptionError('pool', 'must be a connection pool with a function query', pool)
     this.maxTrackedCallers = maxTrackedCallers
+    this.table = table
     this.#options = options
     this.#time = () => clock?.() ?? null
     this.#rejections = rememberRefusals ? new RememberedRejections(maxTrackedCallers) : undefined

@@ -54,7 +54,7 @@ BEGIN
       INSERT INTO llm_quota_state (quota) VALUES (quota_name) ON CONFLICT DO NOTHING;
       SELECT * INTO state FROM llm_quota_state WHERE quota = quota_name FOR UPDATE;
       has_lock := true;
-      time := llm_quota_time(given_time) + state.clock_offset;
+      time := greatest(llm_quota_time(given_time) + state.clock_offset, state.swept_at); -- for a new counter, if the clock has been set back
       pages := pg_relation_size('llm_quota'::regclass) / current_setting('block_size')::bigint;
       -- A sweep decides by its time which counters are dead. They are deleted step by step. The first request only starts the interval.
       IF time - state.swept_at >= 60000 THEN
@@ -117,22 +117,22 @@ BEGIN
 END
 $function$;
 
--- Returns the counter that the caller's next request would use, as above; nothing if it would open a new window.
+-- Returns the counter that the caller's next request would use, as above; nothing for a new window. A large table is not searched, as in inspect.
 CREATE OR REPLACE FUNCTION llm_quota_peek(
   quota_name text, given_window text, given_cap text, given_time text, caller_key text
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 DECLARE
   window_length CONSTANT double precision := given_window;
   state llm_quota_state%ROWTYPE; own llm_quota%ROWTYPE;
-  time double precision; is_due boolean;
+  time double precision;
 BEGIN
   SELECT * INTO state FROM llm_quota_state WHERE quota = quota_name;
   time := llm_quota_time(given_time) + state.clock_offset;
   SELECT * INTO own FROM llm_quota WHERE caller = caller_key AND quota = quota_name;
   IF NOT FOUND THEN
-    is_due := time - state.swept_at >= 60000;
-    IF state.tracked >= given_cap::bigint AND NOT ((is_due OR state.pages_left > 0) AND EXISTS (SELECT FROM llm_quota WHERE quota = quota_name
-      AND CASE WHEN is_due THEN time ELSE state.swept_at END - last_seen >= window_length + 60000)) THEN
+    IF time - state.swept_at >= 60000 THEN state.swept_at := time; state.pages_left := 1; END IF;
+    IF state.tracked >= given_cap::bigint AND (state.pages_left = 0 OR pg_relation_size('llm_quota'::regclass) > 8388608 OR NOT EXISTS (
+      SELECT FROM llm_quota WHERE quota = quota_name AND state.swept_at - last_seen >= window_length + 60000)) THEN
       SELECT * INTO own FROM llm_quota WHERE caller = 'overflow' AND quota = quota_name;
     END IF;
   END IF;
@@ -148,15 +148,18 @@ CREATE OR REPLACE FUNCTION llm_quota_forget(quota_name text, caller_key text) RE
   DELETE FROM llm_quota WHERE caller = caller_key AND quota = quota_name;
 $function$;
 
--- Removes the counters of a named quota, or of all quotas if it is the default one.
-CREATE OR REPLACE FUNCTION llm_quota_clear(quota_name text) RETURNS void LANGUAGE sql SET lock_timeout = '1s' AS $function$
-  LOCK TABLE llm_quota_state, llm_quota IN SHARE ROW EXCLUSIVE MODE;
+-- Removes the counters of a named quota, or of all quotas if it is the default one. The other functions read the state first, so this waits until
+-- they have ended, and they wait for it. A function in SQL would lock the tables before its first statement, so two could wait for each other.
+CREATE OR REPLACE FUNCTION llm_quota_clear(quota_name text) RETURNS void LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
+BEGIN
+  LOCK TABLE llm_quota_state;
   DELETE FROM llm_quota_state WHERE quota_name IN (quota, 'default');
   DELETE FROM llm_quota WHERE quota_name IN (quota, 'default');
+END
 $function$;
 
 -- Returns the number of tracked callers and the number of sweeps.
-CREATE OR REPLACE FUNCTION llm_quota_inspect(quota_name text, given_window text) RETURNS text LANGUAGE sql STABLE AS $function$
+CREATE OR REPLACE FUNCTION llm_quota_inspect(quota_name text, given_window text) RETURNS text LANGUAGE sql STABLE SET lock_timeout = '1s' AS $function$
   SELECT CASE WHEN pages_left = 0 OR pg_relation_size('llm_quota'::regclass) > 8388608 THEN tracked ELSE (
     SELECT count(*) FROM llm_quota AS own WHERE own.quota = quota_name AND caller <> 'overflow' AND swept_at - last_seen < given_window::double precision + 60000
   ) END || ' ' || sweeps FROM llm_quota_state WHERE quota = quota_name

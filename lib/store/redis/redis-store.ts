@@ -10,9 +10,7 @@ const mostShardsOfAnyCap = 16
 // Callers are not divided evenly. With 100 callers in each of 100 shards, the first caller overflows at about three quarters of the cap.
 const leastCallersPerShard = 100
 
-/**
- * Options of `RedisQuotaStore`.
- */
+/** Options of `RedisQuotaStore`. */
 export interface RedisQuotaStoreOptions {
   /**
    * The host's client for Redis 6.2 or later, or Valkey: a client of `ioredis`, `iovalkey`, `redis` or `@valkey/valkey-glide`, or
