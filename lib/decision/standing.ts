@@ -73,7 +73,8 @@ async function inFlight ({ store }: Quota, callerKey: string): Promise<typeof no
 }
 
 async function inWindow ({ store }: Quota, callerKey: string): Promise<QuotaCount | typeof noWindow> {
-  const peeked = await store.peek?.(callerKey)
+  if (store.peek === undefined) throw new TypeError('the quota store has no function peek')
+  const peeked = await store.peek(callerKey)
   assertPeeked(peeked)
   return peeked ?? noWindow
 }

@@ -1,6 +1,6 @@
 // fastify.quotaStanding.
 import t from 'tap'
-import { MemoryQuotaStore, type QuotaOptions } from '../../lib/index.js'
+import { InsuredQuotaStore, MemoryQuotaStore, type QuotaOptions } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { alice, analyze, bearer, bob, captureLog, createService } from '../support/service.js'
 
@@ -64,5 +64,15 @@ t.test('quotaStanding rejects if the store fails or has no peek, or while the au
   for (const options of failing) {
     const { standing } = await service(options)
     t.match(await standing(alice), { statusCode: 503, code: 'FST_ERR_LLM_QUOTA_STANDING', message: 'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown' })
+  }
+})
+
+t.test('the log says if the store has no peek', async (t) => {
+  const memory = new MemoryQuotaStore()
+  const acquireOnly = { acquire: (key: string, limit: number) => memory.acquire(key, limit) }
+  for (const store of [acquireOnly, new InsuredQuotaStore({ primary: acquireOnly })]) {
+    const { standing, log } = await service({ store })
+    await standing(alice)
+    t.match(log.lines.filter(({ msg }) => msg === 'the quota store failed; the standing of the caller is unknown'), [{ err: { message: 'the quota store has no function peek' } }])
   }
 })

@@ -122,7 +122,7 @@ t.test('a reader that alternates between valid and invalid values does not flood
 t.test('a warning contains strings and numbers, but no objects', async (t) => {
   const secret = 'hunter2'
   const values: [unknown, string][] = [
-    ['many', '"many"'], [1.5, '1.5'], [{ secret }, 'an object'], [Object.assign(() => {}, { secret }), 'a function'], [[secret], 'an array'], [`https://user:${secret}@host`, 'a URL']
+    ['many', '"many"'], [1.5, '1.5'], [4n, '4n'], [{ secret }, 'an object'], [Object.assign(() => {}, { secret }), 'a function'], [[secret], 'an array'], [`https://user:${secret}@host`, 'a URL']
   ]
   for (const [value, shown] of values) {
     const { log, ask } = await serviceReading(() => value)
