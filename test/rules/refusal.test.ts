@@ -46,7 +46,7 @@ t.test('an invalid result of a store is a failure: the response is a 503, and an
       const app = await createService({ store: store(), authentication: asAlice }, { logger: log.logger })
       app.get('/api/quota', async (request) => app.quotaStanding(request))
       t.same(await statuses(app, null, 1), [503], what)
-      t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /store failed/, err: { message: 'the quota store returned an invalid result from acquire' } }], what)
+      t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /store failed/, quota: 'default', err: { message: 'the quota store returned an invalid result from acquire' } }], what)
       // That the caller has no counter is a valid result of peek alone. One that was admitted is not part of it.
       const isPeeked = result === null || what === 'a string as admitted'
       t.equal((await app.inject('/api/quota')).statusCode, isPeeked ? 200 : 503, what)
