@@ -9,7 +9,6 @@ const longestShown = 100
 export function shown (value: unknown): string {
   if (value === null) return 'null'
   if (typeof value === 'string') return isUrl(value) ? 'a URL' : JSON.stringify(shortened(value))
-  // Distinguishes it from a number of the same digits, which can be valid.
   if (typeof value === 'bigint') return shortened(`${value}n`)
   if (typeof value === 'object') return Array.isArray(value) ? 'an array' : 'an object'
   return typeof value === 'function' ? 'a function' : shortened(String(value))

@@ -47,17 +47,6 @@ export function isAuthentication (value: unknown): value is Authentication {
  *
  * @param claims The verified claims.
  * @param options Set `authenticated` to false if the token was not verified. Default true.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { tokenAuthentication } from 'fastify-llm-quota'
- *
- * // Behind a gateway that verifies tokens and passes on the claims in headers that only the gateway can set.
- * await Fastify().register(quotaPlugin, {
- *   authentication: ({ headers }) => tokenAuthentication({ iss: headers['x-verified-issuer'], sub: headers['x-verified-subject'] })
- * })
- * ```
  */
 export function tokenAuthentication (claims: unknown, { authenticated = true } = {}): TokenAuthentication {
   return make({ kind: 'token', authenticated, claims })

@@ -4,20 +4,7 @@ import type { QuotaStore } from '../store.js'
 /** Which store of an `InsuredQuotaStore` answers: `both` if the primary answers for some of its shards and the fallback for the others. */
 export type InsuredQuotaStoreState = 'primary' | 'fallback' | 'both'
 
-/**
- * The message that is published when an insured store switches between its primary and its fallback.
- *
- * @example
- * ```ts
- * import { subscribe } from 'node:diagnostics_channel'
- * import type { InsuredQuotaStoreChange } from 'fastify-llm-quota'
- *
- * subscribe('fastify-llm-quota:insured-store', (message) => {
- *   const { shard, state, error } = message as InsuredQuotaStoreChange
- *   console.log(`the ${state} answers for shard ${shard}:`, error instanceof Error ? error.message : 'recovered')
- * })
- * ```
- */
+/** The message that is published when an insured store switches between its primary and its fallback. */
 export interface InsuredQuotaStoreChange {
   /** The insured store that changed. */
   readonly store: QuotaStore

@@ -23,14 +23,6 @@ export interface MemoryQuotaStoreOptions {
  * `maxTrackedCallers` counters and the overflow counter, for each quota.
  *
  * @throws {OptionError} If an option has an invalid value.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { MemoryQuotaStore } from 'fastify-llm-quota'
- *
- * await Fastify().register(quotaPlugin, { store: new MemoryQuotaStore({ maxTrackedCallers: 50_000 }) })
- * ```
  */
 export class MemoryQuotaStore implements QuotaStore {
   /** The caller cap: how many callers can have a counter of their own. */

@@ -8,24 +8,6 @@
  *   not executed in this case, and the store sends the script's source. After any other error the command may have been executed,
  *   so the store does not send it again, and an implementation must not do so either.
  * - **Keys**: an implementation can add a prefix of its own to keys, if it adds the same prefix in all three functions.
- *
- * @example
- * ```ts
- * import { RedisQuotaStore, type QuotaRedisClient } from 'fastify-llm-quota/redis'
- *
- * // A client with one function that sends any command.
- * async function send (...command: readonly string[]): Promise<unknown> {
- *   console.log(command[0])
- *   return 0
- * }
- *
- * const client: QuotaRedisClient = {
- *   evaluateDigest: (digest, key, parameters) => send('EVALSHA', digest, '1', key, ...parameters),
- *   evaluateSource: (source, key, parameters) => send('EVAL', source, '1', key, ...parameters),
- *   removeKey: (key) => send('UNLINK', key)
- * }
- * await new RedisQuotaStore({ client }).clearCounters() // UNLINK
- * ```
  */
 export interface QuotaRedisClient {
   /** Runs a cached script by its SHA-1 digest, with one key (`EVALSHA`). */
