@@ -5,6 +5,14 @@ import t from 'tap'
 import quotaPlugin, { quotaResponses } from '../../lib/index.js'
 import { analyze } from '../support/service.js'
 
+interface Described { readonly description: string, readonly schema: object }
+
+const text = { type: 'string', description: /\w/ }
+const integer = { type: 'integer', description: /\w/ }
+const fieldTypes: Record<string, object> = {
+  'Cache-Control': { type: 'string', enum: ['no-store'] }, 'Retry-After': { type: 'integer', minimum: 1 }, 'RateLimit-Policy': { type: 'string' }, RateLimit: { type: 'string' }
+}
+
 t.test('quotaResponses describes each refusal with its headers in an OpenAPI document', async (t) => {
   const app = Fastify()
   await app.register(fastifySwagger, { openapi: {} })
@@ -20,7 +28,10 @@ t.test('quotaResponses describes each refusal with its headers in an OpenAPI doc
     const { description, headers, content } = responses[status]
     t.match(description, /\w/)
     t.same(Object.keys(headers), ['Cache-Control', ...fields])
-    t.match(content, { 'application/json': { schema: { properties: { error: { type: 'string' }, status: { enum: [status] } } } } })
+    for (const [name, { description, schema }] of Object.entries<Described>(headers)) t.match({ ...schema, description }, { ...fieldTypes[name], description: /\w/ }, name)
+    const { properties, additionalProperties } = content['application/json'].schema
+    t.match(properties, { error: text, status: { type: 'integer', enum: [status], description: /\w/ }, statusCode: integer, code: text, message: text })
+    t.equal(additionalProperties, true)
   }
   t.same(Object.keys(responsesOf('/api/own-body')[429].headers), Object.keys(responses[429].headers))
   t.same(responsesOf('/api/own-body')[429].content, { 'application/problem+json': { schema: problem } })
