@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { shownError } from '../errors.js'
-import { assertAcquisition, assertEntry, type Acquisition, type Entry, type QuotaStore } from '../store/store.js'
+import { assertAcquisition, assertEntry, type Acquisition, type Entry } from '../store/store.js'
 import type { Quota } from './quota.js'
 import { storeDurations, timed } from './store-durations.js'
 
@@ -10,25 +10,28 @@ import { storeDurations, timed } from './store-durations.js'
  * @returns The result; undefined if the store fails, which is logged. A promise only if the store returned one.
  */
 export function acquire (quota: Quota, callerKey: string, limit: number, cost: number, request: FastifyRequest): Acquisition | undefined | Promise<Acquisition | undefined> {
-  return ask(quota, request, (store) => store.acquire(callerKey, limit, cost), assertAcquisition)
+  const { store } = quota
+  try {
+    return settled(storeDurations.hasSubscribers ? timed(request, () => store.acquire(callerKey, limit, cost)) : store.acquire(callerKey, limit, cost), assertAcquisition, quota, request)
+  } catch (error) {
+    return failed(error, quota, request)
+  }
 }
 
 /** Takes a place for a request in flight; otherwise as `acquire`. */
 export function enter (quota: Quota, callerKey: string, limit: number, request: FastifyRequest): Entry | undefined | Promise<Entry | undefined> {
-  return ask(quota, request, (store) => store.enter?.(callerKey, limit), assertEntry)
+  const { store } = quota
+  try {
+    return settled(storeDurations.hasSubscribers ? timed(request, () => store.enter?.(callerKey, limit)) : store.enter?.(callerKey, limit), assertEntry, quota, request)
+  } catch (error) {
+    return failed(error, quota, request)
+  }
 }
 
 type Check<Result> = (result: Result | undefined) => asserts result is Result
 
-function ask<Result extends object> (
-  quota: Quota, request: FastifyRequest, step: (store: QuotaStore) => Result | undefined | Promise<Result | undefined>, check: Check<Result>
-): Result | undefined | Promise<Result | undefined> {
-  try {
-    const result = storeDurations.hasSubscribers ? timed(request, () => step(quota.store)) : step(quota.store)
-    return typeof result === 'object' && result !== null && 'then' in result ? later(result, check, quota, request) : checked(result, check)
-  } catch (error) {
-    return failed(error, quota, request)
-  }
+function settled<Result> (result: Result | undefined | Promise<Result | undefined>, check: Check<Result>, quota: Quota, request: FastifyRequest): Result | Promise<Result | undefined> {
+  return typeof result === 'object' && result !== null && 'then' in result ? later(result, check, quota, request) : checked(result, check)
 }
 
 function checked<Result> (result: Result | undefined, check: Check<Result>): Result {
