@@ -22,14 +22,14 @@ async function readLimit (subject: unknown): Promise<unknown> {
 }
 
 const preferences: PreferenceReader = {
-  // If the database fails, and for callers without a plan, the configured limit applies.
+  // If the database fails, and for callers without a plan, the configured limit applies. A failure is remembered too, so that a database
+  // that hangs does not delay every request.
   get (key, { user }) {
     if (key !== 'rate-limit.per-minute') return undefined
     const subject = Object(user).sub
     const found = remembered.get(subject)
     if (found !== undefined && performance.now() - found.readAt < lifetime) return found.limit
     const limit = readLimit(subject)
-    limit.catch(() => { remembered.delete(subject) })
     remembered.delete(subject)
     remembered.set(subject, { limit, readAt: performance.now() })
     if (remembered.size > capacity) remembered.delete(remembered.keys().next().value)

@@ -68,14 +68,14 @@ t.test('the limit of a plan is read from PostgreSQL and remembered', async (t) =
     CREATE TABLE plans (plan text PRIMARY KEY, per_minute integer NOT NULL);
     CREATE TABLE subscriptions (subject text PRIMARY KEY, plan text NOT NULL);
     INSERT INTO plans VALUES ('free', 2), ('team', 5);
-    INSERT INTO subscriptions VALUES ('mira', 'team'), ('tomas', 'free');
+    INSERT INTO subscriptions VALUES ('mira', 'team'), ('tomas', 'free'), ('late', 'team');
   `)
   const { proxy, url } = await behindProxy(t, database)
   const { askTimes } = await start('plans-sql', { DATABASE_URL: url })
   t.same(await askTimes(3, { sub: 'tomas' }), [200, 200, 429])
   t.same(await askTimes(4, { sub: 'nobody' }), three)
   proxy.silence()
-  t.same(await askTimes(4, { sub: 'late' }), three, 'the configured limit applies while the database hangs')
+  t.same(await askTimes(4, { sub: 'late' }), three, 'the configured limit applies after the database has hung, and the failure is remembered')
   const first = await askTimes(1)
   await database.stop()
   t.same([...first, ...await askTimes(5)], [200, 200, 200, 200, 200, 429])
