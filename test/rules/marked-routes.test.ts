@@ -89,6 +89,14 @@ t.test('a marked route that is declared before the plugin is subject to the quot
   }
 })
 
+t.test('a request for which the function of a mark returns false passes, even without a caller', async (t) => {
+  const app: FastifyInstance = Fastify()
+  await app.register(quotaPlugin, { operations: [] })
+  app.post('/function', { config: { quota: ({ headers }) => headers['x-exempt'] === undefined } }, ran)
+  const statusOf = async (headers: Record<string, string>) => (await app.inject({ method: 'POST', url: '/function', headers })).statusCode
+  t.same([await statusOf({ 'x-exempt': 'yes' }), await statusOf({})], [200, 401])
+})
+
 t.test('a mark has no effect outside the scope of the plugin', async (t) => {
   const app: FastifyInstance = Fastify()
   app.post('/outside', marked, ran)
