@@ -46,10 +46,10 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
     keepVerdict(request, verdict)
     // First of all, so that the places are given back even if the host's log throws.
     if (verdict.outlastsDecision) follow(verdict, request, reply)
-    publishedIn(verdict).forEach(({ decision }) => {
+    for (const { decision } of publishedIn(verdict)) {
       if (quotaDecisions.hasSubscribers) quotaDecisions.publish({ request, decision } satisfies QuotaDecisionMessage)
       log.add(decision, request)
-    })
+    }
     if (rateLimitHeaders !== undefined) setRateLimitFields(reply, verdict.rulings.map(({ decision }) => decision))
     return verdict
   }
