@@ -130,7 +130,7 @@ function ratioRow (what: string, aim: number, against: string, name: string, ref
 
 /** Returns a row for the aim that a server costs at most as much as a reference, apart from an allowance of instructions. */
 function mostRow (what: string, name: string, reference: string, allowance: number, counts: Counts): string {
-  const aim = `| ${what}, medians | at most ${reference}${allowance === 0 ? '' : ` plus ${thousands(allowance)}`} |`
+  const aim = `| ${what}, medians | at most *${reference}*${allowance === 0 ? '' : ` and ${thousands(allowance)} thousand`} |`
   const beyond = median(of(name, counts)) - median(of(reference, counts))
   return Number.isFinite(beyond) ? `${aim} ${difference(beyond, counts)} | ${verdict(beyond <= Math.max(allowance, error(counts)))} |` : `${aim} not measured | |`
 }

@@ -32,7 +32,7 @@ export interface Quota extends QuotaSettings {
   limitOf (request: FastifyRequest): number | Promise<number>
 }
 
-/** @param store The store of the quota. */
+/** Combines the settings of a quota with what its decisions use. */
 export function createQuota (settings: QuotaSettings, preferences: Preferences, store: QuotaStore): Quota {
   const { limitName, preference, configured } = settings
   const { unit, window } = limitKinds[limitName]
