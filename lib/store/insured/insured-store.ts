@@ -5,7 +5,7 @@ import { insuredStoreChanges, type InsuredQuotaStoreChange, type InsuredQuotaSto
 import { CircuitBreaker } from './circuit-breaker.js'
 import { assertInsuredOptions, type InsuredQuotaStoreOptions, type PrimaryQuotaStore } from './options.js'
 import { ShardBreakers, type InsuredShards } from './shard-breakers.js'
-import { TimeLimit } from './time-limit.js'
+import { TimeLimit } from '../time-limit.js'
 
 // A function that a store lacks is not called, because the insured store then lacks it as well.
 type Functions = Required<QuotaStore>
