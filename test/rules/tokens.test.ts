@@ -80,8 +80,19 @@ t.test('unreportedTokens can be a function of the request; one that fails charge
     const failing = await createTokenHost({ tokensPerMinute: 1000, unreportedTokens })
     await failing.ended()
     t.equal(await failing.tokenCount(), 0)
+    t.equal(failing.log.lines.filter(({ level }) => level === 40).length, 0)
     t.match(failing.log.lines.filter(({ level }) => level === 50), [{ msg: /unreportedTokens failed/, quota: 'tokens', err: { message: /of the host|safe integer/ } }])
   }
+})
+
+t.test('a charge is fulfilled when an asynchronous store has counted it, and is then published', async (t) => {
+  const named = new MemoryQuotaStore()
+  const slow = { acquire: async (key: string, limit: number, cost: number) => { await new Promise(setImmediate); return named.acquire(key, limit, cost) }, peek: named.peek.bind(named) }
+  const { app, ended, tokenCount } = await createTokenHost({ tokensPerMinute: 100 }, { store: Object.assign(new MemoryQuotaStore(), { quota: () => slow }) })
+  const request = await ended()
+  const charges = await published<QuotaCharge>(async () => { await app.quotaCharge(request, 5) }, quotaCharges.name)
+  t.match(charges, [{ request, quota: 'tokens', tokens: 5, failed: false }])
+  t.equal(await tokenCount(), 5)
 })
 
 t.test('a store that fails does not make quotaCharge reject; the error is logged and published', async (t) => {
