@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
-import { shownError } from '../errors.js'
+import { isPromise, shownError } from '../errors.js'
 import { assertAcquisition, assertEntry, type Acquisition, type Entry } from '../store/store.js'
 import type { Quota } from './quota.js'
 
@@ -32,7 +32,7 @@ type Check<Result> = (result: Result | undefined) => asserts result is Result
 function ask<Result extends object> (quota: Quota, request: FastifyRequest, check: Check<Result>, step: () => Result | undefined | Promise<Result>): Result | undefined | Promise<Result | undefined> {
   try {
     const result = storeDurations.hasSubscribers ? timed(request, step) : step()
-    return typeof result === 'object' && result !== null && 'then' in result ? later(result, check, quota, request) : checked(result, check)
+    return isPromise(result) ? later(result, check, quota, request) : checked(result, check)
   } catch (error) {
     return failed(error, quota, request)
   }
@@ -64,7 +64,7 @@ function timed<Result> (request: FastifyRequest, step: () => Result | Promise<Re
     result = step()
     return result
   } finally {
-    if (result instanceof Promise) result.then(publish, publish)
+    if (isPromise(result)) result.then(publish, publish)
     else publish()
   }
 }

@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { shown, shownError } from '../errors.js'
+import { isPromise, shown, shownError } from '../errors.js'
 import { withFunctions } from '../option-checks.js'
 import { toInteger } from './limit.js'
 import { ReaderHealth } from './reader-health.js'
@@ -64,7 +64,7 @@ export class Preferences {
     if (this.#reader === undefined || !this.#health.mayBeAsked()) return configured
     try {
       const value = this.#reader.get(preference, request)
-      return isAsynchronous(value) ? this.#await(value, preference, request, configured) : this.#interpret(value, preference, request, configured)
+      return isPromise(value) ? this.#await(value, preference, request, configured) : this.#interpret(value, preference, request, configured)
     } catch (error) {
       return this.#failed({ err: shownError(error) }, preference, request, configured)
     }
@@ -100,10 +100,6 @@ export class Preferences {
     if (preferenceFailures.hasSubscribers) preferenceFailures.publish({ request, preference } satisfies PreferenceFailure)
     return configured
   }
-}
-
-function isAsynchronous (value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && 'then' in value
 }
 
 function isUnset (value: unknown): boolean {

@@ -112,6 +112,23 @@ t.test('as many requests run at once as the limit allows, and no more', async (t
   t.same([store.entered, store.left], [3, 3])
 })
 
+t.test('in shadow mode, a request above the limit passes and takes no place', async (t) => {
+  const running: (() => void)[] = []
+  const store = new CountingStore()
+  const app = await start(t, async ({ quota }) => {
+    await new Promise<void>((resolve) => { running.push(resolve) })
+    return quota
+  }, { store, quotas: { streams: { inFlight: 1, mode: 'shadow' } } })
+  const responses = [1, 2].map(() => app.inject({ method: 'POST', url: '/run' }))
+  await until(() => running.length === 2)
+  t.equal(store.inFlight, 1)
+  for (const finish of running) finish()
+  const outcomes = (await Promise.all(responses)).map((response) => response.json().outcome)
+  t.same(outcomes.sort(), ['admitted', 'rejected'])
+  await until(() => store.inFlight === 0)
+  t.same([store.entered, store.left], [1, 1])
+})
+
 const handlers: Record<string, Handler> = {
   'the handler returns': async () => 'ran',
   'the handler throws an error': async () => { throw new Error('of the handler') },
