@@ -9,7 +9,7 @@ const rooms = {
   refusal: ['decision'],
   start: ['subject', 'limit', 'caller', 'store', 'decision', 'usage', 'refusal'],
   metrics: ['subject', 'limit', 'decision', 'store', 'usage'],
-  earlier: ['subject', 'limit', 'store', 'refusal', 'start'],
+  earlier: ['subject', 'limit', 'store', 'start'],
   testing: ['caller', 'store']
 }
 
