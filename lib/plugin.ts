@@ -53,7 +53,6 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   assertQuotaOptions(options)
   const defined = defineQuotas(options)
   const store = chooseStore(fastify, options.store)
-  for (const settings of defined) storeOf(settings, store)
   registrations.add(fastify)
 
   decorateRequests(fastify)

@@ -17,7 +17,7 @@ const parts = {
   redis: { mutate: ['store/redis/*'], testFiles: ['servers/redis-store-pages', 'servers/redis-places', 'servers/redis-remembered-rejections', 'servers/redis-clock-set-back', 'servers/redis-lost-keys', 'servers/redis-full-server', 'stores/redis-store-replies', 'servers/redis-store', 'servers/redis-contract', 'servers/redis-store.model'] },
   clients: { mutate: ['store/redis/clients/*'], testFiles: ['stores/redis-client-errors', 'servers/redis-store', 'servers/redis-clients', 'servers/redis-clients-cluster'] },
   postgres: { mutate: ['store/postgres/*'], testFiles: ['stores/postgres-store', 'servers/postgres-clients'] },
-  start: { mutate: ['errors', 'option-checks', 'plugin', 'start/*'], testFiles: ['plugin/registering', 'plugin/start-up', 'rules/marked-routes', 'rules/several-quotas', 'rules/limit', 'rules/subject', 'regressions/secrets', 'plugin/decisions', 'stores/insured-store-log', 'rules/spellings'] },
+  start: { mutate: ['errors', 'option-checks', 'plugin', 'start/*'], testFiles: ['plugin/registering', 'rules/tokens', 'plugin/start-up', 'rules/marked-routes', 'rules/several-quotas', 'rules/limit', 'rules/subject', 'regressions/secrets', 'plugin/decisions', 'stores/insured-store-log', 'rules/spellings'] },
   metrics: { mutate: ['metrics/*'], testFiles: ['plugin/metrics'] },
   earlier: { mutate: ['earlier/*'], testFiles: ['rules/earlier'] },
   testing: { mutate: ['testing/*'], testFiles: ['stores/virtual-clock', 'stores/store-contract-faults'] }

@@ -2,7 +2,7 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { AggregatorRegistry, type OpenMetricsContentType, register, Registry } from 'prom-client'
 import t, { type Test } from 'tap'
-import quotaPlugin, { InsuredQuotaStore, localAuthentication, MemoryQuotaStore, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
+import quotaPlugin, { InsuredQuotaStore, localAuthentication, MemoryQuotaStore, quotaDecisions, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
 import quotaMetricsPlugin, { quotaMetricsPlugin as named, type QuotaMetricsRegistry } from '../../lib/metrics.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { ToldStore } from '../support/told-store.js'
@@ -135,6 +135,7 @@ t.test('servers share the metrics of one registry', async (t) => {
   t.match(await scrape(registry), { [trackedCallers]: 3 }, 'the gauge is the number of the fullest store')
   for (const { close } of servers) await close()
   t.notOk(trackedCallers in await scrape(registry), 'a closed server has no store')
+  t.notOk(quotaDecisions.hasSubscribers, 'a closed server does not subscribe to decisions')
   const next = await createServer(t, {}, registry)
   await next.ask()
   t.same(await decisionsIn(registry), { 'default POST /api/analyze admitted': 6 }, 'a server that starts later continues the counts')
@@ -232,6 +233,10 @@ t.test('llm_quota_insured_primary distinguishes a store that is not insured, the
   clock.advance(1000)
   await server.ask()
   t.equal(await insured(), 1, 'on the primary again')
+  const failing = await createServer(t, { store: new InsuredQuotaStore({ primary: Object.assign(new ToldStore(clock), { manner: 'throws' }) }) }, registry)
+  await failing.ask()
+  t.equal(await insured(), 0, 'one of two on the fallback')
+  await failing.close()
   await server.close()
   t.equal(await insured(), undefined)
 })
@@ -245,7 +250,7 @@ t.test('llm_quota_insured_primary is the share of the shards that are on the pri
   for (const caller of ['a0', 'a1', 'a2', 'a3', 'a2']) await store.acquire(caller, 10)
   t.match(await scrape(), { llm_quota_insured_primary: 0.75, 'llm_quota_insured_answers_total{store="primary"}': 3, 'llm_quota_insured_answers_total{store="fallback"}': 2 })
   await store.quota('chat', 60_000).acquire('a0', 10)
-  t.match(await scrape(), { 'llm_quota_insured_answers_total{store="primary"}': 4 })
+  t.match(await scrape(), { 'llm_quota_insured_answers_total{store="primary"}': 4, 'llm_quota_insured_answers_total{store="fallback"}': 2 })
 })
 
 t.test('charged tokens, failed charges and requests in flight are counted by quota', async (t) => {
