@@ -5,11 +5,11 @@ const rooms = {
   caller: [],
   store: [],
   decision: ['subject', 'limit', 'caller', 'store'],
-  usage: ['subject', 'limit', 'caller', 'store', 'decision'],
+  usage: ['store', 'decision'],
   refusal: ['decision'],
-  start: ['subject', 'limit', 'caller', 'store', 'decision', 'usage', 'refusal'],
-  metrics: ['subject', 'limit', 'decision', 'store', 'usage'],
-  earlier: ['subject', 'limit', 'store', 'refusal', 'start'],
+  start: ['subject', 'limit', 'caller', 'store', 'decision', 'refusal'],
+  metrics: ['limit', 'store', 'decision', 'usage'],
+  earlier: ['subject', 'limit', 'store', 'start'],
   testing: ['caller', 'store']
 }
 

@@ -55,6 +55,11 @@ export function hasFunction (value: unknown, name: string): boolean {
   return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function'
 }
 
+/** Whether a value is a promise, or another object that can be awaited like one. */
+export function isPromise (value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value
+}
+
 /**
  * Handles the rejection of a promise that a host's function returned although it must return a value, so that it does not end the process. The
  * caller reports the value as invalid.

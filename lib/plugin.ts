@@ -20,7 +20,6 @@ import type { QuotaStore } from './store/store.js'
 import { Marks, type RouteMark } from './subject/mark.js'
 import { Paths } from './subject/paths.js'
 import { RequestMatcher } from './subject/request-matcher.js'
-import { readRouterOptions } from './subject/router-options.js'
 import { quotaCharge, type QuotaCharger } from './usage/charges.js'
 
 declare module 'fastify' {
@@ -66,10 +65,9 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   if (!fastify.hasDecorator('quotaStore')) fastify.decorate('quotaStore', store)
   if (reader !== undefined && reader !== false && !fastify.hasDecorator('preferences')) fastify.decorate('preferences', reader)
 
-  const routerOptions = readRouterOptions(fastify.initialConfig)
-  const paths = new Paths(options.prefix ?? fastify.prefix, routerOptions)
+  const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   const operations = defined.flatMap(({ operations }) => operations)
-  const routes = new Routes(fastify, paths, routerOptions, operations)
+  const routes = new Routes(fastify, paths, operations)
   const marks = new Marks(defined.map(({ name }) => name))
   fastify.addHook('onRoute', function quotaRoute (routeOptions) {
     for (const route of declaredRoutes(routeOptions)) {
@@ -85,7 +83,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.decorate('quotaConfig', configuration)
   fastify.decorate('quotaStanding', createStandingReader(quotas))
   fastify.decorate('quotaCharge', quotaCharge)
-  fastify.addHook('preHandler', createQuotaHook(new RequestMatcher(quotas, paths, marks, routerOptions), quotas, options))
+  fastify.addHook('preHandler', createQuotaHook(new RequestMatcher(quotas, paths, marks), quotas, options))
 
   const stopLogging = logStoreChanges(fastify, store)
   fastify.addHook('onReady', async function quotaReady () {

@@ -1,8 +1,17 @@
+import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
-import { shownError } from '../errors.js'
+import { isPromise, shownError } from '../errors.js'
 import { assertAcquisition, assertEntry, type Acquisition, type Entry } from '../store/store.js'
 import type { Quota } from './quota.js'
-import { storeDurations, timed } from './store-durations.js'
+
+/** How long a decision waited for the store, whether the store decided or failed. */
+export interface StoreDuration {
+  readonly request: FastifyRequest
+  readonly seconds: number
+}
+
+/** The channel on which each `StoreDuration` is published. Without a subscriber, no decision is timed. */
+export const storeDurations = channel('fastify-llm-quota:store-duration')
 
 /**
  * Asks the store of a quota, and adds the cost if the caller is below the limit.
@@ -10,28 +19,23 @@ import { storeDurations, timed } from './store-durations.js'
  * @returns The result; undefined if the store fails, which is logged. A promise only if the store returned one.
  */
 export function acquire (quota: Quota, callerKey: string, limit: number, cost: number, request: FastifyRequest): Acquisition | undefined | Promise<Acquisition | undefined> {
-  const { store } = quota
-  try {
-    return settled(storeDurations.hasSubscribers ? timed(request, () => store.acquire(callerKey, limit, cost)) : store.acquire(callerKey, limit, cost), assertAcquisition, quota, request)
-  } catch (error) {
-    return failed(error, quota, request)
-  }
+  return ask(quota, request, assertAcquisition, () => quota.store.acquire(callerKey, limit, cost))
 }
 
 /** Takes a place for a request in flight; otherwise as `acquire`. */
 export function enter (quota: Quota, callerKey: string, limit: number, request: FastifyRequest): Entry | undefined | Promise<Entry | undefined> {
-  const { store } = quota
-  try {
-    return settled(storeDurations.hasSubscribers ? timed(request, () => store.enter?.(callerKey, limit)) : store.enter?.(callerKey, limit), assertEntry, quota, request)
-  } catch (error) {
-    return failed(error, quota, request)
-  }
+  return ask(quota, request, assertEntry, () => quota.store.enter?.(callerKey, limit))
 }
 
 type Check<Result> = (result: Result | undefined) => asserts result is Result
 
-function settled<Result> (result: Result | undefined | Promise<Result | undefined>, check: Check<Result>, quota: Quota, request: FastifyRequest): Result | Promise<Result | undefined> {
-  return typeof result === 'object' && result !== null && 'then' in result ? later(result, check, quota, request) : checked(result, check)
+function ask<Result extends object> (quota: Quota, request: FastifyRequest, check: Check<Result>, step: () => Result | undefined | Promise<Result>): Result | undefined | Promise<Result | undefined> {
+  try {
+    const result = storeDurations.hasSubscribers ? timed(request, step) : step()
+    return isPromise(result) ? later(result, check, quota, request) : checked(result, check)
+  } catch (error) {
+    return failed(error, quota, request)
+  }
 }
 
 function checked<Result> (result: Result | undefined, check: Check<Result>): Result {
@@ -49,4 +53,18 @@ async function later<Result> (promise: PromiseLike<Result | undefined>, check: C
 
 function failed (error: unknown, { name }: Quota, { log }: FastifyRequest): undefined {
   log.error({ err: shownError(error), quota: name }, 'the quota store failed; the request is not counted')
+}
+
+/** Runs a step of the store, and publishes how long it took. */
+function timed<Result> (request: FastifyRequest, step: () => Result | Promise<Result>): Result | Promise<Result> {
+  const startedAt = performance.now()
+  const publish = (): void => { storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration) }
+  let result: Result | Promise<Result> | undefined
+  try {
+    result = step()
+    return result
+  } finally {
+    if (isPromise(result)) result.then(publish, publish)
+    else publish()
+  }
 }

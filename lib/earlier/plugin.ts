@@ -10,7 +10,6 @@ import { Registrations } from '../start/registrations.js'
 import { protectedOperations } from '../subject/operation.js'
 import { Paths } from '../subject/paths.js'
 import { RequestMatcher } from '../subject/request-matcher.js'
-import { readRouterOptions } from '../subject/router-options.js'
 import { EarlierCounters } from './counters.js'
 import { publishEarlierDecision, type EarlierQuotaDecision } from './decision.js'
 
@@ -27,10 +26,9 @@ const noMarks = { namesIn: () => [] }
 async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): Promise<void> {
   assertOptions<EarlierQuotaOptions>(options, { ...registerOptions, ...sharedChecks, clock: assertFunction })
   const { perMinute = defaultPerMinute, clock = () => performance.now() } = options
-  const routerOptions = readRouterOptions(fastify.initialConfig)
-  const paths = new Paths(options.prefix ?? fastify.prefix, routerOptions)
+  const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   const operations = fastify.supportedMethods.flatMap((method) => protectedOperations.map(({ path }) => ({ method, path })))
-  const requests = new RequestMatcher([{ name: 'earlier', operations }], paths, noMarks, routerOptions)
+  const requests = new RequestMatcher([{ name: 'earlier', operations }], paths, noMarks)
   registrations.add(fastify)
   const configuration = await readConfiguration(fastify, { [perMinuteVariable]: perMinute }, options.dotenv)
   const preferences = new Preferences(fastify.log)

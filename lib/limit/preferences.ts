@@ -1,9 +1,31 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { shown, shownError } from '../errors.js'
+import { isPromise, shown, shownError } from '../errors.js'
+import { withFunctions } from '../option-checks.js'
 import { toInteger } from './limit.js'
-import type { PreferenceReader } from './preference-reader.js'
 import { ReaderHealth } from './reader-health.js'
+
+/**
+ * Reads the host's runtime preferences, before the caller is identified. A `Map` is a preference reader.
+ *
+ * The default quota reads `rate-limit.per-minute` for every request that is subject to it. A named quota reads
+ * `rate-limit.<name>.<limit>` (docs/rules.md, "Limit").
+ */
+export interface PreferenceReader {
+  /**
+   * @param key The name of the preference.
+   * @param request The current request, so that a reader can return different limits for different callers.
+   * @returns The value, or a promise for it. An integer, or a string that contains a decimal integer, is the limit. Undefined, null
+   *   and a blank string mean that the preference is unset. If the reader throws or returns any other value, or if its promise
+   *   rejects or does not settle within `preferenceTimeout`, the preference is unavailable and the configured limit applies.
+   */
+  get (key: string, request: FastifyRequest): unknown
+}
+
+/** Throws an `OptionError` unless the value is a preference reader. */
+export function assertPreferenceReader (value: unknown, option: string): asserts value is PreferenceReader {
+  withFunctions('a preference reader', 'get')(value, option)
+}
 
 /** A message that a preference was unavailable. */
 export interface PreferenceFailure {
@@ -42,7 +64,7 @@ export class Preferences {
     if (this.#reader === undefined || !this.#health.mayBeAsked()) return configured
     try {
       const value = this.#reader.get(preference, request)
-      return isAsynchronous(value) ? this.#await(value, preference, request, configured) : this.#interpret(value, preference, request, configured)
+      return isPromise(value) ? this.#await(value, preference, request, configured) : this.#interpret(value, preference, request, configured)
     } catch (error) {
       return this.#failed({ err: shownError(error) }, preference, request, configured)
     }
@@ -78,10 +100,6 @@ export class Preferences {
     if (preferenceFailures.hasSubscribers) preferenceFailures.publish({ request, preference } satisfies PreferenceFailure)
     return configured
   }
-}
-
-function isAsynchronous (value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && 'then' in value
 }
 
 function isUnset (value: unknown): boolean {

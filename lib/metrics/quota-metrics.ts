@@ -1,10 +1,10 @@
 import { Counter, Gauge, Histogram } from 'prom-client'
 import type { QuotaDecision } from '../decision/decision.js'
-import type { StoreDuration } from '../decision/store-durations.js'
+import type { StoreDuration } from '../decision/ask.js'
 import type { PreferenceFailure } from '../limit/preferences.js'
 import type { QuotaStore } from '../store/store.js'
 import type { QuotaCharge } from '../usage/charges.js'
-import type { QuotaPlaceChange } from '../usage/places.js'
+import type { QuotaPlaceChange } from '../usage/usage.js'
 import { addStoreMetrics, type QuotaMetricsRegistry } from './store-metrics.js'
 
 const outcomes: readonly QuotaDecision['outcome'][] = ['admitted', 'rejected', 'unauthenticated', 'disabled', 'unavailable']

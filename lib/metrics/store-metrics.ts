@@ -1,6 +1,6 @@
 import { Counter, Gauge, type OpenMetricsContentType, type PrometheusContentType, type Registry } from 'prom-client'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
-import { TimeLimit } from '../store/insured/time-limit.js'
+import { TimeLimit } from '../store/time-limit.js'
 import type { QuotaStore, QuotaStoreState } from '../store/store.js'
 
 /** A registry of `prom-client`, for either content type. */

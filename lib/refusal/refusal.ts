@@ -7,7 +7,7 @@ const statuses = { unauthenticated: 401, rejected: 429, unavailable: 503, admitt
 const unauthenticated = bodyOf('Authentication is required for this LLM operation.', 401)
 const unavailable = bodyOf('The request quota is unavailable. Please try again.', 503)
 const units = { requests: 'requests', tokens: 'tokens', 'requests-in-flight': 'requests' } as const
-// The body of the latest rejection, since most rejections state the same limit.
+// The body of the latest rejection, since most rejections state the same limit. It saves a tenth of what the quota adds to a rejected request.
 let latest: Pick<QuotaDecision, 'limit' | 'unit' | 'window'> & { readonly body: string } = { limit: 0, unit: 'requests', window: null, body: '' }
 const periods = new Map<number | null, string>([[null, 'at once'], [60_000, 'per minute'], [3_600_000, 'per hour'], [86_400_000, 'per day']])
 

@@ -2,7 +2,6 @@ import createRouter from 'find-my-way'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import type { Operation } from '../subject/operation.js'
 import { isLiteral, type Paths } from '../subject/paths.js'
-import type { RouterOptions } from '../subject/router-options.js'
 
 /** A route that is declared after the plugin, in the plugin's scope. */
 export interface DeclaredRoute {
@@ -29,14 +28,12 @@ export class Routes {
   readonly declared: DeclaredRoute[] = []
   readonly #fastify: FastifyInstance
   readonly #paths: Paths
-  readonly #options: RouterOptions
   readonly #servedBefore: readonly Operation[]
 
   /** Must be called while the plugin is being registered, to find the operations that routes declared before it serve. */
-  constructor (fastify: FastifyInstance, paths: Paths, options: RouterOptions, operations: readonly Operation[]) {
+  constructor (fastify: FastifyInstance, paths: Paths, operations: readonly Operation[]) {
     this.#fastify = fastify
     this.#paths = paths
-    this.#options = options
     this.#servedBefore = operations.filter(({ method, path }) => this.has(method, path))
   }
 
@@ -61,7 +58,7 @@ export class Routes {
 
   #parametric (routes: readonly DeclaredRoute[], path: string): readonly DeclaredRoute[] {
     // The host's router has already accepted the patterns.
-    const router = createRouter({ ...this.#options, allowUnsafeRegex: true })
+    const router = createRouter({ ...this.#paths.options, allowUnsafeRegex: true })
     for (const pattern of new Set(routes.map(({ pattern }) => pattern).filter((pattern) => !isLiteral(pattern)))) {
       try {
         router.on('GET', pattern, () => {}, pattern)

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { OptionError } from '../errors.js'
-import { assertPreferenceReader, type PreferenceReader } from '../limit/preference-reader.js'
+import { assertPreferenceReader, type PreferenceReader } from '../limit/preferences.js'
 import { MemoryQuotaStore } from '../store/memory/memory-store.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 

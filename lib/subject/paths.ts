@@ -1,5 +1,21 @@
+import type { FastifyInstance } from 'fastify'
 import { OptionError } from '../errors.js'
-import type { RouterOptions } from './router-options.js'
+
+const defaults = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false }
+
+type RouterOptions = Readonly<typeof defaults>
+
+/**
+ * Reads the host's router options, either from `routerOptions` or from the top level, which Fastify has deprecated.
+ *
+ * Fastify fills in its defaults in both places, so a default value does not show whether the host has set the option. If the two
+ * places differ, the value that is not the default is used, so that no spelling bypasses the quota.
+ */
+function readRouterOptions (initialConfig: FastifyInstance['initialConfig']): RouterOptions {
+  const places: readonly Partial<RouterOptions>[] = [initialConfig, initialConfig.routerOptions ?? {}]
+  const given = (name: keyof RouterOptions): boolean => places.some(({ [name]: value = defaults[name] }) => value !== defaults[name]) !== defaults[name]
+  return { caseSensitive: given('caseSensitive'), ignoreTrailingSlash: given('ignoreTrailingSlash'), ignoreDuplicateSlashes: given('ignoreDuplicateSlashes') }
+}
 
 // In a pattern, two colons stand for a literal colon.
 const literalPattern = /^(?:[^:*]|::)*$/
@@ -16,14 +32,15 @@ export function isLiteral (pattern: string): boolean {
 
 /** Returns application paths in the form in which the host's router compares them. */
 export class Paths {
-  readonly #options: RouterOptions
+  /** The options of the host's router that affect how it compares paths. */
+  readonly options: RouterOptions
   readonly #prefix: string
   // Undefined in place of a segment with a parameter.
   readonly #prefixSegments: readonly (string | undefined)[]
 
   /** @param prefix The deployment context prefix. */
-  constructor (prefix: string, options: RouterOptions) {
-    this.#options = options
+  constructor (prefix: string, initialConfig: FastifyInstance['initialConfig']) {
+    this.options = readRouterOptions(initialConfig)
     this.#prefix = prefix.replace(/\/$/, '')
     this.#prefixSegments = this.#prefix.split('/').map((segment) => isLiteral(segment) ? this.#inForm(segment.replaceAll('::', ':')) : undefined)
   }
@@ -57,7 +74,7 @@ export class Paths {
   }
 
   #inForm (path: string): string {
-    const { caseSensitive, ignoreTrailingSlash, ignoreDuplicateSlashes } = this.#options
+    const { caseSensitive, ignoreTrailingSlash, ignoreDuplicateSlashes } = this.options
     const single = ignoreDuplicateSlashes ? path.replace(/\/{2,}/g, '/') : path
     const trimmed = ignoreTrailingSlash && single.length > 1 ? single.replace(/\/$/, '') : single
     return caseSensitive ? trimmed : trimmed.toLowerCase()

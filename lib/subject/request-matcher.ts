@@ -2,7 +2,6 @@ import type { FastifyContextConfig, FastifyRequest } from 'fastify'
 import type { Marks } from './mark.js'
 import type { Operation } from './operation.js'
 import { isLiteral, type Paths } from './paths.js'
-import type { RouterOptions } from './router-options.js'
 import { containing, fullyDecoded, lastSegment, plainPath } from './spelling.js'
 
 /** A quota as far as it matters here: what it protects, with methods in upper case. */
@@ -27,16 +26,14 @@ export class RequestMatcher<Each extends Protecting> {
   readonly #quotas: readonly Each[]
   readonly #paths: Paths
   readonly #marks: Pick<Marks, 'namesIn'>
-  readonly #mayEndWithSlash: boolean
   readonly #listed = new Map<string, ListedOperations<Each>>()
   // By `config`, which Fastify creates for each route, and by method.
   readonly #routes = new Map<object, Map<string, RouteMatch<Each>>>()
 
-  constructor (quotas: readonly Each[], paths: Paths, marks: Pick<Marks, 'namesIn'>, { ignoreTrailingSlash }: RouterOptions) {
+  constructor (quotas: readonly Each[], paths: Paths, marks: Pick<Marks, 'namesIn'>) {
     this.#quotas = quotas
     this.#paths = paths
     this.#marks = marks
-    this.#mayEndWithSlash = ignoreTrailingSlash
     for (const quota of quotas) for (const operation of quota.operations) this.#list(quota, operation)
   }
 
@@ -97,7 +94,7 @@ export class RequestMatcher<Each extends Protecting> {
   #matchPath (operations: ListedOperations<Each>, { url, raw }: FastifyRequest): readonly Match<Each>[] {
     // HTTP/2 has the one instead of the other.
     const host = [raw.headers.host, raw.headers[':authority']].join('')
-    const path = plainPath(url, host, this.#mayEndWithSlash)
+    const path = plainPath(url, host, this.#paths.options.ignoreTrailingSlash)
     return path === null ? operations.possiblyAt(fullyDecoded(url, host)) : operations.at(this.#paths.ofRequest(path))
   }
 

@@ -2,7 +2,8 @@ import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
 import type { Ruling } from '../decision/verdict.js'
 import { findVerdict } from '../decision/request-state.js'
-import { ignoreRejection, shown, shownError } from '../errors.js'
+import { ignoreRejection, isPromise, shown, shownError } from '../errors.js'
+import { assertAcquisition, type Acquisition } from '../store/store.js'
 
 /** A message that model tokens were charged to a token quota. */
 export interface QuotaCharge {
@@ -93,14 +94,18 @@ function charge ({ quota, decision, usage }: Ruling, request: FastifyRequest): v
   const end = (failed: boolean): void => {
     if (quotaCharges.hasSubscribers) quotaCharges.publish({ request, quota: quota.name, tokens, failed } satisfies QuotaCharge)
   }
+  const count = (acquisition: Acquisition): void => {
+    assertAcquisition(acquisition)
+    end(false)
+  }
   const fail = (error: unknown): void => {
     request.log.error({ err: shownError(error), quota: quota.name, tokens }, 'the quota store failed; the model tokens are not charged')
     end(true)
   }
   try {
     const acquired = quota.store.acquire(String(decision.callerKey), withoutLimit, tokens)
-    if ('then' in acquired) return acquired.then(() => { end(false) }, fail)
-    end(false)
+    if (isPromise(acquired)) return Promise.resolve(acquired).then(count).catch(fail)
+    count(acquired)
   } catch (error) {
     fail(error)
   }

@@ -15,10 +15,10 @@ export function usedTokens (usage: unknown): number | null {
   if (typeof usage !== 'object' || usage === null) return null
   const total = numberIn(usage, 'total_tokens', 'totalTokens')
   if (total !== undefined) return naturalOrNull(total)
-  const input = numberIn(usage, 'prompt_tokens', 'input_tokens', 'inputTokens', 'promptTokens')
-  const output = numberIn(usage, 'completion_tokens', 'output_tokens', 'outputTokens', 'completionTokens')
+  const input = numberIn(usage, 'prompt_tokens', 'input_tokens', 'inputTokens', 'promptTokens') ?? NaN
+  const output = numberIn(usage, 'completion_tokens', 'output_tokens', 'outputTokens', 'completionTokens') ?? NaN
   const cached = ['cache_creation_input_tokens', 'cache_read_input_tokens'].map((name) => numberIn(usage, name) ?? 0)
-  return input === undefined || output === undefined ? null : naturalOrNull([input, output, ...cached].reduce((sum, part) => sum + (part < 0 ? NaN : part), 0))
+  return naturalOrNull([input, output, ...cached].reduce((sum, part) => sum + (part < 0 ? NaN : part), 0))
 }
 
 /** Returns the first of these properties that holds a number. */

@@ -112,6 +112,23 @@ t.test('as many requests run at once as the limit allows, and no more', async (t
   t.same([store.entered, store.left], [3, 3])
 })
 
+t.test('in shadow mode, a request above the limit passes and takes no place', async (t) => {
+  const running: (() => void)[] = []
+  const store = new CountingStore()
+  const app = await start(t, async ({ quota }) => {
+    await new Promise<void>((resolve) => { running.push(resolve) })
+    return quota
+  }, { store, quotas: { streams: { inFlight: 1, mode: 'shadow' } } })
+  const responses = [1, 2].map(() => app.inject({ method: 'POST', url: '/run' }))
+  await until(() => running.length === 2)
+  t.equal(store.inFlight, 1)
+  for (const finish of running) finish()
+  const outcomes = (await Promise.all(responses)).map((response) => response.json().outcome)
+  t.same(outcomes.sort(), ['admitted', 'rejected'])
+  await until(() => store.inFlight === 0)
+  t.same([store.entered, store.left], [1, 1])
+})
+
 const handlers: Record<string, Handler> = {
   'the handler returns': async () => 'ran',
   'the handler throws an error': async () => { throw new Error('of the handler') },
@@ -176,7 +193,7 @@ t.test('a place is given back if the client has gone, or the host has responded,
 /** A service of requests that never end, in a quota of requests in flight and one of tokens. */
 async function startEndless (t: Test, server: object, authentication: AuthenticationReader) {
   const store = new MemoryQuotaStore()
-  const quotas = { streams: { inFlight: 5 }, tokens: { tokensPerMinute: 100, unreportedTokens: 7 } }
+  const quotas = { streams: { inFlight: 50 }, tokens: { tokensPerMinute: 100, unreportedTokens: 7 } }
   const port = await listen(await start(t, async () => new Promise(() => {}), { store, server, authentication, quotas, mark: ['streams', 'tokens'] }))
   return { port, inFlight: () => store.quota('streams', 60_000).enter(aliceKey, 0).count, tokens: () => store.quota('tokens', 60_000).peek(aliceKey)?.count ?? 0 }
 }
@@ -184,10 +201,15 @@ async function startEndless (t: Test, server: object, authentication: Authentica
 // Such requests end without an event of their response.
 t.test('pipelined requests give back their places and are charged if the connection ends before their turn', async (t) => {
   const { port, inFlight, tokens } = await startEndless(t, {}, async () => asAlice())
-  const socket = await send(port, '', 3)
-  await until(() => inFlight() === 3)
+  const warnings: Error[] = []
+  const warn = (warning: Error): void => { warnings.push(warning) }
+  process.on('warning', warn)
+  t.teardown(() => { process.off('warning', warn) })
+  const socket = await send(port, '', 12)
+  await until(() => inFlight() === 12)
   socket.resetAndDestroy()
-  await until(() => inFlight() === 0 && tokens() === 21)
+  await until(() => inFlight() === 0 && tokens() === 84)
+  t.same(warnings, [])
 })
 
 t.test('an HTTP/2 request that is reset while its decision is pending gives back its place and is charged', async (t) => {
@@ -235,6 +257,6 @@ t.test('a request is answered with 503 if enter fails, and an error of leave is 
     t.equal((await app.inject({ method: 'POST', url: '/run' })).statusCode, status, what)
     await new Promise(setImmediate)
     t.match(log.errors(), errors, what)
-    t.equal(log.errors().length, errors.length, what)
+    t.same(log.lines.filter(({ level }) => level === 50).map(({ quota }) => quota), errors.map(() => 'streams'), what)
   }
 })

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import quotaPlugin, { type PreferenceReader, type QuotaOptions } from '../../lib/index.js'
-import { storeDurations } from '../../lib/decision/store-durations.js'
+import { storeDurations } from '../../lib/decision/ask.js'
 import { alice, analyze, asAlice, createService, published, statuses } from '../support/service.js'
 
 const variable = 'SERVICE_RATE_LIMIT_PER_MINUTE'

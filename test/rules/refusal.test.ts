@@ -1,8 +1,9 @@
 // docs/rules.md, "Refusal": the responses 401, 429 and 503, and the option refusalBody.
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { InsuredQuotaStore, MemoryQuotaStore, type QuotaStore, type RefusalBody, type RefusalBodyWriter } from '../../lib/index.js'
+import { InsuredQuotaStore, MemoryQuotaStore, type QuotaDefinition, type QuotaStore, type RefusalBody, type RefusalBodyWriter } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
+import { createHost } from '../support/quota-host.js'
 import { alice, analyze, asAlice, captureLog, createService, statuses } from '../support/service.js'
 
 const unauthenticated = '{"error":"Authentication is required for this LLM operation.","status":401}'
@@ -17,6 +18,18 @@ t.test('Retry-After is the time until the window ends, in seconds, rounded up an
   }
   clock.advance(60_000 - clock.now())
   t.same(await statuses(app, alice, 1), [200])
+})
+
+t.test('the body of a 429 states the limit of its own quota, whatever the rejection before it stated', async (t) => {
+  const rows: [QuotaDefinition, string][] = [
+    [{ perMinute: 1 }, '1 LLM requests per minute'], [{ perMinute: 2 }, '2 LLM requests per minute'], [{ perHour: 2 }, '2 LLM requests per hour'],
+    [{ tokensPerHour: 2, unreportedTokens: 2 }, '2 LLM tokens per hour'], [{ perDay: 2 }, '2 LLM requests per day'], [{ perMinute: 2 }, '2 LLM requests per minute']
+  ]
+  for (const [named, maximum] of rows) {
+    const { statuses, ask } = await createHost('named', { quotas: { named } })
+    await statuses(2)
+    t.equal((await ask()).body, `{"error":"Rate limit exceeded. Maximum ${maximum}. Please wait.","status":429}`)
+  }
 })
 
 const valid = { admitted: true, count: 1, windowRemaining: 5000, overflow: false }

@@ -1,7 +1,7 @@
 // docs/rules.md, "Several quotas": quotas of model tokens, and what is charged to them.
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
-import { MemoryQuotaStore, usedTokens, type QuotaDefinition, type QuotaOptions } from '../../lib/index.js'
+import { MemoryQuotaStore, usedTokens, type QuotaDefinition, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
 import { quotaCharges, type QuotaCharge } from '../../lib/usage/charges.js'
 import { createHost } from '../support/quota-host.js'
 import { captureLog, published } from '../support/service.js'
@@ -80,18 +80,34 @@ t.test('unreportedTokens can be a function of the request; one that fails charge
     const failing = await createTokenHost({ tokensPerMinute: 1000, unreportedTokens })
     await failing.ended()
     t.equal(await failing.tokenCount(), 0)
+    t.equal(failing.log.lines.filter(({ level }) => level === 40).length, 0)
     t.match(failing.log.lines.filter(({ level }) => level === 50), [{ msg: /unreportedTokens failed/, quota: 'tokens', err: { message: /of the host|safe integer/ } }])
   }
 })
 
+t.test('a charge is fulfilled when an asynchronous store has counted it, and is then published', async (t) => {
+  const named = new MemoryQuotaStore()
+  const slow = { acquire: async (key: string, limit: number, cost: number) => { await new Promise(setImmediate); return named.acquire(key, limit, cost) }, peek: named.peek.bind(named) }
+  const { app, ended, tokenCount } = await createTokenHost({ tokensPerMinute: 100 }, { store: Object.assign(new MemoryQuotaStore(), { quota: () => slow }) })
+  const request = await ended()
+  const charges = await published<QuotaCharge>(async () => { await app.quotaCharge(request, 5) }, quotaCharges.name)
+  t.match(charges, [{ request, quota: 'tokens', tokens: 5, failed: false }])
+  t.equal(await tokenCount(), 5)
+})
+
 t.test('a store that fails does not make quotaCharge reject; the error is logged and published', async (t) => {
   const memory = new MemoryQuotaStore()
-  for (const fail of [() => { throw new Error('gone') }, async () => { throw new Error('gone') }]) {
+  const failures: [() => unknown, string][] = [
+    [() => { throw new Error('gone') }, 'gone'], [async () => { throw new Error('gone') }, 'gone'],
+    [() => ({ then: (_resolve: unknown, reject: (error: Error) => void) => { reject(new Error('gone')) } }), 'gone'],
+    [() => null, 'the quota store returned an invalid result from acquire'], [async () => ({ admitted: true }), 'the quota store returned an invalid result from acquire']
+  ]
+  for (const [fail, message] of failures) {
     const named = { acquire: (key: string, limit: number, cost = 1) => cost === 0 ? memory.acquire(key, limit, 0) : fail() }
-    const { app, ended, log } = await createTokenHost({ tokensPerMinute: 100 }, { store: Object.assign(new MemoryQuotaStore(), { quota: () => named }) })
+    const { app, ended, log } = await createTokenHost({ tokensPerMinute: 100 }, { store: Object.assign(new MemoryQuotaStore(), { quota: () => named }) as QuotaStore })
     const request = await ended()
     const charges = await published<QuotaCharge>(async () => { await t.resolves(app.quotaCharge(request, 5)) }, quotaCharges.name)
-    t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /the model tokens are not charged/, quota: 'tokens', tokens: 5, err: { message: 'gone' } }])
+    t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /the model tokens are not charged/, quota: 'tokens', tokens: 5, err: { message } }])
     t.match(charges, [{ request, quota: 'tokens', tokens: 5, failed: true }])
   }
 })

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { hasFunction } from '../../lib/errors.js'
 import { InsuredQuotaStore, MemoryQuotaStore } from '../../lib/index.js'
-import { nodeTimers } from '../../lib/store/insured/time-limit.js'
+import { nodeTimers } from '../../lib/store/time-limit.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { answered, insure, pass, publishedChanges, ToldStore, toldAnswer } from '../support/told-store.js'
 

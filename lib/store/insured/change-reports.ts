@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { insuredStoreChanges, type InsuredQuotaStoreChange, type InsuredQuotaStoreState } from './changes.js'
 import type { InsuredQuotaStore } from './insured-store.js'
 import type { InsuredShards } from './shard-breakers.js'
-import { nodeTimers, type QuotaTimers } from './time-limit.js'
+import { nodeTimers, type QuotaTimers } from '../time-limit.js'
 
 // How long the changes of single shards are gathered for one report, in milliseconds.
 const interval = 2_000

@@ -1,11 +1,11 @@
-import { hasFunction } from '../../errors.js'
+import { hasFunction, isPromise } from '../../errors.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
 import { assertAcquisition, assertEntry, type Acquisition, type Entry, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
 import { insuredStoreChanges, type InsuredQuotaStoreChange, type InsuredQuotaStoreState } from './changes.js'
 import { CircuitBreaker } from './circuit-breaker.js'
 import { assertInsuredOptions, type InsuredQuotaStoreOptions, type PrimaryQuotaStore } from './options.js'
 import { ShardBreakers, type InsuredShards } from './shard-breakers.js'
-import { TimeLimit } from './time-limit.js'
+import { TimeLimit } from '../time-limit.js'
 
 // A function that a store lacks is not called, because the insured store then lacks it as well.
 type Functions = Required<QuotaStore>
@@ -197,10 +197,6 @@ export class InsuredQuotaStore implements QuotaStore {
     const tell = async (store: Functions): Promise<void> => this.#timeLimit.within(Promise.resolve(task(store)))
     await Promise.all([tell(this.#fallback), tell(this.#primary)])
   }
-}
-
-function isPromise<Value> (value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
-  return hasFunction(value, 'then')
 }
 
 /** Gives a place back. An error is ignored: the request has ended, and a store on a server frees the place when its lease ends. */

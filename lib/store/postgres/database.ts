@@ -1,7 +1,9 @@
+import { TimeLimit } from '../time-limit.js'
 import { namesOf, schemaVersion } from './schema.js'
 
-// How long a statement may take, in milliseconds. The server itself gives up waiting for a lock earlier.
-const timeLimit = 5_000
+// How long a statement may take, in milliseconds, because a connection can become silent without being closed. The server itself gives up waiting for
+// a lock earlier.
+const timeLimit = new TimeLimit(5_000)
 
 /** A connection pool: a `Pool` of `pg`, or anything else with this function. */
 export interface PostgresPool {
@@ -34,21 +36,10 @@ export class Database {
     return await this.#query(`SELECT ${nameOf(`_${name}`)}(${places.join(', ')})::text AS reply`, parameters.map(textOf))
   }
 
-  /** Rejects if the server does not answer in time, because a connection can become silent without being closed. */
   async #query (text: string, values: (string | null)[]): Promise<string> {
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<never>((_resolve, reject) => {
-      const abandon = () => { reject(new Error(`the server did not answer within ${timeLimit} ms`)) }
-      // After a stall of the process, an answer that has arrived is read first.
-      timer = setTimeout(() => { setImmediate(abandon) }, timeLimit)
-    })
-    try {
-      const { rows: [row] } = await Promise.race([this.#pool.query(text, values), late])
-      const { reply }: { reply?: unknown } = Object(row)
-      return String(reply ?? '')
-    } finally {
-      clearTimeout(timer)
-    }
+    const { rows: [row] } = await timeLimit.within(this.#pool.query(text, values))
+    const { reply }: { reply?: unknown } = Object(row)
+    return String(reply ?? '')
   }
 }
 
