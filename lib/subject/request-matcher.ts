@@ -112,7 +112,7 @@ class ListedOperations<Each> {
   readonly #byLastSegment = new Map<string, Match<Each>[]>()
   // The path `/` has no segment.
   readonly #ofRoot: Match<Each>[] = []
-  #lastSegments = containing([])
+  #lastSegments: readonly RegExp[] = []
 
   /** @param path The form of the operation's path. */
   add (path: string, match: Match<Each>): void {
@@ -120,7 +120,7 @@ class ListedOperations<Each> {
     const segment = lastSegment(match.operation.path)
     if (segment === '') this.#ofRoot.push(match)
     else push(this.#byLastSegment, segment, match)
-    this.#lastSegments = containing([...this.#byLastSegment.keys()])
+    this.#lastSegments = [...this.#byLastSegment.keys()].map(containing)
   }
 
   at (path: string | null): readonly Match<Each>[] {
@@ -129,9 +129,7 @@ class ListedOperations<Each> {
 
   /** Returns the matches of a request that is not plain: those whose last segment is in its text, and those of the path `/`. */
   possiblyAt (text: string): readonly Match<Each>[] {
-    const found = new Set<number>()
-    for (const [, ...groups] of text.matchAll(this.#lastSegments)) found.add(groups.findIndex((group) => group !== undefined))
-    return [...this.#byLastSegment.values()].filter((_, index) => found.has(index)).flat().concat(this.#ofRoot)
+    return [...this.#byLastSegment.values()].filter((_, index) => this.#lastSegments[index]?.test(text)).flat().concat(this.#ofRoot)
   }
 }
 
