@@ -8,7 +8,7 @@ const rooms = {
   usage: ['store', 'decision'],
   refusal: ['decision'],
   start: ['subject', 'limit', 'caller', 'store', 'decision', 'refusal'],
-  metrics: ['limit', 'store', 'decision', 'usage'],
+  metrics: ['subject', 'limit', 'store', 'decision', 'usage'],
   earlier: ['subject', 'limit', 'store', 'start'],
   testing: ['caller', 'store']
 }

@@ -21,7 +21,7 @@ export function assertOptions<Options> (options: unknown, checks: Checks<Options
   }
 }
 
-/** The options that Fastify's `register` itself takes, and also passes to the plugin. */
+/** The options that Fastify's `register` itself takes and also passes to the plugin. */
 export const registerOptions = { prefix: acceptAny, logLevel: acceptAny, logSerializers: acceptAny }
 
 function acceptAny (): void {}

@@ -2,8 +2,9 @@ import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import type { QuotaDecision } from './decision/decision.js'
 import { createQuota } from './decision/quota.js'
-import { decorateRequests } from './decision/request-state.js'
+import { decisionsAccessor, quotaAccessor } from './decision/request-state.js'
 import { createStandingReader, type QuotaStandingReader } from './decision/standing.js'
+import { DecoratorError } from './errors.js'
 import { createQuotaHook } from './hook.js'
 import { readConfiguration, type QuotaConfig } from './limit/configuration.js'
 import { Preferences } from './limit/preferences.js'
@@ -55,7 +56,10 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const store = chooseStore(fastify, options.store)
   registrations.add(fastify)
 
-  decorateRequests(fastify)
+  for (const name of ['quota', 'quotaDecisions']) if (fastify.hasRequestDecorator(name)) throw new DecoratorError(name)
+  // Accessors, because plain values would not reach the requests of scopes that existed before the decoration.
+  fastify.decorateRequest('quota', quotaAccessor)
+  fastify.decorateRequest('quotaDecisions', decisionsAccessor)
   const { preferences: reader } = options
   if (!fastify.hasDecorator('quotaStore')) fastify.decorate('quotaStore', store)
   if (reader !== undefined && reader !== false && !fastify.hasDecorator('preferences')) fastify.decorate('preferences', reader)

@@ -2,6 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import autocannon from 'autocannon'
+import { Random } from '../../test/support/random.js'
 
 /** The situation that a server is started for. */
 export interface Situation {
@@ -26,6 +27,7 @@ export interface Round {
 }
 
 const connections = 20
+const random = new Random(1)
 
 /** A server in a separate process. */
 export class ServerProcess {
@@ -61,7 +63,7 @@ export class ServerProcess {
       setupClient (client) {
         const own = first
         first += share
-        client.setRequests(Array.from({ length: share }, () => request(own + Math.floor(Math.random() * share))))
+        client.setRequests(Array.from({ length: share }, () => request(random.integer(own, own + share - 1))))
       }
     })
     const total = result.requests.total

@@ -36,7 +36,7 @@ instructions if it has not since found that of another caller whose digest start
 
 In the scenarios with rejected requests, a small share of the requests is admitted while the server warms up. Otherwise the first 200 after many 429s, at the end of a window,
 makes V8 discard the compiled code of Fastify and Node that sends responses. This happens once, with or without a quota: \`reply.code\` sets a response's \`statusCode\` before its \`statusMessage\`, and a response without
-\`reply.code\` sets them in the opposite order, so V8 gets an object of a different shape. \`node --trace-deopt build/bench/instructions/first-answer.js\` shows it in Fastify alone.
+\`reply.code\` sets them in the opposite order, so V8 gets an object of a different shape. \`node --trace-deopt build/bench/instructions/first-response.js\` shows it in Fastify alone.
 
 The application registers ${pluginCount} empty plugins before anything else, as a service registers its own. Each of them adds listeners while the application starts. V8
 collects types for Node's \`addListener\` from a certain number of calls on: later than that it sees only the objects of requests, earlier also those of the start, and it then compiles

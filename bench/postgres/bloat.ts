@@ -5,12 +5,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { callerKey, localAuthentication } from 'fastify-llm-quota'
 import { PostgresQuotaStore, postgresSchema } from 'fastify-llm-quota/postgres'
 import { PostgresServer } from '../../test/support/postgres-server.js'
+import { Random } from '../../test/support/random.js'
 
 const [minutes = 60, perSecond = Infinity] = process.argv.slice(2).map(Number)
 const atOnce = 64
 const callersAtATime = 40_000
 const newCallersPerSecond = 300
 const limit = 1_000_000_000
+const random = new Random(1)
 const tables = ['llm_quota', 'llm_quota_state', 'llm_quota_place']
 
 const server = await PostgresServer.start()
@@ -47,7 +49,7 @@ async function work (): Promise<void> {
       continue
     }
     requests += 1
-    const caller = seconds() * newCallersPerSecond + Math.random() * callersAtATime
+    const caller = seconds() * newCallersPerSecond + random.integer(0, callersAtATime - 1)
     const key = String(callerKey(localAuthentication(`caller ${Math.floor(caller)}`)))
     try {
       const { leave } = await store.enter(key, 10)

@@ -4,6 +4,7 @@ import { callerKey, localAuthentication } from 'fastify-llm-quota'
 import { PostgresQuotaStore, postgresSchema } from 'fastify-llm-quota/postgres'
 import { RateLimiterPostgres } from 'rate-limiter-flexible'
 import { PostgresServer } from '../../test/support/postgres-server.js'
+import { Random } from '../../test/support/random.js'
 import { serverCpu } from './server-cpu.js'
 
 interface Measurement { readonly name: string, readonly callers: readonly string[], readonly decisions: number, readonly cpu: number[], decide (caller: string): unknown }
@@ -12,6 +13,7 @@ const sizes = [10_000, 1_000_000]
 const rounds = 9
 const atOnce = 128
 const limit = 1_000_000_000
+const random = new Random(1)
 const server = await PostgresServer.start()
 await server.restart('shared_buffers=1GB', 'autovacuum=off')
 const pool = server.pool({ max: 4, idleTimeoutMillis: 0 })
@@ -54,7 +56,7 @@ async function prepare (size: number): Promise<void> {
 async function measure ({ callers, decisions, decide }: Measurement): Promise<number> {
   const before = serverCpu(server.pid)
   await Promise.all(Array.from({ length: atOnce }, async (_, first) => {
-    for (let decision = first; decision < decisions; decision += atOnce) await decide(callers[Math.floor(Math.random() * callers.length)] ?? '')
+    for (let decision = first; decision < decisions; decision += atOnce) await decide(random.pick(callers))
   }))
   return (serverCpu(server.pid) - before) / decisions
 }

@@ -3,12 +3,14 @@ import { cpus, loadavg } from 'node:os'
 import { callerKey, localAuthentication } from 'fastify-llm-quota'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
 import { Cluster, type Redis } from 'ioredis'
+import { Random } from '../../test/support/random.js'
 import { RedisServer, startCluster } from '../../test/support/redis-server.js'
 import { median } from '../statistics.js'
 
 const rounds = 5
 const decisionsPerRound = 10_000
 const batch = 200
+const random = new Random(1)
 
 const server = await RedisServer.start()
 const clients = Array.from({ length: 16 }, () => server.client({ enableAutoPipelining: true }))
@@ -59,7 +61,7 @@ function keysOf (callers: number): string[] {
 
 async function decide (stores: readonly RedisQuotaStore[], keys: readonly string[]): Promise<void> {
   for (let decision = 0; decision < decisionsPerRound; decision += batch) {
-    await Promise.all(Array.from({ length: batch }, (_, turn) => stores[turn % stores.length]?.acquire(keys[Math.floor(Math.random() * keys.length)] ?? '', 1_000_000)))
+    await Promise.all(Array.from({ length: batch }, (_, turn) => stores[turn % stores.length]?.acquire(random.pick(keys), 1_000_000)))
   }
 }
 

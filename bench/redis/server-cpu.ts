@@ -3,12 +3,14 @@
 import { callerKey, localAuthentication } from 'fastify-llm-quota'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
 import { RateLimiterRedis } from 'rate-limiter-flexible'
+import { Random } from '../../test/support/random.js'
 import { RedisServer } from '../../test/support/redis-server.js'
 import { median } from '../statistics.js'
 
 const rounds = 25
 const perRound = 3_200
 const limit = 1_000_000_000
+const random = new Random(1)
 
 type Decide = (caller: string) => Promise<unknown>
 
@@ -22,7 +24,7 @@ await compare(500, 64, '500, a request with three quotas | 64', (store) => {
   return async (caller) => {
     const [{ leave }] = await Promise.all([streams.enter(caller, limit), tokens.acquire(caller, limit, 0)])
     await store.acquire(caller, limit)
-    await tokens.acquire(caller, Number.MAX_SAFE_INTEGER, Math.floor(1_000 * Math.random()))
+    await tokens.acquire(caller, Number.MAX_SAFE_INTEGER, random.integer(0, 999))
     await leave?.()
   }
 })
@@ -44,7 +46,7 @@ async function compare (size: number, atOnce: number, name: string, create: (sto
   const costOf = async (decide: Decide): Promise<number> => {
     const before = await cpu()
     for (let done = 0; done < perRound; done += atOnce) {
-      await Promise.all(Array.from({ length: atOnce }, () => decide(callers[Math.floor(Math.random() * size)] ?? '')))
+      await Promise.all(Array.from({ length: atOnce }, () => decide(random.pick(callers))))
     }
     return await cpu() - before
   }

@@ -13,7 +13,7 @@ if (issuer === '' || audience === '') throw new Error('JWT_ISSUER and JWT_AUDIEN
 // The keys are requested only from this issuer, never from an address in a token.
 const discovery = await fetch(`${issuer}/.well-known/openid-configuration`, { signal: AbortSignal.timeout(5000) })
 const { jwks_uri: keysUrl } = Object(await discovery.json())
-// The keys are cached for ten minutes, and requested at most once every 30 seconds, even if many tokens refer to unknown keys.
+// The keys are cached for ten minutes and requested at most once every 30 seconds, even if many tokens refer to unknown keys.
 const keys = createRemoteJWKSet(new URL(String(keysUrl)), { cacheMaxAge: 600_000, cooldownDuration: 30_000, timeoutDuration: 2000 })
 
 const app = Fastify()

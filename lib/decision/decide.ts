@@ -67,7 +67,7 @@ function callersOf (matches: readonly Match<Quota>[], limits: readonly number[],
 }
 
 /**
- * Takes the places of requests in flight, and asks the other quotas without counting. Then counts, if none of them rejects. A single quota
+ * Takes the places of requests in flight and asks the other quotas without counting. Then counts, if none of them rejects. A single quota
  * that counts requests is asked and counted in one step, or, if the request is rejected, only asked how long its window lasts.
  */
 function askAndCount (drafts: readonly Draft[], request: FastifyRequest): Verdict | Promise<Verdict> {

@@ -1,5 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { DecoratorError } from '../errors.js'
+import type { FastifyRequest } from 'fastify'
 import type { QuotaDecision } from './decision.js'
 import { publishedIn, type Verdict } from './verdict.js'
 
@@ -21,28 +20,22 @@ export function keepVerdict (request: Carrier, verdict: Verdict | Promise<Verdic
   request[verdictOf] = verdict
 }
 
-/**
- * Decorates requests with the accessors `quota` and `quotaDecisions`. Plain values would not reach the requests of scopes that existed before
- * the decoration. A host can assign to `quota`, which changes the value that it returns, but not the decision.
- *
- * @throws {DecoratorError} If the host has a request decorator of one of these names.
- */
-export function decorateRequests (fastify: FastifyInstance): void {
-  for (const name of ['quota', 'quotaDecisions']) if (fastify.hasRequestDecorator(name)) throw new DecoratorError(name)
-  fastify.decorateRequest<QuotaDecision | null>('quota', {
-    getter (this: Carrier) {
-      const { [verdictOf]: verdict, [shownQuota]: shown } = this
-      const published = verdict === undefined || verdict instanceof Promise || shown?.assignedTo === verdict ? none : publishedIn(verdict)
-      return (published[0] ?? shown)?.decision ?? null
-    },
-    setter (this: Carrier, decision: QuotaDecision | null) {
-      this[shownQuota] = { decision, assignedTo: this[verdictOf] }
-    }
-  })
-  fastify.decorateRequest<readonly QuotaDecision[]>('quotaDecisions', {
-    getter (this: Carrier) {
-      const verdict = this[verdictOf]
-      return verdict === undefined || verdict instanceof Promise ? none : publishedIn(verdict).map(({ decision }) => decision)
-    }
-  })
+/** The request decorator `quota`. A host can assign to it, which changes the value that it returns, but not the decision. */
+export const quotaAccessor = {
+  getter (this: Carrier): QuotaDecision | null {
+    const { [verdictOf]: verdict, [shownQuota]: shown } = this
+    const published = verdict === undefined || verdict instanceof Promise || shown?.assignedTo === verdict ? none : publishedIn(verdict)
+    return (published[0] ?? shown)?.decision ?? null
+  },
+  setter (this: Carrier, decision: QuotaDecision | null) {
+    this[shownQuota] = { decision, assignedTo: this[verdictOf] }
+  }
+}
+
+/** The request decorator `quotaDecisions`. */
+export const decisionsAccessor = {
+  getter (this: Carrier): readonly QuotaDecision[] {
+    const verdict = this[verdictOf]
+    return verdict === undefined || verdict instanceof Promise ? none : publishedIn(verdict).map(({ decision }) => decision)
+  }
 }

@@ -65,7 +65,7 @@ function countIn (result: StoreResult): Pick<QuotaDecision, 'count' | 'windowRem
   return 'windowRemaining' in result ? result : { ...notCounted, count: result.count }
 }
 
-/** Returns the verdict on a request of a single quota that counts requests. */
+/** Returns the verdict on a request of a single quota that counts requests, as `verdictOn` would, but without a loop and a closure. */
 export function verdictOnly (ruling: Ruling): Verdict {
   return { rulings: [ruling], refusal: callsForRefusal(ruling.decision) ? ruling : null, outlastsDecision: false }
 }

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { EnvironmentError, OptionError } from '../errors.js'
 import { toInteger, type perMinuteVariable } from './limit.js'
 
-/** The configured limits, as stored in `fastify.quotaConfig` (docs/rules.md, "Limit"). Each applies if no runtime preference is set. */
+/** The configured limits, as stored in `fastify.quotaConfig` (docs/rules.md, "Limit"). Each applies if its runtime preference is unset or unavailable. */
 export interface QuotaConfig {
   /** The configured limit of the default quota, an integer. */
   readonly [perMinuteVariable]: number

@@ -8,7 +8,7 @@ const timeoutsBeforeRest = 3
 const rest = 1000
 
 /**
- * Decides whether a preference reader is called, and logs its failures once, so that an outage neither delays every request nor floods the
+ * Decides whether a preference reader is called and logs its failures once, so that an outage neither delays every request nor floods the
  * log. After three timeouts in a row, the reader is left alone for a second. Then one request calls it again, and the others do not wait.
  */
 export class ReaderHealth {

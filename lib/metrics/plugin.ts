@@ -6,6 +6,7 @@ import { quotaDecisions, type QuotaDecisionMessage } from '../decision/decision.
 import { storeDurations, type StoreDuration } from '../decision/ask.js'
 import { preferenceFailures, type PreferenceFailure } from '../limit/preferences.js'
 import { assertOptions, registerOptions, withFunctions } from '../option-checks.js'
+import { defaultQuota } from '../subject/mark.js'
 import { quotaCharges, type QuotaCharge } from '../usage/charges.js'
 import { quotaPlaces, type QuotaPlaceChange } from '../usage/usage.js'
 import { QuotaMetrics } from './quota-metrics.js'
@@ -37,7 +38,7 @@ async function quotaMetrics (fastify: FastifyInstance, options: QuotaMetricsOpti
     metrics.addDecision(decision)
     const { quotaStore } = request.server
     const { quota, window } = decision
-    if (quota === 'default') metrics.addStore(server, quota, quotaStore)
+    if (quota === defaultQuota) metrics.addStore(server, quota, quotaStore)
     else if (window !== null && quotaStore.quota !== undefined) metrics.addStore(server, quota, quotaStore.quota(quota, window))
   })
   receive<QuotaCharge>(quotaCharges, (charge) => { metrics.addCharge(charge) })
@@ -45,7 +46,7 @@ async function quotaMetrics (fastify: FastifyInstance, options: QuotaMetricsOpti
   receive<PreferenceFailure>(preferenceFailures, (failure) => { metrics.addPreferenceFailure(failure) })
   receive<StoreDuration>(storeDurations, (duration) => { metrics.addStoreDuration(duration) })
   fastify.addHook('onReady', async () => {
-    if (fastify.hasDecorator('quotaStore')) metrics.addStore(server, 'default', fastify.quotaStore)
+    if (fastify.hasDecorator('quotaStore')) metrics.addStore(server, defaultQuota, fastify.quotaStore)
   })
   fastify.addHook('onClose', async () => { metrics.removeServer(server) })
 }

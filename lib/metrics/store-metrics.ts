@@ -94,7 +94,7 @@ function countingStore (store: QuotaStore): QuotaStore {
   return store instanceof InsuredQuotaStore ? store.primary : store
 }
 
-/** Inspects the stores, and returns the greatest numbers of each quota. A quota with a store that fails or takes too long is left out. */
+/** Inspects the stores and returns the greatest numbers of each quota. A quota with a store that fails or takes too long is left out. */
 async function inspectAll (stores: readonly NamedStore[]): Promise<Map<string, QuotaStoreState>> {
   const states = new Map<string, QuotaStoreState>()
   const unknown = new Set<string>()

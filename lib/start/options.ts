@@ -50,7 +50,7 @@ export interface QuotaOptions {
 
 /**
  * One of the `quotas`. It has one limit: requests or model tokens in a window, or requests in flight. Default `perMinute: 10`. A limit is an
- * integer, and applies if neither a preference nor the environment variable sets another one.
+ * integer and applies if neither a preference nor the environment variable sets another one.
  */
 export interface QuotaDefinition extends Readonly<Partial<Record<LimitName, number>>> {
   /** Requests per minute, an integer. */

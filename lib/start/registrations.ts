@@ -2,8 +2,8 @@ import type { FastifyInstance } from 'fastify'
 import { SecondRegistrationError, shown } from '../errors.js'
 
 /**
- * Remembers the Fastify instances on which a plugin is registered, and throws if requests would pass through it twice: if it is
- * already registered on the same instance, on a parent, or on a child. Sibling scopes can each have a registration.
+ * Remembers the Fastify instances on which a plugin is registered. Throws if requests would pass through it twice: if it is already
+ * registered on the same instance, on a parent, or on a child. Sibling scopes can each have a registration.
  */
 export class Registrations {
   readonly #scopesOfServer = new WeakMap<object, FastifyInstance[]>()

@@ -30,7 +30,7 @@ export class Counter {
     this.lastSeen = now
   }
 
-  /** Runs the acquire step. Returns true, and adds the cost, if the count is below the limit. */
+  /** Runs the acquire step. Returns true and adds the cost if the count is below the limit. */
   acquire (now: number, window: number, limit: number, cost: number): boolean {
     this.lastSeen = now
     if (now - this.windowStart >= window) {

@@ -25,7 +25,7 @@ export class RememberedRejections {
 
   /**
    * Returns a rejection if the server is certain to reject: the window is still open, and the limit is not above the count. Otherwise asks the
-   * server, and remembers a rejection.
+   * server and remembers a rejection.
    *
    * @param now The time before the server is asked, so that no window is remembered as longer than it is.
    */

@@ -25,7 +25,7 @@ export interface QuotaStore {
   /**
    * Takes a place for a request in flight, if fewer than `limit` are taken by the caller.
    *
-   * @param limit The effective limit, an integer. 0 only asks, and takes no place.
+   * @param limit The effective limit, an integer. 0 only asks and takes no place.
    */
   enter? (callerKey: string, limit: number): Entry | Promise<Entry>
   /**
@@ -48,7 +48,7 @@ export interface QuotaStore {
 
 /** The result of `acquire`. */
 export interface Acquisition {
-  /** Whether the count was below the limit, and the cost was added. */
+  /** Whether the count was below the limit and the cost was added. */
   admitted: boolean
   /** What was admitted in the current window, this cost included if it was added. */
   count: number

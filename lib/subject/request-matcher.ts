@@ -11,26 +11,26 @@ export interface Protecting {
 }
 
 /** A quota that a request is subject to, and the operation that the request reaches. */
-export interface Match<Quota> {
-  readonly quota: Quota
+export interface Match<Each> {
+  readonly quota: Each
   readonly operation: Operation
 }
 
 /** The matches of a route with a method: the same for each of its requests, or found for each request. */
-type RouteMatch<Quota> = readonly Match<Quota>[] | ((request: FastifyRequest) => readonly Match<Quota>[])
+type RouteMatch<Each> = readonly Match<Each>[] | ((request: FastifyRequest) => readonly Match<Each>[])
 
 const none: readonly never[] = Object.freeze([])
 
 /** Finds the quotas that a request is subject to (docs/rules.md, "Subject"). */
-export class RequestMatcher<Quota extends Protecting> {
-  readonly #quotas: readonly Quota[]
+export class RequestMatcher<Each extends Protecting> {
+  readonly #quotas: readonly Each[]
   readonly #paths: Paths
   readonly #marks: Pick<Marks, 'namesIn'>
-  readonly #listed = new Map<string, ListedOperations<Quota>>()
+  readonly #listed = new Map<string, ListedOperations<Each>>()
   // By `config`, which Fastify creates for each route, and by method.
-  readonly #routes = new Map<object, Map<string, RouteMatch<Quota>>>()
+  readonly #routes = new Map<object, Map<string, RouteMatch<Each>>>()
 
-  constructor (quotas: readonly Quota[], paths: Paths, marks: Pick<Marks, 'namesIn'>) {
+  constructor (quotas: readonly Each[], paths: Paths, marks: Pick<Marks, 'namesIn'>) {
     this.#quotas = quotas
     this.#paths = paths
     this.#marks = marks
@@ -43,27 +43,27 @@ export class RequestMatcher<Quota extends Protecting> {
    * @throws {UnknownQuotaError} If the route is marked with a quota that does not exist.
    * @throws Whatever the function in the mark of the route throws.
    */
-  match (request: FastifyRequest): readonly Match<Quota>[] {
+  match (request: FastifyRequest): readonly Match<Each>[] {
     // Read once, because Fastify creates this object each time it is read.
     const { config, url: pattern } = request.routeOptions
     const route = this.#routes.get(config)?.get(request.method) ?? this.#resolve(config, request.method, pattern)
     return typeof route === 'function' ? route(request) : route
   }
 
-  #list (quota: Quota, { method, path }: Operation): void {
-    const listed = this.#listed.get(method) ?? new ListedOperations<Quota>()
+  #list (quota: Each, { method, path }: Operation): void {
+    const listed = this.#listed.get(method) ?? new ListedOperations<Each>()
     this.#listed.set(method, listed)
     listed.add(this.#paths.ofOperation(path), Object.freeze({ quota, operation: Object.freeze({ method, path }) }))
   }
 
-  #resolve (config: FastifyContextConfig, method: string, pattern: string | undefined): RouteMatch<Quota> {
+  #resolve (config: FastifyContextConfig, method: string, pattern: string | undefined): RouteMatch<Each> {
     const route = this.#matchRoute(config.quota, method, pattern)
-    const routes = this.#routes.get(config) ?? new Map<string, RouteMatch<Quota>>()
+    const routes = this.#routes.get(config) ?? new Map<string, RouteMatch<Each>>()
     this.#routes.set(config, routes.set(method, route))
     return route
   }
 
-  #matchRoute (mark: FastifyContextConfig['quota'], method: string, pattern: string | undefined): RouteMatch<Quota> {
+  #matchRoute (mark: FastifyContextConfig['quota'], method: string, pattern: string | undefined): RouteMatch<Each> {
     const operations = this.#listed.get(method)
     if (pattern === undefined) return operations === undefined ? none : (request) => this.#inOrder(none, this.#matchPath(operations, request))
     const marked = typeof mark === 'function' ? none : this.#matchMark(mark, method, pattern)
@@ -75,7 +75,7 @@ export class RequestMatcher<Quota extends Protecting> {
     }
   }
 
-  #matchListed (operations: ListedOperations<Quota> | undefined, pattern: string): RouteMatch<Quota> {
+  #matchListed (operations: ListedOperations<Each> | undefined, pattern: string): RouteMatch<Each> {
     if (operations === undefined) return none
     const matches = operations.at(this.#paths.ofPattern(pattern))
     // The route `/` of a scope with a prefix also serves the path that ends with a slash.
@@ -84,14 +84,14 @@ export class RequestMatcher<Quota extends Protecting> {
     return isOnePath ? matches : (request) => this.#matchPath(operations, request)
   }
 
-  #matchMark (mark: unknown, method: string, pattern: string): readonly Match<Quota>[] {
+  #matchMark (mark: unknown, method: string, pattern: string): readonly Match<Each>[] {
     const names = this.#marks.namesIn(mark, `${method} ${pattern}`)
     if (names.length === 0) return none
     const operation = Object.freeze({ method, path: this.#paths.withoutPrefix(pattern) })
     return this.#quotas.filter(({ name }) => names.includes(name)).map((quota) => ({ quota, operation }))
   }
 
-  #matchPath (operations: ListedOperations<Quota>, { url, raw }: FastifyRequest): readonly Match<Quota>[] {
+  #matchPath (operations: ListedOperations<Each>, { url, raw }: FastifyRequest): readonly Match<Each>[] {
     // HTTP/2 has the one instead of the other.
     const host = [raw.headers.host, raw.headers[':authority']].join('')
     const path = plainPath(url, host, this.#paths.options.ignoreTrailingSlash)
@@ -99,7 +99,7 @@ export class RequestMatcher<Quota extends Protecting> {
   }
 
   /** Returns one match for each quota, in the order of the quotas. */
-  #inOrder (marked: readonly Match<Quota>[], listed: readonly Match<Quota>[]): readonly Match<Quota>[] {
+  #inOrder (marked: readonly Match<Each>[], listed: readonly Match<Each>[]): readonly Match<Each>[] {
     if (marked.length === 0 && listed.length < 2) return listed
     const all = [...marked, ...listed]
     return this.#quotas.flatMap((quota) => all.find((match) => match.quota === quota) ?? [])
@@ -107,31 +107,29 @@ export class RequestMatcher<Quota extends Protecting> {
 }
 
 /** The operations that quotas list for one method. */
-class ListedOperations<Quota> {
-  readonly #byPath = new Map<string, Match<Quota>[]>()
-  readonly #byLastSegment = new Map<string, Match<Quota>[]>()
+class ListedOperations<Each> {
+  readonly #byPath = new Map<string, Match<Each>[]>()
+  readonly #byLastSegment = new Map<string, Match<Each>[]>()
   // The path `/` has no segment.
-  readonly #ofRoot: Match<Quota>[] = []
-  #lastSegments = containing([])
+  readonly #ofRoot: Match<Each>[] = []
+  #lastSegments: readonly RegExp[] = []
 
   /** @param path The form of the operation's path. */
-  add (path: string, match: Match<Quota>): void {
+  add (path: string, match: Match<Each>): void {
     push(this.#byPath, path, match)
     const segment = lastSegment(match.operation.path)
     if (segment === '') this.#ofRoot.push(match)
     else push(this.#byLastSegment, segment, match)
-    this.#lastSegments = containing([...this.#byLastSegment.keys()])
+    this.#lastSegments = [...this.#byLastSegment.keys()].map(containing)
   }
 
-  at (path: string | null): readonly Match<Quota>[] {
+  at (path: string | null): readonly Match<Each>[] {
     return path === null ? none : this.#byPath.get(path) ?? none
   }
 
   /** Returns the matches of a request that is not plain: those whose last segment is in its text, and those of the path `/`. */
-  possiblyAt (text: string): readonly Match<Quota>[] {
-    const found = new Set<number>()
-    for (const [, ...groups] of text.matchAll(this.#lastSegments)) found.add(groups.findIndex((group) => group !== undefined))
-    return [...this.#byLastSegment.values()].filter((_, index) => found.has(index)).flat().concat(this.#ofRoot)
+  possiblyAt (text: string): readonly Match<Each>[] {
+    return [...this.#byLastSegment.values()].filter((_, index) => this.#lastSegments[index]?.test(text)).flat().concat(this.#ofRoot)
   }
 }
 

@@ -33,10 +33,9 @@ export function lastSegment (path: string): string {
   return fullyDecoded(path, '').split(new RegExp(separators)).findLast((segment) => segment.trim() !== '')?.trim() ?? ''
 }
 
-/** Returns an expression for the texts that contain one of these segments in letters of any case, each in a group of its own. */
-export function containing (segments: readonly string[]): RegExp {
-  const groups = segments.map((segment) => `(${segment.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')})`)
-  return new RegExp(`(?:^|${separators})\\s*(?:${groups.join('|')})\\s*(?=${separators}|$)`, 'gi')
+/** Returns an expression for the texts that contain a segment in letters of any case. */
+export function containing (segment: string): RegExp {
+  return new RegExp(`(?:^|${separators})\\s*${segment.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')}\\s*(?:${separators}|$)`, 'i')
 }
 
 function withoutQuery (target: string): string {

@@ -91,12 +91,12 @@ export async function visit (store: QuotaStore, first: number, limit = unlimited
   return inTurn(callersFrom(first), async (caller) => ({ ...await store.acquire(caller, limit), caller }))
 }
 
-/** Sends such requests, and returns how many callers have a counter of their own. */
+/** Sends such requests and returns how many callers have a counter of their own. */
 export async function trackedOf (store: QuotaStore, first: number): Promise<number> {
   return (await visit(store, first)).filter(({ overflow }) => !overflow).length
 }
 
-/** Fills a store with the small cap, and returns the first requests of the callers with a counter of their own and of the others. */
+/** Fills a store with the small cap and returns the first requests of the callers with a counter of their own and of the others. */
 export async function fill (store: QuotaStore, limit = unlimited): Promise<{ tracked: Visit[], overflowing: [Visit, ...Visit[]] }> {
   const visits = await visit(store, 0, limit)
   const [first, ...others] = visits.filter(({ overflow }) => overflow)

@@ -106,7 +106,7 @@ export const peekAndForgetChecks = [
   })
 ]
 
-/** Makes calls for callers before their first requests, and again when their counters are due for removal, and returns the state before and after. */
+/** Makes calls for callers before their first requests and when their counters are due for removal. Returns the state before and after the second calls. */
 async function statesAround (store: StoreWith<'inspect'>, clock: VirtualClock, retention: number, call: (caller: string) => unknown): Promise<QuotaStoreState[]> {
   await inTurn(callersFrom(0), call)
   clock.advance(60_000)

@@ -39,7 +39,7 @@ export class VirtualClock {
   }
 
   /**
-   * Advances the clock, and runs each timer that becomes due at its own time.
+   * Advances the clock and runs each timer that becomes due at its own time.
    *
    * @param ms Milliseconds, 0 or more.
    * @throws {RangeError} If `ms` is negative or not a finite number.

@@ -26,7 +26,7 @@ const minute = 60_000
 
 type Ask = (address: string, token: string) => Promise<unknown>
 
-/** A service with a limit of 1 and the APIs that the clients use, and the status of each of its answers. */
+/** A service with a limit of 1 and the APIs that the clients use, and the status of each of its responses. */
 async function startService (t: Test, clock: VirtualClock) {
   const statuses: number[] = []
   const app: FastifyInstance = Fastify()

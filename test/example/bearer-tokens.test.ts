@@ -69,8 +69,8 @@ t.test('an issuer that hangs delays requests only briefly, and gets no further r
   const { issuer, analyze, address } = await start(t, ({ url }) => ({ JWT_ISSUER: url, JWT_AUDIENCE: audience }))
   issuer.hangs = true
   const token = `Bearer ${await issuer.sign({ iss: issuer.url, aud: audience, sub: 'mira' })}`
-  const answers = await Promise.all(Array.from({ length: 50 }, () => analyze(token)))
-  t.same([...new Set(answers.map(({ status, headers }) => `${status} ${headers.get('retry-after')}`))], ['503 5'])
+  const responses = await Promise.all(Array.from({ length: 50 }, () => analyze(token)))
+  t.same([...new Set(responses.map(({ status, headers }) => `${status} ${headers.get('retry-after')}`))], ['503 5'])
   t.equal(issuer.asked, 1, 'the requests share one request to the issuer')
   for (let request = 0; request < 20; request++) t.equal((await analyze(token)).status, 503)
   t.equal(issuer.asked, 1, 'the issuer gets no request during the pause')

@@ -13,8 +13,8 @@ t.test('wrong passwords delay only attempts with the same user name, longer each
   for (const username of ['alice', 'nobody']) {
     t.same(await statuses(5, () => analyze(basic(username, 'wrong'))), Array(5).fill(401), username)
     for (const seconds of [1, 2]) {
-      const answer = await analyze(basic(username, 'wonderland'))
-      t.same([answer.status, answer.headers.get('retry-after'), await answer.json()],
+      const response = await analyze(basic(username, 'wonderland'))
+      t.same([response.status, response.headers.get('retry-after'), await response.json()],
         [429, String(seconds), { error: `Too many failed attempts for this user name. Please try again in ${seconds} s.`, status: 429 }], `${username} waits ${seconds} s, even with the correct password`)
       clock.advance(seconds * 1000)
       t.equal((await analyze(basic(username, 'wrong'))).status, 401)
@@ -53,9 +53,9 @@ t.test('many concurrent wrong passwords cause few hashes, and other requests are
   })
   t.equal((await fetch(`${address}/style.css`)).status, 200)
   t.ok(done < 200, `a file is served before the flood ends: ${done} requests are answered`)
-  const answers = await Promise.all(flood)
-  t.ok(answers.filter((status) => status === 401).length <= 6, 'five attempts are not delayed, and one more may have begun')
-  t.ok(answers.every((status) => [401, 429, 503].includes(status)), String(new Set(answers)))
+  const outcomes = await Promise.all(flood)
+  t.ok(outcomes.filter((status) => status === 401).length <= 6, 'five attempts are not delayed, and one more may have begun')
+  t.ok(outcomes.every((status) => [401, 429, 503].includes(status)), String(new Set(outcomes)))
 })
 
 t.test('attempts that do not fit into the queue are answered with 503', async (t) => {

@@ -46,9 +46,9 @@ app.decorateRequest('user')
 app.addHook('preValidation', async (request) => { request.user = quota.localAuthentication('alice') })
 await app.register(plugin, { perMinute: 1 })
 app.post('/api/analyze', async () => 'ran')
-const answers = []
-for (let request = 0; request < 2; request++) answers.push((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode)
-console.log(JSON.stringify(answers))
+const received = []
+for (let request = 0; request < 2; request++) received.push((await app.inject({ method: 'POST', url: '/api/analyze' })).statusCode)
+console.log(JSON.stringify(received))
 `
 
 t.test('import and require load the plugin', async (t) => {
@@ -166,17 +166,17 @@ t.test('the package works with the lowest versions of Fastify, @fastify/jwt and 
     await app.register(quotaPlugin, { prefix: '/context', perMinute: 2 })
     await app.register(quotaMetricsPlugin)
     app.post('/context/api/analyze', async (request) => request.quota.outcome)
-    const answers = []
+    const received = []
     for (const [method, url, sub] of [
       ['POST', '/context/api/analyze'], ['POST', '/context/API/%61nalyze/', 'alice'], ['GET', '/context/api/analyze-node?x', 'alice'],
       ['POST', '/context/api/analyze', 'alice'], ['POST', '/context/api/analyze', 'bob'], ['GET', '/context/api/analyze', 'alice']
-    ]) answers.push((await app.inject({ method, url, headers: sub ? { authorization: 'Bearer ' + app.jwt.sign({ iss: 'https://identity.example', sub }) } : {} })).statusCode)
+    ]) received.push((await app.inject({ method, url, headers: sub ? { authorization: 'Bearer ' + app.jwt.sign({ iss: 'https://identity.example', sub }) } : {} })).statusCode)
     const rejected = (await register.metrics()).split('\\n').find((line) => line.includes('"rejected"'))
-    console.log(JSON.stringify({ version: app.version, answers, warned: warnings.some((warning) => /HEAD/.test(warning)), operations: protectedOperations.length, rejected }))
+    console.log(JSON.stringify({ version: app.version, received, warned: warnings.some((warning) => /HEAD/.test(warning)), operations: protectedOperations.length, rejected }))
   `)
   t.same(JSON.parse(run('lowest.mjs')), {
     version: '5.0.0',
-    answers: [401, 200, 200, 429, 200, 404],
+    received: [401, 200, 200, 429, 200, 404],
     warned: true,
     operations: 4,
     rejected: 'llm_quota_decisions_total{quota="default",operation="POST /api/analyze",outcome="rejected",enforced="true"} 1'

@@ -19,7 +19,7 @@ const left = (r: number, seconds: number) => ({ policy: [['default', { q: 2, w: 
 
 const alone: QuotaOptions = { rateLimitHeaders: 'draft-10', authentication: asAlice, perMinute: 2 }
 
-t.test('the answers to admitted and rejected requests have both fields, and t is equal to Retry-After', async (t) => {
+t.test('the responses to admitted and rejected requests have both fields, and t is equal to Retry-After', async (t) => {
   const clock = new VirtualClock()
   const app = await createService({ rateLimitHeaders: 'draft-10', perMinute: 2, store: new MemoryQuotaStore({ clock: clock.now }) })
   const first = await analyze(app, alice)
@@ -45,7 +45,7 @@ t.test('r is never negative, and no number exceeds the range of an Integer in st
   t.match(fields((await analyze(app, alice)).headers), { policy: [['default', { q: 999_999_999_999_999 }]], state: [['default', { r: 999_999_999_999_999 }]] })
 })
 
-t.test('an answer has no fields if nothing was counted or enforced', async (t) => {
+t.test('a response has no fields if nothing was counted or enforced', async (t) => {
   const without: [string, QuotaOptions, object | null, number][] = [
     ['the option is unset', {}, alice, 200],
     ['the request is not authenticated', { rateLimitHeaders: 'draft-10' }, null, 401],
@@ -86,7 +86,7 @@ t.test('streams and hijacked replies have the fields, and a handler can replace 
   t.equal(await ratelimit('/removed'), undefined)
 })
 
-t.test('an answer that the host has begun before the decision has no fields, and continues', async (t) => {
+t.test('a response that the host has begun before the decision has no fields, and continues', async (t) => {
   const app = await createService({ ...alone, preferences: { get: async () => 2 } }, {}, { handler: (_request, reply) => { reply.hijack(); reply.raw.end('host') } })
   app.addHook('preValidation', async (_request, reply) => { reply.raw.writeHead(200); reply.raw.write('of the ') })
   const response = await analyze(app, null)

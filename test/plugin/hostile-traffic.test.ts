@@ -36,8 +36,8 @@ async function start (t: Test, { server = {}, store = memoryStore(), handler = a
     unsubscribe(quotaDecisions.name, count)
   })
   const isRight = async (used: number): Promise<void> => {
-    const answers = await sendRaw(port, Array.from({ length: limit + 2 - used }, () => ({ method: 'POST', target: '/api/analyze' })))
-    t.same(answers.map(({ status }) => status), [...Array(limit - used).fill(200), 429, 429], 'the service continues to count from the correct value')
+    const responses = await sendRaw(port, Array.from({ length: limit + 2 - used }, () => ({ method: 'POST', target: '/api/analyze' })))
+    t.same(responses.map(({ status }) => status), [...Array(limit - used).fill(200), 429, 429], 'the service continues to count from the correct value')
   }
   return { app, port, outcomes, isRight }
 }

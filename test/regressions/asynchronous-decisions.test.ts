@@ -53,7 +53,7 @@ t.test('the error of a refusal after headers that the host has written is passed
   t.equal(await firstError(app), 'ERR_HTTP_HEADERS_SENT')
 })
 
-t.test('a reply that the host hijacks before the decision is not answered by the quota', async (t) => {
+t.test('a reply that the host hijacks before the decision gets no response of the quota', async (t) => {
   const log = captureLog()
   const app = await createService({ store: storeThat(false), authentication }, { logger: log.logger })
   app.addHook('preValidation', async (_request, reply) => {
@@ -78,13 +78,13 @@ t.test('a thrown value that is not an error is passed to Fastify after an asynch
   t.match(await analyze(app, null), { statusCode: 500, payload: /thrown by the host/ })
 })
 
-t.test('a refusal while Fastify answers an error of the host is logged, and the answer does not change', async (t) => {
+t.test('a refusal while Fastify responds to an error of the host is logged, and the response does not change', async (t) => {
   const log = captureLog()
   const { store, decide } = pendingStore(false)
-  let answer = (): void => {}
+  let respond = (): void => {}
   const app = await createService({ store, authentication }, { logger: log.logger })
   app.addHook('onError', (_request, _reply, _error, done) => {
-    answer = done
+    respond = done
     decide()
   })
   app.addHook('preValidation', async (_request, reply) => {
@@ -92,18 +92,18 @@ t.test('a refusal while Fastify answers an error of the host is logged, and the 
   })
   const response = analyze(app, null)
   for (let turn = 0; turn < 5; turn++) await soon()
-  answer()
+  respond()
   t.equal((await response).statusCode, 504)
   t.match(log.lines.filter(({ msg }) => /after the decision/.test(String(msg))), [{ level: 50, err: { code: 'FST_ERR_SEND_INSIDE_ONERR' } }])
 })
 
-t.test('an answer of the host that is in an asynchronous onSend hook is sent once, with the status of the refusal, and the operation does not run', async (t) => {
+t.test('a response of the host that is in an asynchronous onSend hook is sent once, with the status of the refusal, and the operation does not run', async (t) => {
   const { store, decide } = pendingStore(false)
   let runs = 0
   const app = await createService({ store, authentication }, {}, { handler: async () => { runs += 1 } })
   app.addHook('preValidation', async ({ method }, reply) => { if (method === 'POST') setImmediate(() => { reply.code(504).send('too slow') }) })
   app.addHook('onSend', async (_request, _reply, payload) => {
-    // Fastify 5.0.0 ends the process if two answers to a request leave this hook, so the refusal does not leave it.
+    // Fastify 5.0.0 ends the process if two responses to a request leave this hook, so the refusal does not leave it.
     if (payload !== 'too slow' && payload !== 'other') await new Promise(() => {})
     decide()
     for (let turn = 0; turn < 5; turn++) await soon()
@@ -111,8 +111,8 @@ t.test('an answer of the host that is in an asynchronous onSend hook is sent onc
   })
   app.get('/other', async () => 'other')
   t.teardown(() => app.close())
-  const answers = await sendRaw(await listen(app), [{ method: 'POST', target: '/api/analyze' }, { method: 'GET', target: '/other' }])
-  t.same(answers, [{ status: 429, body: 'too slow' }, { status: 200, body: 'other' }])
+  const responses = await sendRaw(await listen(app), [{ method: 'POST', target: '/api/analyze' }, { method: 'GET', target: '/other' }])
+  t.same(responses, [{ status: 429, body: 'too slow' }, { status: 200, body: 'other' }])
   t.equal(runs, 0)
 })
 

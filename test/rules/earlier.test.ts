@@ -61,9 +61,9 @@ t.test('the first entry of X-Forwarded-For, trimmed, identifies the caller if th
 t.test('the address of the peer identifies the caller if X-Forwarded-For is missing or blank', async (t) => {
   for (const forwarded of [undefined, '', '   ']) {
     const app = await createEarlier({ perMinute: 1 }, { trustProxy: true })
-    const answers = []
-    for (const peer of ['192.0.2.1', '192.0.2.2', '192.0.2.1']) answers.push(...await statuses(app, null, 1, from(forwarded, peer)))
-    t.same(answers, [200, 200, 429])
+    const received = []
+    for (const peer of ['192.0.2.1', '192.0.2.2', '192.0.2.1']) received.push(...await statuses(app, null, 1, from(forwarded, peer)))
+    t.same(received, [200, 200, 429])
   }
 })
 

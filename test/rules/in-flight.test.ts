@@ -166,7 +166,7 @@ for (const [how, handler] of Object.entries({ ...handlers, ...aborts })) {
   }
 }
 
-t.test('a place is given back if the client has gone, or the host has answered, while the decision was pending', async (t) => {
+t.test('a place is given back if the client has gone, or the host has responded, while the decision was pending', async (t) => {
   for (const ends of ['the client', 'the host']) {
     let decide = (): void => {}
     let isAsked = false

@@ -129,15 +129,15 @@ t.test(`exactly the requests that the rules name are counted, in ${tables * targ
   await assertProperty(fc.asyncProperty(cases, async ({ requests, ...table }) => {
     const { app, seen, port } = await start(table)
     try {
-      const answers = await sendRaw(port, requests.map((request, id) => ({ ...request, headers: `X-Id: ${id}\r\n` })))
+      const responses = await sendRaw(port, requests.map((request, id) => ({ ...request, headers: `X-Id: ${id}\r\n` })))
       for (const [id, { method, target, host }] of requests.entries()) {
         const matched = seen[id]
         // Node.js or the router has refused a malformed target, so that no code of the host runs.
         if (matched === undefined) continue
         const comparisons = table.operations.filter((operation) => operation.method === method).map(({ path }) => ({ ...table, path }))
         const expected = comparisons.some((comparison) => isSubject(comparison, matched.pattern, target, host))
-        const isCounted = answers[id]?.status === 401
-        if (isCounted !== expected) throw new Error(`${method} ${target} with the host ${host} on ${matched.pattern}: ${answers[id]?.status}`)
+        const isCounted = responses[id]?.status === 401
+        if (isCounted !== expected) throw new Error(`${method} ${target} with the host ${host} on ${matched.pattern}: ${responses[id]?.status}`)
         const isLiteral = matched.pattern !== undefined && !/(?<!:):(?!:)|\*/.test(matched.pattern)
         const taken = comparisons.some((comparison) => isTaken(comparison, target, host))
         if (!isLiteral && taken && !isCounted) throw new Error(`${method} ${target} with the host ${host} on ${matched.pattern} is taken for an operation and not counted`)

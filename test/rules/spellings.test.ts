@@ -145,6 +145,12 @@ t.test('the path of an operation can contain what a plain spelling cannot, and c
   }
 })
 
+t.test('an odd spelling is subject to each quota whose last segment it contains, even if two of them differ only in letter case', async (t) => {
+  const quotas = { chat: { operations: [{ method: 'POST', path: '/b/report' }] } }
+  const statusFor = await serve(t, { options: { perMinute: 0, operations: [{ method: 'POST', path: '/a/Report' }], quotas } })
+  t.same([await statusFor('/b/report'), await statusFor('//b/report')], [401, 401])
+})
+
 t.test('the target is read after rewriteUrl, which can decode it', async (t) => {
   const statusFor = await serve(t, { server: { rewriteUrl: ({ url = '' }) => decodeURI(url).replace('/v1/', '/api/') } })
   for (const target of ['/v1/analyze', '/api/ana%09lyze', '/api/analyze%20', '/api/analyze%0a', '/%09/any/api/analyze']) t.equal(await statusFor(target), 401, target)

@@ -65,9 +65,9 @@ t.test('the first request to a route does not decide on later ones', async (t) =
     const app = Fastify()
     await app.register(quotaPlugin)
     app.post(pattern, ran)
-    const answers = []
-    for (const url of ['/api/other', '/api/analyze', '/api/other', '/api/%61nalyze']) answers.push((await app.inject({ method: 'POST', url })).statusCode)
-    t.same(answers, [200, 401, 200, 401], pattern)
+    const received = []
+    for (const url of ['/api/other', '/api/analyze', '/api/other', '/api/%61nalyze']) received.push((await app.inject({ method: 'POST', url })).statusCode)
+    t.same(received, [200, 401, 200, 401], pattern)
   }
 })
 

@@ -1,7 +1,6 @@
 // docs/rules.md, "Several quotas": requests in flight in four processes on one server, opened and torn down at random over 50 sockets. One
 // process is killed. Its places are free when their leases end, and no other place is left.
 import { fork, type ChildProcess } from 'node:child_process'
-import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -9,12 +8,14 @@ import t from 'tap'
 import { callerKey, localAuthentication } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { plainEnvironment } from '../support/environment.js'
+import { Random } from '../support/random.js'
 import { startRedis } from '../support/redis-server.js'
 
 const requests = Number(process.env['RANDOM_WALKS'] ?? 40) * 50
 const inFlight = 15
 const callers = ['alice', 'bob', 'carol']
 const ways = ['returns', 'waits', 'throws', 'streams', 'hijacks']
+const random = new Random(1)
 
 const { server, client } = await startRedis(t)
 const streams = new RedisQuotaStore({ client }).quota('streams', 60_000)
@@ -37,8 +38,8 @@ async function run (port: number): Promise<number> {
   let received = ''
   socket.on('error', () => {}).on('data', (chunk) => { received += String(chunk) })
   const closed = new Promise((resolve) => { socket.once('close', resolve) })
-  socket.write(`POST /run HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 0\r\nx-caller: ${callers[randomInt(callers.length)]}\r\nx-how: ${ways[randomInt(ways.length)]}\r\n\r\n`)
-  await Promise.race([closed, pause(randomInt(200))])
+  socket.write(`POST /run HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 0\r\nx-caller: ${random.pick(callers)}\r\nx-how: ${random.pick(ways)}\r\n\r\n`)
+  await Promise.race([closed, pause(random.integer(0, 199))])
   socket.resetAndDestroy()
   await closed
   return Number(received.split(' ')[1] ?? 0)
@@ -52,7 +53,7 @@ t.test('no place is left after requests were torn down and a process was killed'
   await Promise.all(Array.from({ length: 50 }, async () => {
     while (sent < requests) {
       if (++sent === requests / 2) killed?.child.kill('SIGKILL')
-      const status = await run(services[randomInt(services.length)]?.port ?? 0)
+      const status = await run(random.pick(services).port)
       statuses.set(status, (statuses.get(status) ?? 0) + 1)
     }
   }))

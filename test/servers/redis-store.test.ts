@@ -19,9 +19,9 @@ t.test('two instances admit exactly five of forty concurrent requests, in each o
   const admitted = []
   for (let round = 0; round < 100; round++) {
     const claims = { ...alice, sub: `caller ${round}` }
-    const answers = await Promise.all(Array.from({ length: 40 }, (_, request) => analyze(request % 2 === 0 ? one : two, claims)))
-    admitted.push(answers.filter(({ statusCode }) => statusCode === 200).length)
-    t.ok(answers.every(({ statusCode }) => statusCode === 200 || statusCode === 429))
+    const responses = await Promise.all(Array.from({ length: 40 }, (_, request) => analyze(request % 2 === 0 ? one : two, claims)))
+    admitted.push(responses.filter(({ statusCode }) => statusCode === 200).length)
+    t.ok(responses.every(({ statusCode }) => statusCode === 200 || statusCode === 429))
   }
   t.same(admitted, Array(100).fill(5))
   for (const client of clients) client.disconnect()

@@ -10,8 +10,8 @@ t.test('many requests that fail at once cause one log line', async (t) => {
   const log = captureLog()
   const app = await createService({ store, perMinute: 100 }, { logger: log.logger })
   primary.manner = 'hangs'
-  const answers = await answered(clock, Promise.all(Array.from({ length: 50 }, () => analyze(app, alice))))
-  t.ok(answers.every(({ statusCode }) => statusCode === 200))
+  const responses = await answered(clock, Promise.all(Array.from({ length: 50 }, () => analyze(app, alice))))
+  t.ok(responses.every(({ statusCode }) => statusCode === 200))
   t.match(log.warnings().filter((line) => line.includes('primary')), [/primary store fails; its fallback counts/])
   t.match(log.lines.filter(({ msg }) => String(msg).includes('primary')), [{ err: { message: 'no answer within 30 ms' } }])
   primary.manner = 'promises'

@@ -23,9 +23,9 @@ export async function createHost (mark: RouteMark, options: QuotaOptions = {}, s
   const ask = (request: InjectOptions = {}) => app.inject({ method: 'POST', url: '/marked', ...request })
   /** Returns the statuses of several requests of a caller, one after another. */
   const statuses = async (count: number, headers: Record<string, string> = {}): Promise<number[]> => {
-    const answered = []
-    for (let request = 0; request < count; request++) answered.push((await ask({ headers })).statusCode)
-    return answered
+    const received = []
+    for (let request = 0; request < count; request++) received.push((await ask({ headers })).statusCode)
+    return received
   }
   /** Returns what is counted in each of these quotas for a caller. */
   const counts = async (names: readonly string[], headers: Record<string, string> = {}): Promise<unknown[]> => {

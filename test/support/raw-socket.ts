@@ -17,21 +17,21 @@ export interface RawRequest {
 }
 
 /**
- * Sends requests exactly as spelled, one after another, and returns the status and body of each answer; the status 0 if there was none. Targets
+ * Sends requests exactly as spelled, one after another, and returns the status and body of each response; the status 0 if there was none. Targets
  * that client libraries would change or reject arrive unchanged. They share a socket as long as the server keeps it open.
  */
 export async function sendRaw (port: number, requests: readonly RawRequest[]) {
-  const answers: { status: number, body: string }[] = []
-  while (answers.length < requests.length) {
-    const answered = await sendOverOneSocket(port, requests.slice(answers.length))
-    answers.push(...answered.length === 0 ? [{ status: 0, body: '' }] : answered)
+  const responses: { status: number, body: string }[] = []
+  while (responses.length < requests.length) {
+    const more = await sendOverOneSocket(port, requests.slice(responses.length))
+    responses.push(...more.length === 0 ? [{ status: 0, body: '' }] : more)
   }
-  return answers
+  return responses
 }
 
 async function sendOverOneSocket (port: number, requests: readonly RawRequest[]) {
   const socket = connect(port, '127.0.0.1')
-  const answers: { status: number, body: string }[] = []
+  const responses: { status: number, body: string }[] = []
   let received: Buffer = Buffer.alloc(0)
   const connection = { ended: false }
   let wake = (): void => {}
@@ -46,20 +46,20 @@ async function sendOverOneSocket (port: number, requests: readonly RawRequest[])
   socket.on('error', () => {})
   for (const { method, target, host = '127.0.0.1', headers = '' } of requests) {
     socket.write(Buffer.from(`${method} ${target} HTTP/1.1\r\nHost: ${host}\r\n${headers}Content-Length: 0\r\n\r\n`, 'latin1'))
-    let answer = takeAnswer(received)
-    while (answer === undefined && !connection.ended) {
+    let response = takeResponse(received)
+    while (response === undefined && !connection.ended) {
       await new Promise<void>((resolve) => { wake = resolve })
-      answer = takeAnswer(received)
+      response = takeResponse(received)
     }
-    if (answer === undefined) break
-    received = answer.rest
-    answers.push({ status: answer.status, body: answer.body })
+    if (response === undefined) break
+    received = response.rest
+    responses.push({ status: response.status, body: response.body })
   }
   socket.destroy()
-  return answers
+  return responses
 }
 
-function takeAnswer (received: Buffer) {
+function takeResponse (received: Buffer) {
   const end = received.indexOf('\r\n\r\n')
   if (end === -1) return undefined
   const head = received.subarray(0, end).toString('latin1')

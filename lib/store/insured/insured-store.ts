@@ -116,7 +116,7 @@ export class InsuredQuotaStore implements QuotaStore {
     return quota
   }
 
-  /** Takes a place from the store that currently answers. Its `leave` gives the place back to the same store, and never fails. */
+  /** Takes a place from the store that currently answers. Its `leave` gives the place back to the same store and never fails. */
   enter (callerKey: string, limit: number): Entry | Promise<Entry> {
     const entry = this.#decide<Entry>(callerKey, { ask: (store) => store.enter(callerKey, limit), check: assertEntry, late: leave })
     return isPromise(entry) ? entry.then(withSafeLeave) : withSafeLeave(entry)

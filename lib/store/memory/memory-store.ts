@@ -1,3 +1,4 @@
+// Each look at the global `performance` would call a getter.
 import { performance } from 'node:perf_hooks'
 import { assertFunction, assertOptions } from '../../option-checks.js'
 import { Counter, counterRetention, sweepInterval, windowLength } from '../counter.js'

@@ -1,4 +1,3 @@
-import { OptionError } from '../../errors.js'
 import { assertBoolean, assertFunction, assertOptions, withFunctions } from '../../option-checks.js'
 import { windowLength } from '../counter.js'
 import { RememberedRejections } from '../remembered-rejections.js'
@@ -7,6 +6,8 @@ import { Batches } from './batches.js'
 import { Database, readNumbers, type PostgresPool } from './database.js'
 import { Places } from './places.js'
 import { assertTable, defaultTable } from './schema.js'
+
+const assertPool = withFunctions('a connection pool', 'query')
 
 interface Decision { readonly callerKey: string, readonly time: number | null, readonly limit: number, readonly cost: number, asked: number }
 
@@ -50,10 +51,10 @@ export class PostgresQuotaStore implements QuotaStore {
 
   constructor (options: PostgresQuotaStoreOptions) {
     assertOptions<PostgresQuotaStoreOptions>(options, {
-      pool: withFunctions('a connection pool', 'query'), table: assertTable, maxTrackedCallers: assertMaxTrackedCallers, rememberRefusals: assertBoolean, clock: assertFunction
+      pool: assertPool, table: assertTable, maxTrackedCallers: assertMaxTrackedCallers, rememberRefusals: assertBoolean, clock: assertFunction
     })
     const { pool, table = defaultTable, maxTrackedCallers = defaultMaxTrackedCallers, rememberRefusals = true, clock } = options
-    if (pool === undefined) throw new OptionError('pool', 'must be a connection pool with a function query', pool)
+    assertPool(pool, 'pool')
     this.maxTrackedCallers = maxTrackedCallers
     this.table = table
     this.#options = options

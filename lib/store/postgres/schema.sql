@@ -9,7 +9,7 @@ CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota (
   PRIMARY KEY (caller, quota)
 ) WITH (fillfactor = 50);
 
--- One row for each quota. Its lock is needed to insert or delete a counter, and comes before the locks of counters.
+-- One row for each quota. Its lock is needed to insert or delete a counter and comes before the locks of counters.
 CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota_state (
   quota text COLLATE "C" PRIMARY KEY,
   tracked bigint NOT NULL DEFAULT 0, -- the number of callers' own counters, including those that a sweep has yet to delete
@@ -165,7 +165,7 @@ CREATE OR REPLACE FUNCTION llm_quota_inspect(quota_name text, given_window text)
   ) END || ' ' || sweeps FROM llm_quota_state WHERE quota = quota_name
 $function$;
 
--- Takes a place for each limit above the caller's places, and writes how many the holder has. A null limit only writes. Places that have not been
+-- Takes a place for each limit above the caller's places and writes how many the holder has. A null limit only writes. Places that have not been
 -- renewed for 30 s are lost. Returns for each, followed by a comma: the caller's places, and 1 if one was taken.
 CREATE OR REPLACE FUNCTION llm_quota_enter(
   holder_name text, given_time text, given_quotas text, given_callers text, given_limits text, given_helds text

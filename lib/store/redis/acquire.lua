@@ -80,7 +80,7 @@ else
     -- A server that evicts a shard when its memory is full would do so again and again. Any server can lose a shard otherwise, for example when it
     -- restarts.
     local memory = redis.pcall('INFO', 'memory')
-    if type(memory) ~= 'string' then return redis.error_reply('EVICTED the server may have evicted the counters, and its user is not permitted to run INFO') end
+    if type(memory) ~= 'string' then return redis.error_reply('EVICTED the server may have evicted the counters, and its user cannot run INFO') end
     local most = string.match(memory, '\nmaxmemory:(%d+)') + 0
     if most > 0 and string.match(memory, 'used_memory:(%d+)') / most >= NEARLY_FULL and not string.find(memory, 'policy:noeviction', 1, true) then
       return redis.error_reply('EVICTED the server has evicted the counters, because its memory is full')

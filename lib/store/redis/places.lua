@@ -1,4 +1,4 @@
--- Takes, renews and gives back places of requests in flight. For each of them, the entry's own place is given back, and taken again if fewer
+-- Takes, renews and gives back places of requests in flight. For each of them, the entry's own place is given back and taken again if fewer
 -- than the limit are left. A limit of 0 thus gives a place back or only asks, and the largest limit renews it, even after it was lost.
 --
 -- The store writes these constants above this text: HAS_CLOCK, HAS_LIMITS and HAS_REPEATS (whether a caller can occur twice). KEYS: the places of
@@ -8,7 +8,7 @@
 local LEASE = 30000
 -- A caller's row is a list of entries, each an id of this length and the time at which its lease ends.
 local ID_LENGTH, ENTRY_LENGTH = 16, 24
--- The byte 255 does not occur in UTF-8, so no caller has this name. The field holds the cursor of the check, and is longer than 64 bytes, so that
+-- The byte 255 does not occur in UTF-8, so no caller has this name. The field holds the cursor of the check and is longer than 64 bytes, so that
 -- the server keeps a hash table.
 local CURSOR, CURSOR_FORMAT = '\255', '%-65s'
 

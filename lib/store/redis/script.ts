@@ -7,7 +7,7 @@ export type Constants = Readonly<Record<string, number | boolean>>
 interface Source { readonly text: string, readonly digest: string, wasSent: boolean }
 
 /**
- * A script for one key that is sent as source the first time, and then run by its digest. If the server does not know the digest, for example
+ * A script for one key that is sent as source the first time and then run by its digest. If the server does not know the digest, for example
  * after a restart, the source is sent again.
  */
 export class Script {
