@@ -4,7 +4,7 @@ import { quotaDecisions, type QuotaDecisionMessage } from './decision/decision.j
 import { DecisionLog } from './decision/decision-log.js'
 import type { Quota } from './decision/quota.js'
 import { findVerdict, keepVerdict } from './decision/request-state.js'
-import { publishedIn, type Verdict } from './decision/verdict.js'
+import type { Verdict } from './decision/verdict.js'
 import { shownError } from './errors.js'
 import type { RefusalBodyWriter } from './refusal/host-body.js'
 import { setRateLimitFields } from './refusal/rate-limit-fields.js'
@@ -46,7 +46,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
     keepVerdict(request, verdict)
     // First of all, so that the places are given back even if the host's log throws.
     if (verdict.outlastsDecision) follow(verdict, request, reply)
-    for (const { decision } of publishedIn(verdict)) {
+    for (const { decision } of verdict.published) {
       if (quotaDecisions.hasSubscribers) quotaDecisions.publish({ request, decision } satisfies QuotaDecisionMessage)
       log.add(decision, request)
     }

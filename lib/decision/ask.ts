@@ -14,7 +14,7 @@ export interface StoreDuration {
 export const storeDurations = channel('fastify-llm-quota:store-duration')
 
 /**
- * Asks the store of a quota, and adds the cost if the caller is below the limit.
+ * Asks the store of a quota and adds the cost if the caller is below the limit.
  *
  * @returns The result; undefined if the store fails, which is logged. A promise only if the store returned one.
  */
@@ -55,7 +55,7 @@ function failed (error: unknown, { name }: Quota, { log }: FastifyRequest): unde
   log.error({ err: shownError(error), quota: name }, 'the quota store failed; the request is not counted')
 }
 
-/** Runs a step of the store, and publishes how long it took. */
+/** Runs a step of the store and publishes how long it took. */
 function timed<Result> (request: FastifyRequest, step: () => Result | Promise<Result>): Result | Promise<Result> {
   const startedAt = performance.now()
   const publish = (): void => { storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration) }

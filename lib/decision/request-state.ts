@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { QuotaDecision } from './decision.js'
-import { publishedIn, type Verdict } from './verdict.js'
+import type { Verdict } from './verdict.js'
 
 const verdictOf = Symbol('fastify-llm-quota: verdict')
 // What a host has assigned to `request.quota`, which is shown until the next verdict.
@@ -24,7 +24,7 @@ export function keepVerdict (request: Carrier, verdict: Verdict | Promise<Verdic
 export const quotaAccessor = {
   getter (this: Carrier): QuotaDecision | null {
     const { [verdictOf]: verdict, [shownQuota]: shown } = this
-    const published = verdict === undefined || verdict instanceof Promise || shown?.assignedTo === verdict ? none : publishedIn(verdict)
+    const published = verdict === undefined || verdict instanceof Promise || shown?.assignedTo === verdict ? none : verdict.published
     return (published[0] ?? shown)?.decision ?? null
   },
   setter (this: Carrier, decision: QuotaDecision | null) {
@@ -36,6 +36,6 @@ export const quotaAccessor = {
 export const decisionsAccessor = {
   getter (this: Carrier): readonly QuotaDecision[] {
     const verdict = this[verdictOf]
-    return verdict === undefined || verdict instanceof Promise ? none : publishedIn(verdict).map(({ decision }) => decision)
+    return verdict === undefined || verdict instanceof Promise ? none : verdict.published.map(({ decision }) => decision)
   }
 }

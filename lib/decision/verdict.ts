@@ -34,6 +34,8 @@ export interface Verdict {
   readonly rulings: readonly Ruling[]
   /** The ruling that the request is refused for; null if it passes. */
   readonly refusal: Ruling | null
+  /** The rulings to publish: one for each quota of an admitted request, or the one that the request is refused for. */
+  readonly published: readonly Ruling[]
   /** Whether a place or the model tokens of the request remain to be settled when its response ends. */
   readonly outlastsDecision: boolean
 }
@@ -67,17 +69,15 @@ function countIn (result: StoreResult): Pick<QuotaDecision, 'count' | 'windowRem
 
 /** Returns the verdict on a request of a single quota that counts requests, as `verdictOn` would, but without a loop and a closure. */
 export function verdictOnly (ruling: Ruling): Verdict {
-  return { rulings: [ruling], refusal: callsForRefusal(ruling.decision) ? ruling : null, outlastsDecision: false }
+  const rulings = [ruling]
+  return { rulings, refusal: callsForRefusal(ruling.decision) ? ruling : null, published: rulings, outlastsDecision: false }
 }
 
 /** Returns the verdict on a request with any quotas. */
 export function verdictOn (rulings: readonly Ruling[]): Verdict {
-  return { rulings, refusal: refusalAmong(rulings), outlastsDecision: rulings.some(({ place, usage }) => place !== undefined || usage !== undefined) }
-}
-
-/** Returns the rulings that a verdict publishes: one for each quota of an admitted request, or the one that refuses the request. */
-export function publishedIn ({ rulings, refusal }: Verdict): readonly Ruling[] {
-  return refusal === null ? rulings : [refusal]
+  const refusal = refusalAmong(rulings)
+  const outlastsDecision = rulings.some(({ place, usage }) => place !== undefined || usage !== undefined)
+  return { rulings, refusal, published: refusal === null ? rulings : [refusal], outlastsDecision }
 }
 
 function outcomeWithoutStore (caller: Caller | null): QuotaDecision['outcome'] {

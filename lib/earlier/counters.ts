@@ -3,7 +3,7 @@ import { windowLength } from '../store/counter.js'
 interface EarlierCounter { count: number, windowStart: number }
 
 /**
- * Keeps the counters of the earlier quota: one counter for each address for the lifetime of the process. Its memory is unbounded,
+ * Keeps the counters of the earlier quota: one counter for each address, until the process ends. Its memory is unbounded,
  * because there is no caller cap, no sweep and no overflow counter.
  */
 export class EarlierCounters {
@@ -14,7 +14,7 @@ export class EarlierCounters {
     this.#clock = clock
   }
 
-  /** Returns true, and counts the request, if it is admitted. */
+  /** Returns true and counts the request if it is admitted. */
   acquire (address: string, limit: number): boolean {
     const now = this.#clock()
     const counter = this.#counters.get(address)

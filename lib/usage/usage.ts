@@ -19,7 +19,7 @@ export const quotaPlaces = channel('fastify-llm-quota:place')
 
 /**
  * Returns a function that follows an admitted request until its response closes, whatever ends it. Then it gives back the places of the
- * request, and charges its token quotas if its tokens were not reported. The places of a refused request are given back at once.
+ * request and charges its token quotas if its tokens were not reported. The places of a refused request are given back at once.
  */
 export function createUsageFollower (): (verdict: Verdict, request: FastifyRequest, reply: FastifyReply) => void {
   const chargeUnreported = createUnreportedCharger()
