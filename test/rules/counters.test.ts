@@ -5,6 +5,14 @@ import t from 'tap'
 import { MemoryQuotaStore } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 
+setFlagsFromString('--expose-gc')
+const collect: () => void = runInNewContext('gc')
+
+function heap (): number {
+  collect()
+  return process.memoryUsage().heapUsed
+}
+
 t.test('at most 10,000 callers have a counter of their own by default', async (t) => {
   const store = new MemoryQuotaStore()
   const overflowing = Array.from({ length: 10_000 }, (_, caller) => store.acquire(`caller ${caller}`, 1)).filter(({ overflow }) => overflow)
@@ -14,12 +22,6 @@ t.test('at most 10,000 callers have a counter of their own by default', async (t
 })
 
 t.test('the requests after a sweep free the memory of the removed counters', async (t) => {
-  setFlagsFromString('--expose-gc')
-  const collect: () => void = runInNewContext('gc')
-  const heap = (): number => {
-    collect()
-    return process.memoryUsage().heapUsed
-  }
   const clock = new VirtualClock()
   const store = new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 100_000 })
   const empty = heap()
@@ -30,6 +32,16 @@ t.test('the requests after a sweep free the memory of the removed counters', asy
   const swept = heap()
   t.same(store.inspect(), { trackedCallers: 1, sweeps: 1 })
   t.ok(swept - empty < (full - empty) / 4, `${full - empty} bytes for ${100_000} counters, ${swept - empty} bytes after the sweep`)
+})
+
+t.test('a caller whose requests in flight have ended uses no memory', async (t) => {
+  const store = new MemoryQuotaStore()
+  const empty = heap()
+  const entries = Array.from({ length: 100_000 }, (_, caller) => store.enter(`caller ${caller}`, 1))
+  const full = heap()
+  for (const { leave } of entries.splice(0)) leave?.()
+  const left = heap()
+  t.ok(left - empty < (full - empty) / 4, `${full - empty} bytes for ${100_000} requests, ${left - empty} bytes after them`)
 })
 
 t.test('the default clock is monotonic', async (t) => {
