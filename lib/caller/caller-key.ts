@@ -67,11 +67,9 @@ export function keyOfClaims (claims: unknown): string | Unidentified {
   const { iss, sub }: Claims = claims
   // Once the properties have been read, V8 checks this without a call.
   const canInherit = Object.getPrototypeOf(claims) !== Object.prototype || 'iss' in Object.prototype || 'sub' in Object.prototype
-  return canInherit ? keyOfOwnPair(new Map<string, unknown>(Object.entries(claims))) : keyOfPair(iss, sub)
-}
-
-function keyOfOwnPair (claims: ReadonlyMap<string, unknown>): string | Unidentified {
-  return keyOfPair(claims.get('iss'), claims.get('sub'))
+  if (!canInherit) return keyOfPair(iss, sub)
+  const own: Claims = Object.assign(Object.create(null), claims)
+  return keyOfPair(own.iss, own.sub)
 }
 
 function keyOfPair (iss: unknown, sub: unknown): string | Unidentified {

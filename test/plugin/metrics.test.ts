@@ -266,6 +266,7 @@ t.test('charged tokens, failed charges and requests in flight are counted by quo
   const charged = { 'llm_quota_tokens_charged_total{quota="tokens"}': 30, 'llm_quota_failed_charges_total{quota="tokens"}': 0 }
   t.match(await scrape(), { ...charged, 'llm_quota_tracked_callers{quota="tokens"}': 1 })
   t.same([...during, await inFlight()], [1, 0])
+  t.same(Object.keys(await scrape()).filter((series) => series.startsWith('llm_quota_requests_in_flight')), ['llm_quota_requests_in_flight{quota="streams"}'])
 
   const tokens = store.quota('tokens', 60_000)
   const acquire = tokens.acquire.bind(tokens)

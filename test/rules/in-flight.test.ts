@@ -254,9 +254,11 @@ t.test('a request is answered with 503 if enter fails, and an error of leave is 
     const memory = new MemoryQuotaStore()
     const store = Object.assign(new MemoryQuotaStore(), { quota: () => ({ acquire: memory.acquire.bind(memory), enter }) })
     const app = await start(t, async () => 'ran', { store: store as QuotaStore, server: { logger: log.logger } })
+    app.get('/standing', async (request) => app.quotaStanding(request, 'streams'))
     t.equal((await app.inject({ method: 'POST', url: '/run' })).statusCode, status, what)
     await new Promise(setImmediate)
     t.match(log.errors(), errors, what)
     t.same(log.lines.filter(({ level }) => level === 50).map(({ quota }) => quota), errors.map(() => 'streams'), what)
+    t.equal((await app.inject('/standing')).statusCode, status, what)
   }
 })
