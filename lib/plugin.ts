@@ -11,7 +11,7 @@ import { Preferences } from './limit/preferences.js'
 import { declaredRoutes, markOf, Routes } from './start/declared-routes.js'
 import { chooseStore, preferencesOf } from './start/decorators.js'
 import { assertQuotaOptions, type QuotaOptions } from './start/options.js'
-import { configurationDefaults, configureQuotas, defineQuotas, storeOf } from './start/quotas.js'
+import { configurationDefaults, configureQuotas, defineQuotas } from './start/quotas.js'
 import { Registrations } from './start/registrations.js'
 import { logProtections } from './start/report.js'
 import { warnOfRoutes, warnOfUnserved } from './start/route-warnings.js'
@@ -52,8 +52,8 @@ const registrations = new Registrations()
 
 async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise<void> {
   assertQuotaOptions(options)
-  const defined = defineQuotas(options)
   const store = chooseStore(fastify, options.store)
+  const defined = defineQuotas(options, store)
   registrations.add(fastify)
 
   for (const name of ['quota', 'quotaDecisions']) if (fastify.hasRequestDecorator(name)) throw new DecoratorError(name)
@@ -78,7 +78,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const configuration = await readConfiguration(fastify, configurationDefaults(defined), options.dotenv)
   const configured = configureQuotas(defined, configuration)
   const preferences = new Preferences(fastify.log, options.preferenceTimeout)
-  const quotas = configured.map((settings) => createQuota(settings, preferences, storeOf(settings, store)))
+  const quotas = configured.map((settings) => createQuota(settings, preferences))
   fastify.decorate('quotaConfig', configuration)
   fastify.decorate('quotaStanding', createStandingReader(quotas))
   fastify.decorate('quotaCharge', quotaCharge)

@@ -20,6 +20,8 @@ export interface QuotaSettings {
   readonly unreportedTokens: number | ((request: FastifyRequest) => number)
   /** Returns the caller whom it counts. */
   readonly callerOf: CallerReader
+  /** The store that holds its counters. */
+  readonly store: QuotaStore
 }
 
 /** A quota of a server: its settings, and the parts that its decisions use. */
@@ -27,20 +29,18 @@ export interface Quota extends QuotaSettings {
   readonly unit: QuotaUnit
   /** The length of the window, in milliseconds; null for requests in flight. */
   readonly window: number | null
-  readonly store: QuotaStore
   /** Returns the effective limit for a request. A promise only if the preference reader returned one. */
   limitOf (request: FastifyRequest): number | Promise<number>
 }
 
 /** Combines the settings of a quota with what its decisions use. */
-export function createQuota (settings: QuotaSettings, preferences: Preferences, store: QuotaStore): Quota {
+export function createQuota (settings: QuotaSettings, preferences: Preferences): Quota {
   const { limitName, preference, configured } = settings
   const { unit, window } = limitKinds[limitName]
   return {
     ...settings,
     unit,
     window,
-    store,
     limitOf (request) {
       const limit = preferences.read(preference, request, configured)
       return typeof limit === 'number' ? effectiveLimit(limit) : limit.then(effectiveLimit)

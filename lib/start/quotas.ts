@@ -19,8 +19,12 @@ export interface DefinedQuota extends QuotaSettings {
   readonly isUnused: boolean
 }
 
-/** Returns the quotas that the options define, the default quota first. */
-export function defineQuotas ({ operations, perMinute, quotas = {}, authentication, mode }: QuotaOptions): DefinedQuota[] {
+/**
+ * Returns the quotas that the options define, the default quota first.
+ *
+ * @throws {OptionError} If two quotas have the same variable, or if the store lacks a function that a quota needs.
+ */
+export function defineQuotas ({ operations, perMinute, quotas = {}, authentication, mode }: QuotaOptions, store: QuotaStore): DefinedQuota[] {
   const callerOf = authentication === undefined ? callerOfUser : callerReader(authentication)
   const main: DefinedQuota = {
     name: defaultQuota,
@@ -33,7 +37,8 @@ export function defineQuotas ({ operations, perMinute, quotas = {}, authenticati
     configured: perMinute ?? defaultPerMinute,
     isEnforced: mode !== 'shadow',
     unreportedTokens: 0,
-    callerOf
+    callerOf,
+    store
   }
   // Quotas with the same function share its reader, so that each request is asked for its authentication once.
   const readers = new Map([[authentication, callerOf]])
@@ -66,7 +71,8 @@ function defineNamed (name: string, definition: QuotaDefinition, main: DefinedQu
     configured: definition[limitName] ?? defaultPerMinute,
     isEnforced: mode === undefined ? main.isEnforced : mode === 'enforce',
     unreportedTokens: definition.unreportedTokens ?? 0,
-    callerOf
+    callerOf,
+    store: storeOf(name, limitName, main.store)
   }
 }
 
@@ -90,13 +96,8 @@ export function configureQuotas (quotas: readonly DefinedQuota[], configuration:
   return quotas.map((quota) => ({ ...quota, configured: Number(configuration[quota.variable]) }))
 }
 
-/**
- * Returns the store of a quota: the given one for the default quota, otherwise its own one for the name.
- *
- * @throws {OptionError} If the store lacks a function that the quota needs.
- */
-export function storeOf ({ name, limitName }: QuotaSettings, store: QuotaStore): QuotaStore {
-  if (name === defaultQuota) return store
+/** Returns the store of a named quota. Throws an `OptionError` if the given store lacks a function that the quota needs. */
+function storeOf (name: string, limitName: LimitName, store: QuotaStore): QuotaStore {
   assertStore(store, 'store', 'quota')
   const { window } = limitKinds[limitName]
   const own: unknown = store.quota(name, window ?? windowLength)

@@ -110,6 +110,21 @@ const decorated: [(app: FastifyInstance) => unknown, entry.QuotaOptions, { code?
   [(app) => Reflect.apply(app.decorateRequest, app, ['quotaDecisions', null]), {}, { code: decorator, message: /requests already have a decorator "quotaDecisions"/ }]
 ]
 
+t.test('a store that lacks a function fails before anything is decorated, so the host can handle the error and register another store', async (t) => {
+  const app = Fastify()
+  const quotas = { streams: { inFlight: 1 } }
+  const lacking = { acquire: () => { throw new Error('unused') }, quota: () => lacking }
+  const store = new MemoryQuotaStore()
+  const errors: unknown[] = []
+  app.register(quotaPlugin, { quotas, store: lacking }).after((error) => {
+    errors.push(error)
+    app.register(quotaPlugin, { quotas, store })
+  })
+  await app.ready()
+  t.match(errors, [{ message: /store, in its quota streams, must be a store with a function enter/ }])
+  t.equal(app.quotaStore, store)
+})
+
 t.test('start-up fails if the host already has a decorator of the plugin', async (t) => {
   for (const [decorate, options, failure] of decorated) {
     const app = Fastify()
