@@ -2,7 +2,7 @@ import type { FastifyContextConfig, FastifyRequest } from 'fastify'
 import type { Marks } from './mark.js'
 import type { Operation } from './operation.js'
 import { isLiteral, type Paths } from './paths.js'
-import { containing, fullyDecoded, lastSegment, plainPath } from './spelling.js'
+import { fullyDecoded, lastSegment, plainPath, segmentsOf } from './spelling.js'
 
 /** A quota as far as it matters here: what it protects, with methods in upper case. */
 export interface Protecting {
@@ -112,7 +112,6 @@ class ListedOperations<Each> {
   readonly #byLastSegment = new Map<string, Match<Each>[]>()
   // The path `/` has no segment.
   readonly #ofRoot: Match<Each>[] = []
-  #lastSegments: readonly RegExp[] = []
 
   /** @param path The form of the operation's path. */
   add (path: string, match: Match<Each>): void {
@@ -120,16 +119,16 @@ class ListedOperations<Each> {
     const segment = lastSegment(match.operation.path)
     if (segment === '') this.#ofRoot.push(match)
     else push(this.#byLastSegment, segment, match)
-    this.#lastSegments = [...this.#byLastSegment.keys()].map(containing)
   }
 
   at (path: string | null): readonly Match<Each>[] {
     return path === null ? none : this.#byPath.get(path) ?? none
   }
 
-  /** Returns the matches of a request that is not plain: those whose last segment is in its text, and those of the path `/`. */
+  /** Returns the matches of a request that is not plain: those whose last segment is one of its segments, and those of the path `/`. */
   possiblyAt (text: string): readonly Match<Each>[] {
-    return [...this.#byLastSegment.values()].filter((_, index) => this.#lastSegments[index]?.test(text)).flat().concat(this.#ofRoot)
+    const segments = new Set(segmentsOf(text))
+    return [...this.#byLastSegment].flatMap(([segment, matches]) => segments.has(segment) ? matches : []).concat(this.#ofRoot)
   }
 }
 

@@ -3,7 +3,7 @@ const noHexValue = -256
 // By character code. The value of any other character outweighs that of another digit.
 const hexValues = Int16Array.from({ length: 256 }, (_, code) => /[0-9a-f]/i.test(String.fromCharCode(code)) ? Number.parseInt(String.fromCharCode(code), 16) : noHexValue)
 const encodedOrControl = /[%\p{Cc}]/u
-const separators = '[/\\\\?#;]'
+const separators = /[/\\?#;]/
 // What a plain path, decoded once, does not contain: separators of other readers, control characters, empty and dot segments, and white space at
 // the ends of a segment.
 const odd = /[\\%?#;\p{Cc}]|\/(?:\/|\s|\.{1,2}(?:\/|$))|\s(?:\/|$)/u
@@ -28,14 +28,15 @@ export function fullyDecoded (target: string, host: string): string {
   return decodedInFull(`${host}/${target.startsWith('/') ? withoutQuery(target) : target}`)
 }
 
-/** Returns the last segment of an operation's path, read as those of a request are; an empty string for the path `/`. */
-export function lastSegment (path: string): string {
-  return fullyDecoded(path, '').split(new RegExp(separators)).findLast((segment) => segment.trim() !== '')?.trim() ?? ''
+/** Returns the segments of a text that is decoded in full, alike for letters of any case. */
+export function segmentsOf (text: string): string[] {
+  // In lower case and then in upper case: the Kelvin sign has the lower case of "K" but not its upper case, and "ς" has only the upper case of "σ".
+  return text.split(separators).map((segment) => segment.trim().toLowerCase().toUpperCase())
 }
 
-/** Returns an expression for the texts that contain a segment in letters of any case. */
-export function containing (segment: string): RegExp {
-  return new RegExp(`(?:^|${separators})\\s*${segment.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')}\\s*(?:${separators}|$)`, 'i')
+/** Returns the last segment of an operation's path, read as those of a request are; an empty string for the path `/`. */
+export function lastSegment (path: string): string {
+  return segmentsOf(fullyDecoded(path, '')).findLast((segment) => segment !== '') ?? ''
 }
 
 function withoutQuery (target: string): string {

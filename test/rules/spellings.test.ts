@@ -151,6 +151,21 @@ t.test('an odd spelling is subject to each quota whose last segment it contains,
   t.same([await statusFor('/b/report'), await statusFor('//b/report')], [401, 401])
 })
 
+t.test('letters of any case are those of Unicode, as for a router that ignores case', async (t) => {
+  for (const [path, target] of [['/api/task', '/api/tas%E2%84%AA'], ['/api/straße', '/api/STRA%E1%BA%9EE'], ['/api/ὀδός', '/api/%E1%BD%88%CE%94%CE%8C%CF%82']] as const) {
+    const server = { routerOptions: { caseSensitive: false, ignoreDuplicateSlashes: true } }
+    const statusFor = await serve(t, { server, options: { operations: [{ method: 'POST', path }] }, declare: (app) => { app.post('/api/:name', ran) } })
+    t.same([await statusFor(target), await statusFor(`/${target}`), await statusFor('/api//tas')], [401, 401, 200], path)
+  }
+})
+
+t.test('the work for a target does not grow with the number of operations', async (t) => {
+  const operations = Array.from({ length: 5000 }, (_, index) => ({ method: 'POST', path: `/api/operation-${index}` }))
+  const statusFor = await serve(t, { server: Object({ http: { maxHeaderSize: 2 ** 22 } }), options: { operations } })
+  // Otherwise this would not end within the time limit of the test.
+  for (const end of ['/other', '/operation-4999']) t.equal(await statusFor(''.padEnd(2 ** 18, '/') + end), end === '/other' ? 200 : 401, end)
+})
+
 t.test('the target is read after rewriteUrl, which can decode it', async (t) => {
   const statusFor = await serve(t, { server: { rewriteUrl: ({ url = '' }) => decodeURI(url).replace('/v1/', '/api/') } })
   for (const target of ['/v1/analyze', '/api/ana%09lyze', '/api/analyze%20', '/api/analyze%0a', '/%09/any/api/analyze']) t.equal(await statusFor(target), 401, target)
