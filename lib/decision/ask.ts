@@ -61,10 +61,12 @@ function timed<Result> (request: FastifyRequest, step: () => Result | Promise<Re
   const publish = (): void => { storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration) }
   let result: Result | Promise<Result> | undefined
   try {
-    result = step()
+    const returned = step()
+    // Of some clients' promises, each call of "then" runs the command again.
+    result = isPromise(returned) ? Promise.resolve(returned) : returned
     return result
   } finally {
-    if (isPromise(result)) result.then(publish, publish)
+    if (result instanceof Promise) result.then(publish, publish)
     else publish()
   }
 }

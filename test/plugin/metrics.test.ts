@@ -317,6 +317,18 @@ t.test('every call of the store is timed, whether it returns, resolves, throws o
   t.match(await scrape(), { llm_quota_store_duration_seconds_count: 4 })
 })
 
+t.test('a timed store is asked once, also if each call of "then" runs its command again or if "then" is no function', async (t) => {
+  const memory = new MemoryQuotaStore()
+  const acquire = () => memory.acquire('a', 9)
+  const results = [{ then: async (resolve: (result: unknown) => void) => { resolve(acquire()) } }, { ...acquire(), then: undefined }]
+  for (const result of results) {
+    const { ask, scrape } = await createServer(t, { quotas: {}, store: { acquire: () => result } as object as QuotaStore })
+    t.same(await ask(), [200])
+    t.match(await scrape(), { llm_quota_store_duration_seconds_count: 1 })
+  }
+  t.match(memory.peek('a'), { count: 2 })
+})
+
 t.test('the duration of the store is the time that a decision waits for it', async (t) => {
   const clock = virtualPerformance(t)
   const store = new ToldStore(new VirtualClock())
