@@ -44,7 +44,7 @@ export class TimeLimit {
    *
    * @param late Receives an answer that arrives later.
    */
-  within<Answer> (answer: PromiseLike<Answer>, late: (answer: Answer) => void = () => {}): Promise<Answer> {
+  within<Answer> (answer: Answer | PromiseLike<Answer>, late: (answer: Answer) => void = () => {}): Promise<Answer> {
     return new Promise((resolve, reject) => {
       let isOver = false
       let timer: unknown
@@ -69,7 +69,7 @@ export class TimeLimit {
         isOver = true
         this.#timers.clearTimeout(timer)
       }
-      answer.then((value) => {
+      Promise.resolve(answer).then((value) => {
         if (isOver) late(value)
         else end()
         resolve(value)

@@ -194,7 +194,7 @@ export class InsuredQuotaStore implements QuotaStore {
 
   // Both are called in the same turn of the event loop, so that no request comes between the two calls.
   async #tellBoth (task: (store: Functions) => void | Promise<void>): Promise<void> {
-    const tell = async (store: Functions): Promise<void> => this.#timeLimit.within(Promise.resolve(task(store)))
+    const tell = async (store: Functions): Promise<void> => this.#timeLimit.within(task(store))
     await Promise.all([tell(this.#fallback), tell(this.#primary)])
   }
 }

@@ -49,7 +49,7 @@ export class Batches<Each extends Item, Result> {
   /** Takes the items that share the next statement, which has one time. */
   #next (): Waiting<Each, Result>[] {
     const earliest = performance.now() - longestWait
-    for (const { since, reject } of this.#waiting) if (since < earliest) reject(new Error(`the server did not answer within ${longestWait} ms`))
+    for (const { since, reject } of this.#waiting) if (since < earliest) reject(new Error(`no answer within ${longestWait} ms`))
     this.#waiting = this.#waiting.filter(({ since }) => since >= earliest)
     const otherTime = this.#waiting.findIndex(({ item }) => item.time !== this.#waiting[0]?.item.time)
     const batch = this.#waiting.splice(0, Math.min(mostInBatch, otherTime === -1 ? mostInBatch : otherTime))
