@@ -2,7 +2,7 @@ import type { FastifyContextConfig, FastifyRequest } from 'fastify'
 import type { Marks } from './mark.js'
 import type { Operation } from './operation.js'
 import { isLiteral, type Paths } from './paths.js'
-import { fullyDecoded, lastSegment, plainPath, segmentsOf } from './spelling.js'
+import { containingLastSegment, fullyDecoded, plainPath } from './spelling.js'
 
 /** A quota as far as it matters here: what it protects, with methods in upper case. */
 export interface Protecting {
@@ -108,32 +108,21 @@ export class RequestMatcher<Each extends Protecting> {
 
 /** The operations that quotas list for one method. */
 class ListedOperations<Each> {
-  readonly #byPath = new Map<string, Match<Each>[]>()
-  readonly #byLastSegment = new Map<string, Match<Each>[]>()
-  // The path `/` has no segment.
-  readonly #ofRoot: Match<Each>[] = []
+  readonly #byPath = new Map<string, readonly Match<Each>[]>()
+  readonly #byText: (readonly [expression: RegExp, match: Match<Each>])[] = []
 
   /** @param path The form of the operation's path. */
   add (path: string, match: Match<Each>): void {
-    push(this.#byPath, path, match)
-    const segment = lastSegment(match.operation.path)
-    if (segment === '') this.#ofRoot.push(match)
-    else push(this.#byLastSegment, segment, match)
+    this.#byPath.set(path, [...this.at(path), match])
+    this.#byText.push([containingLastSegment(match.operation.path), match])
   }
 
   at (path: string | null): readonly Match<Each>[] {
     return path === null ? none : this.#byPath.get(path) ?? none
   }
 
-  /** Returns the matches of a request that is not plain: those whose last segment is one of its segments, and those of the path `/`. */
+  /** Returns the matches of a request that is not plain, from its fully decoded text. */
   possiblyAt (text: string): readonly Match<Each>[] {
-    const segments = new Set(segmentsOf(text))
-    return [...this.#byLastSegment].flatMap(([segment, matches]) => segments.has(segment) ? matches : []).concat(this.#ofRoot)
+    return this.#byText.filter(([expression]) => expression.test(text)).map(([, match]) => match)
   }
-}
-
-function push<Value> (lists: Map<string, Value[]>, key: string, value: Value): void {
-  const list = lists.get(key)
-  if (list === undefined) lists.set(key, [value])
-  else list.push(value)
 }

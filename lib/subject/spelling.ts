@@ -3,7 +3,7 @@ const noHexValue = -256
 // By character code. The value of any other character outweighs that of another digit.
 const hexValues = Int16Array.from({ length: 256 }, (_, code) => /[0-9a-f]/i.test(String.fromCharCode(code)) ? Number.parseInt(String.fromCharCode(code), 16) : noHexValue)
 const encodedOrControl = /[%\p{Cc}]/u
-const separators = /[/\\?#;]/
+const separator = '[/\\\\?#;]'
 // What a plain path, decoded once, does not contain: separators of other readers, control characters, empty and dot segments, and white space at
 // the ends of a segment.
 const odd = /[\\%?#;\p{Cc}]|\/(?:\/|\s|\.{1,2}(?:\/|$))|\s(?:\/|$)/u
@@ -23,20 +23,21 @@ export function plainPath (target: string, host: string, mayEndWithSlash: boolea
   return decoded === null || odd.test(decoded) || (decoded.endsWith('/') && !mayEndWithSlash) ? null : decoded
 }
 
-/** Returns the text of a target that is not plain, decoded in full, in which anyone could read an operation's path. */
+/**
+ * Returns the text of a target that is not plain, decoded in full, in which anyone could read an operation's path. It is in lower case and then in
+ * upper case, so that letters of any case are alike: the Kelvin sign has the lower case of "K" but not its upper case, and "ς" has only the upper case
+ * of "σ".
+ */
 export function fullyDecoded (target: string, host: string): string {
-  return decodedInFull(`${host}/${target.startsWith('/') ? withoutQuery(target) : target}`)
+  return decodedInFull(`${host}/${target.startsWith('/') ? withoutQuery(target) : target}`).toLowerCase().toUpperCase()
 }
 
-/** Returns the segments of a text that is decoded in full, alike for letters of any case. */
-export function segmentsOf (text: string): string[] {
-  // In lower case and then in upper case: the Kelvin sign has the lower case of "K" but not its upper case, and "ς" has only the upper case of "σ".
-  return text.split(separators).map((segment) => segment.trim().toLowerCase().toUpperCase())
-}
-
-/** Returns the last segment of an operation's path, read as those of a request are; an empty string for the path `/`. */
-export function lastSegment (path: string): string {
-  return segmentsOf(fullyDecoded(path, '')).findLast((segment) => segment !== '') ?? ''
+/** Returns an expression for the fully decoded texts in which the last segment of an operation's path is a segment, and for all texts if it has none. */
+export function containingLastSegment (path: string): RegExp {
+  const segments = fullyDecoded(path, '').split(new RegExp(separator)).map((segment) => segment.trim())
+  const segment = segments.findLast((each) => each !== '')?.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')
+  // The segment comes first, because V8 searches for plain text faster than for anything else.
+  return segment === undefined ? /^/ : new RegExp(`${segment}(?<=(?:^|${separator})\\s*${segment})(?=\\s*(?:${separator}|$))`)
 }
 
 function withoutQuery (target: string): string {
