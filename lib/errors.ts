@@ -57,7 +57,9 @@ export function hasFunction (value: unknown, name: string): boolean {
 
 /** Whether a value is a promise, or another object that can be awaited like one. */
 export function isPromise (value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+  if (typeof value !== 'object' || value === null) return false
+  const { then }: { readonly then?: unknown } = value
+  return typeof then === 'function'
 }
 
 /**

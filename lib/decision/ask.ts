@@ -19,33 +19,38 @@ export const storeDurations = channel('fastify-llm-quota:store-duration')
  * @returns The result; undefined if the store fails, which is logged. A promise only if the store returned one.
  */
 export function acquire (quota: Quota, callerKey: string, limit: number, cost: number, request: FastifyRequest): Acquisition | undefined | Promise<Acquisition | undefined> {
-  return ask(quota, request, assertAcquisition, () => quota.store.acquire(callerKey, limit, cost))
-}
-
-/** Takes a place for a request in flight; otherwise as `acquire`. */
-export function enter (quota: Quota, callerKey: string, limit: number, request: FastifyRequest): Entry | undefined | Promise<Entry | undefined> {
-  return ask(quota, request, assertEntry, () => quota.store.enter?.(callerKey, limit))
-}
-
-type Check<Result> = (result: Result | undefined) => asserts result is Result
-
-function ask<Result extends object> (quota: Quota, request: FastifyRequest, check: Check<Result>, step: () => Result | undefined | Promise<Result>): Result | undefined | Promise<Result | undefined> {
+  const { store } = quota
+  // One form for `acquire` and `enter` would need a closure, which costs 3 % of what the quota adds to a request, and more.
   try {
-    const result = storeDurations.hasSubscribers ? timed(request, step) : step()
-    return isPromise(result) ? later(result, check, quota, request) : checked(result, check)
+    const result = storeDurations.hasSubscribers ? timed(request, () => store.acquire(callerKey, limit, cost)) : store.acquire(callerKey, limit, cost)
+    if (isPromise(result)) return later(result, assertAcquisition, quota, request)
+    assertAcquisition(result)
+    return result
   } catch (error) {
     return failed(error, quota, request)
   }
 }
 
-function checked<Result> (result: Result | undefined, check: Check<Result>): Result {
-  check(result)
-  return result
+/** Takes a place for a request in flight; otherwise as `acquire`. */
+export function enter (quota: Quota, callerKey: string, limit: number, request: FastifyRequest): Entry | undefined | Promise<Entry | undefined> {
+  const { store } = quota
+  try {
+    const result = storeDurations.hasSubscribers ? timed(request, () => store.enter?.(callerKey, limit)) : store.enter?.(callerKey, limit)
+    if (isPromise(result)) return later(result, assertEntry, quota, request)
+    assertEntry(result)
+    return result
+  } catch (error) {
+    return failed(error, quota, request)
+  }
 }
+
+type Check<Result> = (result: Result | undefined) => asserts result is Result
 
 async function later<Result> (promise: PromiseLike<Result | undefined>, check: Check<Result>, quota: Quota, request: FastifyRequest): Promise<Result | undefined> {
   try {
-    return checked(await promise, check)
+    const result = await promise
+    check(result)
+    return result
   } catch (error) {
     return failed(error, quota, request)
   }
