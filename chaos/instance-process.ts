@@ -23,7 +23,7 @@ export interface Order {
 /** The state that an instance reports. */
 export interface InstanceReport {
   state: InsuredQuotaStoreState
-  answers: InsuredQuotaStore['answers']
+  decisions: InsuredQuotaStore['decisions']
   /** The published changes: the shard, the store that counts its callers from then on, and the state of the whole store. */
   changes: { shard: number, to: string, state: InsuredQuotaStoreState }[]
   /** The states that were logged, and other lines of the log. */

@@ -2,30 +2,44 @@
 import { subscribe } from 'node:diagnostics_channel'
 import { Writable } from 'node:stream'
 import Fastify from 'fastify'
-import quotaPlugin, { InsuredQuotaStore, localAuthentication, MemoryQuotaStore, type InsuredQuotaStoreChange, type PrimaryQuotaStore } from '../lib/index.js'
+import quotaPlugin, { InsuredQuotaStore, localAuthentication, MemoryQuotaStore } from '../lib/index.js'
+import type { Acquisition, Demand, InsuredQuotaStoreChange, PrimaryQuotaStore, QuotaStore } from '../lib/index.js'
 import type { InstanceReport, InstanceSettings, Order } from './instance-process.js'
 import { clients, serverOf } from './stores.js'
 
 const settings: InstanceSettings = JSON.parse(process.argv[2] ?? '')
 let clockOffset = 0
-const report: Omit<InstanceReport, 'state' | 'answers'> = { changes: [], logged: [], errors: [], admittedByFallback: {}, unhandled: [] }
+const report: Omit<InstanceReport, 'state' | 'decisions'> = { changes: [], logged: [], errors: [], admittedByFallback: {}, unhandled: [] }
 
 /** A fallback that records which callers it admits. */
 class NotedStore extends MemoryQuotaStore {
-  override acquire (callerKey: string, limit: number) {
-    const acquisition = super.acquire(callerKey, limit)
-    if (acquisition.admitted) report.admittedByFallback[callerKey] = (report.admittedByFallback[callerKey] ?? 0) + 1
-    return acquisition
+  override acquire (demands: readonly Demand[]) {
+    const acquisitions = super.acquire(demands)
+    const { callerKey = '' } = demands[0] ?? {}
+    if (acquisitions.every((acquisition) => acquisition?.admitted === true)) report.admittedByFallback[callerKey] = (report.admittedByFallback[callerKey] ?? 0) + 1
+    return acquisitions
   }
 }
 
 const stores = await Promise.all(settings.ports.map((port) =>
   clients[settings.client]?.connect(port, settings.givesTime ? { clock: () => Date.now() + clockOffset } : {}) ?? Promise.reject(new RangeError(`there is no client ${settings.client}`))))
 
-/** A store that divides the callers among several servers. */
+const madeBy = new WeakMap<Acquisition, QuotaStore>()
+
+/** A store that divides the callers among several servers. The insured store calls it with the demands of one shard at a time. */
 const primary: PrimaryQuotaStore = {
   shardOf: (callerKey) => serverOf(callerKey, stores.length),
-  acquire: (callerKey, limit, cost) => stores[serverOf(callerKey, stores.length)]?.acquire(callerKey, limit, cost) ?? Promise.reject(new Error('there is no such server'))
+  acquire (demands) {
+    const store = stores[serverOf(demands[0]?.callerKey ?? '', stores.length)]
+    if (store === undefined) throw new Error('there is no such server')
+    const remember = (acquisitions: readonly (Acquisition | null)[]) => {
+      for (const acquisition of acquisitions) if (acquisition !== null) madeBy.set(acquisition, store)
+      return acquisitions
+    }
+    const acquisitions = store.acquire(demands)
+    return acquisitions instanceof Promise ? acquisitions.then(remember) : remember(acquisitions)
+  },
+  release: (acquisition, amount) => madeBy.get(acquisition)?.release?.(acquisition, amount)
 }
 const store = new InsuredQuotaStore({ primary, fallback: new NotedStore() })
 
@@ -37,20 +51,28 @@ subscribe('fastify-llm-quota:insured-store', (message) => {
 })
 
 const logged: readonly (readonly [RegExp, string])[] = [[/works again$/, 'primary'], [/fails; its fallback counts$/, 'fallback'], [/shards; the fallback counts/, 'both']]
+// While its store fails, a request cannot give back what it has of it, and says so.
+const expected = /could not be given back$|may not be counted$/
 const stream = new Writable({
   write (line, _encoding, done) {
     const { msg, level } = JSON.parse(String(line))
-    if (level > 40 || /primary store/.test(msg)) report.logged.push(logged.find(([pattern]) => pattern.test(msg))?.[1] ?? msg)
+    if ((level > 40 && !expected.test(msg)) || /primary store/.test(msg)) report.logged.push(logged.find(([pattern]) => pattern.test(msg))?.[1] ?? msg)
     done()
   }
 })
 const app = Fastify({ logger: { level: 'warn', stream } })
+// Beside the limit that is checked, a request takes a place and counts tokens, which are given back.
+const operations = [{ method: 'POST', path: '/api/analyze' }]
 await app.register(quotaPlugin, {
   store,
   perMinute: settings.limit,
+  quotas: { tokens: { operations, perMinute: { tokens: 1_000_000 }, cost: 100 }, streams: { operations, inFlight: 100 } },
   authentication: ({ headers }) => localAuthentication(String(headers['x-caller']))
 })
-app.post('/api/analyze', async ({ quota }) => String(quota?.count))
+app.post('/api/analyze', async (request) => {
+  await app.quotaCharge(request, 90)
+  return String(request.quota?.count)
+})
 
 const orders: { readonly [Name in Order['order']]: (order: Order) => void } = {
   stall ({ milliseconds, times }) {
@@ -61,7 +83,7 @@ const orders: { readonly [Name in Order['order']]: (order: Order) => void } = {
     block(times)
   },
   stepClock ({ milliseconds }) { clockOffset += milliseconds },
-  report () { process.send?.({ ...report, state: store.state, answers: store.answers } satisfies InstanceReport) }
+  report () { process.send?.({ ...report, state: store.state, decisions: store.decisions } satisfies InstanceReport) }
 }
 process.on('message', (order: Order) => { orders[order.order](order) })
 process.on('disconnect', () => { process.exit() })

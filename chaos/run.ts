@@ -1,4 +1,4 @@
-// npm run chaos: runs two instances with real servers under kills, failovers, freezes, stalls, losses, slow answers and clock steps.
+// npm run chaos: runs two instances with real servers under kills, failovers, freezes, stalls, losses, slow replies and clock steps.
 import { parseArgs } from 'node:util'
 import type { Duration } from './duration.js'
 import { Random } from '../test/support/random.js'

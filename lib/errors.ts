@@ -23,29 +23,6 @@ function isUrl (text: string): boolean {
   return text.includes('://')
 }
 
-/** The properties of an error that are logged. */
-export interface ShownError {
-  readonly name: string
-  readonly code?: string | number
-  readonly message: string
-}
-
-/**
- * Returns the name, code and message of an error for a log line. No other property is logged, because clients attach commands, keys and
- * passwords to their errors.
- *
- * @param thrown The value that was thrown, which may not be an error.
- */
-export function shownError (thrown: unknown): ShownError {
-  const { name, code, message }: { name?: unknown, code?: unknown, message?: unknown } = Object(thrown)
-  // Without a prototype, pino's error serializer uses the name as the error's type.
-  return Object.assign(Object.create(null), {
-    name: typeof name === 'string' ? name : 'Error',
-    ...((typeof code === 'string' || typeof code === 'number') && { code }),
-    message: typeof message === 'string' ? message : `${shown(thrown)} was thrown`
-  })
-}
-
 function shortened (text: string): string {
   return text.length > longestShown ? `${text.slice(0, longestShown)}…` : text
 }
@@ -53,21 +30,6 @@ function shortened (text: string): string {
 /** Whether a value is an object with a function of the given name. */
 export function hasFunction (value: unknown, name: string): boolean {
   return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function'
-}
-
-/** Whether a value is a promise, or another object that can be awaited like one. */
-export function isPromise (value: unknown): value is PromiseLike<unknown> {
-  if (typeof value !== 'object' || value === null) return false
-  const { then }: { readonly then?: unknown } = value
-  return typeof then === 'function'
-}
-
-/**
- * Handles the rejection of a promise that a host's function returned although it must return a value, so that it does not end the process. The
- * caller reports the value as invalid.
- */
-export function ignoreRejection (value: unknown): void {
-  Promise.resolve(value).catch(() => {})
 }
 
 const InvalidOption = createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota: the option %s %s; it got %s', 500, TypeError)
@@ -95,14 +57,11 @@ export class EnvironmentError extends InvalidVariable {
 /** The plugin is registered a second time for the same requests. */
 export const SecondRegistrationError = createError('FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', 'fastify-llm-quota: registered a second time for the same requests (prefix %s), which would be counted twice. Register it once, and define further quotas with the option quotas')
 
-/** A route is marked with a quota that does not exist. The message contains the route, the existing quotas and the value. */
-export const UnknownQuotaError = createError('FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', 'fastify-llm-quota: the config.quota of the route %s must be true, false, the name of a quota (%s), an array of names, or a function that returns one of these; it got %s')
+/** The name of a quota that does not exist. The message says where it was given, lists the existing quotas and shows the value. */
+export const UnknownQuotaError = createError('FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', 'fastify-llm-quota: %s must name an existing quota (%s); it got %s', 500, TypeError)
 
-/** The host already has a request decorator that the plugin needs. */
-export const DecoratorError = createError('FST_ERR_LLM_QUOTA_DECORATOR', 'fastify-llm-quota: requests already have a decorator "%s", which the plugin needs for its decisions; rename the existing decorator')
-
-/** `fastify.quotaStanding` was called with the name of a quota that does not exist. The message lists the existing quotas. */
-export const QuotaNameError = createError('FST_ERR_LLM_QUOTA_NAME', 'fastify-llm-quota: there is no quota %s; the quotas are %s')
+/** The host already has a decorator under a name that the plugin needs. */
+export const DecoratorError = createError('FST_ERR_LLM_QUOTA_DECORATOR', 'fastify-llm-quota: %s a decorator "%s", which the plugin needs; rename the existing decorator')
 
 /** The store or the authentication failed in `fastify.quotaStanding`. The message omits its error, because an error handler could send it to the caller. */
 export const StandingError = createError('FST_ERR_LLM_QUOTA_STANDING', 'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown', 503)

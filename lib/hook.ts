@@ -1,16 +1,17 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
-import { decide, undecided } from './decision/decide.js'
-import { quotaDecisions, type QuotaDecisionMessage } from './decision/decision.js'
-import { DecisionLog } from './decision/decision-log.js'
-import type { Quota } from './decision/quota.js'
-import { findVerdict, keepVerdict } from './decision/request-state.js'
-import type { Verdict } from './decision/verdict.js'
-import { shownError } from './errors.js'
+import { logFailure } from './log.js'
+import { decide, undecided } from './permit/decide.js'
+import { issue } from './permit/issue.js'
+import type { Ledger } from './permit/ledger.js'
+import type { Permit } from './permit/permit.js'
+import type { GivenCosts } from './permit/question.js'
+import type { Quota } from './permit/quota.js'
+import { endWithResponse, findPermit, keepPermit, keepReply } from './permit/request-state.js'
+import { proceed } from './promises.js'
 import type { RefusalBodyWriter } from './refusal/host-body.js'
-import { setRateLimitFields } from './refusal/rate-limit-fields.js'
+import { setRateLimitHeaders } from './refusal/rate-limit-headers.js'
 import { sendRefusal } from './refusal/refusal.js'
 import type { RequestMatcher } from './subject/request-matcher.js'
-import { createUsageFollower } from './usage/usage.js'
 
 /** Options that change the responses of the hook. */
 export interface ResponseOptions {
@@ -18,51 +19,45 @@ export interface ResponseOptions {
   readonly refusalBody?: RefusalBodyWriter | undefined
 }
 
-/** Creates the hook that takes each request through all steps: quotas, limits, caller, store, and refusal or admission. */
-export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readonly Quota[], { rateLimitHeaders, refusalBody }: ResponseOptions) {
-  const log = new DecisionLog()
-  const follow = createUsageFollower()
+const noCosts: GivenCosts = new Map()
 
-  function begin (request: FastifyRequest, reply: FastifyReply): Verdict | Promise<Verdict> | null {
-    const verdict = decideOn(request)
-    if (verdict === null) return null
-    if (!(verdict instanceof Promise)) return conclude(verdict, request, reply)
-    const pending = verdict.then((made) => conclude(made, request, reply))
-    keepVerdict(request, pending)
-    return pending
+/** Creates the hook that takes each request through all steps: quotas, limits, callers, stores, and refusal or admission. */
+export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readonly Quota[], ledger: Ledger, { rateLimitHeaders, refusalBody }: ResponseOptions) {
+  function begin (request: FastifyRequest, reply: FastifyReply): Permit | Promise<Permit> | undefined {
+    keepReply(request, reply)
+    const matches = matchesOf(request)
+    if (matches?.length === 0) return undefined
+    const verdict = matches === null ? undecided(quotas, request) : decide(matches, request, noCosts)
+    const permit = proceed(verdict, (verdict) => {
+      const permit = issue(request, verdict, ledger)
+      keepPermit(request, permit)
+      endWithResponse(permit)
+      if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.rulings.map(({ decision }) => decision))
+      return permit
+    })
+    if (permit instanceof Promise) keepPermit(request, permit)
+    return permit
   }
 
-  function decideOn (request: FastifyRequest): Verdict | Promise<Verdict> | null {
+  /** Returns null if the mark of the route fails. */
+  function matchesOf (request: FastifyRequest) {
     try {
-      const matches = requests.match(request)
-      return matches.length === 0 ? null : decide(matches, request)
+      return requests.match(request)
     } catch (error) {
-      request.log.error({ err: shownError(error) }, 'the quotas of the request could not be determined; the request is not counted')
-      return undecided(quotas, request)
+      logFailure(request.log, error, 'the quotas of the request could not be determined; the request is not counted')
+      return null
     }
   }
 
-  function conclude (verdict: Verdict, request: FastifyRequest, reply: FastifyReply): Verdict {
-    keepVerdict(request, verdict)
-    // First of all, so that the places are given back even if the host's log throws.
-    if (verdict.outlastsDecision) follow(verdict, request, reply)
-    for (const { decision } of verdict.published) {
-      if (quotaDecisions.hasSubscribers) quotaDecisions.publish({ request, decision } satisfies QuotaDecisionMessage)
-      log.add(decision, request)
-    }
-    if (rateLimitHeaders !== undefined) setRateLimitFields(reply, verdict.rulings.map(({ decision }) => decision))
-    return verdict
-  }
-
-  function end ({ refusal }: Verdict, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+  function finish ({ refusal }: Permit, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
     if (refusal === null) return done()
     // The host may have responded during an asynchronous step, for example because its own time limit was exceeded.
-    if (!reply.sent) sendRefusal(refusal.decision, request, reply, refusalBody)
+    if (!reply.sent) sendRefusal(refusal, request, reply, refusalBody)
   }
 
-  async function endLater (pending: Promise<Verdict>, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): Promise<void> {
+  async function finishLater (pending: Promise<Permit>, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): Promise<void> {
     try {
-      end(await pending, request, reply, done)
+      finish(await pending, request, reply, done)
     } catch (error) {
       passError(error, request, done)
     }
@@ -70,10 +65,10 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
 
   return function quotaHook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
     // After reply.callNotFound(), a request passes through the hooks again. It is decided only once.
-    const verdict = findVerdict(request) ?? begin(request, reply)
-    if (verdict === null) done()
-    else if (verdict instanceof Promise) endLater(verdict, request, reply, done)
-    else end(verdict, request, reply, done)
+    const permit = findPermit(request) ?? begin(request, reply)
+    if (permit === undefined) done()
+    else if (permit instanceof Promise) finishLater(permit, request, reply, done)
+    else finish(permit, request, reply, done)
   }
 }
 
@@ -82,6 +77,6 @@ function passError (error: unknown, request: FastifyRequest, done: HookHandlerDo
   try {
     done(Object(error))
   } catch (failure) {
-    request.log.error({ err: shownError(failure) }, 'an error after the decision of the quota could not be sent as a response')
+    logFailure(request.log, failure, 'an error after the decision of the quota could not be sent as a response')
   }
 }

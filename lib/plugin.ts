@@ -1,26 +1,28 @@
 import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import type { QuotaDecision } from './decision/decision.js'
-import { createQuota } from './decision/quota.js'
-import { decisionsAccessor, quotaAccessor } from './decision/request-state.js'
-import { createStandingReader, type QuotaStandingReader } from './decision/standing.js'
-import { DecoratorError } from './errors.js'
+import { createQuotaAcquirer, createQuotaCharger, type QuotaAcquirer, type QuotaCharger } from './handler-permit.js'
 import { createQuotaHook } from './hook.js'
 import { readConfiguration, type QuotaConfig } from './limit/configuration.js'
 import { Preferences } from './limit/preferences.js'
+import type { QuotaDecision } from './permit/decision.js'
+import { Ledger } from './permit/ledger.js'
+import { createQuota } from './permit/quota.js'
+import { QuotaList, type QuotaForgetter, type QuotaInfo } from './permit/quota-list.js'
+import { decisionsAccessor, quotaAccessor } from './permit/request-state.js'
+import { createStandingReader, type QuotaStandingReader } from './permit/standing.js'
+import { whenServerHasClosed } from './start/closing.js'
 import { declaredRoutes, markOf, Routes } from './start/declared-routes.js'
-import { chooseStore, preferencesOf } from './start/decorators.js'
+import { assertDecorators, chooseStore, preferencesOf } from './start/decorators.js'
 import { assertQuotaOptions, type QuotaOptions } from './start/options.js'
 import { configurationDefaults, configureQuotas, defineQuotas } from './start/quotas.js'
 import { Registrations } from './start/registrations.js'
 import { logProtections } from './start/report.js'
-import { warnOfRoutes, warnOfUnserved } from './start/route-warnings.js'
+import { warnOfFreeRequests, warnOfRoutes, warnOfUnserved } from './start/route-warnings.js'
 import { logStoreChanges } from './start/store-log.js'
 import type { QuotaStore } from './store/store.js'
 import { Marks, type RouteMark } from './subject/mark.js'
 import { Paths } from './subject/paths.js'
 import { RequestMatcher } from './subject/request-matcher.js'
-import { quotaCharge, type QuotaCharger } from './usage/charges.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -28,10 +30,16 @@ declare module 'fastify' {
     quotaStore: QuotaStore
     /** The configured limits, read at start-up. */
     quotaConfig: QuotaConfig
+    /** The quotas, in their order. */
+    readonly quotas: readonly QuotaInfo[]
+    /** Decides on a request in the middle of its handler. */
+    quotaAcquire: QuotaAcquirer
+    /** Reports what a request has used. */
+    quotaCharge: QuotaCharger
     /** Returns the standing of a request's caller without counting the request. */
     quotaStanding: QuotaStandingReader
-    /** Charges the model tokens that a request has used. */
-    quotaCharge: QuotaCharger
+    /** Removes a caller's own counter in every quota. */
+    quotaForget: QuotaForgetter
   }
   interface FastifyRequest {
     /** The decision that refuses this request, or else that of its first quota; null if the request is subject to no quota. */
@@ -52,50 +60,58 @@ const registrations = new Registrations()
 
 async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise<void> {
   assertQuotaOptions(options)
+  registrations.assertFirst(fastify)
   const store = chooseStore(fastify, options.store)
   const defined = defineQuotas(options, store)
+  assertDecorators(fastify)
+  // Everything that can fail comes first, so that a registration that failed leaves nothing behind.
+  const configuration = await readConfiguration(fastify, configurationDefaults(defined), options.dotenv)
   registrations.add(fastify)
 
-  for (const name of ['quota', 'quotaDecisions']) if (fastify.hasRequestDecorator(name)) throw new DecoratorError(name)
+  const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
+  const configured = configureQuotas(defined, configuration)
+  const preferences = new Preferences(fastify.log, options.preferenceTimeout)
+  const quotas = new QuotaList(configured.map((settings) => createQuota(settings, preferences)))
+  const marks = new Marks(quotas.all.map(({ name }) => name))
+  const ledger = new Ledger()
+  const operations = defined.flatMap(({ operations }) => operations)
+  const routes = new Routes(fastify, paths, operations)
+
   // Accessors, because plain values would not reach the requests of scopes that existed before the decoration.
   fastify.decorateRequest('quota', quotaAccessor)
   fastify.decorateRequest('quotaDecisions', decisionsAccessor)
   const { preferences: reader } = options
   if (!fastify.hasDecorator('quotaStore')) fastify.decorate('quotaStore', store)
   if (reader !== undefined && reader !== false && !fastify.hasDecorator('preferences')) fastify.decorate('preferences', reader)
+  fastify.decorate('quotaConfig', configuration)
+  fastify.decorate('quotas', quotas.describe())
+  fastify.decorate('quotaAcquire', createQuotaAcquirer(quotas, paths, ledger, options))
+  fastify.decorate('quotaCharge', createQuotaCharger(ledger))
+  fastify.decorate('quotaStanding', createStandingReader(quotas))
+  fastify.decorate('quotaForget', quotas.forget)
 
-  const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
-  const operations = defined.flatMap(({ operations }) => operations)
-  const routes = new Routes(fastify, paths, operations)
-  const marks = new Marks(defined.map(({ name }) => name))
   fastify.addHook('onRoute', function quotaRoute (routeOptions) {
     for (const route of declaredRoutes(routeOptions)) {
       marks.assert(markOf(route), `${route.method} ${route.pattern}`)
       routes.declared.push(route)
     }
   })
+  fastify.addHook('preHandler', createQuotaHook(new RequestMatcher(quotas.all, paths, marks), quotas.all, ledger, options))
 
-  const configuration = await readConfiguration(fastify, configurationDefaults(defined), options.dotenv)
-  const configured = configureQuotas(defined, configuration)
-  const preferences = new Preferences(fastify.log, options.preferenceTimeout)
-  const quotas = configured.map((settings) => createQuota(settings, preferences))
-  fastify.decorate('quotaConfig', configuration)
-  fastify.decorate('quotaStanding', createStandingReader(quotas))
-  fastify.decorate('quotaCharge', quotaCharge)
-  fastify.addHook('preHandler', createQuotaHook(new RequestMatcher(quotas, paths, marks), quotas, options))
-
-  const stopLogging = logStoreChanges(fastify, store)
+  const stopLogging = logStoreChanges(fastify, configured.map(({ store }) => store))
   fastify.addHook('onReady', async function quotaReady () {
     preferences.use(preferencesOf(fastify, reader))
-    logProtections(fastify, configured, routes, paths, store)
+    logProtections(fastify, configured, routes, paths)
     warnOfUnserved(fastify, configured, routes, paths)
     warnOfRoutes(fastify, operations, routes, paths)
+    warnOfFreeRequests(fastify, configured)
   })
+  whenServerHasClosed(fastify, () => ledger.settle())
   fastify.addHook('onClose', async function quotaClose () { stopLogging() })
 }
 
 /**
- * Limits how often each authenticated caller can send requests to the protected operations of a service, and how many model tokens they use.
+ * Limits how often each authenticated caller can send requests to the protected operations of a service, and what they cost.
  *
  * Register it on the Fastify instance that declares the protected routes, or on one of its parents:
  * `await fastify.register(quotaPlugin, options)`.
@@ -104,7 +120,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
  * @throws {EnvironmentError} `FST_ERR_LLM_QUOTA_ENVIRONMENT`, if an environment variable such as `SERVICE_RATE_LIMIT_PER_MINUTE` is not
  *   an integer.
  * @throws {SecondRegistrationError} `FST_ERR_LLM_QUOTA_SECOND_REGISTRATION`, if the plugin already handles the same requests.
- * @throws {DecoratorError} `FST_ERR_LLM_QUOTA_DECORATOR`, if requests already have a decorator `quota` or `quotaDecisions`.
+ * @throws {DecoratorError} `FST_ERR_LLM_QUOTA_DECORATOR`, if the host has decorated something under a name that the plugin needs.
  *
  * @example
  * ```ts

@@ -1,24 +1,37 @@
-// Writes each program in the README, in docs/ and in the docstrings of lib to documented/, which git ignores, so that tsc compiles it together with
-// everything else and test/docs/documented-code.test.ts can run it.
+// Writes each program in the README, in CONTRIBUTING.md, in docs/ and in the docstrings of lib to documented/, which git ignores, so that tsc compiles it
+// together with everything else. A block whose first line is a comment with the name of a file, such as `// service.ts`, becomes that file in the
+// folder of its document, and tests import or start it. Any other is named after its heading, and test/docs/documented-code.test.ts runs it to its end.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 
-const namesIn = (folder, end) => readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith(end)).map((name) => `${folder}/${name}`)
-
-// Other tests run the recipes, which need an issuer, a browser and the like.
-const recipes = ['clients', 'identities', 'recipes'].flatMap((folder) => namesIn(`examples/${folder}`, '.ts')).map((file) => readFileSync(file, 'utf8'))
+const namesIn = (folder, end, recursive) => readdirSync(folder, { recursive, encoding: 'utf8' }).filter((name) => name.endsWith(end)).map((name) => `${folder}/${name}`)
 
 rmSync('documented', { recursive: true, force: true })
-mkdirSync('documented')
-const documents = readdirSync('docs').filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)
-for (const file of ['README.md', 'CONTRIBUTING.md', ...documents, ...namesIn('lib', '.ts')]) {
-  for (const [index, source] of programsIn(file).entries()) {
-    if (!recipes.includes(source)) writeFileSync(`documented/${file.replaceAll(/\W/g, '-')}-${index}.ts`, `${source}\nconsole.log('the program has come to its end')\n`)
+for (const file of ['README.md', 'CONTRIBUTING.md', ...namesIn('docs', '.md', false), ...namesIn('lib', '.ts', true)]) {
+  const folder = `documented/${file.replace(/^docs\//, '').replace(/\.\w+$/, '').replaceAll('/', '-')}`
+  const written = new Map()
+  for (const { heading, language, source } of blocksIn(file)) {
+    const [, name] = /^\/\/ ([\w/-]+\.[a-z]+)$/m.exec(source.split('\n', 1)[0]) ?? []
+    if (name !== undefined) write(`${folder}/${name}`, source)
+    if (name !== undefined || language !== 'ts') continue
+    const number = (written.get(heading) ?? 0) + 1
+    written.set(heading, number)
+    write(`${folder}/${heading}${number > 1 ? `-${number}` : ''}.ts`, `${source}\nconsole.log('the program has come to its end')\n`)
   }
 }
 
-function programsIn (file) {
+function blocksIn (file) {
   const text = readFileSync(file, 'utf8')
-  return file.endsWith('.md')
-    ? [...text.matchAll(/^( *)```ts\n(.*?)^ *```$/gms)].map(([, indent, code]) => code.replaceAll(new RegExp(`^${indent}`, 'gm'), ''))
-    : [...text.matchAll(/^ *\* ```ts\n(.*?)^ *\* ```$/gms)].map(([, code]) => code.replaceAll(/^ *\* ?/gm, ''))
+  if (!file.endsWith('.md')) return [...text.matchAll(/^ *\* ```ts\n(.*?)^ *\* ```$/gms)].map(([, code]) => ({ heading: 'example', language: 'ts', source: code.replaceAll(/^ *\* ?/gm, '') }))
+  let heading = 'beginning'
+  return [...text.matchAll(/^#+ (?<title>[^\n]*)$|^(?<indent> *)```(?<language>\w+)\n(?<code>.*?)^ *```$/gms)].flatMap(({ groups: { title, indent, language, code } }) => {
+    if (title === undefined) return { heading, language, source: code.replaceAll(new RegExp(`^${indent}`, 'gm'), '') }
+    heading = title.toLowerCase().replaceAll(/[^\w -]/g, '').replaceAll(' ', '-')
+    return []
+  })
+}
+
+function write (file, text) {
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(file, text)
 }

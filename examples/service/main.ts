@@ -1,11 +1,5 @@
 import { createService } from './service.js'
 
-// Node.js would print all properties of an error and its cause, which can contain a password.
-process.on('uncaughtException', (error) => {
-  console.error(`${error.name}: ${error.message}`)
-  process.exit(1)
-})
-
 const app = await createService()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.once(signal, () => { app.close().catch((error: unknown) => { app.log.error(error) }) })

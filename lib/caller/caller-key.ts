@@ -65,11 +65,7 @@ export function keyOf (authentication: unknown): string | Unidentified {
 export function keyOfClaims (claims: unknown): string | Unidentified {
   if (typeof claims !== 'object' || claims === null) return noIssuer
   const { iss, sub }: Claims = claims
-  // Once the properties have been read, V8 checks this without a call.
-  const canInherit = Object.getPrototypeOf(claims) !== Object.prototype || 'iss' in Object.prototype || 'sub' in Object.prototype
-  if (!canInherit) return keyOfPair(iss, sub)
-  const own: Claims = Object.assign(Object.create(null), claims)
-  return keyOfPair(own.iss, own.sub)
+  return keyOfPair(Object.hasOwn(claims, 'iss') ? iss : undefined, Object.hasOwn(claims, 'sub') ? sub : undefined)
 }
 
 function keyOfPair (iss: unknown, sub: unknown): string | Unidentified {
@@ -90,11 +86,5 @@ function keyOfAccount (username: unknown): string | Unidentified {
 }
 
 function isIdentity (value: unknown): value is string {
-  return typeof value === 'string' && !isBlank(value) && !value.includes(separator)
-}
-
-// A value that starts with a visible ASCII character is not blank, which avoids the slower check.
-function isBlank (value: string): boolean {
-  const first = value.charCodeAt(0)
-  return !(first > 0x20 && first < 0x7f) && value.trim() === ''
+  return typeof value === 'string' && value.trim() !== '' && !value.includes(separator)
 }

@@ -29,8 +29,9 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   const operations = fastify.supportedMethods.flatMap((method) => protectedOperations.map(({ path }) => ({ method, path })))
   const requests = new RequestMatcher([{ name: 'earlier', operations }], paths, noMarks)
-  registrations.add(fastify)
+  registrations.assertFirst(fastify)
   const configuration = await readConfiguration(fastify, { [perMinuteVariable]: perMinute }, options.dotenv)
+  registrations.add(fastify)
   const preferences = new Preferences(fastify.log)
   const counters = new EarlierCounters(clock)
 
@@ -63,7 +64,7 @@ function clientAddress (request: FastifyRequest): string {
 
 async function refuse (reply: FastifyReply, limit: number): Promise<FastifyReply> {
   const body = { error: `Rate limit exceeded. Maximum ${limit} LLM requests per minute. Please wait.`, status: 429 }
-  return reply.code(429).type('application/json; charset=utf-8').serializer(String).send(JSON.stringify(body))
+  return reply.code(429).type('application/json; charset=utf-8').serializer((body: unknown) => typeof body === 'string' ? body : JSON.stringify(body)).send(JSON.stringify(body))
 }
 
 /**

@@ -1,31 +1,27 @@
-/** What a quota counts. */
-export type QuotaUnit = 'requests' | 'tokens' | 'requests-in-flight'
-
-interface LimitKind {
-  readonly unit: QuotaUnit
-  /** The length of the window, in milliseconds; null for requests in flight. */
-  readonly window: number | null
-  /** The name of the limit in preferences. */
-  readonly key: string
-}
-
 const minute = 60_000
 const hour = 60 * minute
 const day = 24 * hour
 
-/** The limits that a quota can have, by option (docs/rules.md, "Several quotas"). */
+// Time zones differ from UTC by up to three hours more or less than a moment before, so that a day has up to 27 hours.
+const longestChange = 3 * hour
+
+/** The limits that a quota can have, by option (docs/rules.md, "Several quotas"): in a window, whose longest length is in milliseconds, or at once. */
 export const limitKinds = {
-  perMinute: { unit: 'requests', window: minute, key: 'per-minute' },
-  perHour: { unit: 'requests', window: hour, key: 'per-hour' },
-  perDay: { unit: 'requests', window: day, key: 'per-day' },
-  tokensPerMinute: { unit: 'tokens', window: minute, key: 'tokens-per-minute' },
-  tokensPerHour: { unit: 'tokens', window: hour, key: 'tokens-per-hour' },
-  tokensPerDay: { unit: 'tokens', window: day, key: 'tokens-per-day' },
-  inFlight: { unit: 'requests-in-flight', window: null, key: 'in-flight' }
-} as const satisfies Record<string, LimitKind>
+  perMinute: { key: 'per-minute', period: 'minute', window: minute },
+  perHour: { key: 'per-hour', period: 'hour', window: hour },
+  perDay: { key: 'per-day', period: 'day', window: day },
+  perMonth: { key: 'per-month', period: 'month', window: 31 * day + longestChange },
+  inFlight: { key: 'in-flight', period: null, window: null }
+} as const satisfies Record<string, { readonly key: string, readonly period: string | null, readonly window: number | null }>
+
+/** The longest day of a time zone, in milliseconds. */
+export const longestDay = day + longestChange
 
 /** The option that holds a limit. */
 export type LimitName = keyof typeof limitKinds
+
+/** What a quota counts in a window; null for requests in flight. */
+export type QuotaPeriod = typeof limitKinds[LimitName]['period']
 
 /** The default limit of the default quota and of a quota without a limit, in requests per minute (docs/rules.md, "Limit"). */
 export const defaultPerMinute = 10

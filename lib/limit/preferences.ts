@@ -1,6 +1,8 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { isPromise, shown, shownError } from '../errors.js'
+import { shown } from '../errors.js'
+import { shownError } from '../log.js'
+import { isPromise } from '../promises.js'
 import { withFunctions } from '../option-checks.js'
 import { toInteger } from './limit.js'
 import { ReaderHealth } from './reader-health.js'
@@ -45,12 +47,14 @@ const tooLate = Symbol('too late')
 /** Reads runtime preferences. */
 export class Preferences {
   readonly #timeout: number
-  readonly #health: ReaderHealth
+  readonly #log: FastifyBaseLogger
+  // By preference, since a reader can fail for one and not for another.
+  readonly #healths = new Map<string, ReaderHealth>()
   #reader: PreferenceReader | undefined
 
   /** @param timeout How long an asynchronous reader may take, in milliseconds. */
   constructor (log: FastifyBaseLogger, timeout: number = defaultTimeout) {
-    this.#health = new ReaderHealth(log)
+    this.#log = log
     this.#timeout = timeout
   }
 
@@ -61,9 +65,9 @@ export class Preferences {
 
   /** Returns the preference, an integer; `configured` if it is unset or unavailable. A promise only if the reader returned one. */
   read (preference: string, request: FastifyRequest, configured: number): number | Promise<number> {
-    if (this.#reader === undefined || !this.#health.mayBeAsked()) return configured
+    if (this.#reader === undefined || !this.#healthOf(preference).mayBeAsked()) return configured
     try {
-      const value = this.#reader.get(preference, request)
+      const value: unknown = this.#reader.get(preference, request)
       return isPromise(value) ? this.#await(value, preference, request, configured) : this.#interpret(value, preference, request, configured)
     } catch (error) {
       return this.#failed({ err: shownError(error) }, preference, request, configured)
@@ -90,15 +94,25 @@ export class Preferences {
   #interpret (value: unknown, preference: string, request: FastifyRequest, configured: number): number {
     const integer = isUnset(value) ? configured : toInteger(value)
     if (integer === undefined) return this.#failed(value === tooLate ? tooLate : { value: shown(value) }, preference, request, configured)
-    this.#health.succeeded()
+    this.#healthOf(preference).succeeded()
     return integer
   }
 
   #failed (reason: object | typeof tooLate, preference: string, request: FastifyRequest, configured: number): number {
-    if (reason === tooLate) this.#health.timedOut({ timeout: this.#timeout, preference, configured })
-    else this.#health.failed({ ...reason, preference, configured })
+    const health = this.#healthOf(preference)
+    if (reason === tooLate) health.timedOut({ timeout: this.#timeout, preference, configured })
+    else health.failed({ ...reason, preference, configured })
     if (preferenceFailures.hasSubscribers) preferenceFailures.publish({ request, preference } satisfies PreferenceFailure)
     return configured
+  }
+
+  #healthOf (preference: string): ReaderHealth {
+    let health = this.#healths.get(preference)
+    if (health === undefined) {
+      health = new ReaderHealth(this.#log)
+      this.#healths.set(preference, health)
+    }
+    return health
   }
 }
 

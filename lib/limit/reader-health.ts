@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
+import { logLine } from '../log.js'
 
 // How long a reader must work before its next failure is logged again, in milliseconds.
 const recovery = 60_000
@@ -51,7 +52,7 @@ export class ReaderHealth {
     if (this.#timeouts < timeoutsBeforeRest) return
     this.#restsUntil = performance.now() + rest
     if (this.#timeouts === timeoutsBeforeRest) {
-      this.#log.warn(reason, `the quota's preference reader did not return in time ${timeoutsBeforeRest} times in a row; until it does, only one request per second calls it`)
+      logLine(this.#log, 'warn', reason, `the quota's preference reader did not return in time ${timeoutsBeforeRest} times in a row; until it does, only one request per second calls it`)
     }
   }
 
@@ -62,7 +63,7 @@ export class ReaderHealth {
 
   #warn (reason: object, message: string): void {
     const hasRecovered = this.#wellSince !== undefined && performance.now() - this.#wellSince >= recovery
-    if (!this.#isWarned || hasRecovered) this.#log.warn(reason, message)
+    if (!this.#isWarned || hasRecovered) logLine(this.#log, 'warn', reason, message)
     this.#isWarned = true
     this.#wellSince = undefined
   }

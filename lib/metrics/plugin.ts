@@ -2,13 +2,12 @@ import { subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import { register } from 'prom-client'
-import { quotaDecisions, type QuotaDecisionMessage } from '../decision/decision.js'
-import { storeDurations, type StoreDuration } from '../decision/ask.js'
 import { preferenceFailures, type PreferenceFailure } from '../limit/preferences.js'
 import { assertOptions, registerOptions, withFunctions } from '../option-checks.js'
-import { defaultQuota } from '../subject/mark.js'
-import { quotaCharges, type QuotaCharge } from '../usage/charges.js'
-import { quotaPlaces, type QuotaPlaceChange } from '../usage/usage.js'
+import { quotaCharges, type QuotaCharge } from '../permit/charge.js'
+import { storeDurations, type StoreDuration } from '../permit/decide.js'
+import { quotaDecisions, type QuotaDecisionMessage } from '../permit/decision.js'
+import { quotaPlaces, type QuotaPlaceChange } from '../permit/place.js'
 import { QuotaMetrics } from './quota-metrics.js'
 import type { QuotaMetricsRegistry } from './store-metrics.js'
 
@@ -36,17 +35,14 @@ async function quotaMetrics (fastify: FastifyInstance, options: QuotaMetricsOpti
   }
   receive<QuotaDecisionMessage>(quotaDecisions, ({ request, decision }) => {
     metrics.addDecision(decision)
-    const { quotaStore } = request.server
-    const { quota, window } = decision
-    if (quota === defaultQuota) metrics.addStore(server, quota, quotaStore)
-    else if (window !== null && quotaStore.quota !== undefined) metrics.addStore(server, quota, quotaStore.quota(quota, window))
+    metrics.addQuotas(server, request.server.quotas)
   })
   receive<QuotaCharge>(quotaCharges, (charge) => { metrics.addCharge(charge) })
   receive<QuotaPlaceChange>(quotaPlaces, (change) => { metrics.addPlaceChange(server, change) })
   receive<PreferenceFailure>(preferenceFailures, (failure) => { metrics.addPreferenceFailure(failure) })
   receive<StoreDuration>(storeDurations, (duration) => { metrics.addStoreDuration(duration) })
   fastify.addHook('onReady', async () => {
-    if (fastify.hasDecorator('quotaStore')) metrics.addStore(server, defaultQuota, fastify.quotaStore)
+    if (fastify.hasDecorator('quotas')) metrics.addQuotas(server, fastify.quotas)
   })
   fastify.addHook('onClose', async () => { metrics.removeServer(server) })
 }

@@ -1,19 +1,23 @@
 import { Counter, Gauge, Histogram } from 'prom-client'
-import type { QuotaDecision } from '../decision/decision.js'
-import type { StoreDuration } from '../decision/ask.js'
 import type { PreferenceFailure } from '../limit/preferences.js'
-import type { QuotaStore } from '../store/store.js'
-import type { QuotaCharge } from '../usage/charges.js'
-import type { QuotaPlaceChange } from '../usage/usage.js'
+import type { QuotaCharge } from '../permit/charge.js'
+import type { StoreDuration } from '../permit/decide.js'
+import type { QuotaDecision } from '../permit/decision.js'
+import type { QuotaPlaceChange } from '../permit/place.js'
+import type { QuotaInfo } from '../permit/quota-list.js'
 import { addStoreMetrics, type QuotaMetricsRegistry } from './store-metrics.js'
 
-const outcomes: readonly QuotaDecision['outcome'][] = ['admitted', 'rejected', 'unauthenticated', 'disabled', 'unavailable']
+// The reason is a label only where something failed.
+const series: readonly [outcome: QuotaDecision['outcome'], reason: string][] = [
+  ['admitted', ''], ['rejected', ''], ['unauthenticated', ''], ['disabled', ''],
+  ['unavailable', 'store'], ['unavailable', 'authentication'], ['unavailable', 'mark'], ['unavailable', 'cost']
+]
 const decisionsName = 'llm_quota_decisions_total'
 
 /** What the metrics know of one server. */
 interface ServerState {
-  /** The stores in use, with the names of their quotas. */
-  readonly stores: Map<QuotaStore, string>
+  /** The lists of quotas of its scopes. */
+  readonly quotas: Set<readonly QuotaInfo[]>
   /** The number of requests in flight, by quota. */
   readonly inFlight: Map<string, number>
 }
@@ -22,22 +26,24 @@ interface ServerState {
 export class QuotaMetrics {
   readonly #servers = new Map<object, ServerState>()
   readonly #started = new Set<string>()
-  readonly #decisions: Counter<'quota' | 'operation' | 'outcome' | 'enforced'>
-  readonly #overflows: Counter<'quota'>
-  readonly #limits: Gauge<'quota'>
-  readonly #tokens: Counter<'quota'>
-  readonly #failedCharges: Counter<'quota'>
+  readonly #decisions: Counter<'quota' | 'unit' | 'operation' | 'outcome' | 'reason' | 'enforced'>
+  readonly #overflows: Counter<'quota' | 'unit'>
+  readonly #limits: Gauge<'quota' | 'unit'>
+  readonly #charges: Counter<'quota' | 'unit'>
+  readonly #givenBack: Counter<'quota' | 'unit'>
+  readonly #failedCharges: Counter<'quota' | 'unit'>
   readonly #preferenceFailures: Counter<'preference'>
   readonly #durations: Histogram
 
   constructor (registry: QuotaMetricsRegistry) {
     const registers = [registry]
     const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) => new Counter({ name, help, labelNames, registers })
-    this.#decisions = counter(decisionsName, 'Decisions by quota, operation and outcome; not enforced in shadow mode.', 'quota', 'operation', 'outcome', 'enforced')
-    this.#overflows = counter('llm_quota_overflow_decisions_total', 'Decisions that used the shared overflow counter.', 'quota')
-    this.#limits = new Gauge({ name: 'llm_quota_limit', help: 'The effective limit of the latest decision; 0 if the quota is disabled.', labelNames: ['quota'], registers, aggregator: 'max' })
-    this.#tokens = counter('llm_quota_tokens_charged_total', 'Model tokens that were charged.', 'quota')
-    this.#failedCharges = counter('llm_quota_failed_charges_total', 'Charges that were not counted because the store failed.', 'quota')
+    this.#decisions = counter(decisionsName, 'Decisions by quota, operation and outcome; not enforced in shadow mode.', 'quota', 'unit', 'operation', 'outcome', 'reason', 'enforced')
+    this.#overflows = counter('llm_quota_overflow_decisions_total', 'Decisions that used the shared overflow counter.', 'quota', 'unit')
+    this.#limits = new Gauge({ name: 'llm_quota_limit', help: 'The effective limit of the latest decision; 0 if the quota is disabled.', labelNames: ['quota', 'unit'], registers, aggregator: 'max' })
+    this.#charges = counter('llm_quota_charged_total', 'What was added after the admission, in the unit of the quota.', 'quota', 'unit')
+    this.#givenBack = counter('llm_quota_given_back_total', 'What the admission had counted too much, in the unit of the quota.', 'quota', 'unit')
+    this.#failedCharges = counter('llm_quota_failed_charges_total', 'Charges that may not be counted because the store failed.', 'quota', 'unit')
     this.#preferenceFailures = counter('llm_quota_preference_failures_total', 'Preferences that were unavailable, so that the configured limit was used.', 'preference')
     this.#durations = new Histogram({
       name: 'llm_quota_store_duration_seconds',
@@ -49,14 +55,14 @@ export class QuotaMetrics {
     const inFlight = new Gauge({
       name: 'llm_quota_requests_in_flight',
       help: 'Requests in flight in this process; a sum over instances is the total.',
-      labelNames: ['quota'],
+      labelNames: ['quota', 'unit'],
       registers,
       collect () {
         inFlight.reset()
-        for (const server of servers.values()) for (const [quota, count] of server.inFlight) inFlight.inc({ quota }, count)
+        for (const server of servers.values()) for (const [quota, count] of server.inFlight) inFlight.inc({ quota, unit: 'requests-in-flight' }, count)
       }
     })
-    addStoreMetrics(registry, () => [...servers.values()].flatMap(({ stores }) => [...stores]))
+    addStoreMetrics(registry, () => [...servers.values()].flatMap(({ quotas }) => [...quotas].flat()))
   }
 
   /** Whether the metrics are still in the registry, which the host can clear. */
@@ -69,36 +75,36 @@ export class QuotaMetrics {
   }
 
   addServer (server: object): void {
-    this.#servers.set(server, { stores: new Map(), inFlight: new Map() })
+    this.#servers.set(server, { quotas: new Set(), inFlight: new Map() })
   }
 
-  /** Removes a server, its stores and its requests in flight from the gauges. The counters do not change. */
+  /** Removes a server, its quotas and its requests in flight from the gauges. The counters do not change. */
   removeServer (server: object): void {
     this.#servers.delete(server)
   }
 
-  addStore (server: object, quota: string, store: QuotaStore): void {
-    this.#servers.get(server)?.stores.set(store, quota)
+  addQuotas (server: object, quotas: readonly QuotaInfo[]): void {
+    this.#servers.get(server)?.quotas.add(quotas)
   }
 
-  addDecision ({ quota, operation: { method, path }, outcome, enforced, limit, overflow }: QuotaDecision): void {
-    const count = (outcome: QuotaDecision['outcome'], decisions: number): void => {
-      this.#decisions.inc({ quota, operation: `${method} ${path}`, outcome, enforced: String(enforced) }, decisions)
-    }
-    const series = `${quota} ${method} ${path} ${String(enforced)}`
-    if (!this.#started.has(series)) {
+  addDecision ({ quota, unit, operation: { method, path }, outcome, reason, enforced, limit, overflow }: QuotaDecision): void {
+    const labels = { quota: quota ?? '', unit, operation: `${method} ${path}`, enforced: String(enforced) }
+    const started = Object.values(labels).join(' ')
+    if (!this.#started.has(started)) {
       // Prometheus can only calculate a rate from an initial value. Without the 0, the first rejection would be missing.
-      this.#started.add(series)
-      for (const each of outcomes) count(each, 0)
+      this.#started.add(started)
+      for (const [outcome, reason] of series) this.#decisions.inc({ ...labels, outcome, reason }, 0)
     }
-    count(outcome, 1)
-    this.#limits.set({ quota }, limit)
-    this.#overflows.inc({ quota }, overflow ? 1 : 0)
+    this.#decisions.inc({ ...labels, outcome, reason: outcome === 'unavailable' ? reason : '' }, 1)
+    if (quota === null || reason === 'cost') return
+    this.#limits.set({ quota, unit }, limit)
+    this.#overflows.inc({ quota, unit }, overflow ? 1 : 0)
   }
 
-  addCharge ({ quota, tokens, failed }: QuotaCharge): void {
-    this.#tokens.inc({ quota }, failed ? 0 : tokens)
-    this.#failedCharges.inc({ quota }, failed ? 1 : 0)
+  addCharge ({ quota, unit, amount, failed }: QuotaCharge): void {
+    this.#charges.inc({ quota, unit }, failed ? 0 : Math.max(0, amount))
+    this.#givenBack.inc({ quota, unit }, failed ? 0 : Math.max(0, -amount))
+    this.#failedCharges.inc({ quota, unit }, failed ? 1 : 0)
   }
 
   addPlaceChange (server: object, { quota, change }: QuotaPlaceChange): void {

@@ -1,7 +1,8 @@
 import { validateHeaderValue } from 'node:http'
 import type { FastifyRequest } from 'fastify'
-import type { QuotaDecision } from '../decision/decision.js'
-import { ignoreRejection, shownError } from '../errors.js'
+import type { QuotaDecision } from '../permit/decision.js'
+import { logFailure } from '../log.js'
+import { ignoreRejection } from '../promises.js'
 
 /** The body of a refusal, as returned by the host's function `refusalBody`. */
 export interface RefusalBody {
@@ -15,7 +16,10 @@ export interface RefusalBody {
  * The type of the option `refusalBody`: a function that returns the body of a refusal and its content type. The status and the other
  * headers do not change.
  */
-export type RefusalBodyWriter = (decision: QuotaDecision, request: FastifyRequest) => RefusalBody
+export type RefusalBodyWriter = {
+  /** Writes the body. */
+  method (decision: QuotaDecision, request: FastifyRequest): RefusalBody
+}['method']
 
 const mediaType = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
 
@@ -30,7 +34,7 @@ export function hostBody (write: RefusalBodyWriter, decision: QuotaDecision, req
     validateHeaderValue('content-type', contentType)
     return { contentType, body }
   } catch (error) {
-    request.log.error({ err: shownError(error) }, 'refusalBody failed; the refusal has the quota\'s own body')
+    logFailure(request.log, error, 'refusalBody failed; the refusal has the quota\'s own body')
     return null
   }
 }

@@ -1,15 +1,41 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { QuotaDecision } from '../decision/decision.js'
+import type { FastifyRequest } from 'fastify'
+import type { QuotaDecision } from '../permit/decision.js'
+import type { Ruling } from '../permit/decide.js'
+import type { Quota } from '../permit/quota.js'
 import { hostBody, type RefusalBodyWriter } from './host-body.js'
+
+/** The response of Node.js, with HTTP/1 or HTTP/2. */
+export interface AnyRawReply {
+  /** Whether headers were sent. */
+  readonly headersSent: boolean
+  /** Sets a header. */
+  setHeader (name: string, value: string): unknown
+  /** Removes a header. */
+  removeHeader (name: string): unknown
+}
+
+/** A reply of any Fastify server: with HTTP/1 or HTTP/2, of any route, with any type provider. */
+export interface AnyReply {
+  /** Whether a response has been sent, or the host has taken it over. */
+  readonly sent: boolean
+  /** The response of Node.js. */
+  readonly raw: AnyRawReply
+  /** Sets the status code. */
+  code (status: number): unknown
+  /** Sets the content type. */
+  type (contentType: string): unknown
+  /** Sets a header. */
+  header (name: string, value: string): unknown
+  /** Sets the serializer of this response. */
+  serializer (serialize: (body: unknown) => string): unknown
+  /** Sends the body. */
+  send (body: string): unknown
+}
 
 const jsonContentType = 'application/json; charset=utf-8'
 const statuses = { unauthenticated: 401, rejected: 429, unavailable: 503, admitted: 503, disabled: 503 } as const
 const unauthenticated = bodyOf('Authentication is required for this LLM operation.', 401)
 const unavailable = bodyOf('The request quota is unavailable. Please try again.', 503)
-const units = { requests: 'requests', tokens: 'tokens', 'requests-in-flight': 'requests' } as const
-// The body of the latest rejection, since most rejections state the same limit. It saves a tenth of what the quota adds to a rejected request.
-let latest: Pick<QuotaDecision, 'limit' | 'unit' | 'window'> & { readonly body: string } = { limit: 0, unit: 'requests', window: null, body: '' }
-const periods = new Map<number | null, string>([[null, 'at once'], [60_000, 'per minute'], [3_600_000, 'per hour'], [86_400_000, 'per day']])
 
 /**
  * Sends the refusal for a decision. The body is the same, byte for byte, regardless of the route's schema and serializer
@@ -17,12 +43,15 @@ const periods = new Map<number | null, string>([[null, 'at once'], [60_000, 'per
  *
  * @param write The host's function for the body; undefined for the quota's own body.
  */
-export function sendRefusal (decision: QuotaDecision, request: FastifyRequest, reply: FastifyReply, write: RefusalBodyWriter | undefined): void {
+export function sendRefusal ({ quota, decision }: Ruling, request: FastifyRequest, reply: AnyReply, write: RefusalBodyWriter | undefined): void {
   const status = statuses[decision.outcome]
   const written = write === undefined ? null : hostBody(write, decision, request)
-  reply.code(status).type(written?.contentType ?? jsonContentType).header('cache-control', 'no-store')
+  reply.code(status)
+  reply.type(written?.contentType ?? jsonContentType)
+  reply.header('cache-control', 'no-store')
   if (status !== 401) reply.header('retry-after', String(secondsUntilEnd(decision.windowRemaining)))
-  reply.serializer(unchanged).send(written?.body ?? ownBody(decision))
+  reply.serializer(serialize)
+  reply.send(written?.body ?? ownBody(decision, quota?.period ?? null))
 }
 
 /**
@@ -34,13 +63,10 @@ export function secondsUntilEnd (windowRemaining: number | null): number {
   return Math.max(1, Math.ceil((windowRemaining ?? 0) / 1000))
 }
 
-function ownBody ({ outcome, limit, unit, window }: QuotaDecision): string {
+function ownBody ({ outcome, limit, unit }: QuotaDecision, period: Quota['period'] | null): string {
   if (outcome === 'unauthenticated') return unauthenticated
   if (outcome !== 'rejected') return unavailable
-  if (limit !== latest.limit || unit !== latest.unit || window !== latest.window) {
-    latest = { limit, unit, window, body: bodyOf(`Rate limit exceeded. Maximum ${limit} LLM ${units[unit]} ${periods.get(window)}. Please wait.`, statuses.rejected) }
-  }
-  return latest.body
+  return bodyOf(`Rate limit exceeded. Maximum ${limit} LLM ${period === null ? 'requests at once' : `${unit} per ${period}`}. Please wait.`, statuses.rejected)
 }
 
 // No message contains a character that JSON escapes.
@@ -48,6 +74,7 @@ function bodyOf (error: string, status: number): string {
   return `{"error":"${error}","status":${status}}`
 }
 
-function unchanged (body: unknown): string {
-  return String(body)
+// After an `onSend` hook has failed, Fastify sends the response of an error handler with the same serializer.
+function serialize (body: unknown): string {
+  return typeof body === 'string' ? body : JSON.stringify(body)
 }

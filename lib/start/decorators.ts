@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { OptionError } from '../errors.js'
+import { DecoratorError, OptionError } from '../errors.js'
 import { assertPreferenceReader, type PreferenceReader } from '../limit/preferences.js'
 import { MemoryQuotaStore } from '../store/memory/memory-store.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
@@ -22,4 +22,12 @@ export function preferencesOf (fastify: FastifyInstance, given: PreferenceReader
   if (preferences == null) return undefined
   assertPreferenceReader(preferences, 'preferences, as the host decorated it (set the option preferences to a reader or to false if the decorator has another purpose),')
   return preferences
+}
+
+/** Throws a `DecoratorError` if the host has decorated something under a name that the plugin needs. */
+export function assertDecorators (fastify: FastifyInstance): void {
+  for (const name of ['quota', 'quotaDecisions']) if (fastify.hasRequestDecorator(name)) throw new DecoratorError('requests already have', name)
+  for (const name of ['quotaConfig', 'quotas', 'quotaAcquire', 'quotaCharge', 'quotaStanding', 'quotaForget']) {
+    if (fastify.hasDecorator(name)) throw new DecoratorError('the Fastify instance already has', name)
+  }
 }

@@ -1,7 +1,8 @@
-import type { FastifyRequest } from 'fastify'
+import type { OfRequest } from '../any-request.js'
 import type { AuthenticationReader } from '../caller/request-caller.js'
 import { OptionError } from '../errors.js'
 import { assertDotenv, type DotenvOptions } from '../limit/configuration.js'
+import { assertTimeZone } from '../limit/calendar.js'
 import { limitKinds, type LimitName } from '../limit/limit.js'
 import { assertPreferenceReader, type PreferenceReader } from '../limit/preferences.js'
 import { assertFunction, assertInteger, assertMilliseconds, assertOptions, oneOf, registerOptions, type Checks } from '../option-checks.js'
@@ -48,37 +49,77 @@ export interface QuotaOptions {
   readonly mode?: 'enforce' | 'shadow'
 }
 
-/**
- * One of the `quotas`. It has one limit: requests or model tokens in a window, or requests in flight. Default `perMinute: 10`. A limit is an
- * integer and applies if neither a preference nor the environment variable sets another one.
- */
-export interface QuotaDefinition extends Readonly<Partial<Record<LimitName, number>>> {
-  /** Requests per minute, an integer. */
-  readonly perMinute?: number
-  /** Requests per hour, an integer. */
-  readonly perHour?: number
-  /** Requests per day, an integer. */
-  readonly perDay?: number
-  /** Model tokens per minute, an integer. */
-  readonly tokensPerMinute?: number
-  /** Model tokens per hour, an integer. */
-  readonly tokensPerHour?: number
-  /** Model tokens per day, an integer. */
-  readonly tokensPerDay?: number
-  /** Requests at once, an integer. */
-  readonly inFlight?: number
+/** A limit: a number of requests, or of another unit, such as `{ tokens: 20_000 }`. An integer. */
+export type Amount = number | Readonly<Record<string, number>>
+
+/** What every quota can have. */
+interface DefinitionBase {
   /** The operations that the quota protects, beside the routes that are marked with its name. Default: none. */
-  readonly operations?: readonly Operation[]
+  readonly operations?: readonly Operation[] | undefined
   /** Returns whom the quota counts, for example the caller's organisation. Default: that of the plugin. */
-  readonly authentication?: AuthenticationReader
+  readonly authentication?: AuthenticationReader | undefined
   /** In `shadow` mode, the quota refuses nothing. Default: that of the plugin. */
-  readonly mode?: 'enforce' | 'shadow'
-  /** Model tokens to charge if the response has closed and none were reported, or a function that returns them. Token quotas only. Default 0. */
-  readonly unreportedTokens?: number | ((request: FastifyRequest) => number)
+  readonly mode?: 'enforce' | 'shadow' | undefined
+  /** The store that holds the counters. Default: that of the plugin. */
+  readonly store?: QuotaStore | undefined
 }
+
+/** What a request costs, a safe integer of at least 0, or a function of the request that returns it. A cost above the limit counts as the limit. */
+export type Cost = number | OfRequest<number>
+
+interface RequestCosts {
+  /** How many requests a request counts as when it is admitted, for example the items of a batch. Default 1. */
+  readonly cost?: Cost | undefined
+  readonly unreported?: undefined
+}
+
+interface OtherCosts {
+  /** What a request counts when it is admitted: an estimate, or the price if it is known. Default 0. */
+  readonly cost?: Cost | undefined
+  /** What a request counts in the end if nothing was reported. Default: what it counted when it was admitted. */
+  readonly unreported?: Cost | undefined
+}
+
+interface RequestsAtOnce {
+  /** How many requests of a caller can run at once, an integer. */
+  readonly inFlight: number
+}
+
+interface NoCosts { readonly cost?: undefined, readonly unreported?: undefined }
+
+interface InTimeZone {
+  /** The windows are the days or months of this IANA time zone. Default: UTC for months; days open with the first request of a caller. */
+  readonly timeZone?: string | undefined
+}
+
+interface NoTimeZone { readonly timeZone?: undefined }
+
+/** Exactly one limit, under its option. */
+type OneLimit<Value> =
+  | ({ readonly perMinute?: Value | undefined } & Others<'perMinute'> & NoTimeZone)
+  | ({ readonly perHour: Value } & Others<'perHour'> & NoTimeZone)
+  | ({ readonly perDay: Value } & Others<'perDay'> & InTimeZone)
+  | ({ readonly perMonth: Value } & Others<'perMonth'> & InTimeZone)
+
+type Others<Name extends LimitName> = { readonly [Other in Exclude<LimitName, Name>]?: undefined }
+
+/**
+ * One of the `quotas`. It has one limit: requests or another unit per minute, hour, day or month, or requests in flight. Default `perMinute: 10`. The
+ * limit applies if neither a preference nor the environment variable sets another one.
+ */
+export type QuotaDefinition = DefinitionBase & (
+  | (OneLimit<number> & RequestCosts)
+  | (OneLimit<Readonly<Record<string, number>>> & OtherCosts)
+  | (RequestsAtOnce & Others<'inFlight'> & NoTimeZone & NoCosts)
+)
+
+/** A definition whose fields have been checked, without the rules that combine them. */
+export type CheckedDefinition = DefinitionBase & OtherCosts & InTimeZone & { readonly [Name in LimitName]?: Amount | undefined }
 
 const quotaName = /^[a-z][a-z0-9-]{0,31}$/
 const limitNames = Object.keys(limitKinds)
+const unitName = /^[a-z][a-z-]{0,31}$/
+const reservedUnits = ['requests', 'requests-in-flight', 'concurrent-requests']
 const modes = oneOf('enforce', 'shadow')
 
 /** Checks for the options that the quota and the earlier quota have in common. */
@@ -101,17 +142,18 @@ const checks: Checks<QuotaOptions> = {
   mode: modes
 }
 
-const definitionChecks: Checks<QuotaDefinition> = {
+const definitionChecks: Checks<CheckedDefinition> = {
   operations: assertOperations,
   authentication: assertFunction,
   mode: modes,
-  unreportedTokens: assertUnreportedTokens,
-  perMinute: assertInteger,
-  perHour: assertInteger,
-  perDay: assertInteger,
-  tokensPerMinute: assertInteger,
-  tokensPerHour: assertInteger,
-  tokensPerDay: assertInteger,
+  store: assertStoreOption,
+  cost: assertCost,
+  unreported: assertCost,
+  timeZone: assertTimeZone,
+  perMinute: assertAmount,
+  perHour: assertAmount,
+  perDay: assertAmount,
+  perMonth: assertAmount,
   inFlight: assertInteger
 }
 
@@ -126,16 +168,36 @@ function assertQuotas (quotas: unknown, option: string): void {
     if (name === defaultQuota || !quotaName.test(name)) {
       throw new OptionError(option, `must have names of at most 32 characters from a-z, 0-9 and "-" that start with a letter and are not "${defaultQuota}"`, name)
     }
-    assertOptions<QuotaDefinition>(definition, definitionChecks, `${option}.${name}.`)
+    assertOptions<CheckedDefinition>(definition, definitionChecks, `${option}.${name}.`)
     assertOneLimit(definition, `${option}.${name}`)
   }
 }
 
-function assertOneLimit (definition: QuotaDefinition, option: string): void {
-  const limits = Object.entries(definition).filter(([name, value]) => limitNames.includes(name) && value !== undefined).map(([name]) => name)
-  if (limits.length > 1) throw new OptionError(option, 'must have one limit', limits.join(' and '))
-  if (definition.unreportedTokens !== undefined && !limits[0]?.startsWith('tokens')) {
-    throw new OptionError(`${option}.unreportedTokens`, 'must be set only with a limit of tokens', definition.unreportedTokens)
+function assertOneLimit (definition: CheckedDefinition, option: string): void {
+  const limits = Object.entries(definition).filter(([name, value]) => limitNames.includes(name) && value !== undefined)
+  const [[name, limit] = ['perMinute', undefined]] = limits
+  const { cost, unreported, timeZone } = definition
+  if (limits.length > 1) throw new OptionError(option, 'must have one limit', limits.map(([name]) => name).join(' and '))
+  if (cost !== undefined && name === 'inFlight') throw new OptionError(`${option}.cost`, 'must not be set with inFlight, since a request in flight always takes one place', cost)
+  if (unreported !== undefined && typeof limit !== 'object') throw new OptionError(`${option}.unreported`, 'must be set only with a limit in a unit, such as { tokens: 20000 }', unreported)
+  if (timeZone !== undefined && name !== 'perDay' && name !== 'perMonth') throw new OptionError(`${option}.timeZone`, 'must be set only with perDay or perMonth', timeZone)
+}
+
+function assertAmount (value: unknown, option: string): void {
+  if (typeof value !== 'object' || value === null) return assertInteger(value, option)
+  const units = Object.keys(value)
+  if (Array.isArray(value) || units.length !== 1) throw new OptionError(option, 'must be an integer, or an object with one unit, such as { tokens: 20000 }', value, () => units.join(' and ') || 'no unit')
+  for (const [unit, amount] of Object.entries(value)) {
+    if (!unitName.test(unit) || reservedUnits.includes(unit)) {
+      throw new OptionError(option, `must have a unit of at most 32 characters from a-z and "-" that starts with a letter and is none of ${reservedUnits.join(', ')}`, unit)
+    }
+    assertInteger(amount, `${option}.${unit}`)
+  }
+}
+
+function assertCost (value: unknown, option: string): void {
+  if (typeof value !== 'function' && !(Number.isSafeInteger(value) && Number(value) >= 0)) {
+    throw new OptionError(option, 'must be an integer of at least 0 or a function', value)
   }
 }
 
@@ -150,10 +212,4 @@ function assertStoreOption (value: unknown, option: string): void {
 function assertTimeout (value: unknown, option: string): void {
   assertInteger(value, option)
   assertMilliseconds(value, option)
-}
-
-function assertUnreportedTokens (value: unknown, option: string): void {
-  if (typeof value !== 'function' && !(Number.isSafeInteger(value) && Number(value) >= 0)) {
-    throw new OptionError(option, 'must be an integer of at least 0 or a function', value)
-  }
 }

@@ -11,16 +11,18 @@ import type { DefinedQuota } from './quotas.js'
 const none = 'no operation (marked routes that are declared before the plugin are not listed)'
 
 /** Logs one line that lists what each quota protects, and where a shared store keeps the counters. */
-export function logProtections (fastify: FastifyInstance, quotas: readonly DefinedQuota[], routes: Routes, paths: Paths, store: QuotaStore): void {
-  const protections = quotas.map(({ name, limitName, configured, isEnforced, operations }) => {
+export function logProtections (fastify: FastifyInstance, quotas: readonly DefinedQuota[], routes: Routes, paths: Paths): void {
+  const main = quotas[0]?.store
+  const protections = quotas.map(({ name, limitName, configured, unit, isEnforced, operations, store }) => {
     const listed = operations.map(({ method, path }) => `${method} ${paths.withPrefix(path)}`)
-    return { quota: name, limit: limitKinds[limitName].key, configured, isEnforced, operations: [...new Set([...listed, ...markedWith(name, routes)])] }
+    const served = [...new Set([...listed, ...markedWith(name, routes)])]
+    return { quota: name, limit: limitKinds[limitName].key, unit, configured, isEnforced, operations: served, ...(store !== main && locationOf(store)) }
   })
-  const sentences = protections.map(({ quota, limit, configured, isEnforced, operations }) => {
+  const sentences = protections.map(({ quota, limit, unit, configured, isEnforced, operations }) => {
     const verb = configured === 0 ? 'is disabled, and would protect' : isEnforced ? 'protects' : 'observes'
-    return `the quota "${quota}" (${limit} ${effectiveLimit(configured)}) ${verb} ${operations.join(', ') || none}`
+    return `the quota "${quota}" (${effectiveLimit(configured)} ${unit}${limit === 'in-flight' ? '' : ` ${limit.replace('-', ' ')}`}) ${verb} ${operations.join(', ') || none}`
   })
-  fastify.log.info({ protections, ...placeOf(store) }, sentences.join('; '))
+  fastify.log.info({ protections, ...locationOf(main) }, sentences.join('; '))
 }
 
 function markedWith (quota: string, routes: Routes): string[] {
@@ -32,7 +34,7 @@ function markedWith (quota: string, routes: Routes): string[] {
 }
 
 /** Services with the same key prefix on one server share their counters. */
-function placeOf (store: QuotaStore): object {
+function locationOf (store: QuotaStore | undefined): object {
   const shared = store instanceof InsuredQuotaStore ? store.primary : store
   const { keyPrefix, shards, table } = Object(shared)
   return { keyPrefix, shards, table }

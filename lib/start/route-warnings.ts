@@ -15,7 +15,7 @@ export function warnOfUnserved (fastify: FastifyInstance, quotas: readonly Defin
   for (const { name, operations, isListed } of quotas.filter(({ isUnused }) => !isUnused)) {
     const unserved = operations.filter((operation) => !isServed(operation))
     if (unserved.length === operations.length && !isMarked(name, isListed, marks)) {
-      fastify.log.warn({ quota: name, operations }, `the quota "${name}" protects nothing: no route ${operations.length === 0 ? 'that is declared after the plugin is marked with its name' : `serves ${listOf(unserved)}`}. ${scope}. ${unseen}`)
+      fastify.log.warn({ quota: name, operations }, `the quota "${name}" protects nothing: no route ${operations.length === 0 ? 'that is declared after the plugin is marked with its name' : `serves ${listOf(unserved)}`}. ${scope}. ${unseen}${isListed && operations.length === 0 ? '. If only handlers use it, with fastify.quotaAcquire, ignore this' : ''}`)
     } else if (isListed && unserved.length > 0) {
       fastify.log.warn({ quota: name, operations: unserved }, `no route serves ${listOf(unserved)}. ${scope}. ${unseen}`)
     }
@@ -64,4 +64,11 @@ export function warnOfRoutes (fastify: FastifyInstance, operations: readonly Ope
 // The HEAD route of a marked GET route usually has the same mark, so it is subject to the quota.
 function isTwin (head: DeclaredRoute, get: DeclaredRoute): boolean {
   return head.method === 'HEAD' && head.pattern === get.pattern && head.options.handler === get.options.handler && markOf(head) === undefined
+}
+
+/** Warns of quotas in another unit for which a request whose client disconnects early counts nothing. */
+export function warnOfFreeRequests ({ log }: FastifyInstance, quotas: readonly DefinedQuota[]): void {
+  for (const { name, unit, isFreeUnreported } of quotas) {
+    if (isFreeUnreported) log.warn({ quota: name, unit }, `the quota "${name}" has neither cost nor unreported, so a request counts no ${unit} if its client disconnects before fastify.quotaCharge reports them; set cost to an estimate, or unreported to what such a request counts`)
+  }
 }

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { shownError } from '../errors.js'
+import { logLine, shownError } from '../log.js'
 import { reportChanges } from '../store/insured/change-reports.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
@@ -8,20 +8,23 @@ import type { QuotaStore } from '../store/store.js'
 const logged = new WeakMap<FastifyInstance['server'], Set<QuotaStore>>()
 
 /**
- * Logs which store of an insured store counts, after each change.
+ * Logs which store of each insured store counts, after each change.
  *
  * @returns A function that stops it.
  */
-export function logStoreChanges ({ server, log }: FastifyInstance, store: QuotaStore): () => void {
-  const stores = logged.get(server) ?? new Set()
-  logged.set(server, stores)
-  if (!(store instanceof InsuredQuotaStore) || stores.has(store)) return () => {}
-  stores.add(store)
-  return reportChanges(store, ({ state, shards, error }) => {
-    const down = shards.fallback
-    const err = shownError(error)
-    if (state === 'primary') log.warn('the quota\'s primary store works again')
-    else if (state === 'fallback') log.warn({ err }, 'the quota\'s primary store fails; its fallback counts')
-    else log.warn({ err, shards: down }, `the quota's primary store fails for ${down.length} of ${down.length + shards.primary.length} shards; the fallback counts their callers`)
+export function logStoreChanges ({ server, log }: FastifyInstance, stores: readonly QuotaStore[]): () => void {
+  const known = logged.get(server) ?? new Set()
+  logged.set(server, known)
+  const stops = [...new Set(stores)].flatMap((store) => {
+    if (!(store instanceof InsuredQuotaStore) || known.has(store)) return []
+    known.add(store)
+    return reportChanges(store, ({ state, shards, error }) => {
+      const down = shards.fallback
+      const err = shownError(error)
+      if (state === 'primary') logLine(log, 'warn', {}, 'the quota\'s primary store works again')
+      else if (state === 'fallback') logLine(log, 'warn', { err }, 'the quota\'s primary store fails; its fallback counts')
+      else logLine(log, 'warn', { err, shards: down }, `the quota's primary store fails for ${down.length} of ${down.length + shards.primary.length} shards; the fallback counts their callers`)
+    })
   })
+  return () => { for (const stop of stops) stop() }
 }

@@ -12,33 +12,66 @@ export function counterRetention (window: number): number {
   return window + retentionAfterWindow
 }
 
-const never = -Infinity
+/** The limit that always has room. Also the largest count. */
+export const unlimited = Number.MAX_SAFE_INTEGER
 
-/** A quota counter: what was admitted in a fixed window (docs/rules.md, "Counter and window"). All times are monotonic milliseconds. */
-export class Counter {
-  // The times start as doubles because V8 then updates them in place. A field that changes from a small integer to a double would be
-  // reallocated on each write, and the change would deoptimize compiled code.
+/** Whether a demand has room beside what is already counted. */
+export function hasRoom (count: number, limit: number, cost: number): boolean {
+  return count + Math.max(cost, 1) <= limit || limit === unlimited
+}
 
-  /** What was admitted in the current window: requests or model tokens. */
+/** What is counted for a caller: in one window of a counter, or in flight. What is given back to a window that has ended changes no other. */
+export class Tally {
   count = 0
-  /** Start of the current window; -Infinity before the first `acquire`. */
-  windowStart = never
-  /** Time of the most recent request that reached this counter, admitted or not. */
-  lastSeen = never
 
-  constructor (now: number) {
-    this.lastSeen = now
+  add (amount: number): void {
+    this.count = Math.min(this.count + amount, unlimited)
   }
 
-  /** Runs the acquire step. Returns true and adds the cost if the count is below the limit. */
-  acquire (now: number, window: number, limit: number, cost: number): boolean {
+  giveBack (amount: number): void {
+    this.count = Math.max(0, this.count - amount)
+  }
+}
+
+/** A window of a counter. Times are monotonic milliseconds, except for `end`. */
+export class Window extends Tally {
+  readonly #start: number
+  readonly #length: number
+  /** When the day or month of a time zone ends, in milliseconds since the epoch; null if the window has a fixed length. */
+  readonly end: number | null
+
+  constructor (now: number, length: number, end: number | null) {
+    super()
+    this.#start = now
+    this.#length = length
+    this.end = end
+  }
+
+  /** The time until a window of a fixed length ends, in milliseconds; null for others. */
+  remaining (now: number): number | null {
+    return this.end === null ? this.#length - (now - this.#start) : null
+  }
+
+  /** Whether a request finds this window open, instead of opening one that ends at `end`, or a new one of a fixed length if `end` is null. */
+  isOpen (now: number, end: number | null): boolean {
+    return this.end === null || end === null ? now - this.#start < this.#length : end <= this.end
+  }
+}
+
+const never = -Infinity
+
+/** A quota counter (docs/rules.md, "Counter and window"). */
+export class Counter {
+  // Starts as a double because V8 then updates it in place; a change from a small integer would deoptimize compiled code.
+  /** Time of the most recent request that reached this counter, admitted or not, in monotonic milliseconds. */
+  lastSeen = never
+  /** The latest window; undefined before the first request. */
+  window: Window | undefined
+
+  /** Returns the window that a request at this time finds open or opens. */
+  reach (now: number, length: number, end: number | null): Window {
     this.lastSeen = now
-    if (now - this.windowStart >= window) {
-      this.count = 0
-      this.windowStart = now
-    }
-    if (this.count >= limit) return false
-    this.count = Math.min(this.count + cost, Number.MAX_SAFE_INTEGER)
-    return true
+    if (this.window?.isOpen(now, end) !== true) this.window = new Window(now, length, end)
+    return this.window
   }
 }

@@ -1,89 +1,113 @@
 import { hasFunction, OptionError, shownType } from '../errors.js'
 
 /**
- * Keeps the counters of a quota (docs/rules.md, "Store"). Only `acquire` is required; named quotas need `quota`, requests in flight `enter`, and
- * `quotaStanding` needs `peek`. Each function can return a value or a promise. If `acquire` returns a value, the request takes no extra turn of the
- * event loop. If it throws or rejects, the request is answered with 503, so no request is admitted without being counted.
+ * Keeps the counters of quotas (docs/rules.md, "Store"). Only `acquire` is required. Costs in another unit than requests, requests in flight and
+ * quotas in two stores need `release`; `quotaStanding` needs `peek`. Each function can return a value or a promise. If `acquire` returns a value,
+ * the request takes no extra turn of the event loop. If it throws or rejects, the request is answered with 503, so no request is admitted without
+ * being counted.
  */
 export interface QuotaStore {
   /**
-   * Runs the acquire step (docs/rules.md, "Counter and window"): admits if the count is below the limit, and then adds the cost.
+   * Decides on all demands in one step: counts each if all of them have room, and none otherwise. In both cases, each demand reaches its counter:
+   * it opens a window, sets `lastSeen` and runs a sweep if one is due. No two demands have the same counters and the same caller.
    *
-   * @param callerKey The caller's digest, as returned by `callerKey`. A store never gets an identity.
-   * @param limit The effective limit, an integer of at least 1. `Number.MAX_SAFE_INTEGER` admits always.
-   * @param cost What to add, an integer of at least 0. Default 1. A cost of 0 asks and counts nothing. A count does not grow beyond
-   *   `Number.MAX_SAFE_INTEGER`.
+   * @returns One acquisition for each demand, in their order; null for one that was not asked because another is known to have no room.
    */
-  acquire (callerKey: string, limit: number, cost?: number): Acquisition | Promise<Acquisition>
+  acquire (demands: readonly Demand[]): readonly (Acquisition | null)[] | Promise<readonly (Acquisition | null)[]>
   /**
-   * Returns the store of a named quota, with counters, cap, overflow counter and sweeps of its own: the same object for the same name.
+   * Gives back a part of what an acquisition of this store has counted, in the window that counted it and in no other, and never more than
+   * it has counted. A place is given back once.
    *
-   * @param name The name of the quota.
-   * @param window The length of its window, in milliseconds.
+   * @param acquisition The object that `acquire` returned, whose demand was counted.
+   * @param amount An integer of at least 0; 1 for a place.
+   * @returns A promise that is fulfilled when the amount has been given back.
    */
-  quota? (name: string, window: number): QuotaStore
+  release? (acquisition: Acquisition, amount: number): void | Promise<void>
   /**
-   * Takes a place for a request in flight, if fewer than `limit` are taken by the caller.
+   * Returns the state of the counter that the demand would reach now, after a sweep if one is due. Changes nothing: it neither updates
+   * `lastSeen` nor runs a sweep.
    *
-   * @param limit The effective limit, an integer. 0 only asks and takes no place.
+   * @returns The count; null if the demand would open a new window, and never null for requests in flight.
    */
-  enter? (callerKey: string, limit: number): Entry | Promise<Entry>
-  /**
-   * Returns the state of the counter that `acquire` would use for the caller now, after a sweep if one is due. Does not change the store:
-   * it counts nothing, and neither updates `lastSeen` nor runs a sweep.
-   *
-   * @returns The count; null if the next request would open a new window.
-   */
-  peek? (callerKey: string): QuotaCount | null | Promise<QuotaCount | null>
+  peek? (demand: Demand): QuotaCount | null | Promise<QuotaCount | null>
   /**
    * Removes the caller's own counter. The next request of the caller opens a new window. Does nothing if the caller has no counter of its
-   * own: the overflow counter keeps its count. Does not run a sweep.
+   * own: the overflow counter keeps its count, and requests in flight keep their places. Does not run a sweep.
    */
-  forget? (callerKey: string): void | Promise<void>
-  /** Removes all counters of every quota, including the overflow counters, and resets the number of sweeps. Intended for tests. */
-  clearCounters? (): void | Promise<void>
+  forget? (callerKey: string, counters: string): void | Promise<void>
+  /**
+   * Returns a page of the callers that have a counter of their own with an open window. A caller whose window stays open is on at least one page.
+   *
+   * @param cursor The cursor of the previous page. Default: the first page.
+   */
+  list? (counters: string, cursor?: string): CallerPage | Promise<CallerPage>
   /** Returns the number of tracked callers and the number of sweeps. */
-  inspect? (): QuotaStoreState | Promise<QuotaStoreState>
+  inspect? (counters: string): QuotaStoreState | Promise<QuotaStoreState>
+  /** Removes all counters of every quota, places and overflow counters included, and resets the numbers of sweeps. Intended for tests. */
+  clearCounters? (): void | Promise<void>
 }
 
-/** The result of `acquire`. */
-export interface Acquisition {
-  /** Whether the count was below the limit and the cost was added. */
-  admitted: boolean
-  /** What was admitted in the current window, this cost included if it was added. */
-  count: number
-  /** Milliseconds until the current window ends; more than 0. */
-  windowRemaining: number
-  /** Whether the shared overflow counter was used because the caller cap is reached. */
-  overflow: boolean
+/** What a quota asks a store for. */
+export interface Demand {
+  /** Whose counters: `default`, or for example `chat.tokens.day`. */
+  readonly counters: string
+  /** The caller's digest, as returned by `callerKey`. A store never gets an identity. */
+  readonly callerKey: string
+  /** The effective limit, an integer of at least 1. `Number.MAX_SAFE_INTEGER` always has room. */
+  readonly limit: number
+  /** What to count, an integer from 0 to the limit. There is room if `count + max(cost, 1) <= limit`. */
+  readonly cost: number
+  /** The length of the window in milliseconds, or the longest if windows differ; null for requests in flight. */
+  readonly window: number | null
+  /**
+   * When the day or month of a time zone ends, in milliseconds since the epoch. The counter opens a new window only for a later end. Null if the
+   * window opens with the first request.
+   */
+  readonly end: number | null
 }
 
-/** The state of a caller's counter, as returned by `peek`. */
+/** The state of a caller's counter. */
 export interface QuotaCount {
-  /** What was admitted in the current window. */
-  count: number
-  /** Milliseconds until the current window ends; more than 0. */
-  windowRemaining: number
+  /** What is counted in the current window or in flight. */
+  readonly count: number
+  /** Milliseconds until the current window ends, more than 0; null if the demand has an end, and for requests in flight. */
+  readonly windowRemaining: number | null
+  /** When the current window ends, in milliseconds since the epoch. Present if the demand has an end. */
+  readonly end?: number
   /** Whether this is the shared overflow counter, which is used when the caller cap is reached. */
-  overflow: boolean
+  readonly overflow: boolean
 }
 
-/** The result of `enter`. */
-export interface Entry {
-  /** Whether a place was taken. */
-  admitted: boolean
-  /** The caller's requests in flight now, this one included if it was admitted. */
-  count: number
-  /** Gives the place back. Must be called once. Present if the request was admitted. */
-  leave? (): void | Promise<void>
+/** The result of `acquire` for one demand. The count includes the cost if all demands had room. */
+export interface Acquisition extends QuotaCount {
+  /** Whether the demand has room. The request is admitted if all of its demands have. */
+  readonly admitted: boolean
+}
+
+/** A caller with an open window, or with requests in flight. */
+export interface CallerCount {
+  /** The caller's digest. */
+  readonly callerKey: string
+  /** What is counted in the current window or in flight. */
+  readonly count: number
+  /** Milliseconds until the current window ends, as in `QuotaCount`. */
+  readonly windowRemaining: number | null
+}
+
+/** A page of callers, as returned by `list`. */
+export interface CallerPage {
+  /** The callers of the page. */
+  readonly callers: readonly CallerCount[]
+  /** The cursor of the next page; null if this is the last page. */
+  readonly cursor: string | null
 }
 
 /** The state of a store, as returned by `inspect`. */
 export interface QuotaStoreState {
   /** The number of callers that have a counter of their own. */
-  trackedCallers: number
+  readonly trackedCallers: number
   /** The number of sweeps since the store was created or last cleared. */
-  sweeps: number
+  readonly sweeps: number
 }
 
 /** The default caller cap: how many callers can have a counter of their own (docs/rules.md, "Caller cap and overflow counter"). */
@@ -110,23 +134,33 @@ export function assertStore<Needed extends keyof QuotaStore = 'acquire'> (value:
 type Unchecked<Result> = { readonly [Field in keyof Result]?: unknown } | null | undefined
 
 /** Throws unless the value is a usable result of `acquire`, so that no other value admits a request. */
-export function assertAcquisition (value: Unchecked<Acquisition>): asserts value is Acquisition {
-  if (typeof value?.admitted !== 'boolean' || !isCount(value.count, value.windowRemaining, value.overflow)) throw invalidResult('acquire')
+export function assertAcquisitions (value: unknown, demands: readonly Demand[]): asserts value is readonly (Acquisition | null)[] {
+  if (!Array.isArray(value) || value.length !== demands.length) throw invalidResult('acquire')
+  let isRejected = false
+  let isComplete = true
+  for (let index = 0; index < demands.length; index++) {
+    const acquisition: Unchecked<Acquisition> = value[index]
+    const demand = demands[index]
+    if (acquisition === null) {
+      isComplete = false
+    } else {
+      if (typeof acquisition?.admitted !== 'boolean' || demand === undefined || !isCount(acquisition, demand)) throw invalidResult('acquire')
+      isRejected ||= !acquisition.admitted
+    }
+  }
+  if (!isComplete && !isRejected) throw invalidResult('acquire')
 }
 
 /** Throws unless the value is a usable result of `peek`. */
-export function assertPeeked (value: Unchecked<QuotaCount>): asserts value is QuotaCount | null {
-  if (value !== null && !isCount(value?.count, value?.windowRemaining, value?.overflow)) throw invalidResult('peek')
+export function assertPeeked (value: Unchecked<QuotaCount>, demand: Demand): asserts value is QuotaCount | null {
+  if (value === null ? demand.window === null : !isCount(value, demand)) throw invalidResult('peek')
 }
 
-/** Throws unless the value is a usable result of `enter`. */
-export function assertEntry (value: Unchecked<Entry>): asserts value is Entry {
-  const isUsable = typeof value?.admitted === 'boolean' && isNatural(value.count) && (!value.admitted || typeof value.leave === 'function')
-  if (!isUsable) throw invalidResult('enter')
-}
-
-function isCount (count: unknown, windowRemaining: unknown, overflow: unknown): boolean {
-  return isNatural(count) && typeof windowRemaining === 'number' && windowRemaining > 0 && windowRemaining <= Number.MAX_SAFE_INTEGER && typeof overflow === 'boolean'
+function isCount (value: Unchecked<QuotaCount>, { window, end }: Demand): boolean {
+  if (value == null || !isNatural(value.count) || typeof value.overflow !== 'boolean') return false
+  if (window === null) return true
+  if (end !== null) return isNatural(value.end)
+  return typeof value.windowRemaining === 'number' && value.windowRemaining > 0 && value.windowRemaining <= Number.MAX_SAFE_INTEGER
 }
 
 function isNatural (value: unknown): boolean {

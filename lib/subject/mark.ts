@@ -1,5 +1,6 @@
-import type { FastifyRequest } from 'fastify'
-import { ignoreRejection, shown, UnknownQuotaError } from '../errors.js'
+import type { OfRequest } from '../any-request.js'
+import { shown, UnknownQuotaError } from '../errors.js'
+import { ignoreRejection } from '../promises.js'
 
 /** The name of the default quota. */
 export const defaultQuota = 'default'
@@ -8,7 +9,7 @@ export const defaultQuota = 'default'
 export type QuotaNames = boolean | string | readonly string[] | null
 
 /** The value of a route's `config.quota`. */
-export type RouteMark = QuotaNames | ((request: FastifyRequest) => QuotaNames)
+export type RouteMark = QuotaNames | OfRequest<QuotaNames>
 
 /** Returns the names of quotas in a mark that is not a function. They may not exist. */
 export function quotasIn (mark: unknown): readonly unknown[] {
@@ -26,7 +27,7 @@ export class Marks {
 
   /** Throws an `UnknownQuotaError` if a mark names a quota that does not exist. What a function returns is checked for each request. */
   assert (mark: unknown, route: string): void {
-    if (typeof mark !== 'function') this.namesIn(mark, route)
+    if (typeof mark !== 'function' && mark !== undefined) this.namesIn(mark, route)
   }
 
   /**
@@ -34,15 +35,15 @@ export class Marks {
    *
    * @param mark The value of `config.quota`, or what its function returned.
    * @param route The method and pattern of the route, for the error.
-   * @throws {UnknownQuotaError} If a quota does not exist.
+   * @throws {UnknownQuotaError} If a quota does not exist, or if the mark is undefined.
    */
   namesIn (mark: unknown, route: string): readonly string[] {
-    if (mark == null || mark === false) return []
+    if (mark === null || mark === false) return []
     return quotasIn(mark).map((name) => {
       const known = this.#names.find((each) => each === name)
       if (known !== undefined) return known
       ignoreRejection(name)
-      throw new UnknownQuotaError(route, this.#names.join(', '), shown(name))
+      throw new UnknownQuotaError(`config.quota of the route ${route}`, this.#names.join(', '), shown(name))
     })
   }
 }

@@ -66,7 +66,7 @@ export class RequestMatcher<Each extends Protecting> {
   #matchRoute (mark: FastifyContextConfig['quota'], method: string, pattern: string | undefined): RouteMatch<Each> {
     const operations = this.#listed.get(method)
     if (pattern === undefined) return operations === undefined ? none : (request) => this.#inOrder(none, this.#matchPath(operations, request))
-    const marked = typeof mark === 'function' ? none : this.#matchMark(mark, method, pattern)
+    const marked = typeof mark === 'function' || mark === undefined ? none : this.#matchMark(mark, method, pattern)
     const listed = this.#matchListed(operations, pattern)
     if (typeof mark !== 'function' && typeof listed !== 'function') return this.#inOrder(marked, listed)
     return (request) => {

@@ -1,59 +1,78 @@
-import { deepStrictEqual, notStrictEqual, ok, strictEqual } from 'node:assert/strict'
-import type { QuotaStore } from '../store/store.js'
-import { caller, check, fill, hasAll, inTurn, largeCap, smallCap, unlimited, visit, type StoreWith } from './checks.js'
+import { deepStrictEqual, strictEqual } from 'node:assert/strict'
+import type { Acquisition } from '../store/store.js'
+import { caller, check, day, hour, inTurn, largeCap, minute, smallCap, type Subject } from './checks.js'
 
-/** Checks of `quota`: the default quota and the named quotas of a store share nothing. */
+/** Checks of several quotas in a store, which share nothing, and of windows that end with the day of a time zone. */
 export const quotaChecks = [
-  check('quota returns the same store for the same name, and another one for another name', largeCap, ['quota'], async ({ store }) => {
-    const again = quotasOf(store)
-    for (const [index, quota] of quotasOf(store).entries()) strictEqual(quota, again[index])
-    notStrictEqual(again[1], again[2])
-  }),
-  check('each quota has counters, a caller cap and an overflow counter of its own', smallCap, ['quota'], async ({ store }) => {
-    const [first, ...others] = await inTurn(quotasOf(store), async (quota) => {
-      const { tracked, overflowing } = await fill(quota)
-      return [...tracked, overflowing[0]].map(({ count }) => count)
+  check('each quota has counters, a caller cap and an overflow counter of its own', smallCap, async (subject) => {
+    const [first, ...others] = await inTurn(quotasOf(subject), async (quota) => {
+      const { tracked, overflowing } = await quota.fill()
+      return [...tracked, overflowing[0]].map(({ acquisition }) => acquisition.count)
     })
     for (const counts of others) deepStrictEqual(counts, first)
   }),
-  check('each quota has sweeps of its own', largeCap, ['quota', 'inspect'], async ({ store, clock }) => {
-    const quotas = quotasOf(store, 'inspect')
-    await inTurn(quotas, async (quota) => {
-      await visit(quota, 0)
-      clock.advance(30_000)
-    })
+  check('each quota has sweeps of its own', largeCap, async (subject) => {
+    const quotas = quotasOf(subject)
+    for (const quota of quotas) {
+      await quota.visit(0)
+      subject.clock.advance(minute / 2)
+    }
     const sweeps = await inTurn(quotas, async (quota) => {
-      await visit(quota, 0)
-      return (await quota.inspect()).sweeps > 0
+      await quota.visit(0)
+      return (await quota.store.inspect(quota.counters)).sweeps > 0
     })
     deepStrictEqual(sweeps, [true, true, false])
   }),
-  check('forget removes the counter of one quota only', largeCap, ['quota', 'forget'], async ({ store }) => {
-    const quotas = quotasOf(store, 'forget')
-    const counts = () => inTurn(quotas, async (quota) => (await quota.acquire(caller(1), unlimited)).count)
+  check('forget removes the counter of one quota only, and list returns the callers of one quota', largeCap, async (subject) => {
+    const quotas = quotasOf(subject)
+    const counts = () => inTurn(quotas, async (quota) => (await quota.acquire(1)).count)
     await counts()
-    await quotas[1]?.forget(caller(1))
+    await subject.store.forget(caller(1), String(quotas[1]?.counters))
+    deepStrictEqual(await inTurn(quotas, async (quota) => (await quota.list()).size), [1, 0, 1])
     deepStrictEqual(await counts(), [2, 1, 2])
   }),
-  check('clearCounters removes the counters of each quota', largeCap, ['quota', 'clearCounters'], async ({ store }) => {
-    const visits = () => inTurn(quotasOf(store), (quota) => visit(quota, 0))
+  check('clearCounters removes the counters of each quota', largeCap, async (subject) => {
+    const visits = () => inTurn(quotasOf(subject), (quota) => quota.visit(0))
     await visits()
-    await store.clearCounters()
-    for (const { count } of (await visits()).flat()) strictEqual(count, 1)
+    await subject.store.clearCounters()
+    for (const { acquisition } of (await visits()).flat()) strictEqual(acquisition.count, 1)
   }),
-  check('each quota counts the requests in flight of a caller separately', largeCap, ['quota', 'enter'], async ({ store }) => {
-    const enter = (limit: number) => inTurn(quotasOf(store, 'enter'), (quota) => quota.enter(caller(1), limit))
-    const entries = await enter(1)
-    await entries[1]?.leave?.()
-    deepStrictEqual([...entries, ...await enter(0)].map(({ count }) => count), [1, 1, 1, 1, 0, 1])
-    for (const index of [0, 2]) await entries[index]?.leave?.()
+  check('opens a new window of a time zone for a later end only, whatever the time', largeCap, async (subject) => {
+    const today = Date.now() + day
+    const results = await inTurn([today, today, today - hour, today + 1, today, today + day], async (end) => {
+      subject.clock.advance(2 * hour)
+      return acquireUntil(subject, end)
+    })
+    deepStrictEqual(results.map(({ count, windowRemaining, end }) => [count, windowRemaining, end]), [
+      [1, null, today], [2, null, today], [3, null, today], [1, null, today + 1], [2, null, today + 1], [1, null, today + day]
+    ])
+    strictEqual((await acquireUntil(subject, today + day, 2)).admitted, true)
+    strictEqual((await acquireUntil(subject, today, 2)).admitted, false)
+  }),
+  check('peek, list and release follow the windows of a time zone', largeCap, async (subject) => {
+    const { store } = subject
+    const today = Date.now() + day
+    const peeked = async (end: number) => { const result = await store.peek(zoned(subject, end)); return result && [result.count, result.end] }
+    const acquisition = await acquireUntil(subject, today)
+    deepStrictEqual(await inTurn([today - hour, today, today + 1], peeked), [[1, today], [1, today], null])
+    deepStrictEqual(await subject.quota(zoned(subject, today).counters, day).list(), new Map([[caller(1), { count: 1, windowRemaining: null }]]))
+    await store.release(acquisition, 1)
+    deepStrictEqual(await peeked(today), [0, today])
+    const [first] = await inTurn([today, today + day], (end) => acquireUntil(subject, end))
+    if (first !== undefined) await store.release(first, 1)
+    deepStrictEqual(await peeked(today + day), [1, today + day])
   })
 ]
 
-/** Returns the default quota and two named quotas of a store. All must have the same functions. */
-function quotasOf<Needed extends keyof QuotaStore = 'acquire'> (store: StoreWith<'quota'>, ...needed: readonly Needed[]): StoreWith<Needed>[] {
-  return [store, store.quota('chat', 60_000), store.quota('chat-2', 3_600_000)].map((quota) => {
-    ok(hasAll(quota, needed), `a store that quota returns has no function ${needed.join(' or ')}`)
-    return quota
-  })
+/** The quota of the subject and two others of the store. */
+function quotasOf (subject: Subject): Subject[] {
+  return [subject, subject.quota('chat.requests.minute', minute), subject.quota('chat-2.requests.hour', hour)]
+}
+
+function zoned (subject: Subject, end: number, limit?: number) {
+  return { ...subject.demand(1, limit), counters: 'budget.requests.day.Europe/Berlin', window: 25 * hour, end }
+}
+
+function acquireUntil (subject: Subject, end: number, limit?: number): Promise<Acquisition> {
+  return subject.acquireOne(zoned(subject, end, limit))
 }

@@ -1,18 +1,16 @@
 import type { QuotaStore } from '../store/store.js'
 import { boundsChecks } from './bounds-checks.js'
-import type { Check } from './checks.js'
+import { day, hour, minute, MissingFunction, Subject, type Check } from './checks.js'
 import { counterChecks } from './counter-checks.js'
 import { inFlightChecks } from './in-flight-checks.js'
-import { peekAndForgetChecks } from './peek-and-forget-checks.js'
+import { oneStepChecks } from './one-step-checks.js'
 import { quotaChecks } from './quota-checks.js'
+import { readChecks } from './read-checks.js'
+import { releaseChecks } from './release-checks.js'
 import { VirtualClock } from './virtual-clock.js'
 
-const checksOfEachQuota = [...counterChecks, ...boundsChecks, ...peekAndForgetChecks, ...inFlightChecks]
-
-const minute = 60_000
-
-// The named quotas whose stores are checked like the store itself.
-const longerWindows = { hour: 60 * minute, day: 24 * 60 * minute }
+const checksOfEachWindow = [...counterChecks, ...boundsChecks, ...readChecks, ...releaseChecks]
+const otherChecks = [...oneStepChecks, ...quotaChecks, ...inFlightChecks]
 
 /** The options with which to create the store under test. */
 export interface QuotaStoreContractOptions {
@@ -32,9 +30,8 @@ export interface QuotaStoreContractCheck {
 
 /**
  * Returns the checks of a store, one for each rule (docs/rules.md, "Store"). A check of an optional function that the store does not have
- * passes. If the store has the function `quota`, the rules of counters are also checked in quotas of an hour and of a day. A store can be
- * divided into shards, each with a share of the caller cap and an overflow counter of its own, as long as every shard tracks at least one
- * caller.
+ * passes. The rules of counters are also checked in quotas of an hour and of a day. A store can be divided into shards, each with a share of the
+ * caller cap and an overflow counter of its own, as long as every shard tracks at least one caller.
  *
  * @param create Creates an empty store with the given clock and caller cap. A store that outlives the process, such as one on a
  *   server, must use different keys each time.
@@ -51,20 +48,24 @@ export interface QuotaStoreContractCheck {
  */
 export function quotaStoreContract (create: (options: QuotaStoreContractOptions) => QuotaStore | Promise<QuotaStore>): QuotaStoreContractCheck[] {
   return [
-    ...[...checksOfEachQuota, ...quotaChecks].map((check) => checkOf(check, check.name, minute, (store) => store)),
-    ...Object.entries(longerWindows).flatMap(([length, window]) => checksOfEachQuota.map((check) =>
-      checkOf(check, `${check.name}, in a quota with a window of one ${length}`, window, (store) => store.quota?.(`per-${length}`, window))))
+    ...[...checksOfEachWindow, ...otherChecks].map((check) => checkOf(check, check.name, 'default', minute)),
+    ...Object.entries({ hour, day }).flatMap(([name, window]) => checksOfEachWindow.map((check) =>
+      checkOf(check, `${check.name}, in a quota with a window of one ${name}`, `chat.requests.${name}`, window)))
   ]
 
-  function checkOf ({ cap, run }: Check, name: string, window: number, quotaOf: (store: QuotaStore) => QuotaStore | undefined): QuotaStoreContractCheck {
+  function checkOf ({ cap, run }: Check, name: string, counters: string, window: number): QuotaStoreContractCheck {
     return {
       name,
       async run () {
         const clock = new VirtualClock()
         // In production, a store's clock does not start at 0.
         clock.advance(1_000_000)
-        const store = quotaOf(await create({ clock: clock.now, maxTrackedCallers: cap }))
-        if (store !== undefined) await run({ store, clock, window, retention: window + minute })
+        const store = await create({ clock: clock.now, maxTrackedCallers: cap })
+        try {
+          await run(new Subject(store, clock, counters, window))
+        } catch (error) {
+          if (!(error instanceof MissingFunction)) throw error
+        }
       }
     }
   }

@@ -9,9 +9,10 @@
  *
  * const clock = new VirtualClock()
  * const store = new MemoryQuotaStore({ clock: clock.now })
- * console.log(store.acquire('a digest', 1).admitted, store.acquire('a digest', 1).admitted) // true false
+ * const admits = () => store.acquire([{ counters: 'default', callerKey: 'a digest', limit: 1, cost: 1, window: 60_000, end: null }])[0]?.admitted
+ * console.log(admits(), admits()) // true false
  * clock.advance(60_000)
- * console.log(store.acquire('a digest', 1).admitted) // true
+ * console.log(admits()) // true
  * ```
  */
 export class VirtualClock {

@@ -1,76 +1,152 @@
-// The example service as a process, its metrics and its OpenAPI document, and the two smaller examples.
-import { spawnSync } from 'node:child_process'
-import SwaggerParser from '@apidevtools/swagger-parser'
+// The example service without a browser: who calls, what is refused, limits that change while it runs, and what it tells about itself.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { readFileSync, statSync } from 'node:fs'
 import t from 'tap'
-import { statuses } from '../support/credentials.js'
+import { callerKey, localAuthentication, tokenAuthentication } from '../../lib/index.js'
+import { VirtualClock } from '../../lib/testing.js'
+import { issuer } from '../../examples/service/plugins/authentication.js'
+import { hs256, secret, statuses } from '../support/credentials.js'
 import { plainEnvironment } from '../support/environment.js'
 import { startExample } from '../support/example.js'
-import { analysis, startService } from '../support/example-service.js'
-import { Programs } from '../support/programs.js'
+import { analysis, startService, stream, text } from '../support/example-service.js'
 
-t.test('the service and the command that prints a token run as processes', async (t) => {
-  const printed = spawnSync('npm', ['run', '--silent', 'token', '--', 'alice'], { encoding: 'utf8', env: plainEnvironment() })
-  t.match(printed.stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/, 'the command prints a token and nothing else')
-  t.equal(printed.status, 0)
-  t.notMatch(printed.stderr, 'Error')
-  t.match(spawnSync(process.execPath, ['build/examples/service/print-token.js'], { encoding: 'utf8', env: plainEnvironment() }), { status: 2, stderr: /^Usage/ })
+const [perMinute, tokens, inFlight] = ['rate-limit.per-minute', 'rate-limit.tokens.per-minute', 'rate-limit.concurrency.in-flight'] as const
+const json = { 'content-type': 'application/json' }
 
-  const service = await startExample('service/main.js')
-  t.match(await (await fetch(`${service.address}/about`)).json(), { operations: { 'POST /api/analyze': {} } })
-  t.match(await (await fetch(`${service.address}/health`)).json(), { status: 'ok' })
-  await service.printed(new RegExp(`curl -i ${service.address}/api/analyze`))
-  const token = printed.stdout.trim()
-  t.equal((await fetch(`${service.address}/api/analyze`, { ...analysis, headers: { ...analysis.headers, authorization: `Bearer ${token}` } })).status, 200)
-  t.equal(await service.stop(), 0, 'it closes cleanly')
-  t.notMatch(service.output(), /"level":(40|50|60)/)
-  for (const secret of [token, 'Invoices are', 'alice"', '127.0.0.1",']) t.notMatch(service.output().replace(/curl[^}]*\}/, ''), secret)
+async function signIn (address: string, username: string, password: string): Promise<{ status: number, body: { token?: string, error?: string } }> {
+  const response = await fetch(`${address}/api/sign-in`, { method: 'POST', headers: json, body: JSON.stringify({ username, password }) })
+  return { status: response.status, body: await response.json() as { token?: string, error?: string } }
+}
+
+t.test('a local account and the subject of a token are different callers', async (t) => {
+  const { address, as } = await startService(t)
+  const { body: { token } } = await signIn(address, 'alice', 'wonderland')
+  const headers = { ...json, authorization: `Bearer ${token}` }
+  t.equal((await fetch(`${address}/api/analyze`, { method: 'POST', headers, body: JSON.stringify(text) })).status, 200)
+  const counted = async (response: Promise<Response>) => await (await response).json()
+  t.match(await counted(fetch(`${address}/api/quota`, { headers })), { caller: callerKey(localAuthentication('alice')), quotas: [{ quota: 'default', count: 1 }] })
+  t.match(await counted(as('alice', '/api/quota')), { caller: callerKey(tokenAuthentication({ iss: issuer, sub: 'alice' })), quotas: [{ count: 0 }] })
+  t.equal((await fetch(`${address}/api/preferences`, { headers })).status, 403, 'alice is no administrator')
+  const { body: { token: admin } } = await signIn(address, 'admin', 'looking-glass')
+  t.equal((await fetch(`${address}/api/preferences`, { headers: { authorization: `Bearer ${admin}` } })).status, 200)
 })
 
-t.test('/metrics reports exactly the requests that were sent', async (t) => {
-  const { post, as, analyze, address } = await startService(t, { METRICS: 'true', SERVICE_RATE_LIMIT_PER_MINUTE: '4' })
-  const text = { businessText: 'Invoices are late.' }
-  await statuses(7, () => post('alice', '/api/analyze', text))
-  await statuses(3, () => analyze())
-  await as('bob', '/api/analyze-node?parentCode=FIN&businessText=x')
-
-  const response = await fetch(`${address}/metrics`)
-  t.match(response.headers.get('content-type'), 'text/plain; version=0.0.4')
-  const printed = await response.text()
-  t.same(printed.match(/(?<=^llm_quota_decisions_total\{quota="default",).* [1-9]\d*$/gm), [
-    'operation="POST /api/analyze",outcome="admitted",enforced="true"} 4',
-    'operation="POST /api/analyze",outcome="rejected",enforced="true"} 3',
-    'operation="POST /api/analyze",outcome="unauthenticated",enforced="true"} 3',
-    'operation="GET /api/analyze-node",outcome="admitted",enforced="true"} 1'
-  ])
-  t.match(printed, /^llm_quota_tracked_callers\{quota="default"\} 2$/m)
-  t.notMatch(printed, /alice|bob|"[0-9a-f]{8,}"/)
-})
-
-t.test('the API description is valid OpenAPI 3.1, and contains the refusals of the quota', async (t) => {
+t.test('a wrong password and an unknown name are answered alike', async (t) => {
   const { address } = await startService(t)
-  t.equal((await fetch(`${address}/metrics`)).status, 404, '/metrics is off unless it is enabled')
-  const document = JSON.parse(await (await fetch(`${address}/documentation/json`)).text())
-  t.equal(document.openapi, '3.1.0')
-  await t.resolves(SwaggerParser.validate(structuredClone(document)))
-  for (const [path, method] of [['/api/analyze', 'post'], ['/api/justify-leaf', 'post'], ['/api/analyze-stream', 'get'], ['/api/analyze-node', 'get']] as const) {
-    const { responses } = document.paths[path][method]
-    t.same(Object.keys(responses).sort(), ['200', '400', '401', '429', '502', '503'], path)
-    t.match(responses['429'].headers, { 'Retry-After': { schema: { type: 'integer' }, description: String }, 'Cache-Control': {} })
-    t.notOk('Retry-After' in responses['401'].headers)
-    t.match(responses['401'].content['application/json'].schema.properties, { error: {}, status: { enum: [401] } })
-  }
-  t.match((await fetch(`${address}/documentation/`)).headers.get('content-type'), 'text/html')
+  const wrong = { status: 401, body: { error: 'The user name or the password is wrong.', status: 401 } }
+  for (const [name, password] of [['alice', 'looking-glass'], ['nobody', 'wonderland'], ['nobody', ' ']] as const) t.same(await signIn(address, name, password), wrong)
 })
 
-t.test('the smallest example answers requests, and the migration example prints each decision in which the two quotas differ', async (t) => {
-  const programs = Programs.start(t)
-  const smallest = await programs.serve('smallest')
-  t.equal((await fetch(`${smallest}/api/analyze`, { method: 'POST' })).status, 401)
-  const migration = await programs.serve('migration', { SERVICE_RATE_LIMIT_PER_MINUTE: '2' })
-  t.same(await statuses(3, () => fetch(`${migration}/api/analyze`, { method: 'POST' })), [200, 200, 429], 'the earlier quota still answers')
-  await programs.printed(/2 different/)
-  t.same(programs.lines.filter((line) => line.startsWith('POST')), [
-    'POST /api/analyze: earlier admitted, new unauthenticated (1 different, 0 alike so far)',
-    'POST /api/analyze: earlier admitted, new unauthenticated (2 different, 0 alike so far)'
-  ])
+t.test('there are no accounts with public passwords where other machines can reach the service', async (t) => {
+  const { address } = await startService(t, { HOST: '0.0.0.0' })
+  t.equal((await signIn(address, 'admin', 'looking-glass')).status, 401)
+})
+
+t.test('only valid tokens of the service are accepted', async (t) => {
+  const { address } = await startService(t, { JWT_SECRET: secret })
+  const analyze = async (token: string) => (await fetch(`${address}/api/analyze`, { method: 'POST', headers: { ...json, authorization: token }, body: JSON.stringify(text) })).status
+  const sign = (claims: object = {}, key = secret, header = {}) => `Bearer ${hs256({ iss: issuer, ...claims }, key, header)}`
+  t.equal(await analyze(sign()), 200)
+  const now = Math.floor(Date.now() / 1000)
+  for (const [what, token] of Object.entries({
+    'of another issuer': sign({ iss: 'https://identity.example' }),
+    expired: sign({ exp: now - 60 }),
+    'without an end': sign({ exp: undefined }),
+    'not valid yet': sign({ nbf: now + 3600 }),
+    'without a subject': sign({ sub: undefined }),
+    forged: sign({}, 'another secret of thirty-two bytes'),
+    unsigned: sign({}, secret, { alg: 'none' }).replace(/[^.]+$/, ''),
+    'of another scheme': sign().replace('Bearer', 'Digest'),
+    'no token': 'Bearer x'
+  })) t.equal(await analyze(token), 401, what)
+})
+
+t.test('every error has the format of a refusal', async (t) => {
+  const { address, as } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '2' })
+  for (const [status, error, response] of [
+    [400, /^body must have required property 'businessText'$/, as('alice', '/api/analyze', { method: 'POST', body: {} })],
+    [400, /^body\/businessText must match/, as('alice', '/api/analyze', { method: 'POST', body: { businessText: ' \n' } })],
+    [400, /^body\/businessText must NOT have more than 5000/, as('alice', '/api/analyze', { method: 'POST', body: { businessText: 'x'.repeat(5001) } })],
+    [400, /^querystring\/parentCode must be/, as('alice', '/api/analyze-node?parentCode=none&businessText=late')],
+    [401, /^Authentication is required for this LLM operation\.$/, fetch(address + stream)],
+    [401, /^Sign in first\.$/, fetch(`${address}/api/quota`)],
+    [403, /^This requires an administrator\.$/, as('alice', '/api/callers')],
+    [404, /^Not found\./, fetch(`${address}/none`)]
+  ] as const) {
+    const answer = await response
+    t.match([answer.status, await answer.json()], [status, { error, status }])
+  }
+  t.match(await as('alice', '/api/analyze', analysis), { status: 200 })
+  t.match(await as('alice', '/api/analyze', analysis), { status: 200 }, 'invalid input is not counted')
+  t.match(await as('alice', '/api/analyze', analysis), { status: 429 })
+})
+
+t.test('an administrator changes the limits while the service runs, lists the callers, and resets one', async (t) => {
+  const clock = new VirtualClock()
+  const { as, standing } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '2' }, clock.now)
+  const change = async (limits: unknown, subject = 'root') => (await as(subject, '/api/preferences', { method: 'PUT', body: limits })).status
+  t.same(await (await as('root', '/api/preferences')).json(), { [perMinute]: null, [tokens]: null, [inFlight]: null })
+  t.same(await statuses(3, () => as('alice', '/api/analyze', analysis)), [200, 200, 429])
+  t.equal(await change({ [perMinute]: 3 }, 'alice'), 403)
+  for (const limits of [{ [perMinute]: '3' }, { [perMinute]: 1.5 }, { [perMinute]: 2 ** 53 }, { another: 3 }, {}, [], 'null']) t.equal(await change(limits), 400, JSON.stringify(limits))
+  t.equal(await change({ [perMinute]: 3, [tokens]: 17 }), 200)
+  t.same(await statuses(2, () => as('alice', '/api/analyze', analysis)), [200, 429])
+  t.match(await standing('alice'), { default: { limit: 3, count: 3, remaining: 0 }, tokens: { limit: 17, count: 4 }, concurrency: { limit: 0 } })
+
+  const digest = callerKey(tokenAuthentication({ iss: issuer, sub: 'alice' })) ?? ''
+  clock.advance(20_000)
+  t.same(await (await as('root', '/api/callers')).json(), { trackedCallers: 1, callers: [{ callerKey: digest, count: 3, windowRemaining: 40_000 }] })
+  t.equal((await as('root', `/api/callers/${digest.slice(0, 8)}`, { method: 'DELETE' })).status, 400)
+  t.equal((await as('root', `/api/callers/${digest}`, { method: 'DELETE' })).status, 204)
+  t.match(await standing('alice'), { default: { count: 0 }, tokens: { count: 0 } })
+  t.equal(await change({ [perMinute]: 0, [tokens]: null }), 200)
+  t.same(await statuses(5, () => as('alice', '/api/analyze', analysis)), [200, 200, 200, 200, 200])
+})
+
+t.test('the documentation has the operations with their refusals, and the metrics are on only if configured', async (t) => {
+  const { address, as } = await startService(t, { METRICS: 'true' })
+  const document = await (await fetch(`${address}/documentation/json`)).json() as { openapi: string, paths: Record<string, Record<string, { responses: object }>> }
+  t.equal(document.openapi, '3.1.0')
+  for (const [path, method] of [['/api/analyze', 'post'], ['/api/justify-leaf', 'post'], ['/api/analyze-stream', 'get'], ['/api/analyze-node', 'get']] as const) {
+    t.same(Object.keys(document.paths[path]?.[method]?.responses ?? {}), ['200', '400', '401', '429', '502', '503'], path)
+  }
+  await as('alice', '/api/analyze', analysis)
+  t.match(await (await fetch(`${address}/metrics`)).text(), /^llm_quota_decisions_total\{.*operation="POST \/api\/analyze",.*outcome="admitted".*\} 1$/m)
+  t.equal((await fetch(`${(await startService(t)).address}/metrics`)).status, 404)
+})
+
+t.test('a wrong setting ends the start, and its message does not contain a password', async (t) => {
+  for (const environment of [{ REDIS_URL: 'http://:hidden@host' }, { MODEL_URL: 'http://host' }, { JWT_SECRET: 'hidden' }, { REDIS_URL: 'redis://:hidden@host', DATABASE_URL: 'postgres://host' }]) {
+    const error = await startService(t, environment).then(() => new Error('it started'), (error: Error) => error)
+    t.match(error.message, /^env\b/)
+    t.notMatch(error.message, 'hidden')
+  }
+})
+
+t.test('no clone holds a secret: it is generated on this machine, where git ignores it and only this user can read it', async (t) => {
+  const printed = spawnSync(process.execPath, ['build/examples/service/print-token.js', '--admin', 'root'], { encoding: 'utf8', env: plainEnvironment() })
+  const service = await startExample('service/main.js')
+  t.equal((await fetch(`${service.address}/api/preferences`, { headers: { authorization: `Bearer ${printed.stdout.trim()}` } })).status, 200)
+  t.equal(await service.stop(), 0)
+  const file = '.data/secret'
+  t.equal(statSync(file).mode & 0o777, 0o600)
+  const generated = readFileSync(file, 'utf8')
+  t.ok(generated.length >= 32)
+  t.equal(execFileSync('git', ['check-ignore', file], { encoding: 'utf8' }).trim(), file)
+  t.equal(spawnSync('git', ['grep', '--quiet', '--fixed-strings', generated]).status, 1, 'no tracked file contains it')
+  t.notMatch(execFileSync('git', ['ls-files'], { encoding: 'utf8' }), /^(.*\/)?[\w.-]*secret$|\.pem$|\.key$|^\.env/m)
+})
+
+t.test('the log contains no text, token or password', async (t) => {
+  const { address, as, log } = await startService(t, { LOG_LEVEL: 'trace' })
+  const marker = 'zq7marker'
+  const { body: { token = '' } } = await signIn(address, 'alice', 'wonderland')
+  await signIn(address, marker, marker)
+  for (const path of [`/${marker}`, `/api/${marker}?${marker}`, `/api/analyze-node?parentCode=FIN&businessText=${marker}`, `/api/analyze-stream?businessText=${marker}`, `/%zz${marker}`]) {
+    await as('alice', path)
+    await fetch(address + path, { headers: { authorization: `Bearer ${marker}`, cookie: marker } })
+  }
+  for (const body of [{ businessText: marker }, { [marker]: marker }, `{"${marker}`]) await as('alice', '/api/analyze', { method: 'POST', body })
+  t.match(log.join(''), '"level":30')
+  for (const hidden of [marker, token, 'wonderland']) t.notMatch(log.join(''), hidden)
 })

@@ -12,6 +12,7 @@ t.test('quotaDecisions is the channel fastify-llm-quota:decision', async (t) => 
   t.equal(quotaDecisions.hasSubscribers, false)
 })
 
+const reasons: Record<string, string> = { unauthenticated: 'no-authentication', unavailable: 'store' }
 const uncounted = { count: null, windowRemaining: null, overflow: false }
 const outcomes: [string, QuotaOptions, object | null, object, number][] = [
   ['admitted', { perMinute: 2 }, alice, { limit: 2, callerKey: aliceKey, count: 1, windowRemaining: 60_000, overflow: false }, 200],
@@ -29,10 +30,11 @@ t.test('one message is published for each protected request, with each of the fi
       const messages = await published(async () => { t.same(await statuses(app, claims, 1), [mode === 'shadow' ? 200 : status], `${mode}: ${outcome}`) })
       t.equal(messages.length, 1)
       const { request, decision } = messages[0] ?? {}
-      t.match(decision, { outcome, quota: 'default', unit: 'requests', window: 60_000, reason: outcome === 'unauthenticated' ? 'no-authentication' : null, operation, enforced: mode === 'enforce', ...fields })
+      t.match(decision, { outcome, quota: 'default', unit: 'requests', window: 60_000, reason: reasons[outcome] ?? null, operation, enforced: mode === 'enforce', ...fields })
       t.same(Object.keys(decision ?? {}).sort(), ['callerKey', 'count', 'enforced', 'limit', 'operation', 'outcome', 'overflow', 'quota', 'reason', 'unit', 'window', 'windowRemaining'])
       t.equal(request?.quota, decision, 'request.quota holds the same object')
       t.same(request?.quotaDecisions, [decision])
+      t.equal(request?.quotaDecisions, request?.quotaDecisions, 'the list is one array')
       t.notMatch(JSON.stringify(decision), 'alice', 'the decision contains no identity')
     }
   }

@@ -4,19 +4,19 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import * as entry from '../../lib/index.js'
 import quotaPlugin, { MemoryQuotaStore } from '../../lib/index.js'
-import { createService, statuses } from '../support/service.js'
+import { asAlice, createService, statuses } from '../support/service.js'
 
 t.test('the entry point exports the plugin, which declares its name and the supported Fastify versions, as default and by name', async (t) => {
   t.equal(entry.default, entry.quotaPlugin)
   t.same(Reflect.get(quotaPlugin, Symbol.for('plugin-meta')), { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota' })
 })
 
-t.test('the plugin decorates quotaStore, quotaConfig, quotaStanding, quotaCharge, request.quota and request.quotaDecisions only', async (t) => {
+t.test('the plugin adds the decorators of the contract only', async (t) => {
   const app = Fastify()
   const before = new Set(Object.keys(app))
   await app.register(quotaPlugin)
   await app.ready()
-  t.same(Object.keys(app).filter((name) => !before.has(name)).sort(), ['quotaCharge', 'quotaConfig', 'quotaStanding', 'quotaStore'])
+  t.same(Object.keys(app).filter((name) => !before.has(name)).sort(), ['quotaAcquire', 'quotaCharge', 'quotaConfig', 'quotaForget', 'quotaStanding', 'quotaStore', 'quotas'])
   t.ok(app.quotaStore instanceof MemoryQuotaStore)
   t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 })
   t.same(['quota', 'quotaDecisions', 'getEnvs'].map((name) => app.hasRequestDecorator(name)), [true, true, false])
@@ -107,23 +107,33 @@ const decorated: [(app: FastifyInstance) => unknown, entry.QuotaOptions, { code?
   [(app) => app.decorate('quotaStore', new MemoryQuotaStore()), { store: new MemoryQuotaStore() }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store must not be set, because the host has decorated its own quotaStore/ }],
   [(app) => app.decorate('quotaStore', JSON.parse('{}')), {}, { message: /quotaStore, as the host decorated it, must be a store with a function acquire; it got an object/ }],
   [(app) => Reflect.apply(app.decorateRequest, app, ['quota', null]), {}, { code: decorator, message: /requests already have a decorator "quota"/ }],
-  [(app) => Reflect.apply(app.decorateRequest, app, ['quotaDecisions', null]), {}, { code: decorator, message: /requests already have a decorator "quotaDecisions"/ }]
+  [(app) => Reflect.apply(app.decorateRequest, app, ['quotaDecisions', null]), {}, { code: decorator, message: /requests already have a decorator "quotaDecisions"/ }],
+  ...['quotaConfig', 'quotas', 'quotaAcquire', 'quotaCharge', 'quotaStanding', 'quotaForget'].map((name): typeof decorated[number] => [
+    (app) => Reflect.apply(app.decorate, app, [name, null]), {}, { code: decorator, message: new RegExp(`the Fastify instance already has a decorator "${name}"`) }
+  ])
 ]
 
-t.test('a store that lacks a function fails before anything is decorated, so the host can handle the error and register another store', async (t) => {
-  const app = Fastify()
-  const quotas = { streams: { inFlight: 1 } }
-  const lacking = { acquire: () => { throw new Error('unused') }, quota: () => lacking }
-  const store = new MemoryQuotaStore()
-  const errors: unknown[] = []
-  app.register(quotaPlugin, { quotas, store: lacking }).after((error) => {
-    errors.push(error)
-    app.register(quotaPlugin, { quotas, store })
+const failing: [string, () => entry.QuotaOptions, RegExp][] = [
+  ['a store that lacks a function', () => ({ quotas: { streams: { inFlight: 1 } }, store: { acquire: () => { throw new Error('unused') } } }), /store of the quota streams must be a store with a function release/],
+  ['an environment variable', () => { process.env.SERVICE_RATE_LIMIT_PER_MINUTE = 'many'; return {} }, /variable SERVICE_RATE_LIMIT_PER_MINUTE must be an integer; it got "many"/]
+]
+for (const [what, options, message] of failing) {
+  t.test(`a registration that failed on ${what} has left nothing behind, so the host can register again`, async (t) => {
+    const app = Fastify()
+    const before = Object.keys(app)
+    const errors: unknown[] = []
+    app.register(quotaPlugin, options()).after((error) => {
+      errors.push(error)
+      t.same(Object.keys(app), before)
+      delete process.env.SERVICE_RATE_LIMIT_PER_MINUTE
+      app.register(quotaPlugin, { perMinute: 1, authentication: asAlice })
+    })
+    app.after(() => { app.post('/api/analyze', async () => 'ran') })
+    await app.ready()
+    t.match(errors, [{ message }])
+    t.same(await statuses(app, null, 2), [200, 429])
   })
-  await app.ready()
-  t.match(errors, [{ message: /store, in its quota streams, must be a store with a function enter/ }])
-  t.equal(app.quotaStore, store)
-})
+}
 
 t.test('start-up fails if the host already has a decorator of the plugin', async (t) => {
   for (const [decorate, options, failure] of decorated) {

@@ -1,7 +1,8 @@
-// fastify.quotaStanding.
+// fastify.quotaStanding, fastify.quotas and fastify.quotaForget.
 import t from 'tap'
-import { InsuredQuotaStore, MemoryQuotaStore, type QuotaOptions } from '../../lib/index.js'
+import { callerKey, InsuredQuotaStore, localAuthentication, MemoryQuotaStore, type Demand, type QuotaOptions } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { createHost } from '../support/quota-host.js'
 import { alice, analyze, bearer, bob, captureLog, createService } from '../support/service.js'
 
 async function service (options: QuotaOptions = {}) {
@@ -19,7 +20,7 @@ async function service (options: QuotaOptions = {}) {
 t.test('quotaStanding returns the standing of the caller, and does not count the request', async (t) => {
   const { app, clock, standing } = await service()
   t.same(await standing(alice), { quota: 'default', unit: 'requests', window: 60_000, limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
-  t.same(app.quotaStore.inspect?.(), { trackedCallers: 0, sweeps: 0 })
+  t.same(app.quotaStore.inspect?.('default'), { trackedCallers: 0, sweeps: 0 })
   await analyze(app, alice)
   clock.advance(1_000)
   for (let time = 0; time < 3; time++) {
@@ -50,7 +51,7 @@ t.test('quotaStanding returns null if there is no caller', async (t) => {
 t.test('quotaStanding rejects if the quota does not exist', async (t) => {
   const { standing } = await service({ quotas: { chat: {} } })
   for (const name of ['search', '__proto__', 'constructor']) {
-    t.match(await standing(alice, `?name=${name}`), { code: 'FST_ERR_LLM_QUOTA_NAME', message: `fastify-llm-quota: there is no quota "${name}"; the quotas are default, chat` })
+    t.match(await standing(alice, `?name=${name}`), { code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: `fastify-llm-quota: quotaStanding must name an existing quota (default, chat); it got "${name}"` })
   }
 })
 
@@ -58,7 +59,7 @@ t.test('quotaStanding rejects if the store fails or has no peek, or while the au
   const memory = new MemoryQuotaStore()
   const peeks = [undefined, () => { throw new Error('gone') }, async () => { throw new Error('gone') }, () => JSON.parse('{}'), async () => JSON.parse('{}').count, () => JSON.parse('{"count":1,"windowRemaining":0}'), () => JSON.parse('5')]
   const failing: QuotaOptions[] = [
-    ...peeks.map((peek) => ({ store: { acquire: (key: string, limit: number) => memory.acquire(key, limit), ...(peek && { peek }) } })),
+    ...peeks.map((peek) => ({ store: { acquire: (demands: readonly Demand[]) => memory.acquire(demands), ...(peek && { peek }) } })),
     { authentication () { throw Object.assign(new Error('the session store failed'), { statusCode: 503 }) } }
   ]
   for (const options of failing) {
@@ -69,10 +70,41 @@ t.test('quotaStanding rejects if the store fails or has no peek, or while the au
 
 t.test('the log says if the store has no peek', async (t) => {
   const memory = new MemoryQuotaStore()
-  const acquireOnly = { acquire: (key: string, limit: number) => memory.acquire(key, limit) }
+  const acquireOnly = { acquire: (demands: readonly Demand[]) => memory.acquire(demands) }
   for (const store of [acquireOnly, new InsuredQuotaStore({ primary: acquireOnly })]) {
     const { standing, log } = await service({ store })
     await standing(alice)
     t.match(log.lines.filter(({ msg }) => msg === 'the quota store failed; the standing of the caller is unknown'), [{ err: { message: 'the quota store has no function peek' } }])
+  }
+})
+
+t.test('fastify.quotas lists the quotas, whose stores list the heaviest callers; quotaForget forgets a caller in each of them', async (t) => {
+  const budgets = new MemoryQuotaStore()
+  const tokens = { perDay: { tokens: 100 }, cost: 30, timeZone: 'Europe/Berlin', store: budgets }
+  const { app, store, ask, counts } = await createHost(['default', 'tokens', 'hours'], { perMinute: 5, quotas: { tokens, hours: { perHour: 5 } } })
+  t.same(app.quotas, [
+    { name: 'default', unit: 'requests', window: 60_000, store, counters: 'default' },
+    { name: 'tokens', unit: 'tokens', window: null, store: budgets, counters: 'tokens.tokens.day.Europe/Berlin' },
+    { name: 'hours', unit: 'requests', window: 3_600_000, store, counters: 'hours.requests.hour' }
+  ])
+  await ask()
+  await ask({ headers: { 'x-caller': 'bob' } })
+  const key = String(callerKey(localAuthentication('alice')))
+  t.match(budgets.list('tokens.tokens.day.Europe/Berlin').callers, [{ callerKey: key, count: 30 }, { count: 30 }])
+  await app.quotaForget(key)
+  t.same(await counts(['default', 'tokens', 'hours']), [0, 0, 0])
+  t.same(await counts(['default', 'tokens', 'hours'], { 'x-caller': 'bob' }), [1, 30, 1])
+  await t.rejects(app.quotaForget(JSON.parse('5')), { name: 'TypeError', message: /caller key must be a string; it got 5/ })
+})
+
+t.test('quotaForget rejects if a store fails or has no forget, after the others have forgotten the caller', async (t) => {
+  const key = String(callerKey(localAuthentication('alice')))
+  const acquire = () => { throw new Error('unused') }
+  for (const [forget, message] of [[undefined, /no function forget/], [async () => { throw new Error('gone') }, /gone/]] as const) {
+    const store = { acquire, release () {}, ...(forget && { forget }) }
+    const { app, ask, counts } = await createHost('default', { quotas: { broken: { store } } })
+    await ask()
+    await t.rejects(app.quotaForget(key), { message })
+    t.same(await counts(['default']), [0])
   }
 })

@@ -12,7 +12,8 @@ async function rejects (): Promise<never> {
 const authentication = () => localAuthentication('alice')
 const asynchronous: [string, number, object, unknown, RegExp][] = [
   ['config.quota', 503, { authentication }, rejects, /could not be determined/],
-  ['unreportedTokens', 200, { authentication, quotas: { tokens: { tokensPerMinute: 10, unreportedTokens: rejects } } }, 'tokens', /unreportedTokens failed/],
+  ['unreported', 200, { authentication, quotas: { tokens: { perMinute: { tokens: 10 }, unreported: rejects } } }, 'tokens', /unreported failed/],
+  ['cost', 503, { authentication, quotas: { tokens: { perMinute: { tokens: 10 }, cost: rejects } } }, 'tokens', /cost of the request could not be determined/],
   ['refusalBody', 401, { authentication: anonymousAuthentication, refusalBody: rejects }, true, /refusalBody failed/]
 ]
 

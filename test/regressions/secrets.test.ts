@@ -52,7 +52,7 @@ for (const [place, optionsFor] of places) {
       t.equal(lines.length, 1, `${typeof error}`)
       const { type, stack, ...fields } = Object(lines[0]?.err)
       t.same(fields, logged)
-      t.equal(stack, '')
+      t.equal(stack, `${fields.name}: ${fields.message}`, 'one line')
       t.notMatch(JSON.stringify(log.lines), secret)
     }
   })

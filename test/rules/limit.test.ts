@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import quotaPlugin, { type PreferenceReader, type QuotaOptions } from '../../lib/index.js'
-import { storeDurations } from '../../lib/decision/ask.js'
+import { preferenceFailures } from '../../lib/limit/preferences.js'
+import { storeDurations } from '../../lib/permit/decide.js'
 import { alice, analyze, asAlice, createService, published, statuses } from '../support/service.js'
 
 const variable = 'SERVICE_RATE_LIMIT_PER_MINUTE'
@@ -41,14 +42,28 @@ t.test('start-up fails with the name and the value of the variable if it is not 
   }
 })
 
-t.test('a limit of 0 disables the quota without checks of the authentication, and a negative one is a limit of 1', async (t) => {
-  for (const value of [0, -0, '0', '-0', '00']) {
-    const app = await createService({ preferences: new Map([[key, value]]), perMinute: 1 })
-    const messages = await published(async () => { t.same(await statuses(app, null, 3), [200, 200, 200]) })
-    t.ok(messages.length === 3 && messages.every(({ decision: { limit } }) => Object.is(limit, 0)), 'the limit is 0, not -0')
-    t.same(app.quotaStore.inspect?.(), { trackedCallers: 0, sweeps: 0 })
+const large = Number.MAX_SAFE_INTEGER
+// What a reader returns, and the limit that then applies; undefined if the preference is unavailable, and 7, which is configured, applies.
+const preferred: [value: unknown, limit: number | undefined][] = [
+  ...[undefined, null, '', '  ', '\t\n'].map((value): [unknown, number] => [value, 7]),
+  [5, 5], ['5', 5], ['007', 7], [large, large], [String(large), large], ...[0, -0, '0', '-0', '00'].map((value): [unknown, number] => [value, 0]),
+  ...[-1, '-7', -large].map((value): [unknown, number] => [value, 1]),
+  ...[0.5, -0.5, 1.5, NaN, Infinity, 2 ** 53, '9007199254740992', 5n, true, [5], {}, () => 5, Symbol('5'), new Date(5)].map((value): [unknown, undefined] => [value, undefined]),
+  ...['0.5', '5.0', '1e1', '0x10', '1_0', '+5', ' 5', '5 ', '--5', '-', 'ten', '\u0665'].map((value): [unknown, undefined] => [value, undefined])
+]
+
+t.test('the limit is the preference, or the configured limit if that is unset or unavailable; 0 disables the quota, and a negative one is 1', async (t) => {
+  let read: () => unknown = () => undefined
+  const app = await createService({ perMinute: 7, preferences: { get: () => read() } })
+  for (const [value, limit] of preferred) {
+    for (read of [() => value, async () => value]) {
+      let failures: unknown[] = []
+      const [message] = await published(async () => { failures = await published(() => analyze(app, limit === 0 ? null : alice), preferenceFailures.name) })
+      const { limit: used, outcome, count } = message?.decision ?? {}
+      t.ok(Object.is(used, limit ?? 7) && outcome !== 'unauthenticated' && (count === null) === (limit === 0), String(value))
+      t.equal(failures.length, limit === undefined ? 1 : 0)
+    }
   }
-  for (const value of [-1, '-7', Number.MIN_SAFE_INTEGER]) t.same(await statuses(await createService({ preferences: new Map([[key, value]]) }), alice, 2), [200, 429])
   t.same(await statuses(await createService({ perMinute: 0 }), null, 1), [200])
   t.same(await statuses(await createService({ perMinute: -1 }), alice, 2), [200, 429])
 })

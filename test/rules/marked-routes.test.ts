@@ -1,70 +1,92 @@
 // docs/rules.md, "Subject": routes that are marked with a quota.
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type HTTPMethods } from 'fastify'
 import t from 'tap'
-import quotaPlugin, { type QuotaOptions } from '../../lib/index.js'
-import { asAlice, captureLog } from '../support/service.js'
+import quotaPlugin, { type QuotaOptions, type RouteMark } from '../../lib/index.js'
+import { createHost } from '../support/quota-host.js'
+import { asAlice, captureLog, published } from '../support/service.js'
 
 const ran = async () => 'ran'
 const marked = { config: { quota: true } }
 
-interface Case {
-  options?: QuotaOptions
-  declare: (app: FastifyInstance) => void
-  /** Requests one after another: method and URL, status, and the quota and operation of the decision, or none. */
-  requests: [request: string, status: number, decision: string][]
-}
+const model = 'default POST /v1/models/:model'
 
-const cases: Record<string, Case> = {
-  'a marked route is subject to the quota with any parameters, and the operation is its method and pattern': {
-    options: { perMinute: 2 },
-    declare: (app) => { app.post('/v1/models/:model/generate', marked, ran) },
-    requests: [
-      ['POST /v1/models/a/generate', 200, 'default POST /v1/models/:model/generate'], ['POST /v1/models/b/generate?x', 200, 'default POST /v1/models/:model/generate'],
-      ['POST /v1/models/%63/generate', 429, 'default POST /v1/models/:model/generate'], ['POST /v1/models/a', 404, 'none']
-    ]
-  },
-  'the HEAD route of a marked route is also subject to the quota': {
-    options: { perMinute: 2 },
-    declare: (app) => { app.get('/stream', marked, ran) },
-    requests: [['HEAD /stream', 200, 'default HEAD /stream'], ['GET /stream', 200, 'default GET /stream'], ['HEAD /stream', 429, 'default HEAD /stream']]
-  },
-  'each method of a marked route is an operation': {
-    options: { perMinute: 2 },
-    declare: (app) => { app.route({ method: ['GET', 'POST'], url: '/both', ...marked, handler: ran }) },
-    requests: [['GET /both', 200, 'default GET /both'], ['POST /both', 200, 'default POST /both'], ['GET /both', 429, 'default GET /both']]
-  },
-  'the path of the operation is the pattern without the prefix: / at the prefix itself, all of the pattern outside of it': {
-    options: { prefix: '/context', perMinute: 9 },
-    declare: (app) => { for (const url of ['/context', '/context/v1/:model', '/contexts/v1']) app.post(url, marked, ran) },
-    requests: [['POST /context', 200, 'default POST /'], ['POST /context/v1/a', 200, 'default POST /v1/:model'], ['POST /contexts/v1', 200, 'default POST /contexts/v1']]
-  },
-  'a route that is marked with one quota and could be reached as an operation of another is subject to both': {
-    options: { perMinute: 9, quotas: { chat: {} } },
-    declare: (app) => { app.post('/api/:operation', { config: { quota: 'chat' } }, ran) },
-    requests: [['POST /api/analyze', 200, 'default POST /api/analyze, chat POST /api/:operation'], ['POST /api/other', 200, 'chat POST /api/:operation']]
-  },
-  'a route that is both marked and an operation of the same quota is counted once': {
-    declare: (app) => { app.post('/api/analyze', marked, ran) },
-    requests: [['POST /api/analyze', 200, 'default POST /api/analyze'], ['POST /api/analyze', 429, 'default POST /api/analyze']]
-  }
-}
+/** The routes of a service, and requests one after another: method and URL, status, and the quotas and operations of the decisions, or none. */
+const cases: [rule: string, options: QuotaOptions, routes: [method: HTTPMethods, url: string, quota?: RouteMark][], requests: [string, status: number, decisions: string][]][] = [
+  ['with any parameters, and the operation is its method and pattern', {}, [['POST', '/v1/models/:model']],
+    [['POST /v1/models/a', 200, model], ['POST /v1/models/b?x', 200, model], ['POST /v1/models/%63', 429, model], ['POST /v1/other', 404, 'none']]],
+  ['its HEAD route as well', {}, [['GET', '/stream']], [['HEAD /stream', 200, 'default HEAD /stream'], ['GET /stream', 200, 'default GET /stream'], ['HEAD /stream', 429, 'default HEAD /stream']]],
+  ['with each of its methods', {}, [['PUT', '/both'], ['POST', '/both']], [['PUT /both', 200, 'default PUT /both'], ['POST /both', 200, 'default POST /both'], ['PUT /both', 429, 'default PUT /both']]],
+  ['as its pattern without the prefix', { prefix: '/context', perMinute: 9 }, [['POST', '/context'], ['POST', '/context/v1/:model'], ['POST', '/contexts/v1']],
+    [['POST /context', 200, 'default POST /'], ['POST /context/v1/a', 200, 'default POST /v1/:model'], ['POST /contexts/v1', 200, 'default POST /contexts/v1']]],
+  ['beside the quota that lists an operation it could be reached as', { quotas: { chat: {} } }, [['POST', '/api/:operation', 'chat']],
+    [['POST /api/analyze', 200, 'default POST /api/analyze, chat POST /api/:operation'], ['POST /api/other', 200, 'chat POST /api/:operation']]],
+  ['once, if its quota also lists its operation', { perMinute: 1 }, [['POST', '/api/analyze']], [['POST /api/analyze', 200, 'default POST /api/analyze'], ['POST /api/analyze', 429, 'default POST /api/analyze']]]
+]
 
-for (const [name, { options, declare, requests }] of Object.entries(cases)) {
-  t.test(name, async (t) => {
+for (const [rule, options, routes, requests] of cases) {
+  t.test(`a marked route is subject to the quota: ${rule}`, async (t) => {
     const app = Fastify()
-    await app.register(quotaPlugin, { authentication: asAlice, perMinute: 1, ...options })
-    app.addHook('onSend', async ({ quotaDecisions }, reply) => { reply.header('x-quota', quotaDecisions.map(({ quota, operation: { method, path } }) => `${quota} ${method} ${path}`).join(', ') || 'none') })
-    declare(app)
-    for (const [request, status, decision] of requests) {
+    await app.register(quotaPlugin, { authentication: asAlice, perMinute: 2, ...options })
+    app.addHook('onSend', async ({ quotaDecisions }, reply) => {
+      reply.header('x-quota', quotaDecisions.map(({ quota, operation: { method, path } }) => `${quota} ${method} ${path}`).join(', ') || 'none')
+    })
+    for (const [method, url, quota = true] of routes) app.route({ method, url, config: { quota }, handler: ran })
+    for (const [request, status, decisions] of requests) {
       const [method, url = ''] = request.split(' ')
       const { statusCode, headers } = await app.inject({ method: method as 'GET', url })
-      t.same([statusCode, headers['x-quota']], [status, decision], request)
+      t.same([statusCode, headers['x-quota']], [status, decisions], request)
     }
   })
 }
 
+const quotas = { chat: {}, images: {} }
+const none: readonly string[] = []
+
+t.test('a mark is true, a name, an array of names, or a function that returns one of these; false, null and an empty array are none', async (t) => {
+  const marks: [mark: unknown, names: readonly string[]][] = [
+    [true, ['default']], ['chat', ['chat']], ['default', ['default']], [['chat', 'default'], ['default', 'chat']], [['images', 'chat', 'images'], ['chat', 'images']],
+    [false, none], [[], none]
+  ]
+  const functions = [...marks, [null, none] as const].map(([mark, names]): [mark: unknown, names: readonly string[]] => [() => mark, names])
+  for (const [mark, names] of [...marks, [undefined, none] as const, ...functions]) {
+    const { ask } = await createHost(mark as RouteMark, { quotas })
+    const decisions = (await ask()).json()
+    t.match(decisions, names.map((quota) => ({ quota, outcome: 'admitted', count: 1, operation: { method: 'POST', path: '/marked' } })), `${String(mark)} is ${names}`)
+    t.equal(decisions.length, names.length)
+  }
+})
+
+t.test('the function of a mark gets the request, and is called once for each request', async (t) => {
+  let calls = 0
+  const mark: RouteMark = ({ headers }) => {
+    calls += 1
+    return headers['x-exempt'] === undefined ? ['images', 'chat'] : null
+  }
+  const { app, ask } = await createHost(mark, { quotas })
+  app.post('/lost', { config: { quota: mark } }, (_request, reply) => { reply.callNotFound() })
+  t.match((await ask()).json(), [{ quota: 'chat' }, { quota: 'images' }])
+  t.same((await ask({ headers: { 'x-exempt': 'yes', 'x-caller': '' } })).json(), [], 'without a caller')
+  t.equal(calls, 2)
+  t.same([(await ask({ url: '/lost' })).statusCode, (await ask({ url: '/lost', headers: { 'x-exempt': 'yes' } })).statusCode], [404, 404])
+  t.equal(calls, 4)
+})
+
+t.test('a function that throws, or returns undefined or the name of no quota, refuses with 503, unless every quota is in shadow mode', async (t) => {
+  const marks: (() => unknown)[] = [() => { throw new Error('of the host') }, () => undefined, () => 'chatt', () => ['chat', 'chatt'], () => 5, () => ({}), () => [true], async () => 'chat', async () => { throw new Error('of the host') }]
+  for (const mark of marks) {
+    for (const [mode, chatMode, status] of [['enforce', 'enforce', 503], ['shadow', 'enforce', 503], ['shadow', 'shadow', 200]] as const) {
+      const log = captureLog()
+      const { ask, counts } = await createHost(mark as RouteMark, { mode, quotas: { chat: { mode: chatMode } } }, { logger: log.logger })
+      const messages = await published(async () => { t.equal((await ask()).statusCode, status, `${mark} ${mode}`) })
+      t.match(messages.map(({ decision }) => decision), [{ quota: null, outcome: 'unavailable', reason: 'mark', enforced: status === 503, callerKey: null }])
+      t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /quotas of the request could not be determined/, err: { message: /of the host|POST \/marked/ } }])
+      t.same(await counts(['default', 'chat']), [0, 0])
+    }
+  }
+})
+
 t.test('start-up fails if a mark names a quota that does not exist', async (t) => {
-  const failure = (value: string) => ({ code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: new RegExp(`the config\\.quota of the route POST /v1/:model must be true, false, the name of a quota \\(default, chat\\), an array of names, or a function that returns one of these; it got ${value}$`) })
+  const failure = (value: string) => ({ code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: `fastify-llm-quota: config.quota of the route POST /v1/:model must name an existing quota (default, chat); it got ${value}` })
   for (const [mark, value] of [['chatt', '"chatt"'], [['chat', 'chatt'], '"chatt"'], [5, '5'], ['', '""'], ['true', '"true"'], [{}, 'an object'], [[true], 'true'], ['__proto__', '"__proto__"']] as const) {
     const app = Fastify()
     await app.register(quotaPlugin, { quotas: { chat: {} } })
@@ -74,27 +96,15 @@ t.test('start-up fails if a mark names a quota that does not exist', async (t) =
   }
 })
 
-t.test('a marked route that is declared before the plugin is subject to the quota, and one that names no quota gets 503, or passes in shadow mode', async (t) => {
-  for (const [mode, expected] of [['enforce', [200, 200, 429, 503, 503]], ['shadow', [200, 200, 200, 200, 200]]] as const) {
-    const log = captureLog()
-    const app: FastifyInstance = Fastify({ logger: log.logger })
-    app.post('/marked', marked, ran)
-    app.post('/function', { config: { quota: () => 'default' } }, ran)
-    app.post('/mistaken', { config: { quota: 'chatt' } }, ran)
-    await app.register(quotaPlugin, { authentication: asAlice, perMinute: 2, mode })
-    const statuses = []
-    for (const url of ['/marked', '/function', '/marked', '/mistaken', '/mistaken']) statuses.push((await app.inject({ method: 'POST', url })).statusCode)
-    t.same(statuses, expected)
-    t.match(log.lines.filter(({ level }) => level === 50), [{ err: { code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: /POST \/mistaken .*it got "chatt"$/ } }, {}])
-  }
-})
-
-t.test('a request for which the function of a mark returns false passes, even without a caller', async (t) => {
-  const app: FastifyInstance = Fastify()
-  await app.register(quotaPlugin, { operations: [] })
-  app.post('/function', { config: { quota: ({ headers }) => headers['x-exempt'] === undefined } }, ran)
-  const statusOf = async (headers: Record<string, string>) => (await app.inject({ method: 'POST', url: '/function', headers })).statusCode
-  t.same([await statusOf({ 'x-exempt': 'yes' }), await statusOf({})], [200, 401])
+t.test('a marked route that is declared before the plugin is subject to the quota, and one that names no quota gets 503', async (t) => {
+  const log = captureLog()
+  const app: FastifyInstance = Fastify({ logger: log.logger })
+  for (const [url, quota] of [['/marked', true], ['/function', () => 'default'], ['/mistaken', 'chatt']] as const) app.post(url, { config: { quota } }, ran)
+  await app.register(quotaPlugin, { authentication: asAlice, perMinute: 2 })
+  const statuses = []
+  for (const url of ['/marked', '/function', '/marked', '/mistaken']) statuses.push((await app.inject({ method: 'POST', url })).statusCode)
+  t.same(statuses, [200, 200, 429, 503])
+  t.match(log.lines.filter(({ level }) => level === 50), [{ err: { code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: /POST \/mistaken .*it got "chatt"$/ } }])
 })
 
 t.test('a mark has no effect outside the scope of the plugin', async (t) => {

@@ -1,9 +1,9 @@
 // docs/rules.md, "Refusal": the responses 401, 429 and 503, and the option refusalBody.
 import { gzipSync } from 'node:zlib'
+import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
-import { InsuredQuotaStore, MemoryQuotaStore, type QuotaDefinition, type QuotaStore, type RefusalBody, type RefusalBodyWriter } from '../../lib/index.js'
+import quotaPlugin, { MemoryQuotaStore, type QuotaStore, type RefusalBody, type RefusalBodyWriter } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
-import { createHost } from '../support/quota-host.js'
 import { alice, analyze, asAlice, captureLog, createService, statuses } from '../support/service.js'
 
 const unauthenticated = '{"error":"Authentication is required for this LLM operation.","status":401}'
@@ -20,51 +20,68 @@ t.test('Retry-After is the time until the window ends, in seconds, rounded up an
   t.same(await statuses(app, alice, 1), [200])
 })
 
-t.test('the body of a 429 states the limit of its own quota, whatever the rejection before it stated', async (t) => {
-  const rows: [QuotaDefinition, string][] = [
-    [{ perMinute: 1 }, '1 LLM requests per minute'], [{ perMinute: 2 }, '2 LLM requests per minute'], [{ perHour: 2 }, '2 LLM requests per hour'],
-    [{ tokensPerHour: 2, unreportedTokens: 2 }, '2 LLM tokens per hour'], [{ perDay: 2 }, '2 LLM requests per day'], [{ perMinute: 2 }, '2 LLM requests per minute']
-  ]
-  for (const [named, maximum] of rows) {
-    const { statuses, ask } = await createHost('named', { quotas: { named } })
-    await statuses(2)
-    t.equal((await ask()).body, `{"error":"Rate limit exceeded. Maximum ${maximum}. Please wait.","status":429}`)
-  }
-})
-
 const valid = { admitted: true, count: 1, windowRemaining: 5000, overflow: false }
-const invalid: [string, unknown][] = [
-  ['undefined', undefined], ['null', null], ['a number', 5], ['an empty object', {}], ['only admitted', { admitted: true }], ['a string as admitted', { ...valid, admitted: 'yes' }],
-  ['a negative count', { ...valid, count: -5 }], ['a count with a fraction', { ...valid, count: 1.5 }], ['a bigint as the count', { ...valid, count: 1n }],
-  ['a windowRemaining of 0', { ...valid, windowRemaining: 0 }], ['NaN as windowRemaining', { ...valid, windowRemaining: NaN }], ['a string as windowRemaining', { ...valid, windowRemaining: '5000' }],
-  ['an array as windowRemaining', { ...valid, windowRemaining: [5000] }], ['a bigint as windowRemaining', { ...valid, windowRemaining: 5000n }], ['a windowRemaining without a decimal form', { ...valid, windowRemaining: 1e300 }],
-  ['a string as overflow', { ...valid, overflow: 'no' }], ['no overflow', { admitted: true, count: 1, windowRemaining: 5000 }]
+// What a store returns for the one demand of a request.
+const invalid: unknown[] = [
+  undefined, null, 5, {}, { admitted: true }, { ...valid, admitted: 'yes' }, { ...valid, overflow: 'no' }, { admitted: true, count: 1, windowRemaining: 5000 },
+  ...[-5, 1.5, 1n, '1'].map((count) => ({ ...valid, count })), ...[0, NaN, '5000', [5000], 5000n, 1e300, null].map((windowRemaining) => ({ ...valid, windowRemaining }))
 ]
 
-t.test('a store can return its result, a promise, or any object with a function then', async (t) => {
-  for (const given of [valid, Promise.resolve(valid), { then: (resolve: (value: unknown) => void) => { resolve(valid) } }]) {
-    const store: QuotaStore = Object.assign(new MemoryQuotaStore(), { acquire: () => given })
-    for (const used of [store, new InsuredQuotaStore({ primary: store })]) {
-      const app = await createService({ store: used, rateLimitHeaders: 'draft-10', authentication: asAlice })
-      t.match(await analyze(app, null), { statusCode: 200, headers: { ratelimit: '"default";r=9;t=5' } })
+t.test('a store can return its result, a promise, or any object with a function then; an invalid result is a failure, and the response a 503', async (t) => {
+  const results = [...invalid.map((result): [unknown, number] => [[result], 503]), ...[valid, [], [valid, valid], 'no', null].map((result): [unknown, number] => [result, 503]), [[valid], 200] as const]
+  for (const [result, status] of results) {
+    for (const given of [result, Promise.resolve(result), { then: (resolve: (value: unknown) => void) => { resolve(result) } }]) {
+      const log = captureLog()
+      const store: QuotaStore = Object.assign(new MemoryQuotaStore(), { acquire: () => given })
+      const app = await createService({ store, authentication: asAlice }, { logger: log.logger })
+      t.same(await statuses(app, null, 1), [status], String(result))
+      const failure = { msg: /store failed/, counters: ['default'], err: { message: 'the quota store returned an invalid result from acquire' } }
+      t.match(log.lines.filter(({ level }) => level === 50), status === 200 ? [] : [failure])
     }
   }
 })
 
-t.test('an invalid result of a store is a failure: the response is a 503, and an insured store uses its fallback', async (t) => {
-  for (const [what, result] of invalid) {
-    for (const given of [result, Promise.resolve(result)]) {
-      const store = (): QuotaStore => Object.assign(new MemoryQuotaStore(), { acquire: () => given, peek: () => given })
-      const log = captureLog()
-      const app = await createService({ store: store(), authentication: asAlice }, { logger: log.logger })
-      app.get('/api/quota', async (request) => app.quotaStanding(request))
-      t.same(await statuses(app, null, 1), [503], what)
-      t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /store failed/, quota: 'default', err: { message: 'the quota store returned an invalid result from acquire' } }], what)
-      // That the caller has no counter is a valid result of peek alone. One that was admitted is not part of it.
-      const isPeeked = result === null || what === 'a string as admitted'
-      t.equal((await app.inject('/api/quota')).statusCode, isPeeked ? 200 : 503, what)
-      const insured = await createService({ store: new InsuredQuotaStore({ primary: store() }), rateLimitHeaders: 'draft-10', authentication: asAlice })
-      t.match(await analyze(insured, null), { statusCode: 200, headers: { ratelimit: '"default";r=9;t=60' } })
+const bodies: Record<string, [body: string, retryAfter: string | undefined]> = {
+  401: [unauthenticated, undefined],
+  429: ['{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.","status":429}', '60'],
+  503: ['{"error":"The request quota is unavailable. Please try again.","status":503}', '1']
+}
+
+// What a host does that must not affect a refusal.
+const habits: Record<string, (app: FastifyInstance) => void> = {
+  'an error handler': (app) => { app.setErrorHandler(async (_error, _request, reply) => reply.code(418).send('another answer')) },
+  'a reply serializer': (app) => { app.setReplySerializer((payload) => `wrapped ${JSON.stringify(payload)}`) },
+  'a serializer compiler': (app) => { app.setSerializerCompiler(() => () => 'compiled') },
+  'a status, a type and headers set early': (app) => { app.addHook('onRequest', async (_request, reply) => { reply.code(201).type('text/plain').headers({ 'cache-control': 'public' }) }) },
+  'a serializer set early': (app) => { app.addHook('onRequest', async (_request, reply) => { reply.serializer(() => 'serialized') }) },
+  'an asynchronous onSend hook': (app) => { app.addHook('onSend', async (_request, _reply, payload) => { await null; return payload }) },
+  'a preSerialization hook': (app) => { app.addHook('preSerialization', async () => ({ replaced: true })) },
+  'an onError hook': (app) => { app.addHook('onError', async (_request, reply) => { reply.code(418) }) }
+}
+
+const schemas = [
+  { '4xx': { type: 'object', properties: {}, additionalProperties: false }, '5xx': { type: 'string' } }, { 401: { type: 'array' }, 429: { type: 'number' }, 503: { type: 'null' } },
+  { default: { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] } }
+]
+
+t.test('the bytes of a refusal do not depend on hooks, handlers, serializers and schemas of the host', async (t) => {
+  const hosts: [string, ((app: FastifyInstance) => void) | undefined, object | undefined][] = [
+    ...Object.entries(habits).map(([what, habit]): [string, typeof habit, undefined] => [what, habit, undefined]), ...schemas.map((schema): [string, undefined, object] => [JSON.stringify(schema), undefined, schema]),
+    ['all of them', (app) => { for (const habit of Object.values(habits)) habit(app) }, schemas[0]]
+  ]
+  for (const [what, habit, schema] of hosts) {
+    for (const [status, [body, retryAfter]] of Object.entries(bodies)) {
+      const app = Fastify()
+      const memory = new MemoryQuotaStore({ clock: new VirtualClock().now })
+      const store: QuotaStore = status === '503' ? { acquire () { throw new Error('gone') } } : memory
+      habit?.(app)
+      await app.register(quotaPlugin, { perMinute: 1, store, authentication: () => status === '401' ? null : asAlice() })
+      let ran = 0
+      app.post('/api/analyze', { ...(schema && { schema: { response: schema } }) }, async () => { ran += 1; return { message: 'ran' } })
+      const responses = [await app.inject({ method: 'POST', url: '/api/analyze' }), await app.inject({ method: 'POST', url: '/api/analyze' })]
+      const { statusCode, body: sent, headers } = responses[1] ?? {}
+      t.same([statusCode, sent, headers?.['content-type'], headers?.['cache-control'], headers?.['retry-after']], [Number(status), body, 'application/json; charset=utf-8', 'no-store', retryAfter], what)
+      t.equal(ran, status === '429' ? 1 : 0)
     }
   }
 })
@@ -95,18 +112,12 @@ t.test('refusalBody replaces the body and its content type; the status and the o
   t.match(await analyze(app, alice), { statusCode: 503, body: bodyOf('unavailable'), headers: { ...headers, 'retry-after': '1' } })
 })
 
-const plain = { contentType: 'text/plain', body: 'no' }
 const failing: [string, () => unknown][] = [
   ['throws', () => { throw new Error('of the host') }],
-  ['returns undefined', () => undefined],
-  ['returns a string', () => 'no'],
-  ['returns a promise', async () => plain],
-  ['returns no content type', () => ({ body: 'no' })],
-  ['returns a content type that is not a valid header', () => ({ contentType: 'text/plain; a="\n"', body: 'no' })],
-  ['returns no body', () => ({ contentType: 'text/plain' })],
-  ['returns an object as the body', () => ({ contentType: 'text/plain', body: {} })],
+  ['returns a promise', async () => ({ contentType: 'text/plain', body: 'no' })],
   ['returns an object that cannot be read', () => ({ get body () { throw new Error('of the host') } })],
-  ...['', 'plain', '/plain', 'text/', 'text/;charset=utf-8', ' text/plain', '(text/plain', 'text/(plain', 'text/plain)', 'text /plain', 'text/plain, text/html', 'text/plain charset=utf-8', 'text/plain x; charset=utf-8', 'text//plain']
+  ...[undefined, 'no', { body: 'no' }, { contentType: 'text/plain' }, { contentType: 'text/plain', body: {} }].map((value): [string, () => unknown] => [`returns ${JSON.stringify(value)}`, () => value]),
+  ...['', 'plain', '/plain', 'text/', 'text/;charset=utf-8', ' text/plain', 'text/(plain', 'text /plain', 'text/plain, text/html', 'text/plain x; charset=utf-8', 'text//plain', 'text/plain; a="\n"']
     .map((contentType): [string, () => unknown] => [`returns the content type "${contentType}"`, () => ({ contentType, body: 'no' })])
 ]
 
@@ -120,10 +131,8 @@ t.test('the refusal has the default body if refusalBody fails, and the error is 
 })
 
 t.test('the content type can be any media type, with or without parameters', async (t) => {
-  let contentType = ''
-  const app = await createService({ refusalBody: () => ({ contentType, body: 'of the host' }) })
-  for (contentType of ['text/plain', 'a/b', 'application/vnd.api+json', "!#$%&'*+.^`|~-_9/!#$%&'*+.^`|~-_9", 'text/plain;charset=utf-8', 'text/plain; charset=utf-8', 'text/plain ;charset=utf-8', 'text/plain  ; charset=utf-8', 'text/plain ']) {
-    const { body, headers } = await analyze(app, null)
+  for (const contentType of ['a/b', 'application/vnd.api+json', "!#$%&'*+.^`|~-_9/!#$%&'*+.^`|~-_9", 'text/plain;charset=utf-8', 'text/plain  ; charset=utf-8', 'text/plain ']) {
+    const { body, headers } = await analyze(await createService({ refusalBody: () => ({ contentType, body: 'of the host' }) }), null)
     t.equal(body, 'of the host', contentType)
     t.ok(String(headers['content-type']).startsWith(contentType.trim()), contentType)
   }

@@ -1,63 +1,28 @@
-// docs/rules.md, "Several quotas": each has its own operations, limit and counters, and a request passes if each of its quotas admits it.
+// docs/rules.md, "Several quotas": a request passes if each of its quotas admits it, and is counted by all of them or by none.
 import Fastify from 'fastify'
 import t from 'tap'
-import quotaPlugin, { localAuthentication, MemoryQuotaStore, type QuotaDefinition, type RouteMark } from '../../lib/index.js'
-import { createHost, fromHeader, fromOrganisation } from '../support/quota-host.js'
-import { captureLog, published } from '../support/service.js'
+import quotaPlugin, { localAuthentication, MemoryQuotaStore, type Demand, type QuotaDefinition, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
+import { createHost, fromHeader } from '../support/quota-host.js'
+import { published } from '../support/service.js'
 
-const chat = { method: 'POST', path: '/api/chat' }
-const marked = { method: 'POST', path: '/marked' }
+type Quotas = Record<string, QuotaDefinition>
 
-t.test('a mark is true, a name, an array of names, or a function that returns one of these; false, null and an empty array are none', async (t) => {
-  const marks: [unknown, string[]][] = [
-    [true, ['default']], ['chat', ['chat']], ['default', ['default']], [['chat'], ['chat']], [['chat', 'default'], ['default', 'chat']], [['images', 'chat', 'images'], ['chat', 'images']],
-    [false, []], [[], []], [undefined, []]
-  ]
-  const quotas = { chat: { perMinute: 5 }, images: { perMinute: 5 } }
-  for (const [mark, names] of [...marks, ...[...marks, [null, []] as const].map(([mark, names]) => [() => mark, names] as const)]) {
-    const { ask } = await createHost(mark as RouteMark, { quotas })
-    const decisions = (await ask()).json()
-    t.match(decisions, names.map((quota) => ({ quota, outcome: 'admitted', count: 1, operation: marked })), `${String(mark)} is ${names}`)
-    t.equal(decisions.length, names.length)
-  }
-})
+const failing: QuotaStore = { acquire () { throw new Error('gone') }, release () {} }
 
-t.test('the function of a mark gets the request, and is called once for each request', async (t) => {
-  let calls = 0
-  const mark: RouteMark = ({ headers }) => {
-    calls += 1
-    return headers['x-premium'] === undefined ? 'basic' : ['premium', 'basic']
-  }
-  const { app, ask } = await createHost(mark, { quotas: { premium: { perMinute: 2 }, basic: { perMinute: 2 } } })
-  app.post('/lost', { config: { quota: mark } }, (_request, reply) => { reply.callNotFound() })
-  t.match((await ask()).json(), [{ quota: 'basic' }])
-  t.match((await ask({ headers: { 'x-premium': '1' } })).json(), [{ quota: 'premium' }, { quota: 'basic' }], 'in the order of the definitions')
-  t.equal(calls, 2)
-  t.equal((await ask({ url: '/lost' })).statusCode, 429)
-  t.equal(calls, 3)
-})
-
-t.test('a function that throws or returns the name of no quota refuses with 503, unless every quota is in shadow mode', async (t) => {
-  const marks: (() => unknown)[] = [() => { throw new Error('of the host') }, () => 'chatt', () => ['chat', 'chatt'], () => 5, () => ({})]
-  for (const mark of marks) {
-    for (const [mode, chatMode, status] of [['enforce', 'enforce', 503], ['shadow', 'enforce', 503], ['shadow', 'shadow', 200]] as const) {
-      const log = captureLog()
-      const { ask, counts } = await createHost(mark as RouteMark, { mode, quotas: { chat: { mode: chatMode } } }, { logger: log.logger })
-      const { statusCode, body, headers } = await ask()
-      t.equal(statusCode, status, `${mark} ${mode}`)
-      if (status === 503) t.match([body, headers['retry-after'], headers['cache-control']], ['{"error":"The request quota is unavailable. Please try again.","status":503}', '1', 'no-store'])
-      t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /quotas of the request could not be determined/, err: { message: /of the host|POST \/marked/ } }])
-      t.same(await counts(['default', 'chat']), [0, 0])
-    }
-  }
-})
+/** A memory store whose results are promises. */
+function asynchronous (store: MemoryQuotaStore): QuotaStore {
+  return { acquire: async (demands) => store.acquire(demands), release: async (...given) => { store.release(...given) }, peek: async (demand) => store.peek(demand) }
+}
 
 t.test('a request is subject to every quota that lists its operation or that its mark names, in the order default, then as defined', async (t) => {
   const seen: unknown[] = []
   const app = Fastify()
-  const listed = { method: 'post', path: chat.path }
-  await app.register(quotaPlugin, { authentication: fromHeader, operations: [chat], quotas: { z: { operations: [listed] }, a: {}, other: { operations: [{ method: 'GET', path: chat.path }] }, m: { operations: [chat, chat] } } })
-  app.addHook('onSend', async ({ quota, quotaDecisions }) => { seen.push([quota?.quota, quotaDecisions.map(({ quota, operation }) => `${quota} ${operation.method} ${operation.path}`)]) })
+  const chat = { method: 'POST', path: '/api/chat' }
+  const quotas: Quotas = { z: { operations: [{ ...chat, method: 'post' }] }, a: {}, other: { operations: [{ ...chat, method: 'GET' }] }, m: { operations: [chat, chat] } }
+  await app.register(quotaPlugin, { authentication: fromHeader, operations: [chat], quotas })
+  app.addHook('onSend', async ({ quota, quotaDecisions }) => {
+    seen.push([quota?.quota, quotaDecisions.map(({ quota, operation }) => `${quota} ${operation.method} ${operation.path}`)])
+  })
   app.post(chat.path, { config: { quota: ['a', 'z'] } }, async () => 'ran')
   app.post('/api/*', async () => 'ran')
   for (const url of [chat.path, '/api%2fchat', '/api/other']) await app.inject({ method: 'POST', url })
@@ -68,145 +33,202 @@ t.test('a request is subject to every quota that lists its operation or that its
   ])
 })
 
-t.test('a request that one of its quotas rejects is counted by none', async (t) => {
-  const names = ['default', 'hourly', 'daily', 'tokens', 'streams']
-  const quotas = { hourly: { perHour: 2 }, daily: { perDay: 5 }, tokens: { tokensPerMinute: 5 }, streams: { inFlight: 1 } }
-  const { clock, statuses, counts } = await createHost(names, { perMinute: 3, quotas })
-  t.same(await statuses(4), [200, 200, 429, 429])
-  t.same(await counts(names), [2, 2, 2, 0, 0])
-  clock.advance(60_000)
-  t.same(await statuses(1), [429], 'the window of an hour is still open')
-  t.same(await counts(names), [0, 2, 2, 0, 0])
-  clock.advance(3_540_000)
-  t.same(await statuses(3), [200, 200, 429])
-  t.same(await counts(names), [2, 2, 4, 0, 0])
+t.test('a request that one of its quotas rejects is counted by none, in one store or in two', async (t) => {
+  for (const other of [() => undefined, () => new MemoryQuotaStore(), () => asynchronous(new MemoryQuotaStore())]) {
+    const store = other()
+    const names = ['default', 'hourly', 'daily', 'tokens', 'streams']
+    const quotas: Quotas = {
+      hourly: { perHour: 2, ...(store && { store }) }, daily: { perDay: 5 }, tokens: { perMinute: { tokens: 50 }, cost: 5, ...(store && { store }) }, streams: { inFlight: 1 }
+    }
+    const { statuses, counts, begin, ask } = await createHost(names, { perMinute: 3, quotas })
+    t.same(await statuses(4), [200, 200, 429, 429])
+    t.same(await counts(names), [2, 2, 2, 10, 0])
+    const { end } = await begin({ 'x-caller': 'bob' })
+    t.match(await ask({ headers: { 'x-caller': 'bob' } }), { statusCode: 429, headers: { 'retry-after': '1' } })
+    t.same(await counts(names, { 'x-caller': 'bob' }), [1, 1, 1, 5, 1])
+    await end()
+  }
 })
 
-const periods = { perMinute: ['requests per minute', 60], perHour: ['requests per hour', 3_600], perDay: ['requests per day', 86_400], tokensPerMinute: ['tokens per minute', 60], tokensPerHour: ['tokens per hour', 3_600], tokensPerDay: ['tokens per day', 86_400] } as const
+t.test('a rejected request still reaches each counter: it opens the window', async (t) => {
+  const { app, begin, statuses, clock, store } = await createHost(['tight', 'wide'], { quotas: { tight: { perMinute: 1 }, wide: { perHour: 9 } } })
+  const { request } = await begin()
+  store.forget(String(request.quota?.callerKey), 'wide.requests.hour')
+  clock.advance(30_000)
+  t.same(await statuses(1), [429])
+  t.match(await app.quotaStanding(request, 'wide'), { count: 0, windowRemaining: 3_600_000 })
+})
 
-for (const [limit, [text, seconds]] of Object.entries(periods)) {
-  t.test(`a quota with the limit ${limit} has its window, and says so in its message`, async (t) => {
-    const { app, ask, clock, counts } = await createHost('named', { quotas: { named: { [limit]: 2 } } })
-    app.addHook('onSend', async (request) => { if (limit.startsWith('tokens')) await app.quotaCharge(request, 1) })
-    for (const count of [1, 2]) {
-      t.equal((await ask()).statusCode, 200)
-      t.same(await counts(['named']), [count])
-    }
-    clock.advance(seconds * 1000 - 1500)
-    const rejected = await ask()
-    t.equal(rejected.statusCode, 429)
-    t.equal(rejected.body, `{"error":"Rate limit exceeded. Maximum 2 LLM ${text}. Please wait.","status":429}`)
-    t.equal(rejected.headers['retry-after'], '2')
-    clock.advance(1500)
-    t.equal((await ask()).statusCode, 200)
+const full = { perMinute: 1, cost: 1 }
+const nobody = { authentication: () => null }
+const outage = { authentication: () => { throw Object.assign(new Error('gone'), { statusCode: 503 }) } }
+const costly: QuotaDefinition = { cost: () => -1 }
+
+// The quotas of a request that is sent while another one of its caller runs, in their order, and the quota that refuses it.
+const refusals: [what: string, quotas: Quotas, status: number, refusing: string, reason: string | null][] = [
+  ['no caller comes before a failed cost', { costly, nobody }, 401, 'nobody', 'no-authentication'],
+  ['no caller comes before a failed authentication', { outage, nobody }, 401, 'nobody', 'no-authentication'],
+  ['no caller comes before a rejection', { full, nobody }, 401, 'nobody', 'no-authentication'],
+  ['a failed cost comes before a rejection', { full, costly }, 503, 'costly', 'cost'],
+  ['a failed authentication comes before a rejection', { full, outage }, 503, 'outage', 'authentication'],
+  ['requests in flight come before a window', { full: { perDay: 1 }, streams: { inFlight: 1 } }, 429, 'streams', null],
+  ['of two windows, the one with the longest wait', { full, hourly: { perHour: 1 }, another: { perMinute: 1 } }, 429, 'hourly', null],
+  ['of equals, the first', { two: { perHour: 1 }, one: { perHour: 1 } }, 429, 'two', null],
+  ['a rejection comes before a failed store', { broken: { store: failing }, full }, 429, 'full', null],
+  ['a failed store', { wide: {}, broken: { store: failing } }, 503, 'broken', 'store']
+]
+
+for (const [what, quotas, statusCode, refusing, reason] of refusals) {
+  t.test(`the response to a request that several quotas refuse: ${what}`, async (t) => {
+    const { app, begin, ask } = await createHost(({ url }) => url === '/held' ? Object.keys(quotas).filter((name) => !/costly|nobody|outage|broken/.test(name)) : Object.keys(quotas), { quotas })
+    await begin()
+    const messages = await published(async () => { t.match(await ask(), { statusCode }) })
+    t.match(messages.map(({ decision }) => decision), [{ quota: refusing, reason, outcome: statusCode === 401 ? 'unauthenticated' : statusCode === 429 ? 'rejected' : 'unavailable' }])
+    t.equal(messages.length, 1, 'the refusing decision alone is published')
+    t.same(messages.map(({ request }) => [request.quota, request.quotaDecisions]), messages.map(({ decision }) => [decision, [decision]]))
+    await app.close()
   })
 }
+
+t.test('what one store has counted is given back if another one fails', async (t) => {
+  const { app, statuses, counts } = await createHost(['default', 'tokens', 'broken'], { quotas: { tokens: { perDay: { tokens: 9 }, cost: 4 }, broken: { store: failing } } })
+  t.same(await statuses(2), [503, 503])
+  t.same(await counts(['default', 'tokens']), [0, 0])
+  await app.close()
+})
+
+t.test('a shadow quota is asked after the enforced ones have admitted, on its own, and refuses nothing', async (t) => {
+  const shadows: Quotas = { full: { perMinute: 0 }, tried: { perMinute: 1 }, wide: { perMinute: 9 }, costly, nobody, broken: { store: failing } }
+  const quotas: Quotas = { ...shadows, enforced: { perMinute: 2, mode: 'enforce' } }
+  const { ask, counts } = await createHost(Object.keys(quotas), { mode: 'shadow', quotas })
+  const outcomes = (await published(async () => { for (const status of [200, 200, 429]) t.equal((await ask()).statusCode, status) }))
+    .map(({ decision: { quota, outcome, enforced } }) => `${quota} ${outcome}${enforced ? ', enforced' : ''}`)
+  const others = ['wide admitted', 'costly unavailable', 'nobody unauthenticated', 'broken unavailable', 'enforced admitted, enforced']
+  t.same(outcomes, ['full disabled', 'tried admitted', ...others, 'full disabled', 'tried rejected', ...others, 'enforced rejected, enforced'])
+  t.same(await counts(['tried', 'wide', 'enforced']), [1, 2, 2])
+})
+
+t.test('a limit of 0 disables that quota alone; if all are disabled, the request passes without authentication', async (t) => {
+  const preferences = new Map([['rate-limit.one.per-minute', 0]])
+  const { ask } = await createHost(['one', 'two'], { preferences, quotas: { one: {}, two: {} } })
+  t.match((await ask()).json(), [{ quota: 'one', outcome: 'disabled', limit: 0, count: null, callerKey: null }, { quota: 'two', outcome: 'admitted' }])
+  t.equal((await ask({ headers: { 'x-caller': '' } })).statusCode, 401)
+  preferences.set('rate-limit.two.per-minute', 0)
+  t.match((await ask({ headers: { 'x-caller': '' } })).json(), [{ quota: 'one', outcome: 'disabled' }, { quota: 'two', outcome: 'disabled' }])
+})
+
+t.test('request.quotaDecisions is one array with the decision of each quota; request.quota is the first', async (t) => {
+  const { begin } = await createHost(['default', 'two'], { quotas: { two: {} } })
+  const { request } = await begin()
+  t.match(request.quotaDecisions, [{ quota: 'default' }, { quota: 'two' }])
+  t.equal(request.quotaDecisions, request.quotaDecisions)
+  t.equal(request.quota, request.quotaDecisions[0])
+})
+
+// For each limit: the message of a rejection and the length of the window; null for what begins with the calendar.
+const limits: [definition: QuotaDefinition, text: string, window: number | null, key: string, counters: string][] = [
+  [{ perMinute: 2 }, '2 LLM requests per minute', 60_000, 'per-minute', 'chat-2.requests.minute'],
+  [{ perHour: 2 }, '2 LLM requests per hour', 3_600_000, 'per-hour', 'chat-2.requests.hour'],
+  [{ perDay: 2 }, '2 LLM requests per day', 86_400_000, 'per-day', 'chat-2.requests.day'],
+  [{ perDay: 2, timeZone: 'Europe/Berlin' }, '2 LLM requests per day', null, 'per-day', 'chat-2.requests.day.Europe/Berlin'],
+  [{ perMonth: 2 }, '2 LLM requests per month', null, 'per-month', 'chat-2.requests.month.UTC'],
+  [{ perMinute: { tokens: 2 }, cost: 1 }, '2 LLM tokens per minute', 60_000, 'per-minute', 'chat-2.tokens.minute'],
+  [{ perHour: { 'micro-dollars': 2 }, cost: 1 }, '2 LLM micro-dollars per hour', 3_600_000, 'per-hour', 'chat-2.micro-dollars.hour'],
+  [{ perMonth: { tokens: 2 }, cost: 1, timeZone: 'Asia/Tokyo' }, '2 LLM tokens per month', null, 'per-month', 'chat-2.tokens.month.Asia/Tokyo'],
+  [{ inFlight: 2 }, '2 LLM requests at once', null, 'in-flight', 'chat-2.in-flight']
+]
+
+for (const [definition, text, window, key, counters] of limits) {
+  t.test(`a limit of ${text} has its message, window, counters, preference and environment variable: ${counters}`, async (t) => {
+    const variable = `SERVICE_RATE_LIMIT_CHAT_2_${key.toUpperCase().replaceAll('-', '_')}`
+    t.teardown(() => { Reflect.deleteProperty(process.env, variable) })
+    const start = (preferences = new Map<string, unknown>()) => createHost('chat-2', { preferences, quotas: { 'chat-2': definition } })
+    const { app, store, ask, begin, clock } = await start()
+    t.same(Object.keys(app.quotaConfig), ['SERVICE_RATE_LIMIT_PER_MINUTE', variable])
+    const [{ request }] = [await begin(), await begin()]
+    const { unit = '' } = request.quota ?? {}
+    t.ok(text.includes(unit.replace('-in-flight', '')))
+    t.match(app.quotas, [{ name: 'default', counters: 'default', unit: 'requests', window: 60_000 }, { name: 'chat-2', unit, window, counters, store }])
+    t.equal(store.list(counters).callers[0]?.count, 2)
+    if (window !== null) clock.advance(window - 1_500)
+    t.match(await ask(), { body: `{"error":"Rate limit exceeded. Maximum ${text}. Please wait.","status":429}`, headers: { 'retry-after': window === null ? /^\d+$/ : '2' } })
+    if (window !== null) clock.advance(1_500)
+    if (window !== null) t.equal((await ask()).statusCode, 200)
+    process.env[variable] = '7'
+    t.equal((await (await start()).begin()).request.quota?.limit, 7)
+    t.equal((await (await start(new Map([[`rate-limit.chat-2.${key}`, '8'], ['rate-limit.per-minute', '9']]))).begin()).request.quota?.limit, 8)
+    process.env[variable] = 'many'
+    await t.rejects(start(), { code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT', message: `fastify-llm-quota: the environment variable ${variable} must be an integer; it got "many"` })
+  })
+}
+
+t.test('a quota without a limit admits 10 requests per minute, and has the mode of the plugin', async (t) => {
+  const { app, ask } = await createHost(['default', 'chat', 'enforced'], { mode: 'shadow', quotas: { chat: {}, enforced: { mode: 'enforce' } } })
+  t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10, SERVICE_RATE_LIMIT_CHAT_PER_MINUTE: 10, SERVICE_RATE_LIMIT_ENFORCED_PER_MINUTE: 10 })
+  t.ok(Object.isFrozen(app.quotaConfig))
+  t.match((await ask()).json(), [{ enforced: false }, { quota: 'chat', enforced: false, limit: 10, unit: 'requests', window: 60_000 }, { quota: 'enforced', enforced: true }])
+})
 
 t.test('quotas that share an authentication ask for it once for each request', async (t) => {
   const asked: string[] = []
   const readerOf = (username: string) => () => { asked.push(username); return localAuthentication(username) }
   const [authentication, another] = [readerOf('alice'), readerOf('bob')]
-  const quotas = { one: {}, two: { authentication }, three: { authentication: another }, four: { authentication: another } }
+  const quotas: Quotas = { one: {}, two: { authentication }, three: { authentication: another }, four: { authentication: another } }
   const { ask } = await createHost(['default', ...Object.keys(quotas)], { authentication, quotas })
   t.equal((await ask()).statusCode, 200)
   t.same(asked, ['alice', 'bob'])
 })
 
-t.test('the mode of the plugin is the default of its quotas, and each decision is published', async (t) => {
-  const { ask } = await createHost(['default', 'chat', 'enforced'], { mode: 'shadow', quotas: { chat: {}, enforced: { mode: 'enforce' } } })
-  const messages = await published(ask)
-  t.match(messages.map(({ decision }) => decision), [{ enforced: false }, { quota: 'chat', enforced: false }, { quota: 'enforced', enforced: true }])
-})
-
-t.test('each limit has a preference and an environment variable of its own', async (t) => {
-  const limits = { perMinute: 'per-minute', perHour: 'per-hour', perDay: 'per-day', tokensPerMinute: 'tokens-per-minute', tokensPerHour: 'tokens-per-hour', tokensPerDay: 'tokens-per-day', inFlight: 'in-flight' }
-  for (const [limit, key] of Object.entries(limits)) {
-    const variable = `SERVICE_RATE_LIMIT_CHAT_2_${key.toUpperCase().replaceAll('-', '_')}`
-    const limitNow = async (preferences?: Map<string, unknown>) => {
-      const { ask, app } = await createHost('chat-2', { perMinute: 1, quotas: { 'chat-2': { [limit]: 6 } }, ...(preferences && { preferences }) })
-      t.same(Object.keys(app.quotaConfig), ['SERVICE_RATE_LIMIT_PER_MINUTE', variable])
-      return (await ask()).json()[0].limit
-    }
-    t.equal(await limitNow(), 6)
-    process.env[variable] = '7'
-    try {
-      t.equal(await limitNow(), 7)
-      t.equal(await limitNow(new Map([[`rate-limit.chat-2.${key}`, '8'], ['rate-limit.per-minute', '9']])), 8)
-      process.env[variable] = 'many'
-      await t.rejects(limitNow(), { code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT', message: `fastify-llm-quota: the environment variable ${variable} must be an integer; it got "many"` })
-    } finally {
-      Reflect.deleteProperty(process.env, variable)
-    }
-  }
-  const { app, ask } = await createHost('chat', { quotas: { chat: {} } })
-  t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10, SERVICE_RATE_LIMIT_CHAT_PER_MINUTE: 10 })
-  t.ok(Object.isFrozen(app.quotaConfig))
-  t.match((await ask()).json(), [{ limit: 10, unit: 'requests', window: 60_000 }], 'a quota without a limit admits 10 requests per minute')
-})
-
-t.test('rateLimitHeaders has an item for each quota, with its unit', async (t) => {
-  const quotas: Record<string, QuotaDefinition> = { 'tokens-a-day': { tokensPerDay: 500 }, streams: { inFlight: 2 }, off: { perHour: 0 }, tried: { perHour: 1, mode: 'shadow' } }
-  const { app, ask, clock } = await createHost(['default', ...Object.keys(quotas)], { rateLimitHeaders: 'draft-10', perMinute: 2, quotas })
-  app.addHook('onSend', async (request) => { await app.quotaCharge(request, 499) })
-  const { headers } = await ask()
-  t.equal(headers['ratelimit-policy'], '"default";q=2;w=60, "tokens-a-day";q=500;w=86400;qu="tokens", "streams";q=2;qu="concurrent-requests"')
-  t.equal(headers.ratelimit, '"default";r=1;t=60, "tokens-a-day";r=500;t=86400, "streams";r=1')
+t.test('rateLimitHeaders has an item for each enforced quota that was asked, with its unit', async (t) => {
+  const quotas: Quotas = { tokens: { perDay: { tokens: 500 }, cost: 300 }, streams: { inFlight: 2 }, off: { perHour: 0 }, tried: { perHour: 1, mode: 'shadow' } }
+  const { ask, clock } = await createHost(['default', ...Object.keys(quotas)], { rateLimitHeaders: 'draft-10', perMinute: 2, quotas })
+  const policy = '"default";q=2;w=60, "tokens";q=500;w=86400;qu="tokens", "streams";q=2;qu="concurrent-requests"'
+  t.match((await ask()).headers, { 'ratelimit-policy': policy, ratelimit: '"default";r=1;t=60, "tokens";r=200;t=86400, "streams";r=1' })
   clock.advance(1_000)
-  t.match((await ask()).headers.ratelimit, '"default";r=0;t=59, "tokens-a-day";r=1;t=86399, "streams";r=1')
-  const rejected = await ask()
-  t.match(rejected.headers, { 'retry-after': '86399', ratelimit: /"tokens-a-day";r=0;t=86399/ }, 'the charges overshoot the limit')
-})
-
-t.test('quotaStanding tells the unit, the window and the count of each quota', async (t) => {
-  const { app, ask, clock } = await createHost(['default', 'tokens', 'streams'], { perMinute: 2, quotas: { tokens: { tokensPerHour: 10 }, streams: { inFlight: 3 }, organisation: { authentication: fromOrganisation } } })
-  const standings: unknown[] = []
-  app.addHook('onSend', async (request) => {
-    if (request.url !== '/marked') return
-    await app.quotaCharge(request, 12)
-    clock.advance(1_000)
-    for (const name of ['default', 'tokens', 'streams', 'organisation']) standings.push(await app.quotaStanding(request, name))
-  })
-  await ask()
-  t.same(standings, [
-    { quota: 'default', unit: 'requests', window: 60_000, limit: 2, count: 1, remaining: 1, windowRemaining: 59_000, overflow: false },
-    { quota: 'tokens', unit: 'tokens', window: 3_600_000, limit: 10, count: 12, remaining: 0, windowRemaining: 3_599_000, overflow: false },
-    { quota: 'streams', unit: 'requests-in-flight', window: null, limit: 3, count: 1, remaining: 2, windowRemaining: null, overflow: false },
-    null
-  ])
+  t.match((await ask()).headers, { 'retry-after': '86399', 'ratelimit-policy': policy, ratelimit: '"default";r=1;t=59, "tokens";r=200;t=86399, "streams";r=2' }, 'no quota has counted it')
 })
 
 t.test('start-up fails if the option quotas is invalid, with an error that contains the option and its value', async (t) => {
-  const names = ['Chat', '1chat', '-chat', 'cha_t', 'chat ', '', 'default', 'x'.repeat(33), 'café']
+  const names = ['Chat', '1chat', 'cha_t', 'chat ', '', 'default', 'x'.repeat(33), 'café']
+  const units = ['requests', 'requests-in-flight', 'concurrent-requests', 'Tokens', '-x', 'x1', 'x'.repeat(33)]
   const invalid: [unknown, RegExp][] = [
     ['chat', /option quotas must be an object .* it got "chat"/],
     [[], /option quotas must be an object .* it got an array/],
     ...names.map((name): [unknown, RegExp] => [{ [name]: {} }, new RegExp(`option quotas must have names of at most 32 .* it got "${name}"`)]),
+    ...units.map((unit): [unknown, RegExp] => [{ chat: { perDay: { [unit]: 5 } } }, new RegExp(`option quotas\\.chat\\.perDay must have a unit of at most 32 .* it got "${unit}"`)]),
     [{ chat: null }, /option quotas\.chat must be an object; it got null/],
     [{ chat: { limit: 5 } }, /option quotas\.chat\.limit does not exist; it got 5/],
-    [{ chat: { logLevel: 'warn' } }, /option quotas\.chat\.logLevel does not exist/],
-    [{ chat: { perHour: 1.5 } }, /option quotas\.chat\.perHour must be an integer; it got 1.5/],
+    [{ chat: { perHour: 1.5 } }, /option quotas\.chat\.perHour must be an integer, or .*; it got 1.5|perHour must be an integer; it got 1.5/],
+    [{ chat: { perHour: { tokens: '5' } } }, /option quotas\.chat\.perHour\.tokens must be an integer; it got "5"/],
+    [{ chat: { perHour: { tokens: 5, images: 5 } } }, /option quotas\.chat\.perHour must be an integer, or an object with one unit.*tokens and images/],
+    [{ chat: { perHour: {} } }, /option quotas\.chat\.perHour must be an integer, or an object with one unit.*no unit/],
     [{ chat: { inFlight: '2' } }, /option quotas\.chat\.inFlight must be an integer; it got "2"/],
-    [{ chat: { perMinute: 5, tokensPerDay: 0 } }, /option quotas\.chat must have one limit; it got "perMinute and tokensPerDay"/],
-    [{ chat: { perMinute: 5, unreportedTokens: 5 } }, /option quotas\.chat\.unreportedTokens must be set only with a limit of tokens; it got 5/],
-    [{ chat: { tokensPerDay: 5, unreportedTokens: -1 } }, /option quotas\.chat\.unreportedTokens must be .*; it got -1/],
+    [{ chat: { perMinute: 5, perDay: { tokens: 0 } } }, /option quotas\.chat must have one limit; it got "perMinute and perDay"/],
+    [{ chat: { inFlight: 5, cost: 1 } }, /option quotas\.chat\.cost must not be set with inFlight/],
+    [{ chat: { perMinute: 5, cost: -1 } }, /option quotas\.chat\.cost must be an integer of at least 0 or a function; it got -1/],
+    [{ chat: { perMinute: 5, unreported: 5 } }, /option quotas\.chat\.unreported must be set only with a limit in a unit.*; it got 5/],
+    [{ chat: { perDay: { tokens: 5 }, unreported: 1.5 } }, /option quotas\.chat\.unreported must be .*; it got 1.5/],
+    [{ chat: { perDay: 5, timeZone: 'Europe/Bärlin' } }, /option quotas\.chat\.timeZone must be the name of an IANA time zone.*; it got "Europe\/Bärlin"/],
+    [{ chat: { perDay: 5, timeZone: '+01:00' } }, /option quotas\.chat\.timeZone must be the name of an IANA time zone/],
+    [{ chat: { perHour: 5, timeZone: 'UTC' } }, /option quotas\.chat\.timeZone must be set only with perDay or perMonth/],
     [{ chat: { mode: 'off' } }, /option quotas\.chat\.mode must be 'enforce' or 'shadow'; it got "off"/],
     [{ chat: { authentication: {} } }, /option quotas\.chat\.authentication must be a function; it got an object/],
-    [{ chat: { tokensPerDay: 5 }, 'chat-tokens': { perDay: 5 } }, /option quotas must have names .* "chat-tokens" also has SERVICE_RATE_LIMIT_CHAT_TOKENS_PER_DAY; it got "chat"/],
     [{ chat: { operations: [{ method: 'POST', path: '/:x' }] } }, /option quotas\.chat\.operations\[0\]\.path must start .* it got "\/:x"/]
   ]
   for (const [quotas, message] of invalid) {
     await t.rejects(async () => { await Fastify().register(quotaPlugin, Object({ quotas })) }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message }, String(message))
   }
-  for (const name of ['a', 'a-', 'x'.repeat(32), 'constructor', 'chat-2']) t.match((await (await createHost(name, { quotas: { [name]: { perMinute: 1 } } })).ask()).json(), [{ quota: name }])
+  for (const name of ['a', 'a-', 'x'.repeat(32), 'constructor']) t.match((await (await createHost(name, { quotas: { [name]: { perMinute: 1 } } })).ask()).json(), [{ quota: name }])
 })
 
-t.test('start-up fails if the store lacks a function that one of the quotas needs', async (t) => {
-  const memory = new MemoryQuotaStore()
-  const acquire = memory.acquire.bind(memory)
-  const register = async (store: unknown, quotas?: object) => { await Fastify().register(quotaPlugin, Object({ store, quotas })) }
-  await t.resolves(register({ acquire }))
-  await t.rejects(register({ acquire }, { chat: {} }), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store must be a store with a function quota; it got an object/ })
-  await t.resolves(register({ acquire, quota: () => ({ acquire }) }, { chat: {} }))
-  for (const quota of [() => ({}), () => undefined]) await t.rejects(register({ acquire, quota }, { chat: {} }), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store, in its quota chat, must be a store with a function acquire/ })
-  await t.rejects(register({ acquire, quota: () => ({ acquire }) }, { chat: { inFlight: 1 } }), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /must be a store with a function enter; it got an object/ })
+t.test('start-up fails if a store lacks a function that one of its quotas needs', async (t) => {
+  const acquire = (demands: readonly Demand[]) => new MemoryQuotaStore().acquire(demands)
+  const [plain, releasing] = [{ acquire }, { acquire, release () {} }]
+  const register = async (options: object) => { await Fastify().register(quotaPlugin, options as QuotaOptions) }
+  for (const options of [{ store: plain, quotas: { chat: { perDay: 5, cost: 2 } } }, { store: releasing, quotas: { chat: { inFlight: 5 }, other: { store: releasing } } }]) await t.resolves(register(options))
+  const needing: object[] = [{ inFlight: 1 }, { perDay: { tokens: 5 } }, { store: releasing }]
+  for (const chat of needing) {
+    await t.rejects(register({ store: plain, quotas: { chat } }), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /store of the quota (chat|default) must be a store with a function release/ })
+  }
+  await t.rejects(register({ store: releasing, quotas: { chat: { store: {} } } }), { message: /quotas.chat.store must be a store with a function acquire; it got an object/ })
 })

@@ -49,7 +49,7 @@ t.test('requests that do not match pass unchanged and are never counted', async 
     t.same(response.json(), { body: { text: 'as it was' }, quota: null })
   }
   t.same(await statuses(app, alice, 1), [200])
-  t.same(app.quotaStore.inspect?.(), { trackedCallers: 1, sweeps: 0 })
+  t.same(app.quotaStore.inspect?.('default'), { trackedCallers: 1, sweeps: 0 })
 })
 
 t.test('an admitted request reaches the operation, and the quota adds no headers to its response', async (t) => {

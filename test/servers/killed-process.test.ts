@@ -18,11 +18,11 @@ const ways = ['returns', 'waits', 'throws', 'streams', 'hijacks']
 const random = new Random(1)
 
 const { server, client } = await startRedis(t)
-const streams = new RedisQuotaStore({ client }).quota('streams', 60_000)
+const store = new RedisQuotaStore({ client })
 
 /** Returns how many requests of each caller are in flight. */
 async function running (): Promise<number[]> {
-  return Promise.all(callers.map(async (caller) => (await streams.enter(String(callerKey(localAuthentication(caller))), 0)).count))
+  return Promise.all(callers.map(async (caller) => (await store.peek({ counters: 'streams.in-flight', callerKey: String(callerKey(localAuthentication(caller))), limit: inFlight, cost: 1, window: null, end: null }))?.count ?? 0))
 }
 
 async function start (): Promise<{ child: ChildProcess, port: number }> {

@@ -6,13 +6,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { callerKey, localAuthentication, type Acquisition } from '../../lib/index.js'
 import { PostgresQuotaStore, postgresSchema } from '../../lib/postgres.js'
+import type { Acquisition, Demand } from '../../lib/store/store.js'
+import { acquireOne, place } from '../support/acquire-one.js'
 import { PostgresServer, startPostgres } from '../support/postgres-server.js'
 import { freePort } from '../support/redis-server.js'
+import { demand } from '../support/told-store.js'
 
 const clients = 64
-const key = (name: string | number) => String(callerKey(localAuthentication(`caller ${name}`)))
 
 /** The stores of four instances of a service, each with a pool of its own. */
 function instances (t: Test, server: PostgresServer, options: { connectionString?: string, maxTrackedCallers?: number, clock?: () => number } = {}): PostgresQuotaStore[] {
@@ -20,35 +21,51 @@ function instances (t: Test, server: PostgresServer, options: { connectionString
   return Array.from({ length: 4 }, () => {
     const pool = server.pool({ connectionString, max: 3 })
     t.teardown(() => pool.end())
-    return new PostgresQuotaStore({ pool, rememberRefusals: false, ...others })
+    return new PostgresQuotaStore({ pool, rememberRejections: false, ...others })
   })
 }
 
-/** Sends requests from all clients at once, until each has sent some, and returns the admitted ones by caller. */
-async function storm (stores: readonly PostgresQuotaStore[], requests: number, callers: number, limit: number): Promise<{ admitted: Map<string, number>, failed: number }> {
-  const admitted = new Map<string, number>()
+interface Storm {
+  readonly requests: number
+  /** What a client demands with each of its requests. */
+  readonly demands: (client: number, request: number) => readonly Demand[]
+  readonly admitted?: (store: PostgresQuotaStore, acquisitions: readonly (Acquisition | null)[]) => unknown
+}
+
+/** Sends requests from all clients at once, until each has sent some. Returns what was counted for each caller or overflow counter of each quota. */
+async function storm (stores: readonly PostgresQuotaStore[], { requests, demands, admitted }: Storm): Promise<{ counted: Map<string, number>, failed: number }> {
+  const counted = new Map<string, number>()
   let failed = 0
   await Promise.all(Array.from({ length: clients }, async (_, client) => {
+    const store = stores[client % stores.length]
+    if (store === undefined) return
     for (let request = 0; request < requests; request++) {
-      const caller = key((client * 31 + request * 17) % callers)
+      const demanded = demands(client, request)
       try {
-        const acquisition = await stores[client % stores.length]?.acquire(caller, limit)
-        const name = acquisition?.overflow === true ? 'overflow' : caller
-        if (acquisition?.admitted === true) admitted.set(name, (admitted.get(name) ?? 0) + 1)
+        const acquisitions = await store.acquire(demanded)
+        if (!acquisitions.every((acquisition) => acquisition?.admitted)) continue
+        for (const [index, { counters, callerKey, cost }] of demanded.entries()) {
+          const name = `${counters} ${acquisitions[index]?.overflow === true ? 'overflow' : callerKey}`
+          counted.set(name, (counted.get(name) ?? 0) + cost)
+        }
+        await admitted?.(store, acquisitions)
       } catch {
         failed += 1
         await sleep(5)
       }
     }
   }))
-  return { admitted, failed }
+  return { counted, failed }
 }
 
+const anyOf = (callers: number, limit: number) => (client: number, request: number) => [demand(`caller ${(client * 31 + request * 17) % callers}`, { limit })]
+
 /** Asks until the server decides. */
-async function decided (store: PostgresQuotaStore, caller: string): Promise<Acquisition> {
+async function decided (store: PostgresQuotaStore | undefined, caller: string): Promise<Acquisition> {
+  if (store === undefined) throw new Error('there is no such store')
   for (let attempt = 0; attempt < 400; attempt++) {
     try {
-      return await store.acquire(caller, 1_000)
+      return await acquireOne(store, caller, { limit: 1_000 })
     } catch {
       await sleep(25)
     }
@@ -57,99 +74,117 @@ async function decided (store: PostgresQuotaStore, caller: string): Promise<Acqu
 }
 
 t.test('64 clients of four instances get exactly the limit, on known and on new callers, and at the cap', async (t) => {
-  const { server, pool } = await startPostgres(t)
+  const { server } = await startPostgres(t)
   const stores = instances(t, server, { maxTrackedCallers: 20 })
-  for (const round of ['new callers', 'known callers']) {
-    const { admitted, failed } = await storm(stores, 40, 30, round === 'new callers' ? 20 : 35)
+  for (const [round, limit, left] of [['new callers', 20, 20], ['known callers', 35, 15]] as const) {
+    const { counted, failed } = await storm(stores, { requests: 40, demands: anyOf(30, limit) })
     t.equal(failed, 0)
-    t.equal(admitted.size, 21, `${round}: 20 callers and the overflow counter`)
-    t.same(new Set(admitted.values()), new Set([round === 'new callers' ? 20 : 15]), round)
+    t.equal(counted.size, 21, `${round}: 20 callers and the overflow counter`)
+    t.same(new Set(counted.values()), new Set([left]), round)
   }
-  t.match(await stores[0]?.inspect(), { trackedCallers: 20 })
+  t.match(await stores[0]?.inspect('default'), { trackedCallers: 20 })
+})
+
+t.test('whatever races for the last place of one of its quotas, each quota counts what was admitted, within its limit', async (t) => {
+  const { server, pool } = await startPostgres(t)
+  const stores = instances(t, server, { maxTrackedCallers: 8 })
+  let inFlight = 0
+  let most = 0
+  const month = { counters: 'chat.tokens.month', window: 2_678_400_000, end: Date.now() + 1e9 }
+  const { counted, failed } = await storm(stores, {
+    requests: 40,
+    demands: (client, request) => [
+      ...anyOf(12, 1e9)(client, request), demand(`caller ${(client + request) % 3}`, { ...month, limit: 1_000, cost: 7 }), demand('all', place(5))
+    ].sort(() => client % 3 - 1),
+    async admitted (store, acquisitions) {
+      most = Math.max(most, ++inFlight)
+      await new Promise((resolve) => { setImmediate(resolve) })
+      inFlight -= 1
+      for (const acquisition of acquisitions) if (acquisition?.windowRemaining === null && acquisition.end === undefined) await store.release(acquisition, 1)
+    }
+  })
+  t.equal(failed, 0)
+  t.ok(most > 1 && most <= 5, `${most} were in flight at once`)
+  const { rows } = await pool.query("SELECT counters || ' ' || caller AS name, count::integer FROM llm_quota WHERE count > 0 UNION SELECT counters, sum(held) FROM llm_quota_place GROUP BY 1")
+  const places = counted.get('streams.in-flight all')
+  counted.delete('streams.in-flight all')
+  t.ok(Number(places) > 50, `${places} were admitted`)
+  t.same(new Map(rows.map(({ name, count }) => [name, count])), new Map([...counted, ['streams.in-flight', 0]]))
+  t.ok(Math.max(...['caller 0', 'caller 1', 'caller 2'].map((caller) => counted.get(`chat.tokens.month ${caller}`) ?? 0)) <= 1_000)
   const { rows: [statistics] } = await pool.query('SELECT deadlocks::integer FROM pg_stat_database WHERE datname = current_database()')
   t.same(statistics, { deadlocks: 0 })
 })
 
-t.test('64 clients in flight have at most as many places as the limit says, and all are given back', async (t) => {
-  const { server, pool } = await startPostgres(t)
-  const stores = instances(t, server)
-  let inFlight = 0
-  let most = 0
-  let admitted = 0
-  await Promise.all(Array.from({ length: clients }, async (_, client) => {
-    for (let request = 0; request < 30; request++) {
-      const entry = await stores[client % stores.length]?.enter(key('alice'), 5)
-      if (entry?.leave === undefined) continue
-      admitted += 1
-      most = Math.max(most, ++inFlight)
-      await new Promise((resolve) => { setImmediate(resolve) })
-      inFlight -= 1
-      await entry.leave()
-    }
-  }))
-  t.ok(most <= 5 && most > 1, `${most} were in flight at once`)
-  t.ok(admitted > 50, `${admitted} were admitted`)
-  t.same((await pool.query('SELECT * FROM llm_quota_place')).rows, [])
-})
-
 t.test('a statement waits for the locks of another one only if it must', async (t) => {
   const { pool } = await startPostgres(t)
-  const store = new PostgresQuotaStore({ pool })
-  await store.acquire('a', 5)
+  const store = new PostgresQuotaStore({ pool, rememberRejections: false })
+  await acquireOne(store, 'a')
   const other = await pool.connect()
   t.teardown(() => { other.release() })
 
-  await other.query('BEGIN; SELECT FROM llm_quota_state FOR UPDATE')
-  const [, known, added] = [store.acquire('a', 5), store.acquire('a', 5), store.acquire('b', 5)]
-  t.match(await known, { count: 3 }, 'a decision for a known caller does not wait for one for a new caller of the same batch')
+  await other.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'state' FOR UPDATE")
+  t.match(await acquireOne(store, 'a'), { count: 2 }, 'a known caller does not wait for the state')
   await other.query('ROLLBACK')
-  t.match(await added, { count: 1 })
 
-  await pool.query('UPDATE llm_quota SET last_seen = 0; UPDATE llm_quota_state SET swept_at = 0')
+  await pool.query("UPDATE llm_quota SET last_seen = 0 WHERE caller = 'a'; UPDATE llm_quota SET swept_at = 0 WHERE counters = 'default'")
   await other.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'a' FOR UPDATE")
-  t.match(await store.acquire('c', 5), { count: 1 }, 'a sweep does not wait for a counter that is in use')
+  t.match(await acquireOne(store, 'b'), { count: 1 }, 'a sweep does not wait for a counter that is in use')
   await other.query('ROLLBACK')
-  t.match(await store.inspect(), { trackedCallers: 2, sweeps: 1 })
+  t.match(await store.inspect('default'), { trackedCallers: 2, sweeps: 1 })
 
-  await other.query("BEGIN; SELECT llm_quota_enter('another process', NULL, '{default}', '{a}', '{1}', '{0}')")
-  const entry = store.enter('a', 1)
+  await other.query("BEGIN; SELECT llm_quota_acquire(NULL, 10, 'other', 1, '{streams.in-flight}', '{a}', '{NULL}', '{0}', '{1}', '{0}', '{1}', '{1}', '{1}', '{1}', '{NULL}')")
+  const asked = acquireOne(store, 'a', place(1))
   while ((await pool.query("SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")).rows.length === 0) await sleep(5)
   await other.query('COMMIT')
-  t.match(await entry, { admitted: false, count: 1 }, 'a place is not taken while another process takes one for the same caller')
+  t.match(await asked, { admitted: false, count: 1 }, 'a place is not taken while another process takes one for the same caller')
+
+  await other.query(`BEGIN; SELECT llm_quota_release(NULL, 'other', 2, '{}', '{}', '{}', '{}', array_agg('streams.in-flight'::text), array_agg('caller ' || number), array_agg(1))
+    FROM generate_series(1, 5000) AS number`)
+  t.match(await acquireOne(store, 'caller 7', place(1)), { admitted: true, count: 1 }, 'a decision does not wait for another process that renews its places')
+  await other.query('ROLLBACK')
 })
 
 t.test('no call waits for more than some seconds for tables that another transaction has locked, and a decision that failed is not counted', async (t) => {
   const { pool } = await startPostgres(t)
   const store = new PostgresQuotaStore({ pool })
-  await store.acquire('a', 5)
-  const { leave } = await store.enter('a', 5)
+  const counted = await acquireOne(store, 'a')
+  const held = await acquireOne(store, 'a', place())
   const other = await pool.connect()
   t.teardown(() => { other.release() })
   await other.query('BEGIN; LOCK TABLE llm_quota, llm_quota_place')
   const calls: Record<string, () => unknown> = {
-    acquire: () => store.acquire('a', 5),
-    peek: () => store.peek('a'),
-    inspect: () => store.inspect(),
-    forget: () => store.forget('a'),
-    clearCounters: () => store.clearCounters(),
-    enter: () => store.enter('a', 5),
-    leave: () => leave?.()
+    acquire: () => acquireOne(store, 'a'),
+    peek: () => store.peek(demand('a')),
+    inspect: () => store.inspect('default'),
+    list: () => store.list('default'),
+    forget: () => store.forget('a', 'default'),
+    clearCounters: () => new PostgresQuotaStore({ pool }).clearCounters(),
+    release: () => store.release(counted, 1),
+    'release of a place': () => store.release(held, 1)
   }
   await Promise.all(Object.entries(calls).map(([name, call]) => t.rejects(async () => call(), { code: '55P03' }, name)))
   await other.query('ROLLBACK')
-  t.match(await store.acquire('a', 5), { count: 2 })
+  t.match(await acquireOne(store, 'a'), { count: 2 })
 })
 
-t.test('calls that remove counters and decisions of clients do not wait for each other in a circle, even while the clock is being set back', async (t) => {
+t.test('calls that remove counters, releases and decisions do not wait for each other in a circle, even while the clock is being set back', async (t) => {
   const { server, pool } = await startPostgres(t)
   let setBack = 0
+  let requests = 0
   const stores = instances(t, server, { clock: () => 1e9 - (setBack += 200) })
-  await Promise.all(stores.flatMap((store) => [
-    ...Array.from({ length: clients / stores.length }, (_, client) => async (request: number) => store.acquire(key((client * 31 + request * 17) % 30), 1e9)),
-    async (request: number) => store.forget(key(request % 30)),
-    async () => store.clearCounters()
-  ]).map(async (call) => { for (let request = 0; request < 40; request++) await call(request) }))
-  const { rows } = await pool.query("SELECT tracked = (SELECT count(*) FROM llm_quota WHERE caller <> 'overflow') AS exact FROM llm_quota_state")
+  const { failed } = await storm(stores, {
+    requests: 40,
+    demands: (client, request) => [...anyOf(30, 1e9)(client, request), demand(`caller ${request % 7}`, { counters: 'chat.requests.hour', window: 3_600_000, limit: 1e9 }), demand('all', place(1e9))],
+    async admitted (store, acquisitions) {
+      await Promise.all(acquisitions.map((acquisition) => acquisition === null || store.release(acquisition, 1)))
+      requests += 1
+      if (requests % 5 === 0) await store.forget('caller 1', 'default')
+      if (requests % 50 === 0) await store.clearCounters()
+    }
+  })
+  t.equal(failed, 0)
+  const { rows } = await pool.query(`SELECT tracked = (SELECT count(*) FROM llm_quota AS own WHERE own.counters = state.counters AND caller NOT IN ('overflow', 'state')) AS exact
+    FROM llm_quota AS state WHERE caller = 'state' AND counters <> ''`)
   t.ok(rows.every(({ exact }) => exact === true), 'and the number of tracked callers is that of their counters')
 })
 
@@ -165,26 +200,26 @@ t.test('a connection that is terminated fails its decisions only, and no limit i
     }
     return killed
   })()
-  const { admitted, failed } = await storm(stores, 80, 20, 100)
+  const { counted, failed } = await storm(stores, { requests: 80, demands: anyOf(20, 100) })
   over.abort()
   t.ok(await killing > 20, 'connections were terminated')
   t.ok(failed > 0, `${failed} requests failed`)
-  t.ok(Math.max(...admitted.values()) <= 100)
-  t.equal((await decided(stores[0] as PostgresQuotaStore, key('another'))).admitted, true)
+  t.ok(Math.max(...counted.values()) <= 100)
+  t.equal((await decided(stores[0], 'another')).admitted, true)
 })
 
 t.test('after a crash of the server, unlogged tables are empty, logged ones keep the counts, and both decide', async (t) => {
   const { server, pool } = await startPostgres(t)
   await pool.query(postgresSchema({ table: 'logged', unlogged: false }))
   const stores = [new PostgresQuotaStore({ pool }), new PostgresQuotaStore({ pool, table: 'logged' })] as const
-  for (const store of stores) for (let request = 0; request < 3; request++) await store.acquire(key('alice'), 1_000)
+  for (const store of stores) for (let request = 0; request < 3; request++) await acquireOne(store, 'alice')
   // Longer than the server takes to write what a transaction without synchronous commit has left.
   await pool.query('SELECT pg_switch_wal()')
   await server.kill()
-  await t.rejects(async () => stores[0].acquire(key('alice'), 1_000))
+  await t.rejects(acquireOne(stores[0], 'alice'))
   await server.start()
-  t.equal((await decided(stores[0], key('alice'))).count, 1)
-  t.equal((await decided(stores[1], key('alice'))).count, 4)
+  t.equal((await decided(stores[0], 'alice')).count, 1)
+  t.equal((await decided(stores[1], 'alice')).count, 4)
 })
 
 t.test('after a failover to a replica, the store decides there', async (t) => {
@@ -197,7 +232,7 @@ t.test('after a failover to a replica, the store decides there', async (t) => {
     await replica.stop()
   })
   const before = new PostgresQuotaStore({ pool, table: 'logged' })
-  for (let request = 0; request < 3; request++) await before.acquire(key('alice'), 1_000)
+  for (let request = 0; request < 3; request++) await acquireOne(before, 'alice')
   await pool.query('SELECT pg_switch_wal()')
   const { rows: [{ position }] } = await pool.query('SELECT pg_current_wal_flush_lsn()::text AS position')
   for (let isBehind = true; isBehind;) {
@@ -205,11 +240,11 @@ t.test('after a failover to a replica, the store decides there', async (t) => {
     isBehind = rows[0].behind
   }
   const [unlogged, logged] = [new PostgresQuotaStore({ pool: replicaPool }), new PostgresQuotaStore({ pool: replicaPool, table: 'logged' })]
-  await t.rejects(async () => logged.acquire(key('alice'), 1_000), /read-only|recovery/)
+  await t.rejects(acquireOne(logged, 'alice'), /read-only|recovery/)
   await server.kill()
   replica.promote()
-  t.equal((await decided(logged, key('alice'))).count, 4)
-  t.equal((await decided(unlogged, key('alice'))).count, 1)
+  t.equal((await decided(logged, 'alice')).count, 4)
+  t.equal((await decided(unlogged, 'alice')).count, 1)
 })
 
 t.test('the store works through a pooler of transactions', async (t) => {
@@ -239,10 +274,10 @@ server_reset_query =
     rmSync(folder, { recursive: true })
   })
   const stores = instances(t, server, { connectionString: `postgres://postgres@127.0.0.1:${port}/postgres` })
-  await decided(stores[0] as PostgresQuotaStore, key('another'))
-  const { admitted, failed } = await storm(stores, 40, 20, 25)
+  await decided(stores[0], 'another')
+  const { counted, failed } = await storm(stores, { requests: 40, demands: anyOf(20, 25) })
   t.equal(failed, 0)
-  t.same([...admitted.values()], Array(20).fill(25))
+  t.same([...counted.values()], Array(20).fill(25))
   const { rows: [shown] } = await pool.query('SHOW synchronous_commit')
   t.same(shown, { synchronous_commit: 'on' })
 })
@@ -269,12 +304,12 @@ t.test('a full disk fails decisions without admitting more, and they succeed onc
   let failed = 0
   let admitted = 0
   for (let first = 0; first < 30_000 && failed === 0; first += 1_000) {
-    const answers = await Promise.allSettled(Array.from({ length: 1_000 }, async (_, number) => store.acquire(key(first + number), 10)))
+    const answers = await Promise.allSettled(Array.from({ length: 1_000 }, (_, number) => acquireOne(store, `caller ${first + number}`)))
     failed += answers.filter(({ status }) => status === 'rejected').length
     admitted += answers.filter(({ status }) => status === 'fulfilled').length
   }
   t.ok(failed > 0, `${failed} decisions failed after ${admitted}`)
-  t.match(await store.inspect(), { trackedCallers: admitted })
+  t.match(await store.inspect('default'), { trackedCallers: admitted })
   await pool.query('ALTER TABLE llm_quota SET TABLESPACE pg_default; ALTER INDEX llm_quota_pkey SET TABLESPACE pg_default')
-  t.equal((await decided(store, key('another'))).count, 1)
+  t.equal((await decided(store, 'another')).count, 1)
 })

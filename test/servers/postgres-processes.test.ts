@@ -4,9 +4,11 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
+import { acquireOne, place } from '../support/acquire-one.js'
 import { plainEnvironment } from '../support/environment.js'
 import { FaultyProxy } from '../support/faulty-proxy.js'
 import { startPostgres } from '../support/postgres-server.js'
+import { demand } from '../support/told-store.js'
 
 const held = 2
 
@@ -25,7 +27,7 @@ t.test('the places of a process', async (t) => {
     t.same(await once(holder, 'message'), [held, undefined])
   }
   const store = new PostgresQuotaStore({ pool })
-  const count = async (caller: string) => (await store.enter(caller, 0)).count
+  const count = async (caller: string) => Number((await store.peek(demand(caller, place())))?.count)
 
   holders.killed?.kill('SIGKILL')
   holders.frozen?.kill('SIGSTOP')
@@ -44,21 +46,21 @@ t.test('the places of a process', async (t) => {
   for (const caller of ['killed', 'frozen', 'cut off']) t.ok((freeAfter[caller] ?? Infinity) <= 31_000, `${caller}: free within 30 s`)
 
   for (const caller of ['frozen', 'cut off']) {
-    const entries = [await store.enter(caller, held), await store.enter(caller, held)]
-    t.same(entries.map(({ admitted }) => admitted), [true, true], 'others take the places')
+    const taken = [await acquireOne(store, caller, place(held)), await acquireOne(store, caller, place(held))]
+    t.same(taken.map(({ admitted }) => admitted), [true, true], 'others take the places')
     if (caller === 'frozen') holders[caller]?.kill('SIGCONT')
     else network.isSilent = false
     const woken = performance.now()
     while (await count(caller) < 2 * held) await sleep(20)
     t.comment(`${caller}: its running requests have their places again after ${Math.round(performance.now() - woken)} ms`)
-    t.match(await store.enter(caller, 2 * held), { admitted: false, count: 2 * held })
+    t.match(await acquireOne(store, caller, place(2 * held)), { admitted: false, count: 2 * held })
     holders[caller]?.send('leave')
     await once(holders[caller] as ChildProcess, 'exit')
     t.equal(await count(caller), held, 'and only its own are given back')
-    for (const { leave } of entries) await leave?.()
+    for (const acquisition of taken) await store.release(acquisition, 1)
     t.equal(await count(caller), 0)
   }
   holders.healthy?.send('leave')
   await once(holders.healthy as ChildProcess, 'exit')
-  t.same((await pool.query('SELECT * FROM llm_quota_place')).rows, [])
+  t.same((await pool.query('SELECT FROM llm_quota_place WHERE held > 0')).rows, [])
 })

@@ -8,11 +8,11 @@ import { startRedis } from '../support/redis-server.js'
 const { client } = await startRedis(t)
 
 let stores = 0
-const redis = (shards: number, rememberRefusals: boolean) => (options: QuotaStoreContractOptions) =>
-  new RedisQuotaStore({ client, keyPrefix: `contract-${++stores}:`, shards, rememberRefusals, ...options })
+const redis = (shards: number, rememberRejections: boolean) => (options: QuotaStoreContractOptions) =>
+  new RedisQuotaStore({ client, keyPrefix: `contract-${++stores}:`, shards, rememberRejections, ...options })
 
 const subjects: Record<string, (options: QuotaStoreContractOptions) => QuotaStore> = {
-  'the Redis store with one shard': redis(1, false),
+  'the Redis store': redis(1, false),
   'the Redis store with four shards': redis(4, false),
   'the Redis store that remembers rejections': redis(1, true),
   'the insured store over Redis': (options) => new InsuredQuotaStore({ primary: redis(1, false)(options), timeout: 10_000 })

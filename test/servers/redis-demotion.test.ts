@@ -10,6 +10,7 @@ import { RedisQuotaStore } from '../../lib/redis.js'
 import { FaultyProxy } from '../support/faulty-proxy.js'
 import { closing, connected, nodesOf, quiet, type Connect } from '../support/redis-clients.js'
 import { RedisServer } from '../support/redis-server.js'
+import { acquireOne } from '../support/acquire-one.js'
 
 Logger.setLoggerConfig('off')
 const coolDown = 1000
@@ -38,15 +39,15 @@ for (const [name, connect] of Object.entries(clients)) {
     await onReplica.replicaof('127.0.0.1', primary.port)
     while (!(await onReplica.info('replication')).includes('master_link_status:up')) await turn()
     const store = new RedisQuotaStore({ client })
-    t.match(await store.acquire('alice', 10), { count: 1 })
-    while (await onReplica.exists('llm-quota:{0}:default:counters') === 0) await turn()
+    t.match(await acquireOne(store, 'alice', { limit: 10 }), { count: 1 })
+    while (await onReplica.exists('llm-quota:{0}:default') === 0) await turn()
 
     await onReplica.replicaof('NO', 'ONE')
     proxy.targetPort = replica.port
     await onPrimary.replicaof('127.0.0.1', replica.port)
-    await t.rejects(async () => store.acquire('alice', 10), /read only replica/)
+    await t.rejects(() => acquireOne(store, 'alice', { limit: 10 }), /read only replica/)
     await pause(coolDown)
     // As many as the pool has connections.
-    for (const count of [2, 3, 4, 5, 6]) t.match(await store.acquire('alice', 10), { admitted: true, count })
+    for (const count of [2, 3, 4, 5, 6]) t.match(await acquireOne(store, 'alice', { limit: 10 }), { admitted: true, count })
   })
 }

@@ -9,6 +9,7 @@ import { InsuredQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { nodesOf, quiet, type Connect } from '../support/redis-clients.js'
 import { isSynchronized, portsOf, RedisServer, startCluster, startSentinel } from '../support/redis-server.js'
+import { acquireOne } from '../support/acquire-one.js'
 
 const soon = () => 50
 const single = { name: 'quota', maxRetriesPerRequest: 0, socketTimeout: 1000, retryStrategy: soon, sentinelRetryStrategy: soon }
@@ -86,8 +87,8 @@ for (const [kind, clients, startGroup] of [['sentinel', sentinelClients, sentine
       t.teardown(stop)
       const connected = await Promise.all(Object.values(clients).map((connect) => connect(ports)))
       t.teardown(() => Promise.all(connected.map(({ close }) => close())))
-      const stores = connected.map(({ client }) => new InsuredQuotaStore({ primary: new RedisQuotaStore({ client, rememberRefusals: false }), timeout: 500 }))
-      for (const store of stores) await store.acquire('before', 5)
+      const stores = connected.map(({ client }) => new InsuredQuotaStore({ primary: new RedisQuotaStore({ client, rememberRejections: false }), timeout: 500 }))
+      for (const store of stores) await acquireOne(store, 'before')
       await administer(primary, 'WAIT', '1', '1000')
 
       await (isPlanned ? failOver() : primary.kill())
@@ -95,7 +96,7 @@ for (const [kind, clients, startGroup] of [['sentinel', sentinelClients, sentine
       // Each client has failed or found the new primary, and all count on the same counter again.
       for (let attempt = 0, isShared = false; !isShared; attempt++) {
         const counts: number[] = []
-        for (const store of stores) counts.push((await store.acquire(`after ${attempt}`, 100)).count)
+        for (const store of stores) counts.push((await acquireOne(store, `after ${attempt}`, { limit: 100 })).count)
         isShared = counts.every((count, index) => count === index + 1) && await hasLeft(primary, isPlanned)
         if (performance.now() - started > mostTime) {
           t.same(counts, counts.map((_, index) => index + 1), Object.keys(clients).join(', '))
@@ -104,7 +105,7 @@ for (const [kind, clients, startGroup] of [['sentinel', sentinelClients, sentine
         await pause(20)
       }
       t.comment(`all shared again after ${Math.round(performance.now() - started)} ms`)
-      t.equal((await stores[0]?.acquire('before', 100))?.count, stores.length + 1, 'the count before the failover is kept')
+      t.equal(stores[0] && (await acquireOne(stores[0], 'before', { limit: 100 })).count, stores.length + 1, 'the count before the failover is kept')
       t.same(stores.map(({ state }) => state), stores.map(() => 'primary'))
     })
   }

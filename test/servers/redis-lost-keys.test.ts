@@ -5,6 +5,7 @@ import tap from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { RedisServer } from '../support/redis-server.js'
+import { acquireOne } from '../support/acquire-one.js'
 
 const maxTrackedCallers = 6
 const names = (kind: string, count: number) => Array.from({ length: count }, (_, number) => `${kind} ${number}`)
@@ -31,8 +32,8 @@ async function filled () {
   await client.flushall()
   const clock = new VirtualClock()
   clock.advance(1_000_000)
-  const store = new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers, rememberRefusals: false })
-  for (const name of [...names('early', maxTrackedCallers), 'one too many']) await store.acquire(name, 2)
+  const store = new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers, rememberRejections: false })
+  for (const name of [...names('early', maxTrackedCallers), 'one too many']) await acquireOne(store, name, { limit: 2 })
   return { clock, store }
 }
 
@@ -47,7 +48,7 @@ for (let index = 0; index < count; index++) {
     clock.advance(60_000)
     const acquisitions = []
     for (const name of names('early', maxTrackedCallers)) {
-      for (let request = 0; request < 3; request++) acquisitions.push(await store.acquire(name, 2))
+      for (let request = 0; request < 3; request++) acquisitions.push(await acquireOne(store, name, { limit: 2 }))
     }
     t.same(acquisitions.filter(({ overflow }) => overflow), [], 'each caller has a counter of its own')
     t.equal(acquisitions.filter(({ admitted }) => admitted).length, 2 * maxTrackedCallers, 'every limit holds')
@@ -76,18 +77,18 @@ async function checkExpiry (t: Pick<typeof tap, 'ok'>): Promise<void> {
 
 async function tracked (store: RedisQuotaStore, callers: readonly string[]): Promise<number> {
   let own = 0
-  for (const caller of callers) if (!(await store.acquire(caller, 2)).overflow) own += 1
+  for (const caller of callers) if (!(await acquireOne(store, caller, { limit: 2 })).overflow) own += 1
   return own
 }
 
 tap.test('with the server\'s clock, a decision that meets a lost field is sent again', async (t) => {
   await client.flushall()
-  const store = new RedisQuotaStore({ client, rememberRefusals: false })
-  await store.acquire('alice', 2)
+  const store = new RedisQuotaStore({ client, rememberRejections: false })
+  await acquireOne(store, 'alice', { limit: 2 })
   for (const lose of await losses(client)) {
     await lose()
-    t.match(await store.acquire('alice', 1_000), { admitted: true, overflow: false })
-    t.match(await store.acquire('bob', 1_000), { admitted: true, overflow: false })
+    t.match(await acquireOne(store, 'alice', { limit: 1_000 }), { admitted: true, overflow: false })
+    t.match(await acquireOne(store, 'bob', { limit: 1_000 }), { admitted: true, overflow: false })
   }
-  t.ok(await client.pttl('llm-quota:{0}:default:counters') > 0)
+  t.ok(await client.pttl('llm-quota:{0}:default') > 0)
 })

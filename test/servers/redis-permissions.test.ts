@@ -8,6 +8,8 @@ import { createClient, createClientPool, createCluster } from 'redis'
 import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { closing, connected, nodesOf, quiet, type Connect, type ConnectedClient } from '../support/redis-clients.js'
+import { acquireOne, place } from '../support/acquire-one.js'
+import { demand } from '../support/told-store.js'
 import { portsOf, RedisServer, startCluster } from '../support/redis-server.js'
 
 Logger.setLoggerConfig('off')
@@ -71,21 +73,23 @@ async function denials (servers: readonly RedisServer[], connect: Connect, permi
 }
 
 async function useStore ({ client }: ConnectedClient): Promise<void> {
-  const store = new RedisQuotaStore({ client, maxTrackedCallers: 1, rememberRefusals: false })
-  for (const caller of ['alice', 'bob']) await store.acquire(caller, 5, 2)
-  await store.peek('alice')
-  await store.inspect()
-  await store.forget('alice')
-  const entry = await store.enter('alice', 5)
-  await entry.leave?.()
-  // Without the store's knowledge, the shard is absent within a minute of a decision, as if it had been evicted.
+  const demands = (caller: string) => [demand(caller), demand(caller, place())]
+  const store = new RedisQuotaStore({ client, maxTrackedCallers: 1, rememberRejections: false })
+  const [counted] = await store.acquire(demands('alice'))
+  await store.acquire(demands('bob'))
+  await store.peek(demand('alice'))
+  await store.inspect('default')
+  await store.list('default')
+  if (counted != null) await store.release(counted, 1)
+  await store.forget('alice', 'default')
+  // Without the store's knowledge, the counters are absent within a minute of a decision, as if they had been evicted.
   await new RedisQuotaStore({ client }).clearCounters()
-  await store.acquire('alice', 5, 2)
+  await store.acquire(demands('alice'))
   let now = 0
   const checked = new RedisQuotaStore({ client, maxTrackedCallers: 1, keyPrefix: 'llm-quota:checked:', clock: () => now })
-  await checked.acquire('alice', 5)
+  await acquireOne(checked, 'alice')
   now += 180_000
-  await checked.acquire('bob', 5)
+  await acquireOne(checked, 'bob')
   // In the meantime, a client with pingInterval sends a ping.
   await pause(50)
 }

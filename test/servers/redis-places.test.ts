@@ -1,99 +1,124 @@
-// Requests in flight on a Redis server: each place is a lease that its process renews.
+// Requests in flight on a Redis server: a process writes how many places it holds, and renews them.
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { RedisQuotaStore, type QuotaRedisClient } from '../../lib/redis.js'
 import { adaptIoredis } from '../../lib/store/redis/clients/ioredis.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { startRedis } from '../support/redis-server.js'
+import { acquireOne, place } from '../support/acquire-one.js'
+import { commandsDuring, startRedis } from '../support/redis-server.js'
+import { demand } from '../support/told-store.js'
 
 const { client } = await startRedis(t)
 t.beforeEach(async () => { await client.flushall() })
+const key = 'llm-quota:{0}:streams.in-flight'
 
-/** Stores of several processes. `renew` makes time pass until all of them renew their places. */
-function start (t: Test) {
+/** Stores of two processes, and a third one that only looks. `renew` makes time pass until both renew their places. */
+function start (t: Test, ownClient: QuotaRedisClient = adaptIoredis(client)) {
   const clock = new VirtualClock()
   clock.advance(1_000_000)
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => { mock.timers.reset() })
-  const renew = () => {
-    clock.advance(10_000)
-    mock.timers.tick(10_000)
+  const create = (used: QuotaRedisClient) => new RedisQuotaStore({ client: used, clock: clock.now, rememberRejections: false })
+  const [one, other, observer] = [create(ownClient), create(adaptIoredis(client)), create(adaptIoredis(client))]
+  return {
+    clock,
+    one,
+    other,
+    count: async (caller = 'alice') => (await observer.peek(demand(caller, place())))?.count,
+    /** Resolves when the renewals have been written: what follows in a store waits for them. */
+    async renew () {
+      clock.advance(10_000)
+      mock.timers.tick(10_000)
+      for (const store of [one, other]) await acquireOne(store, 'another', place())
+    }
   }
-  return { clock, renew, stores: [new RedisQuotaStore({ client, clock: clock.now }), new RedisQuotaStore({ client, clock: clock.now })] as const }
 }
 
 t.test('places of a process that no longer renews them are free within 30 s, and it takes them again when it wakes', async (t) => {
-  const { clock, renew, stores: [frozen, other] } = start(t)
-  const entry = await frozen.enter('alice', 1)
-  t.match(entry, { admitted: true, count: 1 })
-  t.match(await other.enter('alice', 1), { admitted: false, count: 1 })
-
-  // The renewal is sent before the commands that follow.
-  for (let renewals = 0; renewals < 12; renewals++) renew()
-  t.match(await other.enter('alice', 1), { admitted: false, count: 1 }, 'renewed for two minutes')
-
+  const { clock, one: frozen, other, count, renew } = start(t)
+  const entry = await acquireOne(frozen, 'alice', place(1))
+  t.match(entry, { admitted: true, count: 1, windowRemaining: null, overflow: false })
+  for (let renewals = 0; renewals < 12; renewals++) await renew()
+  t.match(await acquireOne(other, 'alice', place(1)), { admitted: false, count: 1 }, 'renewed for two minutes')
   clock.advance(29_999)
-  t.match(await other.enter('alice', 0), { admitted: false, count: 1 })
+  t.equal(await count(), 1)
   clock.advance(1)
-  const second = await other.enter('alice', 1)
+  const second = await acquireOne(other, 'alice', place(1))
   t.match(second, { admitted: true, count: 1 }, 'the lease has ended')
 
-  mock.timers.tick(10_000)
-  t.match(await other.enter('alice', 0), { count: 2 }, 'the request that is still running has taken its place again')
-  await entry.leave?.()
-  await entry.leave?.()
-  t.match(await other.enter('alice', 0), { count: 1 }, 'given back once')
-  await second.leave?.()
-  t.match(await other.enter('alice', 0), { count: 0 })
+  await renew()
+  t.equal(await count(), 2, 'the request that is still running has taken its place again')
+  await Promise.all([frozen.release(entry, 1), frozen.release(entry, 1)])
+  t.equal(await count(), 1, 'given back once')
+  await other.release(second, 1)
+  t.equal(await count(), 0)
 })
 
 t.test('a process takes no more places than the limit after the server has lost them, and renews those that it has', async (t) => {
-  const { renew, stores: [one, other] } = start(t)
-  const entries = await Promise.all([1, 2, 3].map(() => one.enter('alice', 3)))
+  const { one, other, renew } = start(t)
+  const entries = await Promise.all([1, 2, 3].map(() => acquireOne(one, 'alice', place(3))))
   await client.flushall()
-  const outcomes = await Promise.all([1, 2, 3, 4].map(() => one.enter('alice', 3)))
-  t.same(outcomes.map(({ admitted, count, leave }) => ({ admitted, count, leave })), outcomes.map(() => ({ admitted: false, count: 3, leave: undefined })))
-  renew()
-  t.match(await other.enter('alice', 3), { admitted: false, count: 3 })
-  await entries[0]?.leave?.()
-  t.match(await one.enter('alice', 3), { admitted: true, count: 3 })
+  for (let request = 0; request < 4; request++) t.match(await acquireOne(one, 'alice', place(3)), { admitted: false, count: 3 })
+  await client.flushall()
+  await renew()
+  t.match(await acquireOne(other, 'alice', place(3)), { admitted: false, count: 3 })
+  const [first] = entries
+  if (first !== undefined) await one.release(first, 1)
+  t.match(await acquireOne(one, 'alice', place(3)), { admitted: true, count: 3 })
 })
 
-t.test('rows of ended processes are removed by renewals of others', async (t) => {
-  const { clock, renew, stores: [ended, running] } = start(t)
-  for (let caller = 0; caller < 20; caller++) await ended.enter(`caller ${caller}`, 1)
-  clock.advance(25_000)
+t.test('a process that holds a caller\'s limit rejects without asking, unless rememberRejections is false', async (t) => {
+  const store = new RedisQuotaStore({ client })
+  const entry = await acquireOne(store, 'alice', place(1))
+  const other = demand('alice')
+  t.same(await commandsDuring(client, async () => {
+    t.same(store.acquire([other, demand('alice', place(1))]), [null, { admitted: false, count: 1, windowRemaining: null, overflow: false }])
+  }).then(({ evalsha }) => evalsha), undefined)
+  await store.release(entry, 1)
+  t.match(await acquireOne(store, 'alice', place(1)), { admitted: true, count: 1 })
+  t.equal(await store.peek(other), null, 'a demand that was not asked reached no counter')
+})
+
+t.test('rows of ended processes are removed by a sweep', async (t) => {
+  const { clock, one: ended, other } = start(t)
+  for (let caller = 0; caller < 20; caller++) await acquireOne(ended, `caller ${caller}`, place())
   mock.timers.reset()
-  mock.timers.enable({ apis: ['setInterval'] })
-  await running.enter('alice', 1)
-  renew()
-  t.match(await running.enter('alice', 0), { count: 1 })
-  t.same((await client.hkeysBuffer('llm-quota:{0}:default:places')).map(String).filter((field) => /^[a-z]/.test(field)), ['alice'])
+  clock.advance(60_000)
+  await acquireOne(other, 'alice', place())
+  t.same((await client.hkeysBuffer(key)).map(String).filter((field) => /^[a-z]/.test(field)), ['alice'])
 })
 
-t.test('a place stays free if a client with several connections renews it after it was given back', async (t) => {
-  const { renew, stores: [other] } = start(t)
+t.test('a late call neither takes a place nor changes how many a later one has written', async (t) => {
   const adapted = adaptIoredis(client)
-  let giveBack = () => {}
-  const givenBack = new Promise<void>((resolve) => { giveBack = resolve })
-  const isRenewal = ([checkedRows]: readonly string[]) => checkedRows !== '0'
-  const withSeveral: QuotaRedisClient = {
-    ...adapted,
-    async evaluateSource (source, key, parameters) {
-      if (isRenewal(parameters)) await givenBack
-      return adapted.evaluateSource(source, key, parameters)
-    }
+  const held: (() => Promise<unknown>)[] = []
+  let isHeld = false
+  const late: QuotaRedisClient['evaluateDigest'] = (script, keys, parameters) => {
+    if (!isHeld) return adapted.evaluateDigest(script, keys, parameters)
+    isHeld = false
+    held.push(() => adapted.evaluateDigest(script, keys, parameters))
+    return Promise.reject(new Error('no reply'))
   }
-  const entry = await new RedisQuotaStore({ client: withSeveral }).enter('alice', 1)
-  renew()
-  await entry.leave?.()
-  t.match(await other.enter('alice', 0), { count: 0 })
-  giveBack()
-  let seen = 0
-  let count = 1
-  for (let attempt = 0; attempt < 200 && (seen === 0 || count > 0); attempt++) {
-    count = (await other.enter('alice', 0)).count
-    seen = Math.max(seen, count)
-  }
-  t.equal(count, 0)
+  const { one, other, count } = start(t, { ...adapted, evaluateDigest: late })
+  await acquireOne(one, 'alice', place(2))
+  isHeld = true
+  await t.rejects(acquireOne(one, 'alice', { ...place(2) }), /no reply/)
+  const entry = await acquireOne(one, 'alice', place(2))
+  await one.release(entry, 1)
+  t.equal(await count(), 1)
+  const tokens = demand('alice', { counters: 'chat.tokens.day' })
+  isHeld = true
+  await t.rejects(async () => one.acquire([tokens, demand('alice', place(2))]), /no reply/)
+  t.match(await acquireOne(other, 'alice', place(2)), { admitted: true, count: 2 })
+  await acquireOne(one, 'alice', place(5))
+  for (const run of held) await run()
+  t.equal(await count(), 3)
+  t.equal((await other.peek(tokens))?.count ?? 0, 0, 'a late request is counted by none of its quotas')
+})
+
+t.test('what places cost the server does not grow with their number', async (t) => {
+  const { one, renew } = start(t)
+  await Promise.all(Array.from({ length: 5_000 }, () => acquireOne(one, 'alice', place(10_000))))
+  t.equal(await client.hstrlen(key, 'alice'), 40)
+  const { hset = 0 } = await commandsDuring(client, renew)
+  t.ok(hset <= 4, `${hset} writes`)
 })

@@ -1,124 +1,147 @@
 // The features of the Redis store that other stores do not have, on real servers.
-import { Cluster, type Redis } from 'ioredis'
+import { Cluster } from 'ioredis'
 import t from 'tap'
-import { callerKey, InsuredQuotaStore, localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
+import { callerKey } from '../../lib/caller/caller-key.js'
+import { localAuthentication } from '../../lib/caller/authentication.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { alice, analyze, createService } from '../support/service.js'
+import { acquireOne, place } from '../support/acquire-one.js'
 import { commandsDuring, startCluster, startRedis } from '../support/redis-server.js'
+import { demand } from '../support/told-store.js'
 
 const { server, client } = await startRedis(t)
 t.beforeEach(async () => { await client.flushall() })
 
 const key = (name: string) => String(callerKey(localAuthentication(name)))
+const tokens = { counters: 'chat.tokens.day', window: 86_400_000 }
 
-t.test('two instances admit exactly five of forty concurrent requests, in each of a hundred rounds', async (t) => {
-  const clients = [server.client(), server.client({ enableAutoPipelining: true })] as const
-  const create = (client: Redis) => createService({ perMinute: 5, store: new RedisQuotaStore({ client }) })
-  const [one, two] = await Promise.all([create(clients[0]), create(clients[1])])
-  const admitted = []
-  for (let round = 0; round < 100; round++) {
-    const claims = { ...alice, sub: `caller ${round}` }
-    const responses = await Promise.all(Array.from({ length: 40 }, (_, request) => analyze(request % 2 === 0 ? one : two, claims)))
-    admitted.push(responses.filter(({ statusCode }) => statusCode === 200).length)
-    t.ok(responses.every(({ statusCode }) => statusCode === 200 || statusCode === 429))
+t.test('four processes admit no more than any limit, and what each quota counted is what was admitted', async (t) => {
+  const clients = Array.from({ length: 4 }, (_, index) => server.client({ enableAutoPipelining: index % 2 === 0 }))
+  const stores = clients.map((client) => new RedisQuotaStore({ client }))
+  for (let round = 0; round < 50; round++) {
+    const caller = key(`caller ${round}`)
+    const demands = [demand(caller, { limit: 20 }), demand(caller, { ...tokens, limit: 90, cost: 10 }), demand(caller, place(12))]
+    const requests = await Promise.all(Array.from({ length: 40 }, (_, request) => stores[request % 4]?.acquire(demands) ?? []))
+    t.equal(requests.filter((acquisitions) => acquisitions.every((each) => each?.admitted)).length, 9)
+    t.match(await Promise.all(demands.map((each) => stores[0]?.peek(each))), [{ count: 9 }, { count: 90 }, { count: 9 }])
   }
-  t.same(admitted, Array(100).fill(5))
   for (const client of clients) client.disconnect()
 })
 
-t.test('a decision takes one round trip and one command of the client', async (t) => {
+t.test('a request with three quotas takes one round trip and one command, and so does what it gives back', async (t) => {
   const store = new RedisQuotaStore({ client })
-  await store.acquire(key('alice'), 5)
-  const { evalsha, eval: evaluated } = await commandsDuring(client, async () => { await store.acquire(key('alice'), 5) })
-  t.equal(evalsha, 1)
-  t.equal(evaluated, undefined)
+  const demands = [demand('alice'), demand('alice', { ...tokens, cost: 3 }), demand('alice', place())]
+  for (const first of [true, false]) {
+    const sent = await commandsDuring(client, async () => {
+      const acquisitions = await store.acquire(demands)
+      await Promise.all(acquisitions.slice(1).map(async (each) => each && store.release(each, 1)))
+    })
+    t.match([sent.eval, sent.evalsha], first ? [2, undefined] : [undefined, 2])
+  }
 })
 
 t.test('the store uses the clock of the server', async (t) => {
-  const store = new RedisQuotaStore({ client, rememberRefusals: false })
-  const { windowRemaining } = await store.acquire(key('alice'), 1)
-  t.equal(windowRemaining, 60_000)
-  let later = windowRemaining
-  while (later === windowRemaining) later = (await store.acquire(key('alice'), 1)).windowRemaining
+  const store = new RedisQuotaStore({ client, rememberRejections: false })
+  t.equal((await acquireOne(store, 'alice')).windowRemaining, 60_000)
+  let later = 60_000
+  while (later === 60_000) later = Number((await acquireOne(store, 'alice')).windowRemaining)
   t.ok(later < 60_000 && later > 50_000)
 })
 
 t.test('keys that are not digests have their own counters, also in shards', async (t) => {
   for (const shards of [1, 3]) {
-    const store = new RedisQuotaStore({ client, shards, rememberRefusals: false, keyPrefix: `${shards}:` })
+    const store = new RedisQuotaStore({ client, shards, rememberRejections: false, keyPrefix: `${shards}:` })
     const digest = key('alice')
     const keys = ['', 'alice', 'bob', digest, `x${digest}`, `${digest}x`, digest.toUpperCase(), ...Array.from({ length: 30 }, (_, number) => `caller ${number}`)]
     for (const admitted of [true, false]) {
-      for (const callerKey of keys) t.equal((await store.acquire(callerKey, 1)).admitted, admitted, callerKey)
+      for (const callerKey of keys) t.equal((await acquireOne(store, callerKey, { limit: 1 })).admitted, admitted, callerKey)
     }
-    t.equal((await client.keys(`${shards}:*`)).length, shards)
-    t.same(await store.inspect(), { trackedCallers: keys.length, sweeps: 0 })
+    t.same(await store.inspect('default'), { trackedCallers: keys.length, sweeps: 0 })
   }
 })
 
-t.test('keys begin with the prefix, contain digests only, and expire within 180 s', async (t) => {
-  const store = new RedisQuotaStore({ client, keyPrefix: 'mine:', maxTrackedCallers: 2 })
-  for (const name of ['alice', 'bob', 'carol']) await store.acquire(key(name), 5)
-  const keys = await client.keys('*')
-  t.same(keys, ['mine:{0}:default:counters'])
-  for (const name of keys) {
-    const milliseconds = await client.pttl(name)
-    t.ok(milliseconds > 170_000 && milliseconds <= 180_000, name)
+t.test('what another shard has counted is given back where one rejects', async (t) => {
+  const store = new RedisQuotaStore({ client, shards: 2 })
+  const [one, other] = ['a0000000', 'a0000001']
+  await acquireOne(store, other, { limit: 1 })
+  t.match(await store.acquire([demand(one), demand(other, { limit: 1 })]), [{ admitted: true, count: 0 }, { admitted: false, count: 1 }])
+  let count = 1
+  while (count > 0) count = (await store.peek(demand(one)))?.count ?? 0
+  t.match(await acquireOne(store, one), { admitted: true, count: 1 })
+})
+
+t.test('each key begins with the prefix and has the name of its counters, contains digests only, and expires', async (t) => {
+  const clock = new VirtualClock()
+  const store = new RedisQuotaStore({ client, keyPrefix: 'mine:', maxTrackedCallers: 2, clock: clock.now })
+  const expiries: Record<string, number> = { 'mine:{0}:default': 180_000, 'mine:{0}:chat.tokens.day': 86_520_000, 'mine:{0}:streams.in-flight': 90_000, 'mine:{0}': 86_520_000 }
+  // They are created, and created again after they were removed.
+  for (let minute = 0; minute < 6; minute++) {
+    for (const name of ['alice', 'bob', 'carol']) await store.acquire([demand(key(name), { limit: 50 }), demand(key(name), tokens), demand(key(name), place(50))])
+    t.same((await client.keys('*')).sort(), Object.keys(expiries).sort())
+    for (const [name, expiry] of Object.entries(expiries)) {
+      const left = await client.pttl(name)
+      t.ok(left > expiry - 10_000 && left <= expiry, `${name} expires in ${left} ms`)
+    }
+    clock.advance(60_000)
   }
-  const fields = (await client.hkeysBuffer('mine:{0}:default:counters')).filter((field) => !field.includes(255)).map(String)
+  const fields = (await client.hkeysBuffer('mine:{0}:default')).filter((field) => !field.includes(255)).map(String)
   t.same(fields.sort(), [key('alice'), key('bob')].sort())
 })
 
-t.test('keys still expire after counters have been removed and created again', async (t) => {
-  const clock = new VirtualClock()
-  const store = new RedisQuotaStore({ client, clock: clock.now })
-  for (let minute = 0; minute < 5; minute++) {
-    await store.acquire(key(`caller ${minute}`), 5)
-    clock.advance(60_000)
-  }
-  for (const name of await client.keys('*')) t.ok(await client.pttl(name) > 0, name)
-})
-
-t.test('a sweep keeps the callers that have sent another request in time', async (t) => {
-  const clock = new VirtualClock()
-  const store = new RedisQuotaStore({ client, clock: clock.now, rememberRefusals: false })
-  await Promise.all(Array.from({ length: 900 }, (_, caller) => store.acquire(key(`caller ${caller}`), 5)))
-  clock.advance(29_999)
-  await Promise.all(Array.from({ length: 700 }, (_, caller) => store.acquire(key(`caller ${caller}`), 5)))
-  clock.advance(100_000)
-  await store.acquire(key('one more'), 5)
-  t.same(await store.inspect(), { trackedCallers: 701, sweeps: 1 })
-  t.equal((await store.acquire(key('caller 0'), 5)).count, 1)
-  t.same(await store.inspect(), { trackedCallers: 701, sweeps: 1 })
-})
-
-t.test('dead rows are removed page by page at the cap', async (t) => {
-  const clock = new VirtualClock()
-  const store = new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers: 3_000 })
-  await Promise.all(Array.from({ length: 3_000 }, (_, caller) => store.acquire(key(`caller ${caller}`), 5)))
-  clock.advance(150_000)
-  const rows = () => client.hlen('llm-quota:{0}:default:counters')
-  t.equal((await store.acquire(key('another 0'), 5)).overflow, false)
-  t.ok(await rows() > 1_000 && await rows() < 2_600, 'the first new caller removes a page of rows')
-  for (let caller = 1; caller < 25; caller++) t.equal((await store.acquire(key(`another ${caller}`), 5)).overflow, false)
-  t.same(await store.inspect(), { trackedCallers: 25, sweeps: 1 }, 'the next ones remove the others')
-})
-
-t.test('the keys of a quota contain its name, and expire after its window', async (t) => {
-  const store = new RedisQuotaStore({ client, shards: 4 })
-  const day = 86_400_000
-  await store.quota('daily', day).acquire('alice', 5)
-  await store.quota('daily', day).enter('alice', 5)
-  const shard = store.shardOf('alice')
-  const keys = (await client.keys('*')).sort()
-  t.same(keys, [`llm-quota:{${shard}}:daily:counters`, `llm-quota:{${shard}}:daily:places`])
-  const [counters, places] = await Promise.all(keys.map((key) => client.pttl(key)))
-  t.ok(Number(counters) > day && Number(counters) <= day + 120_000)
-  t.ok(Number(places) > 20_000 && Number(places) <= 30_000)
-  t.same({ keyPrefix: store.keyPrefix, shards: store.shards }, { keyPrefix: 'llm-quota:', shards: 4 })
+t.test('clearCounters removes every quota that any process has used, places included', async (t) => {
+  const store = new RedisQuotaStore({ client, shards: 2 })
+  for (const caller of ['a0000000', 'a0000001']) await store.acquire([demand(caller), demand(caller, tokens), demand(caller, place())])
+  const places = await acquireOne(store, 'a0000000', place())
+  await new RedisQuotaStore({ client, shards: 2 }).clearCounters()
+  t.same(await client.keys('*'), [])
   await store.clearCounters()
-  t.same(await client.keys('*'), keys.slice(1))
+  t.match(await acquireOne(store, 'a0000000', place()), { count: 1 })
+  await store.release(places, 1)
+  t.match(await store.peek(demand('a0000000', place())), { count: 1 }, 'a place that was cleared is not given back')
+})
+
+t.test('nothing is given back in another window than the one that counted', async (t) => {
+  const clock = new VirtualClock()
+  clock.advance(1_000_000)
+  const store = new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers: 1 })
+  const other = new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers: 1 })
+  const ends: Record<string, () => Promise<unknown>> = {
+    'forgotten and opened again at the same time': () => other.forget('alice', 'default'),
+    'lost with its server': () => client.flushall(),
+    cleared: () => other.clearCounters(),
+    'over and opened again': async () => { clock.advance(60_000) },
+    'swept, and its caller on the overflow counter': async () => {
+      clock.advance(120_000)
+      await acquireOne(other, 'bob')
+    }
+  }
+  for (const [how, end] of Object.entries(ends)) {
+    const acquisition = await acquireOne(store, 'alice', { cost: 3 })
+    await end()
+    t.match(await acquireOne(other, 'alice', { cost: 2 }), { admitted: true, count: 2 }, how)
+    await store.release(acquisition, 3)
+    t.match(await other.peek(demand('alice')), { count: 2 }, how)
+    await client.flushall()
+  }
+  await acquireOne(other, 'bob')
+  const onOverflow = await acquireOne(store, 'alice', { cost: 3 })
+  await other.forget('bob', 'default')
+  await acquireOne(other, 'alice', { cost: 2 })
+  await store.release(onOverflow, 3)
+  t.match(await other.peek(demand('alice')), { count: 2, overflow: false }, 'counted on the overflow counter, and given back there')
+  await acquireOne(other, 'dave', { cost: 1 })
+  t.match(await other.peek(demand('dave')), { count: 1, overflow: true })
+})
+
+t.test('a layout of another version is refused by name', async (t) => {
+  const store = new RedisQuotaStore({ client })
+  const acquisition = await acquireOne(store, 'alice')
+  const state = (await client.hgetallBuffer('llm-quota:{0}:default'))['\xff'] ?? (await client.hgetBuffer('llm-quota:{0}:default', Buffer.from([255])))
+  await client.hset('llm-quota:{0}:default', Buffer.from([255]), Buffer.concat([Buffer.from('2'), state?.subarray(1) ?? Buffer.alloc(0)]))
+  const calls: (() => Promise<unknown>)[] = [() => acquireOne(store, 'alice'), () => store.release(acquisition, 1), () => store.peek(demand('alice')), () => store.list('default'), () => store.inspect('default'), () => store.forget('alice', 'default')]
+  for (const call of calls) {
+    await t.rejects(async () => { await call() }, /VERSION llm-quota:\{0\}:default has the layout of another version/)
+  }
 })
 
 t.test('the error for an invalid option of a RedisQuotaStore contains its name and value', async (t) => {
@@ -127,7 +150,7 @@ t.test('the error for an invalid option of a RedisQuotaStore contains its name a
     [{ client: {} }, /option client .* it got an object$/],
     [{ client: { host: 'redis.example', password: 'secret' } }, /option client .* it got an object$/],
     [{ client: 'redis://:secret@redis.example' }, /option client .* it got a URL$/],
-    [{ client: { evalsha: async () => null, eval: async () => null } }, /option client must be a client of ioredis/],
+    [{ client: { evalsha: async () => null } }, /option client must be a client of ioredis/],
     [{ keyPrefix: 5 }, /option keyPrefix must be a string without braces; it got 5/],
     [{ keyPrefix: 'a{b}' }, /option keyPrefix .* it got "a{b}"/],
     [{ maxTrackedCallers: 0 }, /option maxTrackedCallers .* it got 0/],
@@ -136,7 +159,7 @@ t.test('the error for an invalid option of a RedisQuotaStore contains its name a
     [{ shards: 3, maxTrackedCallers: 2 }, /option shards .* it got 3/],
     [{ shards: 101 }, /option shards must be at most 16, or maxTrackedCallers \/ 100, and at most maxTrackedCallers; it got 101/],
     [{ shards: 17, maxTrackedCallers: 1_600 }, /option shards .* it got 17/],
-    [{ rememberRefusals: 'yes' }, /option rememberRefusals must be true or false; it got "yes"/],
+    [{ rememberRejections: 'yes' }, /option rememberRejections must be true or false; it got "yes"/],
     [{ clock: 5 }, /option clock must be a function; it got 5/],
     [{ prefix: 'my-service:' }, /option prefix does not exist; it got a string/]
   ]
@@ -146,25 +169,22 @@ t.test('the error for an invalid option of a RedisQuotaStore contains its name a
   t.throws(() => Reflect.construct(RedisQuotaStore, []), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option options must be an object; it got undefined/ })
 })
 
-t.test('a decision that may have been counted is not sent again', async (t) => {
-  await client.set('llm-quota:{0}:default:counters', 'another program\'s')
+t.test('a request that may have been counted is not sent again', async (t) => {
+  await client.set('llm-quota:{0}:default', 'another program\'s')
   const commands = await commandsDuring(client, async () => {
-    await t.rejects(async () => new RedisQuotaStore({ client }).acquire(key('alice'), 1), /WRONGTYPE/)
+    await t.rejects(acquireOne(new RedisQuotaStore({ client }), key('alice')), /WRONGTYPE/)
   })
   t.match([commands.evalsha, commands.eval], [undefined, 1])
 })
 
-// clearCounters of an insured store once cleared the primary one turn late.
-t.test('a request that follows clearCounters of an insured store keeps its count', async (t) => {
-  for (const primary of [new MemoryQuotaStore(), new RedisQuotaStore({ client })]) {
-    const store = new InsuredQuotaStore({ primary, timeout: 5_000 })
-    await store.acquire('a', 1)
-    const cleared = store.clearCounters()
-    t.match(await store.acquire('a', 1), { admitted: true, count: 1 })
-    await cleared
-    t.match(await store.acquire('a', 1), { admitted: false, count: 1 })
-    t.match(await store.acquire('a', 2), { admitted: true, count: 2 })
-  }
+t.test('a key that has lost its expiry gets a new one', async (t) => {
+  const clock = new VirtualClock()
+  const store = new RedisQuotaStore({ client, clock: clock.now })
+  await acquireOne(store, 'alice')
+  await client.persist('llm-quota:{0}:default')
+  clock.advance(60_000)
+  await acquireOne(store, 'alice')
+  t.ok(await client.pttl('llm-quota:{0}:default') > 0)
 })
 
 t.test('shards distribute callers over a cluster, and each shard has its share of the cap', async (t) => {
@@ -176,15 +196,15 @@ t.test('shards distribute callers over a cluster, and each shard has its share o
   })
   const store = new RedisQuotaStore({ client: cluster, shards: 8, maxTrackedCallers: 42 })
   for (let round = 0; round < 2; round++) {
-    for (let caller = 0; caller < 200; caller++) await store.acquire(key(`caller ${caller}`), 1)
+    for (let caller = 0; caller < 200; caller++) await acquireOne(store, key(`caller ${caller}`), { limit: 1 })
   }
-  t.same(await store.inspect(), { trackedCallers: 42, sweeps: 0 })
+  t.same(await store.inspect('default'), { trackedCallers: 42, sweeps: 0 })
   const masters = cluster.nodes('master')
-  const perMaster = await Promise.all(masters.map(async (node) => (await node.keys('llm-quota:*')).length))
+  const perMaster = await Promise.all(masters.map(async (node) => (await node.keys('llm-quota:*:default')).length))
   t.equal(perMaster.reduce((sum, keys) => sum + keys, 0), 8)
   t.ok(perMaster.every((keys) => keys > 0), `every master has keys: ${perMaster}`)
-  const sizes = await Promise.all(Array.from({ length: 8 }, (_, shard) => cluster.hlen(`llm-quota:{${shard}}:default:counters`)))
+  const sizes = await Promise.all(Array.from({ length: 8 }, (_, shard) => cluster.hlen(`llm-quota:{${shard}}:default`)))
   t.same(sizes.map((fields) => fields - 1).sort(), [5, 5, 5, 5, 5, 5, 6, 6])
   await store.clearCounters()
-  t.same(await store.inspect(), { trackedCallers: 0, sweeps: 0 })
+  t.same(await store.inspect('default'), { trackedCallers: 0, sweeps: 0 })
 })

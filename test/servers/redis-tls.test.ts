@@ -9,6 +9,7 @@ import { createClient } from 'redis'
 import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { freePort, RedisServer } from '../support/redis-server.js'
+import { acquireOne } from '../support/acquire-one.js'
 
 Logger.setLoggerConfig('off')
 const single = { maxRetriesPerRequest: 0, retryStrategy: () => null }
@@ -53,11 +54,11 @@ for (const [name, connect] of Object.entries(clients)) {
   t.test(`${name} uses TLS and checks the certificate`, async (t) => {
     const { client, close } = await connect(port, { ca })
     t.teardown(close)
-    t.match(await new RedisQuotaStore({ client, keyPrefix: `${name}:` }).acquire('alice', 5), { admitted: true, count: 1 })
+    t.match(await acquireOne(new RedisQuotaStore({ client, keyPrefix: `${name}:` }), 'alice'), { admitted: true, count: 1 })
     await t.rejects(async () => {
       const unchecked = await connect(port)
       t.teardown(unchecked.close)
-      await new RedisQuotaStore({ client: unchecked.client }).acquire('alice', 5)
+      await acquireOne(new RedisQuotaStore({ client: unchecked.client }), 'alice')
     })
   })
 }

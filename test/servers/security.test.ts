@@ -43,7 +43,7 @@ t.test('instances with different shards admit one limit each while both run', as
 t.test('a caller gains at most the rest of the overflow counter if instances have different caps', async (t) => {
   const { client } = await startRedis(t)
   const small = new RedisQuotaStore({ client, maxTrackedCallers: 1 })
-  await small.acquire('the only one with a counter', 3)
+  await small.acquire([{ counters: 'default', callerKey: 'the only one with a counter', limit: 3, cost: 1, window: 60_000, end: null }])
   t.equal(await admitted(serviceOf(small)), 3, 'the overflow counter admits one limit')
   t.equal(await admitted(serviceOf(small), serviceWith({ client, maxTrackedCallers: 10 })), 3, 'the counter of the caller then admits one limit')
   t.equal(await admitted(serviceOf(small), serviceWith({ client, maxTrackedCallers: 10 })), 0)
@@ -53,11 +53,11 @@ t.test('a server that evicts keys loses counts; a server with noeviction fails, 
   const { client } = await startRedis(t)
   await client.config('SET', 'maxmemory-policy', 'allkeys-random')
   await client.config('SET', 'maxmemory', '4mb')
-  const evicting = serviceWith({ client, rememberRefusals: false })
+  const evicting = serviceWith({ client, rememberRejections: false })
   t.equal(await admitted(evicting), 3)
   for (let key = 0; key < 2000 && (await client.keys('llm-quota:*')).length > 0; key++) await client.set(`of another service:${key}`, 'x'.repeat(10_000))
   t.equal(await admitted(evicting), 0, 'decisions that find the counters lost fail')
-  t.ok(await admitted(serviceWith({ client, rememberRefusals: false })) <= 3, 'at most one more limit is admitted by another instance')
+  t.ok(await admitted(serviceWith({ client, rememberRejections: false })) <= 3, 'at most one more limit is admitted by another instance')
 
   await client.config('SET', 'maxmemory-policy', 'noeviction')
   await client.set('of another service', 'x'.repeat(1_000_000)).catch(() => {})

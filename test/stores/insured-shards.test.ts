@@ -1,77 +1,86 @@
 // An insured store whose primary has shards: each is on the primary or on the fallback by itself.
 import t from 'tap'
-import type { InsuredQuotaStore } from '../../lib/index.js'
 import { reportChanges } from '../../lib/store/insured/change-reports.js'
-import { answered, insure, publishedChanges } from '../support/told-store.js'
+import { demand, insure, publishedChanges } from '../support/told-store.js'
 
-async function askAll (store: InsuredQuotaStore): Promise<number[]> {
-  const acquired = await Promise.all(['a0', 'a1', 'a2'].map(async (caller) => store.acquire(caller, 5)))
-  return acquired.map(({ count }) => count)
-}
-
-t.test('the callers of the other shards notice nothing when one shard fails', async (t) => {
-  const { clock, primary, store } = insure()
+t.test('the callers of the other shards are not affected when one shard fails', async (t) => {
+  const { clock, primary, store, countOf } = insure()
   const published = publishedChanges(t)
+  const askAll = () => Promise.all(['a0', 'a1', 'a2'].map((caller) => countOf(caller)))
   t.same(store.shards, { primary: [], fallback: [] })
-  t.same(await askAll(store), [77, 77, 77])
+  t.same(await askAll(), [77, 77, 77])
   t.same(store.shards, { primary: [0, 1, 2], fallback: [] })
   primary.manners.set(1, 'hangs')
-  t.same(await answered(clock, askAll(store)), [77, 1, 77])
-  t.same(await askAll(store), [77, 2, 77])
+  t.same(await askAll(), [77, 1, 77])
+  t.same(await askAll(), [77, 2, 77])
   t.equal(store.state, 'both')
   t.same(store.shards, { primary: [0, 2], fallback: [1] })
-  t.match(await store.peek('a1'), { count: 2 }, 'peek reads the store that answers the caller')
-  t.match(await store.peek('a0'), { count: 77 })
+  t.match(await store.peek(demand('a1')), { count: 2 }, 'peek reads the store that decides on the caller')
+  t.match(await store.peek(demand('a0')), { count: 77 })
 
   for (const shard of [0, 2]) primary.manners.set(shard, 'throws')
-  t.same(await askAll(store), [1, 3, 1])
+  t.same(await askAll(), [1, 3, 1])
   t.equal(store.state, 'fallback')
-
   clock.advance(100)
   for (const shard of [0, 1]) primary.manners.set(shard, 'promises')
-  t.same(await askAll(store), [77, 77, 2])
-  t.equal(store.state, 'both')
+  t.same(await askAll(), [77, 77, 2])
   clock.advance(100)
   primary.manners.set(2, 'promises')
-  t.same(await askAll(store), [77, 77, 77])
+  t.same(await askAll(), [77, 77, 77])
   t.equal(store.state, 'primary')
-  t.same(store.answers, { primary: 3 + 2 + 2 + 2 + 3, fallback: 1 + 1 + 3 + 1 })
+  t.same(store.decisions, { primary: 3 + 2 + 2 + 2 + 3, fallback: 1 + 1 + 3 + 1 })
   t.same(published.map(({ shard, state }) => [shard, state]), [
     [1, 'fallback'], [0, 'fallback'], [2, 'fallback'], [0, 'primary'], [1, 'primary'], [2, 'primary']
   ], 'each change of a shard is published once')
 })
 
+t.test('the primary is called once for the demands of each shard, and what one part counted is given back if another rejects', async (t) => {
+  const { primary, fallback, store } = insure()
+  const demands = [demand('a0'), demand('a1', { counters: 'chat.tokens.day', cost: 3 }), demand('a0', { counters: 'streams.in-flight', window: null })]
+  t.match(await store.acquire(demands), [{ admitted: true, count: 77 }, { admitted: true, count: 77 }, { admitted: true, count: 77 }])
+  t.equal(primary.asked, 2)
+  primary.manners.set(1, 'throws')
+  t.match(await store.acquire(demands), [{ count: 77 }, { admitted: true, count: 3 }, { count: 77 }], 'each part is decided by the store that decides on its shard')
+  t.match(await store.acquire(demands), [{ admitted: true, count: 76 }, { admitted: false, count: 3 }, { admitted: true, count: 76 }])
+  t.same(primary.told, ['release 1 of 77', 'release 1 of 77'])
+  primary.manners.set(0, 'answers')
+  primary.admitted = false
+  const lower = demands.map((each) => ({ ...each, limit: each.limit + 2 }))
+  t.match(await store.acquire(lower), [{ admitted: false }, { admitted: true, count: 3 }, { admitted: false }], 'the fallback gives back its part')
+  t.match(demands.map((each) => fallback.peek(each)?.count), [undefined, 3, 0])
+})
+
 t.test('changes of many shards are reported at once where the state changes, and together otherwise', async (t) => {
-  const { clock, primary, store } = insure()
+  const { clock, primary, store, countOf } = insure()
   const reports: object[] = []
-  const end = reportChanges(store, ({ state, shards: { primary, fallback }, error }) => { reports.push({ state, primary, fallback, error: error instanceof Error && error.message }) }, clock)
-  for (let shard = 0; shard < 9; shard++) await store.acquire(`a${shard}`, 5)
+  const end = reportChanges(store, ({ state, shards, error }) => {
+    reports.push({ state, ...shards, error: error instanceof Error && error.message })
+    throw new Error('no log')
+  }, clock)
+  const askAll = async (...shards: number[]) => { for (const shard of shards) await countOf(`a${shard}`) }
+  const all = [0, 1, 2, 3, 4, 5, 6, 7, 8]
+  await askAll(...all)
   for (const shard of [3, 4, 5]) primary.manners.set(shard, 'rejects')
-  for (let shard = 0; shard < 9; shard++) await store.acquire(`a${shard}`, 5)
+  await askAll(...all)
   t.match(reports, [{ state: 'both', fallback: [3], error: 'rejected' }])
   clock.advance(2_000)
   t.match(reports.slice(1), [{ state: 'both', primary: [0, 1, 2, 6, 7, 8], fallback: [3, 4, 5], error: 'rejected' }])
-
-  for (const shard of [3, 4, 5]) primary.manners.set(shard, 'promises')
-  for (const shard of [3, 4, 5]) await store.acquire(`a${shard}`, 5)
+  primary.manners.clear()
+  await askAll(3, 4, 5)
   t.match(reports.slice(2), [{ state: 'primary', fallback: [] }])
   clock.advance(10_000)
   t.equal(reports.length, 3)
 
-  primary.manners.set(3, 'rejects')
-  await store.acquire('a3', 5)
-  primary.manners.set(4, 'rejects')
-  await store.acquire('a4', 5)
+  for (const shard of [3, 4]) primary.manners.set(shard, 'rejects')
+  await askAll(3, 4)
   clock.advance(100)
-  primary.manners.set(4, 'promises')
-  await store.acquire('a4', 5)
+  primary.manners.delete(4)
+  await askAll(4)
   clock.advance(2_000)
   t.equal(reports.length, 4, 'a shard that has recovered by then is not reported')
   primary.manners.set(4, 'rejects')
-  await store.acquire('a4', 5)
+  await askAll(4)
   end()
   clock.advance(10_000)
-  primary.manners.set(5, 'rejects')
-  await store.acquire('a5', 5)
   t.equal(reports.length, 4, 'no report follows the end')
 })

@@ -1,21 +1,22 @@
 // The replies of the server to the store's scripts. A host's own client could return anything.
 import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
+import { acquireOne } from '../support/acquire-one.js'
+import { demand } from '../support/told-store.js'
 
 function storeThatReads (reply: unknown): RedisQuotaStore {
-  return new RedisQuotaStore({ client: { evaluateDigest: async () => reply, evaluateSource: async () => reply, removeKey: async () => 0 } })
+  return new RedisQuotaStore({ client: { evaluateDigest: async () => reply, evaluateSource: async () => reply } })
 }
 
-const calls: Record<string, (store: RedisQuotaStore) => unknown> = {
-  acquire: (store) => store.acquire('alice', 1),
-  peek: (store) => store.peek('alice'),
-  inspect: (store) => store.inspect(),
-  enter: (store) => store.enter('alice', 1)
+const calls: Record<string, (store: RedisQuotaStore) => Promise<unknown>> = {
+  acquire: (store) => acquireOne(store, 'alice'),
+  peek: (store) => store.peek(demand('alice')),
+  inspect: (store) => store.inspect('default'),
+  list: (store) => store.list('default')
 }
-const unreadable = [null, 'OK', [1, 2, 3], [1, 2, 3, 'x']]
-const unreadableCounts = ['x1 2 0', '1 2 0x', '1 2', '1 2 3 4', '', '1 0 1', '1.5 2 1', '9007199254740993 2 1', null]
+const unreadable = [null, 'OK', '', [1], ['x', 2, 3], [1, 2.5, 3], [1, null, 3], ['', 2, 3], [2 ** 53, 2, 3]]
 const invalid: Record<string, unknown[]> = {
-  acquire: [...unreadableCounts, ...unreadable, 0], peek: unreadableCounts, inspect: ['x1 2', '1 2x', '1', '1 2 3', ...unreadable], enter: [['x'], [0], [null], 'OK']
+  acquire: [...unreadable, 5, [], [1, 2, 3, 4]], peek: unreadable, inspect: [...unreadable.slice(0, 5), 5, []], list: [null, 'OK', [], ['x'], ['0', 'alice'], ['0', 'alice', 1, 'x']]
 }
 
 for (const [name, replies] of Object.entries(invalid)) {
@@ -26,11 +27,10 @@ for (const [name, replies] of Object.entries(invalid)) {
   }
 }
 
-t.test('acquire accepts replies in every form that clients return', async (t) => {
-  const packed = (2 ** 27 + 60_000) * 4 + 3
-  for (const reply of [packed, String(packed), BigInt(packed), Buffer.from(String(packed)), '1 60000 3', [packed]]) {
-    t.same(await storeThatReads(reply).acquire('alice', 5), { admitted: true, count: 1, windowRemaining: 60_000, overflow: true }, typeof reply)
+t.test('integers are accepted in every form that clients return', async (t) => {
+  const forms: ((value: number) => unknown)[] = [Number, String, BigInt, (value) => Buffer.from(String(value))]
+  for (const form of forms) {
+    t.match(await acquireOne(storeThatReads([1, 60_000, 7].map((value) => form(value))), 'alice'), { admitted: true, count: 1, windowRemaining: 60_000, overflow: true })
+    t.match(await acquireOne(storeThatReads([4, 1, 4].map((value) => form(value))), 'alice'), { admitted: false, count: 4, windowRemaining: 1, overflow: false })
   }
-  t.same(await storeThatReads((2 ** 27 + 1) * 4).acquire('alice', 1), { admitted: false, count: 1, windowRemaining: 1, overflow: false })
-  t.same(await storeThatReads('1 0.001 1').acquire('alice', 1), { admitted: true, count: 1, windowRemaining: 0.001, overflow: false })
 })

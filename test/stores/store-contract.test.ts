@@ -1,12 +1,18 @@
 // quotaStoreContract with the stores of the package that need no server.
 import t from 'tap'
-import { InsuredQuotaStore, MemoryQuotaStore, type QuotaStore } from '../../lib/index.js'
+import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
+import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
+import type { QuotaStore } from '../../lib/store/store.js'
 import { quotaStoreContract, type QuotaStoreContractOptions } from '../../lib/testing.js'
 
 const subjects: Record<string, (options: QuotaStoreContractOptions) => QuotaStore> = {
   'the memory store': (options) => new MemoryQuotaStore(options),
-  'the insured store': (options) => new InsuredQuotaStore({ primary: new MemoryQuotaStore(options) })
+  'the insured store': (options) => new InsuredQuotaStore({ primary: new MemoryQuotaStore(options) }),
+  'the fallback of an insured store': (options) => new InsuredQuotaStore({ primary: { ...lost, maxTrackedCallers: options.maxTrackedCallers }, clock: options.clock, fallback: new MemoryQuotaStore(options) })
 }
+
+const fail = (): never => { throw new Error('no connection') }
+const lost = { acquire: fail, release: fail, peek: fail, list: fail, inspect: fail, forget () {}, clearCounters () {} }
 
 for (const [name, create] of Object.entries(subjects)) {
   t.test(`${name} passes each check of quotaStoreContract`, async (t) => {

@@ -1,134 +1,217 @@
-// Random walks through the state table, on which a store is compared with the plain store step by step.
-import { deepStrictEqual } from 'node:assert/strict'
+// Random walks through the state table, on which a store is compared with the reference step by step.
+import { deepStrictEqual, ok } from 'node:assert/strict'
 import fc from 'fast-check'
-import { callerKey, localAuthentication, type QuotaStore } from '../../lib/index.js'
+import { localAuthentication } from '../../lib/caller/authentication.js'
+import { callerKey } from '../../lib/caller/caller-key.js'
+import type { Acquisition, CallerCount, Demand, QuotaCount, QuotaStore } from '../../lib/store/store.js'
 import { VirtualClock, type QuotaStoreContractOptions } from '../../lib/testing.js'
-import { PlainStore } from './plain-store.js'
 import { assertProperty } from './property.js'
+import { ReferenceStore } from './reference-store.js'
 
-const windows: Record<string, number> = { default: 60_000, hourly: 3_600_000, daily: 86_400_000 }
-const lease = 30_000
+const [minute, hour, day] = [60_000, 3_600_000, 86_400_000]
 const { MAX_SAFE_INTEGER } = Number
+const start = 1_000_000
+const lease = 30_000
+
+// The window of each quota; null for requests in flight.
+const zoned = 'budget.microdollars.day.Europe/Berlin'
+const windows: Record<string, number | null> = { default: minute, 'chat.requests.hour': hour, 'chat.tokens.day': day, [zoned]: 25 * hour, 'streams.in-flight': null, 'jobs.in-flight': null }
+
+// Days of the time zone end where the clock of a store with virtual time, and that of a server, are still before them.
+const firstDay = Date.now() + 10 * day
 
 // Gaps lie on and around every boundary of the rules.
-const boundaries = Object.values(windows).flatMap((window) => [window, window + 60_000, window + 120_000])
+const boundaries = [minute, hour, day, 25 * hour].flatMap((window) => [window, window + minute, window + 2 * minute])
 const anyGap = fc.oneof(
   { weight: 60, arbitrary: fc.constantFrom(0, 0, 0, 1, 1_000) },
-  { weight: 5, arbitrary: fc.tuple(fc.constantFrom(60_000, 120_000, 180_000, ...boundaries), fc.constantFrom(-1, 0, 1)).map(([gap, more]) => gap + more) },
+  { weight: 5, arbitrary: fc.tuple(fc.constantFrom(minute, 2 * minute, 3 * minute, ...boundaries), fc.constantFrom(-1, 0, 1)).map(([gap, more]) => gap + more) },
   { weight: 3, arbitrary: fc.integer({ min: 0, max: 130_000 }) }
 )
 
-// The keys of the last four callers start with the same digits as that of the first. The memory store finds counters by these digits.
-const keys = ['alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'grace', 'heidi'].map((username) => String(callerKey(localAuthentication(username))))
-const caller = fc.constantFrom(...keys.map((key, index) => index < 4 ? key : String(keys[0]).slice(0, 4) + key.slice(4)))
-const acquire = fc.record({
-  kind: fc.constant('acquire' as const),
-  caller,
-  limit: fc.oneof({ weight: 6, arbitrary: fc.integer({ min: 1, max: 4 }) }, fc.constantFrom(MAX_SAFE_INTEGER, MAX_SAFE_INTEGER - 1)),
-  cost: fc.oneof({ weight: 6, arbitrary: fc.constant(1) }, fc.constantFrom(0, 2, 1_000, 2 ** 52, MAX_SAFE_INTEGER))
+const keys = Array.from({ length: 7 }, (_, index) => String(callerKey(localAuthentication(`caller ${index}`))))
+const demandOf = (counters: string) => fc.record({
+  counters: fc.constant(counters),
+  caller: fc.constantFrom(...keys),
+  limit: fc.oneof({ weight: 6, arbitrary: fc.integer({ min: 1, max: 5 }) }, fc.constantFrom(1_000, MAX_SAFE_INTEGER, MAX_SAFE_INTEGER - 1)),
+  cost: fc.oneof({ weight: 4, arbitrary: fc.constant(1) }, { weight: 2, arbitrary: fc.constantFrom(0, 2, 3, 300) }, fc.constantFrom(2 ** 52, MAX_SAFE_INTEGER)),
+  // How far the clock of the process that sends the demand is behind.
+  late: fc.constantFrom(0, 0, 0, 1_000, hour)
 })
-const onCounter = fc.oneof(
-  { weight: 150, arbitrary: acquire },
-  { weight: 40, arbitrary: fc.record({ kind: fc.constantFrom('peek', 'peek', 'peek', 'peek', 'forget' as const), caller }) }
-)
-const onPlaces = fc.oneof(
-  fc.record({ kind: fc.constant('enter' as const), caller, limit: fc.integer({ min: 0, max: 3 }) }),
-  fc.record({ kind: fc.constant('leave' as const), which: fc.nat() })
-)
-const action = fc.oneof({ weight: 190, arbitrary: onCounter }, { weight: 60, arbitrary: onPlaces }, { weight: 1, arbitrary: fc.constant({ kind: 'clear' as const }) })
+type Drawn = typeof demandOf extends (counters: string) => fc.Arbitrary<infer Value> ? Value : never
+
+const stepsOf = (quotas: readonly string[], gap: fc.Arbitrary<number>) => {
+  const demand = fc.constantFrom(...quotas).chain(demandOf)
+  const together = fc.uniqueArray(demand, { minLength: 1, maxLength: 4, selector: ({ counters }) => counters })
+  return fc.record({
+    gap,
+    demands: together,
+    kind: fc.oneof(
+      { weight: 200, arbitrary: fc.constant('acquire' as const) },
+      { weight: 60, arbitrary: fc.constant('peek' as const) },
+      { weight: 60, arbitrary: fc.constant('release' as const) },
+      { weight: 16, arbitrary: fc.constantFrom('forget' as const, 'list' as const) },
+      { weight: 1, arbitrary: fc.constant('clear' as const) }
+    ),
+    // Which acquisition a release is for, and how much.
+    which: fc.nat(),
+    amount: fc.oneof({ weight: 3, arbitrary: fc.constantFrom(1, 1, 2, 250) }, fc.constantFrom(0, MAX_SAFE_INTEGER))
+  })
+}
 
 /** The steps of any walk. */
-const anyStep = fc.record({ quota: fc.constantFrom('default', 'default', ...Object.keys(windows)), gap: anyGap, action })
+const anyStep = stepsOf(Object.keys(windows), anyGap)
 
 /** Steps that use the counters of the default quota, with gaps of the given lengths. */
-export const stepsWithGaps = (gap: fc.Arbitrary<number>): typeof anyStep => fc.record({ quota: fc.constant('default'), gap, action: onCounter })
+export const stepsWithGaps = (gap: fc.Arbitrary<number>): typeof anyStep => stepsOf(['default'], gap)
 
 interface Comparison {
   /** Creates an empty store. */
-  readonly create: (options: QuotaStoreContractOptions) => QuotaStore | Promise<QuotaStore>
+  readonly create: (options: QuotaStoreContractOptions) => Required<QuotaStore> | Promise<Required<QuotaStore>>
   readonly walks: number
   readonly length?: number
   readonly step?: typeof anyStep
-  /** Whether the store gets the calls without waiting for results, because one connection keeps their order. */
-  readonly isPipelined?: boolean
+  /** Whether requests at the same time are sent together, without waiting for results. */
+  readonly areTogether?: boolean
   /** Whether places are leases, which the virtual time would end. Then all are given back before. */
   readonly hasLeases?: boolean
   /** Makes time pass for a store that does not use the virtual clock. */
   readonly advance?: (ms: number) => unknown
   /** The length in milliseconds below which times are not compared. */
   readonly unit?: number
-  readonly Model?: typeof PlainStore
+  readonly Reference?: typeof ReferenceStore
 }
 
-/** Compares a store with the model on random walks, each with a random caller cap. Returns how often each outcome was seen. */
-export async function compareWithModel ({ create, walks, length = 500, step = anyStep, isPipelined = false, hasLeases = false, advance, unit = 1, Model = PlainStore }: Comparison) {
-  const seen = { admitted: 0, rejected: 0, overflow: 0, peeked: 0, entered: 0, sweeps: 0 }
+/** Compares a store with the reference on random walks, each with a random caller cap. Returns how often each outcome was seen. */
+export async function compareWithReference ({ create, walks, length = 500, step = anyStep, areTogether = false, hasLeases = false, advance, unit = 1, Reference = ReferenceStore }: Comparison) {
+  const seen = { admitted: 0, rejected: 0, rejectedWithRoom: 0, overflow: 0, places: 0, peeked: 0, released: 0, listed: 0, sweeps: 0 }
   const walk = fc.record({ maxTrackedCallers: fc.integer({ min: 1, max: 6 }), steps: fc.array(step, { minLength: length, maxLength: length, size: 'max' }) })
   await assertProperty(fc.asyncProperty(walk, async ({ maxTrackedCallers, steps }) => {
     const clock = new VirtualClock()
-    clock.advance(1_000_000)
-    const options = { clock: clock.now, maxTrackedCallers }
-    const stores = [await create(options), new Model(options)]
-    const pending: [unknown, unknown][] = []
-    const same = (actual: unknown, expected: unknown): void => {
-      deepStrictEqual(comparable(actual, unit), comparable(expected, unit))
-      count(expected)
-    }
-    const compare = async (): Promise<void> => { for (const [actual, expected] of pending.splice(0)) same(await actual, expected) }
-    const ask = async (quota: string, question: (store: QuotaStore) => unknown): Promise<void> => {
-      const [actual, expected] = stores.map((store) => question(quota === 'default' ? store : store.quota?.(quota, windows[quota] ?? 0) ?? store))
-      if (!(actual instanceof Promise)) {
-        same(actual, expected)
-        return
-      }
-      pending.push([actual, expected])
-      if (!isPipelined) await compare()
-    }
-    const entries: Entering[][] = []
-    const leave = async (entered: Entering[][]): Promise<void> => {
-      if (pending.length > 0) await compare()
-      for (const pair of entered) for (const entry of pair) await (await entry)?.leave?.()
-    }
+    clock.advance(start)
+    const store = await create({ clock: clock.now, maxTrackedCallers })
+    let time = start
+    const reference = new Reference({ clock: () => time, maxTrackedCallers })
+    const pending: (() => Promise<void>)[] = []
+    let held: { readonly actual: Acquisition, readonly expected: Acquisition, readonly isPlace: boolean }[] = []
     let leasesEnd = Infinity
-    for (const { quota, gap, action } of steps) {
-      if (hasLeases && clock.now() + gap >= leasesEnd) await leave(entries.splice(0))
-      if (entries.length === 0) leasesEnd = Infinity
-      if (gap > 0) {
-        await ask(quota, (store) => store.inspect?.())
-        clock.advance(gap)
-        if (advance !== undefined) pending.push([Promise.resolve(advance(gap)).then(() => 'advanced'), 'advanced'])
-      }
-      if (action.kind === 'enter') {
-        const pair: Entering[] = []
-        await ask(quota, (store) => pair[pair.push(store.enter?.(action.caller, action.limit)) - 1])
-        entries.push(pair)
-        leasesEnd = Math.min(leasesEnd, clock.now() + lease)
-      } else if (action.kind === 'leave') await leave(entries.splice(action.which % (entries.length + 1), 1))
-      else if (action.kind === 'acquire') await ask(quota, (store) => store.acquire(action.caller, action.limit, action.cost))
-      else if (action.kind === 'peek') await ask(quota, (store) => store.peek?.(action.caller))
-      else if (action.kind === 'clear') await ask('default', (store) => store.clearCounters?.())
-      else await ask(quota, (store) => store.forget?.(action.caller))
+
+    const settle = async (): Promise<void> => { for (const compare of pending.splice(0)) await compare() }
+    /** Asks the store now, and the reference, at the same time of its clock, when the result has come. */
+    const ask = async <Result>(asked: Result | Promise<Result>, compare: (actual: Result) => void): Promise<void> => {
+      const now = clock.now()
+      const result = Promise.resolve(asked)
+      result.catch(() => {})
+      pending.push(async () => {
+        const actual = await result
+        time = now
+        compare(actual)
+      })
     }
-    for (const quota of Object.keys(windows)) await ask(quota, (store) => store.inspect?.())
-    await leave(entries)
+    const demandFor = ({ counters, caller, limit, cost, late }: Drawn): Demand => {
+      const window = windows[counters] ?? null
+      const end = counters === zoned ? firstDay + Math.floor((clock.now() - start - late) / day) * day : null
+      return { counters, callerKey: caller, limit, cost: window === null ? 1 : Math.min(cost, limit), window, end }
+    }
+    const acquire = (demands: readonly Demand[]) => ask(store.acquire(demands), (acquisitions) => {
+      // A demand that was not asked reaches no counter.
+      const asked = demands.filter((_, index) => acquisitions[index] !== null)
+      const actual = acquisitions.filter((acquisition) => acquisition !== null)
+      const expected = reference.acquire(asked)
+      deepStrictEqual(actual.map((each) => shown(each, unit)), expected.map((each) => shown(each, unit)))
+      const isAdmitted = expected.every(({ admitted }) => admitted)
+      ok(asked.length === demands.length || !isAdmitted, 'a demand was not asked although the others have room')
+      seen[isAdmitted ? 'admitted' : 'rejected'] += 1
+      if (!isAdmitted && expected.some(({ admitted }) => admitted)) seen.rejectedWithRoom += 1
+      if (expected.some(({ overflow }) => overflow)) seen.overflow += 1
+      if (!isAdmitted) return
+      for (const [index, acquisition] of actual.entries()) {
+        const isPlace = asked[index]?.window === null
+        if (isPlace) seen.places += 1
+        held.push({ actual: acquisition, expected: expected[index] ?? acquisition, isPlace })
+      }
+    })
+    const release = async ({ actual, expected, isPlace }: typeof held[number], amount: number): Promise<void> => {
+      const given = isPlace ? 1 : amount
+      await store.release(actual, given)
+      time = clock.now()
+      reference.release(expected, given)
+      seen.released += 1
+    }
+    const releasePlaces = async (): Promise<void> => {
+      await settle()
+      for (const each of held.filter(({ isPlace }) => isPlace)) await release(each, 1)
+      held = held.filter(({ isPlace }) => !isPlace)
+      leasesEnd = Infinity
+    }
+    const inspect = (counters: string) => ask(store.inspect(counters), (state) => {
+      deepStrictEqual({ ...state }, reference.inspect(counters))
+      if (state.sweeps > 0) seen.sweeps += 1
+    })
+    for (const { gap, kind, demands: drawn, which, amount } of steps) {
+      const [first] = drawn
+      if (first === undefined) continue
+      if (kind !== 'acquire' || gap > 0 || !areTogether) await settle()
+      if (hasLeases && clock.now() + gap >= leasesEnd) await releasePlaces()
+      if (gap > 0) {
+        if (windows[first.counters] !== null) await inspect(first.counters)
+        await settle()
+        clock.advance(gap)
+        await advance?.(gap)
+      }
+      const demand = demandFor(first)
+      if (kind === 'acquire') {
+        const demands = drawn.map(demandFor)
+        if (demands.some(({ window }) => window === null)) leasesEnd = Math.min(leasesEnd, clock.now() + lease)
+        await acquire(demands)
+      } else if (kind === 'peek') {
+        await ask(store.peek(demand), (peeked) => {
+          const expected = reference.peek(demand)
+          deepStrictEqual(peeked && shown(peeked, unit), expected && shown(expected, unit))
+          if (peeked !== null) seen.peeked += 1
+        })
+      } else if (kind === 'release') {
+        await settle()
+        const each = held[which % held.length]
+        // A place or a cost that was given back is given back again at times, without effect.
+        if (each !== undefined) await release(each, amount)
+      } else if (kind === 'forget') {
+        await ask(store.forget(demand.callerKey, demand.counters), () => { reference.forget(demand.callerKey, demand.counters) })
+      } else if (kind === 'list') {
+        await settle()
+        await ask(listAll(store, demand.counters), (listed) => {
+          deepStrictEqual(byCaller(listed, unit), byCaller(reference.list(demand.counters).callers, unit))
+          seen.listed += listed.length
+        })
+      } else {
+        await ask(store.clearCounters(), () => { reference.clearCounters() })
+      }
+    }
+    await releasePlaces()
+    for (const each of Object.keys(windows)) if (windows[each] !== null) await inspect(each)
+    await settle()
   }), { numRuns: walks })
   return seen
+}
 
-  function count (expected: unknown): void {
-    const { admitted, overflow, windowRemaining, sweeps } = Object(expected)
-    if (admitted !== undefined && windowRemaining === undefined) seen.entered += Number(admitted)
-    else if (admitted !== undefined) seen[admitted === true ? 'admitted' : 'rejected'] += 1
-    else if (windowRemaining !== undefined) seen.peeked += 1
-    if (overflow === true) seen.overflow += 1
-    if (sweeps > 0) seen.sweeps += 1
+/** Returns the callers of all pages. */
+async function listAll (store: Required<QuotaStore>, counters: string): Promise<CallerCount[]> {
+  const listed: CallerCount[] = []
+  for (let page = await store.list(counters); ; page = await store.list(counters, page.cursor)) {
+    listed.push(...page.callers)
+    if (page.cursor === null) return listed
   }
 }
 
-type Entering = ReturnType<Required<QuotaStore>['enter']> | undefined
+function byCaller (callers: readonly CallerCount[], unit: number): Map<string, unknown> {
+  return new Map(callers.map(({ callerKey, count, windowRemaining }): [string, unknown] => [callerKey, { count, windowRemaining: inUnits(windowRemaining, unit) }])
+    .sort(([one], [other]) => one < other ? -1 : 1))
+}
 
-/** A result without its function, and with its time in units. */
-function comparable (result: unknown, unit: number): unknown {
-  if (result === null || typeof result !== 'object') return result
-  if ('windowRemaining' in result) return { ...result, windowRemaining: Math.ceil(Number(result.windowRemaining) / unit) }
-  return 'admitted' in result ? { ...result, leave: 'leave' in result } : result
+/** The fields of a result that the contract names, with the time in units. */
+function shown ({ count, windowRemaining, end, overflow, ...rest }: QuotaCount & Partial<Acquisition>, unit: number) {
+  return { ...('admitted' in rest && { admitted: rest.admitted }), count, windowRemaining: inUnits(windowRemaining, unit), end, overflow }
+}
+
+function inUnits (time: number | null, unit: number): number | null {
+  return time === null ? null : Math.ceil(time / unit)
 }

@@ -4,18 +4,13 @@ import { createHmac } from 'node:crypto'
 export const secret = 'a secret of thirty-two bytes or more'
 
 /** The issuer of the tokens of `hs256` by default. */
-export const issuer = 'https://identity.example'
+const issuer = 'https://identity.example'
 
 /** Signs claims, by default those of mira, with a secret. */
 export function hs256 (claims: object = {}, key = secret, header: object = {}): string {
   const all = { iss: issuer, sub: 'mira', exp: Math.floor(Date.now() / 1000) + 3600, ...claims }
   const signed = [{ alg: 'HS256', typ: 'JWT', ...header }, all].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.')
   return `${signed}.${createHmac('sha256', key).update(signed).digest('base64url')}`
-}
-
-/** Returns the credentials of HTTP's basic authentication. */
-export function basic (username: string, password: string): string {
-  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
 }
 
 /** Sends requests one after another, and returns their statuses. */

@@ -2,7 +2,6 @@ import { Writable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { createService } from '../../examples/service/service.js'
-import { ownIssuer } from '../../examples/service/plugins/tokens.js'
 
 /** The example service in the process of the test, listening on a free port. */
 export interface RunningService {
@@ -10,47 +9,44 @@ export interface RunningService {
   readonly address: string
   /** The log so far, by line. */
   readonly log: readonly string[]
-  /** Sends a request with a token that the service issued. */
-  as (subject: string, path: string, request?: RequestInit & { claims?: object }): Promise<Response>
-  /** A token that the service issued. */
-  token (subject: string, claims?: object): Promise<string>
-  /** Sends JSON. The subject `root` is an administrator. */
-  post (subject: string, path: string, body: unknown, method?: string): Promise<Response>
-  /** Sends a text to be analyzed, with the given credentials. */
-  analyze (authorization?: string): Promise<Response>
-  trackedCallers (): Promise<number | undefined>
+  /** Sends a request with a token of the service; a body as JSON. The subject `root` is an administrator. */
+  as (subject: string, path: string, request?: { method?: string, body?: unknown, signal?: AbortSignal }): Promise<Response>
+  /** Where a caller stands, by the name of the quota. */
+  standing (subject: string): Promise<Record<string, { limit: number, count: number, remaining: number | null }>>
 }
 
-/** A request to analyze a text. */
-export const analysis = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"businessText":"Invoices are late."}' }
+const settings = /^(HOST|PORT|LOG_LEVEL|JWT_SECRET|REDIS_URL|DATABASE_URL|METRICS|MODEL_|SERVICE_RATE)/
 
 /** Starts the service with the given environment, and closes it after the test. */
 export async function startService (t: Test, environment: Record<string, string> = {}, clock?: () => number): Promise<RunningService> {
   const log: string[] = []
-  const stream = new Writable({
-    write (chunk, _encoding, done) {
-      log.push(String(chunk))
-      done()
-    }
-  })
-  for (const name of Object.keys(process.env)) if (/^(JWT_|OIDC_|MODEL_|PUBLIC_URL|ALLOWED_HOSTS|HOST|REDIS_|DATABASE_URL|METRICS|LOG_LEVEL|SERVICE_RATE)/.test(name)) Reflect.deleteProperty(process.env, name)
-  Object.assign(process.env, { PORT: '0', ...environment })
+  const stream = new Writable({ write (chunk, _encoding, done) { log.push(String(chunk)); done() } })
+  for (const name of Object.keys(process.env)) if (settings.test(name)) Reflect.deleteProperty(process.env, name)
+  Object.assign(process.env, environment)
   const app = await createService({ log: stream, ...(clock && { clock }) })
   t.teardown(() => app.close())
   await app.listen({ host: '127.0.0.1', port: 0 })
-  const token = async (subject: string, claims: object = {}): Promise<string> => app.jwt.sign({ iss: ownIssuer, sub: subject, ...claims })
-  const as: RunningService['as'] = async (subject, path, { claims = {}, ...request } = {}) =>
-    await fetch(app.listeningOrigin + path, { ...request, headers: { ...Object.fromEntries(new Headers(request.headers)), authorization: `Bearer ${await token(subject, claims)}` } })
+  const address = app.listeningOrigin
+  const as: RunningService['as'] = async (subject, path, { method = 'GET', body, signal } = {}) => {
+    const authorization = `Bearer ${app.jwt.sign({ sub: subject, ...(subject === 'root' && { role: 'admin' }) })}`
+    const json = body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }
+    const headers = { authorization, ...(body !== undefined && { 'content-type': 'application/json' }) }
+    return await fetch(address + path, { method, headers, ...json, ...(signal && { signal }) })
+  }
   return {
     app,
-    address: app.listeningOrigin,
+    address,
     log,
-    token,
     as,
-    analyze: async (authorization) => await fetch(`${app.listeningOrigin}/api/analyze`, { ...analysis, headers: { ...analysis.headers, ...(authorization !== undefined && { authorization }) } }),
-    trackedCallers: async () => (await app.quotaStore.inspect?.())?.trackedCallers,
-    post: async (subject, path, body, method = 'POST') => await as(subject, path, {
-      method, body: typeof body === 'string' ? body : JSON.stringify(body), headers: { 'content-type': 'application/json' }, claims: subject === 'root' ? { role: 'admin' } : {}
-    })
+    async standing (subject) {
+      const { quotas } = await (await as(subject, '/api/quota')).json() as { quotas: { quota: string, limit: number, count: number, remaining: number | null }[] }
+      return Object.fromEntries(quotas.map(({ quota, limit, count, remaining }) => [quota, { limit, count, remaining }]))
+    }
   }
 }
+
+export const text = { businessText: 'Invoices are late.' }
+/** A request to analyze the text. */
+export const analysis = { method: 'POST', body: text }
+/** The path of a stream of the text. */
+export const stream = `/api/analyze-stream?${new URLSearchParams(text).toString()}`

@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { plainEnvironment } from './environment.js'
 
@@ -50,9 +50,4 @@ export async function startExample (program: string, environment: Record<string,
       return code
     }
   }
-}
-
-/** Returns a token of the running service, as `npm run --silent token` prints it. */
-export function printToken (...words: string[]): string {
-  return execFileSync(process.execPath, ['build/examples/service/print-token.js', ...words], { encoding: 'utf8', env: plainEnvironment() }).trim()
 }

@@ -4,7 +4,7 @@ import type { Test } from 'tap'
 import { secret } from './credentials.js'
 import { plainEnvironment } from './environment.js'
 
-/** A process that runs programs one after another, because most of them take less time than loading their packages. */
+/** A process that runs programs of the documents one after another, because most of them take less time than loading their packages. */
 export class Programs {
   readonly #process: ChildProcess
   readonly #exited = new AbortController()
@@ -22,7 +22,7 @@ export class Programs {
   /** Starts the process, and ends it after the test. */
   static start (t: Test, execArgv: string[] = []): Programs {
     const started = fork('build/test/support/run-programs.js', { env: plainEnvironment(), execArgv, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
-    t.teardown(() => { started.kill('SIGKILL') })
+    t.teardown(() => { started.kill() })
     return new Programs(started)
   }
 
@@ -31,16 +31,11 @@ export class Programs {
     return this.#lines
   }
 
-  /** Starts a service of the examples on a free port, and returns its address. */
-  async serve (program: string, environment: Record<string, string> = {}): Promise<string> {
-    return await this.run(`build/examples/${program}.js`, environment)
-  }
-
   /** Runs a program until it prints a line that matches, by default its address, and returns this line. */
   async run (program: string, environment: Record<string, string> = {}, until = /^http:/): Promise<string> {
     this.#lines = []
     this.#failure = undefined
-    this.#process.send({ program, environment: { PORT: '0', JWT_SECRET: secret, ...environment } })
+    this.#process.send({ program: `build/documented/${program.replace(/ts$/, 'js')}`, environment: { PORT: '0', JWT_SECRET: secret, ...environment } })
     return await this.printed(until)
   }
 

@@ -1,4 +1,4 @@
-import Fastify, { type FastifyInstance, type FastifyServerOptions, type InjectOptions } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyRequest, type FastifyServerOptions, type InjectOptions } from 'fastify'
 import quotaPlugin, { localAuthentication, MemoryQuotaStore, type AuthenticationReader, type QuotaOptions, type RouteMark } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 
@@ -14,11 +14,12 @@ export const fromOrganisation: AuthenticationReader = ({ headers }) => {
   return organisation === undefined ? null : localAuthentication(String(organisation))
 }
 
-/** A service in virtual time whose only route, `POST /marked`, belongs to the quotas of a mark and returns its decisions. */
+/** A service in virtual time whose routes, `POST /marked` and `POST /held`, belong to the quotas of a mark. The first one returns its decisions. */
 export async function createHost (mark: RouteMark, options: QuotaOptions = {}, server: FastifyServerOptions = {}) {
   const clock = new VirtualClock()
   const app: FastifyInstance = Fastify(server)
-  await app.register(quotaPlugin, { operations: [], authentication: fromHeader, store: new MemoryQuotaStore({ clock: clock.now }), ...options })
+  const store = new MemoryQuotaStore({ clock: clock.now })
+  await app.register(quotaPlugin, { operations: [], authentication: fromHeader, store, ...options })
   app.post('/marked', { config: { quota: mark } }, async ({ quotaDecisions }) => quotaDecisions)
   const ask = (request: InjectOptions = {}) => app.inject({ method: 'POST', url: '/marked', ...request })
   /** Returns the statuses of several requests of a caller, one after another. */
@@ -33,5 +34,23 @@ export async function createHost (mark: RouteMark, options: QuotaOptions = {}, s
     return json()
   }
   app.get<{ Querystring: { names: string } }>('/standings', async (request) => Promise.all(request.query.names.split(',').map(async (name) => (await app.quotaStanding(request, name))?.count)))
-  return { app, clock, ask, statuses, counts }
+
+  const waiting: ((running: { request: FastifyRequest, finish: (body: string) => void }) => void)[] = []
+  app.post('/held', { config: { quota: mark } }, async (request) => new Promise<string>((resolve) => { waiting.shift()?.({ request, finish: resolve }) }))
+  /** Sends a request, and resolves when its handler runs, which lasts until `end`. That resolves with the status when the response has closed. */
+  const begin = async (headers: Record<string, string> = {}) => {
+    const running = new Promise<{ request: FastifyRequest, finish: (body: string) => void }>((resolve) => { waiting.push(resolve) })
+    const response = ask({ url: '/held', headers }).then(async (response) => response)
+    const refused = response.then(({ body }): never => { throw new Error(`the handler has not run: ${body}`) })
+    const { request, finish } = await Promise.race([running, refused])
+    refused.catch(() => {})
+    const end = async (): Promise<number> => {
+      finish('ran')
+      const { statusCode } = await response
+      await new Promise(setImmediate)
+      return statusCode
+    }
+    return { request, end }
+  }
+  return { app, clock, store, ask, statuses, counts, begin }
 }

@@ -1,147 +1,168 @@
-import type { LimitName } from '../../lib/index.js'
-
-/** A quota of the model, with its limits of the moment. */
+/** A quota of the model, with its limit of the moment. */
 export interface ModelQuota {
   readonly name: string
-  readonly limitName: LimitName
+  readonly unit: string
+  /** Null for requests in flight. */
+  readonly period: 'minute' | 'hour' | 'day' | 'month' | null
+  /** Hours east of UTC; null if the windows open with the first request. */
+  readonly offset: number | null
   readonly isEnforced: boolean
-  readonly unreportedTokens: number
+  readonly unreported: number | undefined
   limit: number
 }
 
-/** A request of the model: its caller in each of its quotas, or null. */
-export interface ModelRequest {
-  readonly callers: ReadonlyMap<string, string | null>
-  readonly decisions: ModelDecision[]
-  readonly isAdmitted: boolean
-  /** What was charged to each token quota. */
-  readonly accounts: Map<string, { reported: number | null, unreported: number }>
-}
+/** Monotonic milliseconds, and milliseconds since the epoch. */
+export interface ModelTime { readonly now: number, readonly date: number }
+
+/** A quota of a request, with the caller, or null, and the cost, or null if the host's function fails. */
+export interface Asked { readonly quota: ModelQuota, readonly caller: string | null, readonly cost: number | null }
 
 export interface ModelDecision {
   quota: string
-  outcome: 'admitted' | 'rejected' | 'unauthenticated' | 'disabled'
+  unit: string
+  enforced: boolean
+  outcome: 'admitted' | 'rejected' | 'unauthenticated' | 'disabled' | 'unavailable'
   limit: number
   count: number | null
   windowRemaining: number | null
 }
 
-interface Counter { count: number, windowStart: number }
-
-const minute = 60_000
-const windows: Record<LimitName, number | null> = {
-  perMinute: minute, perHour: 60 * minute, perDay: 1440 * minute, tokensPerMinute: minute, tokensPerHour: 60 * minute, tokensPerDay: 1440 * minute, inFlight: null
+/** What a request has of its quotas. */
+export interface ModelPermit {
+  readonly decisions: readonly ModelDecision[]
+  readonly isAdmitted: boolean
+  readonly accounts: readonly Account[]
+  isOpen: boolean
 }
 
-/** An independent model of several quotas that follows "Several quotas" in docs/rules.md sentence by sentence, with room for every caller. */
+interface Window { count: number, readonly start: number, readonly end: number | null }
+
+/** What one request has counted in one quota, and in which windows. */
+interface Account { readonly asked: Asked, readonly cost: number, reported: number | null, readonly parts: { readonly window: Window, amount: number }[] }
+
+const minute = 60_000
+const lengths = { minute, hour: 60 * minute, day: 1440 * minute }
+
+/** An independent model of several quotas that follows docs/rules.md sentence by sentence, with room for every caller. */
 export class QuotasModel {
-  readonly #quotas: readonly ModelQuota[]
-  readonly #counters = new Map<string, Counter>()
-  readonly #places = new Map<string, number>()
+  readonly #windows = new Map<string, Window>()
 
-  constructor (quotas: readonly ModelQuota[]) {
-    this.#quotas = quotas
+  /** Decides on the quotas of a request, or of a permit in a handler, in the order of the quotas. */
+  decide (time: ModelTime, all: readonly Asked[]): ModelPermit {
+    const enforced = all.filter(({ quota }) => quota.isEnforced)
+    const decisions = new Map(all.map((asked) => [asked, beforeTheStore(asked)]))
+    const outcomeOf = (asked: Asked) => decisions.get(asked)?.outcome
+    const refused = (asked: Asked): ModelPermit => ({ decisions: [decisions.get(asked) ?? beforeTheStore(asked)], isAdmitted: false, accounts: [], isOpen: false })
+
+    const early = enforced.find((asked) => outcomeOf(asked) === 'unauthenticated') ?? enforced.find((asked) => outcomeOf(asked) === 'unavailable')
+    if (early !== undefined) return refused(early)
+
+    const hasRoom = (asked: Asked): boolean => {
+      const { count, start, end } = this.#reach(time, asked)
+      const { limit, period } = asked.quota
+      const isAdmitted = count + Math.max(costOf(asked), 1) <= limit
+      const remaining = period === null ? null : end === null ? start + lengthOf(period) - time.now : Math.max(1, end - time.date)
+      Object.assign(decisions.get(asked) ?? {}, { outcome: isAdmitted ? 'admitted' : 'rejected', count, windowRemaining: remaining })
+      return isAdmitted
+    }
+    const waitFor = (asked: Asked): number => asked.quota.period === null ? Infinity : Number(decisions.get(asked)?.windowRemaining)
+    const full = enforced.filter((asked) => outcomeOf(asked) === 'admitted' && !hasRoom(asked))
+    const [longest] = full.sort((one, other) => one === other || waitFor(one) === waitFor(other) ? 0 : waitFor(other) - waitFor(one))
+    if (longest !== undefined) return refused(longest)
+
+    const accounts = all.flatMap((asked) => {
+      if (outcomeOf(asked) !== 'admitted' || (!asked.quota.isEnforced && !hasRoom(asked))) return []
+      const window = this.#reach(time, asked)
+      window.count += costOf(asked)
+      Object.assign(decisions.get(asked) ?? {}, { count: window.count })
+      return [{ asked, cost: costOf(asked), reported: null, parts: [{ window, amount: costOf(asked) }] }]
+    })
+    return { decisions: [...decisions.values()], isAdmitted: true, accounts, isOpen: true }
   }
 
-  /** Decides a request, whose quotas are those that have an entry in `callers`. */
-  request (now: number, callers: ReadonlyMap<string, string | null>): ModelRequest {
-    const quotas = this.#quotas.filter(({ name }) => callers.has(name))
-    const decisions = new Map(quotas.map((quota) => [quota, this.#undecided(quota, callers.get(quota.name) ?? null)]))
-    const refuse = (quota: ModelQuota): ModelRequest => ({ callers, decisions: [...decisions].filter(([each]) => each === quota).map(([, decision]) => decision), isAdmitted: false, accounts: new Map() })
-
-    const unnamed = quotas.find((quota) => quota.isEnforced && decisions.get(quota)?.outcome === 'unauthenticated')
-    if (unnamed !== undefined) return refuse(unnamed)
-
-    const asked = quotas.filter((quota) => decisions.get(quota)?.outcome === 'admitted')
-    const inFlight = asked.filter(({ limitName }) => limitName === 'inFlight')
-    const inWindows = asked.filter(({ limitName }) => limitName !== 'inFlight')
-    for (const quota of inFlight) this.#decideInFlight(quota, decisions, callers)
-    const full = inFlight.find((quota) => quota.isEnforced && decisions.get(quota)?.outcome === 'rejected')
-    // A request opens the windows of its quotas even if it is rejected, unless no place is free: a single quota that counts requests is asked last.
-    const counting = inWindows.filter(({ limitName }) => !limitName.startsWith('tokens'))
-    for (const quota of inWindows) if (full === undefined || counting.length > 1 || quota !== counting[0]) this.#decideInWindow(now, quota, decisions, callers)
-    if (full !== undefined) return refuse(full)
-
-    let longest: ModelQuota | undefined
-    for (const quota of inWindows) {
-      const wait = decisions.get(quota)?.windowRemaining ?? 0
-      if (quota.isEnforced && decisions.get(quota)?.outcome === 'rejected' && wait > (longest === undefined ? 0 : decisions.get(longest)?.windowRemaining ?? 0)) longest = quota
+  /** The host reports what a request has used. */
+  charge (time: ModelTime, permit: ModelPermit, amounts: Readonly<Record<string, number>>): void {
+    for (const account of permit.accounts) {
+      const amount = amounts[account.asked.quota.unit]
+      if (amount === undefined || !canBeReported(account)) continue
+      account.reported = (account.reported ?? 0) + amount
+      this.#settle(time, permit, account)
     }
-    if (longest !== undefined) return refuse(longest)
-
-    const accounts: ModelRequest['accounts'] = new Map()
-    for (const quota of asked) {
-      const decision = decisions.get(quota)
-      if (decision?.outcome !== 'admitted') continue
-      if (quota.limitName === 'inFlight') this.#places.set(keyOf(quota, callers), decision.count ?? 0)
-      else if (quota.limitName.startsWith('tokens')) accounts.set(quota.name, { reported: null, unreported: 0 })
-      else decision.count = this.#counterOf(now, quota, callers).count += 1
-    }
-    return { callers, decisions: [...decisions.values()], isAdmitted: true, accounts }
   }
 
-  /** The host reports the tokens of a request. */
-  charge (now: number, request: ModelRequest, tokens: number): void {
-    this.#account(now, request, (account) => { account.reported = (account.reported ?? 0) + tokens })
+  /** The response of a request closes, or a permit ends. */
+  end (time: ModelTime, permit: ModelPermit): void {
+    if (!permit.isOpen) return
+    permit.isOpen = false
+    for (const account of permit.accounts) this.#settle(time, permit, account)
   }
 
-  /** The response of a request closes. */
-  close (now: number, request: ModelRequest): void {
-    for (const { quota: name, outcome } of request.isAdmitted ? request.decisions : []) {
-      const quota = this.#quotas.find((quota) => quota.name === name)
-      if (quota?.limitName !== 'inFlight' || outcome !== 'admitted') continue
-      const key = keyOf(quota, request.callers)
-      this.#places.set(key, (this.#places.get(key) ?? 0) - 1)
-    }
-    this.#account(now, request, (account, { unreportedTokens }) => { if (account.reported === null) account.unreported = unreportedTokens })
+  /** The store forgets a caller, except for requests in flight. */
+  forget (quota: ModelQuota, caller: string): void {
+    if (quota.period !== null) this.#windows.delete(`${quota.name} ${caller}`)
   }
 
   /** What is counted for a caller. */
-  count (now: number, name: string, caller: string): number {
-    const counter = this.#counters.get(`${name} ${caller}`)
-    const quota = this.#quotas.find((quota) => quota.name === name)
-    if (quota?.limitName === 'inFlight') return this.#places.get(`${name} ${caller}`) ?? 0
-    return counter === undefined || now - counter.windowStart >= (windows[quota?.limitName ?? 'perMinute'] ?? 0) ? 0 : counter.count
+  count (time: ModelTime, quota: ModelQuota, caller: string): number {
+    const window = this.#windows.get(`${quota.name} ${caller}`)
+    return window !== undefined && isOpen(window, quota, time) ? window.count : 0
   }
 
-  #undecided ({ name, limit }: ModelQuota, caller: string | null): ModelDecision {
-    const outcome = limit === 0 ? 'disabled' : caller === null ? 'unauthenticated' : 'admitted'
-    return { quota: name, outcome, limit, count: null, windowRemaining: null }
+  #reach (time: ModelTime, { quota, caller }: Asked): Window {
+    const key = `${quota.name} ${caller}`
+    const window = this.#windows.get(key)
+    if (window !== undefined && isOpen(window, quota, time)) return window
+    const opened = { count: 0, start: time.now, end: endOf(quota, time) }
+    this.#windows.set(key, opened)
+    return opened
   }
 
-  #decideInFlight (quota: ModelQuota, decisions: Map<ModelQuota, ModelDecision>, callers: ReadonlyMap<string, string | null>): void {
-    const count = this.#places.get(keyOf(quota, callers)) ?? 0
-    Object.assign(decisions.get(quota) ?? {}, count < quota.limit ? { count: count + 1 } : { outcome: 'rejected', count })
-  }
-
-  #decideInWindow (now: number, quota: ModelQuota, decisions: Map<ModelQuota, ModelDecision>, callers: ReadonlyMap<string, string | null>): void {
-    const { count, windowStart } = this.#counterOf(now, quota, callers)
-    const windowRemaining = windowStart + (windows[quota.limitName] ?? 0) - now
-    Object.assign(decisions.get(quota) ?? {}, { outcome: count < quota.limit ? 'admitted' : 'rejected', count, windowRemaining })
-  }
-
-  #counterOf (now: number, quota: ModelQuota, callers: ReadonlyMap<string, string | null>): Counter {
-    const key = keyOf(quota, callers)
-    const counter = this.#counters.get(key)
-    if (counter !== undefined && now - counter.windowStart < (windows[quota.limitName] ?? 0)) return counter
-    const fresh = { count: 0, windowStart: now }
-    this.#counters.set(key, fresh)
-    return fresh
-  }
-
-  /** Charges what a change of its accounts adds: the greater of what was reported and unreported. */
-  #account (now: number, request: ModelRequest, change: (account: { reported: number | null, unreported: number }, quota: ModelQuota) => void): void {
-    for (const [name, account] of request.accounts) {
-      const quota = this.#quotas.find((quota) => quota.name === name)
-      if (quota === undefined) continue
-      const before = Math.max(account.reported ?? 0, account.unreported)
-      change(account, quota)
-      const added = Math.max(account.reported ?? 0, account.unreported) - before
-      if (added > 0) this.#counterOf(now, quota, request.callers).count += added
+  /** Makes the windows count what the request costs now: adds to the open one, or gives back, the latest part first. */
+  #settle (time: ModelTime, { isOpen }: ModelPermit, { asked, cost, reported, parts }: Account): void {
+    const { period, unit, unreported = cost } = asked.quota
+    if (unit === 'requests') return
+    const atTheEnd = period === null ? 0 : reported ?? unreported
+    const due = isOpen ? Math.max(cost, reported ?? 0) : atTheEnd
+    let more = due - parts.reduce((sum, { amount }) => sum + amount, 0)
+    if (more > 0) {
+      const window = this.#reach(time, asked)
+      window.count += more
+      parts.push({ window, amount: more })
+    }
+    for (const part of [...parts].reverse()) {
+      const given = Math.min(part.amount, Math.max(0, -more))
+      part.amount -= given
+      part.window.count -= given
+      more += given
     }
   }
 }
 
-function keyOf ({ name }: ModelQuota, callers: ReadonlyMap<string, string | null>): string {
-  return `${name} ${callers.get(name)}`
+function beforeTheStore ({ quota: { name, unit, limit, isEnforced }, caller, cost }: Asked): ModelDecision {
+  const outcome = limit === 0 ? 'disabled' : caller === null ? 'unauthenticated' : cost === null ? 'unavailable' : 'admitted'
+  return { quota: name, unit, enforced: isEnforced, outcome, limit, count: null, windowRemaining: null }
+}
+
+function canBeReported ({ asked: { quota: { unit, period } } }: Account): boolean {
+  return unit !== 'requests' && period !== null
+}
+
+function costOf ({ quota, cost }: Asked): number {
+  return quota.period === null ? 1 : Math.min(Number(cost), quota.limit)
+}
+
+function isOpen (window: Window, quota: ModelQuota, time: ModelTime): boolean {
+  if (quota.period === null) return true
+  return window.end === null ? time.now - window.start < lengthOf(quota.period) : Number(endOf(quota, time)) <= window.end
+}
+
+function lengthOf (period: NonNullable<ModelQuota['period']>): number {
+  return period === 'month' ? Infinity : lengths[period]
+}
+
+function endOf ({ period, offset }: ModelQuota, { date }: ModelTime): number | null {
+  if (offset === null) return null
+  const local = new Date(date + offset * lengths.hour)
+  const [year, month, day] = [local.getUTCFullYear(), local.getUTCMonth(), local.getUTCDate()]
+  return (period === 'day' ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1)) - offset * lengths.hour
 }

@@ -64,8 +64,8 @@ export const singleClients: Record<string, Connect> = {
   ioredis: async ([port]) => quiet(new Redis({ port, ...recommended })),
   'a wrapper around ioredis': async ([port]) => {
     const { client, close } = quiet(new Redis({ port, ...recommended }))
-    const { evalsha, eval: evaluate, unlink } = client
-    return { client: { evalsha: evalsha.bind(client), eval: evaluate.bind(client), unlink: unlink.bind(client) }, close }
+    const { evalsha, eval: evaluate } = client
+    return { client: { evalsha: evalsha.bind(client), eval: evaluate.bind(client) }, close }
   },
   'ioredis, RESP3 replies': async ([port]) => quiet(new Redis({ port, ...recommended, protocol: 3, replyMapping: 'resp3' })),
   'ioredis, RESP2, numbers as strings, a key prefix, automatic pipelining': async ([port]) => quiet(new Redis({

@@ -1,23 +1,30 @@
 import { channel } from 'node:diagnostics_channel'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Test } from 'tap'
-import { InsuredQuotaStore, MemoryQuotaStore, type Acquisition, type Entry, type InsuredQuotaStoreChange, type InsuredQuotaStoreOptions, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../../lib/index.js'
-import { VirtualClock } from '../../lib/testing.js'
+import { insuredStoreChanges, type InsuredQuotaStoreChange } from '../../lib/store/insured/changes.js'
+import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
+import type { InsuredQuotaStoreOptions } from '../../lib/store/insured/options.js'
+import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
+import type { Acquisition, CallerPage, Demand, QuotaCount, QuotaStore, QuotaStoreState } from '../../lib/store/store.js'
+import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 
 export type Manner = 'answers' | 'promises' | 'throws' | 'rejects' | 'hangs' | 'answers late' | 'fails late' | 'answers nonsense' | 'promises nonsense'
 
-export const toldAnswer: Acquisition = { admitted: true, count: 77, windowRemaining: 60_000, overflow: false }
+/** A demand of a caller, by default for one of 5 requests a minute. */
+export function demand (callerKey: string, more: Partial<Demand> = {}): Demand {
+  return { counters: 'default', callerKey, limit: 5, cost: 1, window: 60_000, end: null, ...more }
+}
 
 /** A store that a test controls, with late answers after 60 ms, and that counts its calls. Callers a0, b0… are in shard 0, a1, b1… in shard 1. */
 export class ToldStore implements QuotaStore {
   asked = 0
   readonly told: string[] = []
-  /** The places that are taken now. */
-  places = 0
   manner: Manner = 'promises'
   /** The manner for the callers of single shards. */
   readonly manners = new Map<number, Manner>()
-  answer = toldAnswer
+  /** What each demand counts up to. */
+  count = 77
+  admitted = true
   readonly #clock: VirtualClock
   #answerNow = (): void => {}
 
@@ -34,32 +41,29 @@ export class ToldStore implements QuotaStore {
     return Number(/^[a-z](\d)$/.exec(callerKey)?.[1] ?? 0)
   }
 
-  /** All quotas are the same, since a test controls the answers. */
-  quota (): this {
-    return this
-  }
-
-  acquire (callerKey: string): Acquisition | Promise<Acquisition> {
+  acquire (demands: readonly Demand[]): readonly Acquisition[] | Promise<readonly Acquisition[]> {
     this.asked += 1
-    return this.#behave(this.answer, this.manners.get(this.shardOf(callerKey)))
+    const { admitted, count } = this
+    return this.#behave(demands.map(({ window }) => ({ admitted, count, windowRemaining: window, overflow: false })), this.manners.get(this.shardOf(demands[0]?.callerKey ?? '')))
   }
 
-  enter (): Entry | Promise<Entry> {
-    this.places += 1
-    const leave = (): void | Promise<void> => {
-      this.places -= 1
-      return this.#behave(undefined)
-    }
-    return this.#behave({ admitted: true, count: 77, leave })
+  release ({ count }: Acquisition, amount: number): void | Promise<void> {
+    this.told.push(`release ${amount} of ${count}`)
+    return this.#behave(undefined)
   }
 
   peek (): QuotaCount | null | Promise<QuotaCount | null> {
-    return this.#behave({ count: 77, windowRemaining: 60_000, overflow: false })
+    return this.#behave({ count: this.count, windowRemaining: 60_000, overflow: false })
   }
 
-  forget (callerKey: string): void | Promise<void> {
-    this.told.push(`forget ${callerKey}`)
+  forget (callerKey: string, counters: string): void | Promise<void> {
+    this.told.push(`forget ${callerKey} in ${counters}`)
     return this.#behave(undefined)
+  }
+
+  /** Lists one caller a page. */
+  list (counters: string, cursor = '0'): CallerPage | Promise<CallerPage> {
+    return this.#behave({ callers: [{ callerKey: `${counters} ${cursor}`, count: this.count, windowRemaining: 60_000 }], cursor: String(Number(cursor) + 1) })
   }
 
   clearCounters (): void | Promise<void> {
@@ -68,7 +72,7 @@ export class ToldStore implements QuotaStore {
   }
 
   inspect (): QuotaStoreState | Promise<QuotaStoreState> {
-    return this.#behave({ trackedCallers: 77, sweeps: 0 })
+    return this.#behave({ trackedCallers: this.count, sweeps: 0 })
   }
 
   #behave<Answer> (answer: Answer, manner = this.manner): Answer | Promise<Answer> {
@@ -81,7 +85,7 @@ export class ToldStore implements QuotaStore {
       case 'answers late': return new Promise((resolve) => { this.#clock.setTimeout(() => { resolve(answer) }, 60) })
       case 'fails late': return new Promise((_resolve, reject) => { this.#clock.setTimeout(() => { reject(new Error('too late anyway')) }, 60) })
       case 'answers nonsense': return JSON.parse('null')
-      case 'promises nonsense': return Promise.resolve(JSON.parse('{"admitted":true}'))
+      case 'promises nonsense': return Promise.resolve(JSON.parse('[{"admitted":true}]'))
     }
   }
 }
@@ -91,15 +95,20 @@ export function insure (options: Partial<InsuredQuotaStoreOptions> = {}, clock =
   const primary = new ToldStore(clock)
   const fallback = new MemoryQuotaStore({ clock: clock.now })
   const store = new InsuredQuotaStore({ primary, fallback, timeout: 30, coolDown: 100, clock: clock.now, timers: clock, ...options })
-  return { clock, primary, fallback, store }
+  /** Sends a request of one caller; returns what is counted, or minus that if it is rejected. A count of 77 is the primary's. */
+  const countOf = async (callerKey = 'a', limit = 5): Promise<number> => {
+    const [acquisition] = await answered(clock, store.acquire([demand(callerKey, { limit })]))
+    return acquisition?.admitted === true ? acquisition.count : -(acquisition?.count ?? 0)
+  }
+  return { clock, primary, fallback, store, countOf }
 }
 
 /** The changes of insured stores that are published during a test. */
 export function publishedChanges (t: Test): InsuredQuotaStoreChange[] {
   const published: InsuredQuotaStoreChange[] = []
   const publish = (message: unknown): void => { published.push(message as InsuredQuotaStoreChange) }
-  channel('fastify-llm-quota:insured-store').subscribe(publish)
-  t.teardown(() => channel('fastify-llm-quota:insured-store').unsubscribe(publish))
+  channel(insuredStoreChanges.name).subscribe(publish)
+  t.teardown(() => channel(insuredStoreChanges.name).unsubscribe(publish))
   return published
 }
 
@@ -121,6 +130,7 @@ export async function answered<Answer> (clock: VirtualClock, asked: Answer | Pro
   const wait = { isOver: false }
   const end = (): void => { wait.isOver = true }
   Promise.resolve(asked).then(end, end)
+  await turn()
   for (let passed = 0; passed < 1_000 && !wait.isOver; passed++) await pass(clock, 1)
   return asked
 }

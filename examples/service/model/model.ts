@@ -1,72 +1,49 @@
-import type { TaxonomyNode } from './taxonomy.js'
+import { type Static, type TProperties, Type } from '@fastify/type-provider-typebox'
+import type { Term } from './taxonomy.js'
 
-/** A named entity, such as a name, a number or a date. */
-export interface Entity {
-  readonly text: string
-  readonly type: string
+// An OpenAI-compatible server requires schemas that name each property.
+const exactly = <Properties extends TProperties>(properties: Properties) => Type.Object(properties, { additionalProperties: false })
+
+const sentiment = Type.Number({ minimum: -1, maximum: 1, description: 'From -1, negative, to 1, positive.' })
+const score = Type.Number({ minimum: 0, maximum: 1, description: 'From 0, nothing in common, to 1, a perfect match.' })
+const entity = exactly({ text: Type.String(), type: Type.String({ description: 'PERSON, PLACE, DATE, MONEY or similar.' }) })
+
+export const sentenceSchema = exactly({ text: Type.String(), sentiment, entities: Type.Array(entity) })
+
+/** The schemas of the model's answers. */
+export const answers = {
+  analysis: exactly({ sentences: Type.Array(sentenceSchema), sentiment }),
+  justification: exactly({
+    applies: Type.Boolean(),
+    score,
+    explanation: Type.String(),
+    evidence: Type.Array(exactly({ sentence: Type.String(), shared: Type.Array(Type.String()) }))
+  }),
+  scores: exactly({ scores: Type.Array(exactly({ code: Type.String(), score })) })
 }
 
-/** A sentence with its sentiment and entities. */
-export interface Sentence {
-  readonly text: string
-  /** From -1, negative, to 1, positive. */
-  readonly sentiment: number
-  readonly entities: readonly Entity[]
+export type Sentence = Static<typeof sentenceSchema>
+export type Answer<Name extends keyof Questions> = Static<(typeof answers)[Name]>
+
+/** What can be asked about a text: how it reads, whether a term applies to it and why, and how well each of several terms does. */
+export interface Questions {
+  readonly analysis: { readonly text: string }
+  readonly justification: { readonly text: string, readonly term: Term }
+  readonly scores: { readonly text: string, readonly terms: readonly Term[] }
 }
 
-/** The analysis of a text. */
-export interface Reading {
-  readonly sentences: readonly Sentence[]
-  readonly entities: readonly Entity[]
-  readonly sentiment: number
-  readonly readability: Readability
-}
-
-export interface Readability {
-  /** From 0, very hard to read, to 100, very easy (Flesch). */
-  readonly fleschReadingEase: number
-  readonly words: number
-  /** The number of words with three or more syllables. */
-  readonly complexWords: number
-  readonly readingSeconds: number
-}
-
-/** Whether a term applies to a text, and why. */
-export interface Justification {
-  readonly leaf: string
-  readonly applies: boolean
-  /** From 0, nothing in common, to 1, a perfect match. */
-  readonly score: number
-  readonly explanation: string
-  /** The sentences that support the term, each with the words in common. */
-  readonly evidence: readonly { readonly sentence: string, readonly shared: readonly string[] }[]
-}
-
-/** The score of a child of a taxonomy node for a text. */
-export interface NodeScore {
-  readonly code: string
-  readonly name: string
-  readonly score: number
-}
-
-/** A call of the model. */
-export interface ModelCall {
-  /** Aborts the call. */
+/** A call of the model for a request. */
+export interface Call {
+  /** Ends the call: its time is over, or its client has disconnected. */
   readonly signal: AbortSignal
-  /** Reports the number of tokens that the call has used. */
-  charge (tokens: number): void
+  /** Reports the tokens that the call has used; null if they are unknown. */
+  charge (tokens: number | null): void
 }
 
-/** The model behind the four operations. A call rejects as soon as its signal is aborted. */
+/** The model behind the four operations. */
 export interface Model {
-  /** A human-readable description. */
-  readonly description: string
-  analyze (text: string, call: ModelCall): Promise<Reading>
-  /** Explains why a term, or a node of the taxonomy (by code or name), applies to a text or not. */
-  justify (text: string, leaf: string, call: ModelCall): Promise<Justification>
-  /** Scores the children of a node, best first. */
-  score (text: string, parent: TaxonomyNode, call: ModelCall): Promise<readonly NodeScore[]>
-  /** Reads a text sentence by sentence. Resolves after the last sentence. */
-  stream (text: string, found: (sentence: Sentence) => void, call: ModelCall): Promise<void>
+  ask<Name extends keyof Questions> (name: Name, question: Questions[Name], call: Call): Promise<Answer<Name>>
+  /** Reads a text sentence by sentence. */
+  stream (text: string, call: Call): AsyncIterable<Sentence>
   close (): Promise<void>
 }

@@ -1,54 +1,31 @@
-/** A term of the built-in taxonomy of business capabilities. */
-export interface TaxonomyNode {
+/** A business capability. */
+export interface Term {
   readonly code: string
   readonly name: string
-  /** The subject of the term, in words that are common in texts about it. */
+  /** Words that are common in texts about it. */
   readonly about: string
-  readonly children: readonly TaxonomyNode[]
 }
 
-function node (code: string, name: string, about: string, children: readonly TaxonomyNode[] = []): TaxonomyNode {
-  return { code, name, about, children }
+/** The terms of a small taxonomy, by the code of their group. */
+export const taxonomy: Readonly<Record<string, readonly Term[]>> = {
+  FIN: [
+    { code: 'FIN-INV', name: 'Invoicing', about: 'invoices sent to customers, billing, payment terms, reminders and dunning' },
+    { code: 'FIN-ACC', name: 'Accounting', about: 'ledgers, bookings, closing of the year, balance sheet, audit and tax' },
+    { code: 'FIN-PLN', name: 'Planning', about: 'budgets, forecasts, cash flow, costs and investment' }
+  ],
+  HR: [
+    { code: 'HR-REC', name: 'Recruiting', about: 'job offers, candidates, applications, interviews and hiring' },
+    { code: 'HR-DEV', name: 'Staff development', about: 'training, courses, careers, skills and appraisal' }
+  ],
+  OPS: [
+    { code: 'OPS-SAL', name: 'Sales', about: 'customers, offers, orders, prices, contracts, complaints and returns' },
+    { code: 'OPS-WHS', name: 'Warehousing', about: 'warehouses, stock, shelves, pallets, picking, packing and inventory' },
+    { code: 'OPS-TRN', name: 'Transport', about: 'trucks, ships, routes, shipping, delivery and customs' }
+  ]
 }
 
-const taxonomy = node('BC', 'Business capabilities', 'everything that a business can do', [
-  node('FIN', 'Finance', 'money, budgets, accounting, invoices and payments', [
-    node('FIN-INV', 'Invoicing', 'invoices sent to customers, billing, payment terms, reminders and dunning'),
-    node('FIN-ACC', 'Accounting', 'ledgers, bookings, closing of the year, balance sheet, audit and tax'),
-    node('FIN-PLN', 'Financial planning', 'budgets, forecasts, cash flow, costs and investment')
-  ]),
-  node('HR', 'Human resources', 'people, staff, hiring, salaries, training and leave', [
-    node('HR-REC', 'Recruiting', 'job offers, candidates, applications, interviews and hiring'),
-    node('HR-PAY', 'Payroll', 'salaries, wages, bonuses, deductions and social security'),
-    node('HR-DEV', 'Staff development', 'training, courses, careers, skills and appraisal')
-  ]),
-  node('SAL', 'Sales', 'customers, offers, orders, contracts and revenue', [
-    node('SAL-CRM', 'Customer relations', 'customers, contacts, visits, complaints, loyalty and service'),
-    node('SAL-ORD', 'Order management', 'orders, offers, prices, contracts, delivery dates and returns')
-  ]),
-  node('LOG', 'Logistics', 'warehouses, transport, shipping, stock and suppliers', [
-    node('LOG-WHS', 'Warehousing', 'warehouses, stock, shelves, picking, packing and inventory'),
-    node('LOG-TRN', 'Transport', 'trucks, ships, routes, shipping, delivery and customs')
-  ]),
-  node('IT', 'Information technology', 'software, servers, networks, data and security', [
-    node('IT-OPS', 'Operations', 'servers, networks, monitoring, backups, outages and incidents'),
-    node('IT-DEV', 'Software development', 'software, code, tests, releases, features and bugs'),
-    node('IT-SEC', 'Information security', 'passwords, attacks, encryption, access rights and data protection')
-  ])
-])
-
-/** Finds a node by its code, or by its name in any case. */
-export function findNode (codeOrName: string, from: TaxonomyNode = taxonomy): TaxonomyNode | undefined {
-  const wanted = codeOrName.trim().toLowerCase()
-  if (from.code.toLowerCase() === wanted || from.name.toLowerCase() === wanted) return from
-  for (const child of from.children) {
-    const found = findNode(codeOrName, child)
-    if (found !== undefined) return found
-  }
-  return undefined
-}
-
-/** Returns the names and descriptions of a node and its descendants as one text. */
-export function describeNode ({ name, about, children }: TaxonomyNode): string {
-  return [`${name}: ${about}.`, ...children.map(describeNode)].join(' ')
+/** Finds a term by its code, or makes one of any other words. */
+export function termOf (codeOrWords: string): Term {
+  const wanted = codeOrWords.trim().toUpperCase()
+  return Object.values(taxonomy).flat().find(({ code }) => code === wanted) ?? { code: '', name: codeOrWords, about: '' }
 }

@@ -1,104 +1,59 @@
-import fastifyBasicAuth from '@fastify/basic-auth'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import fastifyJwt from '@fastify/jwt'
+import type { FastifyRequest } from 'fastify'
+import { type Authentication, localAuthentication, tokenAuthentication } from 'fastify-llm-quota'
 import createPlugin from 'fastify-plugin'
-import type { JWTPayload } from 'jose'
-import { type Authentication, callerKey, localAuthentication, protectedOperations, tokenAuthentication } from 'fastify-llm-quota'
-import { Accounts, demonstrationAccounts } from '../accounts/accounts.js'
-import { ServiceError } from '../service-error.js'
-import type { SessionUser } from './sessions.js'
-import { ownIssuer } from './tokens.js'
+import { root } from '../root.js'
+import { InvalidToken, NotAdministrator, NotSignedIn } from './errors.js'
 
-/** An authenticated user. */
-interface SignedIn {
-  readonly by: 'token' | 'openid' | 'local'
-  /** The display name. It is only shown to the user, and never logged. */
-  readonly name: string
-  readonly administrator: boolean
-  /** The caller key in the default quota; null if there is none. */
-  readonly caller: string | null
-}
+/** The issuer of the tokens that this service signs. */
+export const issuer = 'urn:example:language-service'
+
+/** The claims of a token beside `iss` and `exp`; `local` is set if `sub` is the name of a local account. */
+interface Claims { readonly sub: string, readonly role?: 'admin', readonly local?: true }
 
 declare module 'fastify' {
-  interface FastifyInstance {
-    accounts: Accounts
-  }
   interface FastifyRequest {
-    signedIn: SignedIn | null
+    /** The claims of the request's token; null if it has none. */
+    claims: Claims | null
   }
 }
 
-/** Authenticates each request by its bearer token, its user name and password, or its session. Other requests are unauthenticated. */
-export const authentication = createPlugin(async function authentication (app: FastifyInstance, { clock }: { clock?: () => number }) {
-  // If other machines can reach the service, it has no local accounts by default.
-  app.decorate('accounts', new Accounts(app.onLoopback ? demonstrationAccounts : [], clock))
-  app.decorateRequest('signedIn', null)
-
-  // Basic authentication does not send a challenge, because browsers would store the password and send it with forged requests too.
-  await app.register(fastifyBasicAuth, {
-    authenticate: false,
-    async validate (username, password, request) {
-      const account = await app.accounts.authenticate(username, password)
-      if (account === null) throw new ServiceError(401, 'WRONG_CREDENTIALS', 'The user name or the password is wrong.')
-      identify(request, { kind: 'local', username, endsAt: Infinity })
-    }
+/** Verifies the bearer token of each request that has one. Requests without one are unauthenticated. */
+export default createPlugin(async function authentication (app) {
+  await app.register(fastifyJwt, {
+    secret: app.config.JWT_SECRET ?? storedSecret(),
+    sign: { algorithm: 'HS256', iss: issuer, expiresIn: '8h' },
+    verify: { algorithms: ['HS256'], allowedIss: issuer, requiredClaims: ['sub', 'exp'] }
   })
-
-  app.addHook('onRequest', function authenticate (request, reply, done) {
-    const { authorization } = request.headers
-    if (authorization === undefined) {
-      identify(request, request.session.get('user'))
-      done()
-    } else if (/^basic(\s|$)/i.test(authorization)) {
-      Reflect.apply(app.basicAuth, app, [request, reply, done])
-    } else {
-      app.verifyToken(request).then((claims) => { byToken(request, claims) }).then(() => { done() }, done)
-    }
+  app.decorateRequest('claims', null)
+  app.addHook('onRequest', async (request) => {
+    if (request.headers.authorization === undefined) return
+    request.claims = await request.jwtVerify<Claims>().catch(() => { throw new InvalidToken() })
   })
+}, { name: 'authentication', dependencies: ['environment'] })
 
-  // A request with a session must have a CSRF token, because a page on another site can send requests with the session's cookie.
-  app.addHook('preValidation', function protectSession (request, reply, done) {
-    if (request.headers.authorization === undefined && request.signedIn !== null && spendsOrChanges(request)) app.csrfProtection(request, reply, done)
-    else done()
-  })
-}, { name: 'authentication', dependencies: ['tokens', 'sessions'] })
-
-function byToken (request: FastifyRequest, claims: JWTPayload): void {
-  const { iss, sub, role } = claims
-  // Tokens of another issuer cannot grant the administrator role.
-  signIn(request, tokenAuthentication(claims), { by: 'token', name: String(sub), administrator: iss === ownIssuer && role === 'admin' })
+/** Tells the quota who calls: a local account, or the subject of another token. */
+export function authenticationOf ({ claims }: FastifyRequest): Authentication | null {
+  if (claims === null) return null
+  return claims.local === true ? localAuthentication(claims.sub) : tokenAuthentication(claims)
 }
 
-function identify (request: FastifyRequest, user: SessionUser | undefined): void {
-  if (user === undefined || user.endsAt <= Date.now()) return
-  if (user.kind === 'openid') {
-    signIn(request, tokenAuthentication({ iss: user.iss, sub: user.sub }), { by: 'openid', name: user.name, administrator: false })
-    return
-  }
-  const account = request.server.accounts.find(user.username)
-  if (account === undefined) return
-  signIn(request, localAuthentication(account.username), { by: 'local', name: account.username, administrator: account.administrator })
+export async function requireUser ({ claims }: FastifyRequest): Promise<void> {
+  if (claims === null) throw new NotSignedIn()
 }
 
-function signIn (request: FastifyRequest, authentication: Authentication, signedIn: Omit<SignedIn, 'caller'>): void {
-  request.user = authentication
-  request.signedIn = { ...signedIn, caller: callerKey(authentication) }
+export async function requireAdministrator (request: FastifyRequest): Promise<void> {
+  await requireUser(request)
+  if (request.claims?.role !== 'admin') throw new NotAdministrator()
 }
 
-function spendsOrChanges ({ method, routeOptions }: FastifyRequest): boolean {
-  return !['GET', 'HEAD', 'OPTIONS'].includes(method) || protectedOperations.some(({ path }) => path === routeOptions.url)
-}
-
-/** Requires an administrator. */
-export async function requireAdministrator ({ signedIn }: FastifyRequest): Promise<void> {
-  if (signedIn === null) throw notSignedIn()
-  if (!signedIn.administrator) throw new ServiceError(403, 'NOT_ADMINISTRATOR', 'This requires an administrator.')
-}
-
-/** Requires an authenticated user. */
-export async function requireSignIn ({ signedIn }: FastifyRequest): Promise<void> {
-  if (signedIn === null) throw notSignedIn()
-}
-
-function notSignedIn (): ServiceError {
-  return new ServiceError(401, 'NOT_SIGNED_IN', 'Sign in first.')
+// Generated at the first start. Only the user that runs the service can read the file, and git ignores its folder.
+function storedSecret (): string {
+  const file = join(root, '.data', 'secret')
+  mkdirSync(dirname(file), { recursive: true })
+  if (!existsSync(file)) writeFileSync(file, randomBytes(32).toString('base64url'), { mode: 0o600, flag: 'wx' })
+  return readFileSync(file, 'utf8')
 }

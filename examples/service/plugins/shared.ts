@@ -1,92 +1,54 @@
 import type { FastifyInstance } from 'fastify'
-import createPlugin from 'fastify-plugin'
-import { InsuredQuotaStore, MemoryQuotaStore, type PreferenceReader, type PrimaryQuotaStore } from 'fastify-llm-quota'
+import { InsuredQuotaStore, MemoryQuotaStore } from 'fastify-llm-quota'
+import { PostgresQuotaStore, postgresSchema } from 'fastify-llm-quota/postgres'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
-import { ServiceError } from '../service-error.js'
-import { connectDatabase } from '../shared-database.js'
-import { connectShared } from '../shared-server.js'
+import createPlugin from 'fastify-plugin'
+import { Redis } from 'ioredis'
+import { Pool } from 'pg'
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** The runtime preferences. */
-    preferences: PreferenceReader
-    /** Changes a preference for all instances, with immediate effect; null unsets it. */
-    changePreference (key: string, value: number | null): Promise<void>
-  }
+/** The clock of the counters, which returns milliseconds. */
+export interface Clock { readonly clock?: () => number }
+
+export interface Preferences {
+  get (key: string): unknown
+  /** Changes a preference for all instances; null unsets it. */
+  change (key: string, value: number | null): Promise<unknown>
 }
 
-/** The counters and the preferences on a server that all instances share. */
-export interface Shared {
-  readonly store: PrimaryQuotaStore
-  /** Reads a preference. */
-  read (name: string): Promise<unknown>
-  /** Changes a preference; null unsets it. */
-  write (name: string, value: number | null): Promise<unknown>
-  disconnect (): void | Promise<void>
-}
-
-const hashKey = 'language-service:preferences'
-
-/**
- * The counters and the preferences: on the server at `REDIS_URL` or in the database at `DATABASE_URL`, shared by all instances and with a
- * fallback, or in this process if neither is set.
- */
-export const shared = createPlugin(async function shared (app: FastifyInstance, clock: { clock?: () => number }) {
+/** Keeps counters and preferences on the server at `REDIS_URL` or `DATABASE_URL`, if there is one, else in this process. */
+export default createPlugin(async function shared (app, clock: Clock) {
   const { REDIS_URL, DATABASE_URL } = app.config
-  if (REDIS_URL === '' && DATABASE_URL === '') {
-    const preferences = new Map<string, unknown>()
-    app.decorate('quotaStore', new MemoryQuotaStore(clock))
-    app.decorate('preferences', preferences)
-    app.decorate('changePreference', async (key, value) => { preferences.set(key, value) })
-    return
-  }
-  const { store, read, write, disconnect } = DATABASE_URL === '' ? await connectRedis(app, clock) : await connectDatabase(DATABASE_URL, app.log, clock)
-  app.addHook('onClose', async () => { await disconnect() })
-  app.decorate('quotaStore', new InsuredQuotaStore({ primary: store }))
+  if (REDIS_URL !== undefined) return useRedis(app, REDIS_URL, clock)
+  if (DATABASE_URL !== undefined) return await usePostgres(app, DATABASE_URL, clock)
+  const values = new Map<string, number | null>()
+  app.decorate('quotaStore', new MemoryQuotaStore(clock))
+  app.decorate('preferences', { get: (key) => values.get(key), change: async (key, value) => values.set(key, value) } satisfies Preferences)
+}, { name: 'shared', dependencies: ['environment'] })
+
+function useRedis (app: FastifyInstance, url: string, clock: Clock): void {
+  // The fallback answers sooner than a second attempt would.
+  const client = new Redis(url, { maxRetriesPerRequest: 0, socketTimeout: 1000, retryStrategy: () => 500 })
+  client.on('error', ({ message }) => { app.log.debug({ message }, 'the connection to the shared server') })
+  app.addHook('onClose', async () => { client.disconnect() })
+  app.decorate('quotaStore', new InsuredQuotaStore({ primary: new RedisQuotaStore({ client, ...clock }) }))
+  const hash = 'language-service:preferences'
   app.decorate('preferences', {
-    async get (key) {
-      try {
-        return stored(await read(key))
-      } catch (cause) {
-        throw new ServiceError(503, 'LIMIT_UNAVAILABLE', 'The shared server does not answer, so the limit is not available. Please try again.', { retryAfter: 1, cause })
-      }
-    }
-  })
-  app.decorate('changePreference', async (key, value) => {
-    try {
-      await write(key, value)
-    } catch (cause) {
-      throw new ServiceError(503, 'LIMIT_NOT_CHANGED', 'The shared server did not confirm the new limit. Please try again.', { retryAfter: 1, cause })
-    }
-  })
-}, { name: 'shared', dependencies: ['configuration'] })
-
-async function connectRedis ({ config, log }: FastifyInstance, clock: { clock?: () => number }): Promise<Shared> {
-  const { client, hash, firstConnection, disconnect } = await connectShared[config.REDIS_CLIENT](config.REDIS_URL, log)
-  await firstConnection.catch((error: unknown) => {
-    const rejection = credentialsRejection(error)
-    if (rejection !== null) {
-      disconnect()
-      throw new Error(`REDIS_URL: the server does not accept the user name and the password (${rejection})`)
-    }
-    log.warn('the shared server does not answer; until it does, each instance counts for itself')
-  })
-  return {
-    store: new RedisQuotaStore({ client, ...clock }),
-    read: async (name) => await hash.hget(hashKey, name),
-    write: async (name, value) => await (value === null ? hash.hdel(hashKey, name) : hash.hset(hashKey, name, value)),
-    disconnect
-  }
+    get: (key) => client.hget(hash, key),
+    change: (key, value) => value === null ? client.hdel(hash, key) : client.hset(hash, key, value)
+  } satisfies Preferences)
 }
 
-// The service stores integers, but somebody else can have stored any text. The quota plugin interprets it.
-function stored (value: unknown): unknown {
-  const text = value == null ? '' : String(value)
-  return /^-?\d+$/.test(text) ? Number(text) : value
-}
-
-// The fallback bridges an outage, but wrong credentials stay wrong until somebody corrects them.
-function credentialsRejection (error: unknown): string | null {
-  const [rejection = null] = /\b(WRONGPASS|NOAUTH)\b/.exec(error instanceof Error ? error.message : '') ?? []
-  return rejection
+async function usePostgres (app: FastifyInstance, connectionString: string, clock: Clock): Promise<void> {
+  const pool = new Pool({ connectionString, connectionTimeoutMillis: 1000, query_timeout: 5000 })
+  pool.on('error', ({ message }) => { app.log.debug({ message }, 'the connection to the database') })
+  app.addHook('onClose', async () => { await pool.end() })
+  // Other services do this in a migration. The lock is for instances that start at the same time.
+  await pool.query(`SELECT pg_advisory_xact_lock(521630); ${postgresSchema()};
+    CREATE TABLE IF NOT EXISTS language_service_preference (name text PRIMARY KEY, value text)`)
+  app.decorate('quotaStore', new InsuredQuotaStore({ primary: new PostgresQuotaStore({ pool, ...clock }) }))
+  const change = 'INSERT INTO language_service_preference VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value'
+  app.decorate('preferences', {
+    get: async (key) => (await pool.query('SELECT value FROM language_service_preference WHERE name = $1', [key])).rows[0]?.value,
+    change: (key, value) => pool.query(change, [key, value])
+  } satisfies Preferences)
 }

@@ -1,32 +1,19 @@
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import fastifyHelmet from '@fastify/helmet'
 import fastifyStatic from '@fastify/static'
 import type { FastifyInstance } from 'fastify'
+import { root } from '../root.js'
 
-/** The folder of the page's markup and style. */
-export const pageFolder = fileURLToPath(new URL('../../../../examples/service/page/public/', import.meta.url))
+const none = ["'none'"]
 
-const compiledScripts = fileURLToPath(new URL('../page/', import.meta.url))
-
-/** Serves the page at `/`. The page can only load content from this service. */
-export async function page (app: FastifyInstance): Promise<void> {
+/** Serves the page at `/`, and the library that draws it. The page can load content only from this service. */
+export default async function page (app: FastifyInstance): Promise<void> {
   await app.register(fastifyHelmet, {
     contentSecurityPolicy: {
       useDefaults: false,
-      directives: {
-        defaultSrc: ["'none'"],
-        scriptSrc: ["'self'"],
-        styleSrc: ["'self'"],
-        imgSrc: ["'self'"],
-        connectSrc: ["'self'"],
-        formAction: ["'self'"],
-        baseUri: ["'none'"],
-        frameAncestors: ["'none'"],
-        requireTrustedTypesFor: ["'script'"]
-      }
-    },
-    referrerPolicy: { policy: 'no-referrer' }
+      directives: { defaultSrc: ["'self'"], baseUri: none, formAction: none, frameAncestors: none, requireTrustedTypesFor: ["'script'"] }
+    }
   })
-  // Declares a route for each existing file, not a wildcard.
-  await app.register(fastifyStatic, { root: [pageFolder, compiledScripts], wildcard: false, cacheControl: false })
+  await app.register(fastifyStatic, { root: join(root, 'examples/service/page') })
+  await app.register(fastifyStatic, { root: join(root, 'node_modules/lit-html'), prefix: '/lit-html/', decorateReply: false })
 }

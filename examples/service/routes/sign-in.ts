@@ -1,76 +1,34 @@
-import fastifyFormbody from '@fastify/formbody'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { callbackPath } from '../plugins/openid.js'
-import { type Identity, sessionLength } from '../plugins/sessions.js'
-import { ServiceError } from '../service-error.js'
+import { scrypt, timingSafeEqual } from 'node:crypto'
+import { promisify } from 'node:util'
+import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
+import { WrongCredentials } from '../plugins/errors.js'
 
-interface Credentials { username: string, password: string }
+const derive = promisify<string, Buffer, number, Buffer>(scrypt)
 
-const text = { type: 'string', minLength: 1, maxLength: 200 }
-const credentials = { type: 'object', properties: { username: text, password: text }, required: ['username', 'password'] }
+// Two accounts with the public passwords `wonderland` and `looking-glass`. A hash is `scrypt` of the password and the salt.
+const demonstrationAccounts = {
+  alice: { isAdministrator: false, salt: 'LzJvbIYwur_7vxJApuZzVQ', hash: 't1t5ajcGBj8y9q7L-oJQCs70jeoNj0E7NU1Y1Jyd7f0' },
+  admin: { isAdministrator: true, salt: 'A2t6X4AeyzcomJ3Eem9YRw', hash: 'FSMvs9JSjD0DnCTPf09J7I5TX7Zg0L7Is-E_MiSVyMk' }
+}
+const unknown = { isAdministrator: false, salt: '', hash: '' }
+const text = Type.String({ minLength: 1, maxLength: 200 })
 
-/** Routes to read the current user, to sign in with a local account or at the OpenID provider, and to sign out. */
-export async function signIn (app: FastifyInstance): Promise<void> {
-  await app.register(fastifyFormbody)
-  const hidden = { hide: true }
+/** A route that returns a token for the user name and the password of a local account. */
+const signIn: FastifyPluginAsyncTypebox = async function signIn (app) {
+  // Their passwords are public, so there are none if other machines can reach the service.
+  const isLocal = ['127.0.0.1', '::1', 'localhost'].includes(app.config.HOST)
+  const accounts = new Map(isLocal ? Object.entries(demonstrationAccounts) : [])
+  const schema = { summary: 'Sign in with a local account', tags: ['Service'], body: Type.Object({ username: text, password: text }) }
 
-  app.get('/api/session', { exposeHeadRoute: false, schema: hidden }, async ({ signedIn }, reply) => {
-    reply.header('cache-control', 'no-store')
-    return {
-      signedIn: signedIn === null ? null : { by: signedIn.by, name: signedIn.name, administrator: signedIn.administrator },
-      caller: signedIn?.caller?.slice(0, 8) ?? null,
-      ways: { local: app.onLoopback, openId: app.openId !== null, developmentProvider: app.developmentProvider !== null },
-      csrfToken: reply.generateCsrf()
-    }
-  })
-
-  app.post<{ Body: Credentials }>('/sign-in/local', { preValidation: app.csrfProtection, schema: { ...hidden, body: credentials } }, async (request, reply) => {
-    const { username, password } = request.body
-    const account = await app.accounts.authenticate(username, password)
-    if (account === null) throw new ServiceError(401, 'WRONG_CREDENTIALS', 'The user name or the password is wrong.')
-    begin(request, { kind: 'local', username: account.username })
-    return reply.code(204).send()
-  })
-
-  app.get('/sign-in/openid', { exposeHeadRoute: false, schema: hidden }, async (request, reply) => {
-    if (app.openId === null) throw new ServiceError(404, 'NO_PROVIDER', 'No OpenID provider is configured.')
-    try {
-      const { location, pending } = await app.openId.begin()
-      request.session.set('pendingSignIn', pending)
-      return reply.redirect(location.href, 303)
-    } catch (error) {
-      request.log.error({ code: codeOf(error) }, 'the OpenID provider cannot be reached')
-      return reply.redirect('/?sign-in=unavailable', 303)
-    }
-  })
-
-  app.get(callbackPath, { exposeHeadRoute: false, schema: hidden }, async (request, reply) => {
-    const pending = request.session.get('pendingSignIn')
-    request.session.set('pendingSignIn', undefined)
-    if (app.openId === null || pending === undefined) return reply.redirect('/?sign-in=failed', 303)
-    try {
-      begin(request, await app.openId.complete(request.url.slice(callbackPath.length), pending))
-      return reply.redirect('/', 303)
-    } catch (error) {
-      // The error itself can contain the code, the token or the claims.
-      request.log.warn({ code: codeOf(error) }, 'a sign-in at the OpenID provider failed')
-      return reply.redirect('/?sign-in=failed', 303)
-    }
-  })
-
-  app.post('/sign-out', { preValidation: app.csrfProtection, schema: hidden }, async (request) => {
-    const atProvider = request.signedIn?.by === 'openid' ? await app.openId?.signOut().catch(() => null) : null
-    request.session.delete()
-    return { location: atProvider?.href ?? '/' }
+  app.post('/api/sign-in', { schema }, async ({ body: { username, password } }, reply) => {
+    // The time does not reveal which names exist.
+    const { isAdministrator, salt, hash } = accounts.get(username) ?? unknown
+    const given = await derive(password.normalize('NFKC'), Buffer.from(salt, 'base64url'), 32)
+    const isRight = timingSafeEqual(given, Buffer.concat([Buffer.from(hash, 'base64url')], 32))
+    if (!isRight || hash === '') throw new WrongCredentials()
+    const token = app.jwt.sign({ sub: username, local: true, ...(isAdministrator && { role: 'admin' }) })
+    return reply.header('cache-control', 'no-store').send({ token })
   })
 }
 
-// Prevents session fixation: a session that was known before the sign-in is not valid after it.
-function begin (request: FastifyRequest, identity: Identity): void {
-  request.session.regenerate()
-  request.session.set('user', { ...identity, endsAt: Date.now() + sessionLength * 1000 })
-}
-
-function codeOf (error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined
-}
+export default signIn

@@ -1,8 +1,8 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { insuredStoreChanges, type InsuredQuotaStoreChange, type InsuredQuotaStoreState } from './changes.js'
+import { attempt } from '../../promises.js'
+import { nodeTimers, type QuotaTimers } from '../../time-limit.js'
+import { insuredStoreChanges, type InsuredQuotaStoreChange, type InsuredQuotaStoreState, type InsuredShards } from './changes.js'
 import type { InsuredQuotaStore } from './insured-store.js'
-import type { InsuredShards } from './shard-breakers.js'
-import { nodeTimers, type QuotaTimers } from '../time-limit.js'
 
 // How long the changes of single shards are gathered for one report, in milliseconds.
 const interval = 2_000
@@ -19,6 +19,7 @@ export interface InsuredStoreReport {
  * Reports the changes of an insured store: each change of its `state` at once, and any other changes of shards together, a little later, so
  * that a lost server with many shards does not flood the log.
  *
+ * @param report What it throws is ignored: in a subscriber of a channel, an error would end the process.
  * @returns Ends the reports.
  */
 export function reportChanges (store: InsuredQuotaStore, report: (report: InsuredStoreReport) => void, timers: QuotaTimers = nodeTimers): () => void {
@@ -31,7 +32,7 @@ export function reportChanges (store: InsuredQuotaStore, report: (report: Insure
     const { state, shards } = store
     if (String(shards.fallback) === String(reported.shards.fallback)) return
     reported = { state, shards, error }
-    report(reported)
+    attempt(() => { report(reported) }, () => {})
   }
   const receive = (message: unknown): void => {
     const change = message as InsuredQuotaStoreChange

@@ -1,8 +1,16 @@
 import { channel } from 'node:diagnostics_channel'
 import type { QuotaStore } from '../store.js'
 
-/** Which store of an `InsuredQuotaStore` answers: `both` if the primary answers for some of its shards and the fallback for the others. */
+/** Which store an `InsuredQuotaStore` uses: `both` if the primary decides for some of its shards and the fallback for the others. */
 export type InsuredQuotaStoreState = 'primary' | 'fallback' | 'both'
+
+/** The numbers of the shards that a call has reached, by the store that decides on their callers. */
+export interface InsuredShards {
+  /** The shards whose callers the primary counts. */
+  readonly primary: readonly number[]
+  /** The shards whose callers the fallback counts. */
+  readonly fallback: readonly number[]
+}
 
 /** The message that is published when an insured store switches between its primary and its fallback. */
 export interface InsuredQuotaStoreChange {
@@ -10,9 +18,9 @@ export interface InsuredQuotaStoreChange {
   readonly store: QuotaStore
   /** The number of the primary's shard that changed; 0 if the primary has no shards. */
   readonly shard: number
-  /** The store that answers the callers of this shard from now on. */
+  /** The store that decides on the callers of this shard from now on. */
   readonly state: 'primary' | 'fallback'
-  /** The error of the primary; undefined if the primary answers again. */
+  /** The error of the primary; undefined if the primary works again. */
   readonly error: unknown
 }
 

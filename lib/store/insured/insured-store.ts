@@ -1,40 +1,37 @@
-import { hasFunction, isPromise } from '../../errors.js'
+import { CircuitBreaker } from '../../circuit-breaker.js'
+import { hasFunction } from '../../errors.js'
+import { attempt, isPromise, proceed } from '../../promises.js'
+import { TimeLimit } from '../../time-limit.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
-import { assertAcquisition, assertEntry, type Acquisition, type Entry, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
-import { insuredStoreChanges, type InsuredQuotaStoreChange, type InsuredQuotaStoreState } from './changes.js'
-import { CircuitBreaker } from './circuit-breaker.js'
+import { acquireSideBySide, haveRoom } from '../side-by-side.js'
+import { assertAcquisitions, type Acquisition, type CallerPage, type Demand, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
+import { insuredStoreChanges, type InsuredQuotaStoreChange, type InsuredQuotaStoreState, type InsuredShards } from './changes.js'
 import { assertInsuredOptions, type InsuredQuotaStoreOptions, type PrimaryQuotaStore } from './options.js'
-import { ShardBreakers, type InsuredShards } from './shard-breakers.js'
-import { TimeLimit } from '../time-limit.js'
 
 // A function that a store lacks is not called, because the insured store then lacks it as well.
 type Functions = Required<QuotaStore>
-const optionalFunctions = ['quota', 'enter', 'peek', 'forget', 'clearCounters', 'inspect'] satisfies (keyof QuotaStore)[]
+const optionalFunctions = ['release', 'peek', 'forget', 'list', 'inspect', 'clearCounters'] satisfies (keyof QuotaStore)[]
 
-type Question<Answer> = (store: Functions) => Answer | Promise<Answer>
+type Acquisitions = Awaited<ReturnType<QuotaStore['acquire']>>
 
-/** A question whose answer admits or rejects a request. */
-interface Decision<Answer> {
-  readonly ask: Question<Answer>
-  readonly check: (answer: Answer) => void
-  /** Receives an answer that comes after the other store was asked. */
-  readonly late?: (answer: Answer) => void
-}
+// Marks the cursors of the fallback.
+const fallbackMark = 'fallback:'
 
 /**
- * Uses a primary store, and a fallback store if the primary fails or does not answer within `timeout`. Every request is
- * counted by one of them. A late answer of the primary is ignored, and a place that it takes is given back. If the fallback fails as
- * well, the call fails. The store has the optional functions that both stores have.
+ * Uses a primary store, and a fallback store if the primary fails or does not return within `timeout`. Every request is counted by one of
+ * them. A late result of the primary is ignored, and what it has counted is released. If the fallback fails as well, the call fails. The store has
+ * the optional functions that both stores have.
  *
- * A stall of the process's own event loop is not a failure of the primary: an answer that has arrived by the end of the stall is used.
+ * A stall of the process's own event loop is not a failure of the primary: a result that has arrived by the end of the stall is used.
  *
- * Only `acquire` and `enter` change the state. After a failure, the primary is not called for `coolDown`. Then one request at a time tries
- * it again, while the fallback answers all others. The primary is used again as soon as its own server answers. A store on a server
- * can reject a caller from memory, in which case it answers synchronously although it otherwise returns promises. Such a rejection
- * is used but does not change the state. A wrapper around a primary must therefore return synchronous answers synchronously.
+ * Only `acquire` changes the state. After a failure, the primary is not called for `coolDown`. Then one request at a time tries it again, while
+ * the fallback decides on all others. The primary is used again as soon as its own server answers. A store on a server can reject a caller
+ * from memory, in which case it returns its result synchronously although it otherwise returns promises. Such a result is used but does not change
+ * the state. A wrapper around a primary must therefore return synchronous results synchronously.
  *
- * A primary with a function `shardOf` fails and recovers by shard: the callers of the other shards are not affected. Each change of a
- * shard is published once on the diagnostics channel `fastify-llm-quota:insured-store`, and the plugin logs it.
+ * A primary with a function `shardOf` is called once for the demands of each shard, and fails and recovers by shard: the callers of the other
+ * shards are not affected. Each change of a shard is published once on the diagnostics channel `fastify-llm-quota:insured-store`, and the
+ * plugin logs it.
  *
  * @throws {OptionError} If an option has an invalid value.
  *
@@ -51,17 +48,19 @@ interface Decision<Answer> {
  * ```
  */
 export class InsuredQuotaStore implements QuotaStore {
-  /** The store that is used as long as it answers. */
+  /** The store that is used as long as it works. */
   readonly primary: PrimaryQuotaStore
   /** The store that is used while the primary is unavailable. */
   readonly fallback: QuotaStore
-  readonly #options: InsuredQuotaStoreOptions
+  /** How many calls of `acquire` each store has answered. A request whose callers are in several shards makes several calls. */
+  readonly decisions: Record<'primary' | 'fallback', number> = { primary: 0, fallback: 0 }
   readonly #primary: Functions
   readonly #fallback: Functions
   // For each of the two stores.
   readonly #timeLimit: TimeLimit
-  readonly #quotas = new Map<string, InsuredQuotaStore>()
-  #breakers: ShardBreakers
+  readonly #createBreaker: (shard: number) => CircuitBreaker
+  readonly #breakers = new Map<number, CircuitBreaker>()
+  readonly #madeByFallback = new WeakSet<Acquisition>()
   #primaryPromises = false
 
   constructor (options: InsuredQuotaStoreOptions) {
@@ -71,65 +70,67 @@ export class InsuredQuotaStore implements QuotaStore {
     const { fallback = new MemoryQuotaStore({ clock, ...(maxTrackedCallers !== undefined && { maxTrackedCallers }) }) } = options
     this.primary = primary
     this.fallback = fallback
-    this.#options = options
     this.#primary = primary as Functions
     this.#fallback = fallback as Functions
     this.#timeLimit = new TimeLimit(fallback instanceof MemoryQuotaStore ? timeout : timeout / 2, clock, timers)
-    this.#breakers = new ShardBreakers((callerKey) => primary.shardOf?.(callerKey) ?? 0, (shard) => new CircuitBreaker(coolDown, clock, (isOpen, error) => {
-      const state = isOpen ? 'fallback' : 'primary'
-      insuredStoreChanges.publish({ store: this, shard, state, error } satisfies InsuredQuotaStoreChange)
-    }))
+    this.#createBreaker = (shard) => new CircuitBreaker({
+      coolDown,
+      clock,
+      onChange: (isOpen, error) => {
+        insuredStoreChanges.publish({ store: this, shard, state: isOpen ? 'fallback' : 'primary', error } satisfies InsuredQuotaStoreChange)
+      }
+    })
     for (const name of optionalFunctions) {
       if (!hasFunction(primary, name) || !hasFunction(fallback, name)) Object.defineProperty(this, name, { value: undefined })
     }
   }
 
-  /** The store that currently answers. */
+  /** The store that is currently used. */
   get state (): InsuredQuotaStoreState {
     const { primary, fallback } = this.shards
     if (fallback.length === 0) return 'primary'
     return primary.length === 0 ? 'fallback' : 'both'
   }
 
-  /** The shards of the primary that a call has reached, by the store that currently answers. A primary without shards has only shard 0. */
+  /** The shards of the primary that a call has reached, by the store that is currently used. A primary without shards has only shard 0. */
   get shards (): InsuredShards {
-    return this.#breakers.shards
+    const all = [...this.#breakers].sort(([one], [other]) => one - other)
+    const numbers = (isOpen: boolean): number[] => all.filter(([, breaker]) => breaker.isOpen === isOpen).map(([shard]) => shard)
+    return { primary: numbers(false), fallback: numbers(true) }
   }
 
-  /** How many calls of `acquire` and `enter` each store has answered, in all quotas. */
-  get answers (): Readonly<Record<'primary' | 'fallback', number>> {
-    return this.#breakers.answers
+  acquire (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
+    return acquireSideBySide(demands, demands.map(({ callerKey }) => this.#breakerOf(callerKey)), {
+      acquire: (breaker, part) => this.#decide(breaker, part),
+      release: (_breaker, acquisition, amount) => { giveBack(this.#makerOf(acquisition), acquisition, amount) }
+    })
   }
 
-  acquire (callerKey: string, limit: number, cost?: number): Acquisition | Promise<Acquisition> {
-    return this.#decide(callerKey, { ask: (store) => store.acquire(callerKey, limit, cost), check: assertAcquisition })
+  /** Gives back to the store that made the acquisition. Rejects if that store fails or does not finish in time. Does not change the state. */
+  release (acquisition: Acquisition, amount: number): void | Promise<void> {
+    return this.#inTime(this.#makerOf(acquisition).release(acquisition, amount))
   }
 
-  /** Returns the insured store of a named quota, which has the same state. */
-  quota (name: string, window: number): InsuredQuotaStore {
-    let quota = this.#quotas.get(name)
-    if (quota === undefined) {
-      quota = new InsuredQuotaStore({ ...this.#options, primary: this.#primary.quota(name, window), fallback: this.#fallback.quota(name, window) })
-      quota.#breakers = this.#breakers
-      this.#quotas.set(name, quota)
-    }
-    return quota
-  }
-
-  /** Takes a place from the store that currently answers. Its `leave` gives the place back to the same store and never fails. */
-  enter (callerKey: string, limit: number): Entry | Promise<Entry> {
-    const entry = this.#decide<Entry>(callerKey, { ask: (store) => store.enter(callerKey, limit), check: assertEntry, late: leave })
-    return isPromise(entry) ? entry.then(withSafeLeave) : withSafeLeave(entry)
-  }
-
-  /** Reads a caller's count from the store that currently answers, or from the fallback if the primary fails or does not answer in time. */
-  peek (callerKey: string): QuotaCount | null | Promise<QuotaCount | null> {
-    return this.#read(this.#breakers.of(callerKey).isOpen, (store) => store.peek(callerKey))
+  /** Reads a caller's count from the store that currently decides on the caller, or from the fallback if the primary fails or is too slow. */
+  peek (demand: Demand): QuotaCount | null | Promise<QuotaCount | null> {
+    return this.#read(this.#breakerOf(demand.callerKey).isOpen, (store) => store.peek(demand))
   }
 
   /** Removes the caller's counter from both stores. Rejects if one of them fails or does not finish in time. */
-  async forget (callerKey: string): Promise<void> {
-    await this.#tellBoth((store) => store.forget(callerKey))
+  async forget (callerKey: string, counters: string): Promise<void> {
+    await this.#tellBoth((store) => store.forget(callerKey, counters))
+  }
+
+  /**
+   * Lists the callers of the primary, or those of the fallback if it decides on all callers, or if the primary fails or is too slow. The next pages
+   * come from the same store. Rejects if it then fails.
+   */
+  list (counters: string, cursor?: string): CallerPage | Promise<CallerPage> {
+    const ofFallback = (from?: string): CallerPage | Promise<CallerPage> => proceed(this.#inTime(this.#fallback.list(counters, from)), (page) =>
+      ({ callers: page.callers, cursor: page.cursor === null ? null : fallbackMark + page.cursor }))
+    if (cursor?.startsWith(fallbackMark) === true) return ofFallback(cursor.slice(fallbackMark.length))
+    if (cursor !== undefined) return this.#inTime(this.#primary.list(counters, cursor))
+    return this.#read(this.state === 'fallback', (store) => store === this.#fallback ? ofFallback() : store.list(counters))
   }
 
   /** Clears both stores. Rejects if one of them fails or does not finish in time. Does not change the state. */
@@ -137,75 +138,86 @@ export class InsuredQuotaStore implements QuotaStore {
     await this.#tellBoth((store) => store.clearCounters())
   }
 
-  /** Inspects the primary, or the fallback if it answers for all callers, or if the primary fails or does not answer in time. */
-  inspect (): QuotaStoreState | Promise<QuotaStoreState> {
-    return this.#read(this.state === 'fallback', (store) => store.inspect())
+  /** Inspects the primary, or the fallback if it decides on all callers, or if the primary fails or is too slow. */
+  inspect (counters: string): QuotaStoreState | Promise<QuotaStoreState> {
+    return this.#read(this.state === 'fallback', (store) => store.inspect(counters))
   }
 
-  #decide<Answer extends Acquisition | Entry> (callerKey: string, decision: Decision<Answer>): Answer | Promise<Answer> {
-    const breaker = this.#breakers.of(callerKey)
-    if (!breaker.allowsCall()) return this.#decideByFallback(decision)
+  #breakerOf (callerKey: string): CircuitBreaker {
+    const shard = this.primary.shardOf?.(callerKey) ?? 0
+    let breaker = this.#breakers.get(shard)
+    if (breaker === undefined) {
+      breaker = this.#createBreaker(shard)
+      this.#breakers.set(shard, breaker)
+    }
+    return breaker
+  }
+
+  #makerOf (acquisition: Acquisition): Functions {
+    return this.#madeByFallback.has(acquisition) ? this.#fallback : this.#primary
+  }
+
+  /** Decides on the demands of one shard. */
+  #decide (breaker: CircuitBreaker, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
+    if (!breaker.allowsCall()) return this.#decideByFallback(demands)
     const { era } = breaker
-    const accept = (answer: Answer, isAwaited: boolean): Answer => {
-      decision.check(answer)
-      // An admission proves that the server answered. A rejection that was not awaited may come from memory.
-      if (isAwaited || answer.admitted || !this.#primaryPromises) breaker.succeeded(era)
-      else breaker.provedNothing()
-      this.#breakers.answers.primary += 1
-      return answer
-    }
-    const fail = (error: unknown): Answer | Promise<Answer> => {
+    return attempt(() => {
+      const result = this.#primary.acquire(demands)
+      const isAwaited = isPromise(result)
+      this.#primaryPromises ||= isAwaited
+      return proceed(this.#checked(this.#primary, demands, result), (acquisitions) => {
+        // A result that was not awaited may come from memory.
+        if (isAwaited || !this.#primaryPromises) breaker.succeeded(era)
+        else breaker.provedNothing()
+        this.decisions.primary += 1
+        return acquisitions
+      })
+    }, (error) => {
       breaker.failed(era, error)
-      return this.#decideByFallback(decision)
-    }
-    try {
-      const answer = decision.ask(this.#primary)
-      if (!isPromise(answer)) return accept(answer, false)
-      this.#primaryPromises = true
-      return this.#timeLimit.within(answer, decision.late).then((answer) => accept(answer, true)).catch(fail)
-    } catch (error) {
-      return fail(error)
-    }
+      return this.#decideByFallback(demands)
+    })
   }
 
-  #decideByFallback<Answer> ({ ask, check, late }: Decision<Answer>): Answer | Promise<Answer> {
-    const accept = (answer: Answer): Answer => {
-      check(answer)
-      this.#breakers.answers.fallback += 1
-      return answer
-    }
-    const answer = ask(this.#fallback)
-    return isPromise(answer) ? this.#timeLimit.within(answer, late).then(accept) : accept(answer)
+  #decideByFallback (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
+    return proceed(this.#checked(this.#fallback, demands, this.#fallback.acquire(demands)), (acquisitions) => {
+      for (const acquisition of acquisitions) if (acquisition !== null) this.#madeByFallback.add(acquisition)
+      this.decisions.fallback += 1
+      return acquisitions
+    })
   }
 
-  #read<Answer> (isPrimaryDown: boolean, question: Question<Answer>): Answer | Promise<Answer> {
-    const askFallback = (): Answer | Promise<Answer> => {
-      const answer = question(this.#fallback)
-      return isPromise(answer) ? this.#timeLimit.within(answer) : answer
-    }
-    if (isPrimaryDown) return askFallback()
-    try {
-      const answer = question(this.#primary)
-      return isPromise(answer) ? this.#timeLimit.within(answer).catch(askFallback) : answer
-    } catch {
-      return askFallback()
-    }
+  /** Returns a result of `acquire` if it is valid and arrives in time. What a later one has counted is given back. */
+  #checked (store: Functions, demands: readonly Demand[], result: Acquisitions | Promise<Acquisitions>): Acquisitions | Promise<Acquisitions> {
+    return proceed(this.#inTime(result, (late) => { giveBackAll(store, demands, late) }), (acquisitions) => {
+      assertAcquisitions(acquisitions, demands)
+      return acquisitions
+    })
+  }
+
+  #read<Result> (isPrimaryDown: boolean, question: (store: Functions) => Result | Promise<Result>): Result | Promise<Result> {
+    const askFallback = (): Result | Promise<Result> => this.#inTime(question(this.#fallback))
+    return isPrimaryDown ? askFallback() : attempt(() => this.#inTime(question(this.#primary)), askFallback)
   }
 
   // Both are called in the same turn of the event loop, so that no request comes between the two calls.
   async #tellBoth (task: (store: Functions) => void | Promise<void>): Promise<void> {
-    const tell = async (store: Functions): Promise<void> => this.#timeLimit.within(task(store))
+    const tell = async (store: Functions): Promise<void> => this.#inTime(task(store))
     await Promise.all([tell(this.#fallback), tell(this.#primary)])
+  }
+
+  #inTime<Result> (result: Result | PromiseLike<Result>, late?: (result: Result) => void): Result | Promise<Result> {
+    return isPromise(result) ? this.#timeLimit.within(result, late) : result
   }
 }
 
-/** Gives a place back. An error is ignored: the request has ended, and a store on a server frees the place when its lease ends. */
-async function leave (entry: Entry): Promise<void> {
-  try {
-    await entry.leave?.()
-  } catch {}
+/** Gives back what a late result has counted, which is nothing if it rejects. A result that is invalid is ignored. */
+function giveBackAll (store: QuotaStore, demands: readonly Demand[], acquisitions: Acquisitions): void {
+  attempt(() => {
+    if (haveRoom(acquisitions)) acquisitions.forEach((acquisition, index) => { giveBack(store, acquisition, demands[index]?.cost ?? 0) })
+  }, () => {})
 }
 
-function withSafeLeave (entry: Entry): Entry {
-  return entry.admitted ? { admitted: true, count: entry.count, leave: () => leave(entry) } : entry
+/** Gives back without waiting. An error is ignored: what is not given back stays counted until the window, or the lease of the place, ends. */
+function giveBack (store: QuotaStore, acquisition: Acquisition | null, amount: number): void {
+  attempt(() => acquisition === null ? undefined : store.release?.(acquisition, amount), () => {})
 }

@@ -1,6 +1,6 @@
 import { assertFunction, assertMilliseconds, assertOptions, withFunctions } from '../../option-checks.js'
 import { assertStore, type QuotaStore } from '../store.js'
-import type { QuotaTimers } from '../time-limit.js'
+import type { QuotaTimers } from '../../time-limit.js'
 
 /** The primary of an `InsuredQuotaStore`. Every store can be one. */
 export interface PrimaryQuotaStore extends QuotaStore {

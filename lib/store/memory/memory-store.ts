@@ -1,15 +1,10 @@
 // Each look at the global `performance` would call a getter.
 import { performance } from 'node:perf_hooks'
 import { assertFunction, assertOptions } from '../../option-checks.js'
-import { Counter, counterRetention, sweepInterval, windowLength } from '../counter.js'
-import { assertMaxTrackedCallers, defaultMaxTrackedCallers, type Acquisition, type Entry, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
-import type { TrackedCounter } from './counter-index.js'
-import { TrackedCallers } from './tracked-callers.js'
-
-const never = -Infinity
-
-// Spreads the deletion of a million counters over 2,000 requests; docs/benchmarks.md lists the longest pauses.
-const deletedPerRequest = 500
+import { hasRoom, type Tally } from '../counter.js'
+import { assertMaxTrackedCallers, defaultMaxTrackedCallers, type Acquisition, type CallerPage, type Demand, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
+import { MemoryCounters } from './memory-counters.js'
+import { MemoryPlaces } from './memory-places.js'
 
 /** Options of `MemoryQuotaStore`. */
 export interface MemoryQuotaStoreOptions {
@@ -26,111 +21,118 @@ export interface MemoryQuotaStoreOptions {
  * @throws {OptionError} If an option has an invalid value.
  */
 export class MemoryQuotaStore implements QuotaStore {
-  /** The caller cap: how many callers can have a counter of their own. */
+  /** The caller cap: how many callers can have a counter of their own, in each quota. */
   readonly maxTrackedCallers: number
   readonly #clock: () => number
-  readonly #callers: TrackedCallers
-  readonly #inFlight = new Map<string, number>()
-  readonly #quotas = new Map<string, MemoryQuotaStore>()
-  #window = windowLength
-  #overflow: Counter | undefined
-  #sweptAt = never
-  // From this time on, requests call #cleanUp.
-  #cleanUpAt = never
-  #sweeps = 0
+  readonly #counters = new Map<string, MemoryCounters>()
+  readonly #places = new Map<string, MemoryPlaces>()
 
   constructor (options: MemoryQuotaStoreOptions = {}) {
     assertOptions<MemoryQuotaStoreOptions>(options, { maxTrackedCallers: assertMaxTrackedCallers, clock: assertFunction })
     const { maxTrackedCallers = defaultMaxTrackedCallers, clock = () => performance.now() } = options
     this.maxTrackedCallers = maxTrackedCallers
     this.#clock = clock
-    this.#callers = new TrackedCallers(maxTrackedCallers)
   }
 
-  acquire (callerKey: string, limit: number, cost = 1): Acquisition {
+  acquire (demands: readonly Demand[]): readonly Acquisition[] {
     const now = this.#clock()
-    if (now >= this.#cleanUpAt) this.#cleanUp(now)
-    const own = this.#callers.findOrAdd(callerKey, now)
-    const counter = own ?? (this.#overflow ??= new Counter(now))
-    const admitted = counter.acquire(now, this.#window, limit, cost)
-    return { admitted, count: counter.count, windowRemaining: this.#window - (now - counter.windowStart), overflow: own === undefined }
-  }
-
-  quota (name: string, window: number): MemoryQuotaStore {
-    let quota = this.#quotas.get(name)
-    if (quota === undefined) {
-      quota = new MemoryQuotaStore({ maxTrackedCallers: this.maxTrackedCallers, clock: this.#clock })
-      quota.#window = window
-      this.#quotas.set(name, quota)
+    const acquisitions = demands.map((demand) => this.#reach(demand, now))
+    if (acquisitions.every(({ admitted }) => admitted)) {
+      for (let index = 0; index < demands.length; index++) acquisitions[index]?.take(demands[index]?.cost ?? 0)
     }
-    return quota
+    return acquisitions
   }
 
-  enter (callerKey: string, limit: number): Entry {
-    const count = this.#inFlight.get(callerKey) ?? 0
-    if (count >= limit) return { admitted: false, count }
-    this.#inFlight.set(callerKey, count + 1)
-    return { admitted: true, count: count + 1, leave: () => { this.#leave(callerKey) } }
+  release (acquisition: Acquisition, amount: number): void {
+    if (acquisition instanceof MemoryAcquisition) acquisition.giveBack(amount)
   }
 
-  peek (callerKey: string): QuotaCount | null {
-    const now = this.#clock()
-    const sweptAt = this.#isSweepDue(now) ? now : this.#sweptAt
-    const own = this.#callers.get(callerKey)
-    const hasRoom = !this.#callers.isFull || this.#isRemoved(this.#callers.oldest, sweptAt)
-    const counter = own ?? (hasRoom ? undefined : this.#overflow)
-    if (counter === undefined) return null
-    const windowRemaining = this.#window - (now - counter.windowStart)
-    return windowRemaining > 0 ? { count: counter.count, windowRemaining, overflow: own === undefined } : null
+  peek ({ counters, callerKey, window, end }: Demand): QuotaCount | null {
+    if (window === null) return { count: this.#placesOf(counters).of(callerKey).count, windowRemaining: null, overflow: false }
+    return this.#countersOf(counters).peek(callerKey, this.#clock(), window, end)
   }
 
-  forget (callerKey: string): void {
-    const counter = this.#callers.get(callerKey)
-    if (counter !== undefined) this.#callers.remove(counter)
+  forget (callerKey: string, counters: string): void {
+    this.#counters.get(counters)?.forget(callerKey)
+  }
+
+  /** Returns all callers on one page. */
+  list (counters: string): CallerPage {
+    const callers = this.#places.get(counters)?.list() ?? this.#counters.get(counters)?.list(this.#clock()) ?? []
+    return { callers, cursor: null }
+  }
+
+  inspect (counters: string): QuotaStoreState {
+    const places = this.#places.get(counters)
+    if (places !== undefined) return { trackedCallers: places.size, sweeps: 0 }
+    return this.#counters.get(counters)?.inspect() ?? { trackedCallers: 0, sweeps: 0 }
   }
 
   clearCounters (): void {
-    this.#callers.clear()
-    this.#overflow = undefined
-    this.#sweptAt = never
-    this.#cleanUpAt = never
-    this.#sweeps = 0
-    for (const quota of this.#quotas.values()) quota.clearCounters()
+    this.#counters.clear()
+    this.#places.clear()
   }
 
-  inspect (): QuotaStoreState {
-    let removed = 0
-    for (let counter = this.#callers.oldest; this.#isRemoved(counter); counter = counter.newer) removed += 1
-    return { trackedCallers: this.#callers.size - removed, sweeps: this.#sweeps }
-  }
-
-  #isSweepDue (now: number): boolean {
-    return now >= this.#sweptAt + sweepInterval
-  }
-
-  /** Whether a sweep at `sweptAt`, by default the latest one, removes the counter. */
-  #isRemoved ({ lastSeen }: TrackedCounter, sweptAt = this.#sweptAt): boolean {
-    return sweptAt - lastSeen >= counterRetention(this.#window)
-  }
-
-  /**
-   * Runs a sweep if it is due: its time marks all expired counters as removed. Then deletes some of the removed ones. The window of a removed
-   * counter is over, so a caller that finds its own one before that gets the same results as with a new one.
-   */
-  #cleanUp (now: number): void {
-    if (this.#isSweepDue(now)) {
-      // The first request only starts the interval, so it is not counted as a sweep.
-      if (this.#sweptAt !== never) this.#sweeps += 1
-      this.#sweptAt = now
+  #reach ({ counters, callerKey, limit, cost, window: length, end }: Demand, now: number): MemoryAcquisition {
+    if (length === null) {
+      const places = this.#placesOf(counters).of(callerKey)
+      return new MemoryAcquisition(places, hasRoom(places.count, limit, cost), null, false)
     }
-    // The oldest counters are the removed ones.
-    for (let deleted = 0; deleted < deletedPerRequest && this.#isRemoved(this.#callers.oldest); deleted++) this.#callers.remove(this.#callers.oldest)
-    this.#cleanUpAt = this.#isRemoved(this.#callers.oldest) ? never : this.#sweptAt + sweepInterval
+    const quota = this.#countersOf(counters)
+    const own = quota.own(callerKey, now, length)
+    const window = (own ?? quota.overflow).reach(now, length, end)
+    const acquisition = new MemoryAcquisition(window, hasRoom(window.count, limit, cost), window.remaining(now), own === undefined)
+    if (window.end !== null) acquisition.end = window.end
+    return acquisition
   }
 
-  #leave (callerKey: string): void {
-    const count = Number(this.#inFlight.get(callerKey))
-    if (count > 1) this.#inFlight.set(callerKey, count - 1)
-    else this.#inFlight.delete(callerKey)
+  #countersOf (name: string): MemoryCounters {
+    let counters = this.#counters.get(name)
+    if (counters === undefined) {
+      counters = new MemoryCounters(this.maxTrackedCallers)
+      this.#counters.set(name, counters)
+    }
+    return counters
+  }
+
+  #placesOf (name: string): MemoryPlaces {
+    let places = this.#places.get(name)
+    if (places === undefined) {
+      places = new MemoryPlaces()
+      this.#places.set(name, places)
+    }
+    return places
+  }
+}
+
+/** An acquisition that knows which window, or which caller's places, it was counted in. */
+class MemoryAcquisition implements Acquisition {
+  admitted: boolean
+  count: number
+  windowRemaining: number | null
+  declare end?: number
+  overflow: boolean
+  readonly #tally: Tally
+  // What can still be given back.
+  #held = 0
+
+  constructor (tally: Tally, admitted: boolean, windowRemaining: number | null, overflow: boolean) {
+    this.#tally = tally
+    this.admitted = admitted
+    this.count = tally.count
+    this.windowRemaining = windowRemaining
+    this.overflow = overflow
+  }
+
+  take (amount: number): void {
+    this.#tally.add(amount)
+    this.#held = amount
+    this.count = this.#tally.count
+  }
+
+  giveBack (amount: number): void {
+    const given = Math.min(amount, this.#held)
+    this.#held -= given
+    this.#tally.giveBack(given)
   }
 }

@@ -1,4 +1,18 @@
-import { CounterIndex, TrackedCounter } from './counter-index.js'
+import { Counter } from '../counter.js'
+
+/** A caller's own counter, linked to its neighbours in the order of last requests. */
+class TrackedCounter extends Counter {
+  readonly callerKey: string
+  /** The counter with the next earlier last request. */
+  older: TrackedCounter = this
+  /** The counter with the next later last request. */
+  newer: TrackedCounter = this
+
+  constructor (callerKey: string) {
+    super()
+    this.callerKey = callerKey
+  }
+}
 
 /**
  * The counters of the tracked callers, indexed by caller and ordered by last request. The counters that a sweep removes are
@@ -6,23 +20,22 @@ import { CounterIndex, TrackedCounter } from './counter-index.js'
  */
 export class TrackedCallers {
   readonly #capacity: number
-  readonly #index: CounterIndex
+  readonly #byCaller = new Map<string, TrackedCounter>()
   // Sentinel between the oldest and the newest counter. Its `lastSeen` is Infinity, so a sweep stops at it.
-  readonly #ends = new TrackedCounter('', Infinity)
-  #size = 0
+  readonly #ends = new TrackedCounter('')
 
   /** @param capacity The maximum number of callers. */
   constructor (capacity: number) {
     this.#capacity = capacity
-    this.#index = new CounterIndex(capacity)
+    this.#ends.lastSeen = Infinity
   }
 
   get size (): number {
-    return this.#size
+    return this.#byCaller.size
   }
 
   get isFull (): boolean {
-    return this.#size >= this.#capacity
+    return this.size >= this.#capacity
   }
 
   /** The least recently used counter. If there is none, a counter whose `lastSeen` is `Infinity`. */
@@ -31,38 +44,31 @@ export class TrackedCallers {
   }
 
   get (callerKey: string): TrackedCounter | undefined {
-    return this.#index.get(callerKey)
+    return this.#byCaller.get(callerKey)
+  }
+
+  /** Returns all counters. */
+  all (): Iterable<TrackedCounter> {
+    return this.#byCaller.values()
   }
 
   /** Returns the caller's counter, which becomes the newest one. Creates it if there is none, unless there are as many as the capacity. */
-  findOrAdd (callerKey: string, now: number): TrackedCounter | undefined {
-    const counter = this.#index.get(callerKey)
-    if (counter === undefined) return this.isFull ? undefined : this.#add(new TrackedCounter(callerKey, now))
-    if (counter !== this.#ends.older) {
+  findOrAdd (callerKey: string): TrackedCounter | undefined {
+    let counter = this.#byCaller.get(callerKey)
+    if (counter === undefined) {
+      if (this.isFull) return undefined
+      counter = new TrackedCounter(callerKey)
+      this.#byCaller.set(callerKey, counter)
+    } else {
       unlink(counter)
-      this.#link(counter)
     }
+    this.#link(counter)
     return counter
   }
 
   remove (counter: TrackedCounter): void {
-    this.#index.delete(counter)
-    this.#size -= 1
+    this.#byCaller.delete(counter.callerKey)
     unlink(counter)
-  }
-
-  clear (): void {
-    this.#index.clear()
-    this.#size = 0
-    this.#ends.older = this.#ends
-    this.#ends.newer = this.#ends
-  }
-
-  #add (counter: TrackedCounter): TrackedCounter {
-    this.#index.add(counter)
-    this.#size += 1
-    this.#link(counter)
-    return counter
   }
 
   #link (counter: TrackedCounter): void {

@@ -1,9 +1,4 @@
-import { TimeLimit } from '../time-limit.js'
 import { namesOf, schemaVersion } from './schema.js'
-
-// How long a statement may take, in milliseconds, because a connection can become silent without being closed. The server itself gives up waiting for
-// a lock earlier.
-const timeLimit = new TimeLimit(5_000)
 
 /** A connection pool: a `Pool` of `pg`, or anything else with this function. */
 export interface PostgresPool {
@@ -29,15 +24,15 @@ export class Database {
     const nameOf = namesOf(this.#table)
     if (!this.#isChecked) {
       const found = await this.#query('SELECT to_regprocedure($1)::text AS reply', [`${nameOf(`_version_${schemaVersion}`)}()`])
-      if (found === '') throw new Error(`the schema for the table ${this.#table} is missing or older than version ${schemaVersion}: run the SQL of postgresSchema`)
+      if (found === '') throw new Error(`the schema for the table ${this.#table} is missing or not version ${schemaVersion}: run the SQL of postgresSchema`)
       this.#isChecked = true
     }
     const places = parameters.map((_, index) => `$${index + 1}`)
-    return await this.#query(`SELECT ${nameOf(`_${name}`)}(${places.join(', ')})::text AS reply`, parameters.map(textOf))
+    return await this.#query(`SELECT ${nameOf(`_${name}`)}(${places.join()}) AS reply`, parameters.map(textOf))
   }
 
   async #query (text: string, values: (string | null)[]): Promise<string> {
-    const { rows: [row] } = await timeLimit.within(this.#pool.query(text, values))
+    const { rows: [row] } = await this.#pool.query(text, values)
     const { reply }: { reply?: unknown } = Object(row)
     return String(reply ?? '')
   }
@@ -46,11 +41,4 @@ export class Database {
 function textOf (value: Parameter): string | null {
   if (value === null || typeof value !== 'object') return value === null ? null : String(value)
   return `{${value.map((each) => typeof each === 'string' ? `"${each.replaceAll(/["\\]/g, '\\$&')}"` : String(each)).join(',')}}`
-}
-
-/** Reads numbers from a reply with single spaces between them. */
-export function readNumbers (reply: string | undefined): [number, number, number] {
-  const [first, second = NaN, third = 0] = String(reply).split(' ').map(Number)
-  if (Number.isNaN(Number(first) + second + third)) throw new TypeError('unexpected reply of the server')
-  return [Number(first), second, third]
 }

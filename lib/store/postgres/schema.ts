@@ -5,7 +5,7 @@ import source from './schema.sql.js'
 export const defaultTable = 'llm_quota'
 
 /** The version of schema.sql. */
-export const schemaVersion = 1
+export const schemaVersion = 2
 
 // The names of the functions are longer than the table's, and PostgreSQL cuts names after 63 bytes.
 const longestTableName = 48
@@ -30,8 +30,8 @@ export function postgresSchema (options: PostgresSchemaOptions = {}): string {
   assertOptions<PostgresSchemaOptions>(options, { table: assertTable, unlogged: assertBoolean })
   const { table = defaultTable, unlogged = true } = options
   const nameOf = namesOf(table)
-  const sql = source.replaceAll(/'llm_quota'|\bllm_quota(\w*)/g, (found, suffix: string | undefined) =>
-    found.startsWith("'") ? `'${nameOf('').replaceAll("'", "''")}'` : nameOf(String(suffix)))
+  const sql = source.replaceAll(/('?)\bllm_quota(\w*)\1/g, (_found, quote: string, suffix: string) =>
+    quote === '' ? nameOf(suffix) : `'${nameOf(suffix).replaceAll("'", "''")}'`)
   return unlogged ? sql : sql.replaceAll('CREATE UNLOGGED TABLE', () => 'CREATE TABLE')
 }
 
@@ -45,7 +45,7 @@ export function namesOf (table: string): (suffix: string) => string {
 
 /** Throws an `OptionError` unless the value is the name of a table. */
 export function assertTable (value: unknown, option: string): asserts value is string {
-  const isName = typeof value === 'string' && tableAndSchema.test(value) && !/\0|\$function\$/.test(value)
+  const isName = typeof value === 'string' && tableAndSchema.test(value) && !/\0|\$(function|schema)\$/.test(value)
   if (!isName || Buffer.byteLength(value) > longestTableName) {
     throw new OptionError(option, `must be a table's name of at most ${longestTableName} bytes, or a schema's and a table's name with a dot between them`, value)
   }

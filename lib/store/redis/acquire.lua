@@ -1,180 +1,176 @@
--- Runs the acquire step for callers of one shard, in order and atomically (docs/scaling.md, "Why the shared store is exact").
+-- Decides on requests of callers of one shard, in order and atomically (docs/scaling.md, "Why the shared store is exact").
+-- include layout.part.lua
 --
--- The store writes these constants above this text: WINDOW in ms, CAP (how many callers the shard can track), HAS_CLOCK, HAS_LIMITS, HAS_REPEATS
--- (whether a caller can occur twice), and COST, or false for costs in ARGV.
--- KEYS: the counters of the shard. ARGV: the callers; their limits, without HAS_LIMITS one for all; without COST their costs; with HAS_CLOCK the
--- time in ms; and 'new' unless the process has had a decision of the shard within a window.
--- Returns an integer for each caller, and a single one for a single caller: the count, 27 bits for the milliseconds until the window ends,
--- and 2 bits for the sum of the flags below. Where a number does not fit, the three are text.
-
-local call = redis.call
--- A single caller with a row, between two sweeps, is decided on here at the least cost: with literals, because each local variable costs time. The
--- general form below, which explains them, gives the same outcome.
-if COST and #ARGV == 2 then
-  local key, caller, read = KEYS[1], ARGV[1], struct.unpack
-  local found = call('HMGET', key, '\255', caller)
-  if found[1] and found[2] then
-    local offset, latest, sweptAt = read('ddd', found[1])
-    local count, windowStart, lastSeen = read('ddd', found[2])
-    local now = offset - call('PTTL', key)
-    if now >= latest and now <= offset and now >= lastSeen and now - sweptAt < 60000 then
-      if now - windowStart >= WINDOW then count, windowStart = 0, now end
-      local flags = 0
-      if count < ARGV[2] + 0 then count, flags = count + COST, 1 end
-      if count < 16777216 and WINDOW < 134217728 then
-        local row = struct.pack('ddd', count, windowStart, now)
-        if now - latest < 100 then
-          call('HSET', key, caller, row)
-        else
-          call('HSET', key, caller, row, '\255', struct.pack('ddd', offset, now, sweptAt) .. string.sub(found[1], 25))
-        end
-        return (count * 134217728 + windowStart + WINDOW - now) * 4 + flags
-      end
-    end
-  end
-end
-
-local ADMITTED, OVERFLOW = 1, 2
--- More rows must be checked before this caller can be decided on: the store sends it again.
+-- KEYS: the shard's register; the hash of each quota. ARGV: the settings, which arguments.ts describes; the callers of each request.
+-- Returns three integers for each demand: the count; the milliseconds until the window ends, or its end; and four times the nonce of the
+-- window, plus 1 if the demand has room, plus 2 for the overflow counter. The first is ASK_AGAIN if more rows must be checked before the
+-- request can be decided on.
 local ASK_AGAIN = -1
+local NEVER = -math.huge
 
--- The byte 255 does not occur in UTF-8, so no caller has the name of this field. It holds the offset of the clock, the latest time known,
--- the time of the latest sweep; the number of sweeps, the overflow counter's count and window, the earliest last request that the check of
--- the rows has found, and the cursor of that check. The last byte makes it longer than 64 bytes, so that the server keeps a hash table.
-local STATE, CLOCK, SWEEP, SWEEP_POSITION = '\255', 'ddd', 'ddddd', 25
-local ALL_CHECKED = -1
--- A row holds a caller's count, the start of its window and the time of its last request.
-local ROW, LAST_SEEN_POSITION, ROW_LENGTH = 'ddd', 17, 24
-local SWEEP_INTERVAL, RETENTION = 60000, WINDOW + 60000
--- A request after this time would find every row dead.
-local EXPIRY = RETENTION + SWEEP_INTERVAL
--- The age of the stored time, in ms, which limits how much longer a window becomes when the server's clock is set back.
-local CLOCK_LAG = 100
--- Checking so many rows takes one or two milliseconds. Lua's stack holds about 8,000 values.
-local PAGE, REMOVED_AT_ONCE = 1000, 4000
-local LARGEST_COUNT = 9007199254740991
--- A server that uses more than this part of its memory may have evicted a shard.
-local NEARLY_FULL = 0.9
+local argv = ARGV
+local givenTime, holder, number, cap, quotas, runs, held = unpack(cjson.decode(argv[1]))
+local time = timeOf(givenTime)
+-- The positions in a demand, in the order of arguments.ts, and then its place in the rows found.
+local QUOTA, MOST, COST, CALLER, WINDOW_END, FOUND = 1, 2, 3, 4, 5, 6
 
-local key, argv, pack, read = KEYS[1], ARGV, struct.pack, struct.unpack
-local last = #argv
-local isExpected = argv[last] ~= 'new'
-if not isExpected then last = last - 1 end
-local given
-if HAS_CLOCK then given, last = argv[last] + 0, last - 1 end
-local callers = HAS_LIMITS and last / (COST and 2 or 3) or (last - 1) / (COST and 1 or 2)
-local lastLimit = last - (COST and 0 or callers)
-local limit, cost = argv[lastLimit] + 0, COST
-
-local found = call('HMGET', key, STATE, unpack(argv, 1, callers))
-local state = found[1]
-local offset, latest, sweptAt, now, sweeps, overflowCount, overflowStart, oldest, cursor
-local isClockSet, isSweepChanged = false, false
-if state then
-  offset, latest, sweptAt = read(CLOCK, state)
-  -- The key's own time to live is the cheapest clock that a script can read.
-  now = offset + (given or -call('PTTL', key))
-  if now < latest or now > offset and not given then now, isClockSet = latest, true end
-else
-  if isExpected then
-    -- A server that evicts a shard when its memory is full would do so again and again. Any server can lose a shard otherwise, for example when it
-    -- restarts.
-    local memory = redis.pcall('INFO', 'memory')
-    if type(memory) ~= 'string' then return redis.error_reply('EVICTED the server may have evicted the counters, and its user cannot run INFO') end
-    local most = string.match(memory, '\nmaxmemory:(%d+)') + 0
-    if most > 0 and string.match(memory, 'used_memory:(%d+)') / most >= NEARLY_FULL and not string.find(memory, 'policy:noeviction', 1, true) then
-      return redis.error_reply('EVICTED the server has evicted the counters, because its memory is full')
-    end
+-- A server that evicts a shard when its memory is full would do so again and again. Any server can lose a shard otherwise, for example when
+-- it restarts.
+local function assertNotEvicted ()
+  -- A server that uses more than this part of its memory may have evicted the shard.
+  local NEARLY_FULL = 0.9
+  local memory = redis.pcall('INFO', 'memory')
+  if type(memory) ~= 'string' then error('EVICTED the server may have evicted the counters, and its user cannot run INFO', 0) end
+  local most = string.match(memory, '\nmaxmemory:(%d+)') + 0
+  if most > 0 and string.match(memory, 'used_memory:(%d+)') / most >= NEARLY_FULL and not string.find(memory, 'policy:noeviction', 1, true) then
+    error('EVICTED the server has evicted the counters, because its memory is full', 0)
   end
-  -- Rows are useless without the clock. Only a key that exists is removed, because after a first write the server would no longer refuse
-  -- the others when its memory is full.
-  if call('EXISTS', key) == 1 then call('UNLINK', key) end
-  found, now, isClockSet = {}, given or 0, true
-  latest, sweptAt, sweeps, overflowCount, overflowStart, oldest, cursor = now, now, 0, 0, now - WINDOW, now, ALL_CHECKED
 end
 
-local isSweepDue = now - sweptAt >= SWEEP_INTERVAL
-local isEachKnown = true
-for index = 2, callers + 1 do isEachKnown = isEachKnown and found[index] end
-local rows
-if isSweepDue or not isEachKnown then
-  if not sweeps then sweeps, overflowCount, overflowStart, oldest, cursor = read(SWEEP, state, SWEEP_POSITION) end
-  if isSweepDue then
-    sweeps, sweptAt, isClockSet = sweeps + 1, now, true
-    if cursor ~= ALL_CHECKED or now - oldest >= RETENTION then cursor, oldest = 0, now end
+-- Removes the dead ones of a page of rows. Returns whether there were any.
+local function checkRows (quota)
+  -- Checking so many rows takes one or two milliseconds. Lua's stack holds about 8,000 values.
+  local PAGE, REMOVED_AT_ONCE = 1000, 4000
+  local page = call('HSCAN', quota.key, string.format('%.0f', quota.cursor), 'COUNT', PAGE)
+  local dead = {}
+  for place = 1, #page[2], 2 do
+    local caller, row = page[2][place], page[2][place + 1]
+    local isDead = false
+    if caller ~= STATE and quota.window == 0 then
+      local _, parts = placesOf(row, '', quota.now)
+      isDead = parts == ''
+    elseif caller ~= STATE then
+      local lastSeen = read('d', row, LAST_SEEN_POSITION)
+      isDead = quota.sweptAt - lastSeen >= retention(quota.window)
+      if not isDead and lastSeen < quota.oldest then quota.oldest = lastSeen end
+    end
+    if isDead then dead[#dead + 1] = caller end
   end
-  if cursor ~= ALL_CHECKED then
-    local page = call('HSCAN', key, string.format('%.0f', cursor), 'COUNT', PAGE)
-    local dead = {}
-    for place = 1, #page[2], 2 do
-      local row = page[2][place + 1]
-      if #row == ROW_LENGTH then
-        local lastSeen = read('d', row, LAST_SEEN_POSITION)
-        if sweptAt - lastSeen >= RETENTION then dead[#dead + 1] = page[2][place] elseif lastSeen < oldest then oldest = lastSeen end
+  for first = 1, #dead, REMOVED_AT_ONCE do
+    call('HDEL', quota.key, unpack(dead, first, math.min(first + REMOVED_AT_ONCE - 1, #dead)))
+  end
+  quota.cursor, quota.isChanged = page[1] == '0' and ALL_CHECKED or tonumber(page[1]), true
+  return dead[1] ~= nil
+end
+
+for index = 1, #quotas do
+  local settings = quotas[index]
+  quotas[index] = {
+    key = KEYS[index + 1], window = settings[1], isExpected = settings[2], hasRepeats = settings[3], fields = { STATE }, written = {}, size = 0, changed = {}
+  }
+end
+
+local at = 1
+for index = 1, #runs do
+  local requests, callers, demands = unpack(runs[index])
+  for _, demand in ipairs(demands) do
+    local quota, first = quotas[demand[QUOTA]], at + demand[CALLER]
+    local fields = quota.fields
+    local size = #fields
+    demand[QUOTA], demand[FOUND] = quota, size
+    for request = 1, requests do fields[size + request] = argv[first + (request - 1) * callers] end
+  end
+  at = at + requests * callers
+end
+
+-- Reads the rows of the callers, and sweeps if that is due.
+for index = 1, #quotas do
+  local quota = quotas[index]
+  local found, window = call('HMGET', quota.key, unpack(quota.fields)), quota.window
+  if found[1] then
+    readState(quota, found[1], time)
+    quota.isChanged, quota.window = quota.window ~= window, window
+  else
+    if quota.isExpected then assertNotEvicted() end
+    newState(quota, window, time)
+    found = {}
+  end
+  local isSweepDue, isEachKnown = quota.now - quota.sweptAt >= SWEEP_INTERVAL, true
+  for place = 2, #quota.fields do isEachKnown = isEachKnown and found[place] end
+  if isSweepDue or not isEachKnown then
+    if isSweepDue then
+      quota.sweeps, quota.sweptAt, quota.isClockSet = quota.sweeps + 1, quota.now, true
+      if window == 0 or quota.cursor ~= ALL_CHECKED or quota.now - quota.oldest >= retention(window) then quota.cursor, quota.oldest = 0, quota.now end
+    end
+    if quota.cursor ~= ALL_CHECKED and checkRows(quota) then found = call('HMGET', quota.key, unpack(quota.fields)) end
+    quota.rows = math.max(0, call('HLEN', quota.key) - 1)
+  end
+  quota.found = found
+end
+
+-- What the demands of a request have reached: lists by the number of the demand, because a table for each takes longer.
+local counts, starts, nonces, flags, others, parts = {}, {}, {}, {}, {}, {}
+local replies, size, places, nextNonce = {}, 0, 0, number
+at = 1
+for run = 1, #runs do
+  local requests, callers, demands = unpack(runs[run])
+  for request = 1, requests do
+    local isKnown, isAdmitted = true, true
+    for index = 1, #demands do
+      local demand = demands[index]
+      local quota, caller = demand[QUOTA], argv[at + demand[CALLER]]
+      local row = quota.hasRepeats and quota.changed[caller] or quota.found[demand[FOUND] + request]
+      local now, window = quota.now, quota.window
+      local count, start, nonce, flag, room = 0, NEVER, 0, 0, demand[MOST]
+      if window == 0 then
+        places = places + 1
+        local ofOthers, partsOfOthers, own, latestCall = placesOf(row or '', holder, now)
+        if latestCall ~= number then own = held[places] end
+        count, start, others[index], parts[index] = ofOthers + own, 0, ofOthers, partsOfOthers
+        -- A call is late if a later one has written how many places this process holds.
+        if latestCall and latestCall > number then room, parts[index] = -1, false end
+      else
+        nextNonce = nextNonce + 1
+        if row then
+          local lastSeen
+          count, start, lastSeen, nonce = read(ROW, row)
+          if lastSeen > now then now, quota.now, quota.isClockSet = lastSeen, lastSeen, true end
+        elseif quota.rows < cap then
+          quota.rows = quota.rows + 1
+        else
+          count, start, nonce, flag = quota.overflowCount, quota.overflowStart, quota.overflowNonce, 2
+          if quota.cursor ~= ALL_CHECKED then isKnown, flag = false, ASK_AGAIN end
+        end
+        local windowEnd = demand[WINDOW_END]
+        if windowEnd then
+          if windowEnd > start then count, start, nonce = 0, windowEnd, nextNonce end
+        elseif now - start >= window then
+          count, start, nonce = 0, now, nextNonce
+        end
       end
+      if count > room then isAdmitted = false elseif flag >= 0 then flag = flag + 1 end
+      counts[index], starts[index], nonces[index], flags[index] = count, start, nonce, flag
     end
-    for first = 1, #dead, REMOVED_AT_ONCE do
-      call('HDEL', key, unpack(dead, first, math.min(first + REMOVED_AT_ONCE - 1, #dead)))
+    for index = 1, #demands do
+      local demand = demands[index]
+      local quota, caller = demand[QUOTA], argv[at + demand[CALLER]]
+      local now, window = quota.now, quota.window
+      local count, start, nonce, flag = counts[index], starts[index], nonces[index], flags[index]
+      if isKnown and isAdmitted then
+        count = count + demand[COST]
+        if count > LARGEST_COUNT then count = LARGEST_COUNT end
+      end
+      local row
+      if window == 0 then
+        local own = count - others[index]
+        if parts[index] then row = parts[index] .. holder .. pack(PART, own, now + LEASE, number) end
+      elseif flag >= 2 then
+        quota.overflowCount, quota.overflowStart, quota.overflowNonce, quota.isChanged = count, start, nonce, true
+      elseif flag >= 0 then
+        row = pack(ROW, count, start, now, nonce)
+      end
+      if row then
+        if quota.hasRepeats then quota.changed[caller] = row end
+        local written, place = quota.written, quota.size
+        written[place + 1], written[place + 2], quota.size = caller, row, place + 2
+      end
+      if not isKnown then count = ASK_AGAIN elseif count > LARGEST_INTEGER then count = exactly(count) end
+      if window > 0 then start = start + window - now end
+      replies[size + 1], replies[size + 2], replies[size + 3], size = count, start, nonce * 4 + flag, size + 3
     end
-    if dead[1] then found = call('HMGET', key, STATE, unpack(argv, 1, callers)) end
-    cursor, isSweepChanged = page[1] == '0' and ALL_CHECKED or tonumber(page[1]), true
+    at = at + callers
   end
-  rows = math.max(0, call('HLEN', key) - 1)
 end
 
--- Each reply takes the place before its row in `found`. A table that begins with room for all that is written costs less than one that grows.
-local changed, written, size = {}, { unpack(argv, 1, 2 * callers) }, 0
-for index = 1, callers do
-  local caller = argv[index]
-  if HAS_LIMITS then limit = argv[callers + index] + 0 end
-  if not COST then cost = argv[lastLimit + index] + 0 end
-  local count, windowStart, lastSeen
-  local overflow = 0
-  local row = changed[caller] or found[index + 1]
-  if row then
-    count, windowStart, lastSeen = read(ROW, row)
-    if lastSeen > now then now, isClockSet = lastSeen, true end
-  elseif rows < CAP then
-    rows, count, windowStart = rows + 1, 0, now
-  elseif cursor == ALL_CHECKED then
-    overflow, count, windowStart = OVERFLOW, overflowCount, overflowStart
-  end
-  local reply = ASK_AGAIN
-  if count then
-    local flags = overflow
-    if now - windowStart >= WINDOW then count, windowStart = 0, now end
-    if count < limit then
-      count, flags = count + cost, flags + ADMITTED
-      if count > LARGEST_COUNT then count = LARGEST_COUNT end
-    end
-    if overflow == 0 then
-      row = pack(ROW, count, windowStart, now)
-    else
-      overflowCount, overflowStart, isSweepChanged = count, windowStart, true
-    end
-    local left = windowStart + WINDOW - now
-    if count < 16777216 and left < 134217728 and left % 1 == 0 then
-      reply = (count * 134217728 + left) * 4 + flags
-    else
-      reply = string.format('%.0f %.17g %.0f', count, left, flags)
-    end
-  end
-  found[index] = reply
-  if row then
-    if HAS_REPEATS then changed[caller] = row end
-    written[size + 1], written[size + 2], size = caller, row, size + 2
-  end
-end
-found[callers + 1] = nil
-
-if isClockSet then
-  offset = now - (given or -EXPIRY)
-elseif not isSweepChanged and now - latest < CLOCK_LAG then
-  call('HSET', key, unpack(written, 1, size))
-  return callers == 1 and found[1] or found
-end
-local sweep = sweeps and pack(SWEEP .. 'B', sweeps, overflowCount, overflowStart, oldest, cursor, 0) or string.sub(state, SWEEP_POSITION)
-call('HSET', key, STATE, pack(CLOCK, offset, now, sweptAt) .. sweep, unpack(written, 1, size))
--- After the HSET, which a server whose memory is full has refused by now.
-if isClockSet then call('PEXPIRE', key, EXPIRY) end
-return callers == 1 and found[1] or found
+for index = 1, #quotas do write(quotas[index], KEYS[1], time) end
+return replies

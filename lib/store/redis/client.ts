@@ -7,13 +7,22 @@
  * - **Errors**: reject the promise. If the server does not know the digest, the message must start with `NOSCRIPT`. The command was
  *   not executed in this case, and the store sends the script's source. After any other error the command may have been executed,
  *   so the store does not send it again, and an implementation must not do so either.
- * - **Keys**: an implementation can add a prefix of its own to keys, if it adds the same prefix in all three functions.
+ * - **Keys**: an implementation can add a prefix of its own to keys, if it adds the same prefix in both functions.
  */
 export interface QuotaRedisClient {
-  /** Runs a cached script by its SHA-1 digest, with one key (`EVALSHA`). */
-  evaluateDigest (digest: string, key: string, parameters: readonly string[]): Promise<unknown>
-  /** Runs a script from its source, with one key (`EVAL`). The server caches the script. */
-  evaluateSource (source: string, key: string, parameters: readonly string[]): Promise<unknown>
-  /** Removes a key (`UNLINK`). */
-  removeKey (key: string): Promise<unknown>
+  /** Runs a cached script by its SHA-1 digest, with keys of one hash slot (`EVALSHA`). */
+  evaluateDigest (digest: string, keys: readonly string[], parameters: readonly string[]): Promise<unknown>
+  /** Runs a script from its source, with keys of one hash slot (`EVAL`). The server caches the script. */
+  evaluateSource (source: string, keys: readonly string[], parameters: readonly string[]): Promise<unknown>
+}
+
+/** Returns a function that runs the given one, but not again within a second. */
+export function atMostOnceASecond (run: () => void): () => void {
+  let ranAt = -Infinity
+  return () => {
+    const now = performance.now()
+    if (now - ranAt < 1_000) return
+    ranAt = now
+    run()
+  }
 }

@@ -1,7 +1,8 @@
--- Returns the number of rows in the counters of a shard, and the number of its sweeps, as text. acquire.lua describes the hash.
--- KEYS: the counters of the shard.
-local STATE, SWEEP, SWEEP_POSITION = '\255', 'd', 25
-
-local state = redis.call('HGET', KEYS[1], STATE)
-if not state then return '0 0' end
-return string.format('%.0f %.0f', redis.call('HLEN', KEYS[1]) - 1, struct.unpack(SWEEP, state, SWEEP_POSITION))
+-- Returns the number of rows of a quota, and the number of its sweeps.
+-- include layout.part.lua
+--
+-- KEYS: the hash of the quota.
+local quota, state = { key = KEYS[1] }, call('HGET', KEYS[1], STATE)
+if not state then return { 0, 0 } end
+readState(quota, state, 0)
+return { call('HLEN', quota.key) - 1, quota.sweeps }

@@ -1,45 +1,38 @@
--- Reads the state of a caller's counter, as it would be after a sweep if one is due. Does not write. acquire.lua describes the hash.
+-- Reads the counter that a demand would reach, as it would be after a sweep if one is due. Does not write.
+-- include layout.part.lua
 --
--- Constants above this text: WINDOW and CAP, as for acquire.lua. KEYS: the counters of the shard. ARGV: the caller, a cursor, '0' at first,
--- and the time in ms or ''. Returns text: the count, the milliseconds until the window ends, and 1 for the overflow counter; or the next
--- cursor, with which the script must run again, because only the remaining rows show whether the cap is reached. NEW_WINDOW if the next
--- request would open a new window.
-local NEW_WINDOW = 0
-local STATE, CLOCK, SWEEP, SWEEP_POSITION = '\255', 'ddd', 'ddddd', 25
-local ALL_CHECKED = -1
-local ROW, LAST_SEEN_POSITION, ROW_LENGTH = 'ddd', 17, 24
-local SWEEP_INTERVAL, RETENTION = 60000, WINDOW + 60000
+-- KEYS: the hash of the quota. ARGV: the time in ms, '' for the server's; the caller; how many callers the quota can track; the window, as
+-- in the state; its end or ''; and a cursor, '0' at first. Returns the count, the milliseconds until the window ends, or its end, and 1 for
+-- the overflow counter; an empty list if the next request would open a new window; or the next cursor, with which the script must run
+-- again, because only the remaining rows show whether the cap is reached.
 local PAGE = 1000
+local quota, caller, cap, window, windowEnd = { key = KEYS[1] }, ARGV[2], ARGV[3] + 0, ARGV[4] + 0, tonumber(ARGV[5])
+local found = call('HMGET', quota.key, STATE, caller)
+local row = found[2]
+if found[1] then readState(quota, found[1], timeOf(tonumber(ARGV[1]))) end
 
-local key, call, read = KEYS[1], redis.call, struct.unpack
-local found = call('HMGET', key, STATE, ARGV[1])
-if not found[1] then return NEW_WINDOW end
-local offset, latest, sweptAt = read(CLOCK, found[1])
-local left = call('PTTL', key)
-local now = offset + (tonumber(ARGV[3]) or -left)
-if now < latest or left < 0 then now = latest end
+if window == 0 then return { quota.now and placesOf(row or '', '', quota.now) or 0, 0, 0 } end
+if not quota.now then return {} end
 
-local function counter (count, windowStart, overflow)
-  if now - windowStart >= WINDOW then return NEW_WINDOW end
-  return string.format('%.0f %.17g %d', count, windowStart + WINDOW - now, overflow)
+local function stateOf (count, start, overflow)
+  if windowEnd then return windowEnd <= start and { exactly(count), start, overflow } or {} end
+  local left = start + window - quota.now
+  return left > 0 and { exactly(count), left, overflow } or {}
 end
 
-if found[2] then
-  local count, windowStart, lastSeen = read(ROW, found[2])
-  now = math.max(now, lastSeen)
-  return counter(count, windowStart, 0)
+if row then
+  local count, start, lastSeen = read(ROW, row)
+  quota.now = math.max(quota.now, lastSeen)
+  return stateOf(count, start, 0)
 end
-if call('HLEN', key) - 1 < CAP then return NEW_WINDOW end
-
-local _, overflowCount, overflowStart, oldest, cursor = read(SWEEP, found[1], SWEEP_POSITION)
-local isSweepDue = now - sweptAt >= SWEEP_INTERVAL
-if isSweepDue then sweptAt = now end
-if cursor ~= ALL_CHECKED or isSweepDue and now - oldest >= RETENTION then
-  local page = call('HSCAN', key, ARGV[2], 'COUNT', PAGE)
-  for place = 2, #page[2], 2 do
-    local row = page[2][place]
-    if #row == ROW_LENGTH and sweptAt - read('d', row, LAST_SEEN_POSITION) >= RETENTION then return NEW_WINDOW end
+if call('HLEN', quota.key) - 1 < cap then return {} end
+local isSweepDue = quota.now - quota.sweptAt >= SWEEP_INTERVAL
+if isSweepDue then quota.sweptAt = quota.now end
+if quota.cursor ~= ALL_CHECKED or isSweepDue and quota.now - quota.oldest >= retention(window) then
+  local page = call('HSCAN', quota.key, ARGV[6], 'COUNT', PAGE)
+  for place = 1, #page[2], 2 do
+    if page[2][place] ~= STATE and quota.sweptAt - read('d', page[2][place + 1], LAST_SEEN_POSITION) >= retention(window) then return {} end
   end
   if page[1] ~= '0' then return page[1] end
 end
-return counter(overflowCount, overflowStart, 1)
+return stateOf(quota.overflowCount, quota.overflowStart, 1)

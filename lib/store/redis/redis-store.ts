@@ -1,9 +1,10 @@
 import { OptionError } from '../../errors.js'
 import { assertBoolean, assertFunction, assertOptions } from '../../option-checks.js'
-import { windowLength } from '../counter.js'
+import { SharedStore } from '../shared/shared-store.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
 import { adaptClient, type SupportedRedisClient } from './clients/adapt.js'
-import { RedisQuota, type RedisQuotaSettings } from './quota.js'
+import { RedisDriver } from './redis-driver.js'
+import { Scripts } from './scripts.js'
 
 const mostShardsOfAnyCap = 16
 
@@ -29,8 +30,8 @@ export interface RedisQuotaStoreOptions {
    * for each 100 callers of the cap, because callers are not divided evenly among shards.
    */
   readonly shards?: number
-  /** Whether to reject a caller that is known to be at its limit for up to a minute without sending a command to the server. Default true. */
-  readonly rememberRefusals?: boolean
+  /** Whether to reject for up to a second what is known to have no room, without sending a command to the server. Default true. */
+  readonly rememberRejections?: boolean
   /** Returns monotonic milliseconds. Default: the server's clock. Replace it in tests. */
   readonly clock?: () => number
 }
@@ -40,7 +41,7 @@ export interface RedisQuotaStoreOptions {
  * script and one round trip. Decisions that arrive together share both. All keys expire: within 180 seconds of the last request where windows are a
  * minute.
  *
- * With `rememberRefusals`, a rejection from memory is returned synchronously. An answer from the server is returned as a promise.
+ * With `rememberRejections`, a rejection from memory is returned synchronously. An answer from the server is returned as a promise.
  *
  * @throws {OptionError} If an option has an invalid value.
  *
@@ -56,36 +57,37 @@ export interface RedisQuotaStoreOptions {
  * await Fastify().register(quotaPlugin, { store: new RedisQuotaStore({ client, keyPrefix: 'my-service:quota:' }) })
  * ```
  */
-export class RedisQuotaStore extends RedisQuota {
-  readonly #settings: RedisQuotaSettings
-  readonly #quotas = new Map<string, RedisQuota>()
+export class RedisQuotaStore extends SharedStore {
+  /** The prefix of all keys. */
+  readonly keyPrefix: string
+  /** The number of shards. */
+  readonly shards: number
 
   constructor (options: RedisQuotaStoreOptions) {
     assertOptions<RedisQuotaStoreOptions>(options, {
-      client: adaptClient, keyPrefix: assertKeyPrefix, maxTrackedCallers: assertMaxTrackedCallers, shards: assertShards, rememberRefusals: assertBoolean, clock: assertFunction
+      client: adaptClient, keyPrefix: assertKeyPrefix, maxTrackedCallers: assertMaxTrackedCallers, shards: assertShards, rememberRejections: assertBoolean, clock: assertFunction
     })
-    const { client, keyPrefix = 'llm-quota:', maxTrackedCallers = defaultMaxTrackedCallers, shards = 1, rememberRefusals = true, clock } = options
+    const { keyPrefix = 'llm-quota:', maxTrackedCallers = defaultMaxTrackedCallers, shards = 1, rememberRejections = true, clock } = options
     if (shards > maxTrackedCallers || shards > Math.max(mostShardsOfAnyCap, maxTrackedCallers / leastCallersPerShard)) {
       throw new OptionError('shards', `must be at most ${mostShardsOfAnyCap}, or maxTrackedCallers / ${leastCallersPerShard}, and at most maxTrackedCallers`, shards)
     }
-    const settings = { client: adaptClient(client), keyPrefix, maxTrackedCallers, shards, rememberRefusals, clock, window: windowLength }
-    super(settings, 'default')
-    this.#settings = settings
+    const scripts = new Scripts(adaptClient(options.client))
+    const drivers = Array.from({ length: shards }, (_, shard) => {
+      const cap = Math.floor(maxTrackedCallers / shards) + (shard < maxTrackedCallers % shards ? 1 : 0)
+      // With the braces, the hash slot depends only on the shard's number.
+      return new RedisDriver(scripts, `${keyPrefix}{${shard}}`, cap)
+    })
+    super({ drivers, maxTrackedCallers, rememberRejections, clock })
+    this.keyPrefix = keyPrefix
+    this.shards = shards
   }
 
-  /** Returns the store of a named quota: the same object for the same name. */
-  quota (name: string, window: number): RedisQuota {
-    let quota = this.#quotas.get(name)
-    if (quota === undefined) {
-      quota = new RedisQuota({ ...this.#settings, window }, name)
-      this.#quotas.set(name, quota)
-    }
-    return quota
-  }
-
-  /** Removes all counters of the default quota and of the quotas that this object has returned. */
-  override async clearCounters (): Promise<void> {
-    await Promise.all([super.clearCounters(), ...[...this.#quotas.values()].map((quota) => quota.clearCounters())])
+  /** Returns the number of the caller's shard, from 0. It is the same in every quota. */
+  override shardOf (callerKey: string): number {
+    if (this.shards === 1) return 0
+    let sum = 0
+    for (let index = 0; index < callerKey.length; index++) sum += callerKey.charCodeAt(index)
+    return sum % this.shards
   }
 }
 

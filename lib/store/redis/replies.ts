@@ -1,66 +1,72 @@
 import { shown } from '../../errors.js'
-import type { Acquisition, Entry, QuotaCount, QuotaStoreState } from '../store.js'
+import type { Decided, StoredRequest } from '../shared/driver.js'
+import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 
-const [admittedFlag, overflowFlag] = [1, 2]
-const [flagsRange, windowRange] = [4, 2 ** 27]
+const askAgain = -1
+const valuesPerDemand = 3
+const [admittedFlag, overflowFlag, flagsRange] = [1, 2, 4]
 
-/** Reads the reply of acquire.lua to one decision. Returns undefined if the decision must be sent again. */
-export function readAcquisition (reply: unknown): Acquisition | undefined {
-  const packed = readInteger(reply)
-  if (packed === -1) return undefined
-  const [count, windowRemaining, flags] = packed === undefined ? readNumbers(reply, 3) : unpacked(packed)
-  assertCounter(reply, count, windowRemaining)
-  return { admitted: (flags & admittedFlag) !== 0, count, windowRemaining, overflow: (flags & overflowFlag) !== 0 }
+/** Reads the reply of acquire.lua. */
+export function readDecided (reply: unknown, requests: readonly StoredRequest[]): (Decided[] | undefined)[] {
+  const values = readList(reply).map(readInteger)
+  if (values.length !== valuesPerDemand * requests.reduce((sum, { demands }) => sum + demands.length, 0)) throw unexpected(reply)
+  let next = 0
+  return requests.map(({ demands }) => {
+    const isUndecided = values[next] === askAgain
+    const decided = demands.map((demand) => {
+      const [count = 0, rest = 0, last = 0] = values.slice(next, next += valuesPerDemand)
+      const flags = last % flagsRange
+      return { admitted: (flags & admittedFlag) !== 0, ...countOf(demand, count, rest, (flags & overflowFlag) !== 0), nonce: (last - flags) / flagsRange }
+    })
+    return isUndecided ? undefined : decided
+  })
 }
 
 /** Reads the reply of peek.lua: the count, null, or the next cursor. */
-export function readCount (reply: unknown): QuotaCount | null | string {
-  const text = String(reply)
-  if (text === '0') return null
-  if (/^\d+$/.test(text)) return text
-  const [count, windowRemaining, overflow] = readNumbers(reply, 3)
-  assertCounter(reply, count, windowRemaining)
-  return { count, windowRemaining, overflow: overflow === 1 }
+export function readPeeked (reply: unknown, demand: Demand): QuotaCount | null | string {
+  if (!Array.isArray(reply)) return String(readInteger(reply))
+  if (reply.length === 0) return null
+  const [count, rest, overflow] = reply.map(readInteger)
+  if (count === undefined || rest === undefined) throw unexpected(reply)
+  return countOf(demand, count, rest, overflow === 1)
+}
+
+/** Reads the reply of list.lua. */
+export function readPage (reply: unknown): CallerPage {
+  const [cursor, ...values] = readList(reply)
+  const next = readInteger(cursor)
+  const callers: CallerCount[] = []
+  for (let index = 0; index < values.length; index += 3) {
+    const left = readInteger(values[index + 2])
+    callers.push({ callerKey: String(values[index]), count: readInteger(values[index + 1]), windowRemaining: left === 0 ? null : left })
+  }
+  return { callers, cursor: next === 0 ? null : String(next) }
 }
 
 /** Reads the reply of inspect.lua. */
 export function readState (reply: unknown): QuotaStoreState {
-  const [trackedCallers, sweeps] = readNumbers(reply, 2)
+  const [trackedCallers, sweeps] = readList(reply).map(readInteger)
+  if (trackedCallers === undefined || sweeps === undefined) throw unexpected(reply)
   return { trackedCallers, sweeps }
 }
 
-/** Reads the reply of places.lua to one entry. */
-export function readEntry (reply: unknown): Entry {
-  const taken = readInteger(reply)
-  if (taken === undefined || taken === 0) throw notUnderstood(reply)
-  return taken > 0 ? { admitted: true, count: taken } : { admitted: false, count: -taken - 1 }
+function countOf ({ window, end }: Demand, count: number, rest: number, overflow: boolean): QuotaCount {
+  if (end !== null) return { count, windowRemaining: null, end: rest, overflow }
+  return { count, windowRemaining: window === null ? null : rest, overflow }
 }
 
-function unpacked (packed: number): [number, number, number] {
-  const flags = packed % flagsRange
-  const rest = (packed - flags) / flagsRange
-  return [Math.floor(rest / windowRange), rest % windowRange, flags]
+function readList (reply: unknown): unknown[] {
+  if (!Array.isArray(reply)) throw unexpected(reply)
+  return reply
 }
 
 // Depending on their options, clients return an integer as a number, a string, a bigint or a Buffer.
-function readInteger (reply: unknown): number | undefined {
-  if (typeof reply === 'number') return reply
-  const text = String(reply)
-  return /^-?\d+$/.test(text) ? Number(text) : undefined
+function readInteger (value: unknown): number {
+  const number = typeof value === 'number' ? value : Number(value === '' || value === null ? NaN : String(value))
+  if (!Number.isSafeInteger(number)) throw unexpected(value)
+  return number
 }
 
-function readNumbers (reply: unknown, length: 2): [number, number]
-function readNumbers (reply: unknown, length: 3): [number, number, number]
-function readNumbers (reply: unknown, length: number): number[] {
-  const parts = String(reply).split(' ')
-  if (parts.length !== length || !parts.every((part) => /^\d[\d.e+-]*$/.test(part) && Number.isFinite(Number(part)))) throw notUnderstood(reply)
-  return parts.map(Number)
-}
-
-function assertCounter (reply: unknown, count: number, windowRemaining: number): void {
-  if (!Number.isSafeInteger(count) || count < 0 || !(windowRemaining > 0)) throw notUnderstood(reply)
-}
-
-function notUnderstood (reply: unknown): TypeError {
+function unexpected (reply: unknown): TypeError {
   return new TypeError(`unexpected reply of the server: ${shown(reply)}`)
 }

@@ -17,5 +17,5 @@ export function adaptClient (client: unknown): QuotaRedisClient {
 }
 
 function isQuotaRedisClient (client: unknown): client is QuotaRedisClient {
-  return ['evaluateDigest', 'evaluateSource', 'removeKey'].every((name) => hasFunction(client, name))
+  return ['evaluateDigest', 'evaluateSource'].every((name) => hasFunction(client, name))
 }

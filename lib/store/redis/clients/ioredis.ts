@@ -14,10 +14,7 @@ import type { QuotaRedisClient } from '../client.js'
  * With its default options, the client sends a command again if the connection is lost before the reply arrives, so one request
  * can be counted twice. To prevent this, set `maxRetriesPerRequest: 0` for `Redis`, or `retryDelayOnFailover: 0` for `Cluster`.
  */
-export interface IoredisClient extends ScriptCommands<Promise<unknown>> {
-  /** Removes keys (`UNLINK`). */
-  unlink (...keys: string[]): Promise<unknown>
-}
+export type IoredisClient = ScriptCommands<Promise<unknown>>
 
 interface ScriptCommands<Result> {
   /** Runs a cached script by its SHA-1 digest (`EVALSHA`). */
@@ -35,7 +32,7 @@ interface PipeliningCluster extends IoredisClient {
 }
 
 export function isIoredis (client: unknown): client is IoredisClient {
-  return ['evalsha', 'eval', 'unlink'].every((name) => hasFunction(client, name))
+  return ['evalsha', 'eval'].every((name) => hasFunction(client, name))
 }
 
 export function adaptIoredis (client: IoredisClient): QuotaRedisClient {
@@ -43,9 +40,8 @@ export function adaptIoredis (client: IoredisClient): QuotaRedisClient {
   // key, so it groups scripts by digest and rejects a group whose keys are on different nodes. An explicit pipeline uses the key.
   const run = (command: (commands: ScriptCommands<unknown>) => unknown) => isPipeliningCluster(client) ? onlyReply(client.pipeline(), command) : command(client)
   return {
-    evaluateDigest: async (digest, key, parameters) => run((commands) => commands.evalsha(digest, 1, key, ...parameters)),
-    evaluateSource: async (source, key, parameters) => run((commands) => commands.eval(source, 1, key, ...parameters)),
-    removeKey: (key) => client.unlink(key)
+    evaluateDigest: async (digest, keys, parameters) => run((commands) => commands.evalsha(digest, keys.length, ...keys, ...parameters)),
+    evaluateSource: async (source, keys, parameters) => run((commands) => commands.eval(source, keys.length, ...keys, ...parameters))
   }
 }
 

@@ -1,5 +1,5 @@
 import { hasFunction } from '../../../errors.js'
-import type { QuotaRedisClient } from '../client.js'
+import { atMostOnceASecond, type QuotaRedisClient } from '../client.js'
 
 /**
  * The functions of a client of the package `redis` that the store uses. The client is created by `createClient`, `createClientPool` or
@@ -18,8 +18,6 @@ export interface NodeRedisClient {
   evalSha (digest: string, input: ScriptInput): Promise<unknown>
   /** Runs a script from its source (`EVAL`). The server caches the script. */
   eval (script: string, input: ScriptInput): Promise<unknown>
-  /** Removes a key (`UNLINK`). */
-  unlink (key: string): Promise<unknown>
 }
 
 interface ScriptInput {
@@ -28,14 +26,23 @@ interface ScriptInput {
 }
 
 export function isNodeRedis (client: unknown): client is NodeRedisClient {
-  return ['evalSha', 'eval', 'unlink'].every((name) => hasFunction(client, name))
+  return ['evalSha', 'eval'].every((name) => hasFunction(client, name))
 }
 
 export function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
+  const leave = atMostOnceASecond(() => { if (isLeaving(client)) leaveReplica(client) })
+  const run = async (reply: Promise<unknown>): Promise<unknown> => {
+    try {
+      return await reply
+    } catch (error) {
+      // By the next turn, the connection with the error is idle again.
+      if (error instanceof Error && error.message.includes('READONLY')) setImmediate(leave)
+      throw error
+    }
+  }
   return {
-    evaluateDigest: (digest, key, parameters) => leavingReplica(client, client.evalSha(digest, { keys: [key], arguments: [...parameters] })),
-    evaluateSource: (source, key, parameters) => leavingReplica(client, client.eval(source, { keys: [key], arguments: [...parameters] })),
-    removeKey: (key) => client.unlink(key)
+    evaluateDigest: (digest, keys, parameters) => run(client.evalSha(digest, { keys: [...keys], arguments: [...parameters] })),
+    evaluateSource: (source, keys, parameters) => run(client.eval(source, { keys: [...keys], arguments: [...parameters] }))
   }
 }
 
@@ -43,16 +50,6 @@ interface Leaving {
   /** The connections of a pool that are not in use. */
   readonly idleClients?: number
   sendCommand (command: string[]): Promise<unknown>
-}
-
-async function leavingReplica (client: NodeRedisClient, reply: Promise<unknown>): Promise<unknown> {
-  try {
-    return await reply
-  } catch (error) {
-    // By the next turn, the connection with the error is idle again.
-    if (error instanceof Error && error.message.includes('READONLY') && isLeaving(client)) setImmediate(leaveReplica, client)
-    throw error
-  }
 }
 
 // A server that has become a replica keeps its connections, and no option makes the client leave it. After `QUIT`, the server closes the

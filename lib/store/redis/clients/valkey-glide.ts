@@ -1,5 +1,5 @@
 import { hasFunction } from '../../../errors.js'
-import type { QuotaRedisClient } from '../client.js'
+import { atMostOnceASecond, type QuotaRedisClient } from '../client.js'
 
 /**
  * The function of a `GlideClient` or `GlideClusterClient` of `@valkey/valkey-glide` that the store uses.
@@ -23,32 +23,23 @@ export function isValkeyGlide (client: unknown): client is ValkeyGlideClient {
 }
 
 export function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {
-  return {
-    async evaluateDigest (digest, key, parameters) {
-      try {
-        return await client.customCommand(['EVALSHA', digest, '1', key, ...parameters])
-      } catch (error) {
-        // The client does not tell which error the server replied with. After any of them, nothing was counted: each script counts in its last
-        // write. So the source is sent whether the server does not know the digest or cannot run the script.
-        if (error instanceof Error && error.name === 'RequestError') throw new Error('NOSCRIPT', { cause: error })
-        throw error
+  // A server that has become a replica keeps its connections, and no option makes the client leave it. After `QUIT`, the server closes the
+  // connection, and the client connects again.
+  const leaveReplica = atMostOnceASecond(() => { client.customCommand(['QUIT']).catch(() => {}) })
+  const run = async (command: string, script: string, keys: readonly string[], parameters: readonly string[]): Promise<unknown> => {
+    try {
+      return await client.customCommand([command, script, String(keys.length), ...keys, ...parameters])
+    } catch (error) {
+      // The client replaces the codes of some error replies by names of its own.
+      if (error instanceof Error && error.name === 'RequestError') {
+        if (error.message.includes('NoScriptError')) throw new Error('NOSCRIPT', { cause: error })
+        if (error.message.includes('ReadOnly')) leaveReplica()
       }
-    },
-    async evaluateSource (source, key, parameters) {
-      try {
-        return await client.customCommand(['EVAL', source, '1', key, ...parameters])
-      } catch (error) {
-        if (error instanceof Error && error.name === 'RequestError') leaveReplica(client).catch(() => {})
-        throw error
-      }
-    },
-    // A closed client throws instead of returning a rejected promise.
-    removeKey: async (key) => client.customCommand(['UNLINK', key])
+      throw error
+    }
   }
-}
-
-// A server that has become a replica keeps its connections, and no option makes the client leave it. After `QUIT`, the server closes the
-// connection, and the client connects again.
-async function leaveReplica (client: ValkeyGlideClient): Promise<void> {
-  if (/\nrole:slave\r/.test(String(await client.customCommand(['INFO', 'replication'])))) await client.customCommand(['QUIT'])
+  return {
+    evaluateDigest: (digest, keys, parameters) => run('EVALSHA', digest, keys, parameters),
+    evaluateSource: (source, keys, parameters) => run('EVAL', source, keys, parameters)
+  }
 }

@@ -1,0 +1,16 @@
+import type { FastifyRequest } from 'fastify'
+
+/** A request of any Fastify server: with HTTP/1 or HTTP/2, of any route, with any type provider. */
+export interface AnyRequest extends Pick<FastifyRequest, 'id' | 'method' | 'url' | 'log'> {
+  /** The request of Node.js. */
+  readonly raw: object
+}
+
+/**
+ * A function of the host that gets a request. TypeScript compares the parameters of methods in both directions, so the function can also be one for
+ * the requests of a typed route, such as `FastifyRequest<{ Body: Batch }>`.
+ */
+export type OfRequest<Result> = {
+  /** Gets the request. */
+  method (request: FastifyRequest): Result
+}['method']

@@ -1,0 +1,138 @@
+import type { FastifyRequest } from 'fastify'
+import type { AnyRequest } from './any-request.js'
+import { OptionError } from './errors.js'
+import { setRateLimitHeaders } from './refusal/rate-limit-headers.js'
+import { sendRefusal, type AnyReply } from './refusal/refusal.js'
+import type { ResponseOptions } from './hook.js'
+import { decide } from './permit/decide.js'
+import type { QuotaDecision } from './permit/decision.js'
+import { issue } from './permit/issue.js'
+import type { Ledger } from './permit/ledger.js'
+import type { Amounts, Permit } from './permit/permit.js'
+import { invalidAmount, isAmount, type GivenCosts } from './permit/question.js'
+import type { Quota } from './permit/quota.js'
+import type { QuotaList } from './permit/quota-list.js'
+import { endWithResponse, findPermit, isResponseOpen } from './permit/request-state.js'
+import { proceed } from './promises.js'
+import type { Paths } from './subject/paths.js'
+
+/** What a handler has of the quotas that it asked for. `await using` ends it. */
+export interface QuotaPermit extends AsyncDisposable {
+  /** The decision of each quota if all have admitted; otherwise the one that refuses. */
+  readonly decisions: readonly QuotaDecision[]
+  /** The decision that refuses; null if the permit was admitted. */
+  readonly refusal: QuotaDecision | null
+  /**
+   * Sends the refusal as the hook would, with the `RateLimit` headers of this permit in place of the hook's.
+   *
+   * @throws {TypeError} If there is no refusal, or if headers were sent.
+   */
+  refuse<Reply extends AnyReply> (reply: Reply): Reply
+  /** Reports what was used, as `fastify.quotaCharge`. */
+  charge (amounts: Amounts): Promise<void>
+  /** Settles the costs and gives back the places, once. Never rejects. */
+  end (): Promise<void>
+}
+
+/**
+ * Decides, counts and publishes in the middle of a handler, as the hook does for its route: for a message of a socket, a tool call, an item of a batch or
+ * a job. The route does not have to be protected.
+ *
+ * The permit ends with the response of the request, unless `end` is called earlier. One that is taken after that, or for a request that has not
+ * passed the plugin's hook, lasts until `end` is called or the server has closed.
+ *
+ * @param names The names of one or more quotas, `default` among them.
+ * @param costs What to count: a number if one name is given, else by name. Default: the costs of the definitions. A place always costs 1.
+ * @returns The permit. If the store fails, it is a refusal.
+ * @throws {UnknownQuotaError} `FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA`, if there is no quota with one of the names.
+ * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if there is no name, or if a cost is not possible.
+ */
+export type QuotaAcquirer = {
+  /** Takes a permit. */
+  method (request: AnyRequest, names: string | readonly string[], costs?: number | Readonly<Record<string, number>>): Promise<QuotaPermit>
+}['method']
+
+/**
+ * Reports what an admitted request has used, as often as you like, also after its response has ended (docs/rules.md, "Costs"). Does nothing if the
+ * request was not admitted.
+ *
+ * @param amounts A number of model tokens, an amount for each unit, or null if nothing is known. An amount is a safe integer of at least 0; any other is
+ *   logged as an error and not counted.
+ * @returns A promise that is fulfilled when the store has counted it. It never rejects: if the store fails, the error is logged.
+ */
+export type QuotaCharger = {
+  /** Reports amounts. */
+  method (request: AnyRequest, amounts: Amounts): Promise<void>
+}['method']
+
+/** Creates the function for the decorator `fastify.quotaCharge`. */
+export function createQuotaCharger (ledger: Ledger): QuotaCharger {
+  return async function quotaCharge (request: FastifyRequest, amounts) {
+    const permit = findPermit(request) ?? issue(request, { rulings: [], refusal: null }, ledger)
+    await proceed(permit, (permit) => permit.charge(amounts))
+  }
+}
+
+/** Creates the function for the decorator `fastify.quotaAcquire`. */
+export function createQuotaAcquirer (quotas: QuotaList, paths: Paths, ledger: Ledger, options: ResponseOptions): QuotaAcquirer {
+  return async function quotaAcquire (request: FastifyRequest, names, costs) {
+    const named = [...new Set([names].flat())].map((name) => quotas.named(name, 'quotaAcquire'))
+    if (named.length === 0) throw new OptionError('names', 'must contain the name of a quota', names)
+    const given = givenCosts(named, costs)
+    const operation = Object.freeze({ method: request.method, path: paths.withoutPrefix(request.routeOptions.url ?? request.url.replace(/\?.*/, '')) })
+    const inOrder = quotas.all.filter((quota) => named.includes(quota))
+    const isFollowed = isResponseOpen(request)
+    const permit = issue(request, await decide(inOrder.map((quota) => ({ quota, operation })), request, given), ledger)
+    if (isFollowed) endWithResponse(permit)
+    return new HandlerPermit(permit, options)
+  }
+}
+
+function givenCosts (quotas: readonly Quota[], costs: number | Readonly<Record<string, number>> | undefined): GivenCosts {
+  if (costs === undefined) return new Map()
+  const [first] = quotas
+  if (typeof costs === 'number' && quotas.length > 1) throw new OptionError('costs', 'must be an object with the cost of each quota by name', costs)
+  const given = typeof costs === 'number' ? { [String(first?.name)]: costs } : costs
+  return new Map(Object.entries(given).map(([name, cost]) => {
+    const quota = quotas.find((each) => each.name === name)
+    if (quota === undefined || quota.longestWindow === null) throw new OptionError(`costs.${name}`, 'must be for one of the given quotas that does not count requests in flight', cost)
+    if (!isAmount(cost)) throw invalidAmount(cost)
+    return [name, cost]
+  }))
+}
+
+class HandlerPermit implements QuotaPermit {
+  readonly #permit: Permit
+  readonly #options: ResponseOptions
+  readonly decisions: readonly QuotaDecision[]
+  readonly refusal: QuotaDecision | null
+
+  constructor (permit: Permit, options: ResponseOptions) {
+    this.#permit = permit
+    this.#options = options
+    this.decisions = permit.decisions
+    this.refusal = permit.refusal?.decision ?? null
+  }
+
+  refuse<Reply extends AnyReply> (reply: Reply): Reply {
+    const { refusal, request, rulings } = this.#permit
+    if (refusal === null) throw new TypeError('fastify-llm-quota: the permit was admitted, so there is no refusal to send')
+    if (reply.sent || reply.raw.headersSent) throw new TypeError('fastify-llm-quota: the refusal cannot be sent, because the response has begun')
+    for (const header of ['RateLimit-Policy', 'RateLimit']) reply.raw.removeHeader(header)
+    if (this.#options.rateLimitHeaders !== undefined) setRateLimitHeaders(reply, rulings.map(({ decision }) => decision))
+    sendRefusal(refusal, request, reply, this.#options.refusalBody)
+    return reply
+  }
+
+  async charge (amounts: Amounts): Promise<void> {
+    await this.#permit.charge(amounts)
+  }
+
+  async end (): Promise<void> {
+    await this.#permit.end()
+  }
+
+  async [Symbol.asyncDispose] (): Promise<void> {
+    await this.end()
+  }
+}

@@ -1,0 +1,72 @@
+import { OptionError } from '../errors.js'
+
+// No time zone differs from UTC by more, in milliseconds.
+const largestOffset = 16 * 3_600_000
+
+/** Throws an `OptionError` unless the value is the name of an IANA time zone. */
+export function assertTimeZone (value: unknown, option: string): void {
+  if (typeof value !== 'string' || !/^[A-Za-z]/.test(value) || !isTimeZone(value)) throw new OptionError(option, 'must be the name of an IANA time zone, such as Europe/Berlin', value)
+}
+
+function isTimeZone (name: string): boolean {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone !== ''
+  } catch {
+    return false
+  }
+}
+
+/** The days or months of a time zone (docs/rules.md, "Several quotas"). */
+export class Calendar {
+  readonly #format: Intl.DateTimeFormat
+  readonly #period: 'day' | 'month'
+  // The day or month that was asked for last.
+  #start = Infinity
+  #end = -Infinity
+
+  constructor (period: 'day' | 'month', timeZone: string) {
+    this.#period = period
+    this.#format = new Intl.DateTimeFormat('en-US', { timeZone, calendar: 'iso8601', numberingSystem: 'latn', year: 'numeric', month: 'numeric', day: 'numeric' })
+  }
+
+  /**
+   * Returns when the day or month of a time ends, both in milliseconds since the epoch.
+   *
+   * The end depends on the local date alone, and not on the time of day, so that processes with different clocks agree on it, also where clocks
+   * are set back across midnight.
+   */
+  endOf (time: number): number {
+    if (time < this.#start || time >= this.#end) {
+      this.#start = time
+      this.#end = this.#findEnd(this.#dateOf(time))
+      // Clocks that are set back across midnight make a date occur again after the end of its day.
+      if (this.#end <= time) this.#end = this.#findEnd(this.#dateOf(this.#end))
+    }
+    return this.#end
+  }
+
+  /** Finds by bisection the time from which on the local date is later than the given day, or the month of that day. */
+  #findEnd (date: number): number {
+    const [year, month, day] = partsOf(date)
+    const next = this.#period === 'day' ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1, 1)
+    let before = next - largestOffset
+    let after = next + largestOffset
+    while (after - before > 1) {
+      const middle = Math.floor((before + after) / 2)
+      if (this.#dateOf(middle) >= next) after = middle
+      else before = middle
+    }
+    return after
+  }
+
+  /** Returns the local date, as the time at which the same date begins in UTC. */
+  #dateOf (time: number): number {
+    const parts = Object.fromEntries(this.#format.formatToParts(time).map(({ type, value }) => [type, Number(value)]))
+    return Date.UTC(Number(parts.year), Number(parts.month) - 1, Number(parts.day))
+  }
+}
+
+function partsOf (date: number): [year: number, month: number, day: number] {
+  const utc = new Date(date)
+  return [utc.getUTCFullYear(), utc.getUTCMonth(), utc.getUTCDate()]
+}

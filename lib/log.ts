@@ -1,0 +1,31 @@
+import type { FastifyBaseLogger } from 'fastify'
+import { shown } from './errors.js'
+
+/** Logs a line. A logger that throws, for example in a serializer of the host's, neither changes a response nor ends the process. */
+export function logLine (log: FastifyBaseLogger, level: 'debug' | 'warn' | 'error', properties: object, message: string): void {
+  try {
+    log[level](properties, message)
+  } catch {}
+}
+
+/** Logs an error line about something that failed. */
+export function logFailure (log: FastifyBaseLogger, error: unknown, message: string, properties: object = {}): void {
+  logLine(log, 'error', { err: shownError(error), ...properties }, message)
+}
+
+/**
+ * Returns an error with the name, code and message of another one, for a log line. No other property is logged, because clients attach commands,
+ * keys and passwords to their errors.
+ *
+ * @param thrown The value that was thrown, which may not be an error.
+ */
+export function shownError (thrown: unknown): Error {
+  const { name, code, message }: { name?: unknown, code?: unknown, message?: unknown } = Object(thrown)
+  const error = Object.assign(new Error(typeof message === 'string' ? message : `${shown(thrown)} was thrown`), {
+    name: typeof name === 'string' ? name : 'Error',
+    ...((typeof code === 'string' || typeof code === 'number') && { code })
+  })
+  // The frames are those of this function.
+  error.stack = `${error.name}: ${error.message}`
+  return error
+}

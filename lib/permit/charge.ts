@@ -1,0 +1,108 @@
+import { channel } from 'node:diagnostics_channel'
+import type { FastifyRequest } from 'fastify'
+import { logFailure } from '../log.js'
+import { attempt, proceed, promised } from '../promises.js'
+import { unlimited } from '../store/counter.js'
+import { assertAcquisitions, type Acquisition, type Demand } from '../store/store.js'
+import type { Quota } from './quota.js'
+
+/** A message that the store of a quota was told what a request has cost after it was admitted. */
+export interface QuotaCharge {
+  readonly request: FastifyRequest
+  /** The name of the quota. */
+  readonly quota: string
+  readonly unit: string
+  /** What was added; negative if it was given back. */
+  readonly amount: number
+  /** Whether the store failed, so that it is unknown whether the amount was counted. */
+  readonly failed: boolean
+}
+
+/** The channel on which each `QuotaCharge` is published. */
+export const quotaCharges = channel('fastify-llm-quota:charge')
+
+/** A part of the cost, and the acquisition that counted it; null if that failed, so that it is unknown whether it was counted. */
+interface Counted { acquisition: Acquisition | null, amount: number }
+
+/** What one request costs in one quota, from its admission until nothing more is reported (docs/rules.md, "Costs"). */
+export class Charge {
+  readonly quota: Quota
+  readonly #demand: Demand
+  readonly #request: FastifyRequest
+  readonly #counted: Counted[]
+  #reported: number | null = null
+  /** What the request counts if nothing is reported. */
+  #assumed: number
+  #charged: number
+  #isOver = false
+  // The steps of the store run one after another, since one can give back what the previous one has counted.
+  #step: void | Promise<void> = undefined
+
+  constructor (quota: Quota, demand: Demand, acquisition: Acquisition, request: FastifyRequest) {
+    this.quota = quota
+    this.#demand = demand
+    this.#request = request
+    this.#counted = [{ acquisition, amount: demand.cost }]
+    this.#assumed = demand.cost
+    this.#charged = demand.cost
+  }
+
+  get isReported (): boolean {
+    return this.#reported !== null
+  }
+
+  /** Adds to what was reported. A promise only if the store returned one. It never rejects. */
+  report (amount: number): void | Promise<void> {
+    this.#reported = Math.min((this.#reported ?? 0) + amount, unlimited)
+    return this.#settle()
+  }
+
+  /** Ends the request: from now on it counts what was reported, or if nothing was, the given amount or what it counted when it was admitted. */
+  close (unreported: number | null): void | Promise<void> {
+    this.#isOver = true
+    this.#assumed = unreported ?? this.#assumed
+    return this.#settle()
+  }
+
+  /** Counts or gives back the difference between what the request costs now and what was charged. */
+  #settle (): void | Promise<void> {
+    const due = this.#reported === null ? this.#assumed : this.#isOver ? this.#reported : Math.max(this.#assumed, this.#reported)
+    const amount = due - this.#charged
+    this.#charged = due
+    if (amount !== 0) this.#step = proceed(this.#step, () => this.#run(amount))
+    return this.#step
+  }
+
+  #run (amount: number): void | Promise<void> {
+    const { quota: { name: quota, unit } } = this
+    const publish = (failed: boolean): void => {
+      if (quotaCharges.hasSubscribers) quotaCharges.publish({ request: this.#request, quota, unit, amount, failed } satisfies QuotaCharge)
+    }
+    return attempt<void>(() => proceed(amount > 0 ? this.#add(amount) : this.#giveBack(-amount), () => { publish(false) }), (error) => {
+      logFailure(this.#request.log, error, 'the quota store failed; the cost of the request may not be counted', { quota, unit, amount })
+      publish(true)
+    })
+  }
+
+  #add (amount: number): void | Promise<void> {
+    const { calendar, store } = this.quota
+    const demands = [{ ...this.#demand, limit: unlimited, cost: amount, end: calendar?.endOf(Date.now()) ?? null }]
+    const counted: Counted = { acquisition: null, amount }
+    this.#counted.push(counted)
+    return proceed(promised(store.acquire(demands)), (acquisitions) => {
+      assertAcquisitions(acquisitions, demands)
+      counted.acquisition = acquisitions[0] ?? null
+    })
+  }
+
+  /** Gives back what was counted last first, so that the estimate at the admission is kept as long as possible. */
+  #giveBack (amount: number): void | Promise<void> {
+    const last = this.#counted.at(-1)
+    if (last === undefined || amount === 0) return
+    const given = Math.min(amount, last.amount)
+    last.amount -= given
+    if (last.amount === 0) this.#counted.pop()
+    const released = last.acquisition === null ? undefined : this.quota.store.release?.(last.acquisition, given)
+    return proceed(promised(released), () => this.#giveBack(amount - given))
+  }
+}

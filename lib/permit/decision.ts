@@ -1,0 +1,100 @@
+import { channel } from 'node:diagnostics_channel'
+import type { FastifyRequest } from 'fastify'
+import type { UnidentifiedReason } from '../caller/caller-key.js'
+import type { Operation } from '../subject/operation.js'
+
+/** What every decision holds. It never contains an identity. */
+interface DecisionBase {
+  /** The name of the quota: `default`, or a key of the option `quotas`; null if the mark of the route failed. */
+  readonly quota: string | null
+  /** What the quota counts: `requests`, `requests-in-flight`, `tokens`, or the host's own unit. */
+  readonly unit: string
+  /** The length of the window, in milliseconds; null for requests in flight and in a time zone. */
+  readonly window: number | null
+  /** The protected operation that the request reached. */
+  readonly operation: Operation
+  /** Whether the decision determined the response; false in shadow mode. */
+  readonly enforced: boolean
+  /** The effective limit; 0 if the quota is disabled. */
+  readonly limit: number
+  /** Milliseconds until the caller's window ends; null if no window was used. */
+  readonly windowRemaining: number | null
+  /** Whether the shared overflow counter was used because the caller cap is reached. */
+  readonly overflow: boolean
+}
+
+/** The decision on a request of an identified caller. */
+export interface CountedDecision extends DecisionBase {
+  /** `rejected` if the caller had no room for the cost of the request. */
+  readonly outcome: 'admitted' | 'rejected'
+  /** Always null. */
+  readonly reason: null
+  /** The caller's digest. */
+  readonly callerKey: string
+  /** What is counted in the caller's window or in flight, this request included if it was admitted. */
+  readonly count: number
+}
+
+/** The decision on a request without a caller. */
+export interface UnauthenticatedDecision extends DecisionBase {
+  /** The request has no caller. */
+  readonly outcome: 'unauthenticated'
+  /** Why the request has no caller. */
+  readonly reason: UnidentifiedReason
+  /** Always null. */
+  readonly callerKey: null
+  /** Always null. */
+  readonly count: null
+}
+
+/** The decision if the limit is 0. */
+export interface DisabledDecision extends DecisionBase {
+  /** The limit is 0. */
+  readonly outcome: 'disabled'
+  /** Always null. */
+  readonly reason: null
+  /** Always null. */
+  readonly callerKey: null
+  /** Always null. */
+  readonly count: null
+}
+
+/** What failed, so that no decision could be made: the store, the host's authentication, the mark of the route, or the cost of the request. */
+export type UnavailableReason = 'store' | 'authentication' | 'mark' | 'cost'
+
+/** The decision if something failed. */
+export interface UnavailableDecision extends DecisionBase {
+  /** Something failed. */
+  readonly outcome: 'unavailable'
+  /** What failed. */
+  readonly reason: UnavailableReason
+  /** The caller's digest; null if it was not determined. */
+  readonly callerKey: string | null
+  /** Always null. */
+  readonly count: null
+}
+
+/**
+ * The decision of a quota on a request, a union by `outcome`: `admitted`; `rejected` if there is no room for the cost of the request;
+ * `unauthenticated` if there is no caller key; `disabled` if the limit is 0; `unavailable` if something failed.
+ */
+export type QuotaDecision = CountedDecision | UnauthenticatedDecision | DisabledDecision | UnavailableDecision
+
+/** A message on the decision channel. */
+export interface QuotaDecisionMessage {
+  /** The request. */
+  readonly request: FastifyRequest
+  /** The decision on the request. */
+  readonly decision: QuotaDecision
+}
+
+/**
+ * The `node:diagnostics_channel` channel on which every decision is published. Its messages are `QuotaDecisionMessage`s. Without a
+ * subscriber, publishing has almost no cost.
+ */
+export const quotaDecisions = channel('fastify-llm-quota:decision')
+
+/** Whether a decision refuses the request. */
+export function refuses ({ enforced, outcome }: QuotaDecision): boolean {
+  return enforced && outcome !== 'admitted' && outcome !== 'disabled'
+}

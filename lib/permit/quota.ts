@@ -1,0 +1,62 @@
+import type { FastifyRequest } from 'fastify'
+import type { OfRequest } from '../any-request.js'
+import type { CallerReader } from '../caller/request-caller.js'
+import type { Calendar } from '../limit/calendar.js'
+import type { LimitName, QuotaPeriod } from '../limit/limit.js'
+import { effectiveLimit } from '../limit/limit.js'
+import type { Preferences } from '../limit/preferences.js'
+import type { QuotaStore } from '../store/store.js'
+import type { Operation } from '../subject/operation.js'
+
+/** An amount, or a function of the request that returns it. */
+export type AmountOf = number | OfRequest<number>
+
+/** What the host has defined about a quota. */
+export interface QuotaSettings {
+  readonly name: string
+  /** The operations that it protects, beside the routes that are marked with its name. */
+  readonly operations: readonly Operation[]
+  readonly limitName: LimitName
+  /** The runtime preference that holds its limit. */
+  readonly preference: string
+  /** The limit that applies if the preference is unset or unavailable, an integer. */
+  readonly configured: number
+  /** What it counts: `requests`, `requests-in-flight`, `tokens`, or the host's own unit. */
+  readonly unit: string
+  readonly period: QuotaPeriod
+  /** The length of the window, in milliseconds; null for requests in flight and in a time zone. */
+  readonly window: number | null
+  /** The length of the window, or the longest in a time zone, in milliseconds; null for requests in flight. */
+  readonly longestWindow: number | null
+  /** The days or months of its time zone; null if its windows open with the first request. */
+  readonly calendar: Calendar | null
+  /** The name under which a store keeps its counters. */
+  readonly counters: string
+  readonly isEnforced: boolean
+  /** What a request counts when it is admitted. */
+  readonly cost: AmountOf
+  /** What a request counts in the end if nothing was reported; undefined for what it counted when it was admitted. */
+  readonly unreported: AmountOf | undefined
+  /** Returns the caller whom it counts. */
+  readonly callerOf: CallerReader
+  /** The store that holds its counters. */
+  readonly store: QuotaStore
+}
+
+/** A quota of a server: its settings, and its limit for a request. */
+export interface Quota extends QuotaSettings {
+  /** Returns the effective limit for a request. A promise only if the preference reader returned one. */
+  limitOf (request: FastifyRequest): number | Promise<number>
+}
+
+/** Combines the settings of a quota with the host's preferences. */
+export function createQuota (settings: QuotaSettings, preferences: Preferences): Quota {
+  const { preference, configured } = settings
+  return {
+    ...settings,
+    limitOf (request) {
+      const limit = preferences.read(preference, request, configured)
+      return typeof limit === 'number' ? effectiveLimit(limit) : limit.then(effectiveLimit)
+    }
+  }
+}

@@ -1,0 +1,52 @@
+import type { Duplex } from 'node:stream'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+
+// A connection can have many pipelined requests, which share one listener. In HTTP/2, the socket of a request stands for its stream.
+const onConnections = new WeakMap<Duplex, Set<() => void>>()
+
+interface Http2Stream extends Duplex { readonly closed: boolean }
+
+/** Whether the response to a request has closed. The response object of HTTP/2 does not show it. */
+export function hasResponseEnded (request: FastifyRequest, { raw }: FastifyReply): boolean {
+  const stream = streamOf(request)
+  return raw.destroyed || socketOf(request, raw)?.destroyed === true || stream?.closed === true
+}
+
+/**
+ * Runs a function once when the response to a request has closed, whatever ends it; at once if it already has.
+ *
+ * The connection is followed as well as the response: if it ends, responses to pipelined requests that wait for their turn emit nothing. An HTTP/2
+ * stream that the client resets without an error can emit only `end`.
+ */
+export function whenResponseEnds (request: FastifyRequest, reply: FastifyReply, run: () => void): void {
+  if (hasResponseEnded(request, reply)) return run()
+  const socket = socketOf(request, reply.raw)
+  const waiting = socket === undefined ? new Set<() => void>() : waitingOn(socket)
+  function end (): void {
+    if (waiting.delete(end)) run()
+  }
+  waiting.add(end)
+  reply.raw.on('close', end)
+  const stream = streamOf(request)
+  stream?.on('end', () => { if (stream.closed) end() })
+}
+
+/** A request that was injected into a WebSocket route has no socket; its response has one. */
+function socketOf ({ raw }: FastifyRequest, response: FastifyReply['raw']): Duplex | undefined {
+  const socket: Duplex | null | undefined = raw.socket
+  return socket ?? response.socket ?? undefined
+}
+
+function streamOf ({ raw }: FastifyRequest): Http2Stream | undefined {
+  const { stream }: { readonly stream?: Http2Stream } = raw as object
+  return stream
+}
+
+function waitingOn (socket: Duplex): Set<() => void> {
+  const known = onConnections.get(socket)
+  if (known !== undefined) return known
+  const waiting = new Set<() => void>()
+  onConnections.set(socket, waiting)
+  socket.once('close', () => { for (const end of waiting) end() })
+  return waiting
+}

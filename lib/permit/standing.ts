@@ -1,0 +1,84 @@
+import type { FastifyRequest } from 'fastify'
+import type { AnyRequest } from '../any-request.js'
+import { Unidentified } from '../caller/caller-key.js'
+import { StandingError } from '../errors.js'
+import { logFailure } from '../log.js'
+import { assertPeeked, type Demand, type QuotaCount } from '../store/store.js'
+import { defaultQuota } from '../subject/mark.js'
+import type { Quota } from './quota.js'
+import type { QuotaList } from './quota-list.js'
+
+/** The standing of a request's caller in a quota. */
+export interface QuotaStanding {
+  /** The name of the quota. */
+  readonly quota: string
+  /** What the quota counts. */
+  readonly unit: string
+  /** The length of the window, in milliseconds; null for requests in flight and in a time zone. */
+  readonly window: number | null
+  /** The effective limit; 0 if the quota is disabled. */
+  readonly limit: number
+  /** What is counted in the caller's window or in flight; 0 if no window is open. */
+  readonly count: number
+  /** How much is left of the limit; null if the limit is 0. */
+  readonly remaining: number | null
+  /** Milliseconds until the caller's window ends; null if no window is open, in which case the next request opens one. */
+  readonly windowRemaining: number | null
+  /** Whether the caller would be counted on the shared overflow counter because the caller cap is reached. */
+  readonly overflow: boolean
+}
+
+/**
+ * Returns the standing of a request's caller without counting the request.
+ *
+ * @param request The request of the caller. It does not have to be subject to a quota.
+ * @param name The name of the quota. Default `default`.
+ * @returns The standing; null if there is no caller, in which case a protected request would be answered with 401.
+ * @throws {UnknownQuotaError} `FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA`, if there is no quota with that name.
+ * @throws {StandingError} `FST_ERR_LLM_QUOTA_STANDING`, with status 503, if the store fails or has no `peek`, or if the authentication
+ *   fails with a `statusCode` of 500 or more. The error itself is logged.
+ */
+export type QuotaStandingReader = {
+  /** Reads the standing. */
+  method (request: AnyRequest, name?: string): Promise<QuotaStanding | null>
+}['method']
+
+const noWindow: QuotaCount = { count: 0, windowRemaining: null, overflow: false }
+
+/** Creates the function for the decorator `fastify.quotaStanding`. */
+export function createStandingReader (quotas: QuotaList): QuotaStandingReader {
+  return async function quotaStanding (request: FastifyRequest, name = defaultQuota) {
+    const quota = quotas.named(name, 'quotaStanding')
+    const caller = await quota.callerOf(request)
+    if (caller instanceof Unidentified) {
+      if (caller.reason === null) throw new StandingError()
+      return null
+    }
+    const limit = await quota.limitOf(request)
+    const { count, windowRemaining, end, overflow } = await countOf(quota, caller, request)
+    const { unit, window } = quota
+    return {
+      quota: name,
+      unit,
+      window,
+      limit,
+      count,
+      remaining: limit === 0 ? null : Math.max(0, limit - count),
+      windowRemaining: end === undefined ? windowRemaining : Math.max(1, end - Date.now()),
+      overflow
+    }
+  }
+}
+
+async function countOf ({ name, store, counters, longestWindow, calendar }: Quota, callerKey: string, request: FastifyRequest): Promise<QuotaCount> {
+  try {
+    if (store.peek === undefined) throw new TypeError('the quota store has no function peek')
+    const demand: Demand = { counters, callerKey, limit: 1, cost: 0, window: longestWindow, end: calendar?.endOf(Date.now()) ?? null }
+    const peeked = await store.peek(demand)
+    assertPeeked(peeked, demand)
+    return peeked ?? noWindow
+  } catch (error) {
+    logFailure(request.log, error, 'the quota store failed; the standing of the caller is unknown', { quota: name })
+    throw new StandingError()
+  }
+}

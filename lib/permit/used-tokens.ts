@@ -1,0 +1,43 @@
+/**
+ * Returns the number of model tokens in a usage object, as reported by OpenAI's chat and responses APIs, Anthropic's messages API, the AI SDK, Gemini,
+ * Ollama or Cohere: the total that it states, or else the sum of input and output, with Anthropic's cached input.
+ *
+ * @param usage The usage object: `usage`, `usageMetadata` (Gemini), `meta.tokens` or `usage.tokens` (Cohere), or a final chunk (Ollama).
+ * @returns A safe integer of at least 0; null if the object does not state it. Never an estimate.
+ *
+ * @example
+ * ```ts
+ * import { usedTokens } from 'fastify-llm-quota'
+ *
+ * console.log(usedTokens({ prompt_tokens: 12, completion_tokens: 30, total_tokens: 42 }), usedTokens({ inputTokens: 12 })) // 42 null
+ * ```
+ */
+export function usedTokens (usage: unknown): number | null {
+  if (typeof usage !== 'object' || usage === null) return null
+  const total = numberIn(usage, 'total_tokens', 'totalTokens', 'totalTokenCount')
+  if (total !== undefined) return naturalOrNull(total)
+  const input = numberIn(usage, 'prompt_tokens', 'input_tokens', 'inputTokens', 'promptTokens', 'prompt_eval_count')
+  const output = numberIn(usage, 'completion_tokens', 'output_tokens', 'outputTokens', 'completionTokens', 'eval_count')
+  if (input === undefined && output === undefined) return nestedIn(usage)
+  const cached = ['cache_creation_input_tokens', 'cache_read_input_tokens'].map((name) => numberIn(usage, name) ?? 0)
+  return naturalOrNull([input ?? NaN, output ?? NaN, ...cached].reduce((sum, part) => sum + (part < 0 ? NaN : part), 0))
+}
+
+/** Cohere states the tokens of a model one or two levels deeper: `{ tokens: { input_tokens, output_tokens } }`, or the same in `meta`. */
+function nestedIn (usage: object): number | null {
+  const { tokens, meta }: { readonly tokens?: unknown, readonly meta?: unknown } = usage
+  return usedTokens(tokens ?? meta)
+}
+
+/** Returns the first of these properties that holds a number. */
+function numberIn (usage: object, ...names: readonly string[]): number | undefined {
+  for (const name of names) {
+    const value: unknown = Reflect.get(usage, name)
+    if (typeof value === 'number' && !Number.isNaN(value)) return value
+  }
+  return undefined
+}
+
+function naturalOrNull (number: number): number | null {
+  return Number.isSafeInteger(number) && number >= 0 ? number : null
+}

@@ -1,0 +1,45 @@
+/** Whether a value is a promise, or another object that can be awaited like one. */
+export function isPromise<Value> (value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
+  if (typeof value !== 'object' || value === null) return false
+  const { then }: { readonly then?: unknown } = value
+  return typeof then === 'function'
+}
+
+/** Turns what a host's function returned into a promise if it can be awaited. Of some clients' promises, each call of `then` runs a command again. */
+export function promised<Value> (value: Value | PromiseLike<Value>): Value | Promise<Value> {
+  return isPromise(value) ? Promise.resolve(value) : value
+}
+
+// The following functions take promises of this package, for which `instanceof` costs less.
+
+/** Runs a step with a value: at once, or, if it is a promise, when it is fulfilled. */
+export function proceed<Value, Result> (value: Value | Promise<Value>, step: (value: Value) => Result | Promise<Result>): Result | Promise<Result> {
+  return value instanceof Promise ? value.then(step) : step(value)
+}
+
+/** Runs a step with values: at once, or, if some are promises, when all of them are fulfilled. */
+export function proceedAll<Value, Result> (values: readonly (Value | Promise<Value>)[], step: (values: readonly Value[]) => Result | Promise<Result>): Result | Promise<Result> {
+  return areKnown(values) ? step(values) : Promise.all(values).then(step)
+}
+
+function areKnown<Value> (values: readonly (Value | Promise<Value>)[]): values is readonly Value[] {
+  return !values.some((value) => value instanceof Promise)
+}
+
+/** Runs a function; `recover` receives what it throws, or the reason with which its promise rejects. */
+export function attempt<Result> (run: () => Result | Promise<Result>, recover: (error: unknown) => Result | Promise<Result>): Result | Promise<Result> {
+  try {
+    const result = run()
+    return result instanceof Promise ? result.catch(recover) : result
+  } catch (error) {
+    return recover(error)
+  }
+}
+
+/**
+ * Handles the rejection of a promise that a host's function returned although it must return a value, so that it does not end the process. The
+ * caller reports the value as invalid.
+ */
+export function ignoreRejection (value: unknown): void {
+  Promise.resolve(value).catch(() => {})
+}

@@ -1,0 +1,79 @@
+import type { Call, Decided, Driver, Holding, Release, StoredRequest } from '../shared/driver.js'
+import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
+import acquire from './acquire.lua.js'
+import { acquireInvocation, releaseInvocation, windowOf } from './arguments.js'
+import clear from './clear.lua.js'
+import forget from './forget.lua.js'
+import inspect from './inspect.lua.js'
+import list from './list.lua.js'
+import peek from './peek.lua.js'
+import release from './release.lua.js'
+import { readDecided, readPage, readPeeked, readState } from './replies.js'
+import type { Scripts } from './scripts.js'
+
+/** A part of the callers on a Redis or Valkey server, with a share of the caller cap. All of its keys are in one hash slot. */
+export class RedisDriver implements Driver {
+  readonly #register: string
+  readonly #cap: number
+  readonly #scripts: Scripts
+  // The server keeps counters for longer than a window after a decision.
+  readonly #expectedUntil = new Map<string, number>()
+
+  /**
+   * @param register The key of the shard, and the beginning of its other keys.
+   * @param cap The share of the caller cap.
+   */
+  constructor (scripts: Scripts, register: string, cap: number) {
+    this.#register = register
+    this.#cap = cap
+    this.#scripts = scripts
+  }
+
+  async acquire (requests: readonly StoredRequest[], call: Call): Promise<readonly (readonly Decided[] | undefined)[]> {
+    const isExpected = (counters: string): boolean => performance.now() < Number(this.#expectedUntil.get(counters))
+    const { quotas, parameters } = acquireInvocation(requests, call, this.#cap, isExpected)
+    const reply = await this.#scripts.run(acquire, this.#keys(quotas), parameters)
+    const now = performance.now()
+    for (const { demands } of requests) {
+      for (const { counters, window } of demands) if (window !== null) this.#expectedUntil.set(counters, now + window)
+    }
+    return readDecided(reply, requests)
+  }
+
+  async release (releases: readonly Release[], holdings: readonly Holding[], call: Call): Promise<void> {
+    const { quotas, parameters } = releaseInvocation(releases, holdings, call)
+    await this.#scripts.run(release, this.#keys(quotas), parameters)
+  }
+
+  async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
+    const parameters = [String(time ?? ''), demand.callerKey, String(this.#cap), String(windowOf(demand)), String(demand.end ?? '')]
+    let found: QuotaCount | null | string = '0'
+    while (typeof found === 'string') found = readPeeked(await this.#scripts.run(peek, [this.#key(demand.counters)], [...parameters, found]), demand)
+    return found
+  }
+
+  async forget (callerKey: string, counters: string): Promise<void> {
+    await this.#scripts.run(forget, [this.#key(counters)], [callerKey])
+  }
+
+  async list (counters: string, cursor: string | null, time: number | null, date: number): Promise<CallerPage> {
+    return readPage(await this.#scripts.run(list, [this.#key(counters)], [String(time ?? ''), cursor ?? '0', String(date)]))
+  }
+
+  async inspect (counters: string): Promise<QuotaStoreState> {
+    return readState(await this.#scripts.run(inspect, [this.#key(counters)]))
+  }
+
+  async clear (): Promise<void> {
+    this.#expectedUntil.clear()
+    await this.#scripts.run(clear, [this.#register])
+  }
+
+  #keys (quotas: readonly string[]): string[] {
+    return [this.#register, ...quotas.map((counters) => this.#key(counters))]
+  }
+
+  #key (counters: string): string {
+    return `${this.#register}:${counters}`
+  }
+}

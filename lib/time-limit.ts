@@ -1,0 +1,92 @@
+/** The timers of a time limit. `VirtualClock` and `node:timers` have these functions. */
+export interface QuotaTimers {
+  /**
+   * Calls a function once after a delay.
+   *
+   * @param delay Milliseconds, not necessarily an integer.
+   * @returns The timer, for `clearTimeout`.
+   */
+  setTimeout (callback: () => void, delay: number): unknown
+  /** Cancels a timer. */
+  clearTimeout (timer: unknown): void
+}
+
+/** Node's timers, unreferenced so that a time limit does not keep the process alive. */
+export const nodeTimers = {
+  setTimeout: (callback: () => void, delay: number): NodeJS.Timeout => setTimeout(callback, delay).unref(),
+  clearTimeout (timer: NodeJS.Timeout): void { clearTimeout(timer) }
+} satisfies QuotaTimers
+
+// A timer that runs after a stall of the event loop runs before the sockets are read. A reply that has arrived by then reaches its
+// reader in one turn of the event loop, or in a few if it passes through TLS or a proxy in the same process.
+const graceTurns = 5
+
+// A timer that is later than this part of its delay shows that the event loop stalled. A command may not have been sent before the stall,
+// so its result gets the time again, but not without end.
+const lateness = 0.5
+const mostStalls = 3
+
+/** A result did not arrive in time. */
+class TimeLimitError extends Error {
+  /** @param timeout Milliseconds. */
+  constructor (timeout: number) {
+    super(`no answer within ${timeout} ms`)
+    this.name = 'TimeLimitError'
+  }
+}
+
+/** Limits how long to wait for a result, not counting stalls of the event loop. */
+export class TimeLimit {
+  readonly #timeout: number
+  readonly #clock: () => number
+  readonly #timers: QuotaTimers
+
+  /** @param timeout Milliseconds. */
+  constructor (timeout: number, clock: () => number = () => performance.now(), timers: QuotaTimers = nodeTimers) {
+    this.#timeout = timeout
+    this.#clock = clock
+    this.#timers = timers
+  }
+
+  /**
+   * Settles as the promise does, or rejects with a `TimeLimitError` if that takes too long.
+   *
+   * @param late Receives a result that arrives later. Must not throw.
+   */
+  within<Result> (promise: PromiseLike<Result>, late: (result: Result) => void = () => {}): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      let isOver = false
+      let timer: unknown
+      const wait = (stallsLeft: number): void => {
+        const startedAt = this.#clock()
+        timer = this.#timers.setTimeout(() => {
+          const isLate = this.#clock() - startedAt > this.#timeout * (1 + lateness)
+          if (isLate && stallsLeft > 0) wait(stallsLeft - 1)
+          else giveUp(graceTurns)
+        }, this.#timeout)
+      }
+      const giveUp = (turnsLeft: number): void => {
+        if (isOver) return
+        if (turnsLeft > 0) {
+          setImmediate(giveUp, turnsLeft - 1)
+          return
+        }
+        isOver = true
+        reject(new TimeLimitError(this.#timeout))
+      }
+      const end = (): void => {
+        isOver = true
+        this.#timers.clearTimeout(timer)
+      }
+      promise.then((result) => {
+        if (isOver) return late(result)
+        end()
+        resolve(result)
+      }, (error: unknown) => {
+        end()
+        reject(error)
+      })
+      wait(mostStalls)
+    })
+  }
+}

@@ -1,0 +1,216 @@
+// docs/rules.md, "Permits in a handler": fastify.quotaAcquire, and what is settled when the response or the server closes.
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import Fastify, { type FastifyRequest } from 'fastify'
+import t from 'tap'
+import quotaPlugin, { MemoryQuotaStore, type Demand, type QuotaDefinition, type QuotaPermit, type QuotaStore } from '../../lib/index.js'
+import { createHost, fromHeader, fromOrganisation } from '../support/quota-host.js'
+import { listen } from '../support/raw-socket.js'
+import { published } from '../support/service.js'
+
+const quotas: Record<string, QuotaDefinition> = {
+  messages: { perMinute: 3 },
+  tokens: { perMinute: { tokens: 10 }, cost: 2 },
+  sockets: { inFlight: 2 },
+  off: { perHour: 0 },
+  tried: { perHour: 1, mode: 'shadow' }
+}
+
+/** A service whose route without a mark belongs to no quota, with a request whose handler runs. */
+async function createPermitHost (options: object = {}, mark: string | string[] = []) {
+  const host = await createHost(mark, { quotas, ...options })
+  return { ...host, ...await host.begin() }
+}
+
+const late: QuotaStore = (() => {
+  const memory = new MemoryQuotaStore()
+  return { acquire: async (demands) => { await new Promise(setImmediate); return memory.acquire(demands) }, release: async (...given) => { memory.release(...given) }, peek: memory.peek.bind(memory) }
+})()
+
+t.test('a permit decides, counts and publishes as the hook does, on any route; request.quota stays that of the hook', async (t) => {
+  const { app, request, counts } = await createPermitHost({}, 'default')
+  const { quota, quotaDecisions } = request
+  let permit: QuotaPermit | undefined
+  const messages = await published(async () => { permit = await app.quotaAcquire(request, ['tried', 'off', 'tokens', 'sockets', 'messages', 'tokens']) })
+  const operation = { method: 'POST', path: '/held' }
+  t.match(permit, {
+    refusal: null,
+    decisions: [
+      { quota: 'messages', outcome: 'admitted', count: 1, operation, callerKey: quota?.callerKey }, { quota: 'tokens', count: 2 }, { quota: 'sockets', count: 1 },
+      { quota: 'off', outcome: 'disabled' }, { quota: 'tried', outcome: 'admitted', enforced: false }
+    ]
+  })
+  t.same(messages, permit?.decisions.map((decision) => ({ request, decision })))
+  t.same(await counts(['default', 'messages', 'tokens', 'sockets', 'tried']), [1, 1, 2, 1, 1])
+  t.equal((await app.quotaAcquire(request, 'tried')).refusal, null, 'a shadow quota refuses nothing')
+  t.same([request.quota, request.quotaDecisions], [quota, quotaDecisions])
+})
+
+t.test('of ten messages at once, as many are admitted as fit, and the others count nothing', async (t) => {
+  for (const store of [new MemoryQuotaStore(), late]) {
+    const { app, request, counts } = await createPermitHost({ store })
+    const permits = await Promise.all(Array.from({ length: 10 }, async () => app.quotaAcquire(request, ['messages', 'tokens'])))
+    t.equal(permits.filter(({ refusal }) => refusal === null).length, 3)
+    t.match(permits[9], { refusal: { quota: 'messages', outcome: 'rejected' }, decisions: [{ quota: 'messages' }] })
+    t.same(await counts(['messages', 'tokens']), [3, 6])
+  }
+})
+
+t.test('the costs are those of the definitions unless they are given', async (t) => {
+  const { app, request, counts } = await createPermitHost()
+  const names = ['messages', 'tokens', 'sockets']
+  await app.quotaAcquire(request, 'tokens')
+  await app.quotaAcquire(request, 'tokens', 3)
+  await app.quotaAcquire(request, ['tokens'], 0)
+  t.same(await counts(names), [0, 5, 0])
+  await app.quotaAcquire(request, names, { tokens: 1 })
+  t.same(await counts(names), [1, 6, 1])
+  await app.quotaAcquire(request, names, { messages: 2, tokens: 4 })
+  t.same(await counts(names), [3, 10, 2])
+})
+
+t.test('the promise rejects for names and costs that are not possible, and nothing is counted', async (t) => {
+  const { app, request, counts } = await createPermitHost()
+  const invalid: [names: unknown, costs: unknown, code: string | undefined, message: RegExp][] = [
+    ['message', undefined, 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', /quotaAcquire.*it got "message"/],
+    [['messages', 'message'], undefined, 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', /it got "message"/],
+    [undefined, undefined, 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', /it got undefined/],
+    [[], undefined, 'FST_ERR_LLM_QUOTA_OPTION', /names must contain the name of a quota/],
+    [['messages', 'tokens'], 2, 'FST_ERR_LLM_QUOTA_OPTION', /costs must be an object with the cost of each quota by name; it got 2/],
+    ['sockets', 2, 'FST_ERR_LLM_QUOTA_OPTION', /costs.sockets must be for one of the given quotas/],
+    [['tokens', 'sockets'], { sockets: 1 }, 'FST_ERR_LLM_QUOTA_OPTION', /costs.sockets must be for one/],
+    ['tokens', { messages: 1 }, 'FST_ERR_LLM_QUOTA_OPTION', /costs.messages must be for one/],
+    ...[-1, 1.5, '1'].map((cost): [string, unknown, undefined, RegExp] => ['tokens', { tokens: cost }, undefined, /safe integer of at least 0/])
+  ]
+  for (const [names, costs, code, message] of invalid) {
+    await t.rejects(Reflect.apply(app.quotaAcquire, app, [request, names, costs]), { message, ...(code !== undefined && { code }) }, String(message))
+  }
+  t.same(await counts(['messages', 'tokens', 'sockets']), [0, 0, 0])
+})
+
+t.test('refuse sends the refusal as the hook would, with the RateLimit headers of the permit in place of those of the hook', async (t) => {
+  const memory = new MemoryQuotaStore()
+  const failing: QuotaStore = { acquire () { throw new Error('gone') }, release () {} }
+  const all: Record<string, QuotaDefinition> = { ...quotas, organisation: { authentication: fromOrganisation }, failing: { store: failing } }
+  const { app } = await createHost('default', { quotas: all, store: memory, rateLimitHeaders: 'draft-10' })
+  app.post<{ Params: { name: string } }>('/call/:name', { config: { quota: 'default' } }, async (request, reply) => {
+    await app.quotaAcquire(request, request.params.name, request.params.name === 'messages' ? 3 : undefined)
+    const permit = await app.quotaAcquire(request, request.params.name)
+    return permit.refusal === null ? 'ran' : permit.refuse(reply)
+  })
+  const rows: [name: string, status: number, body: RegExp, headers: object][] = [
+    ['messages', 429, /Maximum 3 LLM requests per minute/, { 'retry-after': '60', 'cache-control': 'no-store', ratelimit: '"messages";r=0;t=60', 'ratelimit-policy': '"messages";q=3;w=60' }],
+    ['organisation', 401, /Authentication is required/, { 'cache-control': 'no-store', ratelimit: undefined, 'ratelimit-policy': undefined }],
+    ['failing', 503, /unavailable/, { 'retry-after': '1', 'cache-control': 'no-store', ratelimit: undefined }],
+    ['off', 200, /ran/, { ratelimit: /^"default";r=\d;t=60$/ }]
+  ]
+  for (const [name, statusCode, body, headers] of rows) t.match(await app.inject({ method: 'POST', url: `/call/${name}` }), { statusCode, body, headers }, name)
+})
+
+t.test('refuse uses refusalBody, and throws if there is no refusal or headers were sent', async (t) => {
+  const { app } = await createHost([], { quotas, refusalBody: ({ quota }) => ({ contentType: 'text/plain', body: `no ${quota}` }) })
+  app.post('/call', async (request, reply) => {
+    const admitted = await app.quotaAcquire(request, 'messages', 3)
+    t.throws(() => admitted.refuse(reply), { name: 'TypeError', message: /there is no refusal/ })
+    const refused = await app.quotaAcquire(request, 'messages')
+    refused.refuse(reply)
+    t.throws(() => refused.refuse(reply), { name: 'TypeError', message: /the response has begun/ })
+    return reply
+  })
+  t.match(await app.inject({ method: 'POST', url: '/call' }), { statusCode: 429, body: 'no messages', headers: { 'content-type': 'text/plain' } })
+})
+
+t.test('charge and end settle the permit alone, once; await using ends it', async (t) => {
+  const { app, request, counts } = await createPermitHost({}, ['tokens', 'sockets'])
+  const names = ['messages', 'tokens', 'sockets']
+  const permit = await app.quotaAcquire(request, names)
+  t.same(await counts(names), [1, 4, 2])
+  await permit.charge(1)
+  t.same(await counts(names), [1, 4, 2])
+  await Promise.all([permit.end(), permit.end()])
+  t.same(await counts(names), [1, 3, 1])
+  await permit.end()
+  await permit.charge({ tokens: 3 })
+  t.same(await counts(names), [1, 6, 1])
+  {
+    await using used = await app.quotaAcquire(request, names)
+    t.equal(used.refusal, null)
+    t.same(await counts(names), [2, 8, 2])
+  }
+  t.same(await counts(names), [2, 8, 1])
+})
+
+t.test('permits end with the response of their request, however many there are', async (t) => {
+  const { app, request, end, counts } = await createPermitHost({ quotas: { ...quotas, sockets: { inFlight: 99 } } })
+  for (let permit = 0; permit < 50; permit++) await app.quotaAcquire(request, 'sockets')
+  await (await app.quotaAcquire(request, ['sockets', 'tokens'])).charge(1)
+  t.same(await counts(['sockets', 'tokens']), [51, 2])
+  await end()
+  t.same(await counts(['sockets', 'tokens']), [0, 1])
+})
+
+t.test('a permit whose response closes while its store is asked ends at once', async (t) => {
+  const { app, request, end, counts } = await createPermitHost({ store: late, authentication: () => fromHeader(Object({ headers: { 'x-caller': 'late' } })) })
+  await app.quotaAcquire(request, 'sockets')
+  const asked = app.quotaAcquire(request, 'sockets')
+  await end()
+  t.equal((await asked).refusal, null)
+  await new Promise(setImmediate)
+  t.same(await counts(['sockets']), [0])
+})
+
+t.test('a permit that is taken after the response has closed, or before the hook, lasts until it ends or the server has closed', async (t) => {
+  const taken: Promise<QuotaPermit>[] = []
+  const { app, store, begin, counts } = await createHost([], { quotas })
+  app.addHook('onRequest', async (request) => { if (request.url === '/held' && taken.length === 0) taken.push(app.quotaAcquire(request, 'sockets')) })
+  const { request, end } = await begin()
+  await end()
+  taken.push(app.quotaAcquire(request, 'sockets'))
+  t.match(await Promise.all(taken), [{ refusal: null }, { refusal: null }])
+  t.same(await counts(['sockets']), [2])
+  await (await taken[0])?.end()
+  t.same(await counts(['sockets']), [1])
+  await app.close()
+  t.same(store.list('sockets.in-flight').callers, [])
+})
+
+t.test('when the server has closed, open permits are settled before the onClose hooks of the host run', async (t) => {
+  for (const forceCloseConnections of [true, false, 'idle'] as const) {
+    const memory = new MemoryQuotaStore()
+    let isGone = false
+    const later = async <Result>(run: () => Result): Promise<Result> => { await new Promise(setImmediate); if (isGone) throw new Error('gone'); return run() }
+    const store: QuotaStore = { acquire: async (demands) => memory.acquire(demands), release: async (...given) => later(() => { memory.release(...given) }) }
+    const app = Fastify({ forceCloseConnections })
+    app.addHook('onClose', async () => { isGone = true })
+    await app.register(quotaPlugin, { store, operations: [], authentication: fromHeader, quotas: { sockets: { inFlight: 9 }, tokens: { perMinute: { tokens: 100 }, cost: 5 } } })
+    const requests: FastifyRequest[] = []
+    app.post('/run', { config: { quota: ['sockets', 'tokens'] } }, async (request, reply) => {
+      requests.push(request)
+      reply.hijack()
+      reply.raw.write('a')
+      await app.quotaCharge(request, 3)
+      if (forceCloseConnections === false) setTimeout(() => { reply.raw.end() }, 20)
+    })
+    const socket = connect(await listen(app), '127.0.0.1').on('error', () => {}).resume()
+    socket.write('POST /run HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 0\r\n\r\n')
+    await once(socket, 'data')
+    const [request] = requests
+    if (request !== undefined) await app.quotaAcquire(request, ['sockets', 'tokens'])
+    if (forceCloseConnections === 'idle') socket.end()
+    await app.close()
+    t.same(memory.list('sockets.in-flight').callers, [], String(forceCloseConnections))
+    t.match(memory.list('tokens.tokens.minute').callers, [{ count: 3 + 5 }])
+  }
+})
+
+t.test('closing waits for a store that does not answer for a second at most', async (t) => {
+  const memory = new MemoryQuotaStore()
+  const store: QuotaStore = { acquire: (demands: readonly Demand[]) => memory.acquire(demands), release: () => new Promise(() => {}) }
+  const app = Fastify()
+  await app.register(quotaPlugin, { store, operations: [], authentication: fromHeader, quotas: { sockets: { inFlight: 9 } } })
+  app.post('/run', { config: { quota: 'sockets' } }, async () => 'ran')
+  await app.inject({ method: 'POST', url: '/run' })
+  const startedAt = performance.now()
+  await app.close()
+  t.ok(performance.now() - startedAt < 3_000)
+})

@@ -1,0 +1,25 @@
+// Programs that must not compile.
+import Fastify, { type FastifyInstance } from 'fastify'
+import { quotaPlugin, type QuotaDecision, type QuotaStore } from 'fastify-llm-quota'
+import { quotaMetricsPlugin } from 'fastify-llm-quota/metrics'
+import { RedisQuotaStore } from 'fastify-llm-quota/redis'
+
+const app: FastifyInstance = Fastify()
+// @ts-expect-error no such option
+app.register(quotaPlugin, { perMinutes: 5 })
+// @ts-expect-error no such mode
+app.register(quotaPlugin, { mode: 'audit' })
+// @ts-expect-error no acquire
+app.register(quotaPlugin, { store: {} })
+// @ts-expect-error no path
+app.register(quotaPlugin, { operations: [{ method: 'GET' }] })
+// @ts-expect-error not a registry
+app.register(quotaMetricsPlugin, { registry: {} })
+// @ts-expect-error not a mark
+app.post('/wrong', { config: { quota: 7 } }, async () => '')
+// @ts-expect-error no client
+app.register(quotaPlugin, { store: new RedisQuotaStore({}) })
+// @ts-expect-error the functions of a store that only `acquire` is required of are optional
+export const inspect = (store: QuotaStore): unknown => store.inspect('default')
+// @ts-expect-error not every decision has counted
+export const count = (decision: QuotaDecision): number => decision.count
