@@ -185,6 +185,8 @@ export async function compareWithReference ({ create, walks, length = 500, step 
       } else {
         await ask(store.clearCounters(), () => { reference.clearCounters() })
       }
+      // A pool of connections keeps no order between what is sent together.
+      if (kind !== 'acquire') await settle()
     }
     await releasePlaces()
     for (const each of Object.keys(windows)) if (windows[each] !== null) await inspect(each)
