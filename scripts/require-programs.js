@@ -22,7 +22,6 @@ const known = {
   chromium: { alternatives: ['chromium-browser', 'google-chrome'], debianPackages: ['chromium', 'fonts-dejavu-core'] },
   promtool: { alternatives: [], debianPackages: ['prometheus'] },
   initdb: { alternatives: [], debianPackages: ['postgresql'] },
-  openssl: { alternatives: [], debianPackages: ['openssl'] },
   pgbouncer: { alternatives: [], debianPackages: ['pgbouncer'] },
   valgrind: { alternatives: [], debianPackages: ['valgrind'] }
 }

@@ -1,9 +1,9 @@
 // docs/rules.md, "Several quotas": requests in flight. A place is given back exactly once, whatever ends the response.
 import { once } from 'node:events'
-import { ServerResponse, type IncomingMessage } from 'node:http'
-import { connect as connectHttp2 } from 'node:http2'
+import { connect as connectHttp2, constants } from 'node:http2'
 import { connect, type Socket } from 'node:net'
-import { Readable, type Duplex } from 'node:stream'
+import { Readable } from 'node:stream'
+import fastifyWebsocket from '@fastify/websocket'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import quotaPlugin, { callerKey, localAuthentication, MemoryQuotaStore, type Acquisition, type AuthenticationReader, type Demand, type QuotaOptions } from '../../lib/index.js'
@@ -143,29 +143,6 @@ for (const [how, handler] of Object.entries({ ...handlers, ...aborts })) {
   }
 }
 
-t.test('the place of an upgraded connection is given back when the connection ends', async (t) => {
-  const store = new CountingStore()
-  const app = await start(t, async () => 'ran', { store })
-  app.get('/socket', { config: { quota: 'streams' } }, (_request, reply) => {
-    reply.hijack()
-    reply.raw.socket?.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: test\r\nConnection: Upgrade\r\n\r\n')
-  })
-  // As @fastify/websocket does.
-  app.server.on('upgrade', (request: IncomingMessage, socket: Duplex) => {
-    const response = new ServerResponse(request)
-    response.assignSocket(socket as Socket)
-    socket.resume().on('end', () => { socket.end() })
-    app.routing(request, response)
-  })
-  const socket = connect(await listen(app), '127.0.0.1')
-  socket.write('GET /socket HTTP/1.1\r\nHost: h\r\nUpgrade: test\r\nConnection: Upgrade\r\n\r\n')
-  t.match(String((await once(socket, 'data'))[0]), /^HTTP\/1.1 101/)
-  t.equal(store.inFlight, 1)
-  socket.destroy()
-  await until(() => store.givenBack === 1)
-  t.same([store.taken, store.inFlight], [1, 0])
-})
-
 t.test('a place is given back if the client has gone, or the host has responded, while the decision was pending', async (t) => {
   for (const ends of ['the client', 'the host']) {
     let decide = (): void => {}
@@ -193,17 +170,22 @@ t.test('a place is given back if the client has gone, or the host has responded,
   }
 })
 
-/** A service of requests that never end, in a quota of requests in flight and one of tokens. */
-async function startEndless (t: Test, server: object, authentication: AuthenticationReader) {
+/** A service in a quota of requests in flight and one of tokens, which count 7 if nothing is reported. Its requests never end by default. */
+async function startCharged (t: Test, host: Host, handler: Handler = async () => new Promise(() => {})) {
   const store = new CountingStore()
-  const quotas = { streams: { inFlight: 50 }, tokens: { perMinute: { tokens: 100 }, unreported: 7 } }
-  const port = await listen(await start(t, async () => new Promise(() => {}), { store, server, authentication, quotas, mark: ['streams', 'tokens'] }))
-  return { port, store }
+  const quotas = { streams: { inFlight: 500 }, tokens: { perMinute: { tokens: 10_000 }, cost: 5, unreported: 7 } }
+  const app = await start(t, handler, { store, quotas, mark: ['streams', 'tokens'], ...host })
+  /** Resolves when all of so many requests have given their places back, and been charged. */
+  const settled = async (requests: number): Promise<void> => {
+    await until(() => store.inFlight === 0 && store.tokens === 7 * requests)
+    t.same([store.taken, store.givenBack], [requests, requests])
+  }
+  return { app, port: await listen(app), store, settled }
 }
 
 // Such requests end without an event of their response.
 t.test('pipelined requests give back their places and are charged if the connection ends before their turn', async (t) => {
-  const { port, store } = await startEndless(t, {}, async () => asAlice())
+  const { port, store, settled } = await startCharged(t, { authentication: async () => asAlice() })
   const warnings: Error[] = []
   const warn = (warning: Error): void => { warnings.push(warning) }
   process.on('warning', warn)
@@ -211,13 +193,14 @@ t.test('pipelined requests give back their places and are charged if the connect
   const socket = await send(port, '', 12)
   await until(() => store.inFlight === 12)
   socket.resetAndDestroy()
-  await until(() => store.inFlight === 0 && store.tokens === 84)
+  await settled(12)
   t.same(warnings, [])
 })
 
 t.test('an HTTP/2 request that is reset while its decision is pending gives back its place and is charged', async (t) => {
   let decide: (() => void) | undefined
-  const { port, store } = await startEndless(t, { http2: true }, () => new Promise((resolve) => { decide = () => { resolve(asAlice()) } }))
+  const authentication: AuthenticationReader = () => new Promise((resolve) => { decide = () => { resolve(asAlice()) } })
+  const { port, settled } = await startCharged(t, { server: { http2: true }, authentication })
   const { session, post } = openHttp2(t, port)
   const stream = post()
   await until(() => decide !== undefined)
@@ -226,9 +209,85 @@ t.test('an HTTP/2 request that is reset while its decision is pending gives back
   // The server has seen the reset before it answers a later frame.
   await new Promise<void>((resolve, reject) => { session.ping((error) => { if (error === null) resolve(); else reject(error) }) })
   decide?.()
-  await until(() => store.tokens === 7)
-  t.equal(store.inFlight, 0)
+  await settled(1)
 })
+
+const hijacks: Handler = (_request, reply) => { reply.hijack(); reply.raw.writeHead(200); reply.raw.write('a') }
+const resets: [how: string, code: number, isAtOnce: boolean, handler: Handler | undefined][] = [
+  // Of these, Node.js emits neither `close` nor `aborted`.
+  ['without an error, at once', constants.NGHTTP2_NO_ERROR, true, undefined],
+  ['without an error, while they run', constants.NGHTTP2_NO_ERROR, false, undefined],
+  ['without an error, while they are hijacked', constants.NGHTTP2_NO_ERROR, false, hijacks],
+  ['with an error', constants.NGHTTP2_CANCEL, false, undefined],
+  ['with an error, while they are hijacked', constants.NGHTTP2_CANCEL, false, hijacks]
+]
+for (const [how, code, isAtOnce, handler] of resets) {
+  t.test(`300 HTTP/2 streams that the client resets ${how}, their bodies open, give their places back while the connection lasts`, async (t) => {
+    const { port, store, settled } = await startCharged(t, {
+      server: { http2: true },
+      before: (app) => app.addContentTypeParser('text/plain', (_request, _payload, done) => { done(null) })
+    }, handler)
+    const { session } = openHttp2(t, port)
+    await once(session, 'connect')
+    const streams = Array.from({ length: 300 }, () => {
+      const stream = session.request({ ':method': 'POST', ':path': '/run', 'content-type': 'text/plain' }, { endStream: false }).on('error', () => {})
+      stream.write('x')
+      return stream.resume()
+    })
+    const reset = () => { for (const stream of streams) stream.close(code) }
+    if (isAtOnce) process.nextTick(reset)
+    await until(() => store.taken === 300)
+    reset()
+    await settled(300)
+    t.equal(session.destroyed, false)
+  })
+}
+
+t.test('an upload that is aborted has taken no place, or gives it back where the handler reads the body', async (t) => {
+  const { port, store, settled } = await startCharged(t, {
+    before: (app) => app.addContentTypeParser('application/octet-stream', (_request, payload, done) => { done(null, payload) })
+  }, ({ body }) => new Promise((_resolve, reject) => { if (body instanceof Readable) body.resume().on('error', reject) }))
+  const upload = async (type: string) => {
+    const socket = connect(port, '127.0.0.1').on('error', () => {})
+    await once(socket, 'connect')
+    socket.write(`POST /run HTTP/1.1\r\nHost: h\r\nContent-Type: application/${type}\r\nContent-Length: 100\r\n\r\n{"a":`)
+    return socket
+  }
+  const [parsed, read] = [await upload('json'), await upload('octet-stream')]
+  await until(() => store.inFlight === 1)
+  parsed.destroy()
+  read.resetAndDestroy()
+  await settled(1)
+})
+
+interface TestSocket { on (event: 'message', run: () => void): void, send (text: string): void, terminate (): void }
+
+for (const order of ['before', 'after']) {
+  t.test(`a WebSocket holds its place until it closes, injected or on a connection, with its plugin ${order} the quota`, async (t) => {
+    const store = new CountingStore()
+    const register = (app: FastifyInstance) => app.register(fastifyWebsocket)
+    const app = await start(t, async () => 'ran', { store, ...(order === 'before' && { before: register }) })
+    if (order === 'after') await register(app)
+    await app.register(async (scope) => {
+      scope.get('/socket', { websocket: true, config: { quota: 'streams' } }, (socket: TestSocket) => { socket.on('message', () => { socket.send('pong') }) })
+    })
+    await app.ready()
+    const injected = await app.injectWS('/socket')
+    t.equal(store.inFlight, 1)
+    injected.terminate()
+    await until(() => store.givenBack === 1)
+
+    const socket = connect(await listen(app), '127.0.0.1')
+    const key = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+    socket.write(`GET /socket HTTP/1.1\r\nHost: h\r\n${key}\r\n\r\n`)
+    t.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 101 /)
+    for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+    t.same([store.taken, store.inFlight], [2, 1], 'the place is held while the socket is open')
+    socket.destroy()
+    await until(() => store.givenBack === 2)
+    t.equal(store.inFlight, 0)
+  })
+}
 
 t.test('a store that fails to give a place back is an error in the log', async (t) => {
   for (const release of [() => { throw new Error('gone') }, async () => { throw new Error('gone') }]) {

@@ -1,11 +1,7 @@
-// docs/rules.md, "Permits in a handler": fastify.quotaAcquire, and what is settled when the response or the server closes.
-import { once } from 'node:events'
-import { connect } from 'node:net'
-import Fastify, { type FastifyRequest } from 'fastify'
+// docs/rules.md, "Permits in a handler": fastify.quotaAcquire.
 import t from 'tap'
-import quotaPlugin, { MemoryQuotaStore, type Demand, type QuotaDefinition, type QuotaPermit, type QuotaStore } from '../../lib/index.js'
+import { MemoryQuotaStore, type QuotaDefinition, type QuotaPermit, type QuotaStore } from '../../lib/index.js'
 import { createHost, fromHeader, fromOrganisation } from '../support/quota-host.js'
-import { listen } from '../support/raw-socket.js'
 import { published } from '../support/service.js'
 
 const quotas: Record<string, QuotaDefinition> = {
@@ -172,45 +168,4 @@ t.test('a permit that is taken after the response has closed, or before the hook
   t.same(await counts(['sockets']), [1])
   await app.close()
   t.same(store.list('sockets.in-flight').callers, [])
-})
-
-t.test('when the server has closed, open permits are settled before the onClose hooks of the host run', async (t) => {
-  for (const forceCloseConnections of [true, false, 'idle'] as const) {
-    const memory = new MemoryQuotaStore()
-    let isGone = false
-    const later = async <Result>(run: () => Result): Promise<Result> => { await new Promise(setImmediate); if (isGone) throw new Error('gone'); return run() }
-    const store: QuotaStore = { acquire: async (demands) => memory.acquire(demands), release: async (...given) => later(() => { memory.release(...given) }) }
-    const app = Fastify({ forceCloseConnections })
-    app.addHook('onClose', async () => { isGone = true })
-    await app.register(quotaPlugin, { store, operations: [], authentication: fromHeader, quotas: { sockets: { inFlight: 9 }, tokens: { perMinute: { tokens: 100 }, cost: 5 } } })
-    const requests: FastifyRequest[] = []
-    app.post('/run', { config: { quota: ['sockets', 'tokens'] } }, async (request, reply) => {
-      requests.push(request)
-      reply.hijack()
-      reply.raw.write('a')
-      await app.quotaCharge(request, 3)
-      if (forceCloseConnections === false) setTimeout(() => { reply.raw.end() }, 20)
-    })
-    const socket = connect(await listen(app), '127.0.0.1').on('error', () => {}).resume()
-    socket.write('POST /run HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 0\r\n\r\n')
-    await once(socket, 'data')
-    const [request] = requests
-    if (request !== undefined) await app.quotaAcquire(request, ['sockets', 'tokens'])
-    if (forceCloseConnections === 'idle') socket.end()
-    await app.close()
-    t.same(memory.list('sockets.in-flight').callers, [], String(forceCloseConnections))
-    t.match(memory.list('tokens.tokens.minute').callers, [{ count: 3 + 5 }])
-  }
-})
-
-t.test('closing waits for a store that does not answer for a second at most', async (t) => {
-  const memory = new MemoryQuotaStore()
-  const store: QuotaStore = { acquire: (demands: readonly Demand[]) => memory.acquire(demands), release: () => new Promise(() => {}) }
-  const app = Fastify()
-  await app.register(quotaPlugin, { store, operations: [], authentication: fromHeader, quotas: { sockets: { inFlight: 9 } } })
-  app.post('/run', { config: { quota: 'sockets' } }, async () => 'ran')
-  await app.inject({ method: 'POST', url: '/run' })
-  const startedAt = performance.now()
-  await app.close()
-  t.ok(performance.now() - startedAt < 3_000)
 })

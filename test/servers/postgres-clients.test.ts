@@ -4,10 +4,9 @@ import postgres from 'postgres'
 import t from 'tap'
 import { PostgresQuotaStore, postgresSchema, type PostgresPool } from '../../lib/postgres.js'
 import { quotaStoreContract } from '../../lib/testing.js'
-import { acquireOne, place } from '../support/acquire-one.js'
 import { compareWithReference, stepsWithGaps } from '../support/compare-stores.js'
 import { startPostgres } from '../support/postgres-server.js'
-import { demand } from '../support/told-store.js'
+import { acquireOne, demand, place } from '../support/told-store.js'
 
 const { server, pool } = await startPostgres(t)
 const walks = Number(process.env.RANDOM_WALKS ?? 20)

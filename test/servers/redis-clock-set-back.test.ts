@@ -2,7 +2,7 @@
 import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { startRedis } from '../support/redis-server.js'
-import { acquireOne, place } from '../support/acquire-one.js'
+import { acquireOne, place } from '../support/told-store.js'
 
 const { client } = await startRedis(t)
 t.beforeEach(async () => { await client.flushall() })

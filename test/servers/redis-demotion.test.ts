@@ -10,7 +10,7 @@ import { RedisQuotaStore } from '../../lib/redis.js'
 import { FaultyProxy } from '../support/faulty-proxy.js'
 import { closing, connected, nodesOf, quiet, type Connect } from '../support/redis-clients.js'
 import { RedisServer } from '../support/redis-server.js'
-import { acquireOne } from '../support/acquire-one.js'
+import { acquireOne } from '../support/told-store.js'
 
 Logger.setLoggerConfig('off')
 const coolDown = 1000

@@ -9,7 +9,7 @@ import { InsuredQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { nodesOf, quiet, type Connect } from '../support/redis-clients.js'
 import { isSynchronized, portsOf, RedisServer, startCluster, startSentinel } from '../support/redis-server.js'
-import { acquireOne } from '../support/acquire-one.js'
+import { acquireOne } from '../support/told-store.js'
 
 const soon = () => 50
 const single = { name: 'quota', maxRetriesPerRequest: 0, socketTimeout: 1000, retryStrategy: soon, sentinelRetryStrategy: soon }

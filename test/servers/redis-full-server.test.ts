@@ -5,7 +5,7 @@ import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { startRedis } from '../support/redis-server.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
-import { acquireOne } from '../support/acquire-one.js'
+import { acquireOne } from '../support/told-store.js'
 
 const limit = 5
 

@@ -5,7 +5,7 @@ import tap from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { RedisServer } from '../support/redis-server.js'
-import { acquireOne } from '../support/acquire-one.js'
+import { acquireOne } from '../support/told-store.js'
 
 const maxTrackedCallers = 6
 const names = (kind: string, count: number) => Array.from({ length: count }, (_, number) => `${kind} ${number}`)

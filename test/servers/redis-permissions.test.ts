@@ -8,8 +8,7 @@ import { createClient, createClientPool, createCluster } from 'redis'
 import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { closing, connected, nodesOf, quiet, type Connect, type ConnectedClient } from '../support/redis-clients.js'
-import { acquireOne, place } from '../support/acquire-one.js'
-import { demand } from '../support/told-store.js'
+import { acquireOne, demand, place } from '../support/told-store.js'
 import { portsOf, RedisServer, startCluster } from '../support/redis-server.js'
 
 Logger.setLoggerConfig('off')

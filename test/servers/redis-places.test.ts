@@ -4,9 +4,8 @@ import t, { type Test } from 'tap'
 import { RedisQuotaStore, type QuotaRedisClient } from '../../lib/redis.js'
 import { adaptIoredis } from '../../lib/store/redis/clients/ioredis.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { acquireOne, place } from '../support/acquire-one.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
-import { demand } from '../support/told-store.js'
+import { acquireOne, demand, place } from '../support/told-store.js'
 
 const { client } = await startRedis(t)
 t.beforeEach(async () => { await client.flushall() })

@@ -3,9 +3,8 @@ import t from 'tap'
 import { RedisQuotaStore, type QuotaRedisClient, type RedisQuotaStoreOptions } from '../../lib/redis.js'
 import { adaptIoredis } from '../../lib/store/redis/clients/ioredis.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { acquireOne } from '../support/acquire-one.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
-import { demand } from '../support/told-store.js'
+import { acquireOne, demand } from '../support/told-store.js'
 
 const { client } = await startRedis(t)
 t.beforeEach(async () => { await client.flushall() })

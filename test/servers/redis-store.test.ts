@@ -5,9 +5,8 @@ import { callerKey } from '../../lib/caller/caller-key.js'
 import { localAuthentication } from '../../lib/caller/authentication.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { acquireOne, place } from '../support/acquire-one.js'
 import { commandsDuring, startCluster, startRedis } from '../support/redis-server.js'
-import { demand } from '../support/told-store.js'
+import { acquireOne, demand, place } from '../support/told-store.js'
 
 const { server, client } = await startRedis(t)
 t.beforeEach(async () => { await client.flushall() })

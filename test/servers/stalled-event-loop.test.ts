@@ -5,7 +5,6 @@ import t from 'tap'
 import { InsuredQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { FaultyProxy } from '../support/faulty-proxy.js'
-import { clientNamed } from '../support/redis-clients.js'
 import { RedisServer } from '../support/redis-server.js'
 
 const demands = [{ counters: 'default', callerKey: 'a', limit: 100, cost: 1, window: 60_000, end: null }]
@@ -51,25 +50,5 @@ for (const [name, happen] of Object.entries(stalls)) {
       t.match(await store.acquire(demands), [{ count: 22 }])
       client.disconnect()
     }
-  })
-}
-
-// With the options that docs/scaling.md recommends.
-const clients = ['ioredis', 'iovalkey, a key prefix, automatic pipelining', 'redis, pings and a socketTimeout', 'redis, pool', 'valkey-glide']
-
-for (const name of clients) {
-  t.test(`after a stall of 700 ms before a reply can be read, ${name} leads to the primary`, async (t) => {
-    const { client, close } = await clientNamed(name)([server.port])
-    t.teardown(close)
-    const primary = new RedisQuotaStore({ client, keyPrefix: `${name}:` })
-    // Connects and loads the script without a limit of time, which a busy machine could exceed.
-    await primary.acquire(demands)
-    const store = new InsuredQuotaStore({ primary })
-    const asked = store.acquire(demands)
-    // The command is sent at the end of a turn.
-    for (let turns = 0; turns < 3; turns++) await turn()
-    stall(700)
-    await asked
-    t.equal(store.state, 'primary')
   })
 }

@@ -4,9 +4,8 @@ import { PGlite } from '@electric-sql/pglite'
 import t from 'tap'
 import { PostgresQuotaStore, postgresSchema, type PostgresQuotaStoreOptions } from '../../lib/postgres.js'
 import { quotaStoreContract, VirtualClock } from '../../lib/testing.js'
-import { acquireOne, place } from '../support/acquire-one.js'
 import { compareWithReference } from '../support/compare-stores.js'
-import { demand } from '../support/told-store.js'
+import { acquireOne, demand, place } from '../support/told-store.js'
 
 const pool = await PGlite.create()
 t.teardown(async () => { await pool.close() })

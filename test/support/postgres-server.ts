@@ -46,13 +46,6 @@ export class PostgresServer extends ServerProcess {
     return server
   }
 
-  static async startReplicaOf (primary: PostgresServer): Promise<PostgresServer> {
-    const replica = new PostgresServer(await freePort())
-    execute('pg_basebackup', ['--pgdata', replica.directory, '--write-recovery-conf', '--no-sync', '--checkpoint=fast', '--dbname', primary.url])
-    await replica.start()
-    return replica
-  }
-
   get url (): string {
     return `postgres://postgres@127.0.0.1:${this.port}/postgres`
   }
@@ -90,10 +83,6 @@ export class PostgresServer extends ServerProcess {
   async restart (...more: readonly string[]): Promise<void> {
     await this.end('SIGINT')
     await this.start(...more)
-  }
-
-  promote (): void {
-    execute('pg_ctl', ['promote', '--pgdata', this.directory])
   }
 
   /** Creates a pool, as a host would. */

@@ -23,11 +23,16 @@ export type Connect = (ports: readonly [number, ...number[]]) => Promise<Connect
 glide.Logger.setLoggerConfig('off')
 glideLowest.Logger.setLoggerConfig('off')
 
+// How long a client waits for a server that does not answer. A busy machine can stall both for longer than a host would choose.
+const patience = 10_000
+// Clients of Valkey GLIDE wait this long for a server that is not running.
+const shortPatience = 3_000
+
 /** The options that docs/scaling.md recommends: the client never sends a command twice, and gives up in time. */
-const recommended = { maxRetriesPerRequest: 0, socketTimeout: 1000, retryStrategy: () => 50 }
-const recommendedForClusters = { retryDelayOnFailover: 0, redisOptions: { socketTimeout: 1000 } }
+const recommended = { maxRetriesPerRequest: 0, socketTimeout: patience, retryStrategy: () => 50 }
+const recommendedForClusters = { retryDelayOnFailover: 0, redisOptions: { socketTimeout: patience } }
 // The lowest versions do not know socketTimeout.
-const recommendedForLowest = { maxRetriesPerRequest: 0, commandTimeout: 1000, retryStrategy: () => 50 }
+const recommendedForLowest = { maxRetriesPerRequest: 0, commandTimeout: patience, retryStrategy: () => 50 }
 const recommendedForNodeRedis = { disableOfflineQueue: true, socket: { reconnectStrategy: () => 50 } }
 
 type WithErrors = IoredisClient & { on (event: 'error', listener: () => void): unknown, disconnect (): void }
@@ -77,18 +82,18 @@ export const singleClients: Record<string, Connect> = {
   'iovalkey 0.1.0': async ([port]) => quiet(new iovalkeyLowest.Redis({ port, ...recommendedForLowest, stringNumbers: true })),
   redis: ([port]) => connected(nodeRedis.createClient(nodeRedisOptions(port))),
   'redis, pings and a socketTimeout': ([port]) => connected(nodeRedis.createClient({
-    disableOfflineQueue: true, pingInterval: 300, socket: { port, socketTimeout: 1000, reconnectStrategy: () => 50 }
+    disableOfflineQueue: true, pingInterval: 300, socket: { port, socketTimeout: patience, reconnectStrategy: () => 50 }
   })),
   'redis, RESP2, numbers as strings, strings as buffers, a key prefix': ([port]) => connected(nodeRedis.createClient({
     ...nodeRedisOptions(port), RESP: 2, keyPrefix: 'all:', commandOptions: { typeMapping: buffersAndStrings }
   })),
   'redis, pool': ([port]) => connected(nodeRedis.createClientPool(nodeRedisOptions(port))),
   'redis 5.7.0': ([port]) => connected(nodeRedisLowest.createClient({ ...nodeRedisOptions(port), RESP: 3 })),
-  'valkey-glide': (ports) => closing(glide.GlideClient.createClient({ addresses: nodesOf(ports), requestTimeout: 1000 })),
+  'valkey-glide': (ports) => closing(glide.GlideClient.createClient({ addresses: nodesOf(ports), requestTimeout: shortPatience })),
   'valkey-glide, RESP2, strings as buffers': (ports) => closing(glide.GlideClient.createClient({
-    addresses: nodesOf(ports), requestTimeout: 1000, protocol: glide.ProtocolVersion.RESP2, defaultDecoder: glide.Decoder.Bytes
+    addresses: nodesOf(ports), requestTimeout: shortPatience, protocol: glide.ProtocolVersion.RESP2, defaultDecoder: glide.Decoder.Bytes
   })),
-  'valkey-glide 2.0.1': (ports) => closing(glideLowest.GlideClient.createClient({ addresses: nodesOf(ports), requestTimeout: 1000 }))
+  'valkey-glide 2.0.1': (ports) => closing(glideLowest.GlideClient.createClient({ addresses: nodesOf(ports), requestTimeout: shortPatience }))
 }
 
 /** The function that connects a client of one server. */
@@ -107,7 +112,7 @@ export const clusterClients: Record<string, Connect> = {
     retryDelayOnFailover: 0, redisOptions: { ...recommendedForClusters.redisOptions, protocol: 2 }, scaleReads: 'all', keyPrefix: 'all:', enableAutoPipelining: true
   })),
   'ioredis 5.0.0, Cluster, automatic pipelining': async (ports) => quiet(new LowestCluster(nodesOf(ports), {
-    retryDelayOnFailover: 0, redisOptions: { commandTimeout: 1000 }, scaleReads: 'slave', enableAutoPipelining: true
+    retryDelayOnFailover: 0, redisOptions: { commandTimeout: patience }, scaleReads: 'slave', enableAutoPipelining: true
   })),
   'iovalkey, Cluster, automatic pipelining': async (ports) => quiet(new iovalkey.Cluster(nodesOf(ports), {
     ...recommendedForClusters, scaleReads: 'slave', enableAutoPipelining: true
@@ -118,8 +123,8 @@ export const clusterClients: Record<string, Connect> = {
   'redis 5.7.0, cluster': (ports) => connected(nodeRedisLowest.createCluster({
     RESP: 2, rootNodes: nodesOf(ports).map((socket) => ({ socket })), useReplicas: true, defaults: recommendedForNodeRedis
   })),
-  'valkey-glide, cluster': (ports) => closing(glide.GlideClusterClient.createClient({ addresses: nodesOf(ports), requestTimeout: 1000, readFrom: 'preferReplica' })),
+  'valkey-glide, cluster': (ports) => closing(glide.GlideClusterClient.createClient({ addresses: nodesOf(ports), requestTimeout: shortPatience, readFrom: 'preferReplica' })),
   'valkey-glide 2.0.1, cluster, RESP2, strings as buffers': (ports) => closing(glideLowest.GlideClusterClient.createClient({
-    addresses: nodesOf(ports), requestTimeout: 1000, readFrom: 'preferReplica', protocol: glideLowest.ProtocolVersion.RESP2, defaultDecoder: glideLowest.Decoder.Bytes
+    addresses: nodesOf(ports), requestTimeout: shortPatience, readFrom: 'preferReplica', protocol: glideLowest.ProtocolVersion.RESP2, defaultDecoder: glideLowest.Decoder.Bytes
   }))
 }

@@ -15,6 +15,16 @@ export function demand (callerKey: string, more: Partial<Demand> = {}): Demand {
   return { counters: 'default', callerKey, limit: 5, cost: 1, window: 60_000, end: null, ...more }
 }
 
+/** Asks a store for one demand, by default of 5 requests a minute. */
+export async function acquireOne (store: QuotaStore, callerKey: string, more: Partial<Demand> = {}): Promise<Acquisition> {
+  const [acquisition] = await store.acquire([demand(callerKey, more)])
+  if (acquisition == null) throw new Error('the store has not asked about the only demand')
+  return acquisition
+}
+
+/** A place of a request in flight. */
+export const place = (limit = 5): Partial<Demand> => ({ counters: 'streams.in-flight', window: null, limit })
+
 /** A store that a test controls, with late answers after 60 ms, and that counts its calls. Callers a0, b0… are in shard 0, a1, b1… in shard 1. */
 export class ToldStore implements QuotaStore {
   asked = 0

@@ -1,0 +1,100 @@
+// What the Redis store sends to a host's client, and what it makes of replies and errors. A host's own client could return anything.
+import { readdirSync, readFileSync } from 'node:fs'
+import t from 'tap'
+import { RedisQuotaStore } from '../../lib/redis.js'
+import { acquireOne, demand } from '../support/told-store.js'
+
+t.test('the scripts use only commands and options that the oldest supported server, Redis 6.2, has', async (t) => {
+  const folder = 'lib/store/redis'
+  const source = readdirSync(folder).filter((name) => name.endsWith('.lua')).map((name) => readFileSync(`${folder}/${name}`, 'utf8')).join()
+  const commands = source.split(/call\((?=')/).slice(1).map((call) => call.split('\n', 1)[0]?.match(/'[A-Z]+'/g)?.join(' ').replaceAll("'", ''))
+  t.same([...new Set(commands)].sort(), [
+    'EXISTS', 'HDEL', 'HGET', 'HLEN', 'HMGET', 'HSCAN COUNT', 'HSET', 'INFO', 'PEXPIRE', 'PTTL', 'SADD', 'SMEMBERS', 'TIME', 'UNLINK'
+  ])
+})
+
+function storeThatReads (reply: unknown): RedisQuotaStore {
+  return new RedisQuotaStore({ client: { evaluateDigest: async () => reply, evaluateSource: async () => reply } })
+}
+
+const calls: Record<string, (store: RedisQuotaStore) => Promise<unknown>> = {
+  acquire: (store) => acquireOne(store, 'alice'),
+  peek: (store) => store.peek(demand('alice')),
+  inspect: (store) => store.inspect('default'),
+  list: (store) => store.list('default')
+}
+const unreadable = [null, 'OK', '', [1], ['x', 2, 3], [1, 2.5, 3], [1, null, 3], ['', 2, 3], [2 ** 53, 2, 3]]
+const invalid: Record<string, unknown[]> = {
+  acquire: [...unreadable, 5, [], [1, 2, 3, 4]],
+  peek: unreadable,
+  inspect: [...unreadable.slice(0, 5), 5, []],
+  list: [null, 'OK', [], ['x'], ['0', 'alice'], ['0', 'alice', 1, 'x']]
+}
+
+for (const [name, replies] of Object.entries(invalid)) {
+  t.test(`${name} rejects a reply that it cannot read`, async (t) => {
+    for (const reply of replies) {
+      const failure = { name: 'TypeError', message: /unexpected reply of the server/ }
+      await t.rejects(async () => calls[name]?.(storeThatReads(reply)), failure, JSON.stringify(reply))
+    }
+  })
+}
+
+t.test('integers are accepted in every form that clients return', async (t) => {
+  const forms: ((value: number) => unknown)[] = [Number, String, BigInt, (value) => Buffer.from(String(value))]
+  for (const form of forms) {
+    const acquired = (...reply: number[]) => acquireOne(storeThatReads(reply.map((value) => form(value))), 'alice')
+    t.match(await acquired(1, 60_000, 7), { admitted: true, count: 1, windowRemaining: 60_000, overflow: true })
+    t.match(await acquired(4, 1, 4), { admitted: false, count: 4, windowRemaining: 1, overflow: false })
+  }
+})
+
+/** An error of Valkey GLIDE, whose name is that of its class. */
+function glideError (name: string, message = 'a sentence made for people'): Error {
+  return Object.assign(new Error(message), { name })
+}
+
+const unknownScript = 'An error was signalled by the server: - NoScriptError: No matching script.'
+const names = ['RequestError', 'TimeoutError', 'ConnectionError', 'ExecAbortError', 'ClosingError', 'Error']
+const errors: [unknown, isSentAgain: boolean][] = [
+  [glideError('RequestError', unknownScript), true], ...names.map((name): [unknown, boolean] => [glideError(name), false]), ['RequestError', false]
+]
+
+t.test('a script is sent as source if the server does not know it, and not again after another error, because it may have run', async (t) => {
+  for (const [error, isSentAgain] of errors) {
+    const commands: string[] = []
+    const client = {
+      async customCommand ([command = '']: string[]) {
+        commands.push(command)
+        if (command === 'EVALSHA') throw error
+        return [1, 60_000, 5]
+      }
+    }
+    const store = new RedisQuotaStore({ client })
+    await acquireOne(store, 'alice')
+    if (isSentAgain) t.match(await acquireOne(store, 'alice'), { admitted: true })
+    else await t.rejects(acquireOne(store, 'alice'), String(error))
+    t.same(commands, ['EVAL', 'EVALSHA', ...(isSentAgain ? ['EVAL'] : [])])
+  }
+})
+
+t.test('a replica is left at most once a second', async (t) => {
+  const quits: string[] = []
+  const quit = async ([command = '']: string[]) => { if (command === 'QUIT') quits.push(command) }
+  const readOnly = async () => { throw new Error('READONLY You can\'t write against a read only replica.') }
+  const clients = {
+    redis: { isReady: true, evalSha: readOnly, eval: readOnly, sendCommand: quit },
+    'valkey-glide': {
+      async customCommand (command: string[]) {
+        await quit(command)
+        throw glideError('RequestError', 'An error was signalled by the server: - ReadOnly: You can\'t write against a read only replica.')
+      }
+    }
+  }
+  for (const [name, client] of Object.entries(clients)) {
+    const store = new RedisQuotaStore({ client })
+    for (let request = 0; request < 5; request++) await t.rejects(acquireOne(store, 'alice'))
+    await new Promise((resolve) => { setImmediate(resolve) })
+    t.equal(quits.splice(0).length, 1, name)
+  }
+})
