@@ -41,7 +41,8 @@ const orders: [what: string, costs: Costs, admitted: number, steps: [step: Amoun
   ['neither and no report', {}, 0, [['closes', 0], [4, 4]]],
   ['functions of the request', { cost: ({ headers }) => Number(headers['x-cost']), unreported: ({ headers }) => Number(headers['x-cost']) + 1 }, 6, [['closes', 7]]],
   ['an unreported that fails', { cost: 5, unreported: failing }, 5, [['closes', 5]]],
-  ['an unreported that returns no amount', { cost: 5, unreported: () => -1 }, 5, [['closes', 5]]]
+  ['an unreported that returns no amount', { cost: 5, unreported: () => -1 }, 5, [['closes', 5]]],
+  ['an unreported that rejects', { cost: 5, unreported: async () => failing() } as never, 5, [['closes', 5]]]
 ]
 
 t.test('a request counts the greater of its cost and the reports while it runs, then the reports, or else unreported', async (t) => {

@@ -115,6 +115,7 @@ t.test('refusalBody replaces the body and its content type; the status and the o
 const failing: [string, () => unknown][] = [
   ['throws', () => { throw new Error('of the host') }],
   ['returns a promise', async () => ({ contentType: 'text/plain', body: 'no' })],
+  ['returns a promise that rejects', async () => { throw new Error('of the host') }],
   ['returns an object that cannot be read', () => ({ get body () { throw new Error('of the host') } })],
   ...[undefined, 'no', { body: 'no' }, { contentType: 'text/plain' }, { contentType: 'text/plain', body: {} }].map((value): [string, () => unknown] => [`returns ${JSON.stringify(value)}`, () => value]),
   ...['', 'plain', '/plain', 'text/', 'text/;charset=utf-8', ' text/plain', 'text/(plain', 'text /plain', 'text/plain, text/html', 'text/plain x; charset=utf-8', 'text//plain', 'text/plain; a="\n"']

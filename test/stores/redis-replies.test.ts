@@ -1,6 +1,7 @@
 // What the Redis store sends to a host's client, and what it makes of replies and errors. A host's own client could return anything.
 import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
+import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { acquireOne, demand } from '../support/told-store.js'
 
@@ -39,6 +40,12 @@ for (const [name, replies] of Object.entries(invalid)) {
     }
   })
 }
+
+t.test('a store on a server has its caller cap as a property, for the fallback of an insured store and the metrics', async (t) => {
+  const client = { evaluateDigest: async () => null, evaluateSource: async () => null }
+  const pool = { query: async () => ({ rows: [] }) }
+  t.same([new RedisQuotaStore({ client, maxTrackedCallers: 3 }), new PostgresQuotaStore({ pool, maxTrackedCallers: 3 })].map((store) => store.maxTrackedCallers), [3, 3])
+})
 
 t.test('integers are accepted in every form that clients return', async (t) => {
   const forms: ((value: number) => unknown)[] = [Number, String, BigInt, (value) => Buffer.from(String(value))]

@@ -39,50 +39,34 @@ const demandOf = (counters: string) => fc.record({
 })
 type Drawn = typeof demandOf extends (counters: string) => fc.Arbitrary<infer Value> ? Value : never
 
-const stepsOf = (quotas: readonly string[], gap: fc.Arbitrary<number>) => {
-  const demand = fc.constantFrom(...quotas).chain(demandOf)
-  const together = fc.uniqueArray(demand, { minLength: 1, maxLength: 4, selector: ({ counters }) => counters })
-  return fc.record({
-    gap,
-    demands: together,
-    kind: fc.oneof(
-      { weight: 200, arbitrary: fc.constant('acquire' as const) },
-      { weight: 60, arbitrary: fc.constant('peek' as const) },
-      { weight: 60, arbitrary: fc.constant('release' as const) },
-      { weight: 16, arbitrary: fc.constantFrom('forget' as const, 'list' as const) },
-      { weight: 1, arbitrary: fc.constant('clear' as const) }
-    ),
-    // Which acquisition a release is for, and how much.
-    which: fc.nat(),
-    amount: fc.oneof({ weight: 3, arbitrary: fc.constantFrom(1, 1, 2, 250) }, fc.constantFrom(0, MAX_SAFE_INTEGER))
-  })
-}
-
-/** The steps of any walk. */
-const anyStep = stepsOf(Object.keys(windows), anyGap)
-
-/** Steps that use the counters of the default quota, with gaps of the given lengths. */
-export const stepsWithGaps = (gap: fc.Arbitrary<number>): typeof anyStep => stepsOf(['default'], gap)
+const step = fc.record({
+  gap: anyGap,
+  demands: fc.uniqueArray(fc.constantFrom(...Object.keys(windows)).chain(demandOf), { minLength: 1, maxLength: 4, selector: ({ counters }) => counters }),
+  kind: fc.oneof(
+    { weight: 200, arbitrary: fc.constant('acquire' as const) },
+    { weight: 60, arbitrary: fc.constant('peek' as const) },
+    { weight: 60, arbitrary: fc.constant('release' as const) },
+    { weight: 16, arbitrary: fc.constantFrom('forget' as const, 'list' as const) },
+    { weight: 1, arbitrary: fc.constant('clear' as const) }
+  ),
+  // Which acquisition a release is for, and how much.
+  which: fc.nat(),
+  amount: fc.oneof({ weight: 3, arbitrary: fc.constantFrom(1, 1, 2, 250) }, fc.constantFrom(0, MAX_SAFE_INTEGER))
+})
 
 interface Comparison {
   /** Creates an empty store. */
   readonly create: (options: QuotaStoreContractOptions) => Required<QuotaStore> | Promise<Required<QuotaStore>>
   readonly walks: number
   readonly length?: number
-  readonly step?: typeof anyStep
   /** Whether requests at the same time are sent together, without waiting for results. */
   readonly areTogether?: boolean
   /** Whether places are leases, which the virtual time would end. Then all are given back before. */
   readonly hasLeases?: boolean
-  /** Makes time pass for a store that does not use the virtual clock. */
-  readonly advance?: (ms: number) => unknown
-  /** The length in milliseconds below which times are not compared. */
-  readonly unit?: number
-  readonly Reference?: typeof ReferenceStore
 }
 
 /** Compares a store with the reference on random walks, each with a random caller cap. Returns how often each outcome was seen. */
-export async function compareWithReference ({ create, walks, length = 500, step = anyStep, areTogether = false, hasLeases = false, advance, unit = 1, Reference = ReferenceStore }: Comparison) {
+export async function compareWithReference ({ create, walks, length = 500, areTogether = false, hasLeases = false }: Comparison) {
   const seen = { admitted: 0, rejected: 0, rejectedWithRoom: 0, overflow: 0, places: 0, peeked: 0, released: 0, listed: 0, sweeps: 0 }
   const walk = fc.record({ maxTrackedCallers: fc.integer({ min: 1, max: 6 }), steps: fc.array(step, { minLength: length, maxLength: length, size: 'max' }) })
   await assertProperty(fc.asyncProperty(walk, async ({ maxTrackedCallers, steps }) => {
@@ -90,7 +74,7 @@ export async function compareWithReference ({ create, walks, length = 500, step 
     clock.advance(start)
     const store = await create({ clock: clock.now, maxTrackedCallers })
     let time = start
-    const reference = new Reference({ clock: () => time, maxTrackedCallers })
+    const reference = new ReferenceStore({ clock: () => time, maxTrackedCallers })
     const pending: (() => Promise<void>)[] = []
     let held: { readonly actual: Acquisition, readonly expected: Acquisition, readonly isPlace: boolean }[] = []
     let leasesEnd = Infinity
@@ -117,7 +101,7 @@ export async function compareWithReference ({ create, walks, length = 500, step 
       const asked = demands.filter((_, index) => acquisitions[index] !== null)
       const actual = acquisitions.filter((acquisition) => acquisition !== null)
       const expected = reference.acquire(asked)
-      deepStrictEqual(actual.map((each) => shown(each, unit)), expected.map((each) => shown(each, unit)))
+      deepStrictEqual(actual.map(shown), expected.map(shown))
       const isAdmitted = expected.every(({ admitted }) => admitted)
       ok(asked.length === demands.length || !isAdmitted, 'a demand was not asked although the others have room')
       seen[isAdmitted ? 'admitted' : 'rejected'] += 1
@@ -156,7 +140,6 @@ export async function compareWithReference ({ create, walks, length = 500, step 
         if (windows[first.counters] !== null) await inspect(first.counters)
         await settle()
         clock.advance(gap)
-        await advance?.(gap)
       }
       const demand = demandFor(first)
       if (kind === 'acquire') {
@@ -166,7 +149,7 @@ export async function compareWithReference ({ create, walks, length = 500, step 
       } else if (kind === 'peek') {
         await ask(store.peek(demand), (peeked) => {
           const expected = reference.peek(demand)
-          deepStrictEqual(peeked && shown(peeked, unit), expected && shown(expected, unit))
+          deepStrictEqual(peeked && shown(peeked), expected && shown(expected))
           if (peeked !== null) seen.peeked += 1
         })
       } else if (kind === 'release') {
@@ -179,7 +162,7 @@ export async function compareWithReference ({ create, walks, length = 500, step 
       } else if (kind === 'list') {
         await settle()
         await ask(listAll(store, demand.counters), (listed) => {
-          deepStrictEqual(byCaller(listed, unit), byCaller(reference.list(demand.counters).callers, unit))
+          deepStrictEqual(byCaller(listed), byCaller(reference.list(demand.counters).callers))
           seen.listed += listed.length
         })
       } else {
@@ -204,16 +187,12 @@ async function listAll (store: Required<QuotaStore>, counters: string): Promise<
   }
 }
 
-function byCaller (callers: readonly CallerCount[], unit: number): Map<string, unknown> {
-  return new Map(callers.map(({ callerKey, count, windowRemaining }): [string, unknown] => [callerKey, { count, windowRemaining: inUnits(windowRemaining, unit) }])
-    .sort(([one], [other]) => one < other ? -1 : 1))
+function byCaller (callers: readonly CallerCount[]): Map<string, unknown> {
+  const rows = callers.map(({ callerKey, count, windowRemaining }): [string, unknown] => [callerKey, { count, windowRemaining }])
+  return new Map(rows.sort(([one], [other]) => one < other ? -1 : 1))
 }
 
-/** The fields of a result that the contract names, with the time in units. */
-function shown ({ count, windowRemaining, end, overflow, ...rest }: QuotaCount & Partial<Acquisition>, unit: number) {
-  return { ...('admitted' in rest && { admitted: rest.admitted }), count, windowRemaining: inUnits(windowRemaining, unit), end, overflow }
-}
-
-function inUnits (time: number | null, unit: number): number | null {
-  return time === null ? null : Math.ceil(time / unit)
+/** The fields of a result that the contract names. */
+function shown ({ count, windowRemaining, end, overflow, ...rest }: QuotaCount & Partial<Acquisition>) {
+  return { ...('admitted' in rest && { admitted: rest.admitted }), count, windowRemaining, end, overflow }
 }

@@ -77,9 +77,7 @@ export class RedisServer extends ServerProcess {
 
   static async startWithPassword (password: string): Promise<RedisServer> {
     const server = await RedisServer.start()
-    const client = server.client()
-    await client.config('SET', 'requirepass', password)
-    client.disconnect()
+    await server.administer('CONFIG', 'SET', 'requirepass', password)
     return server
   }
 
@@ -106,6 +104,16 @@ export class RedisServer extends ServerProcess {
     const client = new Redis({ port, host: '127.0.0.1', maxRetriesPerRequest: 0, retryStrategy: () => 50, enableAutoPipelining })
     client.on('error', () => {})
     return client
+  }
+
+  /** Runs one command, as an administrator. */
+  async administer (...command: [string, ...string[]]): Promise<unknown> {
+    const client = this.client()
+    try {
+      return await client.call(...command)
+    } finally {
+      client.disconnect()
+    }
   }
 
   /** Resolves when the server has reached a state, such as a finished synchronization. */
