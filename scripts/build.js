@@ -4,6 +4,8 @@
 //
 // The scripts of lib in other languages come first: acquire.lua.ts, which git ignores, exports the text of acquire.lua. Its line
 // "-- include layout.part.lua" is replaced by that file, which has no module.
+//
+// Declarations to which no entry point leads are removed, because no compiler loads them.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -24,6 +26,15 @@ writeFileSync('dist/package.json', '{ "type": "commonjs" }\n')
 for (const [entry, plugin] of Object.entries(plugins)) {
   const passedOn = `export * from './${entry}.js'\nexport { ${plugin} as default } from './${entry}.js'\n`
   for (const ending of ['mjs', 'd.mts']) writeFileSync(`dist/${entry}.${ending}`, passedOn)
+}
+
+// The set grows while the loop reads it.
+const loaded = new Set(['package.json'])
+for (const name of loaded) {
+  for (const [, imported] of readFileSync(name, 'utf8').matchAll(/['"](\.[^'"]+)\.js['"]/g)) loaded.add(join(dirname(name), `${imported}.d.ts`))
+}
+for (const name of readdirSync('dist', { recursive: true, encoding: 'utf8' })) {
+  if (name.endsWith('.d.ts') && !loaded.has(join('dist', name))) rmSync(join('dist', name))
 }
 
 function read (name) {

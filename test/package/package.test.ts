@@ -10,7 +10,7 @@ import { plainEnvironment } from '../support/environment.js'
 // Outside the repository, so that no project finds its packages.
 const folders = mkdtempSync(join(tmpdir(), 'quota-package-'))
 t.teardown(() => { rmSync(folders, { recursive: true }) })
-const [{ filename }] = JSON.parse(execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folders], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
+const [{ filename, unpackedSize }] = JSON.parse(execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folders], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
 const tarball = join(folders, filename)
 const { dependencies, devDependencies, exports, peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
 
@@ -132,6 +132,7 @@ t.test('each file is in the tarball once, and so is each file to which a page li
   const files = execFileSync('tar', ['-tzf', tarball], { encoding: 'utf8' }).trim().split('\n')
   t.equal(new Set(files).size, files.length)
   t.ok(files.length <= 250, `${files.length} files`)
+  t.ok(unpackedSize <= 700_000, `${unpackedSize} bytes`)
   for (const page of files.filter((file) => file.endsWith('.md'))) {
     const text = execFileSync('tar', ['-xzOf', tarball, page], { encoding: 'utf8' })
     const linked = [...text.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, file = '']) => join(dirname(page), file))
