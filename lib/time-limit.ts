@@ -27,7 +27,7 @@ const lateness = 0.5
 const mostStalls = 3
 
 /** A result did not arrive in time. */
-class TimeLimitError extends Error {
+export class TimeLimitError extends Error {
   /** @param timeout Milliseconds. */
   constructor (timeout: number) {
     super(`no answer within ${timeout} ms`)

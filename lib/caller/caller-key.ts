@@ -28,7 +28,7 @@ const noIssuer = new Unidentified('no-issuer')
 const noSubject = new Unidentified('no-subject')
 const noUsername = new Unidentified('no-username')
 
-// NUL separates the parts of the text that is hashed. No part may contain NUL, so different identities never result in the same text.
+// Separates the parts of the text that is hashed. No part contains it, so different identities never result in the same text.
 const separator = '\0'
 
 /**
@@ -58,33 +58,26 @@ export function callerKey (authentication: Authentication | null | undefined): s
 export function keyOf (authentication: unknown): string | Unidentified {
   if (!isAuthentication(authentication) || authentication.authenticated !== true) return notAuthenticated
   if (authentication.kind === 'token') return keyOfClaims(authentication.claims)
-  return authentication.kind === 'local' ? keyOfAccount(authentication.username) : anonymous
+  if (authentication.kind === 'anonymous') return anonymous
+  return isIdentity(authentication.username) ? digest('local', authentication.username) : noUsername
 }
 
-/** Returns the key of a token's verified claims, or why there is none. Only their own properties identify a caller, and no inherited ones. */
-export function keyOfClaims (claims: unknown): string | Unidentified {
-  if (typeof claims !== 'object' || claims === null) return noIssuer
-  const { iss, sub }: Claims = claims
-  return keyOfPair(Object.hasOwn(claims, 'iss') ? iss : undefined, Object.hasOwn(claims, 'sub') ? sub : undefined)
-}
-
-function keyOfPair (iss: unknown, sub: unknown): string | Unidentified {
+// Only own properties of the claims identify a caller, and no inherited ones.
+function keyOfClaims (claims: unknown): string | Unidentified {
+  const iss = ownOf(claims, 'iss')
+  const sub = ownOf(claims, 'sub')
   if (!isIdentity(iss)) return noIssuer
-  if (!isIdentity(sub)) return noSubject
-  const identity = 'oidc' + separator + iss + separator + sub
-  if (identity.isWellFormed()) return hash('sha256', identity, 'hex')
-  return iss.isWellFormed() ? noSubject : noIssuer
+  return isIdentity(sub) ? digest('oidc', iss, sub) : noSubject
 }
 
-interface Claims {
-  readonly iss?: unknown
-  readonly sub?: unknown
+function ownOf (claims: unknown, name: string): unknown {
+  return typeof claims === 'object' && claims !== null && Object.hasOwn(claims, name) ? Reflect.get(claims, name) : undefined
 }
 
-function keyOfAccount (username: unknown): string | Unidentified {
-  return isIdentity(username) && username.isWellFormed() ? hash('sha256', 'local' + separator + username, 'hex') : noUsername
+function digest (...parts: readonly string[]): string {
+  return hash('sha256', parts.join(separator), 'hex')
 }
 
 function isIdentity (value: unknown): value is string {
-  return typeof value === 'string' && value.trim() !== '' && !value.includes(separator)
+  return typeof value === 'string' && value.trim() !== '' && !value.includes(separator) && value.isWellFormed()
 }

@@ -31,12 +31,12 @@ export const perMinuteVariable = 'SERVICE_RATE_LIMIT_PER_MINUTE'
 
 /** Returns the runtime preference that holds a limit. `quota` is undefined for the default quota. */
 export function preferenceOf (limit: LimitName, quota?: string): string {
-  return ['rate-limit', ...(quota === undefined ? [] : [quota]), limitKinds[limit].key].join('.')
+  return ['rate-limit', quota ?? [], limitKinds[limit].key].flat().join('.')
 }
 
-/** Returns the environment variable that holds the configured limit of a named quota. */
-export function variableOf (limit: LimitName, quota: string): `SERVICE_RATE_LIMIT_${string}` {
-  return `SERVICE_RATE_LIMIT_${`${quota}-${limitKinds[limit].key}`.toUpperCase().replaceAll('-', '_')}`
+/** Returns the environment variable that holds the configured limit of a quota, whose preference has almost the same name. */
+export function variableOf (preference: string): `SERVICE_RATE_LIMIT_${string}` {
+  return `SERVICE_RATE_LIMIT_${preference.replace('rate-limit.', '').replaceAll(/[.-]/g, '_').toUpperCase()}`
 }
 
 /**

@@ -1,11 +1,13 @@
 import { channel } from 'node:diagnostics_channel'
+import timers from 'node:timers'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { CircuitBreaker } from '../circuit-breaker.js'
 import { shown } from '../errors.js'
-import { shownError } from '../log.js'
-import { isPromise } from '../promises.js'
+import { logLine, shownError } from '../log.js'
 import { withFunctions } from '../option-checks.js'
+import { attempt, isPromise, proceed } from '../promises.js'
+import { TimeLimit, TimeLimitError } from '../time-limit.js'
 import { toInteger } from './limit.js'
-import { ReaderHealth } from './reader-health.js'
 
 /**
  * Reads the host's runtime preferences, before the caller is identified. A `Map` is a preference reader.
@@ -39,23 +41,25 @@ export interface PreferenceFailure {
 /** The channel on which each `PreferenceFailure` is published. */
 export const preferenceFailures = channel('fastify-llm-quota:preference-failure')
 
-/** How long an asynchronous preference reader may take by default, in milliseconds. */
+// How long an asynchronous reader may take by default, how long it is left alone after so many timeouts in a row, and how long it must
+// work before its next failure is logged again, in milliseconds.
 const defaultTimeout = 1000
+const timeoutsBeforeRest = 3
+const rest = 1000
+const recovery = 60_000
 
-const tooLate = Symbol('too late')
+const clock = (): number => performance.now()
 
 /** Reads runtime preferences. */
 export class Preferences {
-  readonly #timeout: number
-  readonly #log: FastifyBaseLogger
-  // By preference, since a reader can fail for one and not for another.
-  readonly #healths = new Map<string, ReaderHealth>()
+  readonly #create: (name: string) => Preference
+  // By name, since a reader can fail for one and not for another.
+  readonly #preferences = new Map<string, Preference>()
   #reader: PreferenceReader | undefined
 
   /** @param timeout How long an asynchronous reader may take, in milliseconds. */
   constructor (log: FastifyBaseLogger, timeout: number = defaultTimeout) {
-    this.#log = log
-    this.#timeout = timeout
+    this.#create = (name) => new Preference(name, timeout, log)
   }
 
   /** Sets the reader, when the server is ready. Without a reader, every preference is unset. */
@@ -64,55 +68,68 @@ export class Preferences {
   }
 
   /** Returns the preference, an integer; `configured` if it is unset or unavailable. A promise only if the reader returned one. */
-  read (preference: string, request: FastifyRequest, configured: number): number | Promise<number> {
-    if (this.#reader === undefined || !this.#healthOf(preference).mayBeAsked()) return configured
-    try {
-      const value: unknown = this.#reader.get(preference, request)
-      return isPromise(value) ? this.#await(value, preference, request, configured) : this.#interpret(value, preference, request, configured)
-    } catch (error) {
-      return this.#failed({ err: shownError(error) }, preference, request, configured)
-    }
+  read (name: string, request: FastifyRequest, configured: number): number | Promise<number> {
+    if (this.#reader === undefined) return configured
+    const preference = this.#preferences.get(name) ?? this.#create(name)
+    this.#preferences.set(name, preference)
+    return preference.read(this.#reader, request, configured)
+  }
+}
+
+/** One preference. An outage of its reader is logged once, and delays only the first requests and one per second. */
+class Preference {
+  readonly #name: string
+  readonly #timeout: number
+  readonly #timeLimit: TimeLimit
+  readonly #log: FastifyBaseLogger
+  // Only timeouts open it.
+  readonly #breaker: CircuitBreaker
+  #isWarned = false
+  #wellSince: number | undefined
+
+  constructor (name: string, timeout: number, log: FastifyBaseLogger) {
+    this.#name = name
+    this.#timeout = timeout
+    this.#timeLimit = new TimeLimit(timeout, clock, timers)
+    this.#log = log
+    const message = `the quota's preference reader did not return in time ${timeoutsBeforeRest} times in a row; ` +
+      'until it does, only one request per second calls it'
+    const onChange = (isOpen: boolean, reason: unknown): void => { if (isOpen) logLine(log, 'warn', Object(reason), message) }
+    this.#breaker = new CircuitBreaker({ failures: timeoutsBeforeRest, coolDown: rest, clock, onChange })
   }
 
-  async #await (promise: PromiseLike<unknown>, preference: string, request: FastifyRequest, configured: number): Promise<number> {
-    try {
-      const value = await this.#inTime(promise)
-      return this.#interpret(value, preference, request, configured)
-    } catch (error) {
-      return this.#failed({ err: shownError(error) }, preference, request, configured)
-    }
-  }
-
-  #inTime (promise: PromiseLike<unknown>): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      // Deferred by setImmediate so that a value that arrived while the event loop was blocked is read first and used.
-      const timer = setTimeout(() => { setImmediate(resolve, tooLate) }, this.#timeout)
-      Promise.resolve(promise).finally(() => { clearTimeout(timer) }).then(resolve, reject)
+  read (reader: PreferenceReader, request: FastifyRequest, configured: number): number | Promise<number> {
+    if (!this.#breaker.allowsCall()) return configured
+    const { era } = this.#breaker
+    return attempt(() => {
+      const read: unknown = reader.get(this.#name, request)
+      return proceed(isPromise(read) ? this.#timeLimit.within(read) : read, (value) => {
+        const integer = isUnset(value) ? configured : toInteger(value)
+        if (integer === undefined) return this.#failed({ value: shown(value) }, request, configured, era)
+        this.#breaker.succeeded(era)
+        this.#wellSince ??= clock()
+        return integer
+      })
+    }, (error) => {
+      return this.#failed(error instanceof TimeLimitError ? { timeout: this.#timeout } : { err: shownError(error) }, request, configured, era)
     })
   }
 
-  #interpret (value: unknown, preference: string, request: FastifyRequest, configured: number): number {
-    const integer = isUnset(value) ? configured : toInteger(value)
-    if (integer === undefined) return this.#failed(value === tooLate ? tooLate : { value: shown(value) }, preference, request, configured)
-    this.#healthOf(preference).succeeded()
-    return integer
-  }
-
-  #failed (reason: object | typeof tooLate, preference: string, request: FastifyRequest, configured: number): number {
-    const health = this.#healthOf(preference)
-    if (reason === tooLate) health.timedOut({ timeout: this.#timeout, preference, configured })
-    else health.failed({ ...reason, preference, configured })
-    if (preferenceFailures.hasSubscribers) preferenceFailures.publish({ request, preference } satisfies PreferenceFailure)
-    return configured
-  }
-
-  #healthOf (preference: string): ReaderHealth {
-    let health = this.#healths.get(preference)
-    if (health === undefined) {
-      health = new ReaderHealth(this.#log)
-      this.#healths.set(preference, health)
+  #failed (reason: object, request: FastifyRequest, configured: number, era: number): number {
+    const isLate = 'timeout' in reason
+    const properties = { ...reason, preference: this.#name, configured }
+    const hasRecovered = this.#wellSince !== undefined && clock() - this.#wellSince >= recovery
+    if (!this.#isWarned || hasRecovered) {
+      logLine(this.#log, 'warn', properties, isLate
+        ? 'the quota\'s preference reader did not return in time; the configured limit applies'
+        : 'the quota\'s runtime preference is unavailable; the configured limit applies until the reader recovers')
     }
-    return health
+    this.#isWarned = true
+    this.#wellSince = undefined
+    if (isLate) this.#breaker.failed(era, properties)
+    else this.#breaker.succeeded(era)
+    if (preferenceFailures.hasSubscribers) preferenceFailures.publish({ request, preference: this.#name } satisfies PreferenceFailure)
+    return configured
   }
 }
 

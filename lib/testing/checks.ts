@@ -15,19 +15,15 @@ export interface Check {
   run (subject: Subject): Promise<void>
 }
 
-/** A caller cap that no check reaches. */
-export const largeCap = 10_000
-
-/** A caller cap that is so small that some of `everyShard` callers use an overflow counter. */
 export const smallCap = 4
 
 /** Enough callers to reach all shards of a store, because each shard has its own sweeps and overflow counter. */
 export const everyShard = 32
 
-/** A limit that always has room. */
-export const unlimited = Number.MAX_SAFE_INTEGER
-
 export const [minute, hour, day] = [60_000, 3_600_000, 86_400_000]
+
+/** Takes the place of the window's length in a quota of requests in flight. */
+export const inFlight = Infinity
 
 /** The store under test lacks a function, so a check of it passes. */
 export class MissingFunction extends Error {}
@@ -42,18 +38,20 @@ export interface Visit {
 export class Subject {
   readonly clock: VirtualClock
   readonly counters: string
-  /** The length of the window. */
   readonly window: number
   /** How long a counter is kept after its last request. */
   readonly retention: number
+  /** The places that were taken. They are given back after the check, because a store on a server would renew them. */
+  readonly places: Acquisition[]
   readonly #store: QuotaStore
 
-  constructor (store: QuotaStore, clock: VirtualClock, counters: string, window: number) {
+  constructor (store: QuotaStore, clock: VirtualClock, counters: string, window: number, places: Acquisition[] = []) {
     this.#store = store
     this.clock = clock
     this.counters = counters
     this.window = window
     this.retention = counterRetention(window)
+    this.places = places
   }
 
   /** The functions of the store. One that it lacks throws `MissingFunction`. */
@@ -67,19 +65,20 @@ export class Subject {
     }) as Required<QuotaStore>
   }
 
-  /** Returns another quota of the store. */
   quota (counters: string, window: number): Subject {
-    return new Subject(this.#store, this.clock, counters, window)
+    return new Subject(this.#store, this.clock, counters, window, this.places)
   }
 
-  demand (number: number, limit = unlimited, cost = 1): Demand {
-    return { counters: this.counters, callerKey: caller(number), limit, cost, window: this.window, end: null }
+  demand (number: number, limit = Number.MAX_SAFE_INTEGER, cost = 1): Demand {
+    const window = this.window === inFlight ? null : this.window
+    return { counters: this.counters, callerKey: caller(number), limit, cost, window, end: null }
   }
 
-  /** Sends a request with several demands. */
   async acquireAll (demands: readonly Demand[]): Promise<readonly (Acquisition | null)[]> {
-    const acquisitions = await this.#store.acquire(demands)
+    const acquisitions = await this.store.acquire(demands)
     doesNotThrow(() => { assertAcquisitions(acquisitions, demands) })
+    const places = acquisitions.filter((place, index) => place?.admitted === true && demands[index]?.window === null)
+    this.places.push(...places as Acquisition[])
     return acquisitions
   }
 
@@ -93,26 +92,36 @@ export class Subject {
     return this.acquireOne(this.demand(number, limit, cost))
   }
 
+  /** Returns what is counted for a caller, by a request that counts nothing or a place that is given back. It opens a window. */
+  async countOf (number: number): Promise<number> {
+    if (this.window !== inFlight) return (await this.acquire(number, undefined, 0)).count
+    const place = await this.acquire(number)
+    await this.store.release(place, 1)
+    return place.count - 1
+  }
+
   /** Sends one request for each of `everyShard` callers, starting with the caller `first`. */
   async visit (first: number, limit?: number): Promise<Visit[]> {
     return inTurn(callersFrom(first), async (number) => ({ number, acquisition: await this.acquire(number, limit) }))
   }
 
-  /** Sends such requests and returns how many callers have a counter of their own. */
+  /** Returns how many of these callers have a counter of their own. */
   async trackedOf (first: number): Promise<number> {
     return (await this.visit(first)).filter(({ acquisition }) => !acquisition.overflow).length
   }
 
-  /** Fills a store with the small cap and returns the first requests of the callers with a counter of their own, and of the others. */
-  async fill (limit?: number): Promise<{ tracked: [Visit, ...Visit[]], overflowing: [Visit, ...Visit[]] }> {
-    const visits = await this.visit(0, limit)
-    const [tracked, ...othersTracked] = visits.filter(({ acquisition }) => !acquisition.overflow)
-    const [overflowing, ...othersOverflowing] = visits.filter(({ acquisition }) => acquisition.overflow)
-    if (tracked === undefined || overflowing === undefined) throw new AssertionError({ message: 'the caller cap is not between 1 and the number of callers' })
-    return { tracked: [tracked, ...othersTracked], overflowing: [overflowing, ...othersOverflowing] }
+  /** Fills a store with the small cap. The others use an overflow counter. */
+  async fill (): Promise<{ tracked: [Visit, ...Visit[]], overflowing: [Visit, ...Visit[]] }> {
+    const visits = await this.visit(0)
+    const those = (isOverflow: boolean): [Visit, ...Visit[]] => {
+      const [first, ...others] = visits.filter(({ acquisition }) => acquisition.overflow === isOverflow)
+      if (first === undefined) throw new AssertionError({ message: 'the caller cap is not between 1 and the number of callers' })
+      return [first, ...others]
+    }
+    return { tracked: those(false), overflowing: those(true) }
   }
 
-  peek (number: number): QuotaCount | null | Promise<QuotaCount | null> {
+  async peek (number: number): Promise<QuotaCount | null> {
     return this.store.peek(this.demand(number))
   }
 
@@ -120,43 +129,49 @@ export class Subject {
     await this.store.forget(caller(number), this.counters)
   }
 
+  async inspect () {
+    const { trackedCallers, sweeps } = await this.store.inspect(this.counters)
+    return { trackedCallers, sweeps }
+  }
+
   /** Returns the callers on all pages. */
   async list (): Promise<Map<string, Omit<CallerCount, 'callerKey'>>> {
-    const { store, counters } = this
     const listed = new Map<string, Omit<CallerCount, 'callerKey'>>()
-    let page = await store.list(counters)
-    for (let pages = 1; ; pages++) {
-      for (const { callerKey, count, windowRemaining } of page.callers) listed.set(callerKey, { count, windowRemaining })
-      if (page.cursor === null) return listed
+    for (let pages = 1, cursor: string | null | undefined; cursor !== null; pages++) {
       if (pages > 100) throw new AssertionError({ message: `list returned ${pages} pages of ${listed.size} callers` })
-      page = await store.list(counters, page.cursor)
+      const page = await this.store.list(this.counters, cursor)
+      for (const { callerKey, count, windowRemaining } of page.callers) listed.set(callerKey, { count, windowRemaining })
+      cursor = page.cursor
     }
+    return listed
   }
 }
 
-/** Returns a check of stores with this caller cap. */
-export function check (name: string, cap: number, run: Check['run']): Check {
-  return { name, cap, run }
+export function check (name: string, run: Check['run']): Check {
+  return { name, cap: 10_000, run }
 }
 
-/** The result of an admitted request that a caller's own counter has counted. */
+/** Returns a check of stores with a caller cap that is so small that some of `everyShard` callers use an overflow counter. */
+export function checkAtCap (name: string, run: Check['run']): Check {
+  return { name, cap: smallCap, run }
+}
+
 export function admitted (count: number, windowRemaining: number | null): Acquisition {
   return { admitted: true, count, windowRemaining, overflow: false }
 }
 
-/** The result of a request that a caller's own counter has rejected. */
 export function rejected (count: number, windowRemaining: number | null): Acquisition {
   return { ...admitted(count, windowRemaining), admitted: false }
 }
 
 /** Asserts that a result has these fields. A store can keep more in it. */
-export function assertResult<Result extends QuotaCount> (actual: Result, expected: NoInfer<Result>): void {
-  deepStrictEqual(Object.fromEntries(Object.keys(expected).map((name) => [name, Reflect.get(actual, name)])), expected)
+export function assertResult<Result extends QuotaCount> (actual: Result | null | undefined, expected: NoInfer<Partial<Result>>): void {
+  const { ...fields } = Object(actual)
+  deepStrictEqual(Object.fromEntries(Object.keys(expected).map((name) => [name, fields[name]])), expected)
 }
 
-/** Returns how many requests were admitted, each with one or several demands. */
-export function numberAdmitted (requests: readonly (Acquisition | readonly (Acquisition | null)[])[]): number {
-  return requests.filter((request) => [request].flat().every((acquisition) => acquisition?.admitted === true)).length
+export function isAdmitted (acquisitions: readonly (Acquisition | null)[]): boolean {
+  return acquisitions.every((acquisition) => acquisition?.admitted === true)
 }
 
 /** Calls a function for each item, one after another. */
@@ -171,12 +186,10 @@ export async function burst<Result> (call: (index: number) => Result | Promise<R
   return Promise.all(callersFrom(0).map(async (index) => call(index)))
 }
 
-/** Returns the key of a caller in the checks. */
 export function caller (number: number): string {
   return String(callerKey(localAuthentication(`caller ${number}`)))
 }
 
-/** Returns `everyShard` numbers of callers, starting with `first`. */
 export function callersFrom (first: number): number[] {
   return Array.from({ length: everyShard }, (_, index) => first + index)
 }

@@ -9,14 +9,15 @@
  *
  * const clock = new VirtualClock()
  * const store = new MemoryQuotaStore({ clock: clock.now })
- * const admits = () => store.acquire([{ counters: 'default', callerKey: 'a digest', limit: 1, cost: 1, window: 60_000, end: null }])[0]?.admitted
+ * const demand = { counters: 'default', callerKey: 'a digest', limit: 1, cost: 1, window: 60_000, end: null }
+ * const admits = () => store.acquire([demand])[0]?.admitted
  * console.log(admits(), admits()) // true false
  * clock.advance(60_000)
  * console.log(admits()) // true
  * ```
  */
 export class VirtualClock {
-  readonly #timers = new Set<VirtualTimer>()
+  readonly #timers = new Set<{ readonly due: number, readonly callback: () => void }>()
   #time = 0
 
   /** Returns the time in milliseconds. The function is bound. */
@@ -29,7 +30,7 @@ export class VirtualClock {
    * @returns The timer, for `clearTimeout`.
    */
   readonly setTimeout = (callback: () => void, delay: number): unknown => {
-    const timer: VirtualTimer = { due: this.#time + delay, callback }
+    const timer = { due: this.#time + delay, callback }
     this.#timers.add(timer)
     return timer
   }
@@ -57,9 +58,4 @@ export class VirtualClock {
     }
     this.#time = end
   }
-}
-
-interface VirtualTimer {
-  readonly due: number
-  readonly callback: () => void
 }
