@@ -82,9 +82,13 @@ export function createQuotaAcquirer (quotas: QuotaList, paths: Paths, ledger: Le
     const operation = Object.freeze({ method: request.method, path: paths.withoutPrefix(request.routeOptions.url ?? request.url.replace(/\?.*/, '')) })
     const inOrder = quotas.all.filter((quota) => named.includes(quota))
     const isFollowed = isResponseOpen(request)
-    const permit = issue(request, await decide(inOrder.map((quota) => ({ quota, operation })), request, given), ledger)
-    if (isFollowed) endWithResponse(permit)
-    return new HandlerPermit(permit, options)
+    const permit = proceed(decide(inOrder.map((quota) => ({ quota, operation })), request, given), (verdict) => {
+      const permit = issue(request, verdict, ledger)
+      if (isFollowed) endWithResponse(permit)
+      return permit
+    })
+    if (permit instanceof Promise) ledger.deciding(permit)
+    return new HandlerPermit(await permit, options)
   }
 }
 

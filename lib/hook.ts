@@ -35,7 +35,10 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
       if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.rulings.map(({ decision }) => decision))
       return permit
     })
-    if (permit instanceof Promise) keepPermit(request, permit)
+    if (permit instanceof Promise) {
+      keepPermit(request, permit)
+      ledger.deciding(permit)
+    }
     return permit
   }
 

@@ -37,17 +37,26 @@ export class Ledger {
     return pending
   }
 
-  /** Ends all permits, and waits until everything is settled, but no longer than a second. */
-  async settle (): Promise<void> {
-    for (const permit of this.#open) permit.end()
-    if (this.#pending.size === 0) return
-    let timer: NodeJS.Timeout | undefined
-    const timeout = new Promise<void>((resolve) => { timer = setTimeout(resolve, longestWait) })
-    await Promise.race([this.#allPending(), timeout]).finally(() => { clearTimeout(timer) })
+  /** Keeps a decision on which a request waits: when the server closes, what it counts is to be settled too. */
+  deciding (decision: Promise<unknown>): void {
+    const decided = (): void => { this.#pending.delete(pending) }
+    const pending = decision.then(decided, decided)
+    this.#pending.add(pending)
   }
 
-  async #allPending (): Promise<void> {
-    while (this.#pending.size > 0) await Promise.all(this.#pending)
+  /** Ends all permits, and waits until everything is settled, but no longer than a second. */
+  async settle (): Promise<void> {
+    if (this.#open.size + this.#pending.size === 0) return
+    let timer: NodeJS.Timeout | undefined
+    const timeout = new Promise<void>((resolve) => { timer = setTimeout(resolve, longestWait) })
+    await Promise.race([this.#settleAll(), timeout]).finally(() => { clearTimeout(timer) })
+  }
+
+  async #settleAll (): Promise<void> {
+    while (this.#open.size + this.#pending.size > 0) {
+      for (const permit of this.#open) permit.end()
+      await Promise.all(this.#pending)
+    }
   }
 
   warnOfUnreported ({ log }: FastifyRequest, quota: string, unit: string): void {

@@ -17,7 +17,7 @@ const places = { counters: 'streams.in-flight', callerKey: alice, limit: 1, cost
 const tokens = { counters: 'tokens.tokens.minute', callerKey: alice, limit: 1, cost: 0, window: 60_000, end: null }
 
 /** A store on a server that takes some turns to answer, and that fails once the host has closed its client. */
-function slowStore (memory: MemoryQuotaStore, client: { isOpen: boolean, isSilent: boolean }): QuotaStore {
+function slowStore (memory: MemoryQuotaStore, client: { isOpen: boolean, isSilent: boolean, asked: number }): QuotaStore {
   async function answer<Result> (run: () => Result): Promise<Result> {
     await delay(5)
     if (client.isSilent) await new Promise(() => {})
@@ -25,14 +25,17 @@ function slowStore (memory: MemoryQuotaStore, client: { isOpen: boolean, isSilen
     return run()
   }
   return {
-    acquire: (demands: readonly Demand[]) => answer(() => memory.acquire(demands)),
+    acquire (demands: readonly Demand[]) {
+      client.asked += 1
+      return answer(() => memory.acquire(demands))
+    },
     release: (acquisition: Acquisition, amount: number) => answer(() => { memory.release(acquisition, amount) })
   }
 }
 
 async function start (t: Test, create: typeof Fastify, forceCloseConnections: boolean | 'idle', isListening: boolean) {
   const memory = new MemoryQuotaStore()
-  const client = { isOpen: true, isSilent: false }
+  const client = { isOpen: true, isSilent: false, asked: 0 }
   const app: FastifyInstance = create({ forceCloseConnections })
   const atClose: unknown[] = []
   // Registered before and after the plugin, as the hook that closes the store's client may be.
@@ -54,22 +57,25 @@ async function start (t: Test, create: typeof Fastify, forceCloseConnections: bo
     app.quotaCharge(request, 100)
     reply.raw.end('done')
   })
+  app.post('/permit', async (request) => { await app.quotaAcquire(request, ['streams', 'tokens']) })
   // The documented shutdown: streams end when the server begins to close.
   let endsStreams = true
+  let port = 0
   app.addHook('preClose', async () => { if (endsStreams) for (const end of ends) end() })
+  async function send (url: string): Promise<void> {
+    const socket = connect(port, '127.0.0.1').on('error', () => {}).resume()
+    t.teardown(() => { socket.destroy() })
+    await once(socket, 'connect')
+    socket.write(`POST ${url} HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n`)
+  }
   if (isListening) {
-    const port = await listen(app)
-    for (let stream = 0; stream < streams; stream++) {
-      const socket = connect(port, '127.0.0.1').on('error', () => {}).resume()
-      t.teardown(() => { socket.destroy() })
-      await once(socket, 'connect')
-      socket.write('POST /stream HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n')
-    }
+    port = await listen(app)
+    for (let stream = 0; stream < streams; stream++) await send('/stream')
   } else {
     for (let stream = 0; stream < streams; stream++) app.inject({ method: 'POST', url: '/stream' }).catch(() => {})
   }
   while (ends.length < streams) await delay(1)
-  return { app, memory, client, atClose, leaveStreamsOpen: () => { endsStreams = false } }
+  return { app, memory, client, atClose, send, leaveStreamsOpen: () => { endsStreams = false } }
 }
 
 for (const [version, create] of versions) {
@@ -89,6 +95,15 @@ for (const [version, create] of versions) {
     await app.close()
     t.same(atClose, [[0, 70 * streams], [0, 70 * streams]])
   })
+  for (const url of ['/stream', '/permit']) {
+    t.test(`what is decided after the connections were closed is settled: ${version}, ${url}`, async (t) => {
+      const { app, client, atClose, send } = await start(t, create, true, true)
+      await send(url)
+      while (client.asked === streams) await delay(1)
+      await app.close()
+      t.same(atClose, [[0, 100 * streams + 70], [0, 100 * streams + 70]])
+    })
+  }
   t.test(`a store that does not answer delays the end by a second at most: ${version}`, async (t) => {
     const { app, client, atClose } = await start(t, create, true, true)
     client.isSilent = true

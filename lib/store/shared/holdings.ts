@@ -43,9 +43,9 @@ export class Holdings {
     return this.#holdings.get(nameOf(places)) === places
   }
 
-  /** Drops the places if there are none, because the server knows. */
-  dropUnused (places: HeldPlaces): void {
-    if (places.held === 0 && this.has(places)) this.#holdings.delete(nameOf(places))
+  /** Drops the places if there are none and the server was told so. If it was told another number, a change of it is still to be sent. */
+  dropUnused (places: HeldPlaces, told: number): void {
+    if (places.held === 0 && told === 0 && this.has(places)) this.#holdings.delete(nameOf(places))
     if (this.#holdings.size === 0) this.clear()
   }
 

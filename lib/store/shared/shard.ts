@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { TimeLimit } from '../../time-limit.js'
 import type { Acquisition, Demand } from '../store.js'
-import type { Call, Decided, Driver, Release, StoredRequest } from './driver.js'
+import type { Call, Decided, Driver, Holding, Release, StoredRequest } from './driver.js'
 import { Holdings, type HeldPlaces } from './holdings.js'
 
 // Bounds how long a call keeps the server busy, and how many decisions fail together.
@@ -94,19 +94,19 @@ export class Shard {
   async #sendChanges (changes: readonly Waiting<Release | HeldPlaces, void>[]): Promise<void> {
     if (changes.length === 0) return
     const releases: Release[] = []
-    const holdings = new Set<HeldPlaces>()
+    const told = new Map<HeldPlaces, Holding>()
     for (const { item } of changes) {
       if (!('held' in item)) releases.push(item)
-      else if (this.holdings.has(item)) holdings.add(item)
+      else if (this.holdings.has(item)) told.set(item, { ...item })
     }
     try {
-      await timeLimit.within(this.driver.release(releases, [...holdings].map((places) => ({ ...places })), this.#call()))
+      await timeLimit.within(this.driver.release(releases, [...told.values()], this.#call()))
       for (const { resolve } of changes) resolve()
     } catch (error) {
       for (const { reject } of changes) reject(error)
       return
     }
-    for (const places of holdings) this.holdings.dropUnused(places)
+    for (const [places, { held }] of told) this.holdings.dropUnused(places, held)
   }
 
   async #sendRequests (requests: readonly Waiting<Asked, readonly Acquisition[]>[]): Promise<void> {
@@ -115,13 +115,13 @@ export class Shard {
       const call = this.#call()
       const stored = requests.map(({ item }) => this.#stored(item))
       const decided = await timeLimit.within(this.driver.acquire(stored, call))
-      requests.forEach((waiting, index) => { this.#settle(waiting, decided[index]) })
+      requests.forEach((waiting, index) => { this.#settle(waiting, stored[index], decided[index]) })
     } catch (error) {
       for (const { reject } of requests) reject(error)
     }
   }
 
-  #settle (waiting: Waiting<Asked, readonly Acquisition[]>, decided: readonly Decided[] | undefined): void {
+  #settle (waiting: Waiting<Asked, readonly Acquisition[]>, stored: StoredRequest | undefined, decided: readonly Decided[] | undefined): void {
     const { item } = waiting
     if (decided === undefined) {
       item.asked += 1
@@ -136,7 +136,7 @@ export class Shard {
       if (window === null) {
         const places = this.holdings.of(demand)
         if (isCounted) places.held += cost
-        this.holdings.dropUnused(places)
+        this.holdings.dropUnused(places, stored?.held[index] ?? 0)
         if (isCounted) counted.set(acquisition, { demand, left: cost, giveBack: (amount) => this.#leave(places, amount) })
       } else if (isCounted && cost > 0) {
         const { overflow, nonce } = acquisition
