@@ -245,6 +245,8 @@ t.test('the error for an invalid option of an InsuredQuotaStore contains its nam
   const invalid: [object | undefined, RegExp][] = [
     [undefined, /option options must be an object; it got undefined/],
     [{ primary: undefined }, /option primary must be a store/],
+    [{ primary: 'host=db password=hidden' }, /option primary .* it got a string$/],
+    [{ primary: { password: 'hidden' } }, /option primary .* it got an object$/],
     [{ fallback: {} }, /option fallback must be a store with a function acquire; it got an object/],
     [{ clock: 5, fallback: primary }, /option clock must be a function; it got 5/],
     [{ timers: null }, /option timers must be timers with a function setTimeout; it got null/],
