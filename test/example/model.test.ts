@@ -24,23 +24,16 @@ async function uses (service: RunningService, subject: string, tokens: number): 
 t.test('the embedded model answers each operation, and its tokens are charged', async (t) => {
   const service = await startService(t, limits)
   const { as } = service
-  t.match(await (await as('alice', '/api/analyze', { method: 'POST', body: { businessText: 'Our invoices were late in March 2025. Customers complain loudly!' } })).json(), {
-    sentences: [{ text: 'Our invoices were late in March 2025.', entities: [{ text: 'March 2025', type: 'DATE' }] }, { text: 'Customers complain loudly!' }], sentiment: Number
+  const post = async (caller: string, path: string, body: object): Promise<unknown> => (await as(caller, path, { method: 'POST', body })).json()
+  const [first, second] = ['Our invoices were late in March 2025.', 'Customers complain loudly!']
+  t.match(await post('alice', '/api/analyze', { businessText: `${first} ${second}` }), {
+    sentences: [{ text: first, entities: [{ text: 'March 2025', type: 'DATE' }] }, { text: second }], sentiment: Number
   })
-  t.match(await (await as('bob', '/api/justify-leaf', justification)).json(), { leaf: 'Invoicing', applies: true, evidence: [{ shared: ['invoices'] }] })
-  t.match(await (await as('bob', '/api/justify-leaf', { method: 'POST', body: { ...text, leaf: 'volcanoes' } })).json(), { applies: false, score: 0, evidence: [] })
+  t.match(await post('bob', '/api/justify-leaf', justification.body), { leaf: 'Invoicing', applies: true, evidence: [{ shared: ['invoices'] }] })
+  t.match(await post('bob', '/api/justify-leaf', { ...text, leaf: 'volcanoes' }), { applies: false, score: 0, evidence: [] })
   t.match(await (await as('carol', node)).json(), { parent: 'FIN', children: [{ code: 'FIN-INV' }, { score: 0 }, { score: 0 }] })
-  t.same((await (await as('dave', stream)).text()).match(/^(event|data): .*$/gm)?.map((line) => line.slice(0, 35)), ['event: sentence', 'data: {"text":"Invoices are late.","', 'event: end', 'data: {"sentences":1}'].map((line) => line.slice(0, 35)))
+  t.match(await (await as('dave', stream)).text(), /^id: 1\nevent: sentence\ndata: \{"text":"Invoices are late\.",.*\n\nevent: end\ndata: \{"sentences":1\}\n\n$/)
   for (const [caller, tokens] of [['alice', 12], ['bob', 8], ['carol', 4], ['dave', 4]] as const) await uses(service, caller, tokens)
-})
-
-t.test('unusual texts are read like any other', async (t) => {
-  const { as } = await startService(t, limits)
-  for (const businessText of ['123', '…!?', '🦊', '\ud800', '__proto__', 'http://'.repeat(714), 'a'.repeat(5000)]) {
-    for (const [path, more] of [['/api/analyze', {}], ['/api/justify-leaf', { leaf: businessText.slice(0, 100) }]] as const) {
-      t.equal((await as('alice', path, { method: 'POST', body: { businessText, ...more } })).status, 200, businessText.slice(0, 10))
-    }
-  }
 })
 
 t.test('the embedded model does not block other requests, and a call that takes too long ends', async (t) => {

@@ -1,5 +1,6 @@
 // The example service without a browser: who calls, what is refused, limits that change while it runs, and what it tells about itself.
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync, statSync } from 'node:fs'
 import t from 'tap'
 import { callerKey, localAuthentication, tokenAuthentication } from '../../lib/index.js'
@@ -7,15 +8,14 @@ import { VirtualClock } from '../../lib/testing.js'
 import { issuer } from '../../examples/service/plugins/authentication.js'
 import { hs256, secret, statuses } from '../support/credentials.js'
 import { plainEnvironment } from '../support/environment.js'
-import { startExample } from '../support/example.js'
 import { analysis, startService, stream, text } from '../support/example-service.js'
 
 const [perMinute, tokens, inFlight] = ['rate-limit.per-minute', 'rate-limit.tokens.per-minute', 'rate-limit.concurrency.in-flight'] as const
 const json = { 'content-type': 'application/json' }
 
-async function signIn (address: string, username: string, password: string): Promise<{ status: number, body: { token?: string, error?: string } }> {
+async function signIn (address: string, username: string, password: string) {
   const response = await fetch(`${address}/api/sign-in`, { method: 'POST', headers: json, body: JSON.stringify({ username, password }) })
-  return { status: response.status, body: await response.json() as { token?: string, error?: string } }
+  return { status: response.status, body: await response.json() as { token?: string } }
 }
 
 t.test('a local account and the subject of a token are different callers', async (t) => {
@@ -125,9 +125,15 @@ t.test('a wrong setting ends the start, and its message does not contain a passw
 
 t.test('no clone holds a secret: it is generated on this machine, where git ignores it and only this user can read it', async (t) => {
   const printed = spawnSync(process.execPath, ['build/examples/service/print-token.js', '--admin', 'root'], { encoding: 'utf8', env: plainEnvironment() })
-  const service = await startExample('service/main.js')
-  t.equal((await fetch(`${service.address}/api/preferences`, { headers: { authorization: `Bearer ${printed.stdout.trim()}` } })).status, 200)
-  t.equal(await service.stop(), 0)
+  const service = spawn(process.execPath, ['build/examples/service/main.js'], { env: plainEnvironment({ PORT: '0' }), stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => service.kill('SIGKILL'))
+  let output = ''
+  while (!/http:\S+:\d+/.test(output)) output += String((await once(service.stdout, 'data'))[0])
+  const [address = ''] = /http:\/\/127\.0\.0\.1:\d+/.exec(output) ?? []
+  t.equal((await fetch(`${address}/api/preferences`, { headers: { authorization: `Bearer ${printed.stdout.trim()}` } })).status, 200)
+  const exited = once(service, 'exit')
+  service.kill('SIGTERM')
+  t.same(await exited, [0, null])
   const file = '.data/secret'
   t.equal(statSync(file).mode & 0o777, 0o600)
   const generated = readFileSync(file, 'utf8')

@@ -4,6 +4,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import * as entry from '../../lib/index.js'
 import quotaPlugin, { MemoryQuotaStore } from '../../lib/index.js'
+import quotaMetricsPlugin from '../../lib/metrics.js'
 import { asAlice, createService, statuses } from '../support/service.js'
 
 t.test('the entry point exports the plugin, which declares its name and the supported Fastify versions, as default and by name', async (t) => {
@@ -78,6 +79,9 @@ t.test('start-up fails with an error that contains the option and its value', as
   for (const [options, message] of invalid) {
     const app = Fastify()
     await t.rejects(async () => { await app.register(quotaPlugin, options) }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message }, String(message))
+  }
+  for (const [options, message] of [[{ registry: {} }, /registry must be a registry of prom-client/], [{ registers: [] }, /registers does not exist/]] as const) {
+    await t.rejects(async () => { await Fastify().register(quotaMetricsPlugin, Object(options)) }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message })
   }
 })
 

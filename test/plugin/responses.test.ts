@@ -1,6 +1,6 @@
 // quotaResponses.
 import fastifySwagger from '@fastify/swagger'
-import Fastify, { type FastifyTypeProvider } from 'fastify'
+import Fastify from 'fastify'
 import t from 'tap'
 import quotaPlugin, { quotaResponses } from '../../lib/index.js'
 import { analyze } from '../support/service.js'
@@ -35,24 +35,6 @@ t.test('quotaResponses describes each refusal with its headers in an OpenAPI doc
   }
   t.same(Object.keys(responsesOf('/api/own-body')[429].headers), Object.keys(responses[429].headers))
   t.same(responsesOf('/api/own-body')[429].content, { 'application/problem+json': { schema: problem } })
-})
-
-t.test('a type provider checks the responses of a handler beside quotaResponses', async (t) => {
-  interface Schema { readonly body: unknown }
-  interface Provider extends FastifyTypeProvider {
-    serializer: this['schema'] extends Schema ? this['schema']['body'] : unknown
-  }
-  const result: { body: { text: string } } = Object({})
-  const response = { 200: result, ...quotaResponses }
-  const app = Fastify().withTypeProvider<Provider>()
-  app.post('/right', { schema: { response } }, async () => ({ text: 'as declared' }))
-  // @ts-expect-error A handler must return what its schema declares.
-  app.post('/wrong', { schema: { response } }, async () => ({ text: 1 }))
-  // @ts-expect-error The same applies to what it sends.
-  app.post('/sent', { schema: { response } }, async (_request, reply) => reply.code(200).send({ text: 1 }))
-  const own = { ...quotaResponses[429], content: { 'application/json': { schema: result } } }
-  app.post('/own', { schema: { response: { ...response, 429: own } } }, async (_request, reply) => reply.code(429).send({ text: 'as declared' }))
-  t.equal((await app.inject({ method: 'POST', url: '/own' })).statusCode, 429)
 })
 
 t.test('quotaResponses in the schema of a route changes neither a refusal nor an error of the host with the same status', async (t) => {

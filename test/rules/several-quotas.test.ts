@@ -117,14 +117,6 @@ t.test('a limit of 0 disables that quota alone; if all are disabled, the request
   t.match((await ask({ headers: { 'x-caller': '' } })).json(), [{ quota: 'one', outcome: 'disabled' }, { quota: 'two', outcome: 'disabled' }])
 })
 
-t.test('request.quotaDecisions is one array with the decision of each quota; request.quota is the first', async (t) => {
-  const { begin } = await createHost(['default', 'two'], { quotas: { two: {} } })
-  const { request } = await begin()
-  t.match(request.quotaDecisions, [{ quota: 'default' }, { quota: 'two' }])
-  t.equal(request.quotaDecisions, request.quotaDecisions)
-  t.equal(request.quota, request.quotaDecisions[0])
-})
-
 // For each limit: the message of a rejection and the length of the window; null for what begins with the calendar.
 const limits: [definition: QuotaDefinition, text: string, window: number | null, key: string, counters: string][] = [
   [{ perMinute: 2 }, '2 LLM requests per minute', 60_000, 'per-minute', 'chat-2.requests.minute'],

@@ -2,9 +2,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { Cluster } from 'ioredis'
 import t from 'tap'
-import { callerKey, InsuredQuotaStore, localAuthentication, type QuotaStore } from '../../lib/index.js'
+import { callerKey, localAuthentication, type QuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
-import { VirtualClock } from '../../lib/testing.js'
 import { FaultyProxy } from '../support/faulty-proxy.js'
 import { clientNamed, clusterClients, nodesOf, singleClients, type Connect } from '../support/redis-clients.js'
 import { portsOf, RedisServer, startCluster } from '../support/redis-server.js'
@@ -69,30 +68,6 @@ t.test('the clients of one server count as documented when a connection or the s
       const observer = new RedisQuotaStore({ client: direct, keyPrefix: `${name}, restarted:` })
       await recovered(observer)
       t.match(await observer.peek(demand(key('alice'))), { count: 1 })
-    })
-  }
-
-  for (const name of ['ioredis', 'redis', 'redis, pool', 'valkey-glide']) {
-    t.test(`the fallback makes the decisions of ${name} if the server does not answer, and what the server counts late is given back`, async (t) => {
-      const { client, close } = await clientNamed(name)([server.port])
-      t.teardown(close)
-      const primary = new RedisQuotaStore({ client, keyPrefix: `${name}, frozen:` })
-      await recovered(primary)
-      // The virtual clock does not advance, so the server has enough time even on a slow machine.
-      const clock = new VirtualClock()
-      const store = new InsuredQuotaStore({ primary, timeout: 50, clock: clock.now, timers: clock })
-      t.match(await acquireOne(store, key('alice'), { limit }), { count: 1 })
-      t.match(await acquireOne(store, key('alice'), { limit }), { count: 2 })
-      server.signal('SIGSTOP')
-      const asked = acquireOne(store, key('alice'), { limit })
-      clock.advance(50)
-      t.match(await asked, { count: 1 }, 'the fallback has counted the request')
-      server.signal('SIGCONT')
-      await recovered(primary)
-      const count = async () => (await primary.peek(demand(key('alice'))))?.count
-      t.ok([2, 3].includes(await count() ?? 0))
-      while (await count() !== 2) await wait(5)
-      t.equal(await count(), 2, 'what the server counted late has been given back')
     })
   }
 })

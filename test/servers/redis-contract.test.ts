@@ -1,8 +1,9 @@
-// quotaStoreContract with the Redis store.
+// quotaStoreContract with the Redis store, which is also compared step by step with the reference.
 import t from 'tap'
 import { InsuredQuotaStore, type QuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { quotaStoreContract, type QuotaStoreContractOptions } from '../../lib/testing.js'
+import { compareWithReference } from '../support/compare-stores.js'
 import { startRedis } from '../support/redis-server.js'
 
 const { client } = await startRedis(t)
@@ -21,5 +22,17 @@ const subjects: Record<string, (options: QuotaStoreContractOptions) => QuotaStor
 for (const [name, create] of Object.entries(subjects)) {
   t.test(`${name} passes each check of quotaStoreContract`, async (t) => {
     for (const { name, run } of quotaStoreContract(create)) await t.resolves(run(), name)
+  })
+}
+
+const walks = Number(process.env.RANDOM_WALKS ?? 20)
+
+for (const areTogether of [false, true]) {
+  const how = areTogether ? 'some together' : 'each on its own'
+  // A failure is shrunk for as long as the test may take, and a busy machine needs longer than tap's default of 30 s.
+  t.test(`the Redis store has the same results as the reference, in ${walks * 500} random steps, ${how}`, { timeout: 300_000 }, async (t) => {
+    const seen = await compareWithReference({ create: redis(1, false), walks, areTogether, hasLeases: true })
+    t.comment(JSON.stringify(seen))
+    t.ok(Object.values(seen).every((count) => count > 10 * walks), 'every kind of step was taken often')
   })
 }

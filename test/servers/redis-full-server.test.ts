@@ -25,16 +25,13 @@ for (const { policy, hasRoom } of cases) {
     await client.config('SET', 'maxmemory-policy', policy)
 
     const store = new RedisQuotaStore({ client, rememberRejections: false })
-    const outcomes = { admitted: 0, rejected: 0, failed: 0 }
+    let admitted = 0
     for (let request = 0; request < 200; request++) {
       await fill().catch(() => {})
       if (hasRoom) await other.del(...Array.from({ length: 4 }, (_, key) => `other ${4 * request + key}`))
-      const acquisition = await Promise.resolve(acquireOne(store, 'alice', { limit })).catch(() => undefined)
-      outcomes[acquisition === undefined ? 'failed' : acquisition.admitted ? 'admitted' : 'rejected'] += 1
+      if ((await acquireOne(store, 'alice', { limit }).catch(() => undefined))?.admitted === true) admitted += 1
     }
-    t.comment(JSON.stringify(outcomes))
-    t.ok(outcomes.admitted <= limit, `${outcomes.admitted} admitted`)
-    t.ok(outcomes.rejected + outcomes.failed >= 200 - limit, 'the others were rejected or failed')
+    t.ok(admitted <= limit, `${admitted} admitted`)
   })
 }
 
@@ -56,14 +53,8 @@ t.test('no caller is admitted more often than its limit if a full server evicts 
   if (stores[0] !== undefined) t.match(await acquireOne(stores[0], 'alice', { limit }), { count: 1 }, 'counters that the store itself removes are not lost')
 })
 
-const losses = [
-  { policy: 'allkeys-lru', memory: 1.05, isEvicted: true },
-  { policy: 'allkeys-lru', memory: 1.2, isEvicted: false },
-  { policy: 'allkeys-lru', memory: 0, isEvicted: false },
-  { policy: 'noeviction', memory: 1.05, isEvicted: false }
-]
-for (const { policy, memory, isEvicted } of losses) {
-  t.test(`the loss of an hour's counters after two minutes is ${isEvicted ? 'a failure' : 'no failure'} with ${policy} and ${memory} times the memory in use`, async (t) => {
+for (const [policy, memory, isEvicted] of [['allkeys-lru', 1.05, true], ['allkeys-lru', 1.2, false], ['allkeys-lru', 0, false], ['noeviction', 1.05, false]] as const) {
+  t.test(`the loss of an hour's counters is ${isEvicted ? 'a failure' : 'no failure'} with ${policy} and ${memory} times the memory in use`, async (t) => {
     const { client } = await startRedis(t)
     const clock = virtualPerformance(t)
     const store = new RedisQuotaStore({ client, rememberRejections: false })

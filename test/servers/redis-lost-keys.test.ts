@@ -4,18 +4,13 @@ import type { Redis } from 'ioredis'
 import tap from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { RedisServer } from '../support/redis-server.js'
+import { startRedis } from '../support/redis-server.js'
 import { acquireOne } from '../support/told-store.js'
 
 const maxTrackedCallers = 6
 const names = (kind: string, count: number) => Array.from({ length: count }, (_, number) => `${kind} ${number}`)
 
-const server = await RedisServer.start()
-const client = server.client()
-tap.teardown(async () => {
-  client.disconnect()
-  await server.stop()
-})
+const { client } = await startRedis(tap)
 
 /** All that a server could lose: each key, and each field of each hash. */
 async function losses (client: Redis): Promise<(() => Promise<unknown>)[]> {
@@ -42,7 +37,7 @@ const count = (await losses(client)).length
 tap.ok(count > maxTrackedCallers, `${count} keys and fields can be lost`)
 
 for (let index = 0; index < count; index++) {
-  tap.test(`every caller has its own counter again, and the limits and the cap hold, one window after loss ${index + 1} of ${count}`, async (t) => {
+  tap.test(`after loss ${index + 1} of ${count}, the cap holds, and one window later, every caller has its own counter and limit`, async (t) => {
     const { clock, store } = await filled()
     await (await losses(client))[index]?.()
     clock.advance(60_000)
@@ -53,26 +48,19 @@ for (let index = 0; index < count; index++) {
     t.same(acquisitions.filter(({ overflow }) => overflow), [], 'each caller has a counter of its own')
     t.equal(acquisitions.filter(({ admitted }) => admitted).length, 2 * maxTrackedCallers, 'every limit holds')
     t.equal(await tracked(store, names('late', maxTrackedCallers)), 0, 'the cap holds')
-    await checkExpiry(t)
-  })
-
-  tap.test(`no more callers are tracked than the cap if new callers arrive after loss ${index + 1} of ${count}`, async (t) => {
-    const { clock, store } = await filled()
+    const other = await filled()
     await (await losses(client))[index]?.()
     const fresh = names('fresh', 2 * maxTrackedCallers)
-    await tracked(store, fresh)
-    t.ok(await tracked(store, [...names('early', maxTrackedCallers), ...fresh]) <= maxTrackedCallers, 'no more callers are tracked than the cap')
-    clock.advance(180_000)
-    t.equal(await tracked(store, [...names('late', maxTrackedCallers), 'one more']), maxTrackedCallers, 'inactive callers do not keep their places')
-    await checkExpiry(t)
+    await tracked(other.store, fresh)
+    t.ok(await tracked(other.store, [...names('early', maxTrackedCallers), ...fresh]) <= maxTrackedCallers, 'the cap holds for new callers')
+    other.clock.advance(180_000)
+    const late = [...names('late', maxTrackedCallers), 'one more']
+    t.equal(await tracked(other.store, late), maxTrackedCallers, 'inactive callers do not keep their places')
+    for (const key of await client.keys('*')) {
+      const left = await client.pttl(key)
+      t.ok(left > 0 && left <= 180_000, `${key} expires`)
+    }
   })
-}
-
-async function checkExpiry (t: Pick<typeof tap, 'ok'>): Promise<void> {
-  for (const key of await client.keys('*')) {
-    const left = await client.pttl(key)
-    t.ok(left > 0 && left <= 180_000, `${key} expires`)
-  }
 }
 
 async function tracked (store: RedisQuotaStore, callers: readonly string[]): Promise<number> {

@@ -33,26 +33,6 @@ function start (t: Test, ownClient: QuotaRedisClient = adaptIoredis(client)) {
   }
 }
 
-t.test('places of a process that no longer renews them are free within 30 s, and it takes them again when it wakes', async (t) => {
-  const { clock, one: frozen, other, count, renew } = start(t)
-  const entry = await acquireOne(frozen, 'alice', place(1))
-  t.match(entry, { admitted: true, count: 1, windowRemaining: null, overflow: false })
-  for (let renewals = 0; renewals < 12; renewals++) await renew()
-  t.match(await acquireOne(other, 'alice', place(1)), { admitted: false, count: 1 }, 'renewed for two minutes')
-  clock.advance(29_999)
-  t.equal(await count(), 1)
-  clock.advance(1)
-  const second = await acquireOne(other, 'alice', place(1))
-  t.match(second, { admitted: true, count: 1 }, 'the lease has ended')
-
-  await renew()
-  t.equal(await count(), 2, 'the request that is still running has taken its place again')
-  await Promise.all([frozen.release(entry, 1), frozen.release(entry, 1)])
-  t.equal(await count(), 1, 'given back once')
-  await other.release(second, 1)
-  t.equal(await count(), 0)
-})
-
 t.test('a process takes no more places than the limit after the server has lost them, and renews those that it has', async (t) => {
   const { one, other, renew } = start(t)
   const entries = await Promise.all([1, 2, 3].map(() => acquireOne(one, 'alice', place(3))))

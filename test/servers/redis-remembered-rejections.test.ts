@@ -1,6 +1,6 @@
 // The Redis store remembers rejections for a second, unless rememberRejections is false.
 import t from 'tap'
-import { RedisQuotaStore, type QuotaRedisClient, type RedisQuotaStoreOptions } from '../../lib/redis.js'
+import { RedisQuotaStore, type RedisQuotaStoreOptions } from '../../lib/redis.js'
 import { adaptIoredis } from '../../lib/store/redis/clients/ioredis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
@@ -88,32 +88,35 @@ t.test('rejections are remembered for at most as many callers as can be tracked'
 for (const relieve of ['forget', 'clearCounters'] as const) {
   for (const isOvertaking of [true, false]) {
     t.test(`a rejection that ${isOvertaking ? 'overtakes' : 'arrives after the end of'} ${relieve} is not remembered`, async (t) => {
-      const adapted = adaptIoredis(client)
-      let release = () => {}
-      const held = new Promise<void>((resolve) => { release = resolve })
-      let isHolding = false
-      const holding = (run: QuotaRedisClient['evaluateDigest'], holdsReply: boolean): typeof run => async (script, keys, parameters) => {
-        const isHeld = isHolding
-        if (isHeld && !holdsReply) await held
-        const reply = await run(script, keys, parameters)
-        if (isHeld && holdsReply) await held
-        return reply
-      }
+      const { evaluateDigest, evaluateSource } = adaptIoredis(client)
+      let release = (): void => {}
+      let held: Promise<void> | undefined
       // The script of forget and clearCounters is sent as source first, that of the decision by its digest.
       const store = new RedisQuotaStore({
-        client: isOvertaking ? { ...adapted, evaluateSource: holding(adapted.evaluateSource, false) } : { ...adapted, evaluateDigest: holding(adapted.evaluateDigest, true) }
+        client: {
+          async evaluateSource (...asked) {
+            if (isOvertaking) await held
+            return evaluateSource(...asked)
+          },
+          async evaluateDigest (...asked) {
+            const [reply, wait] = [evaluateDigest(...asked), isOvertaking ? undefined : held]
+            await reply
+            await wait
+            return reply
+          }
+        }
       })
       await acquireOne(store, 'alice', { limit })
-      isHolding = true
+      held = new Promise((resolve) => { release = resolve })
       const overtaken = isOvertaking ? store[relieve]('alice', 'default') : undefined
       const rejection = acquireOne(store, 'alice', { limit })
       await new Promise((resolve) => { setImmediate(resolve) })
       const relieved = overtaken ?? store[relieve]('alice', 'default')
-      isHolding = false
       await (isOvertaking ? rejection : relieved)
       release()
       t.match(await rejection, { admitted: false })
       await relieved
+      held = undefined
       t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
     })
   }

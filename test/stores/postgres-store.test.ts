@@ -185,6 +185,8 @@ t.test('a schema that is missing or has another version is named, and is found o
 t.test('the error for an invalid option contains its name', async (t) => {
   const invalid: [object, RegExp][] = [
     [{ pool: undefined }, /option pool must be a connection pool with a function query; it got undefined/],
+    [{ pool: 'host=db password=hidden' }, /option pool .* it got a string$/],
+    [{ password: 'hidden' }, /option password does not exist; it got a string/],
     [{ pool: {} }, /option pool must be a connection pool with a function query; it got an object/],
     [{ table: '' }, /option table must be a table's name/],
     [{ table: 'a.b.c' }, /option table must be a table's name/],

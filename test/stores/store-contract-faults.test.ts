@@ -86,6 +86,7 @@ const faults: Record<string, Fault> = {
   'races on an existing counter': racing((store, { window, cost }, own) => window !== null && cost === 1 && own !== undefined && !isOver(store, own)),
   'races at the start of a window': racing((store, _, own) => own !== undefined && isOver(store, own)),
   'races on the overflow counter': racing((store, { counters }, own) => own === undefined && isFull(store, counters), true),
+  'races with costs': racing((_, { cost }) => cost > 1),
   'races for a place': racing((_, { window }) => window === null),
   'is atomic for single demands only': racing((_, __, own, demands) => demands.length > 1 && own !== undefined),
   'races when it gives back': (store) => ({

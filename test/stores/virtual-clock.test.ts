@@ -2,17 +2,13 @@
 import t from 'tap'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 
-t.test('time only passes when the clock is advanced', async (t) => {
+t.test('time only passes when the clock is advanced, and cannot be set back', async (t) => {
   const clock = new VirtualClock()
   const { now } = clock
   t.equal(now(), 0)
   clock.advance(1_500.5)
-  clock.advance(0)
   t.equal(now(), 1_500.5, 'now is bound')
-})
-
-t.test('the clock cannot be set back', async (t) => {
-  for (const ms of [-1, NaN, Infinity]) t.throws(() => { new VirtualClock().advance(ms) }, { name: 'RangeError', message: new RegExp(`got ${ms}`) })
+  for (const ms of [-1, NaN, Infinity]) t.throws(() => { clock.advance(ms) }, { name: 'RangeError', message: new RegExp(`got ${ms}`) })
 })
 
 t.test('each timer runs once, when the clock reaches its time', async (t) => {
@@ -26,8 +22,6 @@ t.test('each timer runs once, when the clock reaches its time', async (t) => {
   const cancelled = setTimeout(note('cancelled'), 20)
   setTimeout(() => { setTimeout(note('from a timer'), 5) }, 20)
   clearTimeout(cancelled)
-  clearTimeout(cancelled)
-  clearTimeout(undefined)
   clock.advance(9)
   t.same(ran, [])
   clock.advance(41)
