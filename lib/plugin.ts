@@ -102,7 +102,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.addHook('onReady', async function quotaReady () {
     preferences.use(preferencesOf(fastify, reader))
     logProtections(fastify, configured, routes, paths)
-    warnOfUnserved(fastify, configured, routes, paths)
+    warnOfUnserved(fastify, configured, routes)
     warnOfRoutes(fastify, operations, routes, paths)
     warnOfFreeRequests(fastify, configured)
   })

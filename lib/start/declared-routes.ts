@@ -50,10 +50,27 @@ export class Routes {
   serving ({ method, path }: Operation): readonly DeclaredRoute[] {
     const routes = this.declared.filter((route) => route.method === method)
     const form = this.#paths.ofOperation(path)
-    const isServedBy = (pattern: string): boolean => this.#paths.ofPattern(pattern) === form
     // Of the two paths of the route `/` in a scope with a prefix, Fastify reports only the one without a slash at its end.
-    const literal = routes.filter(({ pattern }) => isLiteral(pattern) && (isServedBy(pattern) || (isServedBy(`${pattern}/`) && this.has(method, path))))
+    const endings = this.has(method, path) ? ['', '/'] : ['']
+    const isServedBy = (pattern: string): boolean => endings.some((ending) => this.#paths.ofPattern(pattern + ending) === form)
+    const literal = routes.filter(({ pattern }) => isLiteral(pattern) && isServedBy(pattern))
     return literal.length > 0 ? literal : this.#parametric(routes, path)
+  }
+
+  /** Returns an operation with a hint about the route that the host may have meant, if there is one. */
+  describe ({ method, path }: Operation): string {
+    return `${method} ${this.#paths.withPrefix(path)}${this.#hint(method, path)}`
+  }
+
+  #hint (method: string, path: string): string {
+    if (this.has(method, path)) return ' (its route is outside the scope in which the plugin is registered)'
+    const patterns = this.declared.filter((route) => route.method === method).map(({ pattern }) => pattern)
+    const other = patterns.find((pattern) => pattern.endsWith(path)) ??
+      [path, this.#fastify.prefix + path].find((url) => this.#fastify.hasRoute({ method, url })) ??
+      patterns.find((pattern) => pattern !== '/' && this.#paths.withPrefix(path).endsWith(pattern))
+    if (other !== undefined) return ` (the route ${method} ${other} has a different prefix)`
+    const methods = this.#fastify.supportedMethods.filter((method) => this.has(method, path))
+    return methods.length > 0 ? ` (the path has a route with another method: ${methods.join(', ')})` : ''
   }
 
   #parametric (routes: readonly DeclaredRoute[], path: string): readonly DeclaredRoute[] {

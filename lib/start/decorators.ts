@@ -12,21 +12,21 @@ export function chooseStore (fastify: FastifyInstance, given: QuotaStore | undef
   return fastify.quotaStore
 }
 
-/**
- * Returns the preference reader from the option or, if it is not set, from the host's decorator. Must be called when the server is
- * ready.
- */
+/** Returns the preference reader from the option or, if it is not set, from the host's decorator when the server is ready. */
 export function preferencesOf (fastify: FastifyInstance, given: PreferenceReader | false | undefined): PreferenceReader | undefined {
   if (given === false) return undefined
   const preferences: unknown = given ?? Reflect.get(fastify, 'preferences')
   if (preferences == null) return undefined
-  assertPreferenceReader(preferences, 'preferences, as the host decorated it (set the option preferences to a reader or to false if the decorator has another purpose),')
+  const advice = 'set the option preferences to a reader or to false if the decorator has another purpose'
+  assertPreferenceReader(preferences, `preferences, as the host decorated it (${advice}),`)
   return preferences
 }
 
 /** Throws a `DecoratorError` if the host has decorated something under a name that the plugin needs. */
 export function assertDecorators (fastify: FastifyInstance): void {
-  for (const name of ['quota', 'quotaDecisions']) if (fastify.hasRequestDecorator(name)) throw new DecoratorError('requests already have', name)
+  for (const name of ['quota', 'quotaDecisions']) {
+    if (fastify.hasRequestDecorator(name)) throw new DecoratorError('requests already have', name)
+  }
   for (const name of ['quotaConfig', 'quotas', 'quotaAcquire', 'quotaCharge', 'quotaStanding', 'quotaForget']) {
     if (fastify.hasDecorator(name)) throw new DecoratorError('the Fastify instance already has', name)
   }

@@ -34,7 +34,7 @@ export interface QuotaOptions {
   readonly quotas?: Readonly<Record<string, QuotaDefinition>>
   /** The configured limit if `SERVICE_RATE_LIMIT_PER_MINUTE` is not set, an integer. Default 10. */
   readonly perMinute?: number
-  /** `true`, or the options of a file to read the environment variables from, as in the `dotenv` option of `@fastify/env`. Default: none. */
+  /** `true`, or the options of a file to read the environment variables from, as `dotenv` of `@fastify/env`. Default: none. */
   readonly dotenv?: DotenvOptions
   /** Returns the authentication of a request, or a promise for it. Default: uses the value of `request.user`. */
   readonly authentication?: AuthenticationReader
@@ -64,7 +64,7 @@ interface DefinitionBase {
   readonly store?: QuotaStore | undefined
 }
 
-/** What a request costs, a safe integer of at least 0, or a function of the request that returns it. A cost above the limit counts as the limit. */
+/** What a request costs, a safe integer of at least 0, or a function of the request that returns it. Counts as the limit if it is above. */
 export type Cost = number | OfRequest<number>
 
 interface RequestCosts {
@@ -80,11 +80,6 @@ interface OtherCosts {
   readonly unreported?: Cost | undefined
 }
 
-interface RequestsAtOnce {
-  /** How many requests of a caller can run at once, an integer. */
-  readonly inFlight: number
-}
-
 interface NoCosts { readonly cost?: undefined, readonly unreported?: undefined }
 
 interface InTimeZone {
@@ -95,37 +90,39 @@ interface InTimeZone {
 interface NoTimeZone { readonly timeZone?: undefined }
 
 /** Exactly one limit, under its option. */
-type OneLimit<Value> =
-  | ({ readonly perMinute?: Value | undefined } & Others<'perMinute'> & NoTimeZone)
-  | ({ readonly perHour: Value } & Others<'perHour'> & NoTimeZone)
-  | ({ readonly perDay: Value } & Others<'perDay'> & InTimeZone)
-  | ({ readonly perMonth: Value } & Others<'perMonth'> & InTimeZone)
+type Limit<Name extends LimitName, Value> =
+  { readonly [Each in Name]: Value } & { readonly [Other in Exclude<LimitName, Name>]?: undefined }
 
-type Others<Name extends LimitName> = { readonly [Other in Exclude<LimitName, Name>]?: undefined }
+type InWindow<Value> =
+  | ((Partial<Limit<'perMinute', Value | undefined>> | Limit<'perHour', Value>) & NoTimeZone)
+  | ((Limit<'perDay', Value> | Limit<'perMonth', Value>) & InTimeZone)
 
 /**
- * One of the `quotas`. It has one limit: requests or another unit per minute, hour, day or month, or requests in flight. Default `perMinute: 10`. The
- * limit applies if neither a preference nor the environment variable sets another one.
+ * One of the `quotas`. It has one limit: requests or another unit per minute, hour, day or month, or how many requests of a caller can
+ * be in flight. Default `perMinute: 10`. The limit applies if neither a preference nor the environment variable sets another one.
  */
 export type QuotaDefinition = DefinitionBase & (
-  | (OneLimit<number> & RequestCosts)
-  | (OneLimit<Readonly<Record<string, number>>> & OtherCosts)
-  | (RequestsAtOnce & Others<'inFlight'> & NoTimeZone & NoCosts)
+  | (InWindow<number> & RequestCosts)
+  | (InWindow<Readonly<Record<string, number>>> & OtherCosts)
+  | (Limit<'inFlight', number> & NoTimeZone & NoCosts)
 )
 
 /** A definition whose fields have been checked, without the rules that combine them. */
 export type CheckedDefinition = DefinitionBase & OtherCosts & InTimeZone & { readonly [Name in LimitName]?: Amount | undefined }
 
-const quotaName = /^[a-z][a-z0-9-]{0,31}$/
 const limitNames = Object.keys(limitKinds)
+const quotaName = /^[a-z][a-z0-9-]{0,31}$/
+const nameRule = `must have names of at most 32 characters from a-z, 0-9 and "-" that start with a letter and are not "${defaultQuota}"`
 const unitName = /^[a-z][a-z-]{0,31}$/
 const reservedUnits = ['requests', 'requests-in-flight', 'concurrent-requests']
+const unitRule = 'must have a unit of at most 32 characters from a-z and "-" that starts with a letter and is none of ' +
+  reservedUnits.join(', ')
 const modes = oneOf('enforce', 'shadow')
 
 /** Checks for the options that the quota and the earlier quota have in common. */
 export const sharedChecks = {
   prefix: assertPrefix,
-  preferences: assertPreferencesOrNone,
+  preferences: (value: unknown, option: string) => { if (value !== false) assertPreferenceReader(value, option) },
   perMinute: assertInteger,
   dotenv: assertDotenv
 }
@@ -133,8 +130,11 @@ export const sharedChecks = {
 const checks: Checks<QuotaOptions> = {
   ...sharedChecks,
   operations: assertOperations,
-  store: assertStoreOption,
-  preferenceTimeout: assertTimeout,
+  store: assertStore,
+  preferenceTimeout (value, option) {
+    assertInteger(value, option)
+    assertMilliseconds(value, option)
+  },
   quotas: assertQuotas,
   authentication: assertFunction,
   rateLimitHeaders: oneOf('draft-10'),
@@ -146,7 +146,7 @@ const definitionChecks: Checks<CheckedDefinition> = {
   operations: assertOperations,
   authentication: assertFunction,
   mode: modes,
-  store: assertStoreOption,
+  store: assertStore,
   cost: assertCost,
   unreported: assertCost,
   timeZone: assertTimeZone,
@@ -157,17 +157,25 @@ const definitionChecks: Checks<CheckedDefinition> = {
   inFlight: assertInteger
 }
 
+// The options of a definition, and limits in a unit as other packages spell them, such as tokensPerMinute.
+const ofDefinition = /^(?:perMinute|cost|unreported|timeZone|inFlight|per(?:Hour|Day|Month)|.+Per(?:Minute|Hour|Day|Month))$/
+const inQuotas = 'must be defined in quotas, such as quotas: { chat: { perMinute: { tokens: 20000 } }, streams: { inFlight: 2 } }'
+
 /** Throws an `OptionError` if an option is unknown or has an invalid value. */
 export function assertQuotaOptions (options: unknown): asserts options is QuotaOptions {
+  for (const [name, value] of Object.entries(Object(options))) {
+    const isOption = name === 'perMinute' && typeof value !== 'object'
+    if (ofDefinition.test(name) && !isOption) throw new OptionError(name, inQuotas, value)
+  }
   assertOptions<QuotaOptions>(options, { ...registerOptions, ...checks })
 }
 
 function assertQuotas (quotas: unknown, option: string): void {
-  if (typeof quotas !== 'object' || quotas === null || Array.isArray(quotas)) throw new OptionError(option, 'must be an object with the definition of each quota under its name', quotas)
+  if (typeof quotas !== 'object' || quotas === null || Array.isArray(quotas)) {
+    throw new OptionError(option, 'must be an object with the definition of each quota under its name', quotas)
+  }
   for (const [name, definition] of Object.entries(quotas)) {
-    if (name === defaultQuota || !quotaName.test(name)) {
-      throw new OptionError(option, `must have names of at most 32 characters from a-z, 0-9 and "-" that start with a letter and are not "${defaultQuota}"`, name)
-    }
+    if (name === defaultQuota || !quotaName.test(name)) throw new OptionError(option, nameRule, name)
     assertOptions<CheckedDefinition>(definition, definitionChecks, `${option}.${name}.`)
     assertOneLimit(definition, `${option}.${name}`)
   }
@@ -178,19 +186,25 @@ function assertOneLimit (definition: CheckedDefinition, option: string): void {
   const [[name, limit] = ['perMinute', undefined]] = limits
   const { cost, unreported, timeZone } = definition
   if (limits.length > 1) throw new OptionError(option, 'must have one limit', limits.map(([name]) => name).join(' and '))
-  if (cost !== undefined && name === 'inFlight') throw new OptionError(`${option}.cost`, 'must not be set with inFlight, since a request in flight always takes one place', cost)
-  if (unreported !== undefined && typeof limit !== 'object') throw new OptionError(`${option}.unreported`, 'must be set only with a limit in a unit, such as { tokens: 20000 }', unreported)
-  if (timeZone !== undefined && name !== 'perDay' && name !== 'perMonth') throw new OptionError(`${option}.timeZone`, 'must be set only with perDay or perMonth', timeZone)
+  const rules: readonly [name: string, value: unknown, isUsable: boolean, rule: string][] = [
+    ['cost', cost, name !== 'inFlight', 'must not be set with inFlight, since a request in flight always takes one place'],
+    ['unreported', unreported, typeof limit === 'object', 'must be set only with a limit in a unit, such as { tokens: 20000 }'],
+    ['timeZone', timeZone, name === 'perDay' || name === 'perMonth', 'must be set only with perDay or perMonth']
+  ]
+  for (const [name, value, isUsable, rule] of rules) {
+    if (value !== undefined && !isUsable) throw new OptionError(`${option}.${name}`, rule, value)
+  }
 }
 
 function assertAmount (value: unknown, option: string): void {
   if (typeof value !== 'object' || value === null) return assertInteger(value, option)
   const units = Object.keys(value)
-  if (Array.isArray(value) || units.length !== 1) throw new OptionError(option, 'must be an integer, or an object with one unit, such as { tokens: 20000 }', value, () => units.join(' and ') || 'no unit')
+  if (Array.isArray(value) || units.length !== 1) {
+    const shownUnits = (): string => units.join(' and ') || 'no unit'
+    throw new OptionError(option, 'must be an integer, or an object with one unit, such as { tokens: 20000 }', value, shownUnits)
+  }
   for (const [unit, amount] of Object.entries(value)) {
-    if (!unitName.test(unit) || reservedUnits.includes(unit)) {
-      throw new OptionError(option, `must have a unit of at most 32 characters from a-z and "-" that starts with a letter and is none of ${reservedUnits.join(', ')}`, unit)
-    }
+    if (!unitName.test(unit) || reservedUnits.includes(unit)) throw new OptionError(option, unitRule, unit)
     assertInteger(amount, `${option}.${unit}`)
   }
 }
@@ -199,17 +213,4 @@ function assertCost (value: unknown, option: string): void {
   if (typeof value !== 'function' && !(Number.isSafeInteger(value) && Number(value) >= 0)) {
     throw new OptionError(option, 'must be an integer of at least 0 or a function', value)
   }
-}
-
-function assertPreferencesOrNone (value: unknown, option: string): void {
-  if (value !== false) assertPreferenceReader(value, option)
-}
-
-function assertStoreOption (value: unknown, option: string): void {
-  assertStore(value, option)
-}
-
-function assertTimeout (value: unknown, option: string): void {
-  assertInteger(value, option)
-  assertMilliseconds(value, option)
 }

@@ -54,8 +54,10 @@ export function defineQuotas (options: QuotaOptions, store: QuotaStore): Defined
   return defined
 }
 
+type NotOfLimit = 'operations' | 'isListed' | 'isUnused' | 'isEnforced' | 'callerOf' | 'store'
+
 /** Returns what follows from the limit of a quota. */
-function limitOf (name: string, definition: CheckedDefinition): Omit<DefinedQuota, 'operations' | 'isListed' | 'isUnused' | 'isEnforced' | 'callerOf' | 'store'> {
+function limitOf (name: string, definition: CheckedDefinition): Omit<DefinedQuota, NotOfLimit> {
   const limitName = limitNames.find((name) => definition[name] !== undefined) ?? 'perMinute'
   const { period, window } = limitKinds[limitName]
   const limit = definition[limitName] ?? defaultPerMinute

@@ -15,12 +15,14 @@ export function logProtections (fastify: FastifyInstance, quotas: readonly Defin
   const main = quotas[0]?.store
   const protections = quotas.map(({ name, limitName, configured, unit, isEnforced, operations, store }) => {
     const listed = operations.map(({ method, path }) => `${method} ${paths.withPrefix(path)}`)
+    const location = store === main ? {} : locationOf(store)
     const served = [...new Set([...listed, ...markedWith(name, routes)])]
-    return { quota: name, limit: limitKinds[limitName].key, unit, configured, isEnforced, operations: served, ...(store !== main && locationOf(store)) }
+    return { quota: name, limit: limitKinds[limitName].key, unit, configured, isEnforced, operations: served, ...location }
   })
   const sentences = protections.map(({ quota, limit, unit, configured, isEnforced, operations }) => {
+    const amount = [effectiveLimit(configured), unit, limit === 'in-flight' ? [] : limit.replace('-', ' ')].flat().join(' ')
     const verb = configured === 0 ? 'is disabled, and would protect' : isEnforced ? 'protects' : 'observes'
-    return `the quota "${quota}" (${effectiveLimit(configured)} ${unit}${limit === 'in-flight' ? '' : ` ${limit.replace('-', ' ')}`}) ${verb} ${operations.join(', ') || none}`
+    return `the quota "${quota}" (${amount}) ${verb} ${operations.join(', ') || none}`
   })
   fastify.log.info({ protections, ...locationOf(main) }, sentences.join('; '))
 }
@@ -35,7 +37,6 @@ function markedWith (quota: string, routes: Routes): string[] {
 
 /** Services with the same key prefix on one server share their counters. */
 function locationOf (store: QuotaStore | undefined): object {
-  const shared = store instanceof InsuredQuotaStore ? store.primary : store
-  const { keyPrefix, shards, table } = Object(shared)
+  const { keyPrefix, shards, table } = Object(store instanceof InsuredQuotaStore ? store.primary : store)
   return { keyPrefix, shards, table }
 }

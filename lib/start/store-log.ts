@@ -19,11 +19,13 @@ export function logStoreChanges ({ server, log }: FastifyInstance, stores: reado
     if (!(store instanceof InsuredQuotaStore) || known.has(store)) return []
     known.add(store)
     return reportChanges(store, ({ state, shards, error }) => {
-      const down = shards.fallback
+      const { length: down } = shards.fallback
       const err = shownError(error)
-      if (state === 'primary') logLine(log, 'warn', {}, 'the quota\'s primary store works again')
-      else if (state === 'fallback') logLine(log, 'warn', { err }, 'the quota\'s primary store fails; its fallback counts')
-      else logLine(log, 'warn', { err, shards: down }, `the quota's primary store fails for ${down.length} of ${down.length + shards.primary.length} shards; the fallback counts their callers`)
+      if (state === 'primary') return logLine(log, 'warn', {}, 'the quota\'s primary store works again')
+      if (state === 'fallback') return logLine(log, 'warn', { err }, 'the quota\'s primary store fails; its fallback counts')
+      const all = down + shards.primary.length
+      const message = `the quota's primary store fails for ${down} of ${all} shards; the fallback counts their callers`
+      logLine(log, 'warn', { err, shards: shards.fallback }, message)
     })
   })
   return () => { for (const stop of stops) stop() }
