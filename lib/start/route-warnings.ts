@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { DefinedQuota } from './quotas.js'
+import { logLine } from '../log.js'
 import { quotasIn } from '../subject/mark.js'
 import type { Operation } from '../subject/operation.js'
 import type { Paths } from '../subject/paths.js'
@@ -15,9 +16,9 @@ export function warnOfUnserved (fastify: FastifyInstance, quotas: readonly Defin
   for (const { name, operations, isListed } of quotas.filter(({ isUnused }) => !isUnused)) {
     const unserved = operations.filter((operation) => !isServed(operation))
     if (unserved.length === operations.length && !isMarked(name, isListed, marks)) {
-      fastify.log.warn({ quota: name, operations }, `the quota "${name}" protects nothing: no route ${operations.length === 0 ? 'that is declared after the plugin is marked with its name' : `serves ${listOf(unserved)}`}. ${scope}. ${unseen}${isListed && operations.length === 0 ? '. If only handlers use it, with fastify.quotaAcquire, ignore this' : ''}`)
+      logLine(fastify.log, 'warn', { quota: name, operations }, `the quota "${name}" protects nothing: no route ${operations.length === 0 ? 'that is declared after the plugin is marked with its name' : `serves ${listOf(unserved)}`}. ${scope}. ${unseen}${isListed && operations.length === 0 ? '. If only handlers use it, with fastify.quotaAcquire, ignore this' : ''}`)
     } else if (isListed && unserved.length > 0) {
-      fastify.log.warn({ quota: name, operations: unserved }, `no route serves ${listOf(unserved)}. ${scope}. ${unseen}`)
+      logLine(fastify.log, 'warn', { quota: name, operations: unserved }, `no route serves ${listOf(unserved)}. ${scope}. ${unseen}`)
     }
   }
 
@@ -50,14 +51,14 @@ export function warnOfRoutes (fastify: FastifyInstance, operations: readonly Ope
     if (route.method === 'GET' && routes.declared.some((head) => isTwin(head, route))) warnOfTwin(route.pattern)
     const preHandlers = [route.options.preHandler ?? []].flat().map(({ name }) => `${name || 'anonymous'}()`)
     if (preHandlers.length === 0 || route.method === 'HEAD') continue
-    fastify.log.warn({ operation: { method: route.method, path: paths.withoutPrefix(route.pattern) }, preHandlers }, `${route.method} ${route.pattern} is protected and has a preHandler of its own, which runs after the quota; authenticate in onRequest or preValidation instead`)
+    logLine(fastify.log, 'warn', { operation: { method: route.method, path: paths.withoutPrefix(route.pattern) }, preHandlers }, `${route.method} ${route.pattern} is protected and has a preHandler of its own, which runs after the quota; authenticate in onRequest or preValidation instead`)
   }
   for (const { method, path } of operations.filter((operation) => routes.isServedBefore(operation))) {
     if (method === 'GET' && routes.has('HEAD', path)) warnOfTwin(paths.withPrefix(path))
   }
 
   function warnOfTwin (pattern: string): void {
-    fastify.log.warn({ operation: { method: 'GET', path: paths.withoutPrefix(pattern) } }, `HEAD ${pattern} runs the handler of the protected GET and is not subject to the quota; declare the route with exposeHeadRoute: false`)
+    logLine(fastify.log, 'warn', { operation: { method: 'GET', path: paths.withoutPrefix(pattern) } }, `HEAD ${pattern} runs the handler of the protected GET and is not subject to the quota; declare the route with exposeHeadRoute: false`)
   }
 }
 
@@ -69,6 +70,6 @@ function isTwin (head: DeclaredRoute, get: DeclaredRoute): boolean {
 /** Warns of quotas in another unit for which a request whose client disconnects early counts nothing. */
 export function warnOfFreeRequests ({ log }: FastifyInstance, quotas: readonly DefinedQuota[]): void {
   for (const { name, unit, isFreeUnreported } of quotas) {
-    if (isFreeUnreported) log.warn({ quota: name, unit }, `the quota "${name}" has neither cost nor unreported, so a request counts no ${unit} if its client disconnects before fastify.quotaCharge reports them; set cost to an estimate, or unreported to what such a request counts`)
+    if (isFreeUnreported) logLine(log, 'warn', { quota: name, unit }, `the quota "${name}" has neither cost nor unreported, so a request counts no ${unit} if its client disconnects before fastify.quotaCharge reports them; set cost to an estimate, or unreported to what such a request counts`)
   }
 }
