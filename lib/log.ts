@@ -1,11 +1,18 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { shown } from './errors.js'
 
-/** Logs a line. A logger that throws, for example in a serializer of the host's, neither changes a response nor ends the process. */
-export function logLine (log: FastifyBaseLogger, level: 'debug' | 'warn' | 'error', properties: object, message: string): void {
+/**
+ * Logs a line. A logger that throws neither changes a response nor ends the process. If a serializer of the host's throws, the line is logged without
+ * its properties.
+ */
+export function logLine (log: FastifyBaseLogger, level: 'debug' | 'info' | 'warn' | 'error', properties: object, message: string): void {
   try {
     log[level](properties, message)
-  } catch {}
+  } catch {
+    try {
+      log[level](message)
+    } catch {}
+  }
 }
 
 /** Logs an error line about something that failed. */
@@ -20,7 +27,7 @@ export function logFailure (log: FastifyBaseLogger, error: unknown, message: str
  * @param thrown The value that was thrown, which may not be an error.
  */
 export function shownError (thrown: unknown): Error {
-  const { name, code, message }: { name?: unknown, code?: unknown, message?: unknown } = Object(thrown)
+  const { name, code, message } = fieldsOf(thrown)
   const error = Object.assign(new Error(typeof message === 'string' ? message : `${shown(thrown)} was thrown`), {
     name: typeof name === 'string' ? name : 'Error',
     ...((typeof code === 'string' || typeof code === 'number') && { code })
@@ -28,4 +35,14 @@ export function shownError (thrown: unknown): Error {
   // The frames are those of this function.
   error.stack = `${error.name}: ${error.message}`
   return error
+}
+
+/** Returns the fields that are logged. A getter of the error can throw. */
+function fieldsOf (thrown: unknown): { readonly name?: unknown, readonly code?: unknown, readonly message?: unknown } {
+  try {
+    const { name, code, message } = Object(thrown)
+    return { name, code, message }
+  } catch {
+    return {}
+  }
 }

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { effectiveLimit, limitKinds } from '../limit/limit.js'
+import { logLine } from '../log.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
 import { quotasIn } from '../subject/mark.js'
@@ -24,7 +25,7 @@ export function logProtections (fastify: FastifyInstance, quotas: readonly Defin
     const verb = configured === 0 ? 'is disabled, and would protect' : isEnforced ? 'protects' : 'observes'
     return `the quota "${quota}" (${amount}) ${verb} ${operations.join(', ') || none}`
   })
-  fastify.log.info({ protections, ...locationOf(main) }, sentences.join('; '))
+  logLine(fastify.log, 'info', { protections, ...locationOf(main) }, sentences.join('; '))
 }
 
 function markedWith (quota: string, routes: Routes): string[] {

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { DefinedQuota } from './quotas.js'
+import { logLine } from '../log.js'
 import { quotasIn } from '../subject/mark.js'
 import type { Operation } from '../subject/operation.js'
 import type { Paths } from '../subject/paths.js'
@@ -26,9 +27,9 @@ export function warnOfUnserved ({ log }: FastifyInstance, quotas: readonly Defin
     if (unserved.length === operations.length && !isMarked) {
       const exception = isListed && operations.length === 0 ? '. If only handlers use it, with fastify.quotaAcquire, ignore this' : ''
       const missing = operations.length === 0 ? unmarked : `serves ${listOf(unserved)}`
-      log.warn({ quota: name, operations }, `the quota "${name}" protects nothing: no route ${missing}. ${advice}${exception}`)
+      logLine(log, 'warn', { quota: name, operations }, `the quota "${name}" protects nothing: no route ${missing}. ${advice}${exception}`)
     } else if (isListed && unserved.length > 0) {
-      log.warn({ quota: name, operations: unserved }, `no route serves ${listOf(unserved)}. ${advice}`)
+      logLine(log, 'warn', { quota: name, operations: unserved }, `no route serves ${listOf(unserved)}. ${advice}`)
     }
   }
 }
@@ -37,7 +38,7 @@ export function warnOfUnserved ({ log }: FastifyInstance, quotas: readonly Defin
 export function warnOfRoutes ({ log }: FastifyInstance, operations: readonly Operation[], routes: Routes, paths: Paths): void {
   const warn = (method: string, pattern: string, advice: string, properties: object): void => {
     const operation = { method: method === 'HEAD' ? 'GET' : method, path: paths.withoutPrefix(pattern) }
-    log.warn({ operation, ...properties }, `${method} ${pattern} ${advice}`)
+    logLine(log, 'warn', { operation, ...properties }, `${method} ${pattern} ${advice}`)
   }
   const listed = operations.flatMap((operation) => routes.serving(operation))
   for (const route of new Set([...listed, ...routes.declared.filter((route) => markOf(route) !== undefined)])) {
@@ -59,7 +60,7 @@ function isTwin (head: DeclaredRoute, { pattern, options: { handler } }: Declare
 /** Warns of quotas in another unit for which a request whose client disconnects early counts nothing. */
 export function warnOfFreeRequests ({ log }: FastifyInstance, quotas: readonly DefinedQuota[]): void {
   for (const { name, unit } of quotas.filter(({ isFreeUnreported }) => isFreeUnreported)) {
-    log.warn({ quota: name, unit }, `the quota "${name}" has neither cost nor unreported, so a request counts no ${unit} if its client ` +
+    logLine(log, 'warn', { quota: name, unit }, `the quota "${name}" has neither cost nor unreported, so a request counts no ${unit} if its client ` +
       'disconnects before fastify.quotaCharge reports them; set cost to an estimate, or unreported to what such a request counts')
   }
 }

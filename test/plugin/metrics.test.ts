@@ -220,6 +220,17 @@ t.test('a store that fails or is invalid, insured or not, has no number of track
   }
 })
 
+t.test('the metrics call no function of a store while they count, so that one that throws ends no process', async (t) => {
+  const memory = new MemoryQuotaStore()
+  const fails = (): never => { throw new Error('a function of the store') }
+  const store: QuotaStore = { acquire: (demands) => memory.acquire(demands), release: fails, peek: fails, forget: fails, list: fails, inspect: fails, clearCounters: fails }
+  const { ask, scrape } = await createServer(t, { store, quotas })
+  t.same(await ask(chat.path, 'alice', 2), [200, 200])
+  // What a subscriber throws would be an uncaught exception by now.
+  await new Promise((resolve) => { setImmediate(resolve) })
+  t.match(await scrape(), { [`llm_quota_limit${ofChat}`]: 70, [`llm_quota_requests_in_flight${ofStreams}`]: 0 })
+})
+
 t.test('each call of the store is timed: how long a decision waits for it, whatever its result', async (t) => {
   const clock = virtualPerformance(t)
   const store = new ToldStore(new VirtualClock())

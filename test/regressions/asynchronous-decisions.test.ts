@@ -129,12 +129,12 @@ for (const [way, before] of Object.entries(notFound)) {
   }
 }
 
-t.test('the host\'s own serializer of errors gets an Error with a stack of one line, and what it throws stays in the log', async (t) => {
+t.test('the host\'s own serializer of errors gets an Error with a stack of one line; if serializers throw, the lines are logged without properties', async (t) => {
   const away = Object.assign(new Error('away'), { statusCode: 500 })
   const fails = async () => { await soon(); throw away }
   const memory = new MemoryQuotaStore()
   const keeping: QuotaStore = { acquire: (demands) => memory.acquire(demands), release: fails }
-  const cases: [QuotaOptions, mark: unknown, status: number][] = [
+  const cases = (): [QuotaOptions, mark: unknown, status: number][] => [
     [{ store: { acquire: fails } }, true, 503],
     [{ store: new InsuredQuotaStore({ primary: { acquire: fails } }) }, true, 200],
     [{ preferences: { get: fails } }, true, 200],
@@ -145,20 +145,22 @@ t.test('the host\'s own serializer of errors gets an Error with a stack of one l
     [{ store: keeping, quotas: { used: { inFlight: 50 } } }, 'used', 200]
   ]
   for (const isBroken of [false, true]) {
-    for (const [options, quota, status] of cases) {
+    for (const [options, quota, status] of cases()) {
+      const log = captureLog()
       const errors: string[] = []
       const err = ({ constructor, message, stack }: Error) => {
         if (isBroken) throw new Error('of the serializer')
         errors.push(`${constructor.name}: ${message}, ${stack?.split('\n').length} line`)
         return { type: constructor.name, message, stack: '' }
       }
-      const app = Fastify({ logger: { serializers: { err }, stream: { write () {} } } })
+      const app = Fastify({ logger: { ...log.logger, serializers: { err, protections: (value: unknown) => isBroken ? err(away) : value } } })
       await app.register(quotaPlugin, { authentication, operations: [], ...options })
       app.post('/run', { config: { quota } as object }, async () => 'ran')
       t.equal((await app.inject({ method: 'POST', url: '/run' })).statusCode, status)
       // A rejection that nobody handles would end this process now.
       for (let turn = 0; turn < 5; turn++) await soon()
       if (!isBroken) t.same(errors, ['Error: away, 1 line'])
+      t.match([...log.warnings(), ...log.errors()].at(-1), /fails|failed|could not be|unavailable/)
     }
   }
 })

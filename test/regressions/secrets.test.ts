@@ -21,7 +21,8 @@ const thrown: [unknown, object][] = [
   [{ secret }, { name: 'Error', message: 'an object was thrown' }],
   ['a text', { name: 'Error', message: '"a text" was thrown' }],
   [undefined, { name: 'Error', message: 'undefined was thrown' }],
-  [Symbol('s'), { name: 'Error', message: 'Symbol(s) was thrown' }]
+  [Symbol('s'), { name: 'Error', message: 'Symbol(s) was thrown' }],
+  [Object.defineProperty(new Error(secret), 'message', { get: () => fail(secret) }), { name: 'Error', message: 'an object was thrown' }]
 ]
 
 function failingStore (error: unknown): QuotaStore {
