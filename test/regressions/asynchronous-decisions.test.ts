@@ -58,15 +58,6 @@ t.test('a reply that the host hijacks before the decision gets no response of th
   t.same(log.warnings(), [])
 })
 
-t.test('a thrown value that is not an error is passed to Fastify after an asynchronous admission', async (t) => {
-  const { store, decide } = pendingStore(true)
-  const app = await createService({ store, authentication })
-  const thrown: unknown = 'thrown by the host'
-  app.addHook('preValidation', async () => { setImmediate(decide) })
-  app.addHook('preHandler', () => { throw thrown })
-  t.match(await analyze(app, null), { statusCode: 500, payload: /thrown by the host/ })
-})
-
 t.test('a refusal while Fastify responds to an error of the host is logged, and the response does not change', async (t) => {
   const log = captureLog()
   const { store, decide } = pendingStore(false)

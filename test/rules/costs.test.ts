@@ -18,8 +18,11 @@ async function createTokenHost (costs: Costs = {}, tokens = 100, store?: QuotaSt
 
 const failing = () => { throw new Error('of the host') }
 
-// Steps of one request after its admission, each with what the window counts then: a report, or the end of its response.
-const orders: [what: string, costs: Costs, admitted: number, steps: [step: Amounts | 'closes', count: number][]][] = [
+type Step = Amounts | 'closes' | 'later' | 'beside'
+
+// Steps of one request after its admission, each with what the window counts then: a report, the end of its response, the next window, or
+// another request that counts 20.
+const orders: [what: string, costs: Costs, admitted: number, steps: [step: Step, count: number][]][] = [
   ['a cost without a report', { cost: 5 }, 5, [['closes', 5]]],
   ['a report of less', { cost: 5 }, 5, [[3, 5], ['closes', 3]]],
   ['a report of more', { cost: 5 }, 5, [[8, 8], ['closes', 8]]],
@@ -42,45 +45,30 @@ const orders: [what: string, costs: Costs, admitted: number, steps: [step: Amoun
   ['functions of the request', { cost: ({ headers }) => Number(headers['x-cost']), unreported: ({ headers }) => Number(headers['x-cost']) + 1 }, 6, [['closes', 7]]],
   ['an unreported that fails', { cost: 5, unreported: failing }, 5, [['closes', 5]]],
   ['an unreported that returns no amount', { cost: 5, unreported: () => -1 }, 5, [['closes', 5]]],
-  ['an unreported that rejects', { cost: 5, unreported: async () => failing() } as never, 5, [['closes', 5]]]
+  ['an unreported that rejects', { cost: 5, unreported: async () => failing() } as never, 5, [['closes', 5]]],
+  ['too much, given back in no later window', { cost: 5 }, 5, [['later', 0], ['beside', 20], [3, 20], ['closes', 20]]],
+  ['more, added to the window that is open then', { cost: 5 }, 5, [['later', 0], [8, 3], ['closes', 3], ['later', 0], [2, 2]]],
+  ['unreported, added to the window that is open then', { cost: 5, unreported: 7 }, 5, [['later', 0], ['closes', 2]]],
+  ['what was added last, given back first', { cost: 5, unreported: 9 }, 5, [['later', 0], ['closes', 4], ['beside', 24], [4, 20], ['later', 0]]],
+  ['what was added, given back in no later window', { unreported: 9 }, 0, [['closes', 9], ['later', 0], ['beside', 20], [3, 20]]]
 ]
 
 t.test('a request counts the greater of its cost and the reports while it runs, then the reports, or else unreported', async (t) => {
-  for (const [what, costs, admitted, steps] of orders) {
-    const { app, begin, counted, log } = await createTokenHost(costs)
+  for (const [what, { cost = 0, unreported }, admitted, steps] of orders) {
+    const costOf: Cost = (request) => request.headers['x-beside'] === 'yes' ? 20 : typeof cost === 'number' ? cost : cost(request)
+    const { app, begin, clock, counted, log } = await createTokenHost({ cost: costOf, ...(unreported !== undefined && { unreported }) })
     const { request, end } = await begin({ 'x-cost': '6' })
     t.equal(await counted(), admitted, `${what}: admitted`)
     for (const [step, count] of steps) {
       if (step === 'closes') await end()
+      else if (step === 'later') clock.advance(60_000)
+      else if (step === 'beside') await begin({ 'x-beside': 'yes' })
       else await app.quotaCharge(request, step)
       t.equal(await counted(), count, `${what}: ${JSON.stringify(step)}`)
     }
     t.match(log.errors(), what.startsWith('an unreported that') ? [/^unreported failed/] : [])
   }
 })
-
-// As above, with `later` for the next window. Beside the first request, there is another one that counts 20 when a row begins with `beside`.
-const windows: [what: string, costs: Costs, steps: [step: number | 'closes' | 'later' | 'beside', count: number][]][] = [
-  ['what was counted too much is given back in no later window', { cost: 5 }, [['later', 0], ['beside', 20], [3, 20], ['closes', 20]]],
-  ['more is added to the window that is open then', { cost: 5 }, [['later', 0], [8, 3], ['closes', 3], ['later', 0], [2, 2]]],
-  ['unreported adds to the window that is open then', { cost: 5, unreported: 7 }, [['later', 0], ['closes', 2]]],
-  ['what was added last is given back first', { cost: 5, unreported: 9 }, [['later', 0], ['closes', 4], ['beside', 24], [4, 20], ['later', 0]]],
-  ['what was added to a window that has ended is given back in no later one', { unreported: 9 }, [['closes', 9], ['later', 0], ['beside', 20], [3, 20]]]
-]
-
-for (const [what, costs, steps] of windows) {
-  t.test(what, async (t) => {
-    const { app, begin, clock, counted } = await createTokenHost({ ...costs, cost: ({ headers }) => Number(headers['x-cost']) })
-    const { request, end } = await begin({ 'x-cost': String(costs.cost ?? 0) })
-    for (const [step, count] of steps) {
-      if (step === 'closes') await end()
-      else if (step === 'later') clock.advance(60_000)
-      else if (step === 'beside') await begin({ 'x-cost': '20' })
-      else await app.quotaCharge(request, step)
-      t.equal(await counted(), count, String(step))
-    }
-  })
-}
 
 t.test('an estimate keeps parallel requests within the limit, and a cost above the limit counts as the limit', async (t) => {
   const { app, begin, statuses, counted } = await createTokenHost({ cost: 4 }, 10)

@@ -109,24 +109,6 @@ for (const [rule, layout, subject, others] of cases) {
   })
 }
 
-t.test('paths are compared as the router of the host compares them, in whichever way its options are set', async (t) => {
-  process.removeAllListeners('warning')
-  const targets = ['/api/analyze', '/API/ANALYZE', '/api/analyze/', '/api//analyze', '/api/analyze;v=1', '/api/other']
-  for (const [pattern, name, expected] of [
-    ['/API/Analyze', 'caseSensitive', [401, 401, 404, 404, 404, 404]],
-    ['/api/analyze/', 'ignoreTrailingSlash', [401, 404, 401, 404, 404, 404]],
-    ['//api/analyze', 'ignoreDuplicateSlashes', [401, 404, 404, 401, 404, 404]],
-    ['/api/:operation', 'useSemicolonDelimiter', [401, 404, 404, 404, 401, 200]]
-  ] as const) {
-    for (const server of [{ [name]: name !== 'caseSensitive' }, { routerOptions: { [name]: name !== 'caseSensitive' } }]) {
-      const statusFor = await serve(t, { server, declare: (app) => { app.post(pattern, ran) } })
-      const statuses = []
-      for (const target of targets) statuses.push(await statusFor(target))
-      t.same(statuses, expected, `${pattern} ${JSON.stringify(server)}`)
-    }
-  }
-})
-
 t.test('letters of any case are those of Unicode, as for a router that ignores case', async (t) => {
   for (const [path, target] of [['/api/task', '/api/tas%E2%84%AA'], ['/api/straße', '/api/STRA%E1%BA%9EE'], ['/api/ὀδός', '/api/%E1%BD%88%CE%94%CE%8C%CF%82']] as const) {
     const server = { routerOptions: { caseSensitive: false, ignoreDuplicateSlashes: true } }

@@ -88,19 +88,6 @@ t.test('a new caller at the cap needs a script for each page of rows at most, an
   t.equal(await scriptsOfNewcomer(), 1)
 })
 
-t.test('a sweep removes dead rows page by page at the cap, and keeps the callers that have sent another request in time', async (t) => {
-  const clock = new VirtualClock()
-  const store = new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers: 3_000 })
-  const touch = (count: number) => Promise.all(names('caller', count).map((caller) => acquireOne(store, caller)))
-  await touch(3_000)
-  clock.advance(29_999)
-  await touch(20)
-  clock.advance(100_000)
-  for (const caller of names('another', 25)) t.equal((await acquireOne(store, caller)).overflow, false)
-  t.same(await store.inspect('default'), { trackedCallers: 45, sweeps: 1 })
-  t.equal((await acquireOne(store, 'caller 0')).count, 1)
-})
-
 t.test('requests that arrive together, or while a call is in flight, share a call', async (t) => {
   const { client, sent } = recorded()
   const store = new RedisQuotaStore({ client, rememberRejections: false })

@@ -1,11 +1,10 @@
 // The features of the Redis store that other stores do not have, on real servers.
-import { Cluster } from 'ioredis'
 import t from 'tap'
 import { callerKey } from '../../lib/caller/caller-key.js'
 import { localAuthentication } from '../../lib/caller/authentication.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
-import { commandsDuring, startCluster, startRedis } from '../support/redis-server.js'
+import { commandsDuring, startRedis } from '../support/redis-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
 
 const { server, client } = await startRedis(t)
@@ -157,26 +156,4 @@ t.test('a request that may have been counted is not sent again', async (t) => {
     await t.rejects(acquireOne(new RedisQuotaStore({ client }), key('alice')), /WRONGTYPE/)
   })
   t.match([commands.evalsha, commands.eval], [undefined, 1])
-})
-
-t.test('shards distribute callers over a cluster, and each shard has its share of the cap', async (t) => {
-  const servers = await startCluster()
-  const cluster = new Cluster(servers.map(({ port }) => ({ host: '127.0.0.1', port })))
-  t.teardown(async () => {
-    cluster.disconnect()
-    await Promise.all(servers.map((node) => node.stop()))
-  })
-  const store = new RedisQuotaStore({ client: cluster, shards: 8, maxTrackedCallers: 42 })
-  for (let round = 0; round < 2; round++) {
-    for (let caller = 0; caller < 200; caller++) await acquireOne(store, key(`caller ${caller}`), { limit: 1 })
-  }
-  t.same(await store.inspect('default'), { trackedCallers: 42, sweeps: 0 })
-  const masters = cluster.nodes('master')
-  const perMaster = await Promise.all(masters.map(async (node) => (await node.keys('llm-quota:*:default')).length))
-  t.equal(perMaster.reduce((sum, keys) => sum + keys, 0), 8)
-  t.ok(perMaster.every((keys) => keys > 0), `every master has keys: ${perMaster}`)
-  const sizes = await Promise.all(Array.from({ length: 8 }, (_, shard) => cluster.hlen(`llm-quota:{${shard}}:default`)))
-  t.same(sizes.map((fields) => fields - 1).sort(), [5, 5, 5, 5, 5, 5, 6, 6])
-  await store.clearCounters()
-  t.same(await store.inspect('default'), { trackedCallers: 0, sweeps: 0 })
 })

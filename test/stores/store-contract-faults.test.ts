@@ -66,11 +66,6 @@ const releaseFromNow = (limit: (demand: Demand, amount: number) => number): Faul
   }
 }
 
-/** Asks the store for something else than is demanded. */
-const changed = (change: (demand: Demand, all: readonly Demand[]) => Partial<Demand>): Fault => (_, base) => ({
-  acquire: (demands) => base.acquire(demands.map((demand) => ({ ...demand, ...change(demand, demands) })))
-})
-
 /** Reads with `peek`, and does something else before. */
 const peeking = (before: (store: ReferenceStore, base: ReferenceStore, demand: Demand) => unknown): Fault => (store, base) => ({
   peek (demand) {
@@ -89,16 +84,7 @@ const faults: Record<string, Fault> = {
   'races with costs': racing((_, { cost }) => cost > 1),
   'races for a place': racing((_, { window }) => window === null),
   'is atomic for single demands only': racing((_, __, own, demands) => demands.length > 1 && own !== undefined),
-  'races when it gives back': (store) => ({
-    async release (acquisition, amount) {
-      const held = store.held.get(acquisition)
-      const read = held?.tally.count ?? 0
-      await setImmediate()
-      if (held !== undefined) held.tally.count = read - Math.min(amount, held.amount)
-    }
-  }),
 
-  'counts the demands that have room when another has none': () => ({ amount: ({ cost }, hasRoom) => hasRoom ? cost : 0 }),
   'counts what comes before the demand without room': (store, base) => ({
     acquire (demands) {
       const full = demands.findIndex((demand) => !store.hasRoom(store.reach(demand).tally.count, demand))
@@ -108,14 +94,14 @@ const faults: Record<string, Fault> = {
     }
   }),
   'returns one result for several demands': (_, base) => ({ acquire: (demands) => base.acquire(demands).slice(0, 1) }),
-  'counts all demands for the first caller': changed((_, [first]) => ({ callerKey: first?.callerKey ?? '' })),
 
+  'has one counter for all': (_, base) => ({
+    acquire: (demands) => base.acquire(demands.map((demand) => ({ ...demand, callerKey: 'all' })))
+  }),
   'admits one over the limit': () => ({ hasRoom: (count, demand) => count + needed(demand) <= demand.limit + 1 }),
-  'has one counter for all': changed(() => ({ callerKey: 'all' })),
   'counts rejections': () => ({ amount: ({ cost }) => cost }),
   'admits every cost below the limit': () => ({ hasRoom: (count, { limit }) => count < limit }),
   'admits each cost of 0': (_, base) => ({ hasRoom: (count, demand) => demand.cost === 0 || base.hasRoom(count, demand) }),
-  'adds costs as 32-bit integers': () => ({ amount: ({ cost }, _, all) => all ? cost | 0 : 0 }),
   'has a window 1 ms too long': (store, base) => ({
     isOpen: (tally, end) => base.isOpen(tally, end) || (tally.end === null && store.clock() - tally.start === tally.length)
   }),
@@ -126,21 +112,11 @@ const faults: Record<string, Fault> = {
       return reached
     }
   }),
-  'opens a window for an earlier end': (_, base) => ({ isOpen: (tally, end) => end === null ? base.isOpen(tally, end) : end === tally.end }),
-  'ends a day by the clock': (store, base) => ({ isOpen: (tally, end) => base.isOpen(tally, end) && store.clock() - tally.start < 7_200_000 }),
 
   'sweeps 1 ms too early': (_, base) => ({ kept: (quota, window) => base.kept(quota, window - 1) }),
   'sweeps 1 ms too late': (_, base) => ({ kept: (quota, window) => base.kept(quota, window + 1) }),
   'sweeps too often': (store) => ({ isSweepDue: ({ sweptAt }) => sweptAt !== undefined && store.clock() - sweptAt >= 59_999 }),
   'tracks one caller too many': (store) => ({ maxTrackedCallers: store.maxTrackedCallers + 1 }),
-  'does not update lastSeen for a rejection': (store, base) => ({
-    acquire (demands) {
-      const before = demands.map((demand) => ({ own: ownOf(store, demand), seen: ownOf(store, demand)?.lastSeen ?? 0 }))
-      const acquisitions = base.acquire(demands)
-      if (acquisitions.some(({ admitted }) => !admitted)) for (const { own, seen } of before) if (own !== undefined) own.lastSeen = seen
-      return acquisitions
-    }
-  }),
 
   'gives back as often as it is called': (store) => ({
     release (acquisition, amount) {
@@ -151,49 +127,32 @@ const faults: Record<string, Fault> = {
   'gives back in the window that is open now': releaseFromNow((_, amount) => amount),
   'gives back a place as often as it is called': releaseFromNow(({ window }, amount) => window === null ? amount : 0),
   'gives back everything at once': (_, base) => ({ release: (acquisition) => { base.release(acquisition, Infinity) } }),
-  'is seen when it gives back': (store, base) => ({
-    release (acquisition, amount) {
-      base.release(acquisition, amount)
-      for (const { counters } of store.quotas.values()) for (const counter of counters.values()) counter.lastSeen = store.clock()
-    }
-  }),
 
   'peek counts': peeking((_, base, demand) => base.acquire([{ ...demand, cost: 1 }])),
-  'peek updates the time of the last request': peeking((store, _, demand) => Object.assign(ownOf(store, demand) ?? {}, { lastSeen: store.clock() })),
-  'peek ignores a due sweep': (store, base) => ({
-    peek (demand) {
-      store.isSweepDue = () => false
-      const peeked = base.peek(demand)
-      store.isSweepDue = base.isSweepDue
-      return peeked
-    }
-  }),
-  'peek returns zero instead of null': (_, base) => ({
-    peek: (demand) => base.peek(demand) ?? { count: 0, windowRemaining: demand.window, overflow: false }
-  }),
   'peek ignores the overflow counter': (_, base) => ({ peek: (demand) => base.peek(demand)?.overflow === true ? null : base.peek(demand) }),
-  'peek returns null for no requests in flight': (_, base) => ({ peek: (demand) => base.peek(demand)?.count === 0 ? null : base.peek(demand) }),
 
   'list returns windows that are over': (store) => ({
     list: (counters) => ({ callers: [...store.quotaOf(counters).counters.keys()].map((callerKey) => ({ callerKey, count: 1, windowRemaining: 1 })), cursor: null })
   }),
   'list returns the first page only': (_, base) => ({ list: (counters) => ({ callers: base.list(counters).callers.slice(0, 10), cursor: null }) }),
-  'list returns the same page without end': (_, base) => ({ list: (counters) => ({ ...base.list(counters), cursor: 'again' }) }),
-  'list returns the callers of every quota': (store, base) => ({
-    list: () => ({ callers: [...store.quotas.keys()].flatMap((counters) => base.list(counters).callers), cursor: null })
-  }),
 
-  'forget does nothing': () => ({ forget () {} }),
   'forget removes the caller in every quota': (store) => ({
     forget: (callerKey) => { for (const { counters } of store.quotas.values()) counters.delete(callerKey) }
   }),
+
+  'forget does nothing': () => ({ forget () {} }),
   'forget removes the overflow counter': (store, base) => ({
     forget (callerKey, counters) {
       base.forget(callerKey, counters)
       store.quotaOf(counters).overflow = { lastSeen: 0 }
     }
   }),
-
+  'is seen when it gives back': (store, base) => ({
+    release (acquisition, amount) {
+      base.release(acquisition, amount)
+      for (const { counters } of store.quotas.values()) for (const counter of counters.values()) counter.lastSeen = store.clock()
+    }
+  }),
   'clearCounters clears the default quota only': (store) => ({ clearCounters: () => { store.quotas.delete('default') } }),
   'clearCounters keeps the overflow counter': (store) => ({ clearCounters: () => { for (const quota of store.quotas.values()) quota.counters.clear() } })
 }
