@@ -1,14 +1,9 @@
-import { subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import { register } from 'prom-client'
-import { preferenceFailures, type PreferenceFailure } from '../limit/preferences.js'
 import { assertOptions, registerOptions, withFunctions } from '../option-checks.js'
-import { quotaCharges, type QuotaCharge } from '../permit/charge.js'
-import { storeDurations, type StoreDuration } from '../permit/decide.js'
-import { quotaDecisions, type QuotaDecisionMessage } from '../permit/decision.js'
-import { quotaPlaces, type QuotaPlaceChange } from '../permit/place.js'
-import { QuotaMetrics } from './quota-metrics.js'
+import { QuotaMetrics, ServerState } from './quota-metrics.js'
 import type { QuotaMetricsRegistry } from './store-metrics.js'
 
 /** Options of `fastify.register(quotaMetricsPlugin, options)`. Fastify's own `register` options are also accepted. */
@@ -20,39 +15,29 @@ export interface QuotaMetricsOptions {
 const metricsOfRegistry = new WeakMap<QuotaMetricsRegistry, QuotaMetrics>()
 
 async function quotaMetrics (fastify: FastifyInstance, options: QuotaMetricsOptions): Promise<void> {
-  assertOptions<QuotaMetricsOptions>(options, { ...registerOptions, registry: withFunctions('a registry of prom-client', 'registerMetric', 'getSingleMetric') })
-  const metrics = metricsIn(options.registry ?? register)
+  const registryCheck = withFunctions('a registry of prom-client', 'registerMetric', 'getSingleMetric')
+  assertOptions<QuotaMetricsOptions>(options, { ...registerOptions, registry: registryCheck })
+  const { registry = register } = options
+  const known = metricsOfRegistry.get(registry)
+  const metrics = known?.areRegistered() === true ? known : new QuotaMetrics(registry)
+  metricsOfRegistry.set(registry, metrics)
   const { server } = fastify
-  if (metrics.has(server)) return
-  metrics.addServer(server)
+  if (metrics.servers.has(server)) return
+  const state = new ServerState()
+  metrics.servers.set(server, state)
 
-  function receive<Message extends { readonly request: FastifyRequest }> ({ name }: Channel, record: (message: Message) => void): void {
+  for (const { channel: { name }, record } of metrics.recorders) {
     const listener = (message: unknown): void => {
-      if ((message as Message).request.server.server === server) record(message as Message)
+      const ofRequest = message as Parameters<typeof record>[0]
+      if (ofRequest.request.server.server === server) record(ofRequest, state)
     }
     subscribe(name, listener)
     fastify.addHook('onClose', async () => { unsubscribe(name, listener) })
   }
-  receive<QuotaDecisionMessage>(quotaDecisions, ({ request, decision }) => {
-    metrics.addDecision(decision)
-    metrics.addQuotas(server, request.server.quotas)
-  })
-  receive<QuotaCharge>(quotaCharges, (charge) => { metrics.addCharge(charge) })
-  receive<QuotaPlaceChange>(quotaPlaces, (change) => { metrics.addPlaceChange(server, change) })
-  receive<PreferenceFailure>(preferenceFailures, (failure) => { metrics.addPreferenceFailure(failure) })
-  receive<StoreDuration>(storeDurations, (duration) => { metrics.addStoreDuration(duration) })
   fastify.addHook('onReady', async () => {
-    if (fastify.hasDecorator('quotas')) metrics.addQuotas(server, fastify.quotas)
+    if (fastify.hasDecorator('quotas')) state.quotas.add(fastify.quotas)
   })
-  fastify.addHook('onClose', async () => { metrics.removeServer(server) })
-}
-
-function metricsIn (registry: QuotaMetricsRegistry): QuotaMetrics {
-  const known = metricsOfRegistry.get(registry)
-  if (known?.areIn(registry) === true) return known
-  const metrics = new QuotaMetrics(registry)
-  metricsOfRegistry.set(registry, metrics)
-  return metrics
+  fastify.addHook('onClose', async () => { metrics.servers.delete(server) })
 }
 
 /**

@@ -7,53 +7,62 @@ import { TimeLimit } from '../time-limit.js'
 /** A registry of `prom-client`, for either content type. */
 export type QuotaMetricsRegistry = Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
 
+/** The labels of a quota. */
+export const ofQuota = ['quota', 'unit'] as const
+
+/** The value of a gauge for a quota; NaN if it is unknown. */
+export interface QuotaValue {
+  readonly quota: Pick<QuotaInfo, 'name' | 'unit'>
+  readonly value: number
+}
+
+type Read = () => readonly QuotaValue[] | Promise<readonly QuotaValue[]>
+
 // How long `inspect` may take, in milliseconds. The collection of all metrics waits for it.
 const inspectionLimit = new TimeLimit(500)
 
-const maximumOnly = 'The instances that share a store report the same number: use the maximum, not the sum.'
+/** Adds a gauge whose values are read when it is collected. The values of quotas with the same name are combined. */
+export function addGauge (registry: QuotaMetricsRegistry, name: string, help: string, aggregator: 'sum' | 'max', read: Read): void {
+  registry.registerMetric(new Gauge({
+    name,
+    help,
+    labelNames: ofQuota,
+    registers: [],
+    aggregator,
+    async collect () {
+      const all = new Map<string, { unit: string, value: number }>()
+      for (const { quota: { name, unit }, value } of await read()) {
+        const other = all.get(name)?.value ?? 0
+        all.set(name, { unit, value: aggregator === 'max' ? Math.max(other, value) : other + value })
+      }
+      this.reset()
+      for (const [quota, { unit, value }] of all) if (!Number.isNaN(value)) this.set({ quota, unit }, value)
+    }
+  }))
+}
 
 /**
  * Adds the metrics that are read from the stores when they are collected.
  *
- * @param quotas Returns the quotas of all servers.
+ * @param quotasNow Returns the quotas of all servers.
  */
-export function addStoreMetrics (registry: QuotaMetricsRegistry, quotas: () => readonly QuotaInfo[]): void {
-  addInsuredMetrics(registry, () => [...new Set(quotas().map(({ store }) => store))].filter((store) => store instanceof InsuredQuotaStore))
-  let inspection: Promise<readonly Inspected[]> | undefined
-  // Gauges that are collected together share one inspection.
-  const statesNow = (): Promise<readonly Inspected[]> => {
-    inspection ??= inspectAll(quotas().filter(({ unit }) => unit !== 'requests-in-flight')).finally(() => { inspection = undefined })
-    return inspection
+export function addStoreMetrics (registry: QuotaMetricsRegistry, quotasNow: () => readonly QuotaInfo[]): void {
+  addInsuredMetrics(registry, () => quotasNow().map(({ store }) => store).filter((store) => store instanceof InsuredQuotaStore))
+  const withCounters = (): QuotaInfo[] => quotasNow().filter(({ unit }) => unit !== 'requests-in-flight')
+  const add = (name: string, help: string, read: Read): void => {
+    addGauge(registry, name, `${help} The instances that share a store report the same number: use the maximum, not the sum.`, 'max', read)
   }
-  const stateGauge = (name: string, help: string, part: keyof QuotaStoreState) => new Gauge({
-    name,
-    help: `${help} ${maximumOnly}`,
-    labelNames: ['quota', 'unit'],
-    registers: [registry],
-    aggregator: 'max',
-    async collect () {
-      const inspected = await statesNow()
-      this.reset()
-      for (const { quota: { name, unit }, state } of inspected) this.set({ quota: name, unit }, state[part])
-    }
-  })
-  stateGauge('llm_quota_tracked_callers', 'Callers that have a counter of their own; no value if unknown.', 'trackedCallers')
-  stateGauge('llm_quota_sweeps', 'Sweeps since the store was created or last cleared; no value if unknown.', 'sweeps')
-
-  registry.registerMetric(new Gauge({
-    name: 'llm_quota_max_tracked_callers',
-    help: `The caller cap of the store. ${maximumOnly}`,
-    labelNames: ['quota', 'unit'],
-    registers: [],
-    aggregator: 'max',
-    collect () {
-      this.reset()
-      for (const { name: quota, unit, store } of quotas()) {
-        const { maxTrackedCallers }: { maxTrackedCallers?: unknown } = Object(countingStore(store))
-        if (typeof maxTrackedCallers === 'number' && unit !== 'requests-in-flight') this.set({ quota, unit }, maxTrackedCallers)
-      }
-    }
-  }))
+  const inspectAll = () => Promise.all(withCounters().map(async (quota) => ({ quota, state: await inspect(quota) })))
+  let inspection: ReturnType<typeof inspectAll> | undefined
+  const read = (part: keyof QuotaStoreState): Read => async () => {
+    // Gauges that are collected together share one inspection.
+    inspection ??= inspectAll().finally(() => { inspection = undefined })
+    return (await inspection).map(({ quota, state }) => ({ quota, value: state[part] }))
+  }
+  add('llm_quota_tracked_callers', 'Callers that have a counter of their own; no value if unknown.', read('trackedCallers'))
+  add('llm_quota_sweeps', 'Sweeps since the store was created or last cleared; no value if unknown.', read('sweeps'))
+  add('llm_quota_max_tracked_callers', 'The caller cap of the store.', () =>
+    withCounters().map((quota) => ({ quota, value: Number(Object(countingStore(quota.store)).maxTrackedCallers) })))
 }
 
 /** Adds the metrics of insured stores. They have no series if no store is insured. */
@@ -65,7 +74,7 @@ function addInsuredMetrics (registry: QuotaMetricsRegistry, stores: () => readon
     aggregator: 'min',
     collect () {
       this.remove()
-      const shares = stores().map(({ shards: { primary, fallback } }) => fallback.length === 0 ? 1 : primary.length / (primary.length + fallback.length))
+      const shares = stores().map(({ shards: { primary, fallback } }) => 1 - fallback.length / ([...primary, ...fallback].length || 1))
       if (shares.length > 0) this.set(Math.min(...shares))
     }
   }))
@@ -91,28 +100,11 @@ function countingStore (store: QuotaStore): QuotaStore {
   return store instanceof InsuredQuotaStore ? store.primary : store
 }
 
-interface Inspected { readonly quota: QuotaInfo, readonly state: QuotaStoreState }
-
-/** Inspects the counters of quotas. Of quotas with the same name, the greatest numbers count. One whose store fails or takes too long is left out. */
-async function inspectAll (quotas: readonly QuotaInfo[]): Promise<readonly Inspected[]> {
-  const found = new Map<string, Inspected>()
-  const unknown = new Set<string>()
-  await Promise.all(quotas.map(async (quota) => {
-    const { name, counters, store } = quota
-    try {
-      const { trackedCallers, sweeps } = await inspectionLimit.within(inspect(countingStore(store), counters))
-      const { trackedCallers: most = 0, sweeps: latest = 0 } = found.get(name)?.state ?? {}
-      found.set(name, { quota, state: { trackedCallers: Math.max(most, trackedCallers), sweeps: Math.max(latest, sweeps) } })
-    } catch {
-      unknown.add(name)
-    }
-  }))
-  for (const name of unknown) found.delete(name)
-  return [...found.values()]
-}
-
-async function inspect (store: QuotaStore, counters: string): Promise<QuotaStoreState> {
-  const state = await store.inspect?.(counters)
-  if (state === undefined || !Number.isSafeInteger(state.trackedCallers) || !Number.isSafeInteger(state.sweeps)) throw new TypeError('the state of the store is unknown')
-  return state
+/** Returns the state of a quota's counters; NaN if the store fails or takes too long. */
+async function inspect ({ store, counters }: QuotaInfo): Promise<QuotaStoreState> {
+  try {
+    const state = await inspectionLimit.within((async () => countingStore(store).inspect?.(counters))())
+    if (state !== undefined && Number.isSafeInteger(state.trackedCallers) && Number.isSafeInteger(state.sweeps)) return state
+  } catch {}
+  return { trackedCallers: NaN, sweeps: NaN }
 }
