@@ -57,11 +57,14 @@ export class EnvironmentError extends InvalidVariable {
 /** The plugin is registered a second time for the same requests. */
 export const SecondRegistrationError = createError('FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', 'fastify-llm-quota: registered a second time for the same requests (prefix %s), which would be counted twice. Register it once, and define further quotas with the option quotas')
 
-/** The name of a quota that does not exist. The message says where it was given, lists the existing quotas and shows the value. */
+/** There is no quota with the given name. The message says where it was given, lists the existing quotas and shows the value. */
 export const UnknownQuotaError = createError('FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', 'fastify-llm-quota: %s must name an existing quota (%s); it got %s', 500, TypeError)
 
-/** The host already has a decorator under a name that the plugin needs. */
+/** The host already has a decorator with a name that the plugin needs. */
 export const DecoratorError = createError('FST_ERR_LLM_QUOTA_DECORATOR', 'fastify-llm-quota: %s a decorator "%s", which the plugin needs; rename the existing decorator')
 
-/** The store or the authentication failed in `fastify.quotaStanding`. The message omits its error, because an error handler could send it to the caller. */
+/**
+ * The store or the authentication failed in `fastify.quotaStanding`. The message does not contain the error, because an error handler could
+ * send it to the caller.
+ */
 export const StandingError = createError('FST_ERR_LLM_QUOTA_STANDING', 'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown', 503)

@@ -16,11 +16,11 @@ import { endWithResponse, findPermit, isResponseOpen } from './permit/request-st
 import { proceed } from './promises.js'
 import type { Paths } from './subject/paths.js'
 
-/** What a handler has of the quotas that it asked for. `await using` ends it. */
+/** A handler's permit for the quotas that it named. `await using` ends it. */
 export interface QuotaPermit extends AsyncDisposable {
   /** The decision of each quota if all have admitted; otherwise the one that refuses. */
   readonly decisions: readonly QuotaDecision[]
-  /** The decision that refuses; null if the permit was admitted. */
+  /** The decision that refuses; null if all quotas admitted. */
   readonly refusal: QuotaDecision | null
   /**
    * Sends the refusal as the hook would, with the `RateLimit` headers of this permit in place of the hook's.
@@ -28,9 +28,9 @@ export interface QuotaPermit extends AsyncDisposable {
    * @throws {TypeError} If there is no refusal, or if headers were sent.
    */
   refuse<Reply extends AnyReply> (reply: Reply): Reply
-  /** Reports what was used, as `fastify.quotaCharge`. */
+  /** Reports what was used, as `fastify.quotaCharge` does. */
   charge (amounts: Amounts): Promise<void>
-  /** Settles the costs and gives back the places, once. Never rejects. */
+  /** Settles the costs and releases the places, once. Never rejects. */
   end (): Promise<void>
 }
 
@@ -38,12 +38,12 @@ export interface QuotaPermit extends AsyncDisposable {
  * Decides, counts and publishes in the middle of a handler, as the hook does for its route: for a message of a socket, a tool call, an item of a batch or
  * a job. The route does not have to be protected.
  *
- * The permit ends with the response of the request, unless `end` is called earlier. One that is taken after that, or for a request that has not
- * passed the plugin's hook, lasts until `end` is called or the server has closed.
+ * The permit ends with the response of the request, unless `end` is called earlier. A permit that is taken later, or for a request that has
+ * not passed the plugin's hook, lasts until `end` is called or the server has closed.
  *
- * @param names The names of one or more quotas, `default` among them.
+ * @param names The names of one or more quotas, which can include `default`.
  * @param costs What to count: a number if one name is given, else by name. Default: the costs of the definitions. A place always costs 1.
- * @returns The permit. If the store fails, it is a refusal.
+ * @returns The permit. If the store fails, the permit is a refusal.
  * @throws {UnknownQuotaError} `FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA`, if there is no quota with one of the names.
  * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if there is no name, or if a cost is not possible.
  */
@@ -53,8 +53,8 @@ export type QuotaAcquirer = {
 }['method']
 
 /**
- * Reports what an admitted request has used, as often as you like, also after its response has ended (docs/rules.md, "Costs"). Does nothing if the
- * request was not admitted.
+ * Reports what an admitted request has used, even after its response has ended; several reports add up (docs/rules.md, "Costs"). Does
+ * nothing if the request was not admitted.
  *
  * @param amounts A number of model tokens, an amount for each unit, or null if nothing is known. An amount is a safe integer of at least 0; any other is
  *   logged as an error and not counted.

@@ -120,7 +120,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
  * @throws {EnvironmentError} `FST_ERR_LLM_QUOTA_ENVIRONMENT`, if an environment variable such as `SERVICE_RATE_LIMIT_PER_MINUTE` is not
  *   an integer.
  * @throws {SecondRegistrationError} `FST_ERR_LLM_QUOTA_SECOND_REGISTRATION`, if the plugin already handles the same requests.
- * @throws {DecoratorError} `FST_ERR_LLM_QUOTA_DECORATOR`, if the host has decorated something under a name that the plugin needs.
+ * @throws {DecoratorError} `FST_ERR_LLM_QUOTA_DECORATOR`, if the host already has a decorator with a name that the plugin needs.
  *
  * @example
  * ```ts

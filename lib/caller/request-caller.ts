@@ -6,7 +6,7 @@ import { isAuthentication, tokenAuthentication, type Authentication } from './au
 import { keyOf, Unidentified } from './caller-key.js'
 
 /**
- * The type of the option `authentication`: a function that returns the authentication of a request, or a promise for it. If it throws or
+ * The type of the option `authentication`: a function that returns the authentication of a request, or a promise of it. If it throws or
  * rejects, the request is answered with 401, or with 503 if the error has a `statusCode` of 500 or more.
  */
 export type AuthenticationReader = OfRequest<Authentication | null | undefined | PromiseLike<Authentication | null | undefined>>

@@ -19,9 +19,9 @@ export interface PreferenceReader {
   /**
    * @param key The name of the preference.
    * @param request The current request, so that a reader can return different limits for different callers.
-   * @returns The value, or a promise for it. An integer, or a string that contains a decimal integer, is the limit. Undefined, null
-   *   and a blank string mean that the preference is unset. If the reader throws or returns any other value, or if its promise
-   *   rejects or does not settle within `preferenceTimeout`, the preference is unavailable and the configured limit applies.
+   * @returns The value, or a promise of it. An integer, or a string that contains a decimal integer, is the limit. Undefined, null and a
+   *   blank string mean that the preference is unset. If the reader throws or returns any other value, or if its promise rejects or does
+   *   not settle within `preferenceTimeout`, the preference is unavailable and the configured limit applies.
    */
   get (key: string, request: FastifyRequest): unknown
 }

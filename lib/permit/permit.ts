@@ -7,7 +7,7 @@ import type { Ledger } from './ledger.js'
 import { Place } from './place.js'
 import { amountIn, invalidAmount, isAmount } from './question.js'
 
-/** What a request has cost: a number of model tokens, an amount for each unit, or null if nothing is known. */
+/** What a request used: a number of model tokens, an amount for each unit, or null if nothing is known. */
 export type Amounts = number | Readonly<Record<string, number>> | null | undefined
 
 /** What a request has of its quotas: the decisions on it, and what is to be settled when it ends. */

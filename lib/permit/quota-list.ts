@@ -12,7 +12,7 @@ export interface QuotaInfo {
   readonly window: number | null
   /** The store that holds its counters. */
   readonly store: QuotaStore
-  /** The name under which the store keeps them. */
+  /** The name of its counters in the store. */
   readonly counters: string
 }
 

@@ -22,7 +22,7 @@ export function preferencesOf (fastify: FastifyInstance, given: PreferenceReader
   return preferences
 }
 
-/** Throws a `DecoratorError` if the host has decorated something under a name that the plugin needs. */
+/** Throws a `DecoratorError` if the host already has a decorator with a name that the plugin needs. */
 export function assertDecorators (fastify: FastifyInstance): void {
   for (const name of ['quota', 'quotaDecisions']) {
     if (fastify.hasRequestDecorator(name)) throw new DecoratorError('requests already have', name)

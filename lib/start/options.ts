@@ -25,18 +25,18 @@ export interface QuotaOptions {
    * the server becomes ready, or none if the host has no such decorator.
    */
   readonly preferences?: PreferenceReader | false
-  /** How long an asynchronous preference reader may take, in milliseconds, an integer. Default 1000. */
+  /** The maximum time for an asynchronous preference reader, in milliseconds, an integer. Default 1000. */
   readonly preferenceTimeout?: number
   /**
-   * Additional quotas by name, each with a limit and counters of its own. A name has at most 32 characters from a-z, 0-9 and "-",
-   * starts with a letter, and is not `default`. Default: none.
+   * Additional quotas by name, each with its own limit and counters. A name has at most 32 characters from a-z, 0-9 and "-", starts with a
+   * letter, and is not `default`. Default: none.
    */
   readonly quotas?: Readonly<Record<string, QuotaDefinition>>
   /** The configured limit if `SERVICE_RATE_LIMIT_PER_MINUTE` is not set, an integer. Default 10. */
   readonly perMinute?: number
   /** `true`, or the options of a file to read the environment variables from, as `dotenv` of `@fastify/env`. Default: none. */
   readonly dotenv?: DotenvOptions
-  /** Returns the authentication of a request, or a promise for it. Default: uses the value of `request.user`. */
+  /** Returns the authentication of a request, or a promise of it. Default: uses the value of `request.user`. */
   readonly authentication?: AuthenticationReader
   /**
    * Adds the headers `RateLimit-Policy` and `RateLimit` to the responses to requests that were admitted or rejected. Default: no

@@ -1,10 +1,10 @@
 import { hasFunction, OptionError, shownType } from '../errors.js'
 
 /**
- * Keeps the counters of quotas (docs/rules.md, "Store"). Only `acquire` is required. Costs in another unit than requests, requests in flight and
- * quotas in two stores need `release`; `quotaStanding` needs `peek`. Each function can return a value or a promise. If `acquire` returns a value,
- * the request takes no extra turn of the event loop. If it throws or rejects, the request is answered with 503, so no request is admitted without
- * being counted.
+ * Keeps the counters of quotas (docs/rules.md, "Store"). Only `acquire` is required. Costs in a unit other than requests, requests in
+ * flight and quotas in two stores need `release`; `quotaStanding` needs `peek`. Each function can return a value or a promise. If `acquire`
+ * returns a value, the request takes no extra turn of the event loop. If it throws or rejects, the response is a 503, so no request is
+ * admitted without being counted.
  */
 export interface QuotaStore {
   /**
@@ -15,12 +15,12 @@ export interface QuotaStore {
    */
   acquire (demands: readonly Demand[]): readonly (Acquisition | null)[] | Promise<readonly (Acquisition | null)[]>
   /**
-   * Gives back a part of what an acquisition of this store has counted, in the window that counted it and in no other, and never more than
-   * it has counted. A place is given back once.
+   * Releases a part of what an acquisition of this store counted, in the window that counted it and in no other, and never more than it
+   * counted. A place is released once.
    *
    * @param acquisition The object that `acquire` returned, whose demand was counted.
    * @param amount An integer of at least 0; 1 for a place.
-   * @returns A promise that is fulfilled when the amount has been given back.
+   * @returns A promise that is fulfilled when the amount has been released.
    */
   release? (acquisition: Acquisition, amount: number): void | Promise<void>
   /**
@@ -47,11 +47,11 @@ export interface QuotaStore {
   clearCounters? (): void | Promise<void>
 }
 
-/** What a quota asks a store for. */
+/** What a quota asks of a store. */
 export interface Demand {
-  /** Whose counters: `default`, or for example `chat.tokens.day`. */
+  /** The name of the counters: `default`, or for example `chat.tokens.day`. */
   readonly counters: string
-  /** The caller's digest, as returned by `callerKey`. A store never gets an identity. */
+  /** The caller's digest, as returned by `callerKey`. A store never receives an identity. */
   readonly callerKey: string
   /** The effective limit, an integer of at least 1. `Number.MAX_SAFE_INTEGER` always has room. */
   readonly limit: number

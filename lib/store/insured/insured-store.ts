@@ -19,15 +19,15 @@ const fallbackMark = 'fallback:'
 
 /**
  * Uses a primary store, and a fallback store if the primary fails or does not return within `timeout`. Every request is counted by one of
- * them. A late result of the primary is ignored, and what it has counted is released. If the fallback fails as well, the call fails. The store has
- * the optional functions that both stores have.
+ * them. A late response from the primary is ignored, and what it counted is released. If the fallback also fails, the call fails. The store
+ * has the optional functions that both stores have.
  *
  * A stall of the process's own event loop is not a failure of the primary: a result that has arrived by the end of the stall is used.
  *
- * Only `acquire` changes the state. After a failure, the primary is not called for `coolDown`. Then one request at a time tries it again, while
- * the fallback decides on all others. The primary is used again as soon as its own server answers. A store on a server can reject a caller
- * from memory, in which case it returns its result synchronously although it otherwise returns promises. Such a result is used but does not change
- * the state. A wrapper around a primary must therefore return synchronous results synchronously.
+ * Only `acquire` changes the state. After a failure, the primary is not called for `coolDown`. Then one request at a time tries it again,
+ * while the fallback decides on all others. The primary is used again as soon as its own server responds. A store on a server can reject a
+ * caller from memory, in which case it returns its result synchronously although it otherwise returns promises. Such a result is used but
+ * does not change the state. A wrapper around a primary must therefore return synchronous results synchronously.
  *
  * A primary with a function `shardOf` is called once for the demands of each shard, and fails and recovers by shard: the callers of the other
  * shards are not affected. Each change of a shard is published once on the diagnostics channel `fastify-llm-quota:insured-store`, and the
@@ -52,7 +52,7 @@ export class InsuredQuotaStore implements QuotaStore {
   readonly primary: PrimaryQuotaStore
   /** The store that is used while the primary is unavailable. */
   readonly fallback: QuotaStore
-  /** How many calls of `acquire` each store has answered. A request whose callers are in several shards makes several calls. */
+  /** The number of calls of `acquire` that each store answered. A request whose callers are in several shards makes several calls. */
   readonly decisions: Record<'primary' | 'fallback', number> = { primary: 0, fallback: 0 }
   readonly #primary: Functions
   readonly #fallback: Functions
@@ -106,7 +106,7 @@ export class InsuredQuotaStore implements QuotaStore {
     })
   }
 
-  /** Gives back to the store that made the acquisition. Rejects if that store fails or does not finish in time. Does not change the state. */
+  /** Releases in the store that made the acquisition. Rejects if that store fails or does not finish in time. Does not change the state. */
   release (acquisition: Acquisition, amount: number): void | Promise<void> {
     return this.#inTime(this.#makerOf(acquisition).release(acquisition, amount))
   }

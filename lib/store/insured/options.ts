@@ -2,26 +2,26 @@ import { assertFunction, assertMilliseconds, assertOptions, withFunctions } from
 import { assertStore, type QuotaStore } from '../store.js'
 import type { QuotaTimers } from '../../time-limit.js'
 
-/** The primary of an `InsuredQuotaStore`. Every store can be one. */
+/** The primary of an `InsuredQuotaStore`. Any store can be one. */
 export interface PrimaryQuotaStore extends QuotaStore {
-  /** The caller cap, which the default fallback takes over. */
+  /** The caller cap, which the default fallback also has. */
   readonly maxTrackedCallers?: number
-  /** Returns the number of the caller's shard. A shard is a part of the callers that can fail while the others work. */
+  /** Returns the number of the caller's shard. A shard is a group of callers whose decisions can fail while those of the others succeed. */
   shardOf? (callerKey: string): number
 }
 
 /** Options of `InsuredQuotaStore`. */
 export interface InsuredQuotaStoreOptions {
-  /** The store that is used as long as it answers. */
+  /** The store that is used as long as it responds. */
   readonly primary: PrimaryQuotaStore
   /** The store that is used while the primary is unavailable. Default: a new `MemoryQuotaStore` with the same clock and the primary's caller cap. */
   readonly fallback?: QuotaStore
   /**
-   * How long a request waits at most, in milliseconds. Default 100. The primary gets all of it if the fallback is a `MemoryQuotaStore`. Any
-   * other fallback may have to be waited for as well, so then each of the two stores gets half.
+   * The maximum time that a request waits, in milliseconds. Default 100. With a `MemoryQuotaStore` as the fallback, the primary can use all
+   * of it; with any other fallback, each of the two stores can use half.
    */
   readonly timeout?: number
-  /** How long the primary is not called after a failure, in milliseconds. Then a request tries it again. Default 1000. */
+  /** How long the primary is not called after a failure, in milliseconds. Then one request tries it again. Default 1000. */
   readonly coolDown?: number
   /** Returns monotonic milliseconds. Default `performance.now`. Replace it in tests. */
   readonly clock?: () => number

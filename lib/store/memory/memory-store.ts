@@ -15,8 +15,8 @@ export interface MemoryQuotaStoreOptions {
 }
 
 /**
- * Keeps the quota counters in this process (docs/rules.md, "Store"). Returns its results synchronously. Holds at most
- * `maxTrackedCallers` counters and the overflow counter, for each quota.
+ * Stores the quota counters in this process (docs/rules.md, "Store"). Returns its results synchronously. Holds at most `maxTrackedCallers`
+ * counters and the overflow counter, for each quota.
  *
  * @throws {OptionError} If an option has an invalid value.
  */

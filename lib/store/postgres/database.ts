@@ -2,7 +2,7 @@ import { namesOf, schemaVersion } from './schema.js'
 
 /** A connection pool: a `Pool` of `pg`, or anything else with this function. */
 export interface PostgresPool {
-  /** Runs one statement in a transaction of its own. The values of its parameters `$1`, `$2` and so on are strings or null. */
+  /** Runs one statement in its own transaction. The values of its parameters `$1`, `$2` and so on are strings or null. */
   query (text: string, values: unknown[]): Promise<Readonly<Record<'rows', readonly unknown[]>>>
 }
 

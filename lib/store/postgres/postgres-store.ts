@@ -11,21 +11,22 @@ const assertPool = withFunctions('a connection pool', 'query')
 export interface PostgresQuotaStoreOptions {
   /** The host's connection pool for PostgreSQL 14 or later: a `Pool` of `pg`, or a `PostgresPool`. The store never closes it. */
   readonly pool: PostgresPool
-  /** The table for the counters that `postgresSchema` has created, with or without its schema. Default `llm_quota`. */
+  /** The table for the counters that `postgresSchema` has created, with or without a schema. Default `llm_quota`. */
   readonly table?: string
   /** The caller cap: how many callers can have a counter of their own, in each quota. Default 10,000. */
   readonly maxTrackedCallers?: number
-  /** Whether to reject for up to a second what is known to have no room, without a statement. Default true. */
+  /** Whether to reject, for up to a second and without a statement, requests that are known to have no room. Default true. */
   readonly rememberRejections?: boolean
   /** Returns monotonic milliseconds. Default: the server's clock. Replace it in tests. */
   readonly clock?: () => number
 }
 
 /**
- * Keeps the quota counters in tables of a PostgreSQL server that several instances of a service share. A decision on all quotas of a request
- * takes one statement, and decisions that arrive together share it. Before the first decision, the host creates the tables with the SQL of `postgresSchema`.
+ * Stores the quota counters in tables of a PostgreSQL server that several instances of a service share. A decision on all quotas of a
+ * request takes one statement, and decisions that arrive together share it. Before the first decision, the host creates the tables with the
+ * SQL of `postgresSchema`.
  *
- * With `rememberRejections`, a rejection from memory is returned synchronously. An answer from the server is returned as a promise.
+ * With `rememberRejections`, a rejection from memory is returned synchronously. A result from the server is returned as a promise.
  *
  * @throws {OptionError} If an option has an invalid value.
  */

@@ -20,28 +20,28 @@ export interface RedisQuotaStoreOptions {
   readonly client: SupportedRedisClient
   /**
    * The prefix of all keys. Default `llm-quota:`. Services that use the same server with the same prefix share their counters, so give each
-   * service a prefix of its own.
+   * service its own prefix.
    */
   readonly keyPrefix?: string
   /** The caller cap: how many callers can have a counter of their own in each quota, across all shards. Default 10,000. */
   readonly maxTrackedCallers?: number
   /**
    * The number of shards. Each has a hash slot of its own in a cluster and an equal share of the caller cap. Default 1. At most 16, or one
-   * for each 100 callers of the cap, because callers are not divided evenly among shards.
+   * for each 100 callers of the cap, because callers are not spread evenly over shards.
    */
   readonly shards?: number
-  /** Whether to reject for up to a second what is known to have no room, without sending a command to the server. Default true. */
+  /** Whether to reject, for up to a second and without sending a command to the server, requests that are known to have no room. Default true. */
   readonly rememberRejections?: boolean
   /** Returns monotonic milliseconds. Default: the server's clock. Replace it in tests. */
   readonly clock?: () => number
 }
 
 /**
- * Keeps the quota counters on a Redis or Valkey server that several instances of a service share. A decision takes one atomic
- * script and one round trip. Decisions that arrive together share both. All keys expire: within 180 seconds of the last request where windows are a
+ * Stores the quota counters on a Redis or Valkey server that several instances of a service share. A decision takes one atomic script and
+ * one round trip. Decisions that arrive together share both. All keys expire, within 180 seconds of the last request if windows last a
  * minute.
  *
- * With `rememberRejections`, a rejection from memory is returned synchronously. An answer from the server is returned as a promise.
+ * With `rememberRejections`, a rejection from memory is returned synchronously. A result from the server is returned as a promise.
  *
  * @throws {OptionError} If an option has an invalid value.
  *
