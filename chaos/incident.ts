@@ -1,4 +1,4 @@
-import { Random } from '../test/support/random.js'
+import { Random } from './random.js'
 
 /** A fault with its random parameters. */
 export interface Incident {

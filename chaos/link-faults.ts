@@ -1,4 +1,4 @@
-import type { FaultyProxy } from '../test/support/faulty-proxy.js'
+import type { FaultyProxy } from './faulty-proxy.js'
 import type { Fault } from './incident.js'
 
 /** Faults of the network between an instance and a server. */

@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import type { Fault } from './incident.js'
 import type { PostgresNode } from './postgres-node.js'
-import type { Random } from '../test/support/random.js'
+import type { Random } from './random.js'
 
 const briefly = (random: Random): number => random.integer(50, 1_500)
 const terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'administrator';"

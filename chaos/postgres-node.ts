@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import type pg from 'pg'
 import { postgresSchema } from '../lib/postgres.js'
 import { PostgresServer } from '../test/support/postgres-server.js'
-import { FaultyProxy } from '../test/support/faulty-proxy.js'
+import { FaultyProxy } from './faulty-proxy.js'
 
 /** A PostgreSQL server behind proxies, one for each instance. */
 export class PostgresNode {

@@ -2,7 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import type { Fault } from './incident.js'
-import type { Random } from '../test/support/random.js'
+import type { Random } from './random.js'
 import { dataFile, type RedisNode } from './redis-node.js'
 import { credentials } from './stores.js'
 

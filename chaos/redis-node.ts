@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { RedisServer } from '../test/support/redis-server.js'
-import { FaultyProxy } from '../test/support/faulty-proxy.js'
+import { FaultyProxy } from './faulty-proxy.js'
 import { credentials } from './stores.js'
 
 /** A server of Redis or Valkey behind proxies, one for each instance. Another server can take its place. */

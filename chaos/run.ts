@@ -1,7 +1,7 @@
 // npm run chaos: runs two instances with real servers under kills, failovers, freezes, stalls, losses, slow replies and clock steps.
 import { parseArgs } from 'node:util'
 import type { Duration } from './duration.js'
-import { Random } from '../test/support/random.js'
+import { Random } from './random.js'
 import { limit, runRound, type RoundIncident } from './round.js'
 import { World } from './world.js'
 

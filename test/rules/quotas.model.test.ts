@@ -6,7 +6,7 @@ import quotaPlugin, { callerKey, localAuthentication, MemoryQuotaStore, type Quo
 import { VirtualClock } from '../../lib/testing.js'
 import { fromHeader, fromOrganisation } from '../support/quota-host.js'
 import { QuotasModel, type Asked, type ModelPermit, type ModelQuota } from '../support/quotas-model.js'
-import { Random } from '../support/random.js'
+import { Random } from '../../chaos/random.js'
 
 const walks = Number(process.env.RANDOM_WALKS ?? 12)
 const firstSeed = Number(process.env.RANDOM_SEED ?? Date.now() % 1e6)

@@ -185,7 +185,6 @@ t.test('start-up fails if the option quotas is invalid, with an error that conta
   const units = ['requests', 'requests-in-flight', 'concurrent-requests', 'Tokens', '-x', 'x1', 'x'.repeat(33)]
   const invalid: [unknown, RegExp][] = [
     ['chat', /option quotas must be an object .* it got "chat"/],
-    [[], /option quotas must be an object .* it got an array/],
     ...names.map((name): [unknown, RegExp] => [{ [name]: {} }, new RegExp(`option quotas must have names of at most 32 .* it got "${name}"`)]),
     ...units.map((unit): [unknown, RegExp] => [{ chat: { perDay: { [unit]: 5 } } }, new RegExp(`option quotas\\.chat\\.perDay must have a unit of at most 32 .* it got "${unit}"`)]),
     [{ chat: null }, /option quotas\.chat must be an object; it got null/],
@@ -193,18 +192,13 @@ t.test('start-up fails if the option quotas is invalid, with an error that conta
     [{ chat: { perHour: 1.5 } }, /option quotas\.chat\.perHour must be an integer, or .*; it got 1.5|perHour must be an integer; it got 1.5/],
     [{ chat: { perHour: { tokens: '5' } } }, /option quotas\.chat\.perHour\.tokens must be an integer; it got "5"/],
     [{ chat: { perHour: { tokens: 5, images: 5 } } }, /option quotas\.chat\.perHour must be an integer, or an object with one unit.*tokens and images/],
-    [{ chat: { perHour: {} } }, /option quotas\.chat\.perHour must be an integer, or an object with one unit.*no unit/],
-    [{ chat: { inFlight: '2' } }, /option quotas\.chat\.inFlight must be an integer; it got "2"/],
     [{ chat: { perMinute: 5, perDay: { tokens: 0 } } }, /option quotas\.chat must have one limit; it got "perMinute and perDay"/],
     [{ chat: { inFlight: 5, cost: 1 } }, /option quotas\.chat\.cost must not be set with inFlight/],
     [{ chat: { perMinute: 5, cost: -1 } }, /option quotas\.chat\.cost must be an integer of at least 0 or a function; it got -1/],
     [{ chat: { perMinute: 5, unreported: 5 } }, /option quotas\.chat\.unreported must be set only with a limit in a unit.*; it got 5/],
     [{ chat: { perDay: { tokens: 5 }, unreported: 1.5 } }, /option quotas\.chat\.unreported must be .*; it got 1.5/],
     [{ chat: { perDay: 5, timeZone: 'Europe/Bärlin' } }, /option quotas\.chat\.timeZone must be the name of an IANA time zone.*; it got "Europe\/Bärlin"/],
-    [{ chat: { perDay: 5, timeZone: '+01:00' } }, /option quotas\.chat\.timeZone must be the name of an IANA time zone/],
     [{ chat: { perHour: 5, timeZone: 'UTC' } }, /option quotas\.chat\.timeZone must be set only with perDay or perMonth/],
-    [{ chat: { mode: 'off' } }, /option quotas\.chat\.mode must be 'enforce' or 'shadow'; it got "off"/],
-    [{ chat: { authentication: {} } }, /option quotas\.chat\.authentication must be a function; it got an object/],
     [{ chat: { operations: [{ method: 'POST', path: '/:x' }] } }, /option quotas\.chat\.operations\[0\]\.path must start .* it got "\/:x"/]
   ]
   for (const [quotas, message] of invalid) {

@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { InsuredQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
-import { FaultyProxy } from '../support/faulty-proxy.js'
+import { FaultyProxy } from '../../chaos/faulty-proxy.js'
 import { RedisServer } from '../support/redis-server.js'
 
 const demands = [{ counters: 'default', callerKey: 'a', limit: 100, cost: 1, window: 60_000, end: null }]

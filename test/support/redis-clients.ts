@@ -96,13 +96,6 @@ export const singleClients: Record<string, Connect> = {
   'valkey-glide 2.0.1': (ports) => closing(glideLowest.GlideClient.createClient({ addresses: nodesOf(ports), requestTimeout: shortPatience }))
 }
 
-/** The function that connects a client of one server. */
-export function clientNamed (name: string): Connect {
-  const connect = singleClients[name]
-  if (connect === undefined) throw new Error(`there is no client ${name}`)
-  return connect
-}
-
 /** Clients of a cluster, each configured to use replicas where it can. */
 export const clusterClients: Record<string, Connect> = {
   'ioredis, Cluster, RESP3 replies': async (ports) => quiet(new Cluster(nodesOf(ports), {

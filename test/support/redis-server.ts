@@ -72,18 +72,14 @@ export class RedisServer extends ServerProcess {
   }
 
   static async start (...options: string[]): Promise<RedisServer> {
-    return RedisServer.startOn(await freePort(), options)
+    const server = new RedisServer(await freePort(), options)
+    await server.start()
+    return server
   }
 
   static async startWithPassword (password: string): Promise<RedisServer> {
     const server = await RedisServer.start()
     await server.administer('CONFIG', 'SET', 'requirepass', password)
-    return server
-  }
-
-  static async startOn (port: number, options: readonly string[]): Promise<RedisServer> {
-    const server = new RedisServer(port, options)
-    await server.start()
     return server
   }
 
@@ -170,27 +166,16 @@ export async function commandsDuring (client: Redis, run: () => Promise<unknown>
   return Object.fromEntries(statistics.map(([, name = '', calls]) => [name, Number(calls)]))
 }
 
-/** Options of a cluster: the replicas of each master, and a function that starts a proxy in front of each server. */
-interface ClusterSettings {
-  readonly replicas?: number
-  readonly through?: (port: number) => Promise<{ readonly port: number }>
-}
-
-/** A cluster of three masters, by default with one replica each. */
-export async function startCluster ({ replicas = 1, through = async (port) => ({ port }) }: ClusterSettings = {}): Promise<RedisServer[]> {
-  const servers = await Promise.all(Array.from({ length: 3 + 3 * replicas }, async () => {
-    const port = await freePort()
-    const announced = await through(port)
-    return RedisServer.startOn(port, ['--cluster-enabled', 'yes', '--cluster-node-timeout', '500', '--cluster-announce-port', String(announced.port)])
-  }))
-  // A proxy in front of the servers may run in this process.
+/** A cluster of three masters with one replica each. */
+export async function startCluster (): Promise<RedisServer[]> {
+  const servers = await Promise.all(Array.from({ length: 6 }, async () => RedisServer.start('--cluster-enabled', 'yes', '--cluster-node-timeout', '500')))
   await promisify(execFile)(program('cli'), [
-    '--cluster', 'create', ...servers.map(({ port }) => `127.0.0.1:${port}`), '--cluster-replicas', String(replicas), '--cluster-yes'
+    '--cluster', 'create', ...servers.map(({ port }) => `127.0.0.1:${port}`), '--cluster-replicas', '1', '--cluster-yes'
   ], { env: plainEnvironment() })
   // The command-line client does not wait for the replicas. A master without a synchronized replica that all others know has no successor.
   await Promise.all(servers.map((server) => server.until(async (client) => {
     const ranges = await client.cluster('SLOTS')
-    return ranges.length === 3 && ranges.every((range) => range.length === 3 + replicas) && isSynchronized(client)
+    return ranges.length === 3 && ranges.every((range) => range.length === 4) && isSynchronized(client)
   })))
   return servers
 }

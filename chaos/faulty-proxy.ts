@@ -1,6 +1,6 @@
 import { connect, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { listenOnLoopback, type Listening } from './loopback.js'
+import { listenOnLoopback, type Listening } from '../test/support/loopback.js'
 
 interface Connection {
   readonly downstream: Socket
