@@ -7,8 +7,8 @@ export interface AnyRequest extends Pick<FastifyRequest, 'id' | 'method' | 'url'
 }
 
 /**
- * A function of the host that gets a request. TypeScript compares the parameters of methods in both directions, so the function can also be one for
- * the requests of a typed route, such as `FastifyRequest<{ Body: Batch }>`.
+ * A function of the host that gets a request. TypeScript compares the parameters of methods in both directions, so the function can also be
+ * one for the requests of a typed route, such as `FastifyRequest<{ Body: Batch }>`.
  */
 export type OfRequest<Result> = {
   /** Gets the request. */
