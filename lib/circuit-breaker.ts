@@ -11,8 +11,8 @@ interface CircuitBreakerOptions {
 }
 
 /**
- * Decides whether something that can fail is called. It is called until it fails, which opens the breaker. Then it is not called for the time
- * `coolDown`, after which one request at a time tries it again until one succeeds, which closes the breaker.
+ * Decides whether something that can fail is called. It is called until it fails, which opens the breaker. Then it is not called for the
+ * time `coolDown`, after which one request at a time tries it again until one succeeds, which closes the breaker.
  */
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions

@@ -3,8 +3,8 @@ import createError from '@fastify/error'
 const longestShown = 100
 
 /**
- * Formats a value for an error message or a log line, in one line. Of an object or a function, and of a text that is a URL, only the type is
- * shown, because they can contain passwords.
+ * Formats a value for an error message or a log line, in one line. Of an object or a function, and of a text that is a URL, only the type
+ * is shown, because they can contain passwords.
  */
 export function shown (value: unknown): string {
   if (value === null) return 'null'
@@ -27,11 +27,6 @@ function shortened (text: string): string {
   return text.length > longestShown ? `${text.slice(0, longestShown)}…` : text
 }
 
-/** Whether a value is an object with a function of the given name. */
-export function hasFunction (value: unknown, name: string): boolean {
-  return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function'
-}
-
 const InvalidOption = createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota: the option %s %s; it got %s', 500, TypeError)
 
 /** An option has an invalid value. The message contains the name of the option and the value; of an object, only its type. */
@@ -45,7 +40,8 @@ export class OptionError extends InvalidOption {
   }
 }
 
-const InvalidVariable = createError('FST_ERR_LLM_QUOTA_ENVIRONMENT', 'fastify-llm-quota: the environment variable %s %s; it got %s', 500, TypeError)
+const invalidVariable = 'fastify-llm-quota: the environment variable %s %s; it got %s'
+const InvalidVariable = createError('FST_ERR_LLM_QUOTA_ENVIRONMENT', invalidVariable, 500, TypeError)
 
 /** An environment variable has an invalid value. The message contains the name of the variable and the value. */
 export class EnvironmentError extends InvalidVariable {
@@ -55,16 +51,17 @@ export class EnvironmentError extends InvalidVariable {
 }
 
 /** The plugin is registered a second time for the same requests. */
-export const SecondRegistrationError = createError('FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', 'fastify-llm-quota: registered a second time for the same requests (prefix %s), which would be counted twice. Register it once, and define further quotas with the option quotas')
+export const SecondRegistrationError = createError('FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', 'fastify-llm-quota: registered a second time ' +
+  'for the same requests (prefix %s), which would be counted twice. Register it once, and define further quotas with the option quotas')
 
 /** There is no quota with the given name. The message says where it was given, lists the existing quotas and shows the value. */
-export const UnknownQuotaError = createError('FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', 'fastify-llm-quota: %s must name an existing quota (%s); it got %s', 500, TypeError)
+export const UnknownQuotaError = createError('FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA',
+  'fastify-llm-quota: %s must name an existing quota (%s); it got %s', 500, TypeError)
 
 /** The host already has a decorator with a name that the plugin needs. */
-export const DecoratorError = createError('FST_ERR_LLM_QUOTA_DECORATOR', 'fastify-llm-quota: %s a decorator "%s", which the plugin needs; rename the existing decorator')
+export const DecoratorError = createError('FST_ERR_LLM_QUOTA_DECORATOR',
+  'fastify-llm-quota: %s a decorator "%s", which the plugin needs; rename the existing decorator')
 
-/**
- * The store or the authentication failed in `fastify.quotaStanding`. The message does not contain the error, because an error handler could
- * send it to the caller.
- */
-export const StandingError = createError('FST_ERR_LLM_QUOTA_STANDING', 'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown', 503)
+/** The store or the authentication failed in `fastify.quotaStanding`. The message omits its error, which could reach the caller. */
+export const StandingError = createError('FST_ERR_LLM_QUOTA_STANDING',
+  'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown', 503)

@@ -16,7 +16,9 @@ export type { QuotaAcquirer, QuotaCharger, QuotaPermit } from './handler-permit.
 export type { DotenvOptions, QuotaConfig } from './limit/configuration.js'
 export type { LimitName } from './limit/limit.js'
 export type { PreferenceReader } from './limit/preferences.js'
-export type { CountedDecision, DisabledDecision, QuotaDecision, QuotaDecisionMessage, UnauthenticatedDecision, UnavailableDecision, UnavailableReason } from './permit/decision.js'
+export type {
+  CountedDecision, DisabledDecision, QuotaDecision, QuotaDecisionMessage, UnauthenticatedDecision, UnavailableDecision, UnavailableReason
+} from './permit/decision.js'
 export type { Amounts } from './permit/permit.js'
 export type { QuotaForgetter, QuotaInfo } from './permit/quota-list.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'

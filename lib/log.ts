@@ -21,8 +21,8 @@ export function logFailure (log: FastifyBaseLogger, error: unknown, message: str
 }
 
 /**
- * Returns an error with the name, code and message of another one, for a log line. No other property is logged, because clients attach commands,
- * keys and passwords to their errors.
+ * Returns an error with the name, code and message of another one, for a log line. No other property is logged, because clients attach
+ * commands, keys and passwords to their errors.
  *
  * @param thrown The value that was thrown, which may not be an error.
  */

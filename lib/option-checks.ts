@@ -1,4 +1,4 @@
-import { hasFunction, OptionError, shownType } from './errors.js'
+import { OptionError, shown, shownType } from './errors.js'
 
 /** Throws an `OptionError` if the value is not valid for the option. */
 export type Check = (value: unknown, option: string) => void
@@ -13,50 +13,56 @@ export type Checks<Options> = { readonly [Name in keyof Required<Options>]: Chec
  */
 export function assertOptions<Options> (options: unknown, checks: Checks<Options>, parent = ''): asserts options is Options & object {
   const withNames = (value: unknown): string => `${shownType(value)}; there are the options ${Object.keys(checks).join(', ')}`
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) throw new OptionError(parent.slice(0, -1) || 'options', 'must be an object', options, withNames)
-  for (const [name, value] of Object.entries(options)) {
+  checkThat('must be an object', (value) => isObject(value) && !Array.isArray(value), withNames)(options, parent.slice(0, -1) || 'options')
+  for (const [name, value] of Object.entries(Object(options))) {
     const check: Check | undefined = Object.hasOwn(checks, name) ? Reflect.get(checks, name) : undefined
     if (check === undefined) throw new OptionError(parent + name, 'does not exist', value, withNames)
     if (value !== undefined) check(value, parent + name)
   }
 }
 
+/** Returns a check of a rule, such as `must be an integer`. */
+export function checkThat (rule: string, isValid: (value: unknown) => boolean, format = shown): Check {
+  return (value, option) => {
+    if (!isValid(value)) throw new OptionError(option, rule, value, format)
+  }
+}
+
+export function isObject (value: unknown): value is object {
+  return typeof value === 'object' && value !== null
+}
+
+/** Whether a value is an object with a function of the given name. */
+export function hasFunction (value: unknown, name: string): boolean {
+  return isObject(value) && typeof Reflect.get(value, name) === 'function'
+}
+
+const acceptAny = (): void => {}
+
 /** The options that Fastify's `register` itself takes and also passes to the plugin. */
 export const registerOptions = { prefix: acceptAny, logLevel: acceptAny, logSerializers: acceptAny }
 
-function acceptAny (): void {}
+export const assertBoolean = checkThat('must be true or false', (value) => typeof value === 'boolean')
 
-export function assertBoolean (value: unknown, option: string): void {
-  if (typeof value !== 'boolean') throw new OptionError(option, 'must be true or false', value)
-}
+export const assertFunction = checkThat('must be a function', (value) => typeof value === 'function')
 
-export function assertFunction (value: unknown, option: string): void {
-  if (typeof value !== 'function') throw new OptionError(option, 'must be a function', value)
-}
-
-/** Throws an `OptionError` unless the value is a safe integer. */
-export function assertInteger (value: unknown, option: string): void {
-  if (!Number.isSafeInteger(value)) throw new OptionError(option, 'must be an integer', value)
-}
+export const assertInteger = checkThat('must be an integer', Number.isSafeInteger)
 
 /** Returns a check that accepts only these values. */
-export function oneOf (...accepted: readonly string[]): Check {
-  return (value, option) => {
-    if (!accepted.some((each) => each === value)) throw new OptionError(option, `must be ${accepted.map((each) => `'${each}'`).join(' or ')}`, value)
-  }
+export function oneOf (...accepted: readonly unknown[]): Check {
+  return checkThat(`must be ${accepted.map((each) => `'${each}'`).join(' or ')}`, (value) => accepted.includes(value))
 }
 
 /** Returns a check that accepts only objects with functions of these names. */
 export function withFunctions (what: string, ...names: readonly string[]): Check {
   return (value, option) => {
-    for (const name of names) if (!hasFunction(value, name)) throw new OptionError(option, `must be ${what} with a function ${name}`, value, shownType)
+    for (const name of names) checkThat(`must be ${what} with a function ${name}`, () => hasFunction(value, name), shownType)(value, option)
   }
 }
 
 // The longest delay that Node's timers support, in milliseconds.
 const longestDelay = 2 ** 31 - 1
 
-/** Throws an `OptionError` unless the value is a delay that a timer can have. */
-export function assertMilliseconds (value: unknown, option: string): void {
-  if (typeof value !== 'number' || !(value > 0) || value > longestDelay) throw new OptionError(option, `must be a number of milliseconds above 0, at most ${longestDelay}`, value)
-}
+/** A delay that a timer can have. */
+export const assertMilliseconds = checkThat(`must be a number of milliseconds above 0, at most ${longestDelay}`,
+  (value) => typeof value === 'number' && value > 0 && value <= longestDelay)

@@ -21,8 +21,9 @@ const noAuthentication = new Unidentified('no-authentication')
 const outage = new Unidentified(null)
 const serverError = 500
 
-const foreign = 'the option authentication returned a value that this package did not create, so the request is treated as unauthenticated: ' +
-  'wrap verified claims with tokenAuthentication(claims), and a user name with localAuthentication(username); this warning is not repeated'
+const foreign = 'the option authentication returned a value that this package did not create, so the request is treated as ' +
+  'unauthenticated: wrap verified claims with tokenAuthentication(claims), and a user name with localAuthentication(username); ' +
+  'this warning is not repeated'
 
 /** The default reader. A value of `request.user` that this package did not create is verified claims, which @fastify/jwt stores there. */
 const authenticationOfUser: AuthenticationReader = (request) => {

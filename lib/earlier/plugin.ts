@@ -64,7 +64,8 @@ function clientAddress (request: FastifyRequest): string {
 
 async function refuse (reply: FastifyReply, limit: number): Promise<FastifyReply> {
   const body = { error: `Rate limit exceeded. Maximum ${limit} LLM requests per minute. Please wait.`, status: 429 }
-  return reply.code(429).type('application/json; charset=utf-8').serializer((body: unknown) => typeof body === 'string' ? body : JSON.stringify(body)).send(JSON.stringify(body))
+  const serialize = (body: unknown): string => typeof body === 'string' ? body : JSON.stringify(body)
+  return reply.code(429).type('application/json; charset=utf-8').serializer(serialize).send(serialize(body))
 }
 
 /**

@@ -1,20 +1,16 @@
-import { OptionError } from '../errors.js'
+import { checkThat } from '../option-checks.js'
 
 // No time zone differs from UTC by more, in milliseconds.
 const largestOffset = 16 * 3_600_000
 
-/** Throws an `OptionError` unless the value is the name of an IANA time zone. */
-export function assertTimeZone (value: unknown, option: string): void {
-  if (typeof value !== 'string' || !/^[A-Za-z]/.test(value) || !isTimeZone(value)) throw new OptionError(option, 'must be the name of an IANA time zone, such as Europe/Berlin', value)
-}
-
-function isTimeZone (name: string): boolean {
+export const assertTimeZone = checkThat('must be the name of an IANA time zone, such as Europe/Berlin', (value) => {
+  if (typeof value !== 'string' || !/^[A-Za-z]/.test(value)) return false
   try {
-    return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone !== ''
+    return new Intl.DateTimeFormat('en', { timeZone: value }).resolvedOptions().timeZone !== ''
   } catch {
     return false
   }
-}
+})
 
 /** The days or months of a time zone (docs/rules.md, "Several quotas"). */
 export class Calendar {
@@ -26,14 +22,15 @@ export class Calendar {
 
   constructor (period: 'day' | 'month', timeZone: string) {
     this.#period = period
-    this.#format = new Intl.DateTimeFormat('en-US', { timeZone, calendar: 'iso8601', numberingSystem: 'latn', year: 'numeric', month: 'numeric', day: 'numeric' })
+    const parts = { year: 'numeric', month: 'numeric', day: 'numeric' } as const
+    this.#format = new Intl.DateTimeFormat('en-US', { timeZone, calendar: 'iso8601', numberingSystem: 'latn', ...parts })
   }
 
   /**
    * Returns when the day or month of a time ends, both in milliseconds since the epoch.
    *
-   * The end depends on the local date alone, and not on the time of day, so that processes with different clocks agree on it, also where clocks
-   * are set back across midnight.
+   * The end depends on the local date alone, and not on the time of day, so that processes with different clocks agree on it, also where
+   * clocks are set back across midnight.
    */
   endOf (time: number): number {
     if (time < this.#start || time >= this.#end) {
@@ -47,13 +44,14 @@ export class Calendar {
 
   /** Finds by bisection the time from which on the local date is later than the given day, or the month of that day. */
   #findEnd (date: number): number {
-    const [year, month, day] = partsOf(date)
-    const next = this.#period === 'day' ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1, 1)
-    let before = next - largestOffset
-    let after = next + largestOffset
+    const next = new Date(date)
+    if (this.#period === 'day') next.setUTCDate(next.getUTCDate() + 1)
+    else next.setUTCMonth(next.getUTCMonth() + 1, 1)
+    let before = Number(next) - largestOffset
+    let after = Number(next) + largestOffset
     while (after - before > 1) {
       const middle = Math.floor((before + after) / 2)
-      if (this.#dateOf(middle) >= next) after = middle
+      if (this.#dateOf(middle) >= Number(next)) after = middle
       else before = middle
     }
     return after
@@ -64,9 +62,4 @@ export class Calendar {
     const parts = Object.fromEntries(this.#format.formatToParts(time).map(({ type, value }) => [type, Number(value)]))
     return Date.UTC(Number(parts.year), Number(parts.month) - 1, Number(parts.day))
   }
-}
-
-function partsOf (date: number): [year: number, month: number, day: number] {
-  const utc = new Date(date)
-  return [utc.getUTCFullYear(), utc.getUTCMonth(), utc.getUTCDate()]
 }

@@ -1,9 +1,10 @@
 import fastifyEnv, { type FastifyEnvOptions } from '@fastify/env'
 import type { FastifyInstance } from 'fastify'
-import { EnvironmentError, OptionError } from '../errors.js'
+import { EnvironmentError } from '../errors.js'
+import { checkThat, isObject } from '../option-checks.js'
 import { toInteger, type perMinuteVariable } from './limit.js'
 
-/** The configured limits, as stored in `fastify.quotaConfig` (docs/rules.md, "Limit"). Each applies if its runtime preference is unset or unavailable. */
+/** The configured limits (docs/rules.md, "Limit"), as in `fastify.quotaConfig`: each applies if its preference is unset or unavailable. */
 export interface QuotaConfig {
   /** The configured limit of the default quota, an integer. */
   readonly [perMinuteVariable]: number
@@ -14,10 +15,7 @@ export interface QuotaConfig {
 /** The `dotenv` option of `@fastify/env`, which reads the environment variables from a file. */
 export type DotenvOptions = FastifyEnvOptions['dotenv']
 
-/** Throws an `OptionError` unless the value is a `dotenv` option. */
-export function assertDotenv (value: unknown, option: string): void {
-  if (typeof value !== 'boolean' && (typeof value !== 'object' || value === null)) throw new OptionError(option, 'must be true, false or an object', value)
-}
+export const assertDotenv = checkThat('must be true, false or an object', (value) => typeof value === 'boolean' || isObject(value))
 
 /**
  * Reads the configured limits with `@fastify/env`.

@@ -5,7 +5,7 @@ const day = 24 * hour
 // Time zones differ from UTC by up to three hours more or less than a moment before, so that a day has up to 27 hours.
 const longestChange = 3 * hour
 
-/** The limits that a quota can have, by option (docs/rules.md, "Several quotas"): in a window, whose longest length is in milliseconds, or at once. */
+/** The limits of quotas by option (docs/rules.md, "Several quotas"): in a window, whose longest length is in milliseconds, or at once. */
 export const limitKinds = {
   perMinute: { key: 'per-minute', period: 'minute', window: minute },
   perHour: { key: 'per-hour', period: 'hour', window: hour },

@@ -111,7 +111,8 @@ class Preference {
         return integer
       })
     }, (error) => {
-      return this.#failed(error instanceof TimeLimitError ? { timeout: this.#timeout } : { err: shownError(error) }, request, configured, era)
+      const reason = error instanceof TimeLimitError ? { timeout: this.#timeout } : { err: shownError(error) }
+      return this.#failed(reason, request, configured, era)
     })
   }
 

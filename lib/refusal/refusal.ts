@@ -43,7 +43,7 @@ const unavailable = bodyOf('The request quota is unavailable. Please try again.'
  *
  * @param write The host's function for the body; undefined for the quota's own body.
  */
-export function sendRefusal ({ quota, decision }: Ruling, request: FastifyRequest, reply: AnyReply, write: RefusalBodyWriter | undefined): void {
+export function sendRefusal ({ quota, decision }: Ruling, request: FastifyRequest, reply: AnyReply, write?: RefusalBodyWriter): void {
   const status = statuses[decision.outcome]
   const written = write === undefined ? null : hostBody(write, decision, request)
   reply.code(status)
@@ -66,7 +66,8 @@ export function secondsUntilEnd (windowRemaining: number | null): number {
 function ownBody ({ outcome, limit, unit }: QuotaDecision, period: Quota['period'] | null): string {
   if (outcome === 'unauthenticated') return unauthenticated
   if (outcome !== 'rejected') return unavailable
-  return bodyOf(`Rate limit exceeded. Maximum ${limit} LLM ${period === null ? 'requests at once' : `${unit} per ${period}`}. Please wait.`, statuses.rejected)
+  const amount = period === null ? 'requests at once' : `${unit} per ${period}`
+  return bodyOf(`Rate limit exceeded. Maximum ${limit} LLM ${amount}. Please wait.`, statuses.rejected)
 }
 
 // No message contains a character that JSON escapes.

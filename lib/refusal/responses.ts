@@ -1,7 +1,10 @@
 const noStore = { type: 'string', enum: ['no-store'], description: 'The response must not be cached.' }
 const rateLimitFields = {
   'RateLimit-Policy': { type: 'string', description: 'The limits and windows of the request\'s quotas, if the service sends them.' },
-  RateLimit: { type: 'string', description: 'What is left of the limits, and the seconds until the windows end, if the service sends them.' }
+  RateLimit: {
+    type: 'string',
+    description: 'What is left of the limits, and the seconds until the windows end, if the service sends them.'
+  }
 }
 
 /** The description of one refusal, for a route's `schema.response`. */
@@ -11,14 +14,10 @@ export interface QuotaResponse {
   /** JSON Schemas of its headers. */
   readonly headers: Readonly<Record<string, object>>
   /**
-   * The JSON Schema of its body, by content type. The type lists none of them, so that a type provider does not accept the body of a refusal, or
-   * any other value, as the response of a handler.
+   * The JSON Schema of its body, by content type. The type lists none of them, so that a type provider does not accept the body of a
+   * refusal, or any other value, as the response of a handler.
    */
   readonly content: Readonly<Record<never, Readonly<Record<'schema', object>>>>
-}
-
-function retryAfter (description: string) {
-  return { 'Retry-After': { type: 'integer', minimum: 1, description } }
 }
 
 function response (status: number, description: string, headers: Readonly<Record<string, object>>): QuotaResponse {
@@ -39,11 +38,16 @@ function response (status: number, description: string, headers: Readonly<Record
 
 /**
  * Descriptions of the refusals by status code, for a route's `schema.response`. They appear in API documentation, such as that of
- * `@fastify/swagger`, and do not change what is sent (docs/rules.md, "Refusal"). With a type provider, the handler's own responses are still
- * checked. To send a 401, 429 or 503 of your own from a handler, or to describe the bodies of `refusalBody`, replace `content`.
+ * `@fastify/swagger`, and do not change what is sent (docs/rules.md, "Refusal"). With a type provider, the handler's own responses are
+ * still checked. To send a 401, 429 or 503 of your own from a handler, or to describe the bodies of `refusalBody`, replace `content`.
  */
 export const quotaResponses: Readonly<Record<401 | 429 | 503, QuotaResponse>> = Object.freeze({
   401: response(401, 'The request has no authenticated caller.', {}),
-  429: response(429, 'The caller is at its limit.', { ...retryAfter('The time until the caller\'s window ends, in seconds.'), ...rateLimitFields }),
-  503: response(503, 'The quota is unavailable. The operation did not run.', retryAfter('The time to wait before the next attempt, in seconds.'))
+  429: response(429, 'The caller is at its limit.', {
+    'Retry-After': { type: 'integer', minimum: 1, description: 'The time until the caller\'s window ends, in seconds.' },
+    ...rateLimitFields
+  }),
+  503: response(503, 'The quota is unavailable. The operation did not run.', {
+    'Retry-After': { type: 'integer', minimum: 1, description: 'The time to wait before the next attempt, in seconds.' }
+  })
 })

@@ -5,7 +5,9 @@ import { assertDotenv, type DotenvOptions } from '../limit/configuration.js'
 import { assertTimeZone } from '../limit/calendar.js'
 import { limitKinds, type LimitName } from '../limit/limit.js'
 import { assertPreferenceReader, type PreferenceReader } from '../limit/preferences.js'
-import { assertFunction, assertInteger, assertMilliseconds, assertOptions, oneOf, registerOptions, type Checks } from '../option-checks.js'
+import {
+  assertFunction, assertInteger, assertMilliseconds, assertOptions, checkThat, isObject, oneOf, registerOptions, type Checks
+} from '../option-checks.js'
 import type { RefusalBodyWriter } from '../refusal/host-body.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
@@ -118,6 +120,10 @@ const reservedUnits = ['requests', 'requests-in-flight', 'concurrent-requests']
 const unitRule = 'must have a unit of at most 32 characters from a-z and "-" that starts with a letter and is none of ' +
   reservedUnits.join(', ')
 const modes = oneOf('enforce', 'shadow')
+const assertCost = checkThat('must be an integer of at least 0 or a function',
+  (value) => typeof value === 'function' || (Number.isSafeInteger(value) && Number(value) >= 0))
+const assertQuotaMap = checkThat('must be an object with the definition of each quota under its name',
+  (value) => isObject(value) && !Array.isArray(value))
 
 /** Checks for the options that the quota and the earlier quota have in common. */
 export const sharedChecks = {
@@ -171,10 +177,8 @@ export function assertQuotaOptions (options: unknown): asserts options is QuotaO
 }
 
 function assertQuotas (quotas: unknown, option: string): void {
-  if (typeof quotas !== 'object' || quotas === null || Array.isArray(quotas)) {
-    throw new OptionError(option, 'must be an object with the definition of each quota under its name', quotas)
-  }
-  for (const [name, definition] of Object.entries(quotas)) {
+  assertQuotaMap(quotas, option)
+  for (const [name, definition] of Object.entries<unknown>(Object(quotas))) {
     if (name === defaultQuota || !quotaName.test(name)) throw new OptionError(option, nameRule, name)
     assertOptions<CheckedDefinition>(definition, definitionChecks, `${option}.${name}.`)
     assertOneLimit(definition, `${option}.${name}`)
@@ -197,7 +201,7 @@ function assertOneLimit (definition: CheckedDefinition, option: string): void {
 }
 
 function assertAmount (value: unknown, option: string): void {
-  if (typeof value !== 'object' || value === null) return assertInteger(value, option)
+  if (!isObject(value)) return assertInteger(value, option)
   const units = Object.keys(value)
   if (Array.isArray(value) || units.length !== 1) {
     const shownUnits = (): string => units.join(' and ') || 'no unit'
@@ -206,11 +210,5 @@ function assertAmount (value: unknown, option: string): void {
   for (const [unit, amount] of Object.entries(value)) {
     if (!unitName.test(unit) || reservedUnits.includes(unit)) throw new OptionError(option, unitRule, unit)
     assertInteger(amount, `${option}.${unit}`)
-  }
-}
-
-function assertCost (value: unknown, option: string): void {
-  if (typeof value !== 'function' && !(Number.isSafeInteger(value) && Number(value) >= 0)) {
-    throw new OptionError(option, 'must be an integer of at least 0 or a function', value)
   }
 }

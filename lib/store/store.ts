@@ -1,4 +1,5 @@
-import { hasFunction, OptionError, shownType } from '../errors.js'
+import { OptionError, shownType } from '../errors.js'
+import { hasFunction } from '../option-checks.js'
 
 /**
  * Keeps the counters of quotas (docs/rules.md, "Store"). Only `acquire` is required. Costs in a unit other than requests, requests in

@@ -1,4 +1,4 @@
-import { OptionError } from '../errors.js'
+import { checkThat, isObject } from '../option-checks.js'
 
 /** An HTTP operation: a method and an application path, which is the request path without the deployment context prefix. */
 export interface Operation {
@@ -20,15 +20,20 @@ export const protectedOperations: readonly Operation[] = Object.freeze([
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const literalPath = /^\/[^?#:*]*$/
 
+const assertList = checkThat('must be an array of { method, path }', Array.isArray)
+const assertOperation = checkThat('must be an object { method, path }', isObject)
+const assertMethod = checkThat('must be an HTTP method', (method) => typeof method === 'string' && token.test(method))
+const assertPath = checkThat(
+  'must start with "/" and must not contain "?", "#", ":" or "*" (mark a route with parameters with config.quota)',
+  (path) => typeof path === 'string' && literalPath.test(path))
+
 /** Throws an `OptionError` unless the value is a list of operations that requests can match. */
 export function assertOperations (operations: unknown, option: string): void {
-  if (!Array.isArray(operations)) throw new OptionError(option, 'must be an array of { method, path }', operations)
-  operations.forEach((operation: unknown, index) => {
-    if (typeof operation !== 'object' || operation === null) throw new OptionError(`${option}[${index}]`, 'must be an object { method, path }', operation)
+  assertList(operations, option)
+  for (const [index, operation] of [operations].flat().entries()) {
+    assertOperation(operation, `${option}[${index}]`)
     const { method, path } = Object(operation)
-    if (typeof method !== 'string' || !token.test(method)) throw new OptionError(`${option}[${index}].method`, 'must be an HTTP method', method)
-    if (typeof path !== 'string' || !literalPath.test(path)) {
-      throw new OptionError(`${option}[${index}].path`, 'must start with "/" and must not contain "?", "#", ":" or "*" (mark a route with parameters with config.quota)', path)
-    }
-  })
+    assertMethod(method, `${option}[${index}].method`)
+    assertPath(path, `${option}[${index}].path`)
+  }
 }

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { OptionError } from '../errors.js'
+import { checkThat } from '../option-checks.js'
 
 const defaults = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false }
 
@@ -12,18 +12,15 @@ type RouterOptions = Readonly<typeof defaults>
  * places differ, the value that is not the default is used, so that no spelling bypasses the quota.
  */
 function readRouterOptions (initialConfig: FastifyInstance['initialConfig']): RouterOptions {
-  const places: readonly Partial<RouterOptions>[] = [initialConfig, initialConfig.routerOptions ?? {}]
-  const given = (name: keyof RouterOptions): boolean => places.some(({ [name]: value = defaults[name] }) => value !== defaults[name]) !== defaults[name]
-  return { caseSensitive: given('caseSensitive'), ignoreTrailingSlash: given('ignoreTrailingSlash'), ignoreDuplicateSlashes: given('ignoreDuplicateSlashes') }
+  const places = [initialConfig, initialConfig.routerOptions ?? {}]
+  const differs = (name: string, value: boolean): boolean => places.some((place) => (Reflect.get(place, name) ?? value) !== value)
+  return Object.assign({ ...defaults }, ...Object.entries(defaults).map(([name, value]) => ({ [name]: differs(name, value) !== value })))
 }
 
 // In a pattern, two colons stand for a literal colon.
 const literalPattern = /^(?:[^:*]|::)*$/
 
-/** Throws an `OptionError` unless the value is a usable prefix. */
-export function assertPrefix (prefix: unknown, option: string): void {
-  if (typeof prefix !== 'string' || !prefix.startsWith('/')) throw new OptionError(option, 'must start with "/"', prefix)
-}
+export const assertPrefix = checkThat('must start with "/"', (prefix) => typeof prefix === 'string' && prefix.startsWith('/'))
 
 /** Whether only requests for one path reach a route with this pattern: it has no parameter, wildcard or regular expression. */
 export function isLiteral (pattern: string): boolean {
@@ -42,7 +39,8 @@ export class Paths {
   constructor (prefix: string, initialConfig: FastifyInstance['initialConfig']) {
     this.options = readRouterOptions(initialConfig)
     this.#prefix = prefix.replace(/\/$/, '')
-    this.#prefixSegments = this.#prefix.split('/').map((segment) => isLiteral(segment) ? this.#inForm(segment.replaceAll('::', ':')) : undefined)
+    const formOf = (segment: string) => isLiteral(segment) ? this.#inForm(segment.replaceAll('::', ':')) : undefined
+    this.#prefixSegments = this.#prefix.split('/').map(formOf)
   }
 
   /** Returns the pattern of a route or the path of an operation without the prefix, as it is written. */
@@ -69,8 +67,8 @@ export class Paths {
   ofRequest (path: string): string | null {
     const segments = this.#inForm(path).split('/')
     const prefix = this.#prefixSegments
-    if (prefix.some((expected, index) => segments[index] === undefined || (expected !== undefined && expected !== segments[index]))) return null
-    return `/${segments.slice(prefix.length).join('/')}`
+    const isPrefixed = prefix.every((expected, index) => index < segments.length && (expected ?? segments[index]) === segments[index])
+    return isPrefixed ? `/${segments.slice(prefix.length).join('/')}` : null
   }
 
   #inForm (path: string): string {

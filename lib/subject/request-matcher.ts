@@ -46,8 +46,7 @@ export class RequestMatcher<Each extends Protecting> {
   match (request: FastifyRequest): readonly Match<Each>[] {
     // Read once, because Fastify creates this object each time it is read.
     const { config, url: pattern } = request.routeOptions
-    const route = this.#routes.get(config)?.get(request.method) ?? this.#resolve(config, request.method, pattern)
-    return typeof route === 'function' ? route(request) : route
+    return matchesOf(this.#routes.get(config)?.get(request.method) ?? this.#resolve(config, request.method, pattern), request)
   }
 
   #list (quota: Each, { method, path }: Operation): void {
@@ -63,30 +62,31 @@ export class RequestMatcher<Each extends Protecting> {
     return route
   }
 
-  #matchRoute (mark: FastifyContextConfig['quota'], method: string, pattern: string | undefined): RouteMatch<Each> {
-    const operations = this.#listed.get(method)
-    if (pattern === undefined) return operations === undefined ? none : (request) => this.#inOrder(none, this.#matchPath(operations, request))
-    const marked = typeof mark === 'function' || mark === undefined ? none : this.#matchMark(mark, method, pattern)
-    const listed = this.#matchListed(operations, pattern)
-    if (typeof mark !== 'function' && typeof listed !== 'function') return this.#inOrder(marked, listed)
-    return (request) => {
-      const asked = typeof mark === 'function' ? this.#matchMark(mark(request), method, pattern) : marked
-      return this.#inOrder(asked, typeof listed === 'function' ? listed(request) : listed)
-    }
+  #matchRoute (mark: unknown, method: string, pattern: string | undefined): RouteMatch<Each> {
+    const marked = mark === undefined || pattern === undefined ? none : this.#matchMark(mark, method, pattern)
+    const listed = this.#matchListed(this.#listed.get(method), pattern)
+    if (typeof marked !== 'function' && typeof listed !== 'function') return this.#inOrder(marked, listed)
+    return (request) => this.#inOrder(matchesOf(marked, request), matchesOf(listed, request))
   }
 
-  #matchListed (operations: ListedOperations<Each> | undefined, pattern: string): RouteMatch<Each> {
+  #matchListed (operations: ListedOperations<Each> | undefined, pattern: string | undefined): RouteMatch<Each> {
     if (operations === undefined) return none
-    const matches = operations.at(this.#paths.ofPattern(pattern))
-    // The route `/` of a scope with a prefix also serves the path that ends with a slash.
-    const ending = operations.at(this.#paths.ofPattern(`${pattern}/`))
-    const isOnePath = isLiteral(pattern) && (ending === none || ending === matches)
-    return isOnePath ? matches : (request) => this.#matchPath(operations, request)
+    if (pattern !== undefined && isLiteral(pattern)) {
+      const matches = operations.at(this.#paths.ofPattern(pattern))
+      // The route `/` of a scope with a prefix also serves the path that ends with a slash.
+      const ending = operations.at(this.#paths.ofPattern(`${pattern}/`))
+      if (ending === none || ending === matches) return matches
+    }
+    return (request) => this.#matchPath(operations, request)
   }
 
-  #matchMark (mark: unknown, method: string, pattern: string): readonly Match<Each>[] {
+  #matchMark (mark: unknown, method: string, pattern: string): RouteMatch<Each> {
+    const matchNames = (mark: unknown) => this.#matchNames(mark, method, pattern)
+    return typeof mark === 'function' ? (request) => matchNames(mark(request)) : matchNames(mark)
+  }
+
+  #matchNames (mark: unknown, method: string, pattern: string): readonly Match<Each>[] {
     const names = this.#marks.namesIn(mark, `${method} ${pattern}`)
-    if (names.length === 0) return none
     const operation = Object.freeze({ method, path: this.#paths.withoutPrefix(pattern) })
     return this.#quotas.filter(({ name }) => names.includes(name)).map((quota) => ({ quota, operation }))
   }
@@ -104,6 +104,10 @@ export class RequestMatcher<Each extends Protecting> {
     const all = [...marked, ...listed]
     return this.#quotas.flatMap((quota) => all.find((match) => match.quota === quota) ?? [])
   }
+}
+
+function matchesOf<Each> (route: RouteMatch<Each>, request: FastifyRequest): readonly Match<Each>[] {
+  return typeof route === 'function' ? route(request) : route
 }
 
 /** The operations that quotas list for one method. */

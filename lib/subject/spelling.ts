@@ -1,13 +1,15 @@
 const percent = 0x25
-const noHexValue = -256
-// By character code. The value of any other character outweighs that of another digit.
-const hexValues = Int16Array.from({ length: 256 }, (_, code) => /[0-9a-f]/i.test(String.fromCharCode(code)) ? Number.parseInt(String.fromCharCode(code), 16) : noHexValue)
+// By character code. The value of what is no digit outweighs that of another digit.
+const hexValues = Int16Array.from({ length: 256 }, (_, code) => {
+  const value = Number.parseInt(String.fromCharCode(code), 16)
+  return Number.isNaN(value) ? -256 : value
+})
 const encodedOrControl = /[%\p{Cc}]/u
 const separator = '[/\\\\?#;]'
-// What a plain path, decoded once, does not contain: separators of other readers, control characters, empty and dot segments, and white space at
-// the ends of a segment.
+// What a plain path, decoded once, does not contain: separators of other readers, control characters, empty and dot segments, and white
+// space at the ends of a segment.
 const odd = /[\\%?#;\p{Cc}]|\/(?:\/|\s|\.{1,2}(?:\/|$))|\s(?:\/|$)/u
-// An empty host before a path makes the first segment of the path the host. A "?" or "#" in it makes the whole path a part of the query or fragment.
+// An empty host makes the first segment of the path the host. A "?" or "#" in it makes the whole path a part of the query or fragment.
 const plainHost = /^[^/\\?#]+$/
 
 /**
@@ -24,15 +26,15 @@ export function plainPath (target: string, host: string, mayEndWithSlash: boolea
 }
 
 /**
- * Returns the text of a target that is not plain, decoded in full, in which anyone could read an operation's path. It is in lower case and then in
- * upper case, so that letters of any case are alike: the Kelvin sign has the lower case of "K" but not its upper case, and "ς" has only the upper case
- * of "σ".
+ * Returns the text of a target that is not plain, decoded in full, in which anyone could read an operation's path. It is in lower case and
+ * then in upper case, so that letters of any case are alike: the Kelvin sign has the lower case of "K" but not its upper case, and "ς" has
+ * only the upper case of "σ".
  */
 export function fullyDecoded (target: string, host: string): string {
   return decodedInFull(`${host}/${target.startsWith('/') ? withoutQuery(target) : target}`).toLowerCase().toUpperCase()
 }
 
-/** Returns an expression for the fully decoded texts in which the last segment of an operation's path is a segment, and for all texts if it has none. */
+/** Returns an expression for the fully decoded texts that have the last segment of an operation's path; for all texts if it has none. */
 export function containingLastSegment (path: string): RegExp {
   const segments = fullyDecoded(path, '').split(new RegExp(separator)).map((segment) => segment.trim())
   const segment = segments.findLast((each) => each !== '')?.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')

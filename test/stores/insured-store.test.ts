@@ -1,6 +1,6 @@
 // Which of its two stores an insured store uses, and where it gives back.
 import t from 'tap'
-import { hasFunction } from '../../lib/errors.js'
+import { hasFunction } from '../../lib/option-checks.js'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import type { Acquisition } from '../../lib/store/store.js'

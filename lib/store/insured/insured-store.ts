@@ -1,5 +1,5 @@
 import { CircuitBreaker } from '../../circuit-breaker.js'
-import { hasFunction } from '../../errors.js'
+import { hasFunction } from '../../option-checks.js'
 import { attempt, isPromise, proceed } from '../../promises.js'
 import { TimeLimit } from '../../time-limit.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'

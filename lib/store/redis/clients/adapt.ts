@@ -1,4 +1,5 @@
-import { hasFunction, OptionError, shownType } from '../../../errors.js'
+import { OptionError, shownType } from '../../../errors.js'
+import { hasFunction } from '../../../option-checks.js'
 import type { QuotaRedisClient } from '../client.js'
 import { adaptIoredis, isIoredis, type IoredisClient } from './ioredis.js'
 import { adaptNodeRedis, isNodeRedis, type NodeRedisClient } from './node-redis.js'

@@ -1,4 +1,4 @@
-import { hasFunction } from '../../../errors.js'
+import { hasFunction } from '../../../option-checks.js'
 import { atMostOnceASecond, type QuotaRedisClient } from '../client.js'
 
 /**
