@@ -6,11 +6,14 @@ export interface AnyRequest extends Pick<FastifyRequest, 'id' | 'method' | 'url'
   readonly raw: object
 }
 
+/** A request that a function of the host gets: one of Fastify, whose requests of Node.js are others with HTTP/2. Only `any` is either of them and passes for both. */
+export type GivenRequest = { readonly [Field in keyof FastifyRequest]: Field extends 'raw' | 'req' | 'server' ? any : FastifyRequest[Field] }
+
 /**
  * A function of the host that gets a request. TypeScript compares the parameters of methods in both directions, so the function can also be one for
- * the requests of a typed route, such as `FastifyRequest<{ Body: Batch }>`.
+ * the requests of a typed route, such as `FastifyRequest<{ Body: Batch }>`, or of a server with HTTP/2.
  */
 export type OfRequest<Result> = {
   /** Gets the request. */
-  method (request: FastifyRequest): Result
+  method (request: GivenRequest): Result
 }['method']

@@ -1,6 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import timers from 'node:timers'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { GivenRequest } from '../any-request.js'
 import { CircuitBreaker } from '../circuit-breaker.js'
 import { shown } from '../errors.js'
 import { logLine, shownError } from '../log.js'
@@ -23,7 +24,7 @@ export interface PreferenceReader {
    *   and a blank string mean that the preference is unset. If the reader throws or returns any other value, or if its promise
    *   rejects or does not settle within `preferenceTimeout`, the preference is unavailable and the configured limit applies.
    */
-  get (key: string, request: FastifyRequest): unknown
+  get (key: string, request: GivenRequest): unknown
 }
 
 /** Throws an `OptionError` unless the value is a preference reader. */

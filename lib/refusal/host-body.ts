@@ -1,5 +1,6 @@
 import { validateHeaderValue } from 'node:http'
 import type { FastifyRequest } from 'fastify'
+import type { GivenRequest } from '../any-request.js'
 import type { QuotaDecision } from '../permit/decision.js'
 import { logFailure } from '../log.js'
 import { ignoreRejection } from '../promises.js'
@@ -18,7 +19,7 @@ export interface RefusalBody {
  */
 export type RefusalBodyWriter = {
   /** Writes the body. */
-  method (decision: QuotaDecision, request: FastifyRequest): RefusalBody
+  method (decision: QuotaDecision, request: GivenRequest): RefusalBody
 }['method']
 
 const mediaType = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/

@@ -1,4 +1,5 @@
 // What takes a request takes any: that of HTTP/2, of a typed route, or of a type provider. Compiled, and not run.
+import type { Http2SecureServer, Http2Server, Http2ServerRequest } from 'node:http2'
 import Fastify, { type FastifyReply, type FastifyRequest, type FastifyTypeProvider, type RawServerBase, type RequestGenericInterface } from 'fastify'
 import quotaPlugin, { localAuthentication, type AuthenticationReader, type QuotaDefinition } from '../../lib/index.js'
 
@@ -8,11 +9,18 @@ interface Provider extends FastifyTypeProvider {
   validator: this['schema'] extends { readonly of: unknown } ? this['schema']['of'] : unknown
 }
 
+const authorityOf: AuthenticationReader = ({ raw }: FastifyRequest<Chat, Http2Server, Http2ServerRequest>) => localAuthentication(raw.authority)
+
 const tenantOf: AuthenticationReader = ({ headers }: FastifyRequest<Chat>) => localAuthentication(headers['x-tenant'])
 
 export async function start (proxied: FastifyRequest<RequestGenericInterface, RawServerBase>): Promise<void> {
   const secure = Fastify({ http2: true })
-  await secure.register(quotaPlugin, { authentication: tenantOf })
+  await secure.register(quotaPlugin, {
+    authentication: authorityOf,
+    preferences: { get: (_key: string, { raw }: FastifyRequest<Chat, Http2Server, Http2ServerRequest>) => raw.stream.id },
+    refusalBody: (_decision, { raw }: FastifyRequest<Chat, Http2SecureServer, Http2ServerRequest>) => ({ contentType: 'text/plain', body: raw.scheme }),
+    quotas: { prompts: { cost: ({ raw, body }: FastifyRequest<Chat, Http2Server, Http2ServerRequest>) => raw.httpVersionMajor * body.prompts.length } }
+  })
   secure.post<Chat>('/', { config: { quota: ({ body }: FastifyRequest<Chat>) => body.prompts.length > 1 ? 'prompts' : null } }, async (request, reply) => {
     await secure.quotaCharge(request, 1)
     const permit = await secure.quotaAcquire(request, 'tools')
