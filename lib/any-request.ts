@@ -6,7 +6,10 @@ export interface AnyRequest extends Pick<FastifyRequest, 'id' | 'method' | 'url'
   readonly raw: object
 }
 
-/** A request that a function of the host gets: one of Fastify, whose requests of Node.js are others with HTTP/2. Only `any` is either of them and passes for both. */
+/**
+ * A request that a function of the host receives. The request and the server of Node.js have other types with HTTP/2, and only `any` can be used as
+ * either.
+ */
 export type GivenRequest = { readonly [Field in keyof FastifyRequest]: Field extends 'raw' | 'req' | 'server' ? any : FastifyRequest[Field] }
 
 /**
