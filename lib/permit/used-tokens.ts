@@ -1,3 +1,6 @@
+// How much deeper the tokens can stand, so that no object is searched without end.
+const nestedLevels = 2
+
 /**
  * Returns the number of model tokens in a usage object, as reported by OpenAI's chat and responses APIs, Anthropic's messages API, the AI SDK, Gemini,
  * Ollama or Cohere: the total that it states, or else the sum of input and output, with Anthropic's cached input.
@@ -13,20 +16,24 @@
  * ```
  */
 export function usedTokens (usage: unknown): number | null {
+  return tokensIn(usage, nestedLevels)
+}
+
+function tokensIn (usage: unknown, levels: number): number | null {
   if (typeof usage !== 'object' || usage === null) return null
   const total = numberIn(usage, 'total_tokens', 'totalTokens', 'totalTokenCount')
   if (total !== undefined) return naturalOrNull(total)
   const input = numberIn(usage, 'prompt_tokens', 'input_tokens', 'inputTokens', 'promptTokens', 'prompt_eval_count')
   const output = numberIn(usage, 'completion_tokens', 'output_tokens', 'outputTokens', 'completionTokens', 'eval_count')
-  if (input === undefined && output === undefined) return nestedIn(usage)
+  if (input === undefined && output === undefined) return levels === 0 ? null : nestedIn(usage, levels - 1)
   const cached = ['cache_creation_input_tokens', 'cache_read_input_tokens'].map((name) => numberIn(usage, name) ?? 0)
   return naturalOrNull([input ?? NaN, output ?? NaN, ...cached].reduce((sum, part) => sum + (part < 0 ? NaN : part), 0))
 }
 
 /** Cohere states the tokens of a model one or two levels deeper: `{ tokens: { input_tokens, output_tokens } }`, or the same in `meta`. */
-function nestedIn (usage: object): number | null {
+function nestedIn (usage: object, levels: number): number | null {
   const { tokens, meta }: { readonly tokens?: unknown, readonly meta?: unknown } = usage
-  return usedTokens(tokens ?? meta)
+  return tokensIn(tokens ?? meta, levels)
 }
 
 /** Returns the first of these properties that holds a number. */

@@ -273,4 +273,7 @@ t.test('usedTokens reads the usage of the known clients, and returns null for an
     ].map((usage): [string, unknown, null] => [JSON.stringify(usage), usage, null])
   ]
   for (const [what, usage, tokens] of usages) t.equal(usedTokens(usage), tokens, what)
+  const endless: { tokens?: unknown } = {}
+  endless.tokens = endless
+  t.equal(usedTokens(endless), null, 'an object in itself')
 })
