@@ -1,4 +1,5 @@
 // The PostgreSQL store with the server's clock, on any table, with the least privileges, and with another client than pg.
+import { readFileSync } from 'node:fs'
 import postgres from 'postgres'
 import t from 'tap'
 import { PostgresQuotaStore, postgresSchema, type PostgresPool } from '../../lib/postgres.js'
@@ -36,7 +37,10 @@ t.test('any name of a table can be used, that of a variable, a column or an alia
 
 t.test('the documented statements give the least privileges, and take everything away', async (t) => {
   const sql = postgresSchema({ table: 'secret' })
-  const statements = (kind: string) => [...sql.matchAll(new RegExp(`^-- +(${kind} .*;)$`, 'gm'))].map(([, statement]) => statement).join('\n')
+  const statements = (kind: string, text = sql) => [...text.matchAll(new RegExp(`^(?:-- +)?(${kind} [^;]*;)$`, 'gm'))].map(([, statement]) => statement?.replaceAll(/\s+/g, ' ').replaceAll('"', '')).join('\n')
+  const page = readFileSync('docs/postgres.md', 'utf8').replaceAll('llm_quota', 'secret')
+  t.equal(statements('GRANT', page), `GRANT USAGE ON SCHEMA public TO service;\n${statements('GRANT')}`)
+  t.equal(statements('DROP', page), statements('DROP'))
   await pool.query(`CREATE ROLE service LOGIN; ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC; ${sql}; GRANT USAGE ON SCHEMA public TO service`)
   const own = server.pool({ connectionString: server.url.replace('postgres@', 'service@') })
   t.teardown(() => own.end())

@@ -1,6 +1,6 @@
 // Programs that must not compile.
 import Fastify, { type FastifyInstance } from 'fastify'
-import { quotaPlugin, type QuotaDecision, type QuotaStore } from 'fastify-llm-quota'
+import { quotaPlugin, type InsuredQuotaStore, type QuotaDecision, type QuotaStore } from 'fastify-llm-quota'
 import { quotaMetricsPlugin } from 'fastify-llm-quota/metrics'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
 
@@ -21,5 +21,7 @@ app.post('/wrong', { config: { quota: 7 } }, async () => '')
 app.register(quotaPlugin, { store: new RedisQuotaStore({}) })
 // @ts-expect-error the functions of a store that only `acquire` is required of are optional
 export const inspect = (store: QuotaStore): unknown => store.inspect('default')
+// @ts-expect-error an insured store has only the functions that both of its stores have
+export const clear = (store: InsuredQuotaStore): unknown => store.clearCounters()
 // @ts-expect-error not every decision has counted
 export const count = (decision: QuotaDecision): number => decision.count

@@ -1,6 +1,6 @@
 import { CircuitBreaker } from '../../circuit-breaker.js'
 import { hasFunction } from '../../option-checks.js'
-import { attempt, isPromise, proceed } from '../../promises.js'
+import { attempt, isPromise, proceed, promised } from '../../promises.js'
 import { TimeLimit } from '../../time-limit.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
 import { acquireSideBySide, haveRoom } from '../side-by-side.js'
@@ -107,17 +107,17 @@ export class InsuredQuotaStore implements QuotaStore {
   }
 
   /** Releases in the store that made the acquisition. Rejects if that store fails or does not finish in time. Does not change the state. */
-  release (acquisition: Acquisition, amount: number): void | Promise<void> {
+  release? (acquisition: Acquisition, amount: number): void | Promise<void> {
     return this.#inTime(this.#makerOf(acquisition).release(acquisition, amount))
   }
 
   /** Reads a caller's count from the store that currently decides on the caller, or from the fallback if the primary fails or is too slow. */
-  peek (demand: Demand): QuotaCount | null | Promise<QuotaCount | null> {
+  peek? (demand: Demand): QuotaCount | null | Promise<QuotaCount | null> {
     return this.#read(this.#breakerOf(demand.callerKey).isOpen, (store) => store.peek(demand))
   }
 
   /** Removes the caller's counter from both stores. Rejects if one of them fails or does not finish in time. */
-  async forget (callerKey: string, counters: string): Promise<void> {
+  async forget? (callerKey: string, counters: string): Promise<void> {
     await this.#tellBoth((store) => store.forget(callerKey, counters))
   }
 
@@ -125,7 +125,7 @@ export class InsuredQuotaStore implements QuotaStore {
    * Lists the callers of the primary, or those of the fallback if it decides on all callers, or if the primary fails or is too slow. The next pages
    * come from the same store. Rejects if it then fails.
    */
-  list (counters: string, cursor?: string): CallerPage | Promise<CallerPage> {
+  list? (counters: string, cursor?: string): CallerPage | Promise<CallerPage> {
     const ofFallback = (from?: string): CallerPage | Promise<CallerPage> => proceed(this.#inTime(this.#fallback.list(counters, from)), (page) =>
       ({ callers: page.callers, cursor: page.cursor === null ? null : fallbackMark + page.cursor }))
     if (cursor?.startsWith(fallbackMark) === true) return ofFallback(cursor.slice(fallbackMark.length))
@@ -134,12 +134,12 @@ export class InsuredQuotaStore implements QuotaStore {
   }
 
   /** Clears both stores. Rejects if one of them fails or does not finish in time. Does not change the state. */
-  async clearCounters (): Promise<void> {
+  async clearCounters? (): Promise<void> {
     await this.#tellBoth((store) => store.clearCounters())
   }
 
   /** Inspects the primary, or the fallback if it decides on all callers, or if the primary fails or is too slow. */
-  inspect (counters: string): QuotaStoreState | Promise<QuotaStoreState> {
+  inspect? (counters: string): QuotaStoreState | Promise<QuotaStoreState> {
     return this.#read(this.state === 'fallback', (store) => store.inspect(counters))
   }
 
@@ -219,5 +219,5 @@ function giveBackAll (store: QuotaStore, demands: readonly Demand[], acquisition
 
 /** Gives back without waiting. An error is ignored: what is not given back stays counted until the window, or the lease of the place, ends. */
 function giveBack (store: QuotaStore, acquisition: Acquisition | null, amount: number): void {
-  attempt(() => acquisition === null ? undefined : store.release?.(acquisition, amount), () => {})
+  attempt<void>(() => acquisition === null ? undefined : promised(store.release?.(acquisition, amount)), () => {})
 }
