@@ -82,7 +82,7 @@ export function createQuotaAcquirer (quotas: QuotaList, paths: Paths, ledger: Le
     const operation = Object.freeze({ method: request.method, path: paths.withoutPrefix(request.routeOptions.url ?? request.url.replace(/\?.*/, '')) })
     const inOrder = quotas.all.filter((quota) => named.includes(quota))
     const isFollowed = isResponseOpen(request)
-    const permit = proceed(decide(inOrder.map((quota) => ({ quota, operation })), request, given), (verdict) => {
+    const permit = proceed(decide(inOrder.map((quota) => ({ quota, operation })), request, given, ledger), (verdict) => {
       const permit = issue(request, verdict, ledger)
       if (isFollowed) endWithResponse(permit)
       return permit

@@ -27,7 +27,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
     keepReply(request, reply)
     const matches = matchesOf(request)
     if (matches?.length === 0) return undefined
-    const verdict = matches === null ? undecided(quotas, request) : decide(matches, request, noCosts)
+    const verdict = matches === null ? undecided(quotas, request) : decide(matches, request, noCosts, ledger)
     const permit = proceed(verdict, (verdict) => {
       const permit = issue(request, verdict, ledger)
       keepPermit(request, permit)

@@ -7,6 +7,7 @@ import { acquireSideBySide } from '../store/side-by-side.js'
 import { assertAcquisitions, type Acquisition, type Demand, type QuotaStore } from '../store/store.js'
 import type { Match } from '../subject/request-matcher.js'
 import { refuses, type QuotaDecision } from './decision.js'
+import type { Ledger } from './ledger.js'
 import { decisionOf, questionOf, uncounted, type GivenCosts, type Question } from './question.js'
 import type { Quota } from './quota.js'
 
@@ -43,10 +44,10 @@ export const storeDurations = channel('fastify-llm-quota:store-duration')
  * Decides on a request (docs/rules.md, "Decision"): determines the limits, the callers and the costs, and asks the stores. Creates no promise
  * and stays in the current turn of the event loop unless one of these steps is asynchronous.
  */
-export function decide (matches: readonly Match<Quota>[], request: FastifyRequest, costs: GivenCosts): Verdict | Promise<Verdict> {
+export function decide (matches: readonly Match<Quota>[], request: FastifyRequest, costs: GivenCosts, ledger: Ledger): Verdict | Promise<Verdict> {
   return proceedAll(matches.map(({ quota }) => quota.limitOf(request)), (limits) => {
     return proceedAll(callersOf(matches, limits, request), (callers) => {
-      return askStores(matches.map((match, index) => questionOf(match, Number(limits[index]), callers[index] ?? null, request, costs)), request)
+      return askStores(matches.map((match, index) => questionOf(match, Number(limits[index]), callers[index] ?? null, request, costs)), request, ledger)
     })
   })
 }
@@ -82,16 +83,16 @@ function callersOf (matches: readonly Match<Quota>[], limits: readonly number[],
   return callers
 }
 
-function askStores (questions: readonly Question[], request: FastifyRequest): Verdict | Promise<Verdict> {
+function askStores (questions: readonly Question[], request: FastifyRequest, ledger: Ledger): Verdict | Promise<Verdict> {
   const asked = questions.filter(isAskedFirst)
   const others = asked.length === questions.length ? none : questions.filter((question) => !isAskedFirst(question))
   const unasked = others === none ? none : others.filter(({ quota }) => quota.isEnforced).map((question) => rulingOn(question, null))
   const refusal = refusalAmong(unasked)
   if (refusal !== null) return { rulings: [refusal], refusal }
-  return proceed(acquire(asked, request), (rulings) => {
+  return proceed(acquire(asked, request, ledger), (rulings) => {
     const refusal = refusalAmong(rulings)
     if (refusal !== null || others === none) return { rulings, refusal }
-    const observed = others.filter(({ quota }) => !quota.isEnforced).map((question) => isAsked(question) ? acquire([question], request) : [rulingOn(question, null)])
+    const observed = others.filter(({ quota }) => !quota.isEnforced).map((question) => isAsked(question) ? acquire([question], request, ledger) : [rulingOn(question, null)])
     return proceedAll(observed, (shadow) => {
       const all = [...rulings, ...unasked, ...shadow.flat()]
       return { rulings: questions.flatMap(({ quota }) => all.find((ruling) => ruling.quota === quota) ?? []), refusal: null }
@@ -100,13 +101,13 @@ function askStores (questions: readonly Question[], request: FastifyRequest): Ve
 }
 
 /** Asks the stores of quotas in one step. Quotas that were not asked, because another one is known to have no room, have no ruling. */
-function acquire (questions: readonly Asked[], request: FastifyRequest): readonly Ruling[] | Promise<readonly Ruling[]> {
+function acquire (questions: readonly Asked[], request: FastifyRequest, ledger: Ledger): readonly Ruling[] | Promise<readonly Ruling[]> {
   if (questions.length === 0) return []
   const demands = questions.map(({ demand }) => demand)
   const stores = questions.map(({ quota }) => quota.store)
   const asked = attempt<Acquisitions | StoreFailure>(() => acquireSideBySide(demands, stores, {
     acquire: (store, demands) => askStore(store, demands, request),
-    release (store, acquisition, amount) { giveBack(store, acquisition, amount, request) }
+    release (store, acquisition, amount) { ledger.all([giveBack(store, acquisition, amount, request)]) }
   }), (error) => error instanceof StoreFailure ? error : new StoreFailure(null))
   return proceed(asked, (result) => result instanceof StoreFailure
     ? questions.filter(({ quota }) => result.store === null || quota.store === result.store).map((question) => rulingOn(question, null))
@@ -146,8 +147,8 @@ function askStore (store: QuotaStore, demands: readonly Demand[], request: Fasti
   })
 }
 
-function giveBack (store: QuotaStore, acquisition: Acquisition, amount: number, request: FastifyRequest): void {
-  attempt<void>(() => promised(store.release?.(acquisition, amount)), (error) => {
+function giveBack (store: QuotaStore, acquisition: Acquisition, amount: number, request: FastifyRequest): void | Promise<void> {
+  return attempt<void>(() => promised(store.release?.(acquisition, amount)), (error) => {
     logFailure(request.log, error, 'what a refused request has counted could not be given back')
   })
 }

@@ -33,6 +33,15 @@ function slowStore (memory: MemoryQuotaStore, client: { isOpen: boolean, isSilen
   }
 }
 
+/** A store without room, which answers later than the other one. */
+const fullStore: QuotaStore = {
+  async acquire (demands: readonly Demand[]) {
+    await delay(30)
+    return demands.map(() => ({ admitted: false, count: 1, windowRemaining: 1, overflow: false }))
+  },
+  release () {}
+}
+
 async function start (t: Test, create: typeof Fastify, forceCloseConnections: boolean | 'idle') {
   const memory = new MemoryQuotaStore()
   const client = { isOpen: true, isSilent: false, asked: 0 }
@@ -45,7 +54,10 @@ async function start (t: Test, create: typeof Fastify, forceCloseConnections: bo
   }
   app.addHook('onClose', close)
   await app.register(quotaPlugin, {
-    operations: [], authentication: fromHeader, store: slowStore(memory, client), quotas: { streams: { inFlight: 10 }, tokens: { perMinute: { tokens: 10_000 }, cost: 50, unreported: 70 } }
+    operations: [],
+    authentication: fromHeader,
+    store: slowStore(memory, client),
+    quotas: { streams: { inFlight: 10 }, tokens: { perMinute: { tokens: 10_000 }, cost: 50, unreported: 70 }, full: { perMinute: 1, store: fullStore } }
   })
   app.addHook('onClose', close)
   const ends: (() => void)[] = []
@@ -58,6 +70,7 @@ async function start (t: Test, create: typeof Fastify, forceCloseConnections: bo
     reply.raw.end('done')
   })
   app.post('/permit', async (request) => { await app.quotaAcquire(request, ['streams', 'tokens']) })
+  app.post('/rejected', { config: { quota: ['streams', 'full'] } }, async () => 'not reached')
   // The documented shutdown: streams end when the server begins to close.
   let endsStreams = true
   app.addHook('preClose', async () => { if (endsStreams) for (const end of ends) end() })
@@ -97,6 +110,13 @@ for (const [version, create] of versions) {
       t.same(atClose, [[0, 100 * streams + 70], [0, 100 * streams + 70]])
     })
   }
+  t.test(`what one store has counted for a request that another one rejects after the connections were closed is given back: ${version}`, async (t) => {
+    const { app, memory, atClose, send } = await start(t, create, true)
+    await send('/rejected')
+    while (memory.peek(places)?.count === streams) await delay(1)
+    await app.close()
+    t.same(atClose, [[0, 100 * streams], [0, 100 * streams]])
+  })
   t.test(`a store that does not answer delays the end by a second at most: ${version}`, async (t) => {
     const { app, client, atClose } = await start(t, create, true)
     client.isSilent = true
