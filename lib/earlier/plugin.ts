@@ -52,10 +52,7 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
   }
 }
 
-/**
- * Returns the caller key of the earlier quota: the first comma-separated entry of `X-Forwarded-For`, trimmed, if that header is
- * present and not blank; otherwise the address of the remote peer. A client that sends the header chooses its own key.
- */
+/** Returns the first entry of `X-Forwarded-For` if it is present and not blank, which a client can choose; else the remote address. */
 function clientAddress (request: FastifyRequest): string {
   const forwarded = String(request.raw.headers['x-forwarded-for'] ?? '')
   if (forwarded.trim() === '') return String(request.raw.socket.remoteAddress)

@@ -37,12 +37,7 @@ export class RequestMatcher<Each extends Protecting> {
     for (const quota of quotas) for (const operation of quota.operations) this.#list(quota, operation)
   }
 
-  /**
-   * Returns the match of a request with each quota that it is subject to, in the order of the quotas.
-   *
-   * @throws {UnknownQuotaError} If the route is marked with a quota that does not exist.
-   * @throws Whatever the function in the mark of the route throws.
-   */
+  /** Returns the matches of a request, in the order of the quotas. Throws if the mark of its route fails. */
   match (request: FastifyRequest): readonly Match<Each>[] {
     // Read once, because Fastify creates this object each time it is read.
     const { config, url: pattern } = request.routeOptions
