@@ -21,14 +21,13 @@ export interface EarlierQuotaOptions extends Pick<QuotaOptions, 'prefix' | 'pref
 
 const registrations = new Registrations()
 const decided = new WeakSet<FastifyRequest>()
-const noMarks = { namesIn: () => [] }
 
 async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): Promise<void> {
   assertOptions<EarlierQuotaOptions>(options, { ...registerOptions, ...sharedChecks, clock: assertFunction })
   const { perMinute = defaultPerMinute, clock = () => performance.now() } = options
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   const operations = fastify.supportedMethods.flatMap((method) => protectedOperations.map(({ path }) => ({ method, path })))
-  const requests = new RequestMatcher([{ name: 'earlier', operations }], paths, noMarks)
+  const requests = new RequestMatcher([{ name: 'earlier', operations }], paths)
   registrations.assertFirst(fastify)
   const configuration = await readConfiguration(fastify, { [perMinuteVariable]: perMinute }, options.dotenv)
   registrations.add(fastify)

@@ -70,7 +70,8 @@ function addInsuredMetrics (registry: QuotaMetricsRegistry, stores: () => readon
     aggregator: 'min',
     collect () {
       this.remove()
-      const shares = stores().map(({ shards: { primary, fallback } }) => 1 - fallback.length / ([...primary, ...fallback].length || 1))
+      const shares = stores().map(({ shards: { primary, fallback } }) =>
+        fallback.length === 0 ? 1 : primary.length / (primary.length + fallback.length))
       if (shares.length > 0) this.set(Math.min(...shares))
     }
   }))
