@@ -2,10 +2,7 @@ import createError from '@fastify/error'
 
 const longestShown = 100
 
-/**
- * Formats a value for an error message or a log line, in one line. Of an object or a function, and of a text that is a URL, only the type
- * is shown, because they can contain passwords.
- */
+/** Formats a value in one line. Of objects, functions and URLs, only the type is shown, because they can contain passwords. */
 export function shown (value: unknown): string {
   if (value === null) return 'null'
   if (typeof value === 'string') return isUrl(value) ? 'a URL' : JSON.stringify(shortened(value))
@@ -31,10 +28,7 @@ const InvalidOption = createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota
 
 /** An option has an invalid value. The message contains the name of the option and the value; of an object, only its type. */
 export class OptionError extends InvalidOption {
-  /**
-   * @param rule What the value must be, for example `must be an integer`.
-   * @param format Formats the value.
-   */
+  /** @param rule What the value must be, for example `must be an integer`. `format` shows the value. */
   constructor (option: string, rule: string, value: unknown, format = shown) {
     super(option, rule, format(value))
   }

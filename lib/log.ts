@@ -2,8 +2,8 @@ import type { FastifyBaseLogger } from 'fastify'
 import { shown } from './errors.js'
 
 /**
- * Logs a line. A logger that throws neither changes a response nor ends the process. If a serializer of the host's throws, the line is logged without
- * its properties.
+ * Logs a line. A logger that throws neither changes a response nor ends the process. If a serializer of the host's throws, the line is logged
+ * without its properties.
  */
 export function logLine (log: FastifyBaseLogger, level: 'debug' | 'info' | 'warn' | 'error', properties: object, message: string): void {
   try {
@@ -21,10 +21,8 @@ export function logFailure (log: FastifyBaseLogger, error: unknown, message: str
 }
 
 /**
- * Returns an error with the name, code and message of another one, for a log line. No other property is logged, because clients attach
- * commands, keys and passwords to their errors.
- *
- * @param thrown The value that was thrown, which may not be an error.
+ * Returns an error with the name, code and message of a thrown value. No other property is logged, because clients attach commands, keys
+ * and passwords to their errors.
  */
 export function shownError (thrown: unknown): Error {
   const { name, code, message } = fieldsOf(thrown)

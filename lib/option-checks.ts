@@ -6,11 +6,7 @@ export type Check = (value: unknown, option: string) => void
 /** A check for each option. */
 export type Checks<Options> = { readonly [Name in keyof Required<Options>]: Check }
 
-/**
- * Throws an `OptionError` unless the value is an object whose options all exist and are valid. An option that is undefined is not set.
- *
- * @param parent The text before the name of an option in an error message.
- */
+/** Throws an `OptionError` unless all options exist and are valid or undefined. `parent` precedes their names in messages. */
 export function assertOptions<Options> (options: unknown, checks: Checks<Options>, parent = ''): asserts options is Options & object {
   const withNames = (value: unknown): string => `${shownType(value)}; there are the options ${Object.keys(checks).join(', ')}`
   checkThat('must be an object', (value) => isObject(value) && !Array.isArray(value), withNames)(options, parent.slice(0, -1) || 'options')

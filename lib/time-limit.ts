@@ -48,11 +48,7 @@ export class TimeLimit {
     this.#timers = timers
   }
 
-  /**
-   * Settles as the promise does, or rejects with a `TimeLimitError` if that takes too long.
-   *
-   * @param late Receives a result that arrives later. Must not throw.
-   */
+  /** Settles as the promise does, or rejects with a `TimeLimitError`. `late` receives a result that arrives later; it must not throw. */
   within<Result> (promise: PromiseLike<Result>, late: (result: Result) => void = () => {}): Promise<Result> {
     return new Promise((resolve, reject) => {
       let isOver = false

@@ -42,8 +42,7 @@ export function isAuthentication (value: unknown): value is Authentication {
 }
 
 /**
- * Creates the authentication of a caller that is identified by a token. The claims `iss` (issuer) and `sub` (subject) together
- * identify the caller (docs/rules.md, "Caller").
+ * Creates the authentication of a caller whom the claims `iss` (issuer) and `sub` (subject) identify (docs/rules.md, "Caller").
  *
  * @param claims The verified claims.
  * @param options Set `authenticated` to false if the token was not verified. Default true.
@@ -53,8 +52,7 @@ export function tokenAuthentication (claims: unknown, { authenticated = true } =
 }
 
 /**
- * Creates the authentication of a caller that is identified by a local account. The user name identifies the caller (docs/rules.md,
- * "Caller").
+ * Creates the authentication of a caller whom the user name of a local account identifies (docs/rules.md, "Caller").
  *
  * @param username The account's user name. A request with a blank one is answered with 401.
  * @param options Set `authenticated` to false if the account's credentials were not verified. Default true.
@@ -63,10 +61,7 @@ export function localAuthentication (username: string, { authenticated = true } 
   return make({ kind: 'local', authenticated, username })
 }
 
-/**
- * Creates the authentication of an anonymous user, such as a guest. Requests of anonymous users to protected operations are
- * answered with 401 (docs/rules.md, "Caller").
- */
+/** Creates the authentication of an anonymous user, such as a guest, whose requests are answered with 401 (docs/rules.md, "Caller"). */
 export function anonymousAuthentication (): AnonymousAuthentication {
   return make({ kind: 'anonymous', authenticated: true })
 }

@@ -2,10 +2,7 @@ import { windowLength } from '../store/counter.js'
 
 interface EarlierCounter { count: number, windowStart: number }
 
-/**
- * Keeps the counters of the earlier quota: one counter for each address, until the process ends. Its memory is unbounded,
- * because there is no caller cap, no sweep and no overflow counter.
- */
+/** Keeps one counter for each address until the process ends: without a caller cap, sweeps and an overflow counter. */
 export class EarlierCounters {
   readonly #counters = new Map<string, EarlierCounter>()
   readonly #clock: () => number

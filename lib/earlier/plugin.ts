@@ -21,14 +21,13 @@ export interface EarlierQuotaOptions extends Pick<QuotaOptions, 'prefix' | 'pref
 
 const registrations = new Registrations()
 const decided = new WeakSet<FastifyRequest>()
-const noMarks = { namesIn: () => [] }
 
 async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): Promise<void> {
   assertOptions<EarlierQuotaOptions>(options, { ...registerOptions, ...sharedChecks, clock: assertFunction })
   const { perMinute = defaultPerMinute, clock = () => performance.now() } = options
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   const operations = fastify.supportedMethods.flatMap((method) => protectedOperations.map(({ path }) => ({ method, path })))
-  const requests = new RequestMatcher([{ name: 'earlier', operations }], paths, noMarks)
+  const requests = new RequestMatcher([{ name: 'earlier', operations }], paths)
   registrations.assertFirst(fastify)
   const configuration = await readConfiguration(fastify, { [perMinuteVariable]: perMinute }, options.dotenv)
   registrations.add(fastify)
@@ -52,10 +51,7 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
   }
 }
 
-/**
- * Returns the caller key of the earlier quota: the first comma-separated entry of `X-Forwarded-For`, trimmed, if that header is
- * present and not blank; otherwise the address of the remote peer. A client that sends the header chooses its own key.
- */
+/** Returns the first entry of `X-Forwarded-For` if it is present and not blank, which a client can choose; else the remote address. */
 function clientAddress (request: FastifyRequest): string {
   const forwarded = String(request.raw.headers['x-forwarded-for'] ?? '')
   if (forwarded.trim() === '') return String(request.raw.socket.remoteAddress)

@@ -27,10 +27,8 @@ export class Calendar {
   }
 
   /**
-   * Returns when the day or month of a time ends, both in milliseconds since the epoch.
-   *
-   * The end depends on the local date alone, and not on the time of day, so that processes with different clocks agree on it, also where
-   * clocks are set back across midnight.
+   * Returns when the day or month of a time ends, both in milliseconds since the epoch. It depends on the local date alone, so that
+   * processes with different clocks agree on it, also where clocks are set back across midnight.
    */
   endOf (time: number): number {
     if (time < this.#start || time >= this.#end) {

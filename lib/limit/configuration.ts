@@ -17,12 +17,7 @@ export type DotenvOptions = FastifyEnvOptions['dotenv']
 
 export const assertDotenv = checkThat('must be true, false or an object', (value) => typeof value === 'boolean' || isObject(value))
 
-/**
- * Reads the configured limits with `@fastify/env`.
- *
- * @param defaults The value of each variable that the environment does not set.
- * @throws {EnvironmentError} If a variable is set and is not an integer.
- */
+/** Reads variables with `@fastify/env`, each with a default. Throws an `EnvironmentError` if one is not an integer. */
 export async function readConfiguration (fastify: FastifyInstance, defaults: QuotaConfig, dotenv: DotenvOptions): Promise<QuotaConfig> {
   const properties = Object.entries(defaults).map(([variable, value]) => [variable, { type: 'string', default: String(value) }])
   let texts: object = {}

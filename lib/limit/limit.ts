@@ -39,10 +39,7 @@ export function variableOf (preference: string): `SERVICE_RATE_LIMIT_${string}` 
   return `SERVICE_RATE_LIMIT_${preference.replace('rate-limit.', '').replaceAll(/[.-]/g, '_').toUpperCase()}`
 }
 
-/**
- * Returns the effective limit (docs/rules.md, "Limit", steps 2 to 4). 0 means that the quota is disabled. A negative limit becomes 1,
- * so that a mistake does not disable the quota.
- */
+/** Returns the effective limit (docs/rules.md, "Limit", steps 2 to 4). Of a mistake, a negative limit, 1 remains; 0 disables the quota. */
 export function effectiveLimit (configured: number): number {
   return configured < 0 ? 1 : configured
 }

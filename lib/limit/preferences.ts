@@ -9,15 +9,10 @@ import { attempt, isPromise, proceed } from '../promises.js'
 import { TimeLimit, TimeLimitError } from '../time-limit.js'
 import { toInteger } from './limit.js'
 
-/**
- * Reads the host's runtime preferences, before the caller is identified. A `Map` is a preference reader.
- *
- * The default quota reads `rate-limit.per-minute` for every request that is subject to it. A named quota reads
- * `rate-limit.<name>.<limit>` (docs/rules.md, "Limit").
- */
+/** Reads the host's runtime preferences (docs/rules.md, "Limit"), before the caller is identified. A `Map` is a preference reader. */
 export interface PreferenceReader {
   /**
-   * @param key The name of the preference.
+   * @param key The name of the preference: `rate-limit.per-minute`, or `rate-limit.<name>.<limit>` for a named quota.
    * @param request The current request, so that a reader can return different limits for different callers.
    * @returns The value, or a promise of it. An integer, or a string that contains a decimal integer, is the limit. Undefined, null and a
    *   blank string mean that the preference is unset. If the reader throws or returns any other value, or if its promise rejects or does

@@ -41,11 +41,7 @@ export function addGauge (registry: QuotaMetricsRegistry, name: string, help: st
   }))
 }
 
-/**
- * Adds the metrics that are read from the stores when they are collected.
- *
- * @param quotasNow Returns the quotas of all servers.
- */
+/** Adds the metrics that are read from the stores of all servers when they are collected. */
 export function addStoreMetrics (registry: QuotaMetricsRegistry, quotasNow: () => readonly QuotaInfo[]): void {
   addInsuredMetrics(registry, () => quotasNow().map(({ store }) => store).filter((store) => store instanceof InsuredQuotaStore))
   const withCounters = (): QuotaInfo[] => quotasNow().filter(({ unit }) => unit !== 'requests-in-flight')
@@ -74,7 +70,8 @@ function addInsuredMetrics (registry: QuotaMetricsRegistry, stores: () => readon
     aggregator: 'min',
     collect () {
       this.remove()
-      const shares = stores().map(({ shards: { primary, fallback } }) => 1 - fallback.length / ([...primary, ...fallback].length || 1))
+      const shares = stores().map(({ shards: { primary, fallback } }) =>
+        fallback.length === 0 ? 1 : primary.length / (primary.length + fallback.length))
       if (shares.length > 0) this.set(Math.min(...shares))
     }
   }))

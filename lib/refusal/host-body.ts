@@ -12,10 +12,7 @@ export interface RefusalBody {
   readonly body: string
 }
 
-/**
- * The type of the option `refusalBody`: a function that returns the body of a refusal and its content type. The status and the other
- * headers do not change.
- */
+/** The option `refusalBody`: writes the body of a refusal and its content type. The status and the other headers do not change. */
 export type RefusalBodyWriter = {
   /** Writes the body. */
   method (decision: QuotaDecision, request: FastifyRequest): RefusalBody

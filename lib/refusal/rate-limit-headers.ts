@@ -5,10 +5,8 @@ import { secondsUntilEnd, type AnyReply } from './refusal.js'
 const largestInteger = 999_999_999_999_999
 
 /**
- * Adds the headers `RateLimit-Policy` and `RateLimit` to the response, with an item for each enforced quota whose store has answered
- * (draft-ietf-httpapi-ratelimit-headers-10).
- *
- * They are set on the raw response, so they are also sent if the handler calls `reply.hijack()`. A handler can replace them.
+ * Adds an item for each enforced quota whose store has answered (draft-ietf-httpapi-ratelimit-headers-10). The headers are set on the raw
+ * response, so they are also sent after `reply.hijack()`. A handler can replace them.
  */
 export function setRateLimitHeaders (reply: Pick<AnyReply, 'raw'>, decisions: readonly QuotaDecision[]): void {
   const counted = decisions.filter(({ enforced, count }) => enforced && count !== null)

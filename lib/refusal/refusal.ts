@@ -37,12 +37,7 @@ const statuses = { unauthenticated: 401, rejected: 429, unavailable: 503, admitt
 const unauthenticated = bodyOf('Authentication is required for this LLM operation.', 401)
 const unavailable = bodyOf('The request quota is unavailable. Please try again.', 503)
 
-/**
- * Sends the refusal for a decision. The body is the same, byte for byte, regardless of the route's schema and serializer
- * (docs/rules.md, "Refusal").
- *
- * @param write The host's function for the body; undefined for the quota's own body.
- */
+/** Sends a refusal, byte for byte the same whatever the route's schema and serializer (docs/rules.md, "Refusal"). */
 export function sendRefusal ({ quota, decision }: Ruling, request: FastifyRequest, reply: AnyReply, write?: RefusalBodyWriter): void {
   const status = statuses[decision.outcome]
   const written = write === undefined ? null : hostBody(write, decision, request)
@@ -54,11 +49,7 @@ export function sendRefusal ({ quota, decision }: Ruling, request: FastifyReques
   reply.send(written?.body ?? ownBody(decision, quota?.period ?? null))
 }
 
-/**
- * Returns the number of seconds until a window ends, rounded up, and at least 1 (docs/rules.md, "Refusal").
- *
- * @param windowRemaining Milliseconds; null if there is no window, because the store failed or requests in flight were counted.
- */
+/** Returns how many seconds are left of the milliseconds of a window (docs/rules.md, "Refusal"); 1 if there is none. */
 export function secondsUntilEnd (windowRemaining: number | null): number {
   return Math.max(1, Math.ceil((windowRemaining ?? 0) / 1000))
 }

@@ -22,17 +22,11 @@ export interface QuotaOptions {
   readonly operations?: readonly Operation[]
   /** The store that holds the counters. Default: the host's `fastify.quotaStore`, or a new `MemoryQuotaStore` if there is none. */
   readonly store?: QuotaStore
-  /**
-   * The reader of runtime preferences. Set it to `false` to use none. Default: the value of the host's `fastify.preferences` when
-   * the server becomes ready, or none if the host has no such decorator.
-   */
+  /** The reader of runtime preferences; `false` for none. Default: the host's `fastify.preferences`, if any, when the server is ready. */
   readonly preferences?: PreferenceReader | false
   /** The maximum time for an asynchronous preference reader, in milliseconds, an integer. Default 1000. */
   readonly preferenceTimeout?: number
-  /**
-   * Additional quotas by name, each with its own limit and counters. A name has at most 32 characters from a-z, 0-9 and "-", starts with a
-   * letter, and is not `default`. Default: none.
-   */
+  /** Additional quotas by name: at most 32 characters from a-z, 0-9 and "-", a letter first, and not `default`. Default: none. */
   readonly quotas?: Readonly<Record<string, QuotaDefinition>>
   /** The configured limit if `SERVICE_RATE_LIMIT_PER_MINUTE` is not set, an integer. Default 10. */
   readonly perMinute?: number
@@ -40,10 +34,7 @@ export interface QuotaOptions {
   readonly dotenv?: DotenvOptions
   /** Returns the authentication of a request, or a promise of it. Default: uses the value of `request.user`. */
   readonly authentication?: AuthenticationReader
-  /**
-   * Adds the headers `RateLimit-Policy` and `RateLimit` to the responses to requests that were admitted or rejected. Default: no
-   * such headers.
-   */
+  /** Adds the headers `RateLimit-Policy` and `RateLimit` to responses that were admitted or rejected. Default: no such headers. */
   readonly rateLimitHeaders?: 'draft-10'
   /** Returns the body of a refusal and its content type; the status and the other headers do not change. Default: the quota's own body. */
   readonly refusalBody?: RefusalBodyWriter

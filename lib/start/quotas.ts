@@ -22,11 +22,7 @@ export interface DefinedQuota extends QuotaSettings {
   readonly isFreeUnreported: boolean
 }
 
-/**
- * Returns the quotas that the options define, the default quota first.
- *
- * @throws {OptionError} If the store of a quota lacks a function that it needs.
- */
+/** Returns the quotas that the options define, the default quota first. Throws if the store of one lacks a function that it needs. */
 export function defineQuotas (options: QuotaOptions, store: QuotaStore): DefinedQuota[] {
   const { operations, perMinute, quotas = {}, authentication, mode } = options
   // Quotas with the same function share its reader, so that each request is asked for its authentication once.

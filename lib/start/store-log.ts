@@ -7,11 +7,7 @@ import type { QuotaStore } from '../store/store.js'
 // The stores whose changes are already logged, by server: several scopes of one server can share a store.
 const logged = new WeakMap<FastifyInstance['server'], Set<QuotaStore>>()
 
-/**
- * Logs which store of each insured store counts, after each change.
- *
- * @returns A function that stops it.
- */
+/** Logs which store of each insured store counts, after each change. Returns a function that stops it. */
 export function logStoreChanges ({ server, log }: FastifyInstance, stores: readonly QuotaStore[]): () => void {
   const known = logged.get(server) ?? new Set()
   logged.set(server, known)

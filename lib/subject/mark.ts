@@ -30,13 +30,7 @@ export class Marks {
     if (typeof mark !== 'function' && mark !== undefined) this.namesIn(mark, route)
   }
 
-  /**
-   * Returns the names of the quotas that a mark stands for.
-   *
-   * @param mark The value of `config.quota`, or what its function returned.
-   * @param route The method and pattern of the route, for the error.
-   * @throws {UnknownQuotaError} If a quota does not exist, or if the mark is undefined.
-   */
+  /** Returns the names of the quotas in a mark, or in what its function returned. Throws an `UnknownQuotaError` if one does not exist. */
   namesIn (mark: unknown, route: string): readonly string[] {
     if (mark === null || mark === false) return []
     return quotasIn(mark).map((name) => {

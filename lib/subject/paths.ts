@@ -5,12 +5,8 @@ const defaults = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplic
 
 type RouterOptions = Readonly<typeof defaults>
 
-/**
- * Reads the host's router options, either from `routerOptions` or from the top level, which Fastify has deprecated.
- *
- * Fastify fills in its defaults in both places, so a default value does not show whether the host has set the option. If the two
- * places differ, the value that is not the default is used, so that no spelling bypasses the quota.
- */
+// Fastify fills in its defaults both in `routerOptions` and at the deprecated top level, so a default value does not show whether the host
+// has set the option. If the two differ, the value that is not the default is used, so that no spelling bypasses the quota.
 function readRouterOptions (initialConfig: FastifyInstance['initialConfig']): RouterOptions {
   const places = [initialConfig, initialConfig.routerOptions ?? {}]
   const differs = (name: string, value: boolean): boolean => places.some((place) => (Reflect.get(place, name) ?? value) !== value)

@@ -25,24 +25,20 @@ const none: readonly never[] = Object.freeze([])
 export class RequestMatcher<Each extends Protecting> {
   readonly #quotas: readonly Each[]
   readonly #paths: Paths
-  readonly #marks: Pick<Marks, 'namesIn'>
+  readonly #marks: Marks | undefined
   readonly #listed = new Map<string, ListedOperations<Each>>()
   // By `config`, which Fastify creates for each route, and by method.
   readonly #routes = new Map<object, Map<string, RouteMatch<Each>>>()
 
-  constructor (quotas: readonly Each[], paths: Paths, marks: Pick<Marks, 'namesIn'>) {
+  /** @param marks Undefined if marks are ignored. */
+  constructor (quotas: readonly Each[], paths: Paths, marks?: Marks) {
     this.#quotas = quotas
     this.#paths = paths
     this.#marks = marks
     for (const quota of quotas) for (const operation of quota.operations) this.#list(quota, operation)
   }
 
-  /**
-   * Returns the match of a request with each quota that it is subject to, in the order of the quotas.
-   *
-   * @throws {UnknownQuotaError} If the route is marked with a quota that does not exist.
-   * @throws Whatever the function in the mark of the route throws.
-   */
+  /** Returns the matches of a request, in the order of the quotas. Throws if the mark of its route fails. */
   match (request: FastifyRequest): readonly Match<Each>[] {
     // Read once, because Fastify creates this object each time it is read.
     const { config, url: pattern } = request.routeOptions
@@ -63,7 +59,8 @@ export class RequestMatcher<Each extends Protecting> {
   }
 
   #matchRoute (mark: unknown, method: string, pattern: string | undefined): RouteMatch<Each> {
-    const marked = mark === undefined || pattern === undefined ? none : this.#matchMark(mark, method, pattern)
+    const marks = mark === undefined ? undefined : this.#marks
+    const marked = marks === undefined || pattern === undefined ? none : this.#matchMark(marks, mark, method, pattern)
     const listed = this.#matchListed(this.#listed.get(method), pattern)
     if (typeof marked !== 'function' && typeof listed !== 'function') return this.#inOrder(marked, listed)
     return (request) => this.#inOrder(matchesOf(marked, request), matchesOf(listed, request))
@@ -80,15 +77,13 @@ export class RequestMatcher<Each extends Protecting> {
     return (request) => this.#matchPath(operations, request)
   }
 
-  #matchMark (mark: unknown, method: string, pattern: string): RouteMatch<Each> {
-    const matchNames = (mark: unknown) => this.#matchNames(mark, method, pattern)
-    return typeof mark === 'function' ? (request) => matchNames(mark(request)) : matchNames(mark)
-  }
-
-  #matchNames (mark: unknown, method: string, pattern: string): readonly Match<Each>[] {
-    const names = this.#marks.namesIn(mark, `${method} ${pattern}`)
+  #matchMark (marks: Marks, mark: unknown, method: string, pattern: string): RouteMatch<Each> {
     const operation = Object.freeze({ method, path: this.#paths.withoutPrefix(pattern) })
-    return this.#quotas.filter(({ name }) => names.includes(name)).map((quota) => ({ quota, operation }))
+    const matchNames = (mark: unknown): readonly Match<Each>[] => {
+      const names = marks.namesIn(mark, `${method} ${pattern}`)
+      return this.#quotas.filter(({ name }) => names.includes(name)).map((quota) => ({ quota, operation }))
+    }
+    return typeof mark === 'function' ? (request) => matchNames(mark(request)) : matchNames(mark)
   }
 
   #matchPath (operations: ListedOperations<Each>, { url, raw }: FastifyRequest): readonly Match<Each>[] {

@@ -13,11 +13,8 @@ const odd = /[\\%?#;\p{Cc}]|\/(?:\/|\s|\.{1,2}(?:\/|$))|\s(?:\/|$)/u
 const plainHost = /^[^/\\?#]+$/
 
 /**
- * Returns the decoded path of a request target that every router, handler and proxy reads alike; null for any other target.
- *
- * @param target The request target as received (RFC 9112, section 3.2).
- * @param host The `Host` header. If it is empty, the first segment of the path can be read as the host.
- * @param mayEndWithSlash Whether the router ignores a trailing slash.
+ * Returns the decoded path of a request target (RFC 9112, section 3.2) that every router, handler and proxy reads alike; null for any other
+ * target. `mayEndWithSlash` is whether the router ignores a trailing slash.
  */
 export function plainPath (target: string, host: string, mayEndWithSlash: boolean): string | null {
   if (!target.startsWith('/') || !plainHost.test(host)) return null

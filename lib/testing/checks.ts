@@ -1,4 +1,4 @@
-import { AssertionError, deepStrictEqual, doesNotThrow } from 'node:assert/strict'
+import { deepStrictEqual, doesNotThrow, ok } from 'node:assert/strict'
 import { localAuthentication } from '../caller/authentication.js'
 import { callerKey } from '../caller/caller-key.js'
 import { counterRetention } from '../store/counter.js'
@@ -84,7 +84,7 @@ export class Subject {
 
   async acquireOne (demand: Demand): Promise<Acquisition> {
     const [acquisition] = await this.acquireAll([demand])
-    if (acquisition == null) throw new AssertionError({ message: 'the only demand of a request was not asked' })
+    ok(acquisition, 'the only demand of a request was not asked')
     return acquisition
   }
 
@@ -115,7 +115,7 @@ export class Subject {
     const visits = await this.visit(0)
     const those = (isOverflow: boolean): [Visit, ...Visit[]] => {
       const [first, ...others] = visits.filter(({ acquisition }) => acquisition.overflow === isOverflow)
-      if (first === undefined) throw new AssertionError({ message: 'the caller cap is not between 1 and the number of callers' })
+      ok(first, 'the caller cap is not between 1 and the number of callers')
       return [first, ...others]
     }
     return { tracked: those(false), overflowing: those(true) }
@@ -138,7 +138,7 @@ export class Subject {
   async list (): Promise<Map<string, Omit<CallerCount, 'callerKey'>>> {
     const listed = new Map<string, Omit<CallerCount, 'callerKey'>>()
     for (let pages = 1, cursor: string | null | undefined; cursor !== null; pages++) {
-      if (pages > 100) throw new AssertionError({ message: `list returned ${pages} pages of ${listed.size} callers` })
+      ok(pages <= 100, 'list returned more than 100 pages')
       const page = await this.store.list(this.counters, cursor)
       for (const { callerKey, count, windowRemaining } of page.callers) listed.set(callerKey, { count, windowRemaining })
       cursor = page.cursor

@@ -125,6 +125,9 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
     { after: all(get('/api/analyze-node', forHost('one.example')), get('/api/analyze-node', { constraints: { host: 'two.example' } })) },
     /^HEAD \/api\/analyze-node runs the handler of the protected GET/
   ],
+  'no operation that two routes serve whose patterns differ in the names of their parameters': [
+    { options: { operations }, after: all(post('/api/:one', forHost('one.example')), post('/api/:other')) }
+  ],
   'no HEAD route with its own handler': [{
     after: all((app) => app.head('/api/analyze-node', noop), get('/api/analyze-node'), (app) => app.route({ method: ['HEAD', 'POST'], url: '/api/analyze', handler: ran }))
   }],
@@ -140,7 +143,7 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
   ],
   'the preHandler of a marked route that is also a listed operation, once': [{ after: post('/api/analyze', { ...marked, preHandler: noop }) }, /^POST \/api\/analyze is protected/],
   'a preHandler that another plugin adds to a route': [
-    { after: all((app) => app.addHook('onRoute', (route) => { route.preHandler = [noop] }), post('/api/analyze')) }, /^POST \/api\/analyze is protected/
+    { after: all((app) => app.addHook('onRoute', (route) => { route.preHandler = [async () => {}] }), post('/api/analyze')) }, /^POST \/api\/analyze is protected/
   ],
   'the HEAD route of a pattern that the router accepts only with allowUnsafeRegex': [
     { server: { routerOptions: { allowUnsafeRegex: true } }, after: get('/api/:operation(^(?:[a-z]+-?)*$)') }, /^HEAD \/api\/:operation/
@@ -174,7 +177,7 @@ for (const [what, [host, ...warnings]] of Object.entries(cases)) {
     t.match(log.warnings(), warnings)
     t.equal(log.warnings().length, warnings.length)
     t.ok(log.lines.filter(({ level }) => level === 40).every(({ operation, operations, preHandlers = ['noop()'] }) =>
-      (Array.isArray(operations) || operation !== undefined) && String(preHandlers).startsWith('noop()')))
+      (Array.isArray(operations) || operation !== undefined) && /^(noop|anonymous)\(\)/.test(String(preHandlers))))
   })
 }
 

@@ -97,6 +97,18 @@ t.test('the onSend hooks of the host run, and can encode the refusal', async (t)
   t.same((await analyze(app, null)).rawPayload, gzipSync(unauthenticated))
 })
 
+t.test('an error handler can send an object in place of a refusal whose onSend hook has failed', async (t) => {
+  const app = await createService({}, {}, {
+    before (app) {
+      app.setErrorHandler(async () => ({ failed: true }))
+      app.addHook('onSend', async (_request, _reply, payload) => {
+        if (payload === unauthenticated) throw new Error('no encoder')
+      })
+    }
+  })
+  t.same((await analyze(app, null)).json(), { failed: true })
+})
+
 t.test('refusalBody replaces the body and its content type; the status and the other headers do not change', async (t) => {
   const contentType = 'application/problem+json'
   const refusalBody: RefusalBodyWriter = ({ outcome, quota, limit }, { url }) => ({ contentType, body: JSON.stringify({ outcome, quota, limit, url }) })
