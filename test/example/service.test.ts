@@ -152,7 +152,7 @@ t.test('the log contains no text, token or password', async (t) => {
     await as('alice', path)
     await fetch(address + path, { headers: { authorization: `Bearer ${marker}`, cookie: marker } })
   }
-  for (const body of [{ businessText: marker }, { [marker]: marker }, `{"${marker}`]) await as('alice', '/api/analyze', { method: 'POST', body })
+  for (const body of [{ businessText: marker }, { [marker]: '' }, `{"${marker}`]) await as('alice', '/api/analyze', { method: 'POST', body })
   t.match(log.join(''), '"level":30')
   for (const hidden of [marker, token, 'wonderland']) t.notMatch(log.join(''), hidden)
 })

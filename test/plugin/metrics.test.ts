@@ -197,7 +197,7 @@ t.test('charges, what was given back, charges that failed, and requests in fligh
   t.same([...during, (await scrape())[`llm_quota_requests_in_flight${ofStreams}`]], [1, 1, 1, 1, 0])
 })
 
-t.test('a store that fails or is invalid, insured or not, has no number of tracked callers, and does not affect the other metrics', async (t) => {
+t.test('a store that fails or is invalid, insured or not, has no number of tracked callers; other metrics are not affected', async (t) => {
   // The time limits do not keep the process alive.
   const wait = setInterval(() => {}, 1_000)
   t.teardown(() => { clearInterval(wait) })

@@ -69,10 +69,10 @@ t.test('quotaStanding rejects if the store fails or has no peek, or while the au
   }
 })
 
-t.test('fastify.quotas lists the quotas, whose stores list the heaviest callers; quotaForget forgets a caller in each of them', async (t) => {
+t.test('fastify.quotas lists the quotas, whose stores list the callers; quotaForget forgets a caller in each of them', async (t) => {
   const budgets = new MemoryQuotaStore()
   const tokens = { perDay: { tokens: 100 }, cost: 30, timeZone: 'Europe/Berlin', store: budgets }
-  const { app, store, ask, counts } = await createHost(['default', 'tokens', 'hours'], { perMinute: 5, quotas: { tokens, hours: { perHour: 5 } } })
+  const { app, store, ask, counts } = await createHost(['default', 'tokens', 'hours'], { quotas: { tokens, hours: { perHour: 5 } } })
   t.same(app.quotas, [
     { name: 'default', unit: 'requests', window: 60_000, store, counters: 'default' },
     { name: 'tokens', unit: 'tokens', window: null, store: budgets, counters: 'tokens.tokens.day.Europe/Berlin' },

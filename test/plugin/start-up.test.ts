@@ -180,7 +180,8 @@ for (const [what, [host, ...warnings]] of Object.entries(cases)) {
 
 t.test('the operation / of a scope with a prefix is counted, and no warning says that no route serves it', async (t) => {
   for (const prefix of ['/context', '/:tenant']) {
-    const { log, app } = await start({ options: false, after: within(prefix, plugin({ operations: [{ method: 'POST', path: '/' }] }), post('/')) })
+    const operations = [{ method: 'POST', path: '/' }]
+    const { log, app } = await start({ options: false, after: within(prefix, plugin({ operations }), post('/')) })
     for (const url of ['/context', '/context/']) t.equal((await app.inject({ method: 'POST', url })).statusCode, 401, prefix)
     t.same(log.warnings(), [], prefix)
   }

@@ -52,7 +52,7 @@ t.test('the first entry of X-Forwarded-For, trimmed, identifies the caller; the 
 })
 
 t.test('authentication is not checked, and a limit of 0 or a negative limit disables the quota', async (t) => {
-  for (const perMinute of [0, -1, -100]) t.same(await statuses(await createEarlier({ perMinute }), null, 5), Array(5).fill(200), String(perMinute))
+  for (const perMinute of [0, -1, -100]) t.same(await statuses(await createEarlier({ perMinute }), null, 2), [200, 200], String(perMinute))
   t.same(await statuses(await createEarlier({ perMinute: 1 }), null, 2), [200, 429])
 })
 

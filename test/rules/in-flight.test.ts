@@ -149,7 +149,7 @@ t.test('a place is given back if the client has gone, or the host has responded,
     let isAsked = false
     const memory = new CountingStore()
     const store = {
-      acquire: async (demands: readonly Demand[]) => { await new Promise<void>((resolve) => { decide = resolve }); return memory.acquire(demands) },
+      acquire: async (all: readonly Demand[]) => { await new Promise<void>((resolve) => { decide = resolve }); return memory.acquire(all) },
       release: memory.release.bind(memory)
     }
     const app = await start(t, async () => 'ran', {
@@ -170,7 +170,7 @@ t.test('a place is given back if the client has gone, or the host has responded,
   }
 })
 
-/** A service in a quota of requests in flight and one of tokens, which count 7 if nothing is reported. Its requests never end by default. */
+/** A service in a quota of requests in flight and one of tokens, which count 7 without a report. Its requests never end by default. */
 async function startCharged (t: Test, host: Host, handler: Handler = async () => new Promise(() => {})) {
   const store = new CountingStore()
   const quotas = { streams: { inFlight: 500 }, tokens: { perMinute: { tokens: 10_000 }, cost: 5, unreported: 7 } }

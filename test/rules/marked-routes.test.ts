@@ -10,7 +10,7 @@ const marked = { config: { quota: true } }
 
 const model = 'default POST /v1/models/:model'
 
-/** The routes of a service, and requests one after another: method and URL, status, and the quotas and operations of the decisions, or none. */
+/** The routes of a service, and requests: method and URL, status, and the quotas and operations of the decisions, or none. */
 const cases: [rule: string, options: QuotaOptions, routes: [method: HTTPMethods, url: string, quota?: RouteMark][], requests: [string, status: number, decisions: string][]][] = [
   ['with any parameters, and the operation is its method and pattern', {}, [['POST', '/v1/models/:model']],
     [['POST /v1/models/a', 200, model], ['POST /v1/models/b?x', 200, model], ['POST /v1/models/%63', 429, model], ['POST /v1/other', 404, 'none']]],
@@ -42,7 +42,7 @@ for (const [rule, options, routes, requests] of cases) {
 const quotas = { chat: {}, images: {} }
 const none: readonly string[] = []
 
-t.test('a mark is true, a name, an array of names, or a function that returns one of these; false, null and an empty array are none', async (t) => {
+t.test('a mark is true, a name, an array of names, or a function that returns one; false, null and an empty array are none', async (t) => {
   const marks: [mark: unknown, names: readonly string[]][] = [
     [true, ['default']], ['chat', ['chat']], ['default', ['default']], [['chat', 'default'], ['default', 'chat']], [['images', 'chat', 'images'], ['chat', 'images']],
     [false, none], [[], none]
@@ -71,7 +71,7 @@ t.test('the function of a mark gets the request, and is called once for each req
   t.equal(calls, 4)
 })
 
-t.test('a function that throws, or returns undefined or the name of no quota, refuses with 503, unless every quota is in shadow mode', async (t) => {
+t.test('a function that throws, or returns undefined or the name of no quota, refuses with 503, unless all are in shadow mode', async (t) => {
   const marks: (() => unknown)[] = [() => { throw new Error('of the host') }, () => undefined, () => 'chatt', () => ['chat', 'chatt'], () => 5, () => ({}), () => [true], async () => 'chat', async () => { throw new Error('of the host') }]
   for (const mark of marks) {
     for (const [mode, chatMode, status] of [['enforce', 'enforce', 503], ['shadow', 'enforce', 503], ['shadow', 'shadow', 200]] as const) {

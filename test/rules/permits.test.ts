@@ -155,7 +155,7 @@ t.test('a permit whose response closes while its store is asked ends at once', a
   t.same(await counts(['sockets']), [0])
 })
 
-t.test('a permit that is taken after the response has closed, or before the hook, lasts until it ends or the server has closed', async (t) => {
+t.test('a permit from after the response has closed, or before the hook, lasts until it ends or the server has closed', async (t) => {
   const taken: Promise<QuotaPermit>[] = []
   const { app, store, begin, counts } = await createHost([], { quotas })
   app.addHook('onRequest', async (request) => { if (request.url === '/held' && taken.length === 0) taken.push(app.quotaAcquire(request, 'sockets')) })

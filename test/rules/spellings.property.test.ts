@@ -96,7 +96,7 @@ t.test(`exactly the requests that the rules name are counted, in ${tables * targ
         const comparisons = table.operations.filter((operation) => operation.method === method).map(({ path }) => ({ ...table, path }))
         const expected = comparisons.some((comparison) => isSubject(comparison, matched.pattern, target, host))
         const isCounted = responses[id]?.status === 401
-        if (isCounted !== expected) throw new Error(`${method} ${target} with the host ${host} on ${matched.pattern}: ${responses[id]?.status}`)
+        if (isCounted !== expected) throw new Error(`${method} ${target} at ${host} on ${matched.pattern}: ${responses[id]?.status}`)
         const isLiteral = matched.pattern !== undefined && !/(?<!:):(?!:)|\*/.test(matched.pattern)
         seenKinds[!expected ? 'passed' : isLiteral ? 'literal' : 'spelled'] += 1
       }

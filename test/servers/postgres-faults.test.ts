@@ -31,7 +31,7 @@ interface Storm {
   readonly admitted?: (store: PostgresQuotaStore, acquisitions: readonly (Acquisition | null)[]) => unknown
 }
 
-/** Sends requests from all clients at once, until each has sent some. Returns what was counted for each caller or overflow counter of each quota. */
+/** Sends requests from all clients at once. Returns what was counted for each caller or overflow counter of each quota. */
 async function storm (stores: readonly PostgresQuotaStore[], { requests, demands, admitted }: Storm): Promise<{ counted: Map<string, number>, failed: number }> {
   const counted = new Map<string, number>()
   let failed = 0
