@@ -41,7 +41,8 @@ t.test('the embedded model does not block other requests, and a call that takes 
   const slow = as('alice', '/api/analyze', analysis)
   t.equal((await fetch(`${address}/health`)).status, 200)
   const response = await slow
-  t.same([response.status, response.headers.get('retry-after'), await response.json()], [503, '5', { error: 'The model took too long. Please try again, or send a shorter text.', status: 503 }])
+  t.same([response.status, response.headers.get('retry-after'), await response.json()],
+    [503, '5', { error: 'The model took too long. Please try again, or send a shorter text.', status: 503 }])
 })
 
 t.test('a request to a server has a schema and the text only as data, and its answer is returned', async (t) => {
@@ -83,7 +84,8 @@ t.test('a stream is forwarded as it arrives, and its tokens are charged at the e
   await uses(service, 'alice', 42)
 })
 
-const status = (code: number, headers = {}): ChatAnswer => (_request, response) => response.writeHead(code, headers).end(JSON.stringify({ error: { message: `the-key ${text.businessText}` } }))
+const status = (code: number, headers = {}): ChatAnswer =>
+  (_request, response) => response.writeHead(code, headers).end(JSON.stringify({ error: { message: `the-key ${text.businessText}` } }))
 
 for (const [what, answer, expected, error, tokens] of [
   ['429', status(429, { 'retry-after': '7' }), 503, 'The model is busy. Please try again.', 0],

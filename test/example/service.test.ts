@@ -116,7 +116,8 @@ t.test('the documentation has the operations with their refusals, and the metric
 })
 
 t.test('a wrong setting ends the start, and its message does not contain a password', async (t) => {
-  for (const environment of [{ REDIS_URL: 'http://:hidden@host' }, { MODEL_URL: 'http://host' }, { JWT_SECRET: 'hidden' }, { REDIS_URL: 'redis://:hidden@host', DATABASE_URL: 'postgres://host' }]) {
+  for (const environment of [{ REDIS_URL: 'http://:hidden@host' },
+    { MODEL_URL: 'http://host' }, { JWT_SECRET: 'hidden' }, { REDIS_URL: 'redis://:hidden@host', DATABASE_URL: 'postgres://host' }]) {
     const error = await startService(t, environment).then(() => new Error('it started'), (error: Error) => error)
     t.match(error.message, /^env\b/)
     t.notMatch(error.message, 'hidden')

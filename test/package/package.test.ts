@@ -10,7 +10,8 @@ import { plainEnvironment } from '../support/environment.js'
 // Outside the repository, so that no project finds its packages.
 const folders = mkdtempSync(join(tmpdir(), 'quota-package-'))
 t.teardown(() => { rmSync(folders, { recursive: true }) })
-const [{ filename, unpackedSize }] = JSON.parse(execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folders], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
+const [{ filename, unpackedSize }] = JSON.parse(execFileSync('npm',
+  ['pack', '--json', '--ignore-scripts', '--pack-destination', folders], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
 const tarball = join(folders, filename)
 const { dependencies, devDependencies, exports, peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
 

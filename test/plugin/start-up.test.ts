@@ -89,7 +89,10 @@ t.test('the info line tells where a shared store keeps the counters', async (t) 
 const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
   'operations of the host\'s own list, and a quota that protects nothing': [
     {
-      options: { operations: [translate, { method: 'get', path: '/api/other' }, { method: 'POST', path: '/api/served' }], quotas: { chat: { operations: [{ method: 'POST', path: '/chat' }] } } },
+      options: {
+        operations: [translate, { method: 'get', path: '/api/other' }, { method: 'POST', path: '/api/served' }],
+        quotas: { chat: { operations: [{ method: 'POST', path: '/chat' }] } }
+      },
       after: post('/api/served')
     },
     /^no route serves POST \/api\/translate, GET \/api\/other\. Check the options prefix and operations.* declared before the plugin cannot be checked$/,

@@ -30,7 +30,9 @@ const authentications: [string, unknown, QuotaDecision['reason']][] = [
   ['a token with __proto__', tokenAuthentication(JSON.parse(`{ "__proto__": ${JSON.stringify(alice)} }`)), 'no-issuer'],
   ['a token with a preferred user name instead of a subject', tokenAuthentication({ iss: issuer, preferred_username: 'alice' }), 'no-subject'],
   ['a token without an issuer', tokenAuthentication({ sub: 'alice' }), 'no-issuer'],
-  ...[null, undefined, true, 5, 'alice', [], [issuer, 'alice'], {}, Object.assign(() => {}, alice)].map((claims): [string, unknown, 'no-issuer'] => [`the claims ${JSON.stringify(claims)}`, tokenAuthentication(claims), 'no-issuer']),
+  ...[null, undefined, true, 5, 'alice', [], [issuer, 'alice'], {}, Object.assign(() => {}, alice)].map(
+    (claims): [string, unknown, 'no-issuer'] => [`the claims ${JSON.stringify(claims)}`, tokenAuthentication(claims), 'no-issuer']
+  ),
   ...nobodies.flatMap(([what, value]): [string, unknown, QuotaDecision['reason']][] => [
     [`an issuer that is ${what}`, tokenAuthentication({ iss: value, sub: 'alice' }), 'no-issuer'],
     [`a subject that is ${what}`, tokenAuthentication({ iss: issuer, sub: value }), 'no-subject'],

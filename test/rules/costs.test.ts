@@ -267,8 +267,9 @@ t.test('usedTokens reads the usage of the known clients, and returns null for an
     ['nothing used', { input_tokens: 0, output_tokens: 0 }, 0],
     ['the greatest safe integer', { total_tokens: Number.MAX_SAFE_INTEGER }, Number.MAX_SAFE_INTEGER],
     ...[
-      { promptTokens: NaN, completionTokens: NaN, totalTokens: NaN }, { input_tokens: 12 }, { outputTokens: 30, totalTokens: undefined }, { total_tokens: '42' }, { total_tokens: -42 }, { total_tokens: 4.2 },
-      { total_tokens: 2 ** 53 }, { input_tokens: -1, output_tokens: 30 }, { input_tokens: 12, output_tokens: 30, cache_read_input_tokens: -1 }, { input_tokens: Number.MAX_SAFE_INTEGER, output_tokens: 1 },
+      { promptTokens: NaN, completionTokens: NaN, totalTokens: NaN }, { input_tokens: 12 }, { outputTokens: 30, totalTokens: undefined },
+      { total_tokens: '42' }, { total_tokens: -42 }, { total_tokens: 4.2 }, { total_tokens: 2 ** 53 }, { input_tokens: -1, output_tokens: 30 },
+      { input_tokens: 12, output_tokens: 30, cache_read_input_tokens: -1 }, { input_tokens: Number.MAX_SAFE_INTEGER, output_tokens: 1 },
       { tokens: 42 }, null, undefined, 42, '42', true, [], () => {}
     ].map((usage): [string, unknown, null] => [JSON.stringify(usage), usage, null])
   ]

@@ -94,7 +94,8 @@ t.test('the preference key and the default of 10 are the same as in the current 
 })
 
 t.test('the start-up checks are those of the current quota', async (t) => {
-  for (const [options, message] of [[{ store: {} }, /option store does not exist/], [{ clock: 5 }, /option clock must be a function; it got 5/], [{ perMinute: 'x' }, /option perMinute/]] as const) {
+  for (const [options, message] of [[{ store: {} }, /option store does not exist/],
+    [{ clock: 5 }, /option clock must be a function; it got 5/], [{ perMinute: 'x' }, /option perMinute/]] as const) {
     await t.rejects(createEarlier(Object(options)), { code: 'FST_ERR_LLM_QUOTA_OPTION', message })
   }
   const app = await createEarlier()

@@ -94,7 +94,8 @@ function endless (): Readable {
 t.test('as many requests run at once as the limit allows, and no more', async (t) => {
   const { ask, begin, counts } = await createHost('streams', { quotas: { streams: { inFlight: 2 } } })
   const running = [await begin(), await begin()]
-  t.match(running.map(({ request }) => request.quota), [1, 2].map((count) => ({ outcome: 'admitted', unit: 'requests-in-flight', window: null, count, windowRemaining: null, overflow: false })))
+  t.match(running.map(({ request }) => request.quota), [1, 2].map((count) =>
+    ({ outcome: 'admitted', unit: 'requests-in-flight', window: null, count, windowRemaining: null, overflow: false })))
   const body = '{"error":"Rate limit exceeded. Maximum 2 LLM requests at once. Please wait.","status":429}'
   t.match(await ask(), { body, headers: { 'retry-after': '1', 'cache-control': 'no-store' } })
   t.equal((await ask({ headers: { 'x-caller': 'bob' } })).statusCode, 200)

@@ -109,7 +109,10 @@ t.test('start-up fails if what the host has decorated is not a reader, and says 
   for (const [host, value] of [[theme, 'an object'], ['ten', 'a string']]) {
     const app = await createService()
     Reflect.apply(app.decorate, app, ['preferences', host])
-    await t.rejects(async () => { await app.ready() }, { message: new RegExp(`preferences, as the host decorated it \\(set the option preferences to a reader or to false .*must be a preference reader with a function get; it got ${value}`) })
+    await t.rejects(async () => { await app.ready() },
+      {
+        message: new RegExp(`preferences, as the host decorated it \\(set the option preferences to a reader or to false .*must be a preference reader with a function get; it got ${value}`)
+      })
   }
 })
 

@@ -20,7 +20,13 @@ async function createPermitHost (options: object = {}, mark: string | string[] =
 
 const late: QuotaStore = (() => {
   const memory = new MemoryQuotaStore()
-  return { acquire: async (demands) => { await new Promise(setImmediate); return memory.acquire(demands) }, release: async (...given) => { memory.release(...given) }, peek: memory.peek.bind(memory) }
+  return {
+    acquire: async (demands) => { await new Promise(setImmediate); return memory.acquire(demands) },
+    release: async (...given) => {
+      memory.release(...given)
+    },
+    peek: memory.peek.bind(memory)
+  }
 })()
 
 t.test('a permit decides, counts and publishes as the hook does, on any route; request.quota stays that of the hook', async (t) => {

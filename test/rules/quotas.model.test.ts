@@ -97,14 +97,17 @@ async function walk (random: Random, seen: Record<string, number>): Promise<void
   const askedOf = (chosen: readonly string[], user: string, organisation: string, cost: number | null, given?: Record<string, number>): Asked[] =>
     defined.filter(({ model }) => chosen.includes(model.name)).map(({ model: quota, isOfOrganisation, fixedCost }) =>
       ({ quota, caller: (isOfOrganisation ? organisation : user) || null, cost: given?.[quota.name] ?? fixedCost ?? cost }))
-  const shown = (decisions: readonly object[]) => decisions.map((decision) => Object.fromEntries(['quota', 'unit', 'enforced', 'outcome', 'limit', 'count', 'windowRemaining'].map((name) => [name, Reflect.get(decision, name)])))
+  const shown = (decisions: readonly object[]) => decisions.map((decision) => Object.fromEntries(
+    ['quota', 'unit', 'enforced', 'outcome', 'limit', 'count', 'windowRemaining'].map((name) => [name, Reflect.get(decision, name)])
+  ))
   const note = ({ isAdmitted, decisions: [decision] }: ModelPermit): void => {
     const kind = isAdmitted ? 'admitted' : String(decision?.outcome)
     seen[kind] = Number(seen[kind]) + 1
   }
 
   async function request (id: string): Promise<void> {
-    const [chosen, user, organisation] = [names.filter(() => random.integer(0, 1) === 1), random.pick(['alice', 'alice', 'bob', 'bob', 'bob', 'bob', '']), random.pick(['acme', 'acme', 'acme', 'acme', ''])]
+    const chosen = names.filter(() => random.integer(0, 1) === 1)
+    const [user, organisation] = [random.pick(['alice', 'alice', 'bob', 'bob', 'bob', 'bob', '']), random.pick(['acme', 'acme', 'acme', 'acme', ''])]
     const cost = random.integer(1, 15) === 1 ? null : random.integer(0, 8)
     const expected = model.decide(now(), askedOf(chosen, user, organisation, cost))
     let finish = (): void => {}

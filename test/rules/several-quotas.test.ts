@@ -81,7 +81,8 @@ const refusals: [what: string, quotas: Quotas, status: number, refusing: string,
 
 for (const [what, quotas, statusCode, refusing, reason] of refusals) {
   t.test(`the response to a request that several quotas refuse: ${what}`, async (t) => {
-    const { app, begin, ask } = await createHost(({ url }) => url === '/held' ? Object.keys(quotas).filter((name) => !/costly|nobody|outage|broken/.test(name)) : Object.keys(quotas), { quotas })
+    const { app, begin, ask } = await createHost(({ url }) =>
+      url === '/held' ? Object.keys(quotas).filter((name) => !/costly|nobody|outage|broken/.test(name)) : Object.keys(quotas), { quotas })
     await begin()
     const messages = await published(async () => { t.match(await ask(), { statusCode }) })
     t.match(messages.map(({ decision }) => decision), [{ quota: refusing, reason, outcome: statusCode === 401 ? 'unauthenticated' : statusCode === 429 ? 'rejected' : 'unavailable' }])
@@ -213,7 +214,8 @@ t.test('start-up fails if a store lacks a function that one of its quotas needs'
   const acquire = (demands: readonly Demand[]) => new MemoryQuotaStore().acquire(demands)
   const [plain, releasing] = [{ acquire }, { acquire, release () {} }]
   const register = async (options: object) => { await Fastify().register(quotaPlugin, options as QuotaOptions) }
-  for (const options of [{ store: plain, quotas: { chat: { perDay: 5, cost: 2 } } }, { store: releasing, quotas: { chat: { inFlight: 5 }, other: { store: releasing } } }]) await t.resolves(register(options))
+  for (const options of [{ store: plain, quotas: { chat: { perDay: 5, cost: 2 } } },
+    { store: releasing, quotas: { chat: { inFlight: 5 }, other: { store: releasing } } }]) await t.resolves(register(options))
   const needing: object[] = [{ inFlight: 1 }, { perDay: { tokens: 5 } }, { store: releasing }]
   for (const chat of needing) {
     await t.rejects(register({ store: plain, quotas: { chat } }), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /store of the quota (chat|default) must be a store with a function release/ })

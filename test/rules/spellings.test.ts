@@ -82,7 +82,8 @@ const cases: [rule: string, layout: Layout, subject: readonly string[], others: 
   ['a parameter of the prefix of any length', { options: { prefix: '/:tenant' } }, [`/${'a'.repeat(1000)}/api/analyze`], []],
   ['the option prefix takes precedence: none', byPrefix({ prefix: '/context', options: { prefix: '/' } }), [], ['/context/api/analyze']],
   ['the option prefix takes precedence', byPrefix({ prefix: '/context', options: { prefix: '/context/' } }), ['/context/api/analyze'], []],
-  ['what is empty without the prefix is the path /', { options: { ...operation('/'), prefix: '/ctx' } }, ['/ctx', '/ctx/', '/ctx?x', '/ctx/.', '/ctx/x/..', '/anything//odd'], ['/ctx/x', '/other']],
+  ['what is empty without the prefix is the path /', { options: { ...operation('/'), prefix: '/ctx' } },
+    ['/ctx', '/ctx/', '/ctx?x', '/ctx/.', '/ctx/x/..', '/anything//odd'], ['/ctx/x', '/other']],
   ['the route / with both forms', slashed('both'), ['/ctx', '/ctx/', '/ctx?x'], []],
   ['the route / with a slash', slashed('slash'), ['/ctx/'], ['/ctx', '/ctx?x']],
   ['the route / without a slash', slashed('no-slash'), ['/ctx', '/ctx?x'], ['/ctx/']],
@@ -96,7 +97,8 @@ const cases: [rule: string, layout: Layout, subject: readonly string[], others: 
   ['an odd spelling is subject to each quota whose last segment it contains', {
     options: { perMinute: 0, ...operation('/a/Report'), quotas: { chat: { operations: [{ method: 'POST', path: '/b/report' }] } } }
   }, ['/b/report', '//b/report'], []],
-  ['the target is read after rewriteUrl, which can decode it', { server: decoded }, ['/v1/analyze', '/api/ana%09lyze', '/api/analyze%20', '/api/analyze%0a', '/%09/any/api/analyze'], ['/v1/other%20']]
+  ['the target is read after rewriteUrl, which can decode it',
+    { server: decoded }, ['/v1/analyze', '/api/ana%09lyze', '/api/analyze%20', '/api/analyze%0a', '/%09/any/api/analyze'], ['/v1/other%20']]
 ]
 
 for (const [rule, layout, subject, others] of cases) {

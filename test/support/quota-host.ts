@@ -33,7 +33,8 @@ export async function createHost (mark: RouteMark, options: QuotaOptions = {}, s
     const { json } = await app.inject({ url: '/standings', headers, query: { names: names.join() } })
     return json()
   }
-  app.get<{ Querystring: { names: string } }>('/standings', async (request) => Promise.all(request.query.names.split(',').map(async (name) => (await app.quotaStanding(request, name))?.count)))
+  app.get<{ Querystring: { names: string } }>('/standings',
+    async (request) => Promise.all(request.query.names.split(',').map(async (name) => (await app.quotaStanding(request, name))?.count)))
 
   const waiting: ((running: { request: FastifyRequest, finish: (body: string) => void }) => void)[] = []
   app.post('/held', { config: { quota: mark } }, async (request) => new Promise<string>((resolve) => { waiting.shift()?.({ request, finish: resolve }) }))
