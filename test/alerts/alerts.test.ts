@@ -29,8 +29,8 @@ const tracked = 'llm_quota_tracked_callers{quota="default"}'
 const cap = 'llm_quota_max_tracked_callers{quota="default"}'
 
 /**
- * For each alert, series with a value every 30 seconds with which it fires, and others, just beside the threshold, with which it does not. In
- * promtool's notation, `0+2x40` increases by 2 every time.
+ * For each alert, series with a value every 30 seconds with which it fires, and others, just beside the threshold, with which it does
+ * not. In promtool's notation, `0+2x40` increases by 2 every time.
  */
 const cases: Record<string, { fires: Series, silent: Record<string, Series> }> = {
   QuotaStoreUnavailable: {

@@ -83,8 +83,10 @@ class Visit {
       await this.page.setViewportSize({ width, height: 900 })
       await this.page.emulateMedia({ colorScheme })
       if (!await this.page.evaluate('"axe" in globalThis')) await this.page.evaluate(axe.source)
-      t.same(await this.page.evaluate('axe.run().then(({ violations }) => violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))'), [], `${state}, ${name}: accessible`)
-      t.ok(await this.page.evaluate('document.documentElement.scrollWidth <= innerWidth'), `${state}, ${name}: nothing is wider than the window`)
+      t.same(await this.page.evaluate(
+        'axe.run().then(({ violations }) => violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))'
+      ), [], `${state}, ${name}: accessible`)
+      t.ok(await this.page.evaluate('document.documentElement.scrollWidth <= innerWidth'), `${state}, ${name}: nothing is too wide`)
       await this.page.screenshot({ path: `build/screenshots/${name}-${state}.png`, fullPage: true })
     }
     await this.page.setViewportSize({ width: 1280, height: 900 })

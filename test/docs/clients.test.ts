@@ -1,5 +1,5 @@
-// The programs of docs/clients.md: each client sends a request to a running service while its caller is at the limit. Time is virtual: an expected wait
-// ends immediately and advances the clock of the store by the same amount.
+// The programs of docs/clients.md: each client sends a request while its caller is at the limit. Time is virtual: an expected wait ends
+// immediately and advances the clock of the store by the same amount.
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { ask as askAi, patientFetch } from '../../documented/clients/ai.js'

@@ -10,7 +10,7 @@ const programs = Programs.start(t)
 const three = { SERVICE_RATE_LIMIT_PER_MINUTE: '3' }
 const threeThenRejected = [200, 200, 200, 429]
 
-/** Starts an OpenID provider over real HTTP with a key of its own, which signs anything for a test; `forged` with a key that is not published. */
+/** Starts an OpenID provider over real HTTP, which signs anything for a test; `forged` with a key that is not published. */
 async function startIssuer (t: Test) {
   const app = Fastify()
   const [{ privateKey, publicKey }, other] = [await generateKeyPair('RS256', { extractable: true }), await generateKeyPair('RS256')]

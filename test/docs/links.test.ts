@@ -28,5 +28,6 @@ t.test('the headings that comments in lib, test, bench and chaos name exist', as
     .filter((name) => /\.(?:ts|lua|sql)$/.test(name))
     .flatMap((name) => [...readFileSync(name, 'utf8').matchAll(/(docs\/[\w-]+\.md), "([^"\n]+)"/g)].map(([, document = '', heading = '']) => ({ name, document, heading })))
   t.ok(named.length > 20)
-  t.same(named.filter(({ document, heading }) => !existsSync(document) || !readFileSync(document, 'utf8').split('\n').some((line) => /^#+ /.test(line) && line.replace(/^#+ /, '') === heading)), [])
+  t.same(named.filter(({ document, heading }) => !existsSync(document) ||
+    !readFileSync(document, 'utf8').split('\n').some((line) => /^#+ /.test(line) && line.replace(/^#+ /, '') === heading)), [])
 })

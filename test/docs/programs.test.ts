@@ -1,4 +1,4 @@
-// Every program in the README, in docs/ and in the docstrings, which `npm run compile` has compiled, runs to its end and prints what its comments say.
+// Every program in the README, in docs/ and in the docstrings, as `npm run compile` has compiled it, prints what its comments say.
 // Those that have a file name are modules, which other tests of this folder start or import.
 import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'

@@ -65,7 +65,11 @@ t.test('the model in the body chooses the quota, its usage is charged, and OpenA
   const rejected = await ask('large-model').catch((error: unknown) => error)
   t.ok(rejected instanceof OpenAI.APIError && rejected.headers?.get('x-should-retry') === 'false', 'clients do not wait until the next day')
   t.match(await ask('unknown-model').catch((error: unknown) => error), { status: 400 })
-  const unauthenticated = await fetch(`${address}/v1/chat/completions`, { method: 'POST', headers: { authorization: 'Bearer invalid', 'content-type': 'application/json' }, body: '{"model":"small-model","messages":[]}' })
+  const unauthenticated = await fetch(`${address}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer invalid', 'content-type': 'application/json' },
+    body: '{"model":"small-model","messages":[]}'
+  })
   t.match([unauthenticated.status, await unauthenticated.json()], [401, { error: { code: 'invalid_api_key' } }])
 })
 

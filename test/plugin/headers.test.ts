@@ -73,7 +73,7 @@ t.test('streams and hijacked replies have the fields, and a handler can replace 
     reply.raw.end('data: a\n\n')
   })
   app.get('/replaced', { config: { quota } }, async (_request, reply) => reply.header('RateLimit', '"own";r=1').send('a'))
-  app.get('/removed', { config: { quota } }, async (_request, reply) => reply.removeHeader('ratelimit').removeHeader('ratelimit-policy').send('a'))
+  app.get('/removed', { config: { quota } }, async (_, reply) => reply.removeHeader('ratelimit').removeHeader('ratelimit-policy').send('a'))
   const port = await listen(app)
   const ratelimit = async (path: string) => {
     const [response] = await once(get({ port, path, agent: false }), 'response')

@@ -60,7 +60,9 @@ t.test('each decision is counted by quota, unit, operation and outcome, also of 
     'streams requests-in-flight POST /api/chat admitted': 7
   })
   const text = await registry.metrics()
-  t.equal(text.match(/^llm_quota_decisions_total\{quota="default".*outcome="(admitted|rejected|unauthenticated|disabled|unavailable)"/gm)?.length, 8, 'each outcome and reason of an operation starts from 0')
+  t.equal(text.match(
+    /^llm_quota_decisions_total\{quota="default".*outcome="(admitted|rejected|unauthenticated|disabled|unavailable)"/gm
+  )?.length, 8, 'each outcome and reason of an operation starts from 0')
   t.notMatch(text, /alice|[0-9a-f]{64}/, 'no label identifies a caller')
   t.match(await scrape(), { [`llm_quota_limit${ofDefault}`]: 0, [`llm_quota_limit${ofChat}`]: 70, [`llm_quota_limit${ofStreams}`]: 9 })
   t.equal((await app.inject('/metrics')).statusCode, 404, 'no route is added')
@@ -77,7 +79,8 @@ t.test('what is unavailable is counted with its reason, and a mark or a cost tha
     }
   })
   for (const url of ['/api/analyze', chat.path, '/api/marked']) t.same(await ask(url), [503], url)
-  t.match(await decisions(), { 'default requests POST /api/analyze unavailable store': 1, 'batch tokens POST /api/chat unavailable cost': 1, 'requests POST /api/marked unavailable mark': 1 })
+  t.match(await decisions(),
+    { 'default requests POST /api/analyze unavailable store': 1, 'batch tokens POST /api/chat unavailable cost': 1, 'requests POST /api/marked unavailable mark': 1 })
   t.same(Object.keys(await scrape()).filter((series) => series.startsWith('llm_quota_limit')), [`llm_quota_limit${ofDefault}`])
   const other = await createServer(t, { authentication: () => { throw outage }, mode: 'shadow' })
   t.same(await other.ask(), [200])
@@ -149,7 +152,10 @@ t.test('the metrics contain the decisions by the overflow counter, the tracked c
   const clock = new VirtualClock()
   const { app, ask, scrape } = await createServer(t, { quotas, store: new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 2 }) })
   await app.ready()
-  const series = (tracked: number, sweeps: number) => ({ [`llm_quota_tracked_callers${ofDefault}`]: tracked, [`llm_quota_sweeps${ofDefault}`]: sweeps, [`llm_quota_max_tracked_callers${ofDefault}`]: 2, [`llm_quota_tracked_callers${ofChat}`]: 0 })
+  const series = (tracked: number, sweeps: number) =>
+    ({
+      [`llm_quota_tracked_callers${ofDefault}`]: tracked, [`llm_quota_sweeps${ofDefault}`]: sweeps, [`llm_quota_max_tracked_callers${ofDefault}`]: 2, [`llm_quota_tracked_callers${ofChat}`]: 0
+    })
   t.match(await scrape(), series(0, 0))
   for (const caller of ['alice', 'bob', 'carol', 'dave', 'alice']) await ask('/api/analyze', caller)
   t.match(await scrape(), { [`llm_quota_overflow_decisions_total${ofDefault}`]: 2, ...series(2, 0) })
@@ -181,7 +187,8 @@ t.test('charges, what was given back, charges that failed, and requests in fligh
     await app.quotaCharge(request, reported)
     during.push((await scrape())[`llm_quota_requests_in_flight${ofStreams}`])
   })
-  const charges = (charged: number, givenBack: number, failed: number) => ({ [`llm_quota_charged_total${ofChat}`]: charged, [`llm_quota_given_back_total${ofChat}`]: givenBack, [`llm_quota_failed_charges_total${ofChat}`]: failed })
+  const charges = (charged: number, givenBack: number, failed: number) =>
+    ({ [`llm_quota_charged_total${ofChat}`]: charged, [`llm_quota_given_back_total${ofChat}`]: givenBack, [`llm_quota_failed_charges_total${ofChat}`]: failed })
   await ask(chat.path)
   t.match(await scrape(), charges(20, 0, 0))
   reported = 4
@@ -197,7 +204,7 @@ t.test('charges, what was given back, charges that failed, and requests in fligh
   t.same([...during, (await scrape())[`llm_quota_requests_in_flight${ofStreams}`]], [1, 1, 1, 1, 0])
 })
 
-t.test('a store that fails or is invalid, insured or not, has no number of tracked callers, and does not affect the other metrics', async (t) => {
+t.test('a store that fails or is invalid, insured or not, has no number of tracked callers; other metrics are not affected', async (t) => {
   // The time limits do not keep the process alive.
   const wait = setInterval(() => {}, 1_000)
   t.teardown(() => { clearInterval(wait) })
@@ -205,7 +212,10 @@ t.test('a store that fails or is invalid, insured or not, has no number of track
   for (const manner of ['throws', 'rejects', 'hangs', 'answers nonsense', 'promises nonsense'] as const) {
     for (const isInsured of [false, true]) {
       const store = new ToldStore(new VirtualClock())
-      const { ask, scrape } = await createServer(t, { store: isInsured ? new InsuredQuotaStore({ primary: store, timeout: 1 }) : store, preferences: { get () { throw new Error('no preferences') } } })
+      const { ask, scrape } = await createServer(t, {
+        store: isInsured ? new InsuredQuotaStore({ primary: store, timeout: 1 }) : store,
+        preferences: { get () { throw new Error('no preferences') } }
+      })
       await ask()
       t.match(await scrape(), { [tracked]: 77 })
       store.manner = manner

@@ -58,7 +58,8 @@ t.test('start-up fails with an error that contains the option and its value', as
     [{ authentication: 'session' }, /option authentication must be a function; it got "session"/],
     [{ mode: 'audit' }, /option mode must be 'enforce' or 'shadow'; it got "audit"/],
     [{ store: {} }, /option store must be a store with a function acquire; it got an object/],
-    ...[0, -1, 2 ** 31].map((preferenceTimeout): [object, RegExp] => [{ preferenceTimeout }, /option preferenceTimeout must be a number of milliseconds above 0, at most 2147483647; it got/]),
+    ...[0, -1, 2 ** 31].map((preferenceTimeout): [object, RegExp] =>
+      [{ preferenceTimeout }, /option preferenceTimeout must be a number of milliseconds above 0, at most 2147483647; it got/]),
     ...[1.5, '5', null].map((preferenceTimeout): [object, RegExp] => [{ preferenceTimeout }, /option preferenceTimeout must be an integer; it got/]),
     [{ rateLimitHeaders: 'draft-7' }, /option rateLimitHeaders must be 'draft-10'; it got "draft-7"/],
     [{ refusalBody: {} }, /option refusalBody must be a function; it got an object/],
@@ -79,7 +80,8 @@ t.test('start-up fails with an error that contains the option and its value', as
 
 t.test('options with the values at their bounds are accepted, as are those of Fastify\'s own register; an undefined option counts as not set', async (t) => {
   const unset = Object.fromEntries(['prefix', 'operations', 'store', 'preferences', 'perMinute', 'dotenv', 'authentication', 'mode'].map((name) => [name, undefined]))
-  const valid = [{ dotenv: true }, { dotenv: false }, { dotenv: { path: 'no-such-file' } }, { preferenceTimeout: 1 }, { preferenceTimeout: 2 ** 31 - 1 }, { logLevel: 'warn', logSerializers: {} }, unset] as const
+  const valid = [{ dotenv: true }, { dotenv: false }, { dotenv: { path: 'no-such-file' } },
+    { preferenceTimeout: 1 }, { preferenceTimeout: 2 ** 31 - 1 }, { logLevel: 'warn', logSerializers: {} }, unset] as const
   for (const options of valid) {
     const app = await createService(Object(options))
     t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 })
@@ -89,7 +91,11 @@ t.test('options with the values at their bounds are accepted, as are those of Fa
 
 t.test('a second registration that the same requests would pass through fails', async (t) => {
   const failure = { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', message: /registered a second time .*\(prefix "\/?\w*"\).* define further quotas with the option quotas/ }
-  const inner = async (app: FastifyInstance) => { await app.register(async (scope) => { await scope.register(async (inner) => { await inner.register(quotaPlugin) }) }, { prefix: '/inner' }) }
+  const inner = async (app: FastifyInstance) => {
+    await app.register(
+      async (scope) => { await scope.register(async (inner) => { await inner.register(quotaPlugin) }) }, { prefix: '/inner' }
+    )
+  }
   const same = async (app: FastifyInstance) => { await app.register(quotaPlugin) }
   for (const [what, first, second] of [['on the same instance', same, same], ['in a child scope', same, inner], ['in a parent scope', inner, same]] as const) {
     const app = Fastify()
@@ -100,7 +106,8 @@ t.test('a second registration that the same requests would pass through fails', 
 
 const decorator = 'FST_ERR_LLM_QUOTA_DECORATOR'
 const decorated: [(app: FastifyInstance) => unknown, entry.QuotaOptions, { code?: string, message: RegExp }][] = [
-  [(app) => app.decorate('quotaStore', new MemoryQuotaStore()), { store: new MemoryQuotaStore() }, { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store must not be set, because the host has decorated its own quotaStore/ }],
+  [(app) => app.decorate('quotaStore', new MemoryQuotaStore()), { store: new MemoryQuotaStore() },
+    { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option store must not be set, because the host has decorated its own quotaStore/ }],
   [(app) => app.decorate('quotaStore', JSON.parse('{}')), {}, { message: /quotaStore, as the host decorated it, must be a store with a function acquire; it got an object/ }],
   [(app) => Reflect.apply(app.decorateRequest, app, ['quota', null]), {}, { code: decorator, message: /requests already have a decorator "quota"/ }],
   [(app) => Reflect.apply(app.decorateRequest, app, ['quotaDecisions', null]), {}, { code: decorator, message: /requests already have a decorator "quotaDecisions"/ }],
@@ -110,7 +117,9 @@ const decorated: [(app: FastifyInstance) => unknown, entry.QuotaOptions, { code?
 ]
 
 const failing: [string, () => entry.QuotaOptions, RegExp][] = [
-  ['a store that lacks a function', () => ({ quotas: { streams: { inFlight: 1 } }, store: { acquire: () => { throw new Error('unused') } } }), /store of the quota streams must be a store with a function release/],
+  ['a store that lacks a function', () => ({
+    quotas: { streams: { inFlight: 1 } }, store: { acquire: () => { throw new Error('unused') } }
+  }), /store of the quota streams must be a store with a function release/],
   ['an environment variable', () => { process.env.SERVICE_RATE_LIMIT_PER_MINUTE = 'many'; return {} }, /variable SERVICE_RATE_LIMIT_PER_MINUTE must be an integer; it got "many"/]
 ]
 for (const [what, options, message] of failing) {

@@ -51,28 +51,32 @@ t.test('quotaStanding returns null if there is no caller', async (t) => {
 t.test('quotaStanding rejects if the quota does not exist', async (t) => {
   const { standing } = await service({ quotas: { chat: {} } })
   for (const name of ['search', '__proto__', 'constructor']) {
-    t.match(await standing(alice, `?name=${name}`), { code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: `fastify-llm-quota: quotaStanding must name an existing quota (default, chat); it got "${name}"` })
+    t.match(await standing(alice, `?name=${name}`),
+      { code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: `fastify-llm-quota: quotaStanding must name an existing quota (default, chat); it got "${name}"` })
   }
 })
 
 t.test('quotaStanding rejects if the store fails or has no peek, or while the authentication is down', async (t) => {
   const memory = new MemoryQuotaStore()
-  const peeks = [undefined, () => { throw new Error('gone') }, async () => { throw new Error('gone') }, () => JSON.parse('{}'), async () => JSON.parse('{}').count, () => JSON.parse('{"count":1,"windowRemaining":0}'), () => JSON.parse('5')]
+  const fail = () => { throw new Error('gone') }
+  const values = ['{}', '{"count":1,"windowRemaining":0}', '5']
+  const peeks = [undefined, fail, async () => fail(), async () => JSON.parse('{}').count, ...values.map((value) => () => JSON.parse(value))]
   const failing: QuotaOptions[] = [
     ...peeks.map((peek) => ({ store: { acquire: (demands: readonly Demand[]) => memory.acquire(demands), ...(peek && { peek }) } })),
     { authentication () { throw Object.assign(new Error('the session store failed'), { statusCode: 503 }) } }
   ]
   for (const options of failing) {
     const { standing, log } = await service(options)
-    t.match(await standing(alice), { statusCode: 503, code: 'FST_ERR_LLM_QUOTA_STANDING', message: 'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown' })
+    t.match(await standing(alice),
+      { statusCode: 503, code: 'FST_ERR_LLM_QUOTA_STANDING', message: 'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown' })
     if (options === failing[0]) t.match(log.lines.filter(({ level }) => level === 50), [{ err: { message: 'the quota store has no function peek' } }])
   }
 })
 
-t.test('fastify.quotas lists the quotas, whose stores list the heaviest callers; quotaForget forgets a caller in each of them', async (t) => {
+t.test('fastify.quotas lists the quotas, whose stores list the callers; quotaForget forgets a caller in each of them', async (t) => {
   const budgets = new MemoryQuotaStore()
   const tokens = { perDay: { tokens: 100 }, cost: 30, timeZone: 'Europe/Berlin', store: budgets }
-  const { app, store, ask, counts } = await createHost(['default', 'tokens', 'hours'], { perMinute: 5, quotas: { tokens, hours: { perHour: 5 } } })
+  const { app, store, ask, counts } = await createHost(['default', 'tokens', 'hours'], { quotas: { tokens, hours: { perHour: 5 } } })
   t.same(app.quotas, [
     { name: 'default', unit: 'requests', window: 60_000, store, counters: 'default' },
     { name: 'tokens', unit: 'tokens', window: null, store: budgets, counters: 'tokens.tokens.day.Europe/Berlin' },

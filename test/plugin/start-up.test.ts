@@ -89,7 +89,10 @@ t.test('the info line tells where a shared store keeps the counters', async (t) 
 const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
   'operations of the host\'s own list, and a quota that protects nothing': [
     {
-      options: { operations: [translate, { method: 'get', path: '/api/other' }, { method: 'POST', path: '/api/served' }], quotas: { chat: { operations: [{ method: 'POST', path: '/chat' }] } } },
+      options: {
+        operations: [translate, { method: 'get', path: '/api/other' }, { method: 'POST', path: '/api/served' }],
+        quotas: { chat: { operations: [{ method: 'POST', path: '/chat' }] } }
+      },
       after: post('/api/served')
     },
     /^no route serves POST \/api\/translate, GET \/api\/other\. Check the options prefix and operations.* declared before the plugin cannot be checked$/,
@@ -183,7 +186,8 @@ for (const [what, [host, ...warnings]] of Object.entries(cases)) {
 
 t.test('the operation / of a scope with a prefix is counted, and no warning says that no route serves it', async (t) => {
   for (const prefix of ['/context', '/:tenant']) {
-    const { log, app } = await start({ options: false, after: within(prefix, plugin({ operations: [{ method: 'POST', path: '/' }] }), post('/')) })
+    const operations = [{ method: 'POST', path: '/' }]
+    const { log, app } = await start({ options: false, after: within(prefix, plugin({ operations }), post('/')) })
     for (const url of ['/context', '/context/']) t.equal((await app.inject({ method: 'POST', url })).statusCode, 401, prefix)
     t.same(log.warnings(), [], prefix)
   }

@@ -30,7 +30,9 @@ const authentications: [string, unknown, QuotaDecision['reason']][] = [
   ['a token with __proto__', tokenAuthentication(JSON.parse(`{ "__proto__": ${JSON.stringify(alice)} }`)), 'no-issuer'],
   ['a token with a preferred user name instead of a subject', tokenAuthentication({ iss: issuer, preferred_username: 'alice' }), 'no-subject'],
   ['a token without an issuer', tokenAuthentication({ sub: 'alice' }), 'no-issuer'],
-  ...[null, undefined, true, 5, 'alice', [], [issuer, 'alice'], {}, Object.assign(() => {}, alice)].map((claims): [string, unknown, 'no-issuer'] => [`the claims ${JSON.stringify(claims)}`, tokenAuthentication(claims), 'no-issuer']),
+  ...[null, undefined, true, 5, 'alice', [], [issuer, 'alice'], {}, Object.assign(() => {}, alice)].map(
+    (claims): [string, unknown, 'no-issuer'] => [`the claims ${JSON.stringify(claims)}`, tokenAuthentication(claims), 'no-issuer']
+  ),
   ...nobodies.flatMap(([what, value]): [string, unknown, QuotaDecision['reason']][] => [
     [`an issuer that is ${what}`, tokenAuthentication({ iss: value, sub: 'alice' }), 'no-issuer'],
     [`a subject that is ${what}`, tokenAuthentication({ iss: issuer, sub: value }), 'no-subject'],
@@ -56,7 +58,7 @@ t.test('a request without a caller gets 401, its decision tells the reason, and 
   ])
   t.equal(warnings.length, 3)
   const unauthenticated = authentications.filter(([,, reason]) => reason !== null)
-  t.equal(log.lines.filter(({ level, reason }) => level === 20 && reason != null).length, 2 * unauthenticated.length, 'each 401 is logged at debug')
+  t.equal(log.lines.filter(({ level, reason }) => level === 20 && reason != null).length, 2 * unauthenticated.length, 'each is logged at debug')
   t.notMatch(JSON.stringify(log.lines), 'alice', 'the log contains no identity')
 })
 
@@ -109,10 +111,10 @@ t.test('the option authentication, or what it promises, determines the caller in
   }
 })
 
-const failing: ((error: Error) => unknown)[] = [(error) => { throw error }, async (error) => { throw error }, (error) => ({ then () { throw error } })]
+const failing: ((e: Error) => unknown)[] = [(error) => { throw error }, async (error) => { throw error }, (error) => ({ then () { throw error } })]
 
-t.test('an authentication that fails results in 401, or in 503 if the statusCode of its error is 500 or more; the error is logged', async (t) => {
-  for (const [statusCode, status] of [[undefined, 401], [401, 401], [499, 401], [500, 503], [503, 503], [599, 503], ['503', 503]] as const) {
+t.test('an authentication that fails results in 401, or in 503 if its error has a statusCode of 500 or more; it is logged', async (t) => {
+  for (const [statusCode, status] of [[undefined, 401], [401, 401], [499, 401], [500, 503], [599, 503], ['503', 503]] as const) {
     for (const authentication of failing) {
       const log = captureLog()
       const app = await createService({ authentication: () => authentication(Object.assign(new Error('the session store failed'), { statusCode })) as null }, { logger: log.logger })

@@ -54,7 +54,8 @@ t.test('the default clock is monotonic', async (t) => {
 
 t.test('the constructor throws an error with the name and the value of an invalid option', async (t) => {
   const invalid: [unknown, RegExp][] = [
-    ...[0, 1.5, 2 ** 24 + 1].map((maxTrackedCallers): [object, RegExp] => [{ maxTrackedCallers }, new RegExp(`option maxTrackedCallers must be an integer from 1 to 16777216; it got ${maxTrackedCallers}`)]),
+    ...[0, 1.5, 2 ** 24 + 1].map((maxTrackedCallers): [object, RegExp] =>
+      [{ maxTrackedCallers }, new RegExp(`option maxTrackedCallers must be an integer from 1 to 16777216; it got ${maxTrackedCallers}`)]),
     [{ clock: 5 }, /option clock must be a function; it got 5/],
     [{ max: 3 }, /option max does not exist; it got 3/],
     [null, /option options must be an object; it got null/],

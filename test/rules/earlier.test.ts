@@ -52,7 +52,7 @@ t.test('the first entry of X-Forwarded-For, trimmed, identifies the caller; the 
 })
 
 t.test('authentication is not checked, and a limit of 0 or a negative limit disables the quota', async (t) => {
-  for (const perMinute of [0, -1, -100]) t.same(await statuses(await createEarlier({ perMinute }), null, 5), Array(5).fill(200), String(perMinute))
+  for (const perMinute of [0, -1, -100]) t.same(await statuses(await createEarlier({ perMinute }), null, 2), [200, 200], String(perMinute))
   t.same(await statuses(await createEarlier({ perMinute: 1 }), null, 2), [200, 429])
 })
 
@@ -94,7 +94,8 @@ t.test('the preference key and the default of 10 are the same as in the current 
 })
 
 t.test('the start-up checks are those of the current quota', async (t) => {
-  for (const [options, message] of [[{ store: {} }, /option store does not exist/], [{ clock: 5 }, /option clock must be a function; it got 5/], [{ perMinute: 'x' }, /option perMinute/]] as const) {
+  for (const [options, message] of [[{ store: {} }, /option store does not exist/],
+    [{ clock: 5 }, /option clock must be a function; it got 5/], [{ perMinute: 'x' }, /option perMinute/]] as const) {
     await t.rejects(createEarlier(Object(options)), { code: 'FST_ERR_LLM_QUOTA_OPTION', message })
   }
   const app = await createEarlier()

@@ -94,7 +94,8 @@ function endless (): Readable {
 t.test('as many requests run at once as the limit allows, and no more', async (t) => {
   const { ask, begin, counts } = await createHost('streams', { quotas: { streams: { inFlight: 2 } } })
   const running = [await begin(), await begin()]
-  t.match(running.map(({ request }) => request.quota), [1, 2].map((count) => ({ outcome: 'admitted', unit: 'requests-in-flight', window: null, count, windowRemaining: null, overflow: false })))
+  t.match(running.map(({ request }) => request.quota), [1, 2].map((count) =>
+    ({ outcome: 'admitted', unit: 'requests-in-flight', window: null, count, windowRemaining: null, overflow: false })))
   const body = '{"error":"Rate limit exceeded. Maximum 2 LLM requests at once. Please wait.","status":429}'
   t.match(await ask(), { body, headers: { 'retry-after': '1', 'cache-control': 'no-store' } })
   t.equal((await ask({ headers: { 'x-caller': 'bob' } })).statusCode, 200)
@@ -149,7 +150,7 @@ t.test('a place is given back if the client has gone, or the host has responded,
     let isAsked = false
     const memory = new CountingStore()
     const store = {
-      acquire: async (demands: readonly Demand[]) => { await new Promise<void>((resolve) => { decide = resolve }); return memory.acquire(demands) },
+      acquire: async (all: readonly Demand[]) => { await new Promise<void>((resolve) => { decide = resolve }); return memory.acquire(all) },
       release: memory.release.bind(memory)
     }
     const app = await start(t, async () => 'ran', {
@@ -170,7 +171,7 @@ t.test('a place is given back if the client has gone, or the host has responded,
   }
 })
 
-/** A service in a quota of requests in flight and one of tokens, which count 7 if nothing is reported. Its requests never end by default. */
+/** A service in a quota of requests in flight and one of tokens, which count 7 without a report. Its requests never end by default. */
 async function startCharged (t: Test, host: Host, handler: Handler = async () => new Promise(() => {})) {
   const store = new CountingStore()
   const quotas = { streams: { inFlight: 500 }, tokens: { perMinute: { tokens: 10_000 }, cost: 5, unreported: 7 } }

@@ -68,7 +68,7 @@ t.test('the limit is the preference, or the configured limit if that is unset or
   t.same(await statuses(await createService({ perMinute: -1 }), alice, 2), [200, 429])
 })
 
-t.test('a preference reader gets the key and the request, can return a promise, and is called only for requests that are subject', async (t) => {
+t.test('a preference reader gets the key and the request, can return a promise, and is called only for subject requests', async (t) => {
   for (const isAsynchronous of [false, true]) {
     const asked: string[] = []
     const limitOf: PreferenceReader['get'] = (key, { headers }) => {
@@ -91,7 +91,7 @@ const decorated: [unknown, QuotaOptions['preferences'], number][] = [
   [theme, two, 2], [theme, false, 3], [two, false, 3], [two, undefined, 2], [null, undefined, 3]
 ]
 
-t.test('a reader that the host decorates before or after the plugin is used if the option is not set, and its decorator is left alone', async (t) => {
+t.test('a reader that the host decorates before or after the plugin is used if the option is not set, and stays decorated', async (t) => {
   for (const [host, preferences, admitted] of decorated) {
     for (const order of ['before', 'after']) {
       // The plugin itself decorates a reader that is given while the host has none.
@@ -109,7 +109,10 @@ t.test('start-up fails if what the host has decorated is not a reader, and says 
   for (const [host, value] of [[theme, 'an object'], ['ten', 'a string']]) {
     const app = await createService()
     Reflect.apply(app.decorate, app, ['preferences', host])
-    await t.rejects(async () => { await app.ready() }, { message: new RegExp(`preferences, as the host decorated it \\(set the option preferences to a reader or to false .*must be a preference reader with a function get; it got ${value}`) })
+    await t.rejects(async () => { await app.ready() },
+      {
+        message: new RegExp(`preferences, as the host decorated it \\(set the option preferences to a reader or to false .*must be a preference reader with a function get; it got ${value}`)
+      })
   }
 })
 

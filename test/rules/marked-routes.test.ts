@@ -10,17 +10,20 @@ const marked = { config: { quota: true } }
 
 const model = 'default POST /v1/models/:model'
 
-/** The routes of a service, and requests one after another: method and URL, status, and the quotas and operations of the decisions, or none. */
+/** The routes of a service, and requests: method and URL, status, and the quotas and operations of the decisions, or none. */
 const cases: [rule: string, options: QuotaOptions, routes: [method: HTTPMethods, url: string, quota?: RouteMark][], requests: [string, status: number, decisions: string][]][] = [
   ['with any parameters, and the operation is its method and pattern', {}, [['POST', '/v1/models/:model']],
     [['POST /v1/models/a', 200, model], ['POST /v1/models/b?x', 200, model], ['POST /v1/models/%63', 429, model], ['POST /v1/other', 404, 'none']]],
-  ['its HEAD route as well', {}, [['GET', '/stream']], [['HEAD /stream', 200, 'default HEAD /stream'], ['GET /stream', 200, 'default GET /stream'], ['HEAD /stream', 429, 'default HEAD /stream']]],
-  ['with each of its methods', {}, [['PUT', '/both'], ['POST', '/both']], [['PUT /both', 200, 'default PUT /both'], ['POST /both', 200, 'default POST /both'], ['PUT /both', 429, 'default PUT /both']]],
+  ['its HEAD route as well', {}, [['GET', '/stream']], [['HEAD /stream', 200, 'default HEAD /stream'],
+    ['GET /stream', 200, 'default GET /stream'], ['HEAD /stream', 429, 'default HEAD /stream']]],
+  ['with each of its methods', {}, [['PUT', '/both'], ['POST', '/both']],
+    [['PUT /both', 200, 'default PUT /both'], ['POST /both', 200, 'default POST /both'], ['PUT /both', 429, 'default PUT /both']]],
   ['as its pattern without the prefix', { prefix: '/context', perMinute: 9 }, [['POST', '/context'], ['POST', '/context/v1/:model'], ['POST', '/contexts/v1']],
     [['POST /context', 200, 'default POST /'], ['POST /context/v1/a', 200, 'default POST /v1/:model'], ['POST /contexts/v1', 200, 'default POST /contexts/v1']]],
   ['beside the quota that lists an operation it could be reached as', { quotas: { chat: {} } }, [['POST', '/api/:operation', 'chat']],
     [['POST /api/analyze', 200, 'default POST /api/analyze, chat POST /api/:operation'], ['POST /api/other', 200, 'chat POST /api/:operation']]],
-  ['once, if its quota also lists its operation', { perMinute: 1 }, [['POST', '/api/analyze']], [['POST /api/analyze', 200, 'default POST /api/analyze'], ['POST /api/analyze', 429, 'default POST /api/analyze']]]
+  ['once, if its quota also lists its operation', { perMinute: 1 }, [['POST', '/api/analyze']],
+    [['POST /api/analyze', 200, 'default POST /api/analyze'], ['POST /api/analyze', 429, 'default POST /api/analyze']]]
 ]
 
 for (const [rule, options, routes, requests] of cases) {
@@ -42,7 +45,7 @@ for (const [rule, options, routes, requests] of cases) {
 const quotas = { chat: {}, images: {} }
 const none: readonly string[] = []
 
-t.test('a mark is true, a name, an array of names, or a function that returns one of these; false, null and an empty array are none', async (t) => {
+t.test('a mark is true, a name, an array of names, or a function that returns one; false, null and an empty array are none', async (t) => {
   const marks: [mark: unknown, names: readonly string[]][] = [
     [true, ['default']], ['chat', ['chat']], ['default', ['default']], [['chat', 'default'], ['default', 'chat']], [['images', 'chat', 'images'], ['chat', 'images']],
     [false, none], [[], none]
@@ -71,8 +74,10 @@ t.test('the function of a mark gets the request, and is called once for each req
   t.equal(calls, 4)
 })
 
-t.test('a function that throws, or returns undefined or the name of no quota, refuses with 503, unless every quota is in shadow mode', async (t) => {
-  const marks: (() => unknown)[] = [() => { throw new Error('of the host') }, () => undefined, () => 'chatt', () => ['chat', 'chatt'], () => 5, () => ({}), () => [true], async () => 'chat', async () => { throw new Error('of the host') }]
+t.test('a function that throws, or returns undefined or the name of no quota, refuses with 503, unless all are in shadow mode', async (t) => {
+  const fail = () => { throw new Error('of the host') }
+  const values = [undefined, 'chatt', ['chat', 'chatt'], 5, {}, [true]]
+  const marks: (() => unknown)[] = [fail, async () => fail(), async () => 'chat', ...values.map((value) => () => value)]
   for (const mark of marks) {
     for (const [mode, chatMode, status] of [['enforce', 'enforce', 503], ['shadow', 'enforce', 503], ['shadow', 'shadow', 200]] as const) {
       const log = captureLog()
@@ -86,8 +91,10 @@ t.test('a function that throws, or returns undefined or the name of no quota, re
 })
 
 t.test('start-up fails if a mark names a quota that does not exist', async (t) => {
-  const failure = (value: string) => ({ code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: `fastify-llm-quota: config.quota of the route POST /v1/:model must name an existing quota (default, chat); it got ${value}` })
-  for (const [mark, value] of [['chatt', '"chatt"'], [['chat', 'chatt'], '"chatt"'], [5, '5'], ['', '""'], ['true', '"true"'], [{}, 'an object'], [[true], 'true'], ['__proto__', '"__proto__"']] as const) {
+  const failure = (value: string) =>
+    ({ code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: `fastify-llm-quota: config.quota of the route POST /v1/:model must name an existing quota (default, chat); it got ${value}` })
+  for (const [mark, value] of [['chatt', '"chatt"'], [['chat', 'chatt'], '"chatt"'],
+    [5, '5'], ['', '""'], ['true', '"true"'], [{}, 'an object'], [[true], 'true'], ['__proto__', '"__proto__"']] as const) {
     const app = Fastify()
     await app.register(quotaPlugin, { quotas: { chat: {} } })
     const declare = (scope: FastifyInstance) => { scope.post('/v1/:model', { config: { quota: mark } as object }, ran) }

@@ -20,7 +20,13 @@ async function createPermitHost (options: object = {}, mark: string | string[] =
 
 const late: QuotaStore = (() => {
   const memory = new MemoryQuotaStore()
-  return { acquire: async (demands) => { await new Promise(setImmediate); return memory.acquire(demands) }, release: async (...given) => { memory.release(...given) }, peek: memory.peek.bind(memory) }
+  return {
+    acquire: async (demands) => { await new Promise(setImmediate); return memory.acquire(demands) },
+    release: async (...given) => {
+      memory.release(...given)
+    },
+    peek: memory.peek.bind(memory)
+  }
 })()
 
 t.test('a permit decides, counts and publishes as the hook does, on any route; request.quota stays that of the hook', async (t) => {
@@ -155,7 +161,7 @@ t.test('a permit whose response closes while its store is asked ends at once', a
   t.same(await counts(['sockets']), [0])
 })
 
-t.test('a permit that is taken after the response has closed, or before the hook, lasts until it ends or the server has closed', async (t) => {
+t.test('a permit from after the response has closed, or before the hook, lasts until it ends or the server has closed', async (t) => {
   const taken: Promise<QuotaPermit>[] = []
   const { app, store, begin, counts } = await createHost([], { quotas })
   app.addHook('onRequest', async (request) => { if (request.url === '/held' && taken.length === 0) taken.push(app.quotaAcquire(request, 'sockets')) })

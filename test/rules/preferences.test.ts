@@ -55,7 +55,8 @@ t.test('a preference that fails or is left alone does not affect another', async
 t.test('an answer that arrives after the timeout has no effect, and no timer remains after one in time', async (t) => {
   for (const settle of ['resolve', 'reject'] as const) {
     let settleLate = (): void => {}
-    const { log, state, ask } = await serviceReading(() => new Promise((resolve, reject) => { settleLate = settle === 'resolve' ? () => { resolve(7) } : () => { reject(new Error('late')) } }))
+    const { log, state, ask } = await serviceReading(() =>
+      new Promise((resolve, reject) => { settleLate = settle === 'resolve' ? () => { resolve(7) } : () => { reject(new Error('late')) } }))
     t.equal(await ask(), configured)
     settleLate()
     await new Promise(setImmediate)
@@ -92,7 +93,8 @@ t.test('one warning tells why a reader failed: its error, or a string or number 
   const failure = Object.assign(new Error('the preferences are down'), { secret })
   const failing: [read: () => unknown, shown: object][] = [
     ...[() => { throw failure }, async () => { throw failure }, () => ({ then () { throw failure } })].map((read): [() => unknown, object] => [read, { err: { message: failure.message } }]),
-    ...([['many', '"many"'], [1.5, '1.5'], [4n, '4n'], [{ secret }, 'an object'], [Object.assign(() => {}, { secret }), 'a function'], [[secret], 'an array'], [`https://user:${secret}@host`, 'a URL']] as const)
+    ...([['many', '"many"'], [1.5, '1.5'], [4n, '4n'], [{ secret }, 'an object'],
+      [Object.assign(() => {}, { secret }), 'a function'], [[secret], 'an array'], [`https://user:${secret}@host`, 'a URL']] as const)
       .map(([value, shown]): [() => unknown, object] => [() => value, { value: shown }])
   ]
   for (const [read, shown] of failing) {

@@ -1,4 +1,4 @@
-// docs/rules.md, "Several quotas" and "Costs": random hosts with quotas of every kind, compared request by request with an independent model.
+// docs/rules.md, "Several quotas" and "Costs": random hosts with quotas of every kind, compared with an independent model.
 import { deepStrictEqual } from 'node:assert/strict'
 import Fastify, { type FastifyRequest } from 'fastify'
 import t from 'tap'
@@ -25,8 +25,9 @@ function randomQuota (random: Random, name: string) {
   const isDefault = name === 'default'
   const limitName = isDefault ? 'perMinute' : random.pick(['perMinute', 'perMinute', 'perHour', 'perDay', 'perMonth', 'inFlight'] as const)
   const [period, key] = kinds[limitName]
-  const unit = period === null ? 'requests-in-flight' : isDefault ? 'requests' : random.pick(['requests', 'tokens', 'tokens', 'microdollars'])
-  const zone = limitName === 'perDay' ? random.pick([null, ...Object.keys(zones)]) : limitName === 'perMonth' ? random.pick(Object.keys(zones)) : null
+  const unit = period === null ? 'requests-in-flight' : isDefault ? 'requests' : random.pick(['requests', 'tokens', 'tokens', 'dollars'])
+  const [zoneOrNone, anyZone] = [random.pick([null, ...Object.keys(zones)]), random.pick(Object.keys(zones))]
+  const zone = limitName === 'perDay' ? zoneOrNone : limitName === 'perMonth' ? anyZone : null
   const limit = random.integer(0, period === null ? 3 : 12)
   const isEnforced = random.integer(1, 4) > 1
   const isOfOrganisation = !isDefault && random.integer(0, 1) === 1
@@ -66,7 +67,8 @@ async function walk (random: Random, seen: Record<string, number>): Promise<void
   let drift = 0
   Date.now = () => epoch + drift + clock.now()
   const now = () => ({ now: clock.now(), date: Date.now() })
-  const store = () => { const memory = new MemoryQuotaStore({ clock: clock.now }); return random.integer(0, 1) === 1 ? memory : asynchronous(memory) }
+  const inMemory = () => new MemoryQuotaStore({ clock: clock.now })
+  const store = () => random.integer(0, 1) === 1 ? inMemory() : asynchronous(inMemory())
   const defined = names.map((name) => randomQuota(random, name))
   const [first] = defined
   const preferences = new Map<string, number>()
@@ -95,14 +97,17 @@ async function walk (random: Random, seen: Record<string, number>): Promise<void
   const askedOf = (chosen: readonly string[], user: string, organisation: string, cost: number | null, given?: Record<string, number>): Asked[] =>
     defined.filter(({ model }) => chosen.includes(model.name)).map(({ model: quota, isOfOrganisation, fixedCost }) =>
       ({ quota, caller: (isOfOrganisation ? organisation : user) || null, cost: given?.[quota.name] ?? fixedCost ?? cost }))
-  const shown = (decisions: readonly object[]) => decisions.map((decision) => Object.fromEntries(['quota', 'unit', 'enforced', 'outcome', 'limit', 'count', 'windowRemaining'].map((name) => [name, Reflect.get(decision, name)])))
+  const shown = (decisions: readonly object[]) => decisions.map((decision) => Object.fromEntries(
+    ['quota', 'unit', 'enforced', 'outcome', 'limit', 'count', 'windowRemaining'].map((name) => [name, Reflect.get(decision, name)])
+  ))
   const note = ({ isAdmitted, decisions: [decision] }: ModelPermit): void => {
     const kind = isAdmitted ? 'admitted' : String(decision?.outcome)
     seen[kind] = Number(seen[kind]) + 1
   }
 
   async function request (id: string): Promise<void> {
-    const [chosen, user, organisation] = [names.filter(() => random.integer(0, 1) === 1), random.pick(['alice', 'alice', 'bob', 'bob', 'bob', 'bob', '']), random.pick(['acme', 'acme', 'acme', 'acme', ''])]
+    const chosen = names.filter(() => random.integer(0, 1) === 1)
+    const [user, organisation] = [random.pick(['alice', 'alice', 'bob', 'bob', 'bob', 'bob', '']), random.pick(['acme', 'acme', 'acme', 'acme', ''])]
     const cost = random.integer(1, 15) === 1 ? null : random.integer(0, 8)
     const expected = model.decide(now(), askedOf(chosen, user, organisation, cost))
     let finish = (): void => {}
@@ -142,7 +147,7 @@ async function walk (random: Random, seen: Record<string, number>): Promise<void
   }
 
   async function charge ({ sent, expected, permit }: Issued): Promise<void> {
-    const amounts = Object.fromEntries(['tokens', 'microdollars'].filter(() => random.integer(0, 2) > 0).map((unit) => [unit, random.integer(0, 8)]))
+    const amounts = Object.fromEntries(['tokens', 'dollars'].filter(() => random.integer(0, 2) > 0).map((unit) => [unit, random.integer(0, 8)]))
     const given = random.integer(0, 4) === 0 ? Number(amounts.tokens ?? random.pick(invalid)) : random.integer(0, 9) === 0 ? { ...amounts, tokens: random.pick(invalid) } : amounts
     await (permit === null ? app.quotaCharge(sent.request, given) : permit.charge(given))
     const valid = Object.entries(typeof given === 'number' ? { tokens: given } : given).filter(([, amount]) => Number.isInteger(amount) && amount >= 0)

@@ -12,7 +12,8 @@ t.test('Retry-After is the time until the window ends, in seconds, rounded up an
   const clock = new VirtualClock()
   const app = await createService({ perMinute: 1, store: new MemoryQuotaStore({ clock: clock.now }) })
   await analyze(app, alice)
-  for (const [at, seconds] of [[0, '60'], [0.5, '60'], [1, '60'], [999, '60'], [1_000, '59'], [1_000.25, '59'], [30_000, '30'], [58_999, '2'], [59_000, '1'], [59_999, '1'], [59_999.75, '1']] as const) {
+  for (const [at, seconds] of [[0, '60'], [0.5, '60'], [1, '60'],
+    [999, '60'], [1_000, '59'], [1_000.25, '59'], [30_000, '30'], [58_999, '2'], [59_000, '1'], [59_999, '1'], [59_999.75, '1']] as const) {
     clock.advance(at - clock.now())
     t.equal((await analyze(app, alice)).headers['retry-after'], seconds, `${at} ms into the window`)
   }
@@ -28,7 +29,8 @@ const invalid: unknown[] = [
 ]
 
 t.test('a store can return its result, a promise, or any object with a function then; an invalid result is a failure, and the response a 503', async (t) => {
-  const results = [...invalid.map((result): [unknown, number] => [[result], 503]), ...[valid, [], [valid, valid], 'no', null].map((result): [unknown, number] => [result, 503]), [[valid], 200] as const]
+  const failures = [...invalid.map((result) => [result]), valid, [], [valid, valid], 'no', null]
+  const results = [...failures.map((result): [unknown, number] => [result, 503]), [[valid], 200] as const]
   for (const [result, status] of results) {
     for (const given of [result, Promise.resolve(result), { then: (resolve: (value: unknown) => void) => { resolve(result) } }]) {
       const log = captureLog()
@@ -66,7 +68,8 @@ const schemas = [
 
 t.test('the bytes of a refusal do not depend on hooks, handlers, serializers and schemas of the host', async (t) => {
   const hosts: [string, ((app: FastifyInstance) => void) | undefined, object | undefined][] = [
-    ...Object.entries(habits).map(([what, habit]): [string, typeof habit, undefined] => [what, habit, undefined]), ...schemas.map((schema): [string, undefined, object] => [JSON.stringify(schema), undefined, schema]),
+    ...Object.entries(habits).map(([what, habit]): [string, typeof habit, undefined] => [what, habit, undefined]),
+    ...schemas.map((schema): [string, undefined, object] => [JSON.stringify(schema), undefined, schema]),
     ['all of them', (app) => { for (const habit of Object.values(habits)) habit(app) }, schemas[0]]
   ]
   for (const [what, habit, schema] of hosts) {
@@ -80,7 +83,8 @@ t.test('the bytes of a refusal do not depend on hooks, handlers, serializers and
       app.post('/api/analyze', { ...(schema && { schema: { response: schema } }) }, async () => { ran += 1; return { message: 'ran' } })
       const responses = [await app.inject({ method: 'POST', url: '/api/analyze' }), await app.inject({ method: 'POST', url: '/api/analyze' })]
       const { statusCode, body: sent, headers } = responses[1] ?? {}
-      t.same([statusCode, sent, headers?.['content-type'], headers?.['cache-control'], headers?.['retry-after']], [Number(status), body, 'application/json; charset=utf-8', 'no-store', retryAfter], what)
+      t.same([statusCode, sent, headers?.['content-type'], headers?.['cache-control'], headers?.['retry-after']],
+        [Number(status), body, 'application/json; charset=utf-8', 'no-store', retryAfter], what)
       t.equal(ran, status === '429' ? 1 : 0)
     }
   }
@@ -129,8 +133,11 @@ const failing: [string, () => unknown][] = [
   ['returns a promise', async () => ({ contentType: 'text/plain', body: 'no' })],
   ['returns a promise that rejects', async () => { throw new Error('of the host') }],
   ['returns an object that cannot be read', () => ({ get body () { throw new Error('of the host') } })],
-  ...[undefined, 'no', { body: 'no' }, { contentType: 'text/plain' }, { contentType: 'text/plain', body: {} }].map((value): [string, () => unknown] => [`returns ${JSON.stringify(value)}`, () => value]),
-  ...['', 'plain', '/plain', 'text/', 'text/;charset=utf-8', ' text/plain', 'text/(plain', 'text /plain', 'text/plain, text/html', 'text/plain x; charset=utf-8', 'text//plain', 'text/plain; a="\n"']
+  ...[undefined, 'no', { body: 'no' }, { contentType: 'text/plain' }, { contentType: 'text/plain', body: {} }].map(
+    (value): [string, () => unknown] => [`returns ${JSON.stringify(value)}`, () => value]
+  ),
+  ...['', 'plain', '/plain', 'text/', 'text/;charset=utf-8', ' text/plain',
+    'text/(plain', 'text /plain', 'text/plain, text/html', 'text/plain x; charset=utf-8', 'text//plain', 'text/plain; a="\n"']
     .map((contentType): [string, () => unknown] => [`returns the content type "${contentType}"`, () => ({ contentType, body: 'no' })])
 ]
 

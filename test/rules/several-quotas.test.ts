@@ -14,7 +14,7 @@ function asynchronous (store: MemoryQuotaStore): QuotaStore {
   return { acquire: async (demands) => store.acquire(demands), release: async (...given) => { store.release(...given) }, peek: async (demand) => store.peek(demand) }
 }
 
-t.test('a request is subject to every quota that lists its operation or that its mark names, in the order default, then as defined', async (t) => {
+t.test('a request is subject to every quota that lists its operation or that its mark names, default first, then as defined', async (t) => {
   const seen: unknown[] = []
   const app = Fastify()
   const chat = { method: 'POST', path: '/api/chat' }
@@ -51,7 +51,8 @@ t.test('a request that one of its quotas rejects is counted by none, in one stor
 })
 
 t.test('a rejected request still reaches each counter: it opens the window', async (t) => {
-  const { app, begin, statuses, clock, store } = await createHost(['tight', 'wide'], { quotas: { tight: { perMinute: 1 }, wide: { perHour: 9 } } })
+  const quotas: Quotas = { tight: { perMinute: 1 }, wide: { perHour: 9 } }
+  const { app, begin, statuses, clock, store } = await createHost(['tight', 'wide'], { quotas })
   const { request } = await begin()
   store.forget(String(request.quota?.callerKey), 'wide.requests.hour')
   clock.advance(30_000)
@@ -80,7 +81,8 @@ const refusals: [what: string, quotas: Quotas, status: number, refusing: string,
 
 for (const [what, quotas, statusCode, refusing, reason] of refusals) {
   t.test(`the response to a request that several quotas refuse: ${what}`, async (t) => {
-    const { app, begin, ask } = await createHost(({ url }) => url === '/held' ? Object.keys(quotas).filter((name) => !/costly|nobody|outage|broken/.test(name)) : Object.keys(quotas), { quotas })
+    const { app, begin, ask } = await createHost(({ url }) =>
+      url === '/held' ? Object.keys(quotas).filter((name) => !/costly|nobody|outage|broken/.test(name)) : Object.keys(quotas), { quotas })
     await begin()
     const messages = await published(async () => { t.match(await ask(), { statusCode }) })
     t.match(messages.map(({ decision }) => decision), [{ quota: refusing, reason, outcome: statusCode === 401 ? 'unauthenticated' : statusCode === 429 ? 'rejected' : 'unavailable' }])
@@ -98,7 +100,7 @@ t.test('what one store has counted is given back if another one fails', async (t
 })
 
 t.test('a shadow quota is asked after the enforced ones have admitted, on its own, and refuses nothing', async (t) => {
-  const shadows: Quotas = { full: { perMinute: 0 }, tried: { perMinute: 1 }, wide: { perMinute: 9 }, costly, nobody, broken: { store: failing } }
+  const shadows: Quotas = { full: { perHour: 0 }, tried: { perHour: 1 }, wide: { perHour: 9 }, costly, nobody, broken: { store: failing } }
   const quotas: Quotas = { ...shadows, enforced: { perMinute: 2, mode: 'enforce' } }
   const { ask, counts } = await createHost(Object.keys(quotas), { mode: 'shadow', quotas })
   const outcomes = (await published(async () => { for (const status of [200, 200, 429]) t.equal((await ask()).statusCode, status) }))
@@ -140,7 +142,7 @@ for (const [definition, text, window, key, counters] of limits) {
     const [{ request }] = [await begin(), await begin()]
     const { unit = '' } = request.quota ?? {}
     t.ok(text.includes(unit.replace('-in-flight', '')))
-    t.match(app.quotas, [{ name: 'default', counters: 'default', unit: 'requests', window: 60_000 }, { name: 'chat-2', unit, window, counters, store }])
+    t.match(app.quotas, [{ name: 'default', counters: 'default', unit: 'requests' }, { name: 'chat-2', unit, window, counters, store }])
     t.equal(store.list(counters).callers[0]?.count, 2)
     if (window !== null) clock.advance(window - 1_500)
     t.match(await ask(), { body: `{"error":"Rate limit exceeded. Maximum ${text}. Please wait.","status":429}`, headers: { 'retry-after': window === null ? /^\d+$/ : '2' } })
@@ -148,17 +150,18 @@ for (const [definition, text, window, key, counters] of limits) {
     if (window !== null) t.equal((await ask()).statusCode, 200)
     process.env[variable] = '7'
     t.equal((await (await start()).begin()).request.quota?.limit, 7)
-    t.equal((await (await start(new Map([[`rate-limit.chat-2.${key}`, '8'], ['rate-limit.per-minute', '9']]))).begin()).request.quota?.limit, 8)
+    const preferences = new Map([[`rate-limit.chat-2.${key}`, '8'], ['rate-limit.per-minute', '9']])
+    t.equal((await (await start(preferences)).begin()).request.quota?.limit, 8)
     process.env[variable] = 'many'
     await t.rejects(start(), { code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT', message: `fastify-llm-quota: the environment variable ${variable} must be an integer; it got "many"` })
   })
 }
 
 t.test('a quota without a limit admits 10 requests per minute, and has the mode of the plugin', async (t) => {
-  const { app, ask } = await createHost(['default', 'chat', 'enforced'], { mode: 'shadow', quotas: { chat: {}, enforced: { mode: 'enforce' } } })
-  t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10, SERVICE_RATE_LIMIT_CHAT_PER_MINUTE: 10, SERVICE_RATE_LIMIT_ENFORCED_PER_MINUTE: 10 })
+  const { app, ask } = await createHost(['default', 'chat', 'strict'], { mode: 'shadow', quotas: { chat: {}, strict: { mode: 'enforce' } } })
+  t.match(app.quotaConfig, { SERVICE_RATE_LIMIT_CHAT_PER_MINUTE: 10, SERVICE_RATE_LIMIT_STRICT_PER_MINUTE: 10 })
   t.ok(Object.isFrozen(app.quotaConfig))
-  t.match((await ask()).json(), [{ enforced: false }, { quota: 'chat', enforced: false, limit: 10, unit: 'requests', window: 60_000 }, { quota: 'enforced', enforced: true }])
+  t.match((await ask()).json(), [{ enforced: false }, { quota: 'chat', enforced: false, limit: 10, unit: 'requests', window: 60_000 }, { quota: 'strict', enforced: true }])
 })
 
 t.test('quotas that share an authentication ask for it once for each request', async (t) => {
@@ -191,7 +194,7 @@ t.test('start-up fails if the option quotas is invalid, with an error that conta
     [{ chat: { limit: 5 } }, /option quotas\.chat\.limit does not exist; it got 5/],
     [{ chat: { perHour: 1.5 } }, /option quotas\.chat\.perHour must be an integer, or .*; it got 1.5|perHour must be an integer; it got 1.5/],
     [{ chat: { perHour: { tokens: '5' } } }, /option quotas\.chat\.perHour\.tokens must be an integer; it got "5"/],
-    [{ chat: { perHour: { tokens: 5, images: 5 } } }, /option quotas\.chat\.perHour must be an integer, or an object with one unit.*tokens and images/],
+    [{ chat: { perHour: { tokens: 5, images: 5 } } }, /option quotas\.chat\.perHour must be an integer, or an object with one.*tokens and images/],
     [{ chat: { perMinute: 5, perDay: { tokens: 0 } } }, /option quotas\.chat must have one limit; it got "perMinute and perDay"/],
     [{ chat: { inFlight: 5, cost: 1 } }, /option quotas\.chat\.cost must not be set with inFlight/],
     [{ chat: { perMinute: 5, cost: -1 } }, /option quotas\.chat\.cost must be an integer of at least 0 or a function; it got -1/],
@@ -211,7 +214,8 @@ t.test('start-up fails if a store lacks a function that one of its quotas needs'
   const acquire = (demands: readonly Demand[]) => new MemoryQuotaStore().acquire(demands)
   const [plain, releasing] = [{ acquire }, { acquire, release () {} }]
   const register = async (options: object) => { await Fastify().register(quotaPlugin, options as QuotaOptions) }
-  for (const options of [{ store: plain, quotas: { chat: { perDay: 5, cost: 2 } } }, { store: releasing, quotas: { chat: { inFlight: 5 }, other: { store: releasing } } }]) await t.resolves(register(options))
+  for (const options of [{ store: plain, quotas: { chat: { perDay: 5, cost: 2 } } },
+    { store: releasing, quotas: { chat: { inFlight: 5 }, other: { store: releasing } } }]) await t.resolves(register(options))
   const needing: object[] = [{ inFlight: 1 }, { perDay: { tokens: 5 } }, { store: releasing }]
   for (const chat of needing) {
     await t.rejects(register({ store: plain, quotas: { chat } }), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /store of the quota (chat|default) must be a store with a function release/ })

@@ -16,7 +16,12 @@ const literal = path(['api', 'API', 'analyze', 'Analyze', 'a.b', 'x~y', 'a b', '
 const pattern = fc.oneof(literal, literal.map((made) => `${made}/`), path(['api', ':id', ':word(^[\\w-]+$)', ':a-:b', 'v::1', 'analyze']), fc.constantFrom('*', '/*', '/api/*'))
   // Each name can be used only once.
   .filter((made) => !/(:\w+).*\1\b/.test(made))
-const operation = fc.record({ method: fc.constantFrom(...methods), path: fc.oneof({ weight: 8, arbitrary: path(['api', 'analyze', 'Analyze', 'a.b', 'x~y', 'ä', 'a b']) }, fc.constant('/')) })
+const operation = fc.record({
+  method: fc.constantFrom(
+    ...methods
+  ),
+  path: fc.oneof({ weight: 8, arbitrary: path(['api', 'analyze', 'Analyze', 'a.b', 'x~y', 'ä', 'a b']) }, fc.constant('/'))
+})
 
 const table = fc.record({
   routes: fc.array(fc.record({ method: fc.constantFrom(...methods), path: pattern }), { maxLength: 6 }),
@@ -58,7 +63,9 @@ const cases = table.chain((made) => {
 })
 
 /** Starts a server with the routes of a table, and notes the pattern that each request has matched. */
-async function start ({ routes, operations, prefix, options }: { routes: readonly { method: string, path: string }[], operations: { method: string, path: string }[], prefix: string, options: object }) {
+async function start ({ routes, operations, prefix, options }: {
+  routes: readonly { method: string, path: string }[], operations: { method: string, path: string }[], prefix: string, options: object
+}) {
   const app = Fastify({ routerOptions: options })
   const seen: ({ pattern: string | undefined } | undefined)[] = []
   app.addHook('onRequest', async ({ headers, routeOptions }) => { seen[Number(headers['x-id'])] = { pattern: routeOptions.url } })
@@ -96,7 +103,7 @@ t.test(`exactly the requests that the rules name are counted, in ${tables * targ
         const comparisons = table.operations.filter((operation) => operation.method === method).map(({ path }) => ({ ...table, path }))
         const expected = comparisons.some((comparison) => isSubject(comparison, matched.pattern, target, host))
         const isCounted = responses[id]?.status === 401
-        if (isCounted !== expected) throw new Error(`${method} ${target} with the host ${host} on ${matched.pattern}: ${responses[id]?.status}`)
+        if (isCounted !== expected) throw new Error(`${method} ${target} at ${host} on ${matched.pattern}: ${responses[id]?.status}`)
         const isLiteral = matched.pattern !== undefined && !/(?<!:):(?!:)|\*/.test(matched.pattern)
         seenKinds[!expected ? 'passed' : isLiteral ? 'literal' : 'spelled'] += 1
       }

@@ -1,5 +1,5 @@
-// docs/rules.md, "Subject": the spellings of a path. The pattern decides on a literal route; on any other, a plain spelling is compared, and an
-// odd one is subject if one of its segments is the last one of the operation.
+// docs/rules.md, "Subject": the spellings of a path. The pattern decides on a literal route; on any other, a plain spelling is compared,
+// and an odd one is subject if one of its segments is the last one of the operation.
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import quotaPlugin, { type QuotaOptions } from '../../lib/index.js'
@@ -77,12 +77,13 @@ const cases: [rule: string, layout: Layout, subject: readonly string[], others: 
   ['all of a target can be a query or a fragment', { options: operation('/') }, ['h? /api/other', 'h# /api/other'], ['/api/other']],
   ['the pattern alone decides on a literal route', { declare: post('/api/analyze', '/api/other', '/x/analyze') },
     ['/api/analyze', '/api/%61nalyze', '/api/analyze?x', '/api/analyze#x', 'http://any/api/analyze'], ['/api/other#/analyze', 'http://analyze/api/other', '/x/%61nalyze', '/x/analyze#']],
-  ['the prefix of the instance', byPrefix({ prefix: '/context' }), ['/context/api/analyze', '/context/api/./analyze'], ['/context/x/api/analyze']],
-  ['a prefix with a parameter', byPrefix({ prefix: '/:tenant' }), ['/acme/api/analyze', `/${'a'.repeat(100)}/api/%61nalyze`], ['/a/b/api/analyze']],
+  ['the prefix of the instance', byPrefix({ prefix: '/ctx' }), ['/ctx/api/analyze', '/ctx/api/./analyze'], ['/ctx/x/api/analyze']],
+  ['a prefix with a parameter', byPrefix({ prefix: '/:tenant' }), ['/acme/api/analyze', '/b/api/%61nalyze'], ['/a/b/api/analyze']],
   ['a parameter of the prefix of any length', { options: { prefix: '/:tenant' } }, [`/${'a'.repeat(1000)}/api/analyze`], []],
   ['the option prefix takes precedence: none', byPrefix({ prefix: '/context', options: { prefix: '/' } }), [], ['/context/api/analyze']],
-  ['the option prefix takes precedence: the same', byPrefix({ prefix: '/context', options: { prefix: '/context/' } }), ['/context/api/analyze'], []],
-  ['what is empty without the prefix is the path /', { options: { ...operation('/'), prefix: '/ctx' } }, ['/ctx', '/ctx/', '/ctx?x', '/ctx/.', '/ctx/x/..', '/anything//odd'], ['/ctx/x', '/other']],
+  ['the option prefix takes precedence', byPrefix({ prefix: '/context', options: { prefix: '/context/' } }), ['/context/api/analyze'], []],
+  ['what is empty without the prefix is the path /', { options: { ...operation('/'), prefix: '/ctx' } },
+    ['/ctx', '/ctx/', '/ctx?x', '/ctx/.', '/ctx/x/..', '/anything//odd'], ['/ctx/x', '/other']],
   ['the route / with both forms', slashed('both'), ['/ctx', '/ctx/', '/ctx?x'], []],
   ['the route / with a slash', slashed('slash'), ['/ctx/'], ['/ctx', '/ctx?x']],
   ['the route / without a slash', slashed('no-slash'), ['/ctx', '/ctx?x'], ['/ctx/']],
@@ -96,7 +97,8 @@ const cases: [rule: string, layout: Layout, subject: readonly string[], others: 
   ['an odd spelling is subject to each quota whose last segment it contains', {
     options: { perMinute: 0, ...operation('/a/Report'), quotas: { chat: { operations: [{ method: 'POST', path: '/b/report' }] } } }
   }, ['/b/report', '//b/report'], []],
-  ['the target is read after rewriteUrl, which can decode it', { server: decoded }, ['/v1/analyze', '/api/ana%09lyze', '/api/analyze%20', '/api/analyze%0a', '/%09/any/api/analyze'], ['/v1/other%20']]
+  ['the target is read after rewriteUrl, which can decode it',
+    { server: decoded }, ['/v1/analyze', '/api/ana%09lyze', '/api/analyze%20', '/api/analyze%0a', '/%09/any/api/analyze'], ['/v1/other%20']]
 ]
 
 for (const [rule, layout, subject, others] of cases) {
@@ -112,12 +114,12 @@ for (const [rule, layout, subject, others] of cases) {
 t.test('letters of any case are those of Unicode, as for a router that ignores case', async (t) => {
   for (const [path, target] of [['/api/task', '/api/tas%E2%84%AA'], ['/api/straße', '/api/STRA%E1%BA%9EE'], ['/api/ὀδός', '/api/%E1%BD%88%CE%94%CE%8C%CF%82']] as const) {
     const server = { routerOptions: { caseSensitive: false, ignoreDuplicateSlashes: true } }
-    const statusFor = await serve(t, { server, options: { operations: [{ method: 'POST', path }] }, declare: (app) => { app.post('/api/:name', ran) } })
+    const statusFor = await serve(t, { server, options: operation(path), declare: (app) => { app.post('/api/:name', ran) } })
     t.same([await statusFor(target), await statusFor(`/${target}`), await statusFor('/api//tas')], [401, 401, 200], path)
   }
 })
 
-t.test('a malformed or a long target is answered in time that grows no faster than its length, however many operations are listed', async (t) => {
+t.test('a malformed or a long target is answered in time that grows no faster than its length', async (t) => {
   const operations = [{ method: 'POST', path: '/api/analyze' }, ...Array.from({ length: 5000 }, (_, index) => ({ method: 'POST', path: `/api/operation-${index}` }))]
   const statusFor = await serve(t, { server: Object({ http: { maxHeaderSize: 2 ** 22 } }), options: { operations } })
   for (const target of ['/%', '/%2', '/%zz', '/api/%ff', '/api/%c3%28/analyze', '//[', 'http://[/api/analyze', '//any:99999/', '/%ed%a0%80', '*', '//', '/..', 'x', '?', '#', ';']) {

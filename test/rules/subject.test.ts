@@ -25,7 +25,8 @@ t.test('the quota applies to exactly the four operations', async (t) => {
   const methods = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'HEAD'] as const
   const routes = protectedOperations.flatMap(({ method, path }) => methods.map((other) => ({ method: other, url: path, status: other === method ? 401 : 200 })))
   t.same(await statusesOf(routes), routes.map(({ status }) => status), 'another method is not subject')
-  const others = ['/', '/api', '/api/analyze/', '/api/analyze/x', '/api/analyz', '/api/analyzer', '/API/ANALYZE', '/x/api/analyze', '/api/analyze-tree'].map((url) => ({ method: 'POST' as const, url }))
+  const others = ['/', '/api', '/api/analyze/', '/api/analyze/x',
+    '/api/analyz', '/api/analyzer', '/API/ANALYZE', '/x/api/analyze', '/api/analyze-tree'].map((url) => ({ method: 'POST' as const, url }))
   t.same(await statusesOf(others), others.map(() => 200), 'another path is not subject')
 })
 
@@ -58,7 +59,9 @@ t.test('routes and scopes that are declared before the plugin are protected, wha
     scope.post('/api/other', async (request) => ({ quota: request.quota, decisions: request.quotaDecisions }))
   })
   await app.register(quotaPlugin)
-  for (const headers of [{ host: 'one.example' }, { 'accept-version': '2.x' }, { host: 'three.example' }]) t.equal((await app.inject({ method: 'POST', url: '/api/analyze', headers })).statusCode, 401)
+  for (const headers of [{ host: 'one.example' }, { 'accept-version': '2.x' }, { host: 'three.example' }]) {
+    t.equal((await app.inject({ method: 'POST', url: '/api/analyze', headers })).statusCode, 401)
+  }
   t.equal((await app.inject({ method: 'POST', url: '/api/justify-leaf' })).statusCode, 401)
   t.same((await app.inject({ method: 'POST', url: '/api/other' })).json(), { quota: null, decisions: [] })
 })

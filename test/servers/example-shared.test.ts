@@ -1,4 +1,4 @@
-// Instances of the example service with a shared server or database: counters, limits and callers, and what applies while it is not running.
+// Instances of the example service with a shared server or database, and what applies while it is not running.
 import t from 'tap'
 import { statuses } from '../support/credentials.js'
 import { analysis, startService } from '../support/example-service.js'
@@ -14,7 +14,8 @@ for (const kind of ['Redis', 'PostgreSQL']) {
     t.teardown(() => server.stop())
     const environment = kind === 'Redis' ? { REDIS_URL: `${server.url.replace('//', `//:${encodeURIComponent(password)}@`)}/1` } : { DATABASE_URL: server.url }
     const [one, two] = await Promise.all([startService(t, environment), startService(t, environment)])
-    const change = async (limit: number | null) => (await one.as('root', '/api/preferences', { method: 'PUT', body: { [perMinute]: limit } })).status
+    const put = { method: 'PUT' }
+    const change = async (limit: number | null) => (await one.as('root', '/api/preferences', { ...put, body: { [perMinute]: limit } })).status
 
     t.equal(await change(3), 200)
     t.match(await (await two.as('root', '/api/preferences')).json(), { [perMinute]: /^3$/ })

@@ -31,7 +31,7 @@ interface Storm {
   readonly admitted?: (store: PostgresQuotaStore, acquisitions: readonly (Acquisition | null)[]) => unknown
 }
 
-/** Sends requests from all clients at once, until each has sent some. Returns what was counted for each caller or overflow counter of each quota. */
+/** Sends requests from all clients at once. Returns what was counted for each caller or overflow counter of each quota. */
 async function storm (stores: readonly PostgresQuotaStore[], { requests, demands, admitted }: Storm): Promise<{ counted: Map<string, number>, failed: number }> {
   const counted = new Map<string, number>()
   let failed = 0
@@ -104,7 +104,9 @@ t.test('whatever races for the last place of one of its quotas, each quota count
   })
   t.equal(failed, 0)
   t.ok(most > 1 && most <= 5, `${most} were in flight at once`)
-  const { rows } = await pool.query("SELECT counters || ' ' || caller AS name, count::integer FROM llm_quota WHERE count > 0 UNION SELECT counters, sum(held) FROM llm_quota_place GROUP BY 1")
+  const { rows } = await pool.query(
+    "SELECT counters || ' ' || caller AS name, count::integer FROM llm_quota WHERE count > 0 UNION SELECT counters, sum(held) FROM llm_quota_place GROUP BY 1"
+  )
   const places = counted.get('streams.in-flight all')
   counted.delete('streams.in-flight all')
   t.ok(Number(places) > 50, `${places} were admitted`)
@@ -173,7 +175,8 @@ t.test('calls that remove counters, releases and decisions do not wait for each 
   const stores = instances(t, server, { clock: () => 1e9 - (setBack += 200) })
   const { failed } = await storm(stores, {
     requests: 40,
-    demands: (client, request) => [...anyOf(30, 1e9)(client, request), demand(`caller ${request % 7}`, { counters: 'chat.requests.hour', window: 3_600_000, limit: 1e9 }), demand('all', place(1e9))],
+    demands: (client, request) => [...anyOf(30, 1e9)(client, request), demand(`caller ${request % 7}`,
+      { counters: 'chat.requests.hour', window: 3_600_000, limit: 1e9 }), demand('all', place(1e9))],
     async admitted (store, acquisitions) {
       await Promise.all(acquisitions.map((acquisition) => acquisition === null || store.release(acquisition, 1)))
       requests += 1

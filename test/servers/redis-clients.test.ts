@@ -42,7 +42,7 @@ for (const { clients, servers, mostShards, observers, masters } of kinds) {
 
       t.test('concurrent decisions are correct', async (t) => {
         const store = new RedisQuotaStore({ client, keyPrefix: `${name} at once:`, shards: mostShards })
-        const acquisitions = await Promise.all(Array.from({ length: 400 }, async (_, request) => acquireOne(store, key(request % 100), { limit: 3 })))
+        const acquisitions = await Promise.all(Array.from({ length: 400 }, async (_, index) => acquireOne(store, key(index % 100), { limit: 3 })))
         t.equal(acquisitions.filter(({ admitted }) => admitted).length, 300)
       })
 
@@ -50,7 +50,7 @@ for (const { clients, servers, mostShards, observers, masters } of kinds) {
         const store = new RedisQuotaStore({ client, keyPrefix: `${name} flushed:`, shards: mostShards })
         const counts: number[] = []
         for (let round = 0; round < 5; round++) {
-          const acquisitions = Promise.all(Array.from({ length: 100 }, async (_, request) => acquireOne(store, key(request % 50), { limit: 1_000 })))
+          const acquisitions = Promise.all(Array.from({ length: 100 }, async (_, index) => acquireOne(store, key(index % 50), { limit: 1_000 })))
           await Promise.all(observers.map((observer) => observer.script('FLUSH')))
           counts.push(...(await acquisitions).map(({ count }) => count))
         }

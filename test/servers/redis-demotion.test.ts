@@ -1,5 +1,4 @@
-// A planned failover behind one address: the old primary keeps its connections and replies READONLY, so a client must leave it by itself. It has
-// done so when an insured store tries its primary again.
+// A planned failover behind one address: the old primary keeps its connections and replies READONLY, so a client must leave it by itself.
 import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises'
 import { GlideClient, Logger } from '@valkey/valkey-glide'
 import { Redis } from 'ioredis'

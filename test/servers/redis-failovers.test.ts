@@ -33,7 +33,7 @@ const clusterClients: Record<string, Connect> = {
 }
 
 /** A primary with the counters, its replica, and what makes the replica the primary. */
-interface Group { readonly ports: [number, ...number[]], readonly primary: RedisServer, failOver (): Promise<unknown>, stop (): Promise<unknown> }
+interface Group { ports: [number, ...number[]], primary: RedisServer, failOver (): Promise<unknown>, stop (): Promise<unknown> }
 
 async function sentinelGroup (): Promise<Group> {
   const primary = await RedisServer.start()
@@ -67,10 +67,10 @@ async function clusterGroup (): Promise<Group> {
   }
 }
 
-for (const [kind, clients, startGroup] of [['sentinel', sentinelClients, sentinelGroup], ['cluster', clusterClients, clusterGroup]] as const) {
+for (const [kind, clients, start] of [['sentinel', sentinelClients, sentinelGroup], ['cluster', clusterClients, clusterGroup]] as const) {
   for (const isPlanned of [true, false]) {
     t.test(`after ${isPlanned ? 'a planned failover' : "a primary's end"} with a ${kind}, clients return to the shared counters`, async (t) => {
-      const { ports, primary, failOver, stop } = await startGroup()
+      const { ports, primary, failOver, stop } = await start()
       t.teardown(stop)
       const connected = await Promise.all(Object.values(clients).map((connect) => connect(ports)))
       t.teardown(() => Promise.all(connected.map(({ close }) => close())))
@@ -92,7 +92,7 @@ for (const [kind, clients, startGroup] of [['sentinel', sentinelClients, sentine
         await pause(20)
       }
       t.comment(`all shared again after ${Math.round(performance.now() - started)} ms`)
-      t.equal(stores[0] && (await acquireOne(stores[0], 'before', { limit: 100 })).count, stores.length + 1, 'the count before the failover is kept')
+      t.equal(stores[0] && (await acquireOne(stores[0], 'before', { limit: 100 })).count, stores.length + 1, 'the earlier count is kept')
       t.same(stores.map(({ state }) => state), stores.map(() => 'primary'))
     })
   }

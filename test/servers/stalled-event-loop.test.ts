@@ -1,5 +1,5 @@
-// A stalled event loop is no failure of the server. After a stall of more than the timeout, the timer once ran before the answer in the socket
-// was read, so a caller that could stall the process also got the fallback's limit.
+// A stalled event loop is no failure of the server. After a stall of more than the timeout, the timer once ran before the answer in the
+// socket was read, so a caller that could stall the process also got the fallback's limit.
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { InsuredQuotaStore } from '../../lib/index.js'

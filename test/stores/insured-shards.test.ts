@@ -46,14 +46,14 @@ t.test('the primary is called once for the demands of each shard, and what one p
   primary.manners.set(0, 'answers')
   primary.admitted = false
   const lower = demands.map((each) => ({ ...each, limit: each.limit + 2 }))
-  t.match(await store.acquire(lower), [{ admitted: false }, { admitted: true, count: 3 }, { admitted: false }], 'the fallback gives back its part')
+  t.match(await store.acquire(lower), [{ admitted: false }, { admitted: true, count: 3 }, { admitted: false }], 'the fallback gives back')
   t.match(demands.map((each) => fallback.peek(each)?.count), [undefined, 3, 0])
 })
 
 t.test('changes of many shards are reported at once where the state changes, and together otherwise', async (t) => {
   const { clock, primary, store, countOf } = insure()
   const reports: object[] = []
-  const end = reportChanges(store, ({ state, shards: { fallback } }) => { reports.push({ state, fallback }); throw new Error('no log') }, clock)
+  const end = reportChanges(store, ({ state, shards: { fallback } }) => { reports.push({ state, fallback }); throw new Error() }, clock)
   /** Makes shards fail or recover, and asks them, and returns what has been reported after a time. */
   const change = async (manner: 'rejects' | 'promises', shards: readonly number[], ms = 0): Promise<object[]> => {
     for (const shard of shards) primary.manners.set(shard, manner)

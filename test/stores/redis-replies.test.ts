@@ -69,7 +69,7 @@ const errors: [unknown, isSentAgain: boolean][] = [
   [glideError('RequestError', unknownScript), true], ...names.map((name): [unknown, boolean] => [glideError(name), false]), ['RequestError', false]
 ]
 
-t.test('a script is sent as source if the server does not know it, and not again after another error, because it may have run', async (t) => {
+t.test('a script is sent as source if the server does not know it, and not again after another error: it may have run', async (t) => {
   for (const [error, isSentAgain] of errors) {
     const commands: string[] = []
     const client = {

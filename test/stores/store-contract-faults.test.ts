@@ -23,13 +23,13 @@ function faulty (fault: Fault): (options: QuotaStoreContractOptions) => QuotaSto
   }
 }
 
-const ownOf = (store: ReferenceStore, { counters, callerKey }: Demand): Counter | undefined => store.quotaOf(counters).counters.get(callerKey)
+const ownOf = (store: ReferenceStore, { counters, callerKey }: Demand) => store.quotaOf(counters).counters.get(callerKey)
 const isOver = (store: ReferenceStore, { tally }: Counter): boolean => tally !== undefined && !store.isOpen(tally, null)
 
 const isFull = (store: ReferenceStore, counters: string): boolean => store.quotaOf(counters).counters.size >= store.maxTrackedCallers
 
 /** Reads a counter in one step and writes it in a later one, while other requests run, if a condition holds. */
-function racing (condition: (store: ReferenceStore, demand: Demand, own: Counter | undefined, demands: readonly Demand[]) => boolean, isOverflow = false): Fault {
+function racing (condition: (store: ReferenceStore, demand: Demand, own: Counter | undefined, all: readonly Demand[]) => unknown, isOverflow = false): Fault {
   return (store, base) => ({
     async acquire (demands) {
       const writes = demands.filter((demand) => condition(store, demand, ownOf(store, demand), demands)).map((demand) => {
@@ -78,8 +78,8 @@ const needed = ({ cost }: Demand): number => Math.max(cost, 1)
 
 const faults: Record<string, Fault> = {
   'races for a new counter': racing((_, { window }, own) => window !== null && own === undefined),
-  'races on an existing counter': racing((store, { window, cost }, own) => window !== null && cost === 1 && own !== undefined && !isOver(store, own)),
-  'races at the start of a window': racing((store, _, own) => own !== undefined && isOver(store, own)),
+  'races on an existing counter': racing((store, { window, cost }, own) => window !== null && cost === 1 && own && !isOver(store, own)),
+  'races at the start of a window': racing((store, _, own) => own && isOver(store, own)),
   'races on the overflow counter': racing((store, { counters }, own) => own === undefined && isFull(store, counters), true),
   'races with costs': racing((_, { cost }) => cost > 1),
   'races for a place': racing((_, { window }) => window === null),
@@ -134,7 +134,7 @@ const faults: Record<string, Fault> = {
   'list returns windows that are over': (store) => ({
     list: (counters) => ({ callers: [...store.quotaOf(counters).counters.keys()].map((callerKey) => ({ callerKey, count: 1, windowRemaining: 1 })), cursor: null })
   }),
-  'list returns the first page only': (_, base) => ({ list: (counters) => ({ callers: base.list(counters).callers.slice(0, 10), cursor: null }) }),
+  'list returns the first page only': (_, base) => ({ list: (name) => ({ callers: base.list(name).callers.slice(0, 10), cursor: null }) }),
 
   'forget removes the caller in every quota': (store) => ({
     forget: (callerKey) => { for (const { counters } of store.quotas.values()) counters.delete(callerKey) }

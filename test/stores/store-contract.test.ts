@@ -1,4 +1,4 @@
-// quotaStoreContract with the stores of the package that need no server, and the memory store compared step by step with an independent reference.
+// quotaStoreContract with the stores that need no server, and the memory store compared with an independent reference.
 import t from 'tap'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'

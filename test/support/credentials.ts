@@ -9,7 +9,7 @@ const issuer = 'https://identity.example'
 /** Signs claims, by default those of mira, with a secret. */
 export function hs256 (claims: object = {}, key = secret, header: object = {}): string {
   const all = { iss: issuer, sub: 'mira', exp: Math.floor(Date.now() / 1000) + 3600, ...claims }
-  const signed = [{ alg: 'HS256', typ: 'JWT', ...header }, all].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.')
+  const signed = [{ alg: 'HS256', ...header }, all].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.')
   return `${signed}.${createHmac('sha256', key).update(signed).digest('base64url')}`
 }
 

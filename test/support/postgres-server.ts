@@ -9,7 +9,7 @@ import { plainEnvironment } from './environment.js'
 import { freePort } from './redis-server.js'
 import { ServerProcess } from './server-process.js'
 
-/** Returns the folder of PostgreSQL's programs: from the environment variable `POSTGRES_BIN`, or the latest version that Debian has installed. */
+/** Returns the folder of PostgreSQL's programs: the environment's `POSTGRES_BIN`, or the latest version that Debian has installed. */
 function programs (): string {
   const { POSTGRES_BIN: chosen } = process.env
   if (chosen !== undefined) return chosen

@@ -21,7 +21,8 @@ export class Programs {
 
   /** Starts the process, and ends it after the test. */
   static start (t: Test, execArgv: string[] = []): Programs {
-    const started = fork('build/test/support/run-programs.js', { env: plainEnvironment(), execArgv, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+    const options = { env: plainEnvironment(), execArgv }
+    const started = fork('build/test/support/run-programs.js', { ...options, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
     t.teardown(() => { started.kill() })
     return new Programs(started)
   }

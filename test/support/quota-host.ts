@@ -14,7 +14,7 @@ export const fromOrganisation: AuthenticationReader = ({ headers }) => {
   return organisation === undefined ? null : localAuthentication(String(organisation))
 }
 
-/** A service in virtual time whose routes, `POST /marked` and `POST /held`, belong to the quotas of a mark. The first one returns its decisions. */
+/** A service in virtual time whose routes `POST /marked`, which returns its decisions, and `POST /held` belong to the quotas of a mark. */
 export async function createHost (mark: RouteMark, options: QuotaOptions = {}, server: FastifyServerOptions = {}) {
   const clock = new VirtualClock()
   const app: FastifyInstance = Fastify(server)
@@ -33,11 +33,12 @@ export async function createHost (mark: RouteMark, options: QuotaOptions = {}, s
     const { json } = await app.inject({ url: '/standings', headers, query: { names: names.join() } })
     return json()
   }
-  app.get<{ Querystring: { names: string } }>('/standings', async (request) => Promise.all(request.query.names.split(',').map(async (name) => (await app.quotaStanding(request, name))?.count)))
+  app.get<{ Querystring: { names: string } }>('/standings',
+    async (request) => Promise.all(request.query.names.split(',').map(async (name) => (await app.quotaStanding(request, name))?.count)))
 
   const waiting: ((running: { request: FastifyRequest, finish: (body: string) => void }) => void)[] = []
   app.post('/held', { config: { quota: mark } }, async (request) => new Promise<string>((resolve) => { waiting.shift()?.({ request, finish: resolve }) }))
-  /** Sends a request, and resolves when its handler runs, which lasts until `end`. That resolves with the status when the response has closed. */
+  /** Sends a request, and resolves when its handler runs, which lasts until `end`. That resolves when the response has closed. */
   const begin = async (headers: Record<string, string> = {}) => {
     const running = new Promise<{ request: FastifyRequest, finish: (body: string) => void }>((resolve) => { waiting.push(resolve) })
     const response = ask({ url: '/held', headers }).then(async (response) => response)

@@ -17,8 +17,8 @@ export interface RawRequest {
 }
 
 /**
- * Sends requests exactly as spelled, one after another, and returns the status and body of each response; the status 0 if there was none. Targets
- * that client libraries would change or reject arrive unchanged. They share a socket as long as the server keeps it open.
+ * Sends requests exactly as spelled, one after another, and returns the status and body of each response; the status 0 if there was
+ * none. They share a socket as long as the server keeps it open.
  */
 export async function sendRaw (port: number, requests: readonly RawRequest[]) {
   const responses: { status: number, body: string }[] = []

@@ -43,7 +43,7 @@ export function quiet (client: WithErrors): { client: IoredisClient, close (): v
   return { client, close: () => { client.disconnect() } }
 }
 
-interface Connectable extends NodeRedisClient { connect (): Promise<unknown>, destroy (): unknown, on (event: 'error', listener: () => void): unknown }
+interface Connectable extends NodeRedisClient { connect (): Promise<unknown>, destroy (): unknown, on (event: 'error', run: () => void): unknown }
 
 /** Connects a client of the package `redis`. */
 export async function connected (client: Connectable): Promise<ConnectedClient> {

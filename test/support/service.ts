@@ -52,7 +52,7 @@ export function analyze (app: FastifyInstance, claims: object | null, request: I
 }
 
 /** Returns the statuses of several requests of a caller to `POST /api/analyze`, one after another. */
-export async function statuses (app: FastifyInstance, claims: object | null, count: number, request: InjectOptions = {}): Promise<number[]> {
+export async function statuses (app: FastifyInstance, claims: object | null, count: number, request?: InjectOptions): Promise<number[]> {
   const received = []
   for (let asked = 0; asked < count; asked++) received.push((await analyze(app, claims, request)).statusCode)
   return received

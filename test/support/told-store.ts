@@ -25,7 +25,7 @@ export async function acquireOne (store: QuotaStore, callerKey: string, more: Pa
 /** A place of a request in flight. */
 export const place = (limit = 5): Partial<Demand> => ({ counters: 'streams.in-flight', window: null, limit })
 
-/** A store that a test controls, with late answers after 60 ms, and that counts its calls. Callers a0, b0… are in shard 0, a1, b1… in shard 1. */
+/** A store that a test controls and that counts its calls. Late answers take 60 ms. Callers a0, b0… are in shard 0, a1, b1… in shard 1. */
 export class ToldStore implements QuotaStore {
   asked = 0
   readonly told: string[] = []
@@ -93,7 +93,7 @@ export class ToldStore implements QuotaStore {
       case 'rejects': return Promise.reject(new Error('rejected'))
       case 'hangs': return new Promise((resolve) => { this.#answerNow = () => { resolve(answer) } })
       case 'answers late': return new Promise((resolve) => { this.#clock.setTimeout(() => { resolve(answer) }, 60) })
-      case 'fails late': return new Promise((_resolve, reject) => { this.#clock.setTimeout(() => { reject(new Error('too late anyway')) }, 60) })
+      case 'fails late': return new Promise((_resolve, reject) => { this.#clock.setTimeout(() => { reject(new Error('too late')) }, 60) })
       case 'answers nonsense': return JSON.parse('null')
       case 'promises nonsense': return Promise.resolve(JSON.parse('[{"admitted":true}]'))
     }
