@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import type { QuotaRedisClient } from './client.js'
 
 /**
- * The scripts of one client. A script is sent as source the first time and then run by its digest. If the server does not know the digest, for example
- * after a restart, the source is sent again.
+ * The scripts of one client. A script is sent as source the first time and then run by its digest. If the server does not know the
+ * digest, for example after a restart, the source is sent again.
  */
 export class Scripts {
   readonly #client: QuotaRedisClient
@@ -14,7 +14,7 @@ export class Scripts {
     this.#client = client
   }
 
-  async run (source: string, keys: readonly string[], parameters: readonly string[] = []): Promise<unknown> {
+  async run (source: string, keys: readonly string[], parameters: readonly (string | Buffer)[] = []): Promise<unknown> {
     const digest = this.#digests.get(source)
     // Commands on one connection run in order, so the ones that follow can use the digest without waiting for this one.
     if (digest === undefined) {

@@ -1,21 +1,10 @@
 import { hasFunction } from '../../../option-checks.js'
 import { atMostOnceASecond, type QuotaRedisClient } from '../client.js'
 
-/**
- * The function of a `GlideClient` or `GlideClusterClient` of `@valkey/valkey-glide` that the store uses.
- *
- * The client's error shows whether the command was executed:
- *
- * - **Not executed**: a `RequestError`, but not its subclasses, after an error reply or if too many requests are in flight; and a
- *   `ClosingError` if the client was already closed.
- * - **Possibly executed**: `ConnectionError`, `TimeoutError`, and a `ClosingError` if the client was closed with the request in flight.
- *
- * The client never sends a command again after it has lost the connection. By default, a request times out after 250 ms
- * (`requestTimeout`).
- */
+/** The function that the store uses of a `GlideClient` or `GlideClusterClient` of `@valkey/valkey-glide`, which sends no command twice. */
 export interface ValkeyGlideClient {
   /** Sends any command. A client for a cluster sends it to the node that holds the command's key. */
-  customCommand (command: string[]): Promise<unknown>
+  customCommand (command: (string | Buffer)[]): Promise<unknown>
 }
 
 export function isValkeyGlide (client: unknown): client is ValkeyGlideClient {
@@ -26,7 +15,7 @@ export function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {
   // A server that has become a replica keeps its connections, and no option makes the client leave it. After `QUIT`, the server closes the
   // connection, and the client connects again.
   const leaveReplica = atMostOnceASecond(() => { client.customCommand(['QUIT']).catch(() => {}) })
-  const run = async (command: string, script: string, keys: readonly string[], parameters: readonly string[]): Promise<unknown> => {
+  const run = async (command: string, script: string, keys: readonly string[], parameters: readonly (string | Buffer)[]): Promise<unknown> => {
     try {
       return await client.customCommand([command, script, String(keys.length), ...keys, ...parameters])
     } catch (error) {
