@@ -16,7 +16,7 @@ const plugins = { index: 'quotaPlugin', metrics: 'quotaMetricsPlugin', earlier: 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)))
 for (const name of readdirSync('lib', { recursive: true, encoding: 'utf8' })) {
   if (!/(?<!\.part)\.(lua|sql)$/.test(name)) continue
-  const text = read(name).replace(/^-- include (.+)$/gm, (_line, part) => read(join(dirname(name), part)))
+  const text = withValues(read(name).replace(/^ *-- include (.+)$/gm, (_line, part) => read(join(dirname(name), part))))
   writeFileSync(join('lib', `${name}.ts`), `export default ${JSON.stringify(text)}\n`)
 }
 
@@ -35,6 +35,16 @@ for (const name of loaded) {
 }
 for (const name of readdirSync('dist', { recursive: true, encoding: 'utf8' })) {
   if (name.endsWith('.d.ts') && !loaded.has(join('dist', name))) rmSync(join('dist', name))
+}
+
+// Redis has Lua 5.1. As the compiler of Lua 5.4 does, puts values that are marked <const> where their names are, which costs nothing at run time.
+function withValues (text) {
+  const values = new Map()
+  const others = text.replace(/^ *local ([A-Z_]+) <const> = (.+)\n/gm, (_line, name, value) => {
+    values.set(name, value)
+    return ''
+  })
+  return others.replace(/(?<!-- .*)\b[A-Z_]+\b/g, (name) => values.get(name) ?? name)
 }
 
 function read (name) {

@@ -13,7 +13,7 @@ t.beforeEach(async () => { await client.flushall() })
 
 /** An implementation of the interface for clients, and the parameters of the scripts that it sent. */
 function recorded () {
-  const sent: (readonly string[])[] = []
+  const sent: (readonly (string | Buffer)[])[] = []
   const { evaluateDigest, evaluateSource } = adaptIoredis(client)
   const note = (run: QuotaRedisClient['evaluateDigest']): typeof run => (script, keys, parameters) => {
     sent.push(parameters)

@@ -11,9 +11,9 @@
  */
 export interface QuotaRedisClient {
   /** Runs a cached script by its SHA-1 digest, with keys of one hash slot (`EVALSHA`). */
-  evaluateDigest (digest: string, keys: readonly string[], parameters: readonly string[]): Promise<unknown>
+  evaluateDigest (digest: string, keys: readonly string[], parameters: readonly (string | Buffer)[]): Promise<unknown>
   /** Runs a script from its source, with keys of one hash slot (`EVAL`). The server caches the script. */
-  evaluateSource (source: string, keys: readonly string[], parameters: readonly string[]): Promise<unknown>
+  evaluateSource (source: string, keys: readonly string[], parameters: readonly (string | Buffer)[]): Promise<unknown>
 }
 
 /** Returns a function that runs the given one, but not again within a second. */

@@ -2,7 +2,8 @@
 -- include layout.part.lua
 --
 -- KEYS: the hash of the quota.
-local quota, state = { key = KEYS[1] }, call('HGET', KEYS[1], STATE)
+local quota, state = { KEYS[1] }, call('HGET', KEYS[1], STATE)
 if not state then return { 0, 0 } end
-readState(quota, state, 0)
-return { call('HLEN', quota.key) - 1, quota.sweeps }
+local time = 0
+-- include read-state.part.lua
+return { call('HLEN', quota[KEY]) - 1, quota[SWEEPS] }

@@ -46,7 +46,7 @@ export class RedisDriver implements Driver {
   }
 
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
-    const parameters = [String(time ?? ''), demand.callerKey, String(this.#cap), String(windowOf(demand)), String(demand.end ?? '')]
+    const parameters = [String(time ?? NaN), demand.callerKey, String(this.#cap), String(windowOf(demand)), String(demand.end ?? '')]
     let found: QuotaCount | null | string = '0'
     while (typeof found === 'string') found = readPeeked(await this.#scripts.run(peek, [this.#key(demand.counters)], [...parameters, found]), demand)
     return found
@@ -57,7 +57,7 @@ export class RedisDriver implements Driver {
   }
 
   async list (counters: string, cursor: string | null, time: number | null, date: number): Promise<CallerPage> {
-    return readPage(await this.#scripts.run(list, [this.#key(counters)], [String(time ?? ''), cursor ?? '0', String(date)]))
+    return readPage(await this.#scripts.run(list, [this.#key(counters)], [String(time ?? NaN), cursor ?? '0', String(date)]))
   }
 
   async inspect (counters: string): Promise<QuotaStoreState> {

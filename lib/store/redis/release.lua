@@ -1,47 +1,51 @@
 -- Gives back in windows, and writes how many places this process holds.
 -- include layout.part.lua
+-- include places.part.lua
 --
--- KEYS: the shard's register; the hash of each quota. ARGV: the settings, which arguments.ts describes; for each quota the callers of its
--- changes.
-local argv = ARGV
-local givenTime, holder, number, quotas = unpack(cjson.decode(argv[1]))
-local time = timeOf(givenTime)
+-- KEYS: the shard's register; the hash of each quota. ARGV: the settings, which arguments.ts describes; the callers of the changes.
+local argv, settings, first = ARGV, ARGV[1], 2
+local time, number, at = read('dd', settings, NAME_LENGTH + 1)
 
-local at = 1
-for index, quota in ipairs(quotas) do
-  local held, nonces, amounts, overflows = quota.held, quota.nonces, quota.amounts, quota.overflows
-  local changes = #(held or nonces)
-  local found = call('HMGET', KEYS[index + 1], STATE, unpack(argv, at + 1, at + changes))
-  local changed = {}
-  quota.key, quota.written, quota.size = KEYS[index + 1], {}, 0
-  if found[1] then
-    readState(quota, found[1], time)
-  elseif held then
-    newState(quota, 0, time)
+for index = 2, #KEYS do
+  local isInFlight, changes
+  isInFlight, changes, at = read('dd', settings, at)
+  local quota = { KEYS[index], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, false, { nil, nil }, 0 }
+  local found = call('HMGET', quota[KEY], STATE, unpack(argv, first, first + changes - 1))
+  local state = found[1]
+  if state then
+    -- include read-state.part.lua
+  elseif isInFlight == 1 then
+    -- include create-state.part.lua
     found = {}
   end
-  -- Without a state there is nothing that was counted.
-  for change = 1, quota.now and changes or 0 do
-    local caller = argv[at + change]
-    local row = changed[caller] or found[change + 1]
-    if held then
-      local _, parts, _, latestCall = placesOf(row or '', holder, quota.now)
+  local changed, now = {}, (state or isInFlight == 1) and quota[NOW]
+  for place = 2, changes + 1 do
+    local nonce, amount, isOverflow
+    nonce, amount, isOverflow, at = read('ddd', settings, at)
+    local caller = argv[first + place - 2]
+    local row = changed[caller] or found[place]
+    -- Without a state there is nothing that was counted.
+    if isInFlight == 1 then
+      local holder = sub(settings, 1, NAME_LENGTH)
+      local _, parts, _, latestCall = placesOf(row or '', holder, now)
       -- A late call does not undo what a later one has written.
-      row = (latestCall or 0) <= number and parts .. holder .. pack(PART, held[change], quota.now + LEASE, number)
-    elseif overflows[change] then
+      row = (latestCall or 0) <= number and parts .. holder .. pack(PART, amount, now + LEASE, number)
+    elseif isOverflow == 1 then
       row = nil
-      if quota.overflowNonce == nonces[change] then
-        quota.overflowCount, quota.isChanged = math.max(0, quota.overflowCount - amounts[change]), true
-      end
+      if now and quota[OVERFLOW_NONCE] == nonce then quota[OVERFLOW_COUNT], quota[IS_CHANGED] = math.max(0, quota[OVERFLOW_COUNT] - amount), true end
     elseif row then
-      local count, start, lastSeen, nonce = read(ROW, row)
-      row = nonce == nonces[change] and pack(ROW, math.max(0, count - amounts[change]), start, lastSeen, nonce)
+      local count, start, lastSeen, ownNonce = read(ROW, row)
+      row = now and ownNonce == nonce and pack(ROW, math.max(0, count - amount), start, lastSeen, nonce)
     end
     if row then
-      local written, size = quota.written, quota.size
-      changed[caller], written[size + 1], written[size + 2], quota.size = row, caller, row, size + 2
+      local written, size = quota[WRITTEN], quota[SIZE]
+      written[size + 1] = caller
+      written[size + 2] = row
+      changed[caller], quota[SIZE] = row, size + 2
     end
   end
-  if quota.size > 0 or quota.isChanged then write(quota, KEYS[1], time) end
-  at = at + changes
+  if quota[SIZE] > 0 or quota[IS_CHANGED] then
+    -- include write.part.lua
+  end
+  first = first + changes
 end

@@ -3,23 +3,24 @@ import type { Decided, StoredRequest } from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 
 const askAgain = -1
-const valuesPerDemand = 3
 const [admittedFlag, overflowFlag, flagsRange] = [1, 2, 4]
 
 /** Reads the reply of acquire.lua. */
 export function readDecided (reply: unknown, requests: readonly StoredRequest[]): (Decided[] | undefined)[] {
   const values = readList(reply).map(readInteger)
-  if (values.length !== valuesPerDemand * requests.reduce((sum, { demands }) => sum + demands.length, 0)) throw unexpected(reply)
   let next = 0
-  return requests.map(({ demands }) => {
+  const decided = requests.map(({ demands }) => {
     const isUndecided = values[next] === askAgain
-    const decided = demands.map((demand) => {
-      const [count = 0, rest = 0, last = 0] = values.slice(next, next += valuesPerDemand)
+    const decisions = demands.map((demand) => {
+      const [count = 0, ...others] = values.slice(next, next += demand.window === null ? 2 : 3)
+      const [last = 0, rest = 0] = others.reverse()
       const flags = last % flagsRange
       return { admitted: (flags & admittedFlag) !== 0, ...countOf(demand, count, rest, (flags & overflowFlag) !== 0), nonce: (last - flags) / flagsRange }
     })
-    return isUndecided ? undefined : decided
+    return isUndecided ? undefined : decisions
   })
+  if (values.length !== next) throw unexpected(reply)
+  return decided
 }
 
 /** Reads the reply of peek.lua: the count, null, or the next cursor. */

@@ -14,7 +14,7 @@ export class Scripts {
     this.#client = client
   }
 
-  async run (source: string, keys: readonly string[], parameters: readonly string[] = []): Promise<unknown> {
+  async run (source: string, keys: readonly string[], parameters: readonly (string | Buffer)[] = []): Promise<unknown> {
     const digest = this.#digests.get(source)
     // Commands on one connection run in order, so the ones that follow can use the digest without waiting for this one.
     if (digest === undefined) {

@@ -22,7 +22,7 @@ export interface NodeRedisClient {
 
 interface ScriptInput {
   keys: string[]
-  arguments: string[]
+  arguments: (string | Buffer)[]
 }
 
 export function isNodeRedis (client: unknown): client is NodeRedisClient {
