@@ -33,6 +33,12 @@ CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota_place (
   PRIMARY KEY (counters, caller, holder)
 ) WITH (fillfactor = 50);
 
+-- Services with another version of this schema use tables of their own.
+IF EXISTS (SELECT FROM pg_proc AS own, pg_class AS counters WHERE counters.oid = 'llm_quota'::regclass AND own.pronamespace = counters.relnamespace
+    AND starts_with(own.proname, counters.relname || '_version_') AND own.proname <> counters.relname || '_version_2') THEN
+  RAISE EXCEPTION 'the table % has the layout of another version: use another table', 'llm_quota'::regclass;
+END IF;
+
 -- Returns the time. It never runs backwards by more than 100 ms: if the clock has been set back, the difference is added to it from then on. The row
 -- of the clock is the state of the counters ''. Nothing ever waits for it.
 CREATE OR REPLACE FUNCTION llm_quota_now(given_time double precision) RETURNS double precision LANGUAGE plpgsql AS $function$
