@@ -7,10 +7,9 @@ import { join, resolve } from 'node:path'
 import t from 'tap'
 import * as postgres from '../../lib/postgres.js'
 import * as redis from '../../lib/redis.js'
-import { acquireOne, place } from '../support/acquire-one.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { startRedis } from '../support/redis-server.js'
-import { demand } from '../support/told-store.js'
+import { acquireOne, demand, place } from '../support/told-store.js'
 
 /** Builds the package from changed sources, which are replaced everywhere in the files, and returns what its entry points export. */
 function build (changes: Record<string, [from: RegExp, to: string]>): { redis: typeof redis, postgres: typeof postgres } {

@@ -1,12 +1,12 @@
 import { CircuitBreaker } from '../../circuit-breaker.js'
-import { hasFunction } from '../../option-checks.js'
+import { assertFunction, assertMilliseconds, assertOptions, hasFunction, withFunctions } from '../../option-checks.js'
 import { attempt, isPromise, proceed, promised } from '../../promises.js'
 import { TimeLimit } from '../../time-limit.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
 import { acquireSideBySide, haveRoom } from '../side-by-side.js'
-import { assertAcquisitions, type Acquisition, type CallerPage, type Demand, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
+import { assertAcquisitions, assertStore, type Acquisition, type CallerPage, type Demand, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
 import { insuredStoreChanges, type InsuredQuotaStoreChange, type InsuredQuotaStoreState, type InsuredShards } from './changes.js'
-import { assertInsuredOptions, type InsuredQuotaStoreOptions, type PrimaryQuotaStore } from './options.js'
+import type { InsuredQuotaStoreOptions, PrimaryQuotaStore } from './options.js'
 
 // A function that a store lacks is not called, because the insured store then lacks it as well.
 type Functions = Required<QuotaStore>
@@ -34,18 +34,6 @@ const fallbackMark = 'fallback:'
  * plugin logs it.
  *
  * @throws {OptionError} If an option has an invalid value.
- *
- * @example
- * ```ts
- * import { Redis } from 'ioredis'
- * import { InsuredQuotaStore } from 'fastify-llm-quota'
- * import { RedisQuotaStore } from 'fastify-llm-quota/redis'
- *
- * // In a service, leave out lazyConnect: with it, the first request waits for the connection.
- * const redis = new Redis({ lazyConnect: true, maxRetriesPerRequest: 0 })
- * const store = new InsuredQuotaStore({ primary: new RedisQuotaStore({ client: redis }), timeout: 50 })
- * console.log(store.state) // primary
- * ```
  */
 export class InsuredQuotaStore implements QuotaStore {
   /** The store that is used as long as it works. */
@@ -64,7 +52,15 @@ export class InsuredQuotaStore implements QuotaStore {
   #primaryPromises = false
 
   constructor (options: InsuredQuotaStoreOptions) {
-    assertInsuredOptions(options)
+    assertOptions<InsuredQuotaStoreOptions>(options, {
+      primary: assertStore,
+      fallback: assertStore,
+      timeout: assertMilliseconds,
+      coolDown: assertMilliseconds,
+      clock: assertFunction,
+      timers: withFunctions('timers', 'setTimeout', 'clearTimeout')
+    })
+    assertStore(options.primary, 'primary')
     const { primary, timeout = 100, coolDown = 1000, clock = () => performance.now(), timers } = options
     const { maxTrackedCallers } = primary
     const { fallback = new MemoryQuotaStore({ clock, ...(maxTrackedCallers !== undefined && { maxTrackedCallers }) }) } = options

@@ -1,5 +1,4 @@
-import { assertFunction, assertMilliseconds, assertOptions, withFunctions } from '../../option-checks.js'
-import { assertStore, type QuotaStore } from '../store.js'
+import type { QuotaStore } from '../store.js'
 import type { QuotaTimers } from '../../time-limit.js'
 
 /** The primary of an `InsuredQuotaStore`. Any store can be one. */
@@ -27,17 +26,4 @@ export interface InsuredQuotaStoreOptions {
   readonly clock?: () => number
   /** The timers that measure `timeout`. Default: Node's timers, unreferenced so that they do not keep the process alive. Replace them in tests. */
   readonly timers?: QuotaTimers
-}
-
-/** Throws an `OptionError` unless all options have valid values. */
-export function assertInsuredOptions (options: unknown): asserts options is InsuredQuotaStoreOptions {
-  assertOptions<InsuredQuotaStoreOptions>(options, {
-    primary: assertStore,
-    fallback: assertStore,
-    timeout: assertMilliseconds,
-    coolDown: assertMilliseconds,
-    clock: assertFunction,
-    timers: withFunctions('timers', 'setTimeout', 'clearTimeout')
-  })
-  assertStore(options.primary, 'primary')
 }

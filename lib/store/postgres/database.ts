@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { hasFunction } from '../../errors.js'
+import { hasFunction } from '../../option-checks.js'
 import { namesOf, schemaVersion } from './schema.js'
 
 /** A connection pool: a `Pool` of `pg`, or anything else with this function. */

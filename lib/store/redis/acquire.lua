@@ -3,12 +3,12 @@
 -- include places.part.lua
 --
 -- KEYS: the shard's register; the hash of each quota. ARGV: the settings, which arguments.ts describes; the callers of the quotas.
--- Returns three integers for each demand on a window: the count; the milliseconds until the window ends, or its end; and four times the nonce
--- of the window, plus 1 if the demand has room, plus 2 for the overflow counter. For each demand on places two: the count, and 1 if it has room.
--- The first is ASK_AGAIN if more rows must be checked before the request can be decided on.
+-- Returns three integers for each demand on a window: the count; the milliseconds until the window ends, or its end; and four times the
+-- nonce of the window, plus 1 if the demand has room, plus 2 for the overflow counter. For each demand on places two: the count, and 1 if
+-- it has room. The first is ASK_AGAIN if more rows must be checked before the request can be decided on.
 local ASK_AGAIN <const> = -1
--- Further positions in a quota: the rows found, the latest of them that has been decided on, the number of the argument before the first caller, and
--- the rows written so far where a caller can occur twice.
+-- Further positions in a quota: the rows found, the latest of them that has been decided on, the number of the argument before the first
+-- caller, and the rows written so far where a caller can occur twice.
 local FOUND <const> = 18
 local PLACE <const> = 19
 local FIRST_CALLER <const> = 20
@@ -42,13 +42,14 @@ for index = 1, #KEYS - 1 do
     if quota[WINDOW] ~= window then quota[WINDOW], quota[IS_CHANGED] = window, true end
   else
     if isExpected == 1 then
-      -- A server that evicts a shard when its memory is full would do so again and again. Any server can lose a shard otherwise, for example
-      -- when it restarts. One that uses more than this part of its memory may have evicted the shard.
+      -- A server that evicts a shard when its memory is full would do so again and again. Any server can lose a shard otherwise, for
+      -- example when it restarts. One that uses more than this part of its memory may have evicted the shard.
       local NEARLY_FULL <const> = 0.9
       local memory = redis.pcall('INFO', 'memory')
       if type(memory) ~= 'string' then error('EVICTED the server may have evicted the counters, and its user cannot run INFO', 0) end
       local most = string.match(memory, '\nmaxmemory:(%d+)') + 0
-      if most > 0 and string.match(memory, 'used_memory:(%d+)') / most >= NEARLY_FULL and not string.find(memory, 'policy:noeviction', 1, true) then
+      local isFull = most > 0 and string.match(memory, 'used_memory:(%d+)') / most >= NEARLY_FULL
+      if isFull and not string.find(memory, 'policy:noeviction', 1, true) then
         error('EVICTED the server has evicted the counters, because its memory is full', 0)
       end
     end
@@ -153,7 +154,8 @@ for run = 1, runs do
         if flag < 2 then
           row = pack(ROW, count, start, now, ownNonce)
         elseif isKnown then
-          quota[OVERFLOW_COUNT], quota[OVERFLOW_START], quota[OVERFLOW_NONCE], quota[IS_CHANGED], writtenAt = count, start, ownNonce, true, IN_OVERFLOW
+          quota[OVERFLOW_COUNT], quota[OVERFLOW_START], quota[OVERFLOW_NONCE] = count, start, ownNonce
+          quota[IS_CHANGED], writtenAt = true, IN_OVERFLOW
         end
         if window > 0 then start = start + window - now end
         replies[size + 1] = count > LARGEST_INTEGER and string.format('%.0f', count) or count

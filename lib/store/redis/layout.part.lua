@@ -4,9 +4,9 @@
 local call, pack, read, sub = redis.call, struct.pack, struct.unpack, string.sub
 
 -- The byte 255 does not occur in UTF-8, so no caller has the name of this field. It holds the version of the layout; the offset of the
--- clock and the latest time known; the time of the latest sweep; the length of the window (0: requests in flight; negative: windows with an
--- end); when the key expires; the number of sweeps; the overflow counter's count, window and nonce; the earliest last request that the check
--- of the rows has found, and the cursor of that check. It is longer than 64 bytes, so that the server keeps a hash table.
+-- clock and the latest time known; the time of the latest sweep; the length of the window (0: requests in flight; negative: windows with
+-- an end); when the key expires; the number of sweeps; the overflow counter's count, window and nonce; the earliest last request that the
+-- check of the rows has found, and the cursor of that check. It is longer than 64 bytes, so that the server keeps a hash table.
 local STATE <const> = '\255'
 local LAYOUT_VERSION <const> = '1'
 local STATE_FORMAT <const> = 'ddddddddddd'
@@ -26,8 +26,8 @@ local ALL_CHECKED <const> = -1
 local LARGEST_INTEGER <const> = 4503599627370496
 local LARGEST_COUNT <const> = 9007199254740991
 local NEVER <const> = -math.huge
--- What a script knows of a quota is a list, which takes half as long to create as a table with names: the key, the time, the fields of the state, and
--- for the scripts that write whether the state has changed, whether the key's expiry must be set, and what is written.
+-- What a script knows of a quota is a list, which takes half as long to create as a table with names: the key, the time, the fields of
+-- the state, and for the scripts that write whether the state has changed, whether the key's expiry must be set, and what is written.
 local KEY <const> = 1
 local NOW <const> = 2
 local LATEST <const> = 3

@@ -28,7 +28,8 @@ for place = 1, #page[2], 2 do
     end
     if isOpen then
       local size = #replies
-      replies[size + 1], replies[size + 2], replies[size + 3] = caller, count > LARGEST_INTEGER and string.format('%.0f', count) or count, left
+      if count > LARGEST_INTEGER then count = string.format('%.0f', count) end
+      replies[size + 1], replies[size + 2], replies[size + 3] = caller, count, left
     end
   end
 end

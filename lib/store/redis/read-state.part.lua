@@ -3,8 +3,8 @@
 if sub(state, 1, 1) ~= LAYOUT_VERSION then
   error('VERSION ' .. quota[KEY] .. ' has the layout of another version of this store: use another keyPrefix', 0)
 end
-quota[OFFSET], quota[LATEST], quota[SWEPT_AT], quota[WINDOW], quota[EXPIRY], quota[SWEEPS], quota[OVERFLOW_COUNT], quota[OVERFLOW_START], quota[OVERFLOW_NONCE],
-  quota[OLDEST], quota[CURSOR] = read(STATE_FORMAT, state, 2)
+quota[OFFSET], quota[LATEST], quota[SWEPT_AT], quota[WINDOW], quota[EXPIRY], quota[SWEEPS],
+  quota[OVERFLOW_COUNT], quota[OVERFLOW_START], quota[OVERFLOW_NONCE], quota[OLDEST], quota[CURSOR] = read(STATE_FORMAT, state, 2)
 if time ~= time then
   local left = call('PTTL', quota[KEY])
   time = left >= 0 and quota[EXPIRY] - left or serverTime()

@@ -48,7 +48,9 @@ export class RedisDriver implements Driver {
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
     const parameters = [String(time ?? NaN), demand.callerKey, String(this.#cap), String(windowOf(demand)), String(demand.end ?? '')]
     let found: QuotaCount | null | string = '0'
-    while (typeof found === 'string') found = readPeeked(await this.#scripts.run(peek, [this.#key(demand.counters)], [...parameters, found]), demand)
+    while (typeof found === 'string') {
+      found = readPeeked(await this.#scripts.run(peek, [this.#key(demand.counters)], [...parameters, found]), demand)
+    }
     return found
   }
 

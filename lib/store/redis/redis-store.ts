@@ -1,5 +1,5 @@
 import { OptionError } from '../../errors.js'
-import { assertBoolean, assertFunction, assertOptions } from '../../option-checks.js'
+import { assertBoolean, assertFunction, assertOptions, checkThat } from '../../option-checks.js'
 import { SharedStore } from '../shared/shared-store.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
 import { adaptClient, type SupportedRedisClient } from './clients/adapt.js'
@@ -7,6 +7,10 @@ import { RedisDriver } from './redis-driver.js'
 import { Scripts } from './scripts.js'
 
 const mostShardsOfAnyCap = 16
+
+// Braces would change the hash slot of the keys.
+const assertKeyPrefix = checkThat('must be a string without braces', (value) => typeof value === 'string' && !/[{}]/.test(value))
+const assertShards = checkThat('must be an integer of at least 1', (value) => Number.isInteger(value) && Number(value) >= 1)
 
 // Callers are not divided evenly. With 100 callers in each of 100 shards, the first caller overflows at about three quarters of the cap.
 const leastCallersPerShard = 100
@@ -30,7 +34,7 @@ export interface RedisQuotaStoreOptions {
    * for each 100 callers of the cap, because callers are not spread evenly over shards.
    */
   readonly shards?: number
-  /** Whether to reject, for up to a second and without sending a command to the server, requests that are known to have no room. Default true. */
+  /** Whether to reject, for up to a second and without a command, requests that are known to have no room. Default true. */
   readonly rememberRejections?: boolean
   /** Returns monotonic milliseconds. Default: the server's clock. Replace it in tests. */
   readonly clock?: () => number
@@ -44,18 +48,6 @@ export interface RedisQuotaStoreOptions {
  * With `rememberRejections`, a rejection from memory is returned synchronously. A result from the server is returned as a promise.
  *
  * @throws {OptionError} If an option has an invalid value.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import { Redis } from 'ioredis'
- * import quotaPlugin from 'fastify-llm-quota'
- * import { RedisQuotaStore } from 'fastify-llm-quota/redis'
- *
- * // In a service, leave out lazyConnect: with it, the first request waits for the connection.
- * const client = new Redis({ lazyConnect: true })
- * await Fastify().register(quotaPlugin, { store: new RedisQuotaStore({ client, keyPrefix: 'my-service:quota:' }) })
- * ```
  */
 export class RedisQuotaStore extends SharedStore {
   /** The prefix of all keys. */
@@ -65,11 +57,17 @@ export class RedisQuotaStore extends SharedStore {
 
   constructor (options: RedisQuotaStoreOptions) {
     assertOptions<RedisQuotaStoreOptions>(options, {
-      client: adaptClient, keyPrefix: assertKeyPrefix, maxTrackedCallers: assertMaxTrackedCallers, shards: assertShards, rememberRejections: assertBoolean, clock: assertFunction
+      client: adaptClient,
+      keyPrefix: assertKeyPrefix,
+      maxTrackedCallers: assertMaxTrackedCallers,
+      shards: assertShards,
+      rememberRejections: assertBoolean,
+      clock: assertFunction
     })
     const { keyPrefix = 'llm-quota:', maxTrackedCallers = defaultMaxTrackedCallers, shards = 1, rememberRejections = true, clock } = options
     if (shards > maxTrackedCallers || shards > Math.max(mostShardsOfAnyCap, maxTrackedCallers / leastCallersPerShard)) {
-      throw new OptionError('shards', `must be at most ${mostShardsOfAnyCap}, or maxTrackedCallers / ${leastCallersPerShard}, and at most maxTrackedCallers`, shards)
+      const rule = `must be at most ${mostShardsOfAnyCap}, or maxTrackedCallers / ${leastCallersPerShard}, and at most maxTrackedCallers`
+      throw new OptionError('shards', rule, shards)
     }
     const scripts = new Scripts(adaptClient(options.client))
     const drivers = Array.from({ length: shards }, (_, shard) => {
@@ -89,13 +87,4 @@ export class RedisQuotaStore extends SharedStore {
     for (let index = 0; index < callerKey.length; index++) sum += callerKey.charCodeAt(index)
     return sum % this.shards
   }
-}
-
-// Braces would change the hash slot of the keys.
-function assertKeyPrefix (value: unknown, option: string): void {
-  if (typeof value !== 'string' || /[{}]/.test(value)) throw new OptionError(option, 'must be a string without braces', value)
-}
-
-function assertShards (value: unknown, option: string): void {
-  if (typeof value !== 'number' || !Number.isInteger(value) || value < 1) throw new OptionError(option, 'must be an integer of at least 1', value)
 }

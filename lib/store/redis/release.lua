@@ -32,7 +32,9 @@ for index = 2, #KEYS do
       row = (latestCall or 0) <= number and parts .. holder .. pack(PART, amount, now + LEASE, number)
     elseif isOverflow == 1 then
       row = nil
-      if now and quota[OVERFLOW_NONCE] == nonce then quota[OVERFLOW_COUNT], quota[IS_CHANGED] = math.max(0, quota[OVERFLOW_COUNT] - amount), true end
+      if now and quota[OVERFLOW_NONCE] == nonce then
+        quota[OVERFLOW_COUNT], quota[IS_CHANGED] = math.max(0, quota[OVERFLOW_COUNT] - amount), true
+      end
     elseif row then
       local count, start, lastSeen, ownNonce = read(ROW, row)
       row = now and ownNonce == nonce and pack(ROW, math.max(0, count - amount), start, lastSeen, nonce)

@@ -15,7 +15,8 @@ export function readDecided (reply: unknown, requests: readonly StoredRequest[])
       const [count = 0, ...others] = values.slice(next, next += demand.window === null ? 2 : 3)
       const [last = 0, rest = 0] = others.reverse()
       const flags = last % flagsRange
-      return { admitted: (flags & admittedFlag) !== 0, ...countOf(demand, count, rest, (flags & overflowFlag) !== 0), nonce: (last - flags) / flagsRange }
+      const reached = countOf(demand, count, rest, (flags & overflowFlag) !== 0)
+      return { admitted: (flags & admittedFlag) !== 0, ...reached, nonce: (last - flags) / flagsRange }
     })
     return isUndecided ? undefined : decisions
   })

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import type { QuotaRedisClient } from './client.js'
 
 /**
- * The scripts of one client. A script is sent as source the first time and then run by its digest. If the server does not know the digest, for example
- * after a restart, the source is sent again.
+ * The scripts of one client. A script is sent as source the first time and then run by its digest. If the server does not know the
+ * digest, for example after a restart, the source is sent again.
  */
 export class Scripts {
   readonly #client: QuotaRedisClient

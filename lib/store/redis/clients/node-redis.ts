@@ -1,18 +1,7 @@
 import { hasFunction } from '../../../option-checks.js'
 import { atMostOnceASecond, type QuotaRedisClient } from '../client.js'
 
-/**
- * The functions of a client of the package `redis` that the store uses. The client is created by `createClient`, `createClientPool` or
- * `createCluster`.
- *
- * The client's error shows whether the command was executed:
- *
- * - **Not executed**: error replies (`NOSCRIPT`, `MOVED`, `LOADING`, `OOM`, …), `TimeoutError`, `AbortError`, `ClientClosedError`,
- *   `ClientOfflineError` and `The queue is full`. The client's timeouts apply only before it sends a command.
- * - **Possibly executed**: `SocketClosedUnexpectedlyError`, `SocketTimeoutError` and errors of the socket (`ECONNRESET`).
- *
- * The client never sends a command again after it has lost the connection.
- */
+/** The functions that the store uses of a client, a pool or a cluster of the package `redis`, which sends no command twice. */
 export interface NodeRedisClient {
   /** Runs a cached script by its SHA-1 digest (`EVALSHA`). */
   evalSha (digest: string, input: ScriptInput): Promise<unknown>

@@ -1,18 +1,7 @@
 import { hasFunction } from '../../../option-checks.js'
 import { atMostOnceASecond, type QuotaRedisClient } from '../client.js'
 
-/**
- * The function of a `GlideClient` or `GlideClusterClient` of `@valkey/valkey-glide` that the store uses.
- *
- * The client's error shows whether the command was executed:
- *
- * - **Not executed**: a `RequestError`, but not its subclasses, after an error reply or if too many requests are in flight; and a
- *   `ClosingError` if the client was already closed.
- * - **Possibly executed**: `ConnectionError`, `TimeoutError`, and a `ClosingError` if the client was closed with the request in flight.
- *
- * The client never sends a command again after it has lost the connection. By default, a request times out after 250 ms
- * (`requestTimeout`).
- */
+/** The function that the store uses of a `GlideClient` or `GlideClusterClient` of `@valkey/valkey-glide`, which sends no command twice. */
 export interface ValkeyGlideClient {
   /** Sends any command. A client for a cluster sends it to the node that holds the command's key. */
   customCommand (command: (string | Buffer)[]): Promise<unknown>
