@@ -16,29 +16,20 @@ interface CircuitBreakerOptions {
  */
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions
-  #isOpen = false
+  isOpen = false
   #openSince = 0
   #isBeingTried = false
   #failuresInARow = 0
-  // Counts the changes, so that the result of a call from before the latest change is ignored.
-  #era = 0
+  /** Counts the changes, so that the result of a call from before the latest change is ignored. */
+  era = 0
 
   constructor (options: CircuitBreakerOptions) {
     this.#options = options
   }
 
-  get isOpen (): boolean {
-    return this.#isOpen
-  }
-
-  /** Identifies the period since the latest change. */
-  get era (): number {
-    return this.#era
-  }
-
   /** Whether there may be a call now. If the breaker is open and the result is true, the call is the trial. */
   allowsCall (): boolean {
-    if (!this.#isOpen) return true
+    if (!this.isOpen) return true
     const rested = this.#options.clock() - this.#openSince
     // A clock that was set back must not lengthen the time `coolDown`.
     if (this.#isBeingTried || (rested >= 0 && rested < this.#options.coolDown)) return false
@@ -48,9 +39,9 @@ export class CircuitBreaker {
 
   /** Records that a call of this era succeeded. */
   succeeded (era: number): void {
-    if (era !== this.#era) return
+    if (era !== this.era) return
     this.#failuresInARow = 0
-    if (this.#isOpen) this.#change(undefined)
+    if (this.isOpen) this.#change(undefined)
   }
 
   /** Records that a call showed neither a failure nor that the next one will succeed. The next request may try. */
@@ -60,19 +51,19 @@ export class CircuitBreaker {
 
   /** Records that a call of this era failed. */
   failed (era: number, error: unknown): void {
-    if (era !== this.#era) return
+    if (era !== this.era) return
     const { clock, failures = 1 } = this.#options
     this.#openSince = clock()
     this.#isBeingTried = false
     this.#failuresInARow += 1
-    if (!this.#isOpen && this.#failuresInARow >= failures) this.#change(error)
+    if (!this.isOpen && this.#failuresInARow >= failures) this.#change(error)
   }
 
   #change (error: unknown): void {
-    this.#isOpen = !this.#isOpen
-    this.#era += 1
+    this.isOpen = !this.isOpen
+    this.era += 1
     this.#isBeingTried = false
     this.#failuresInARow = 0
-    this.#options.onChange(this.#isOpen, error)
+    this.#options.onChange(this.isOpen, error)
   }
 }

@@ -2,6 +2,7 @@
  * The commands that `RedisQuotaStore` sends. The store adapts clients of `ioredis`, `iovalkey`, `redis` and
  * `@valkey/valkey-glide` itself. Implement this interface to use another client.
  *
+ * - **Parameters**: send each unchanged. A Buffer holds numbers in binary form.
  * - **Replies**: return the client's replies unchanged. An integer can be a number, a string, a bigint or a Buffer, so RESP2, RESP3
  *   and a client's own reply options all work. An array can hold any of these.
  * - **Errors**: reject the promise. If the server does not know the digest, the message must start with `NOSCRIPT`. The command was

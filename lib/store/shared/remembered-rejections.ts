@@ -13,16 +13,12 @@ export class RememberedRejections {
   readonly #capacity: number
   // The oldest is the first.
   readonly #rejections = new Map<string, Rejection>()
-  #era = 0
+  /** Changes with each `forget` and `clear`, because an answer that was requested in an earlier era may be out of date. */
+  era = 0
 
   /** @param capacity The maximum number of rejections; the oldest one is evicted. */
   constructor (capacity: number) {
     this.#capacity = capacity
-  }
-
-  /** Changes with each `forget` and `clear`, because an answer that was requested in an earlier era may be out of date. */
-  get era (): number {
-    return this.#era
   }
 
   /** Returns a rejection if the demand has no room beside what its counter held. */
@@ -57,12 +53,12 @@ export class RememberedRejections {
   }
 
   forget (callerKey: string, counters: string): void {
-    this.#era += 1
+    this.era += 1
     this.drop({ callerKey, counters })
   }
 
   clear (): void {
-    this.#era += 1
+    this.era += 1
     this.#rejections.clear()
   }
 }
