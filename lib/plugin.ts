@@ -20,7 +20,7 @@ import { logProtections } from './start/report.js'
 import { warnOfFreeRequests, warnOfRoutes, warnOfUnserved } from './start/route-warnings.js'
 import { logStoreChanges } from './start/store-log.js'
 import type { QuotaStore } from './store/store.js'
-import { Marks, type RouteMark } from './subject/mark.js'
+import { quotasOf, type RouteMark } from './subject/mark.js'
 import { Paths } from './subject/paths.js'
 import { RequestMatcher } from './subject/request-matcher.js'
 
@@ -72,7 +72,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const configured = configureQuotas(defined, configuration)
   const preferences = new Preferences(fastify.log, options.preferenceTimeout)
   const quotas = new QuotaList(configured.map((settings) => createQuota(settings, preferences)))
-  const marks = new Marks(quotas.all.map(({ name }) => name))
+  const named = (name: unknown, where: string) => quotas.named(name, where)
   const ledger = new Ledger()
   const operations = defined.flatMap(({ operations }) => operations)
   const routes = new Routes(fastify, paths, operations)
@@ -92,11 +92,13 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
 
   fastify.addHook('onRoute', function quotaRoute (routeOptions) {
     for (const route of declaredRoutes(routeOptions)) {
-      marks.assert(markOf(route), `${route.method} ${route.pattern}`)
+      // What a function returns is checked for each request.
+      const mark = markOf(route)
+      if (mark !== undefined && typeof mark !== 'function') quotasOf(mark, `${route.method} ${route.pattern}`, named)
       routes.declared.push(route)
     }
   })
-  fastify.addHook('preHandler', createQuotaHook(new RequestMatcher(quotas.all, paths, marks), quotas.all, ledger, options))
+  fastify.addHook('preHandler', createQuotaHook(new RequestMatcher(quotas.all, paths, named), quotas.all, ledger, options))
 
   const stopLogging = logStoreChanges(fastify, configured.map(({ store }) => store))
   fastify.addHook('onReady', async function quotaReady () {

@@ -27,7 +27,7 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
   const { perMinute = defaultPerMinute, clock = () => performance.now() } = options
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   const operations = fastify.supportedMethods.flatMap((method) => protectedOperations.map(({ path }) => ({ method, path })))
-  const requests = new RequestMatcher([{ name: 'earlier', operations }], paths)
+  const requests = new RequestMatcher([{ operations }], paths)
   registrations.assertFirst(fastify)
   const configuration = await readConfiguration(fastify, { [perMinuteVariable]: perMinute }, options.dotenv)
   registrations.add(fastify)

@@ -1,12 +1,11 @@
 import type { FastifyContextConfig, FastifyRequest } from 'fastify'
-import type { Marks } from './mark.js'
+import { quotasOf } from './mark.js'
 import type { Operation } from './operation.js'
 import { isLiteral, type Paths } from './paths.js'
 import { containingLastSegment, fullyDecoded, plainPath } from './spelling.js'
 
 /** A quota as far as it matters here: what it protects, with methods in upper case. */
 export interface Protecting {
-  readonly name: string
   readonly operations: readonly Operation[]
 }
 
@@ -19,22 +18,24 @@ export interface Match<Each> {
 /** The matches of a route with a method: the same for each of its requests, or found for each request. */
 type RouteMatch<Each> = readonly Match<Each>[] | ((request: FastifyRequest) => readonly Match<Each>[])
 
+type NamedQuota<Each> = (name: unknown, where: string) => Each
+
 const none: readonly never[] = Object.freeze([])
 
 /** Finds the quotas that a request is subject to (docs/rules.md, "Subject"). */
 export class RequestMatcher<Each extends Protecting> {
   readonly #quotas: readonly Each[]
   readonly #paths: Paths
-  readonly #marks: Marks | undefined
+  readonly #named: NamedQuota<Each> | undefined
   readonly #listed = new Map<string, ListedOperations<Each>>()
   // By `config`, which Fastify creates for each route, and by method.
   readonly #routes = new Map<object, Map<string, RouteMatch<Each>>>()
 
-  /** @param marks Undefined if marks are ignored. */
-  constructor (quotas: readonly Each[], paths: Paths, marks?: Marks) {
+  /** @param named Returns the quota that a mark names. Without it, marks are ignored. */
+  constructor (quotas: readonly Each[], paths: Paths, named?: NamedQuota<Each>) {
     this.#quotas = quotas
     this.#paths = paths
-    this.#marks = marks
+    this.#named = named
     for (const quota of quotas) for (const operation of quota.operations) this.#list(quota, operation)
   }
 
@@ -59,8 +60,8 @@ export class RequestMatcher<Each extends Protecting> {
   }
 
   #matchRoute (mark: unknown, method: string, pattern: string | undefined): RouteMatch<Each> {
-    const marks = mark === undefined ? undefined : this.#marks
-    const marked = marks === undefined || pattern === undefined ? none : this.#matchMark(marks, mark, method, pattern)
+    const named = mark === undefined ? undefined : this.#named
+    const marked = named === undefined || pattern === undefined ? none : this.#matchMark(named, mark, method, pattern)
     const listed = this.#matchListed(this.#listed.get(method), pattern)
     if (typeof marked !== 'function' && typeof listed !== 'function') return this.#inOrder(marked, listed)
     return (request) => this.#inOrder(matchesOf(marked, request), matchesOf(listed, request))
@@ -77,12 +78,9 @@ export class RequestMatcher<Each extends Protecting> {
     return (request) => this.#matchPath(operations, request)
   }
 
-  #matchMark (marks: Marks, mark: unknown, method: string, pattern: string): RouteMatch<Each> {
+  #matchMark (named: NamedQuota<Each>, mark: unknown, method: string, pattern: string): RouteMatch<Each> {
     const operation = Object.freeze({ method, path: this.#paths.withoutPrefix(pattern) })
-    const matchNames = (mark: unknown): readonly Match<Each>[] => {
-      const names = marks.namesIn(mark, `${method} ${pattern}`)
-      return this.#quotas.filter(({ name }) => names.includes(name)).map((quota) => ({ quota, operation }))
-    }
+    const matchNames = (mark: unknown) => quotasOf(mark, `${method} ${pattern}`, named).map((quota) => ({ quota, operation }))
     return typeof mark === 'function' ? (request) => matchNames(mark(request)) : matchNames(mark)
   }
 
