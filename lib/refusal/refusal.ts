@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { QuotaDecision } from '../permit/decision.js'
-import type { Ruling } from '../permit/decide.js'
+import type { Refusal } from '../permit/decide.js'
 import type { Quota } from '../permit/quota.js'
 import { hostBody, type RefusalBodyWriter } from './host-body.js'
 
@@ -43,7 +43,7 @@ const unavailable = bodyOf('The request quota is unavailable. Please try again.'
  *
  * @param write The host's function for the body; undefined for the quota's own body.
  */
-export function sendRefusal ({ quota, decision }: Ruling, request: FastifyRequest, reply: AnyReply, write?: RefusalBodyWriter): void {
+export function sendRefusal ({ quota, decision }: Refusal, request: FastifyRequest, reply: AnyReply, write?: RefusalBodyWriter): void {
   const status = statuses[decision.outcome]
   const written = write === undefined ? null : hostBody(write, decision, request)
   reply.code(status)
