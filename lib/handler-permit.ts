@@ -4,14 +4,14 @@ import { OptionError } from './errors.js'
 import { setRateLimitHeaders } from './refusal/rate-limit-headers.js'
 import { sendRefusal, type AnyReply } from './refusal/refusal.js'
 import type { ResponseOptions } from './hook.js'
-import { decide } from './permit/decide.js'
+import { invalidAmount, isAmount } from './permit/amount.js'
+import { decide, type Verdict } from './permit/decide.js'
 import type { QuotaDecision } from './permit/decision.js'
-import { issue } from './permit/issue.js'
 import type { Ledger } from './permit/ledger.js'
-import type { Amounts, Permit } from './permit/permit.js'
-import { invalidAmount, isAmount, type GivenCosts } from './permit/question.js'
+import { issue, Permit, type Amounts } from './permit/permit.js'
 import type { Quota } from './permit/quota.js'
 import type { QuotaList } from './permit/quota-list.js'
+import type { GivenCosts } from './permit/ruling.js'
 import { endWithResponse, findPermit, isResponseOpen } from './permit/request-state.js'
 import { proceed } from './promises.js'
 import type { Paths } from './subject/paths.js'
@@ -65,16 +65,17 @@ export type QuotaCharger = {
   method (request: AnyRequest, amounts: Amounts): Promise<void>
 }['method']
 
+const nothing: Verdict = { rulings: [], decisions: [], refusal: null }
+
 /** Creates the function for the decorator `fastify.quotaCharge`. */
 export function createQuotaCharger (ledger: Ledger): QuotaCharger {
   return async function quotaCharge (request: FastifyRequest, amounts) {
-    const permit = findPermit(request) ?? issue(request, { rulings: [], refusal: null }, ledger)
-    await proceed(permit, (permit) => permit.charge(amounts))
+    return proceed(findPermit(request) ?? new Permit(request, nothing, ledger), (permit) => permit.charge(amounts))
   }
 }
 
 /** Creates the function for the decorator `fastify.quotaAcquire`. */
-export function createQuotaAcquirer (quotas: QuotaList, paths: Paths, ledger: Ledger, options: ResponseOptions): QuotaAcquirer {
+export function createQuotaAcquirer (quotas: QuotaList, paths: Paths, ledger: Ledger, { rateLimitHeaders, refusalBody }: ResponseOptions): QuotaAcquirer {
   return async function quotaAcquire (request: FastifyRequest, names, costs) {
     const named = [...new Set([names].flat())].map((name) => quotas.named(name, 'quotaAcquire'))
     if (named.length === 0) throw new OptionError('names', 'must contain the name of a quota', names)
@@ -82,18 +83,30 @@ export function createQuotaAcquirer (quotas: QuotaList, paths: Paths, ledger: Le
     const operation = Object.freeze({ method: request.method, path: paths.withoutPrefix(request.routeOptions.url ?? request.url.replace(/\?.*/, '')) })
     const inOrder = quotas.all.filter((quota) => named.includes(quota))
     const isFollowed = isResponseOpen(request)
-    const permit = proceed(decide(inOrder.map((quota) => ({ quota, operation })), request, given, ledger), (verdict) => {
-      const permit = issue(request, verdict, ledger)
+    const permit = await issue(request, decide(inOrder.map((quota) => ({ quota, operation })), request, ledger, given), ledger, (permit) => {
       if (isFollowed) endWithResponse(permit)
-      return permit
     })
-    if (permit instanceof Promise) ledger.deciding(permit)
-    return new HandlerPermit(await permit, options)
+    const { decisions, refusal } = permit
+    const end = async (): Promise<void> => permit.end()
+    return {
+      decisions,
+      refusal: refusal?.decision ?? null,
+      refuse (reply) {
+        if (refusal === null) throw new TypeError('fastify-llm-quota: the permit was admitted, so there is no refusal to send')
+        if (reply.sent || reply.raw.headersSent) throw new TypeError('fastify-llm-quota: the refusal cannot be sent, because the response has begun')
+        for (const header of ['RateLimit-Policy', 'RateLimit']) reply.raw.removeHeader(header)
+        if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.answered)
+        sendRefusal(refusal, request, reply, refusalBody)
+        return reply
+      },
+      charge: async (amounts) => permit.charge(amounts),
+      end,
+      [Symbol.asyncDispose]: end
+    }
   }
 }
 
-function givenCosts (quotas: readonly Quota[], costs: number | Readonly<Record<string, number>> | undefined): GivenCosts {
-  if (costs === undefined) return new Map()
+function givenCosts (quotas: readonly Quota[], costs: number | Readonly<Record<string, number>> = {}): GivenCosts {
   const [first] = quotas
   if (typeof costs === 'number' && quotas.length > 1) throw new OptionError('costs', 'must be an object with the cost of each quota by name', costs)
   const given = typeof costs === 'number' ? { [String(first?.name)]: costs } : costs
@@ -103,40 +116,4 @@ function givenCosts (quotas: readonly Quota[], costs: number | Readonly<Record<s
     if (!isAmount(cost)) throw invalidAmount(cost)
     return [name, cost]
   }))
-}
-
-class HandlerPermit implements QuotaPermit {
-  readonly #permit: Permit
-  readonly #options: ResponseOptions
-  readonly decisions: readonly QuotaDecision[]
-  readonly refusal: QuotaDecision | null
-
-  constructor (permit: Permit, options: ResponseOptions) {
-    this.#permit = permit
-    this.#options = options
-    this.decisions = permit.decisions
-    this.refusal = permit.refusal?.decision ?? null
-  }
-
-  refuse<Reply extends AnyReply> (reply: Reply): Reply {
-    const { refusal, request, rulings } = this.#permit
-    if (refusal === null) throw new TypeError('fastify-llm-quota: the permit was admitted, so there is no refusal to send')
-    if (reply.sent || reply.raw.headersSent) throw new TypeError('fastify-llm-quota: the refusal cannot be sent, because the response has begun')
-    for (const header of ['RateLimit-Policy', 'RateLimit']) reply.raw.removeHeader(header)
-    if (this.#options.rateLimitHeaders !== undefined) setRateLimitHeaders(reply, rulings.map(({ decision }) => decision))
-    sendRefusal(refusal, request, reply, this.#options.refusalBody)
-    return reply
-  }
-
-  async charge (amounts: Amounts): Promise<void> {
-    await this.#permit.charge(amounts)
-  }
-
-  async end (): Promise<void> {
-    await this.#permit.end()
-  }
-
-  async [Symbol.asyncDispose] (): Promise<void> {
-    await this.end()
-  }
 }

@@ -1,13 +1,10 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { logFailure } from './log.js'
 import { decide, undecided } from './permit/decide.js'
-import { issue } from './permit/issue.js'
 import type { Ledger } from './permit/ledger.js'
-import type { Permit } from './permit/permit.js'
-import type { GivenCosts } from './permit/question.js'
+import { issue, type Permit } from './permit/permit.js'
 import type { Quota } from './permit/quota.js'
 import { endWithResponse, findPermit, keepPermit, keepReply } from './permit/request-state.js'
-import { proceed } from './promises.js'
 import type { RefusalBodyWriter } from './refusal/host-body.js'
 import { setRateLimitHeaders } from './refusal/rate-limit-headers.js'
 import { sendRefusal } from './refusal/refusal.js'
@@ -19,26 +16,18 @@ export interface ResponseOptions {
   readonly refusalBody?: RefusalBodyWriter | undefined
 }
 
-const noCosts: GivenCosts = new Map()
-
 /** Creates the hook that takes each request through all steps: quotas, limits, callers, stores, and refusal or admission. */
 export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readonly Quota[], ledger: Ledger, { rateLimitHeaders, refusalBody }: ResponseOptions) {
   function begin (request: FastifyRequest, reply: FastifyReply): Permit | Promise<Permit> | undefined {
     keepReply(request, reply)
     const matches = matchesOf(request)
     if (matches?.length === 0) return undefined
-    const verdict = matches === null ? undecided(quotas, request) : decide(matches, request, noCosts, ledger)
-    const permit = proceed(verdict, (verdict) => {
-      const permit = issue(request, verdict, ledger)
+    const permit = issue(request, matches === null ? undecided(quotas, request) : decide(matches, request, ledger), ledger, (permit) => {
       keepPermit(request, permit)
       endWithResponse(permit)
-      if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.rulings.map(({ decision }) => decision))
-      return permit
+      if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.answered)
     })
-    if (permit instanceof Promise) {
-      keepPermit(request, permit)
-      ledger.deciding(permit)
-    }
+    if (permit instanceof Promise) keepPermit(request, permit)
     return permit
   }
 

@@ -26,6 +26,16 @@ function areKnown<Value> (values: readonly (Value | Promise<Value>)[]): values i
   return !values.some((value) => value instanceof Promise)
 }
 
+/** Runs a step for each item. A promise only if one of the steps returned one. */
+export function forAll<Item> (items: readonly Item[], step: (item: Item) => void | Promise<void>): void | Promise<void> {
+  let pending: Promise<void>[] | undefined
+  for (const item of items) {
+    const running = step(item)
+    if (running instanceof Promise) (pending ??= []).push(running)
+  }
+  if (pending !== undefined) return Promise.all(pending).then(() => {})
+}
+
 /** Runs a function; `recover` receives what it throws, or the reason with which its promise rejects. */
 export function attempt<Result> (run: () => Result | Promise<Result>, recover: (error: unknown) => Result | Promise<Result>): Result | Promise<Result> {
   try {

@@ -59,23 +59,19 @@ export function keyOf (authentication: unknown): string | Unidentified {
   if (!isAuthentication(authentication) || authentication.authenticated !== true) return notAuthenticated
   if (authentication.kind === 'token') return keyOfClaims(authentication.claims)
   if (authentication.kind === 'anonymous') return anonymous
-  return isIdentity(authentication.username) ? digest('local', authentication.username) : noUsername
+  return isIdentity(authentication.username) ? digest('local' + separator + authentication.username) : noUsername
 }
 
-// Only own properties of the claims identify a caller, and no inherited ones.
-function keyOfClaims (claims: unknown): string | Unidentified {
-  const iss = ownOf(claims, 'iss')
-  const sub = ownOf(claims, 'sub')
-  if (!isIdentity(iss)) return noIssuer
-  return isIdentity(sub) ? digest('oidc', iss, sub) : noSubject
+/** Returns the key of a token's verified claims, or why there is none. Only own properties identify a caller, and no inherited ones. */
+export function keyOfClaims (claims: unknown): string | Unidentified {
+  if (typeof claims !== 'object' || claims === null) return noIssuer
+  const { iss, sub }: { readonly iss?: unknown, readonly sub?: unknown } = claims
+  if (!Object.hasOwn(claims, 'iss') || !isIdentity(iss)) return noIssuer
+  return Object.hasOwn(claims, 'sub') && isIdentity(sub) ? digest('oidc' + separator + iss + separator + sub) : noSubject
 }
 
-function ownOf (claims: unknown, name: string): unknown {
-  return typeof claims === 'object' && claims !== null && Object.hasOwn(claims, name) ? Reflect.get(claims, name) : undefined
-}
-
-function digest (...parts: readonly string[]): string {
-  return hash('sha256', parts.join(separator), 'hex')
+function digest (identity: string): string {
+  return hash('sha256', identity, 'hex')
 }
 
 function isIdentity (value: unknown): value is string {

@@ -2,8 +2,8 @@ import type { FastifyRequest } from 'fastify'
 import type { OfRequest } from '../any-request.js'
 import { logFailure, logLine } from '../log.js'
 import { attempt } from '../promises.js'
-import { isAuthentication, tokenAuthentication, type Authentication } from './authentication.js'
-import { keyOf, Unidentified } from './caller-key.js'
+import { isAuthentication, type Authentication } from './authentication.js'
+import { keyOf, keyOfClaims, Unidentified } from './caller-key.js'
 
 /**
  * The type of the option `authentication`: a function that returns the authentication of a request, or a promise of it. If it throws or
@@ -26,14 +26,15 @@ const foreign = 'the option authentication returned a value that this package di
   'this warning is not repeated'
 
 /** The default reader. A value of `request.user` that this package did not create is verified claims, which @fastify/jwt stores there. */
-const authenticationOfUser: AuthenticationReader = (request) => {
+const callerOfUser: CallerReader = (request) => attempt<Caller>(() => {
   const user: unknown = 'user' in request ? request.user : undefined
-  if (user == null) return null
-  return isAuthentication(user) ? user : tokenAuthentication(user)
-}
+  if (user == null) return noAuthentication
+  return isAuthentication(user) ? keyOf(user) : keyOfClaims(user)
+}, (error) => failed(error, request))
 
-/** Creates a reader that uses the host's function. */
-export function callerReader (authentication: AuthenticationReader = authenticationOfUser): CallerReader {
+/** Creates a reader that uses the host's function, if there is one. */
+export function callerReader (authentication: AuthenticationReader | undefined): CallerReader {
+  if (authentication === undefined) return callerOfUser
   let isWarned = false
 
   function callerOf (authenticated: unknown, { log }: FastifyRequest): Caller {

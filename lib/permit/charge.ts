@@ -4,6 +4,8 @@ import { logFailure } from '../log.js'
 import { attempt, proceed, promised } from '../promises.js'
 import { unlimited } from '../store/counter.js'
 import { assertAcquisitions, type Acquisition, type Demand } from '../store/store.js'
+import { amountFor } from './amount.js'
+import type { Ledger } from './ledger.js'
 import type { Quota } from './quota.js'
 
 /** A message that the store of a quota was told what a request has cost after it was admitted. */
@@ -47,20 +49,20 @@ export class Charge {
     this.#charged = demand.cost
   }
 
-  get isReported (): boolean {
-    return this.#reported !== null
-  }
-
   /** Adds to what was reported. A promise only if the store returned one. It never rejects. */
   report (amount: number): void | Promise<void> {
     this.#reported = Math.min((this.#reported ?? 0) + amount, unlimited)
     return this.#settle()
   }
 
-  /** Ends the request: from now on it counts what was reported, or if nothing was, the given amount or what it counted when it was admitted. */
-  close (unreported: number | null): void | Promise<void> {
+  /** Ends the request: from now on it counts what was reported, or if nothing was, `unreported` or what it counted when it was admitted. */
+  close (ledger: Ledger): void | Promise<void> {
     this.#isOver = true
-    this.#assumed = unreported ?? this.#assumed
+    if (this.#reported === null) {
+      const { name, unit, unreported } = this.quota
+      ledger.warnOfUnreported(this.#request, name, unit)
+      this.#assumed = amountFor(unreported ?? this.#assumed, this.#request, name, 'unreported failed; the request counts what it counted when it was admitted') ?? this.#assumed
+    }
     return this.#settle()
   }
 
@@ -74,7 +76,7 @@ export class Charge {
   }
 
   #run (amount: number): void | Promise<void> {
-    const { quota: { name: quota, unit } } = this
+    const { name: quota, unit } = this.quota
     const publish = (failed: boolean): void => {
       if (quotaCharges.hasSubscribers) quotaCharges.publish({ request: this.#request, quota, unit, amount, failed } satisfies QuotaCharge)
     }

@@ -1,35 +1,31 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
-import type { Caller } from '../caller/request-caller.js'
 import { logFailure } from '../log.js'
-import { attempt, proceed, proceedAll, promised } from '../promises.js'
+import { attempt, forAll, proceed, promised } from '../promises.js'
 import { acquireSideBySide } from '../store/side-by-side.js'
 import { assertAcquisitions, type Acquisition, type Demand, type QuotaStore } from '../store/store.js'
 import type { Match } from '../subject/request-matcher.js'
-import { refuses, type QuotaDecision } from './decision.js'
+import type { QuotaDecision } from './decision.js'
 import type { Ledger } from './ledger.js'
-import { decisionOf, questionOf, uncounted, type GivenCosts, type Question } from './question.js'
 import type { Quota } from './quota.js'
-
-/** One quota of a request: its decision, and what its store has counted. */
-export interface Ruling {
-  /** Null if the mark of the route failed. */
-  readonly quota: Quota | null
-  readonly decision: QuotaDecision
-  readonly demand: Demand | null
-  /** What the store returned; null if it was not asked or has failed. */
-  readonly acquisition: Acquisition | null
-}
+import { Ruling, type GivenCosts } from './ruling.js'
 
 /** What was decided on a request. */
 export interface Verdict {
-  /** One for each quota that was decided on, in their order. */
+  /** One for each quota, in their order. */
   readonly rulings: readonly Ruling[]
-  /** The ruling that the request is refused for; null if it is admitted. */
-  readonly refusal: Ruling | null
+  /** The decisions to publish: those of an admitted request, or the one that a request is refused for. */
+  readonly decisions: readonly QuotaDecision[]
+  /** What the request is refused for; null if it is admitted. */
+  readonly refusal: Refusal | null
 }
 
-const none: readonly never[] = []
+/** A decision that a request is refused for. */
+export interface Refusal {
+  /** Null if the mark of the route failed. */
+  readonly quota: Quota | null
+  readonly decision: QuotaDecision
+}
 
 /** How long a decision waited for the store, whether the store decided or failed. */
 export interface StoreDuration {
@@ -44,16 +40,18 @@ export const storeDurations = channel('fastify-llm-quota:store-duration')
  * Decides on a request (docs/rules.md, "Decision"): determines the limits, the callers and the costs, and asks the stores. Creates no promise
  * and stays in the current turn of the event loop unless one of these steps is asynchronous.
  */
-export function decide (matches: readonly Match<Quota>[], request: FastifyRequest, costs: GivenCosts, ledger: Ledger): Verdict | Promise<Verdict> {
-  return proceedAll(matches.map(({ quota }) => quota.limitOf(request)), (limits) => {
-    return proceedAll(callersOf(matches, limits, request), (callers) => {
-      return askStores(matches.map((match, index) => questionOf(match, Number(limits[index]), callers[index] ?? null, request, costs)), request, ledger)
+export function decide (matches: readonly Match<Quota>[], request: FastifyRequest, ledger: Ledger, costs?: GivenCosts): Verdict | Promise<Verdict> {
+  const rulings = matches.map((match) => new Ruling(match))
+  return proceed(forAll(rulings, (ruling) => ruling.prepare(rulings, request, costs)), () => {
+    return proceed(askStores(rulings, request, ledger), (refusal) => {
+      return { rulings, refusal, decisions: refusal === null ? rulings.map(({ decision }) => decision) : [refusal.decision] }
     })
   })
 }
 
 /** Returns the verdict on a request whose mark failed: it is refused, unless all quotas are in shadow mode. */
 export function undecided (quotas: readonly Quota[], { method, routeOptions }: FastifyRequest): Verdict {
+  const enforced = quotas.some(({ isEnforced }) => isEnforced)
   const decision: QuotaDecision = {
     outcome: 'unavailable',
     quota: null,
@@ -61,95 +59,73 @@ export function undecided (quotas: readonly Quota[], { method, routeOptions }: F
     window: null,
     reason: 'mark',
     operation: { method, path: String(routeOptions.url) },
-    enforced: quotas.some(({ isEnforced }) => isEnforced),
+    enforced,
     limit: 0,
     callerKey: null,
     count: null,
     windowRemaining: null,
     overflow: false
   }
-  const ruling = { quota: null, decision, demand: null, acquisition: null }
-  return { rulings: [ruling], refusal: decision.enforced ? ruling : null }
+  return { rulings: [], decisions: [decision], refusal: enforced ? { quota: null, decision } : null }
 }
 
-/** Quotas with the same reader of authentications share the caller, whose key is then derived once. */
-function callersOf (matches: readonly Match<Quota>[], limits: readonly number[], request: FastifyRequest): (Caller | null | Promise<Caller>)[] {
-  const callers: (Caller | null | Promise<Caller>)[] = []
-  for (const { quota } of matches) {
-    const index = callers.length
-    const same = matches.findIndex((match, other) => match.quota.callerOf === quota.callerOf && limits[other] !== 0)
-    callers.push(limits[index] === 0 ? null : same < index ? callers[same] ?? null : quota.callerOf(request))
-  }
-  return callers
-}
-
-function askStores (questions: readonly Question[], request: FastifyRequest, ledger: Ledger): Verdict | Promise<Verdict> {
-  const asked = questions.filter(isAskedFirst)
-  const others = asked.length === questions.length ? none : questions.filter((question) => !isAskedFirst(question))
-  const unasked = others === none ? none : others.filter(({ quota }) => quota.isEnforced).map((question) => rulingOn(question, null))
-  const refusal = refusalAmong(unasked)
-  if (refusal !== null) return { rulings: [refusal], refusal }
-  return proceed(acquire(asked, request, ledger), (rulings) => {
+/**
+ * Asks the stores of the enforced quotas in one step. If all of them admit the request, asks those of shadow quotas, each on its own.
+ *
+ * @returns The ruling to refuse the request for; null if it is admitted.
+ */
+function askStores (rulings: readonly Ruling[], request: FastifyRequest, ledger: Ledger): Ruling | null | Promise<Ruling | null> {
+  if (rulings.every(isAskedFirst)) return proceed(acquire(rulings, request, ledger), () => refusalAmong(rulings))
+  const refusal = refusalAmong(rulings)
+  if (refusal !== null) return refusal
+  return proceed(acquire(rulings.filter(isAskedFirst), request, ledger), () => {
     const refusal = refusalAmong(rulings)
-    if (refusal !== null || others === none) return { rulings, refusal }
-    const observed = others.filter(({ quota }) => !quota.isEnforced).map((question) => isAsked(question) ? acquire([question], request, ledger) : [rulingOn(question, null)])
-    return proceedAll(observed, (shadow) => {
-      const all = [...rulings, ...unasked, ...shadow.flat()]
-      return { rulings: questions.flatMap(({ quota }) => all.find((ruling) => ruling.quota === quota) ?? []), refusal: null }
-    })
+    return refusal ?? proceed(forAll(rulings, (ruling) => isAsked(ruling) ? acquire([ruling], request, ledger) : undefined), () => null)
   })
 }
 
-/** Asks the stores of quotas in one step. Quotas that were not asked, because another one is known to have no room, have no ruling. */
-function acquire (questions: readonly Asked[], request: FastifyRequest, ledger: Ledger): readonly Ruling[] | Promise<readonly Ruling[]> {
-  if (questions.length === 0) return []
-  const demands = questions.map(({ demand }) => demand)
-  const stores = questions.map(({ quota }) => quota.store)
-  const asked = attempt<Acquisitions | StoreFailure>(() => acquireSideBySide(demands, stores, {
-    acquire: (store, demands) => askStore(store, demands, request),
-    release (store, acquisition, amount) { ledger.all([giveBack(store, acquisition, amount, request)]) }
-  }), (error) => error instanceof StoreFailure ? error : new StoreFailure(null))
-  return proceed(asked, (result) => result instanceof StoreFailure
-    ? questions.filter(({ quota }) => result.store === null || quota.store === result.store).map((question) => rulingOn(question, null))
-    : rulingsOn(questions, result))
+/** A ruling that a store is asked for. */
+type Asked = Ruling & { readonly demand: Demand }
+
+function isAsked (ruling: Ruling): ruling is Asked {
+  return !ruling.isDecided
+}
+
+function isAskedFirst (ruling: Ruling): ruling is Asked {
+  return isAsked(ruling) && ruling.quota.isEnforced
 }
 
 type Acquisitions = readonly (Acquisition | null)[]
 
-/** A question that a store can answer. */
-type Asked = Question & { readonly demand: Demand }
-
-function isAsked (question: Question): question is Asked {
-  return question.demand !== null
-}
-
-/** Whether a question is asked together with others. Shadow quotas are asked after these have admitted, each on its own. */
-function isAskedFirst (question: Question): question is Asked {
-  return question.quota.isEnforced && question.demand !== null
-}
-
-class StoreFailure {
-  /** Null if all stores are taken to have failed. */
-  readonly store: QuotaStore | null
-
-  constructor (store: QuotaStore | null) {
-    this.store = store
-  }
-}
-
-function askStore (store: QuotaStore, demands: readonly Demand[], request: FastifyRequest): Acquisitions | Promise<Acquisitions> {
-  return attempt(() => proceed(promised(storeDurations.hasSubscribers ? timed(request, () => store.acquire(demands)) : store.acquire(demands)), (acquisitions) => {
-    assertAcquisitions(acquisitions, demands)
-    return acquisitions
-  }), (error) => {
-    logFailure(request.log, error, 'the quota store failed; the request is not counted', { counters: demands.map(({ counters }) => counters) })
-    throw new StoreFailure(store)
+/** Asks the stores of quotas in one step. Those that were not asked, because another one is known to have no room, remain undecided. */
+function acquire (asked: readonly Asked[], request: FastifyRequest, ledger: Ledger): void | Promise<void> {
+  if (asked.length === 0) return
+  const demands = asked.map(({ demand }) => demand)
+  const stores = asked.map(({ quota }) => quota.store)
+  const acquired = acquireSideBySide<QuotaStore>(demands, stores, {
+    acquire: (store, demands) => attempt<Acquisitions>(() => acquireFrom(store, demands, request), (error) => {
+      logFailure(request.log, error, 'the quota store failed; the request is not counted', { counters: demands.map(({ counters }) => counters) })
+      for (const ruling of asked) if (ruling.quota.store === store) ruling.decide(null)
+      return demands.map(() => null)
+    }),
+    release: (store, acquisition, amount) => {
+      ledger.track(attempt<void>(() => promised(store.release?.(acquisition, amount)), (error) => {
+        logFailure(request.log, error, 'what a refused request has counted could not be given back')
+      }))
+    }
+  })
+  return proceed(acquired, (acquisitions) => {
+    for (let index = 0; index < asked.length; index++) {
+      const acquisition = acquisitions[index] ?? null
+      if (acquisition !== null) asked[index]?.decide(acquisition)
+    }
   })
 }
 
-function giveBack (store: QuotaStore, acquisition: Acquisition, amount: number, request: FastifyRequest): void | Promise<void> {
-  return attempt<void>(() => promised(store.release?.(acquisition, amount)), (error) => {
-    logFailure(request.log, error, 'what a refused request has counted could not be given back')
+function acquireFrom (store: QuotaStore, demands: readonly Demand[], request: FastifyRequest): Acquisitions | Promise<Acquisitions> {
+  return proceed(promised(storeDurations.hasSubscribers ? timed(request, () => store.acquire(demands)) : store.acquire(demands)), (acquisitions) => {
+    assertAcquisitions(acquisitions, demands)
+    return acquisitions
   })
 }
 
@@ -157,43 +133,27 @@ function giveBack (store: QuotaStore, acquisition: Acquisition, amount: number, 
 function timed<Result> (request: FastifyRequest, step: () => Result | Promise<Result>): Result | Promise<Result> {
   const startedAt = performance.now()
   const publish = (): void => { storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration) }
-  let result: Result | Promise<Result> | undefined
-  try {
-    result = promised(step())
+  return attempt(() => proceed(promised(step()), (result) => {
+    publish()
     return result
-  } finally {
-    if (result instanceof Promise) result.then(publish, publish)
-    else publish()
-  }
+  }), (error) => {
+    publish()
+    throw error
+  })
 }
 
-function rulingsOn (questions: readonly Question[], acquisitions: Acquisitions): Ruling[] {
-  const rulings: Ruling[] = []
-  for (let index = 0; index < questions.length; index++) {
-    const question = questions[index]
-    const acquisition = acquisitions[index] ?? null
-    if (question !== undefined && acquisition !== null) rulings.push(rulingOn(question, acquisition))
-  }
-  return rulings
-}
-
-function rulingOn (question: Question, acquisition: Acquisition | null): Ruling {
-  const { quota, demand } = question
-  return { quota, decision: acquisition === null ? uncounted(question) : decisionOf(question, acquisition), demand, acquisition }
-}
-
-/** Returns the ruling to refuse a request for; null if there is none. Of equals, the first one. */
+/** Returns the ruling to refuse a request for, of equals the first one; null if there is none. */
 function refusalAmong (rulings: readonly Ruling[]): Ruling | null {
   let refusal: Ruling | null = null
   for (const ruling of rulings) {
-    if (refuses(ruling.decision) && (refusal === null || rank(ruling.decision) > rank(refusal.decision))) refusal = ruling
+    if (ruling.refuses && (refusal === null || rank(ruling.decision) > rank(refusal.decision))) refusal = ruling
   }
   return refusal
 }
 
-/** A missing caller comes first, then what failed before a store was asked, requests in flight, the longest wait, and a store that failed. */
-function rank ({ outcome, reason, unit, windowRemaining }: QuotaDecision): number {
+/** A missing caller comes first, then requests in flight, the longest wait, and what failed: if not the store, then no store was asked. */
+function rank ({ outcome, unit, windowRemaining }: QuotaDecision): number {
   if (outcome === 'unauthenticated') return Infinity
-  if (outcome === 'unavailable') return reason === 'store' ? -1 : Number.MAX_VALUE
+  if (outcome === 'unavailable') return -1
   return unit === 'requests-in-flight' ? Number.MAX_SAFE_INTEGER : Number(windowRemaining)
 }

@@ -35,28 +35,28 @@ export interface CountedDecision extends DecisionBase {
   readonly count: number
 }
 
-/** The decision on a request without a caller. */
-export interface UnauthenticatedDecision extends DecisionBase {
-  /** The request has no caller. */
-  readonly outcome: 'unauthenticated'
-  /** Why the request has no caller. */
-  readonly reason: UnidentifiedReason
+/** What a decision holds if nothing was counted, and there is no caller or it does not matter. */
+interface WithoutCaller extends DecisionBase {
   /** Always null. */
   readonly callerKey: null
   /** Always null. */
   readonly count: null
 }
 
+/** The decision on a request without a caller. */
+export interface UnauthenticatedDecision extends WithoutCaller {
+  /** The request has no caller. */
+  readonly outcome: 'unauthenticated'
+  /** Why the request has no caller. */
+  readonly reason: UnidentifiedReason
+}
+
 /** The decision if the limit is 0. */
-export interface DisabledDecision extends DecisionBase {
+export interface DisabledDecision extends WithoutCaller {
   /** The limit is 0. */
   readonly outcome: 'disabled'
   /** Always null. */
   readonly reason: null
-  /** Always null. */
-  readonly callerKey: null
-  /** Always null. */
-  readonly count: null
 }
 
 /** What failed, so that no decision could be made: the store, the host's authentication, the mark of the route, or the cost of the request. */
@@ -93,8 +93,3 @@ export interface QuotaDecisionMessage {
  * subscriber, publishing has almost no cost.
  */
 export const quotaDecisions = channel('fastify-llm-quota:decision')
-
-/** Whether a decision refuses the request. */
-export function refuses ({ enforced, outcome }: QuotaDecision): boolean {
-  return enforced && outcome !== 'admitted' && outcome !== 'disabled'
-}

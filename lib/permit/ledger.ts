@@ -16,7 +16,7 @@ export class Ledger {
   /** Logs the decisions of the server. */
   readonly decisions = new DecisionLog()
   readonly #open = new Set<Unsettled>()
-  readonly #pending = new Set<Promise<unknown>>()
+  readonly #pending = new Set<Promise<void>>()
   #warnedOfUnreportedAt = -Infinity
   #isWarnedOfTokens = false
 
@@ -29,19 +29,14 @@ export class Ledger {
     this.#open.delete(unsettled)
   }
 
-  /** Combines steps of stores, none of which rejects. A promise only if one of them is, and then the server waits for it when it closes. */
-  all (steps: readonly (void | Promise<void>)[]): void | Promise<void> {
-    if (!steps.some((step) => step instanceof Promise)) return
-    const pending = Promise.all(steps).then(() => { this.#pending.delete(pending) })
-    this.#pending.add(pending)
-    return pending
-  }
-
-  /** Keeps a decision on which a request waits: when the server closes, what it counts is to be settled too. */
-  deciding (decision: Promise<unknown>): void {
-    const decided = (): void => { this.#pending.delete(pending) }
-    const pending = decision.then(decided, decided)
-    this.#pending.add(pending)
+  /** Returns a step of a request or of stores. If it is a promise, the server waits for it when it closes. */
+  track<Result> (step: Result | Promise<Result>): Result | Promise<Result> {
+    if (step instanceof Promise) {
+      const ended = (): void => { this.#pending.delete(pending) }
+      const pending = step.then(ended, ended)
+      this.#pending.add(pending)
+    }
+    return step
   }
 
   /** Ends all permits, and waits until everything is settled, but no longer than a second. */

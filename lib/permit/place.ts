@@ -30,7 +30,7 @@ export class Place {
     this.#publish(1)
   }
 
-  /** Gives the place back. A promise only if the store returned one. It never rejects: if the store fails, the place is free when its lease ends. */
+  /** Gives the place back. It never rejects: if the store fails, the place is free when its lease ends. */
   close (): void | Promise<void> {
     this.#publish(-1)
     const { name, store } = this.#quota

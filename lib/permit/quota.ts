@@ -1,5 +1,4 @@
 import type { FastifyRequest } from 'fastify'
-import type { OfRequest } from '../any-request.js'
 import type { CallerReader } from '../caller/request-caller.js'
 import type { Calendar } from '../limit/calendar.js'
 import type { LimitName, QuotaPeriod } from '../limit/limit.js'
@@ -7,9 +6,7 @@ import { effectiveLimit } from '../limit/limit.js'
 import type { Preferences } from '../limit/preferences.js'
 import type { QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
-
-/** An amount, or a function of the request that returns it. */
-export type AmountOf = number | OfRequest<number>
+import type { AmountOf } from './amount.js'
 
 /** What the host has defined about a quota. */
 export interface QuotaSettings {

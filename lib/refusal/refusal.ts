@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { QuotaDecision } from '../permit/decision.js'
-import type { Ruling } from '../permit/decide.js'
+import type { Refusal } from '../permit/decide.js'
 import type { Quota } from '../permit/quota.js'
 import { hostBody, type RefusalBodyWriter } from './host-body.js'
 
@@ -38,7 +38,7 @@ const unauthenticated = bodyOf('Authentication is required for this LLM operatio
 const unavailable = bodyOf('The request quota is unavailable. Please try again.', 503)
 
 /** Sends a refusal, byte for byte the same whatever the route's schema and serializer (docs/rules.md, "Refusal"). */
-export function sendRefusal ({ quota, decision }: Ruling, request: FastifyRequest, reply: AnyReply, write?: RefusalBodyWriter): void {
+export function sendRefusal ({ quota, decision }: Refusal, request: FastifyRequest, reply: AnyReply, write?: RefusalBodyWriter): void {
   const status = statuses[decision.outcome]
   const written = write === undefined ? null : hostBody(write, decision, request)
   reply.code(status)

@@ -1,20 +1,21 @@
-import { attempt, proceedAll } from '../promises.js'
+import { attempt, proceed, proceedAll } from '../promises.js'
 import type { Acquisition, Demand } from './store.js'
 
 type Acquisitions = readonly (Acquisition | null)[]
 
-/** The demands that one side, a store or a shard, decides on in one step. */
+/** What one side has decided on in one step; null if it has failed. */
 interface Part<Side> {
   readonly side: Side
-  readonly indexes: readonly number[]
   readonly demands: readonly Demand[]
+  readonly acquisitions: Acquisitions | null
+  readonly error?: unknown
 }
 
-/** What decides on a part. */
+/** What decides on the demands of the sides, which are stores or shards. */
 export interface Sides<Side> {
   /** Decides on the demands of one side in one step. Checks the result of a store that may not keep to the interface. */
   acquire (side: Side, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions>
-  /** Gives back what a demand of an admitted part has counted. Nobody waits for it, so it handles its own errors. */
+  /** Gives back what a demand has counted. Nobody waits for it, so it handles its own errors. */
   release (side: Side, acquisition: Acquisition, amount: number): void
 }
 
@@ -29,51 +30,30 @@ export interface Sides<Side> {
 export function acquireSideBySide<Side> (demands: readonly Demand[], sides: readonly Side[], { acquire, release }: Sides<Side>): Acquisitions | Promise<Acquisitions> {
   const [first] = sides
   if (first !== undefined && sides.every((side) => side === first)) return acquire(first, demands)
-  const parts = partsOf(demands, sides)
-  const asked = parts.map((part) => attempt<Acquisitions | Failure>(() => acquire(part.side, part.demands), (error) => new Failure(error)))
-  return proceedAll(asked, (results) => {
-    const failure = results.find((result) => result instanceof Failure)
-    const isRejected = results.some((result) => !(result instanceof Failure) && !haveRoom(result))
-    const isAdmitted = failure === undefined && !isRejected
-    const merged: (Acquisition | null)[] = demands.map(() => null)
-    parts.forEach((part, index) => {
-      const result = results[index]
-      if (result === undefined || result instanceof Failure) return
-      const isCounted = haveRoom(result)
-      part.indexes.forEach((place, each) => {
-        const acquisition = result[each] ?? null
-        merged[place] = acquisition
-        if (isAdmitted || !isCounted || acquisition === null) return
-        const amount = part.demands[each]?.cost ?? 0
-        release(part.side, acquisition, amount)
-        merged[place] = { ...countOf(acquisition), count: Math.max(0, acquisition.count - amount) }
-      })
+  const asked = [...new Set(sides)].map((side) => {
+    const part = { side, demands: demands.filter((_demand, index) => sides[index] === side) }
+    return attempt<Part<Side>>(
+      () => proceed(acquire(side, part.demands), (acquisitions) => ({ ...part, acquisitions })),
+      (error) => ({ ...part, acquisitions: null, error })
+    )
+  })
+  return proceedAll(asked, (parts) => {
+    const failed = parts.find(({ acquisitions }) => acquisitions === null)
+    const isRejected = parts.some(({ acquisitions }) => acquisitions !== null && !haveRoom(acquisitions))
+    const merged = demands.map((demand) => {
+      const part = parts.find(({ demands }) => demands.includes(demand))
+      const acquisition = part?.acquisitions?.[part.demands.indexOf(demand)]
+      if (part?.acquisitions == null || acquisition == null) return null
+      if ((failed === undefined && !isRejected) || !haveRoom(part.acquisitions)) return acquisition
+      release(part.side, acquisition, demand.cost)
+      return { ...acquisition, count: Math.max(0, acquisition.count - demand.cost) }
     })
-    if (failure !== undefined && !isRejected) throw failure.error
+    if (failed !== undefined && !isRejected) throw failed.error
     return merged
   })
-}
-
-class Failure {
-  readonly error: unknown
-
-  constructor (error: unknown) {
-    this.error = error
-  }
 }
 
 /** Whether all demands of a part have room, in which case each is counted. */
 export function haveRoom (acquisitions: Acquisitions): boolean {
   return acquisitions.every((acquisition) => acquisition?.admitted === true)
-}
-
-function countOf ({ admitted, count, windowRemaining, end, overflow }: Acquisition): Acquisition {
-  return { admitted, count, windowRemaining, ...(end !== undefined && { end }), overflow }
-}
-
-function partsOf<Side> (demands: readonly Demand[], sides: readonly Side[]): Part<Side>[] {
-  return [...new Set(sides)].map((side) => {
-    const indexes = demands.flatMap((_, index) => sides[index] === side ? [index] : [])
-    return { side, indexes, demands: indexes.flatMap((index) => demands[index] ?? []) }
-  })
 }

@@ -4,7 +4,7 @@ import { assertFunction, assertOptions } from '../../option-checks.js'
 import { hasRoom, type Tally } from '../counter.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers, type Acquisition, type CallerPage, type Demand, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
 import { MemoryCounters } from './memory-counters.js'
-import { MemoryPlaces } from './memory-places.js'
+import { CallerPlaces, type MemoryPlaces } from './memory-places.js'
 
 /** Options of `MemoryQuotaStore`. */
 export interface MemoryQuotaStoreOptions {
@@ -37,9 +37,8 @@ export class MemoryQuotaStore implements QuotaStore {
   acquire (demands: readonly Demand[]): readonly Acquisition[] {
     const now = this.#clock()
     const acquisitions = demands.map((demand) => this.#reach(demand, now))
-    if (acquisitions.every(({ admitted }) => admitted)) {
-      for (let index = 0; index < demands.length; index++) acquisitions[index]?.take(demands[index]?.cost ?? 0)
-    }
+    for (const { admitted } of acquisitions) if (!admitted) return acquisitions
+    for (const acquisition of acquisitions) acquisition.take()
     return acquisitions
   }
 
@@ -48,7 +47,7 @@ export class MemoryQuotaStore implements QuotaStore {
   }
 
   peek ({ counters, callerKey, window, end }: Demand): QuotaCount | null {
-    if (window === null) return { count: this.#placesOf(counters).of(callerKey).count, windowRemaining: null, overflow: false }
+    if (window === null) return { count: this.#places.get(counters)?.get(callerKey)?.count ?? 0, windowRemaining: null, overflow: false }
     return this.#countersOf(counters).peek(callerKey, this.#clock(), window, end)
   }
 
@@ -58,14 +57,12 @@ export class MemoryQuotaStore implements QuotaStore {
 
   /** Returns all callers on one page. */
   list (counters: string): CallerPage {
-    const callers = this.#places.get(counters)?.list() ?? this.#counters.get(counters)?.list(this.#clock()) ?? []
-    return { callers, cursor: null }
+    const places = [...this.#places.get(counters) ?? []].map(([callerKey, { count }]) => ({ callerKey, count, windowRemaining: null }))
+    return { callers: [...places, ...this.#counters.get(counters)?.list(this.#clock()) ?? []], cursor: null }
   }
 
   inspect (counters: string): QuotaStoreState {
-    const places = this.#places.get(counters)
-    if (places !== undefined) return { trackedCallers: places.size, sweeps: 0 }
-    return this.#counters.get(counters)?.inspect() ?? { trackedCallers: 0, sweeps: 0 }
+    return this.#counters.get(counters)?.inspect() ?? { trackedCallers: this.#places.get(counters)?.size ?? 0, sweeps: 0 }
   }
 
   clearCounters (): void {
@@ -75,34 +72,30 @@ export class MemoryQuotaStore implements QuotaStore {
 
   #reach ({ counters, callerKey, limit, cost, window: length, end }: Demand, now: number): MemoryAcquisition {
     if (length === null) {
-      const places = this.#placesOf(counters).of(callerKey)
-      return new MemoryAcquisition(places, hasRoom(places.count, limit, cost), null, false)
+      const places = this.#placesOf(counters, callerKey)
+      return new MemoryAcquisition(places, cost, hasRoom(places.count, limit, cost), null, false)
     }
     const quota = this.#countersOf(counters)
     const own = quota.own(callerKey, now, length)
     const window = (own ?? quota.overflow).reach(now, length, end)
-    const acquisition = new MemoryAcquisition(window, hasRoom(window.count, limit, cost), window.remaining(now), own === undefined)
+    const acquisition = new MemoryAcquisition(window, cost, hasRoom(window.count, limit, cost), window.remaining(now), own === undefined)
     if (window.end !== null) acquisition.end = window.end
     return acquisition
   }
 
   #countersOf (name: string): MemoryCounters {
-    let counters = this.#counters.get(name)
-    if (counters === undefined) {
-      counters = new MemoryCounters(this.maxTrackedCallers)
-      this.#counters.set(name, counters)
-    }
-    return counters
+    return this.#counters.get(name) ?? added(this.#counters, name, new MemoryCounters(this.maxTrackedCallers))
   }
 
-  #placesOf (name: string): MemoryPlaces {
-    let places = this.#places.get(name)
-    if (places === undefined) {
-      places = new MemoryPlaces()
-      this.#places.set(name, places)
-    }
-    return places
+  #placesOf (name: string, callerKey: string): Tally {
+    const places = this.#places.get(name) ?? added(this.#places, name, new Map<string, Tally>())
+    return places.get(callerKey) ?? new CallerPlaces(callerKey, places)
   }
+}
+
+function added<Value> (map: Map<string, Value>, name: string, value: Value): Value {
+  map.set(name, value)
+  return value
 }
 
 /** An acquisition that knows which window, or which caller's places, it was counted in. */
@@ -113,20 +106,22 @@ class MemoryAcquisition implements Acquisition {
   declare end?: number
   overflow: boolean
   readonly #tally: Tally
+  readonly #cost: number
   // What can still be given back.
   #held = 0
 
-  constructor (tally: Tally, admitted: boolean, windowRemaining: number | null, overflow: boolean) {
+  constructor (tally: Tally, cost: number, admitted: boolean, windowRemaining: number | null, overflow: boolean) {
     this.#tally = tally
+    this.#cost = cost
     this.admitted = admitted
     this.count = tally.count
     this.windowRemaining = windowRemaining
     this.overflow = overflow
   }
 
-  take (amount: number): void {
-    this.#tally.add(amount)
-    this.#held = amount
+  take (): void {
+    this.#tally.add(this.#cost)
+    this.#held = this.#cost
     this.count = this.#tally.count
   }
 
