@@ -40,8 +40,9 @@ for (const name of readdirSync('dist', { recursive: true, encoding: 'utf8' })) {
 // Redis has Lua 5.1. As the compiler of Lua 5.4 does, puts values that are marked <const> where their names are, which costs nothing at run time.
 function withValues (text) {
   const values = new Map()
-  const others = text.replace(/^ *local ([A-Z_]+) <const> = (.+)\n/gm, (_line, name, value) => {
-    values.set(name, value)
+  const others = text.replace(/^ *local ([A-Z_]+ <const>.*) = (.+)\n/gm, (_line, names, list) => {
+    const listed = list.split(', ')
+    names.split(', ').forEach((name, index) => values.set(name.replace(' <const>', ''), listed[index]))
     return ''
   })
   return others.replace(/(?<!-- .*)\b[A-Z_]+\b/g, (name) => values.get(name) ?? name)

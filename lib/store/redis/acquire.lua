@@ -9,19 +9,10 @@
 local ASK_AGAIN <const> = -1
 -- Further positions in a quota: the rows found, the latest of them that has been decided on, the number of the argument before the first
 -- caller, and the rows written so far where a caller can occur twice.
-local FOUND <const> = 18
-local PLACE <const> = 19
-local FIRST_CALLER <const> = 20
-local CHANGED <const> = 21
-local ROWS <const> = 22
+local FOUND <const>, PLACE <const>, FIRST_CALLER <const>, CHANGED <const>, ROWS <const> = 18, 19, 20, 21, 22
 -- The positions in a demand, in the order of arguments.ts: the end of the window is, for requests in flight, how many places this process
 -- holds. Then what is kept until its request has been decided on: what was counted before it, and where it was written.
-local QUOTA <const> = 1
-local MOST <const> = 2
-local COST <const> = 3
-local WINDOW_END <const> = 4
-local BEFORE <const> = 5
-local WRITTEN_AT <const> = 6
+local QUOTA <const>, MOST <const>, COST <const>, WINDOW_END <const>, BEFORE <const>, WRITTEN_AT <const> = 1, 2, 3, 4, 5, 6
 local IN_OVERFLOW <const> = -1
 
 local argv, settings = ARGV, ARGV[1]

@@ -7,44 +7,22 @@ local call, pack, read, sub = redis.call, struct.pack, struct.unpack, string.sub
 -- clock and the latest time known; the time of the latest sweep; the length of the window (0: requests in flight; negative: windows with
 -- an end); when the key expires; the number of sweeps; the overflow counter's count, window and nonce; the earliest last request that the
 -- check of the rows has found, and the cursor of that check. It is longer than 64 bytes, so that the server keeps a hash table.
-local STATE <const> = '\255'
+local STATE <const>, STATE_FORMAT <const> = '\255', 'ddddddddddd'
 local LAYOUT_VERSION <const> = '1'
-local STATE_FORMAT <const> = 'ddddddddddd'
 -- A row holds the count, the window's start, or its end where it has one, the time of the last request and the nonce of the window.
-local ROW <const> = 'dddd'
-local LAST_SEEN_POSITION <const> = 17
+local ROW <const>, LAST_SEEN_POSITION <const> = 'dddd', 17
 -- For requests in flight it has a part for each process: its name, how many places it holds, when its lease ends, and the number of the
 -- call that wrote it.
-local NAME_LENGTH <const> = 16
-local PART <const> = 'ddd'
-local PART_LENGTH <const> = 40
-local LEASE <const> = 30000
-local SWEEP_INTERVAL <const> = 60000
-local RETENTION_AFTER_WINDOW <const> = 60000
-local ALL_CHECKED <const> = -1
+local NAME_LENGTH <const>, PART <const>, PART_LENGTH <const> = 16, 'ddd', 40
+local LEASE <const>, SWEEP_INTERVAL <const>, RETENTION_AFTER_WINDOW <const> = 30000, 60000, 60000
+local ALL_CHECKED <const>, NEVER <const> = -1, -math.huge
 -- Clients read an integer of more than 52 bits inexactly, but not a text.
-local LARGEST_INTEGER <const> = 4503599627370496
-local LARGEST_COUNT <const> = 9007199254740991
-local NEVER <const> = -math.huge
+local LARGEST_INTEGER <const>, LARGEST_COUNT <const> = 4503599627370496, 9007199254740991
 -- What a script knows of a quota is a list, which takes half as long to create as a table with names: the key, the time, the fields of
 -- the state, and for the scripts that write whether the state has changed, whether the key's expiry must be set, and what is written.
-local KEY <const> = 1
-local NOW <const> = 2
-local LATEST <const> = 3
-local OFFSET <const> = 4
-local SWEPT_AT <const> = 5
-local WINDOW <const> = 6
-local EXPIRY <const> = 7
-local SWEEPS <const> = 8
-local OVERFLOW_COUNT <const> = 9
-local OVERFLOW_START <const> = 10
-local OVERFLOW_NONCE <const> = 11
-local OLDEST <const> = 12
-local CURSOR <const> = 13
-local IS_CHANGED <const> = 14
-local IS_CLOCK_SET <const> = 15
-local WRITTEN <const> = 16
-local SIZE <const> = 17
+local KEY <const>, NOW <const>, LATEST <const>, OFFSET <const>, SWEPT_AT <const>, WINDOW <const>, EXPIRY <const> = 1, 2, 3, 4, 5, 6, 7
+local SWEEPS <const>, OVERFLOW_COUNT <const>, OVERFLOW_START <const>, OVERFLOW_NONCE <const> = 8, 9, 10, 11
+local OLDEST <const>, CURSOR <const>, IS_CHANGED <const>, IS_CLOCK_SET <const>, WRITTEN <const>, SIZE <const> = 12, 13, 14, 15, 16, 17
 
 local function serverTime ()
   local time = call('TIME')

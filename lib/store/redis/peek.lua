@@ -3,8 +3,8 @@
 -- include places.part.lua
 --
 -- KEYS: the hash of the quota. ARGV: the time in ms, 'nan' for the server's; the caller; how many callers the quota can track; the window,
--- as in the state; its end or ''; and a cursor, '0' at first. Returns the count, the milliseconds until the window ends, or its end, and 1 for
--- the overflow counter; an empty list if the next request would open a new window; or the next cursor, with which the script must run
+-- as in the state; its end or ''; and a cursor, '0' at first. Returns the count, the milliseconds until the window ends, or its end, and 1
+-- for the overflow counter; an empty list if the next request would open a new window; or the next cursor, with which the script must run
 -- again, because only the remaining rows show whether the cap is reached.
 local PAGE = 1000
 local quota, caller, cap, window, windowEnd = { KEYS[1] }, ARGV[2], ARGV[3] + 0, ARGV[4] + 0, tonumber(ARGV[5])
