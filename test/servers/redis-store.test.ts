@@ -117,7 +117,7 @@ t.test('a layout of another version is refused by name', async (t) => {
   const acquisition = await acquireOne(store, 'alice')
   const [hash, field] = ['llm-quota:{0}:default', Buffer.from([255])] as const
   const state = await client.hgetBuffer(hash, field)
-  await client.hset(hash, field, Buffer.concat([Buffer.from('2'), state?.subarray(1) ?? Buffer.alloc(0)]))
+  await client.hset(hash, field, Buffer.concat([Buffer.from('1'), state?.subarray(1) ?? Buffer.alloc(0)]))
   const calls: (() => unknown)[] = [
     () => acquireOne(store, 'alice'), () => store.release(acquisition, 1), () => store.peek(demand('alice')),
     () => store.list('default'), () => store.inspect('default'), () => store.forget('alice', 'default')

@@ -8,7 +8,7 @@ local call, pack, read, sub = redis.call, struct.pack, struct.unpack, string.sub
 -- an end); when the key expires; the number of sweeps; the overflow counter's count, window and nonce; the earliest last request that the
 -- check of the rows has found, and the cursor of that check. It is longer than 64 bytes, so that the server keeps a hash table.
 local STATE <const>, STATE_FORMAT <const> = '\255', 'ddddddddddd'
-local LAYOUT_VERSION <const> = '1'
+local LAYOUT_VERSION <const> = '2'
 -- A row holds the count, the window's start, or its end where it has one, the time of the last request and the nonce of the window.
 local ROW <const>, LAST_SEEN_POSITION <const> = 'dddd', 17
 -- For requests in flight it has a part for each process: its name, how many places it holds, when its lease ends, and the number of the
