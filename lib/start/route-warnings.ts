@@ -61,6 +61,7 @@ function isTwin (head: DeclaredRoute, { pattern, options: { handler } }: Declare
 export function warnOfFreeRequests ({ log }: FastifyInstance, quotas: readonly DefinedQuota[]): void {
   for (const { name, unit } of quotas.filter(({ isFreeUnreported }) => isFreeUnreported)) {
     logLine(log, 'warn', { quota: name, unit }, `the quota "${name}" has neither cost nor unreported, so a request counts no ${unit} if ` +
-      'its client disconnects before fastify.quotaCharge reports them; set cost to an estimate, or unreported to what such a request counts')
+      'its client disconnects before fastify.quotaCharge reports them; set cost to an estimate, or unreported to what such a request ' +
+      'counts')
   }
 }
