@@ -28,7 +28,10 @@ const InvalidOption = createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota
 
 /** An option has an invalid value. The message contains the name of the option and the value; of an object, only its type. */
 export class OptionError extends InvalidOption {
-  /** @param rule What the value must be, for example `must be an integer`. `format` shows the value. */
+  /**
+   * @param rule What the value must be, for example `must be an integer`.
+   * @param format Formats the value.
+   */
   constructor (option: string, rule: string, value: unknown, format = shown) {
     super(option, rule, format(value))
   }

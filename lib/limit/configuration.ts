@@ -31,14 +31,11 @@ export async function readConfiguration (fastify: FastifyInstance, defaults: Quo
     })
     texts = Object(Reflect.get(scope, 'quotaEnvironment'))
   })
-  const configuration = { ...defaults }
-  for (const variable of Object.keys(defaults)) Object.assign(configuration, { [variable]: integerIn(texts, variable) })
-  return Object.freeze(configuration)
-}
-
-function integerIn (texts: object, variable: string): number {
-  const text: unknown = Reflect.get(texts, variable)
-  const integer = toInteger(text)
-  if (integer === undefined) throw new EnvironmentError(variable, 'must be an integer', text)
-  return integer
+  const integers = Object.keys(defaults).map((variable) => {
+    const text: unknown = Reflect.get(texts, variable)
+    const integer = toInteger(text)
+    if (integer === undefined) throw new EnvironmentError(variable, 'must be an integer', text)
+    return [variable, integer]
+  })
+  return Object.freeze({ ...defaults, ...Object.fromEntries(integers) })
 }

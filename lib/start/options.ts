@@ -34,7 +34,7 @@ export interface QuotaOptions {
   readonly dotenv?: DotenvOptions
   /** Returns the authentication of a request, or a promise of it. Default: uses the value of `request.user`. */
   readonly authentication?: AuthenticationReader
-  /** Adds the headers `RateLimit-Policy` and `RateLimit` to responses that were admitted or rejected. Default: no such headers. */
+  /** Adds the headers `RateLimit-Policy` and `RateLimit` to responses to admitted or rejected requests. Default: no such headers. */
   readonly rateLimitHeaders?: 'draft-10'
   /** Returns the body of a refusal and its content type; the status and the other headers do not change. Default: the quota's own body. */
   readonly refusalBody?: RefusalBodyWriter
@@ -100,7 +100,7 @@ export type QuotaDefinition = DefinitionBase & (
   | (Limit<'inFlight', number> & NoTimeZone & NoCosts)
 )
 
-/** A definition whose fields have been checked, without the rules that combine them. */
+/** A definition without the rules that combine its fields. */
 export type CheckedDefinition = DefinitionBase & OtherCosts & InTimeZone & { readonly [Name in LimitName]?: Amount | undefined }
 
 const limitNames = Object.keys(limitKinds)

@@ -60,7 +60,8 @@ function isTwin (head: DeclaredRoute, { pattern, options: { handler } }: Declare
 /** Warns of quotas in another unit for which a request whose client disconnects early counts nothing. */
 export function warnOfFreeRequests ({ log }: FastifyInstance, quotas: readonly DefinedQuota[]): void {
   for (const { name, unit } of quotas.filter(({ isFreeUnreported }) => isFreeUnreported)) {
-    logLine(log, 'warn', { quota: name, unit }, `the quota "${name}" has neither cost nor unreported, so a request counts no ${unit} if its ` +
-      'client disconnects before fastify.quotaCharge reports them; set cost to an estimate, or unreported to what such a request counts')
+    logLine(log, 'warn', { quota: name, unit }, `the quota "${name}" has neither cost nor unreported, so a request counts no ${unit} if ` +
+      'its client disconnects before fastify.quotaCharge reports them; set cost to an estimate, or unreported to what such a request ' +
+      'counts')
   }
 }

@@ -28,11 +28,8 @@ export const inFlight = Infinity
 /** The store under test lacks a function, so a check of it passes. */
 export class MissingFunction extends Error {}
 
-/** The first request of a caller, numbered as in the checks. */
-export interface Visit {
-  readonly number: number
-  readonly acquisition: Acquisition
-}
+/** The first request of a caller. */
+interface Visit { readonly number: number, readonly acquisition: Acquisition }
 
 /** A store under test, and one of its quotas. Callers are numbers. Times are in milliseconds. */
 export class Subject {
@@ -105,7 +102,6 @@ export class Subject {
     return inTurn(callersFrom(first), async (number) => ({ number, acquisition: await this.acquire(number, limit) }))
   }
 
-  /** Returns how many of these callers have a counter of their own. */
   async trackedOf (first: number): Promise<number> {
     return (await this.visit(first)).filter(({ acquisition }) => !acquisition.overflow).length
   }

@@ -23,7 +23,12 @@ export class VirtualClock {
   /** Returns the time in milliseconds. The function is bound. */
   readonly now = (): number => this.#time
 
-  /** Calls a function once, when the clock advances by the delay, in milliseconds. Returns the timer, for `clearTimeout`. Bound. */
+  /**
+   * Calls a function once, when the clock advances to the end of the delay or past it. The function is bound.
+   *
+   * @param delay Milliseconds.
+   * @returns The timer, for `clearTimeout`.
+   */
   readonly setTimeout = (callback: () => void, delay: number): unknown => {
     const timer = { due: this.#time + delay, callback }
     this.#timers.add(timer)
@@ -35,7 +40,12 @@ export class VirtualClock {
     for (const pending of this.#timers) if (pending === timer) this.#timers.delete(pending)
   }
 
-  /** Advances the clock by milliseconds, and runs each timer at its own time. Throws a `RangeError` if they are negative or not finite. */
+  /**
+   * Advances the clock and runs each timer that becomes due at its own time.
+   *
+   * @param ms Milliseconds, 0 or more.
+   * @throws {RangeError} If `ms` is negative or not a finite number.
+   */
   advance (ms: number): void {
     if (!Number.isFinite(ms) || ms < 0) throw new RangeError(`ms must be a finite number of 0 or more; got ${ms}`)
     const end = this.#time + ms
