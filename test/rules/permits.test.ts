@@ -106,7 +106,8 @@ t.test('refuse sends the refusal as the hook would, with the RateLimit headers o
     ['failing', 503, /unavailable/, { 'retry-after': '1', 'cache-control': 'no-store', ratelimit: undefined }],
     ['off', 200, /ran/, { ratelimit: /^"default";r=\d;t=60$/ }]
   ]
-  for (const [name, statusCode, body, headers] of rows) t.match(await app.inject({ method: 'POST', url: `/call/${name}` }), { statusCode, body, headers }, name)
+  const call = (name: string) => app.inject({ method: 'POST', url: `/call/${name}` })
+  for (const [name, statusCode, body, headers] of rows) t.match(await call(name), { statusCode, body, headers }, name)
 })
 
 t.test('refuse uses refusalBody, and throws if there is no refusal or headers were sent', async (t) => {

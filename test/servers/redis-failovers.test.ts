@@ -69,7 +69,7 @@ async function clusterGroup (): Promise<Group> {
 
 for (const [kind, clients, start] of [['sentinel', sentinelClients, sentinelGroup], ['cluster', clusterClients, clusterGroup]] as const) {
   for (const isPlanned of [true, false]) {
-    t.test(`after ${isPlanned ? 'a planned failover' : "a primary's end"} with a ${kind}, clients return to the shared counters`, async (t) => {
+    t.test(`after ${isPlanned ? 'a failover' : "a primary's end"} with a ${kind}, clients return to the shared counters`, async (t) => {
       const { ports, primary, failOver, stop } = await start()
       t.teardown(stop)
       const connected = await Promise.all(Object.values(clients).map((connect) => connect(ports)))
