@@ -48,16 +48,6 @@ t.test('a permit decides, counts and publishes as the hook does, on any route; r
   t.same([request.quota, request.quotaDecisions], [quota, quotaDecisions])
 })
 
-t.test('of ten messages at once, as many are admitted as fit, and the others count nothing', async (t) => {
-  for (const store of [new MemoryQuotaStore(), late]) {
-    const { app, request, counts } = await createPermitHost({ store })
-    const permits = await Promise.all(Array.from({ length: 10 }, async () => app.quotaAcquire(request, ['messages', 'tokens'])))
-    t.equal(permits.filter(({ refusal }) => refusal === null).length, 3)
-    t.match(permits[9], { refusal: { quota: 'messages', outcome: 'rejected' }, decisions: [{ quota: 'messages' }] })
-    t.same(await counts(['messages', 'tokens']), [3, 6])
-  }
-})
-
 t.test('the costs are those of the definitions unless they are given', async (t) => {
   const { app, request, counts } = await createPermitHost()
   const names = ['messages', 'tokens', 'sockets']
