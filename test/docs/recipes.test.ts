@@ -56,7 +56,7 @@ t.test('the model in the body chooses the quota, its usage is charged, and OpenA
   const client = new OpenAI({ baseURL: `${address}/v1`, apiKey: hs256({ exp: Math.floor(Date.now() / 1000) + 3600 }), maxRetries: 0 })
   const ask = async (model: string) => await client.chat.completions.create({ model, max_tokens: 4096, messages: [{ role: 'user', content: 'Which invoices are late?' }] })
   // Six estimates of 4,096 tokens would not fit into 20,000.
-  for (const model of ['small-model', 'small-model', 'small-model', 'large-model', 'large-model']) t.equal((await ask(model)).usage?.total_tokens, 42, model)
+  for (const size of ['small', 'small', 'small', 'large', 'large']) t.equal((await ask(`${size}-model`)).usage?.total_tokens, 42, size)
   let text = ''
   for await (const { choices } of await client.chat.completions.create({ model: 'small-model', max_tokens: 4096, stream: true, messages: [] })) text += choices[0]?.delta.content ?? ''
   t.equal(text, 'Two invoices.')

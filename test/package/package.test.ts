@@ -34,7 +34,7 @@ function createProject (...packages: (string | readonly [name: string, linked: s
     run: (...words: string[]) => execFileSync(process.execPath, words, { cwd: folder, encoding: 'utf8', env: environment, stdio: ['ignore', 'pipe', 'inherit'] }),
     /** Returns the errors of the compiler in the given programs of test/types. */
     compile: (options: string, ...programs: string[]) => {
-      for (const name of programs) copyFileSync(join('test/types', name), join(folder, name))
+      for (const name of programs) copyFileSync(join('test/types', name.replace('default.cts', 'default.mts')), join(folder, name))
       const words = [...`--strict --noEmit --skipLibCheck --target es2023 --types node ${options}`.split(' '), ...programs]
       return spawnSync(process.execPath, [resolve('node_modules/typescript/bin/tsc'), ...words], { cwd: folder, encoding: 'utf8', env: environment }).stdout
     }

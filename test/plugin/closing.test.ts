@@ -88,7 +88,7 @@ async function start (t: Test, create: typeof Fastify, forceCloseConnections: bo
 
 for (const [version, create] of versions) {
   for (const forceCloseConnections of [false, 'idle', true] as const) {
-    t.test(`streams that end while the server closes are settled: ${version}, forceCloseConnections ${forceCloseConnections}`, async (t) => {
+    t.test(`streams that end while the server closes are settled: ${version}, ${forceCloseConnections}`, async (t) => {
       const { app, memory, atClose } = await start(t, create, forceCloseConnections)
       t.same([memory.peek(places)?.count, memory.peek(tokens)?.count], [streams, 50 * streams])
       await app.close()

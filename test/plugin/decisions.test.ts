@@ -62,7 +62,7 @@ t.test('a decision by the overflow counter says so, and the first one causes one
   const log = captureLog('debug')
   const app = await createService({ store: new MemoryQuotaStore({ maxTrackedCallers: 1 }) }, { logger: log.logger })
   const messages = await published(async () => { for (const claims of [alice, bob, alice, { ...alice, sub: 'carol' }, bob]) await analyze(app, claims) })
-  t.same(messages.map(({ decision: { outcome, overflow } }) => [outcome, overflow]), [false, true, false, true, true].map((overflow) => ['admitted', overflow]))
+  t.match(messages, [false, true, false, true, true].map((overflow) => ({ decision: { outcome: 'admitted', overflow } })))
   t.match(log.lines.filter(({ level }) => level === 40), [{ quota: 'default', msg: /maxTrackedCallers.*this warning is not repeated$/ }])
   t.equal(log.warnings().length, 1)
 })

@@ -7,7 +7,7 @@ import quotaPlugin, { MemoryQuotaStore } from '../../lib/index.js'
 import quotaMetricsPlugin from '../../lib/metrics.js'
 import { asAlice, createService, statuses } from '../support/service.js'
 
-t.test('the entry point exports the plugin, which declares its name and the supported Fastify versions, as default and by name', async (t) => {
+t.test('the entry point exports the plugin as default and by name; it declares its name and the versions of Fastify', async (t) => {
   t.equal(entry.default, entry.quotaPlugin)
   t.same(Reflect.get(quotaPlugin, Symbol.for('plugin-meta')), { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota' })
 })
@@ -78,7 +78,7 @@ t.test('start-up fails with an error that contains the option and its value', as
   }
 })
 
-t.test('options with the values at their bounds are accepted, as are those of Fastify\'s own register; an undefined option counts as not set', async (t) => {
+t.test('options at their bounds are accepted, as are those of Fastify\'s own register; an undefined option is not set', async (t) => {
   const unset = Object.fromEntries(['prefix', 'operations', 'store', 'preferences', 'perMinute', 'dotenv', 'authentication', 'mode'].map((name) => [name, undefined]))
   const valid = [{ dotenv: true }, { dotenv: false }, { dotenv: { path: 'no-such-file' } },
     { preferenceTimeout: 1 }, { preferenceTimeout: 2 ** 31 - 1 }, { logLevel: 'warn', logSerializers: {} }, unset] as const

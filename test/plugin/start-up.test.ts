@@ -122,6 +122,9 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
     { options: { operations }, before: post('/api/:operation') },
     /no route serves POST \/api\/translate\. .*Marked routes and routes with parameters, wildcards or constraints that are declared before the plugin cannot be checked$/
   ],
+  'no pattern that the router treats as equal to another': [
+    { after: all(get('/:one/same', forHost('one.example')), get('/:other/same', forHost('other.example')), post('/api/analyze')) }
+  ],
   'the one HEAD route of two protected operations': [{ options: { prefix: '/context' }, after: get('/context/api/:operation') }, /^HEAD/],
   'no HEAD route of a marked route, which is also subject': [{ after: get('/api/analyze-node', marked) }],
   'the HEAD route of one of several routes that differ in their constraints': [

@@ -56,7 +56,7 @@ for (const [place, optionsFor] of places) {
   })
 }
 
-t.test('the response of quotaStanding contains nothing of an error of the store, and the log only its name, code and message', async (t) => {
+t.test('the response of quotaStanding contains nothing of an error of the store, and the log its name, code and message', async (t) => {
   const log = captureLog()
   const app = await createService({ store: { acquire: () => fail(clientError()), peek: () => fail(clientError()) }, authentication: asAlice }, { logger: log.logger })
   app.get('/api/quota', async (request) => app.quotaStanding(request))

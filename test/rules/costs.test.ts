@@ -131,7 +131,7 @@ t.test('a report with an invalid amount is an error in the log, and neither thro
   }
 })
 
-t.test('a report does nothing before the decision, and for a request that was not admitted, in a disabled quota or a shadow quota without room', async (t) => {
+t.test('a report does nothing before the decision, for a request that was not admitted, and in a disabled or a full shadow quota', async (t) => {
   const quotas: Record<string, QuotaDefinition> = {
     enforced: { perMinute: { tokens: 10 } }, off: { perMinute: { tokens: 0 } }, shadow: { perMinute: { tokens: 2 }, cost: 2, mode: 'shadow' }
   }

@@ -44,7 +44,7 @@ const callers: [one: [string | undefined, string?], other: [string | undefined, 
   ...[undefined, '', '   '].flatMap((none): typeof callers => [[[none, '192.0.2.1'], [none, '192.0.2.2'], false], [[none, '192.0.2.1'], [none, '192.0.2.1'], true]])
 ]
 
-t.test('the first entry of X-Forwarded-For, trimmed, identifies the caller; the address of the peer does if that is missing or blank', async (t) => {
+t.test('the first entry of X-Forwarded-For, trimmed, identifies the caller, or the address of the peer if that is blank', async (t) => {
   for (const [one, other, isSame] of callers) {
     const app = await createEarlier({ perMinute: 1 }, { trustProxy: true })
     t.same([...await statuses(app, null, 1, from(...one)), ...await statuses(app, null, 1, from(...other))], [200, isSame ? 429 : 200], `${one} and ${other}`)

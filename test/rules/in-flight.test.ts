@@ -92,7 +92,7 @@ function endless (): Readable {
 }
 
 t.test('as many requests run at once as the limit allows, and no more', async (t) => {
-  const { ask, begin, counts } = await createHost('streams', { quotas: { streams: { inFlight: 2 } } })
+  const { store, ask, begin, counts } = await createHost('streams', { quotas: { streams: { inFlight: 2 } } })
   const running = [await begin(), await begin()]
   t.match(running.map(({ request }) => request.quota), [1, 2].map((count) =>
     ({ outcome: 'admitted', unit: 'requests-in-flight', window: null, count, windowRemaining: null, overflow: false })))
@@ -101,6 +101,7 @@ t.test('as many requests run at once as the limit allows, and no more', async (t
   t.equal((await ask({ headers: { 'x-caller': 'bob' } })).statusCode, 200)
   await running[0]?.end()
   t.same(await counts(['streams']), [1])
+  t.same(store.inspect('streams.in-flight'), { trackedCallers: 1, sweeps: 0 })
   running.push(await begin())
   t.equal((await ask()).statusCode, 429)
   for (const { end } of running) await end()
@@ -223,7 +224,7 @@ const resets: [how: string, code: number, isAtOnce: boolean, handler: Handler | 
   ['with an error, while they are hijacked', constants.NGHTTP2_CANCEL, false, hijacks]
 ]
 for (const [how, code, isAtOnce, handler] of resets) {
-  t.test(`300 HTTP/2 streams that the client resets ${how}, their bodies open, give their places back while the connection lasts`, async (t) => {
+  t.test(`300 HTTP/2 streams that the client resets ${how}, their bodies open, give their places back`, async (t) => {
     const { port, store, settled } = await startCharged(t, {
       server: { http2: true },
       before: (app) => app.addContentTypeParser('text/plain', (_request, _payload, done) => { done(null) })

@@ -52,7 +52,7 @@ const preferred: [value: unknown, limit: number | undefined][] = [
   ...['0.5', '5.0', '1e1', '0x10', '1_0', '+5', ' 5', '5 ', '--5', '-', 'ten', '\u0665'].map((value): [unknown, undefined] => [value, undefined])
 ]
 
-t.test('the limit is the preference, or the configured limit if that is unset or unavailable; 0 disables the quota, and a negative one is 1', async (t) => {
+t.test('the limit is the preference, or the configured limit if that is unset or unavailable; 0 disables, and below 0 it is 1', async (t) => {
   let read: () => unknown = () => undefined
   const app = await createService({ perMinute: 7, preferences: { get: () => read() } })
   for (const [value, limit] of preferred) {
@@ -116,7 +116,7 @@ t.test('start-up fails if what the host has decorated is not a reader, and says 
   }
 })
 
-t.test('the handler does not wait for a microtask if the reader and the store are synchronous, whether the store is timed or not', async (t) => {
+t.test('the handler does not wait for a microtask if the reader and the store are synchronous, timed or not', async (t) => {
   const turns: string[] = []
   let passed = false
   const before = (app: FastifyInstance) => app.addHook('preHandler', (_request, _reply, done) => {

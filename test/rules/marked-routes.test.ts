@@ -74,7 +74,7 @@ t.test('the function of a mark gets the request, and is called once for each req
   t.equal(calls, 4)
 })
 
-t.test('a function that throws, or returns undefined or the name of no quota, refuses with 503, unless all are in shadow mode', async (t) => {
+t.test('a function that throws, or returns undefined or the name of no quota, refuses with 503, except in shadow mode', async (t) => {
   const fail = () => { throw new Error('of the host') }
   const values = [undefined, 'chatt', ['chat', 'chatt'], 5, {}, [true]]
   const marks: (() => unknown)[] = [fail, async () => fail(), async () => 'chat', ...values.map((value) => () => value)]

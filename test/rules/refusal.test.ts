@@ -28,7 +28,7 @@ const invalid: unknown[] = [
   ...[-5, 1.5, 1n, '1'].map((count) => ({ ...valid, count })), ...[0, NaN, '5000', [5000], 5000n, 1e300, null].map((windowRemaining) => ({ ...valid, windowRemaining }))
 ]
 
-t.test('a store can return its result, a promise, or any object with a function then; an invalid result is a failure, and the response a 503', async (t) => {
+t.test('a store can return its result, a promise, or an object with a function then; an invalid result is a 503', async (t) => {
   const failures = [...invalid.map((result) => [result]), valid, [], [valid, valid], 'no', null]
   const results = [...failures.map((result): [unknown, number] => [result, 503]), [[valid], 200] as const]
   for (const [result, status] of results) {

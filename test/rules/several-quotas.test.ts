@@ -195,12 +195,14 @@ t.test('start-up fails if the option quotas is invalid, with an error that conta
     [{ chat: { perHour: 1.5 } }, /option quotas\.chat\.perHour must be an integer, or .*; it got 1.5|perHour must be an integer; it got 1.5/],
     [{ chat: { perHour: { tokens: '5' } } }, /option quotas\.chat\.perHour\.tokens must be an integer; it got "5"/],
     [{ chat: { perHour: { tokens: 5, images: 5 } } }, /option quotas\.chat\.perHour must be an integer, or an object with one.*tokens and images/],
+    [{ chat: { perHour: {} } }, /option quotas\.chat\.perHour must be an integer, or an object with one unit.*no unit/],
     [{ chat: { perMinute: 5, perDay: { tokens: 0 } } }, /option quotas\.chat must have one limit; it got "perMinute and perDay"/],
     [{ chat: { inFlight: 5, cost: 1 } }, /option quotas\.chat\.cost must not be set with inFlight/],
     [{ chat: { perMinute: 5, cost: -1 } }, /option quotas\.chat\.cost must be an integer of at least 0 or a function; it got -1/],
     [{ chat: { perMinute: 5, unreported: 5 } }, /option quotas\.chat\.unreported must be set only with a limit in a unit.*; it got 5/],
     [{ chat: { perDay: { tokens: 5 }, unreported: 1.5 } }, /option quotas\.chat\.unreported must be .*; it got 1.5/],
     [{ chat: { perDay: 5, timeZone: 'Europe/Bärlin' } }, /option quotas\.chat\.timeZone must be the name of an IANA time zone.*; it got "Europe\/Bärlin"/],
+    [{ chat: { perDay: 5, timeZone: '+01:00' } }, /option quotas\.chat\.timeZone must be the name of an IANA time zone/],
     [{ chat: { perHour: 5, timeZone: 'UTC' } }, /option quotas\.chat\.timeZone must be set only with perDay or perMonth/],
     [{ chat: { operations: [{ method: 'POST', path: '/:x' }] } }, /option quotas\.chat\.operations\[0\]\.path must start .* it got "\/:x"/]
   ]

@@ -1,5 +1,7 @@
 // docs/rules.md, "Subject": the spellings of a path. The pattern decides on a literal route; on any other, a plain spelling is compared,
 // and an odd one is subject if one of its segments is the last one of the operation.
+import { once } from 'node:events'
+import { connect } from 'node:http2'
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import quotaPlugin, { type QuotaOptions } from '../../lib/index.js'
@@ -110,6 +112,18 @@ for (const [rule, layout, subject, others] of cases) {
     }
   })
 }
+
+t.test('the authority of an HTTP/2 request is its Host', async (t) => {
+  const app = Fastify({ http2: true })
+  await app.register(quotaPlugin)
+  app.post('/*', ran)
+  const session = connect(`http://127.0.0.1:${Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)}`)
+  t.teardown(() => { session.destroy(); return app.close() })
+  for (const [path, status] of [['/api/%61nalyze?x', 401], ['/other/analyze', 200], ['/api%2Fanalyze', 401]] as const) {
+    const [headers] = await once(session.request({ ':method': 'POST', ':path': path }).end().resume(), 'response')
+    t.equal(headers[':status'], status, path)
+  }
+})
 
 t.test('letters of any case are those of Unicode, as for a router that ignores case', async (t) => {
   for (const [path, target] of [['/api/task', '/api/tas%E2%84%AA'], ['/api/straße', '/api/STRA%E1%BA%9EE'], ['/api/ὀδός', '/api/%E1%BD%88%CE%94%CE%8C%CF%82']] as const) {

@@ -25,14 +25,10 @@ const windows: [what: string, definition: QuotaDefinition, begin: string, end: s
   ['a day of 25 hours, 45 minutes beside the others', { perDay: 1, timeZone: 'Pacific/Chatham' }, '2026-04-04T10:15Z', '2026-04-05T11:15Z'],
   ['a day of 27 hours', { perDay: 1, timeZone: 'Antarctica/Casey' }, '2018-03-10T13:00Z', '2018-03-11T16:00Z'],
   ['a day of 21 hours', { perDay: 1, timeZone: 'Antarctica/Casey' }, '2016-10-21T16:00Z', '2016-10-22T13:00Z'],
-  ['the first day of the world', { perDay: 1, timeZone: 'Pacific/Kiritimati' }, '2026-12-30T10:00Z', '2026-12-31T10:00Z'],
-  ['the last day of the world', { perDay: 1, timeZone: 'Pacific/Pago_Pago' }, '2026-12-31T11:00Z', '2027-01-01T11:00Z'],
   ['a month, in UTC by default', { perMonth: 1 }, '2026-02-01T00:00Z', '2026-03-01T00:00Z'],
   ['the February of a leap year', { perMonth: 1 }, '2028-02-01T00:00Z', '2028-03-01T00:00Z'],
-  ['the last month of a year', { perMonth: 1, timeZone: 'America/New_York' }, '2026-12-01T05:00Z', '2027-01-01T05:00Z'],
   ['a month with a day of 23 hours', { perMonth: 1, timeZone: 'Europe/Berlin' }, '2026-02-28T23:00Z', '2026-03-31T22:00Z'],
-  ['a month with a day of 25 hours', { perMonth: 1, timeZone: 'Europe/Berlin' }, '2026-09-30T22:00Z', '2026-10-31T23:00Z'],
-  ['a month without one of its days', { perMonth: 1, timeZone: 'Pacific/Apia' }, '2011-12-01T10:00Z', '2011-12-31T10:00Z']
+  ['a month with a day of 25 hours', { perMonth: 1, timeZone: 'Europe/Berlin' }, '2026-09-30T22:00Z', '2026-10-31T23:00Z']
 ]
 
 t.test('a window ends when the day or month does in its time zone', async (t) => {

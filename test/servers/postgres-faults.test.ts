@@ -141,11 +141,11 @@ t.test('a statement waits for the locks of another one only if it must', async (
 
   await other.query(`BEGIN; SELECT llm_quota_release(NULL, 'other', 2, '{}', '{}', '{}', '{}', array_agg('streams.in-flight'::text), array_agg('caller ' || number), array_agg(1))
     FROM generate_series(1, 5000) AS number`)
-  t.match(await acquireOne(store, 'caller 7', place(1)), { admitted: true, count: 1 }, 'a decision does not wait for another process that renews its places')
+  t.match(await acquireOne(store, 'caller 7', place(1)), { admitted: true, count: 1 }, 'a decision does not wait for a renewal')
   await other.query('ROLLBACK')
 })
 
-t.test('no call waits for more than some seconds for tables that another transaction has locked, and a decision that failed is not counted', async (t) => {
+t.test('no call waits for more than some seconds for tables that are locked, and a decision that failed is not counted', async (t) => {
   const { pool } = await startPostgres(t)
   const store = new PostgresQuotaStore({ pool })
   const counted = await acquireOne(store, 'a')
@@ -168,7 +168,7 @@ t.test('no call waits for more than some seconds for tables that another transac
   t.match(await acquireOne(store, 'a'), { count: 2 })
 })
 
-t.test('calls that remove counters, releases and decisions do not wait for each other in a circle, even while the clock is being set back', async (t) => {
+t.test('calls that remove counters, releases and decisions do not wait for each other in a circle, even if the clock goes back', async (t) => {
   const { server, pool } = await startPostgres(t)
   let setBack = 0
   let requests = 0

@@ -37,7 +37,7 @@ for (const { clients, servers, mostShards, observers, masters } of kinds) {
         const create = (options: { clock: () => number, maxTrackedCallers: number }) =>
           new RedisQuotaStore({ client, keyPrefix: `${name} ${++stores}:`, rememberRejections: false, ...options })
         const seen = await compareWithReference({ create, walks: 2, length: 200, hasLeases: true, areTogether: true })
-        t.ok(Object.values(seen).every((count) => count > 0))
+        t.ok(seen.admitted > 0 && seen.released > 0, JSON.stringify(seen))
       })
 
       t.test('concurrent decisions are correct', async (t) => {

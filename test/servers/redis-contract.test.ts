@@ -30,7 +30,7 @@ const walks = Number(process.env.RANDOM_WALKS ?? 20)
 for (const areTogether of [false, true]) {
   const how = areTogether ? 'some together' : 'each on its own'
   // A failure is shrunk for as long as the test may take, and a busy machine needs longer than tap's default of 30 s.
-  t.test(`the Redis store has the same results as the reference, in ${walks * 500} random steps, ${how}`, { timeout: 300_000 }, async (t) => {
+  t.test(`the Redis store has the results of the reference, in ${walks * 500} random steps, ${how}`, { timeout: 300_000 }, async (t) => {
     const seen = await compareWithReference({ create: redis(1, false), walks, areTogether, hasLeases: true })
     t.comment(JSON.stringify(seen))
     t.ok(Object.values(seen).every((count) => count > 10 * walks), 'every kind of step was taken often')

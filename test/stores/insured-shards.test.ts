@@ -34,7 +34,7 @@ t.test('the callers of the other shards are not affected when one shard fails', 
   ], 'each change of a shard is published once')
 })
 
-t.test('the primary is called once for the demands of each shard, and what one part counted is given back if another rejects', async (t) => {
+t.test('the primary is called once for each shard, and what one part counted is given back if another rejects', async (t) => {
   const { primary, fallback, store } = insure()
   const demands = [demand('a0'), demand('a1', { counters: 'chat.tokens.day', cost: 3 }), demand('a0', { counters: 'streams.in-flight', window: null })]
   t.match(await store.acquire(demands), [{ admitted: true, count: 77 }, { admitted: true, count: 77 }, { admitted: true, count: 77 }])

@@ -1,7 +1,5 @@
 // Each change of an insured store is logged once.
-import Fastify from 'fastify'
 import t from 'tap'
-import quotaPlugin from '../../lib/index.js'
 import { answered, insure } from '../support/told-store.js'
 import { alice, analyze, captureLog, createService } from '../support/service.js'
 
@@ -30,23 +28,4 @@ t.test('many requests that fail at once cause one log line', async (t) => {
   primary.manner = 'throws'
   await countOf()
   t.equal(logged().length, 2, 'a closed server logs no change')
-})
-
-t.test('each server logs a change of its store once, however many scopes share the store', async (t) => {
-  const { primary, store, countOf } = insure()
-  const logs = [captureLog(), captureLog()]
-  for (const { logger } of logs) {
-    const app = Fastify({ logger })
-    app.decorate('quotaStore', store)
-    for (const prefix of ['/one', '/two']) {
-      await app.register(async (scope) => {
-        await scope.register(quotaPlugin)
-      }, { prefix })
-    }
-    await app.ready()
-    t.teardown(() => app.close())
-  }
-  primary.manner = 'throws'
-  await countOf()
-  for (const log of logs) t.equal(log.warnings().filter((line) => line.includes('fails; its fallback counts')).length, 1)
 })

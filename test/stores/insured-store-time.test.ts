@@ -39,7 +39,7 @@ t.test('a result that is read within a few turns after the timeout is used', asy
   }
 })
 
-t.test('the wait begins again after a stall of the event loop, but not without end, and not if a timer is only a little late', async (t) => {
+t.test('the wait begins again after a stall of the event loop, but not without end, nor if a timer is a little late', async (t) => {
   const long = 10_000
   const cases = [[0, long, 31, 1], [1, long, 29, 77], [1, long, 31, 1], [3, long, 29, 77], [3, long, 31, 1], [5, long, 1, 1], [1, 15, 0, 1]] as const
   for (const [stalls, length, answerAt, expected] of cases) {

@@ -90,7 +90,8 @@ t.test('nothing is given back in a window that opened at the same time after the
   await pool.query('DELETE FROM llm_quota')
   for (const caller of ['alice', 'bob']) await acquireOne(store, caller)
   for (const acquisition of [own, overflow]) await store.release(acquisition, 1)
-  t.match([await store.peek(demand('alice')), await store.peek(demand('bob'))], [{ count: 1, overflow: false }, { count: 1, overflow: true }])
+  const left = [await store.peek(demand('alice')), await store.peek(demand('bob'))]
+  t.match(left, [{ count: 1, overflow: false }, { count: 1, overflow: true }])
 })
 
 t.test('a sweep removes many counters step by step, and none that was used since', async (t) => {

@@ -1,7 +1,6 @@
 import { execFile, execFileSync, spawnSync, type ChildProcess } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -134,17 +133,8 @@ export class RedisServer extends ServerProcess {
 }
 
 /** Whether a server is a primary, or a replica with all data of its primary. */
-export async function isSynchronized (client: Redis): Promise<boolean> {
+async function isSynchronized (client: Redis): Promise<boolean> {
   return /role:master|master_link_status:up/.test(await client.info('replication'))
-}
-
-/** Starts a sentinel that replaces the primary named `quota` by a replica as soon as it does not answer for 300 ms. */
-export async function startSentinel (primary: RedisServer): Promise<RedisServer> {
-  const configuration = join(primary.directory, 'sentinel.conf')
-  writeFileSync(configuration, [
-    `sentinel monitor quota 127.0.0.1 ${primary.port} 1`, 'sentinel down-after-milliseconds quota 300', 'sentinel failover-timeout quota 2000', ''
-  ].join('\n'))
-  return RedisServer.start(configuration, '--sentinel')
 }
 
 /** Starts a server and a client for a test. Both end with the test. */

@@ -1,4 +1,4 @@
-// The default exports, in an ES module.
+// The default exports, in an ES module; test/package compiles it as CommonJS, too.
 import Fastify, { type FastifyInstance } from 'fastify'
 import quotaPlugin, { MemoryQuotaStore } from 'fastify-llm-quota'
 import earlierQuotaPlugin from 'fastify-llm-quota/earlier'
