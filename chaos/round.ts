@@ -66,7 +66,7 @@ export async function runRound (name: string, world: World, incidents: readonly 
       ...(counted === load.requests ? [] : [`${counted} of ${load.requests} requests were decided by a store`]),
       ...[...load.admitted].flatMap(([caller, counts]) => wronglyCounted(caller, counts, after, sum(losses))),
       ...after.flatMap(wronglyReported),
-      ...failedCalls.filter(({ shard, message }) => !incidents.some(({ servers }) => servers.has(shard)) && !message.startsWith('no answer within') && load.longestWait.wall < clientPatience)
+      ...failedCalls.filter(({ shard, message }) => !incidents.some(({ servers }) => servers.has(shard)) && !message.startsWith('no response within') && load.longestWait.wall < clientPatience)
         .map(({ shard, message }) => `server ${shard} had no fault, and failed with: ${message}`),
       ...(backAfter.own > backWithin ? [`the shared count was back ${Math.round(backAfter.own)} ms after the fault`] : []),
       ...(load.longestWait.own > mostWait ? [`a request waited for ${Math.round(load.longestWait.own)} ms`] : [])

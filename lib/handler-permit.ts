@@ -95,7 +95,7 @@ export function createQuotaAcquirer (quotas: QuotaList, paths: Paths, ledger: Le
         if (refusal === null) throw new TypeError('fastify-llm-quota: the permit was admitted, so there is no refusal to send')
         if (reply.sent || reply.raw.headersSent) throw new TypeError('fastify-llm-quota: the refusal cannot be sent, because the response has begun')
         for (const header of ['RateLimit-Policy', 'RateLimit']) reply.raw.removeHeader(header)
-        if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.answered)
+        if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.decidedByStores)
         sendRefusal(refusal, request, reply, refusalBody)
         return reply
       },

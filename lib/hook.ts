@@ -25,7 +25,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
     const permit = issue(request, matches === null ? undecided(quotas, request) : decide(matches, request, ledger), ledger, (permit) => {
       keepPermit(request, permit)
       endWithResponse(permit)
-      if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.answered)
+      if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.decidedByStores)
     })
     if (permit instanceof Promise) keepPermit(request, permit)
     return permit

@@ -14,7 +14,7 @@ export interface QuotaCharge {
   /** The name of the quota. */
   readonly quota: string
   readonly unit: string
-  /** What was added; negative if it was given back. */
+  /** What was added; negative if it was released. */
   readonly amount: number
   /** Whether the store failed, so that it is unknown whether the amount was counted. */
   readonly failed: boolean

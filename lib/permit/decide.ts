@@ -110,7 +110,7 @@ function acquire (asked: readonly Asked[], request: FastifyRequest, ledger: Ledg
     }),
     release: (store, acquisition, amount) => {
       ledger.track(attempt<void>(() => promised(store.release?.(acquisition, amount)), (error) => {
-        logFailure(request.log, error, 'what a refused request has counted could not be given back')
+        logFailure(request.log, error, 'what a refused request has counted could not be released')
       }))
     }
   })

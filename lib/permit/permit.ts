@@ -40,8 +40,8 @@ export class Permit {
     this.#unsettled.push(demand.window === null ? new Place(quota, acquisition, this.request) : new Charge(quota, demand, acquisition, this.request))
   }
 
-  /** The decisions of all quotas whose store has answered, also of those that had room for a request that another one rejected; none if one has failed. */
-  get answered (): QuotaDecision[] {
+  /** The decisions of all quotas whose store decided, even if it had room and another one rejected the request; none if one has failed. */
+  get decidedByStores (): QuotaDecision[] {
     if (this.refusal?.decision.outcome === 'unavailable') return []
     return this.#rulings.filter(({ acquisition }) => acquisition !== null).map(({ decision }) => decision)
   }
@@ -59,7 +59,7 @@ export class Permit {
     logFailure(this.request.log, invalidAmount(amount), 'what a request has cost was reported with an invalid amount, which is not counted', { unit })
   }
 
-  /** Settles the costs and gives back the places, once. A promise that never rejects, only if a store returned one. */
+  /** Settles the costs and releases the places, once. A promise that never rejects, only if a store returned one. */
   end (): void | Promise<void> {
     if (!this.isOpen) return this.#end
     this.isOpen = false

@@ -40,7 +40,7 @@ export class InsuredQuotaStore implements QuotaStore {
   readonly primary: PrimaryQuotaStore
   /** The store that is used while the primary is unavailable. */
   readonly fallback: QuotaStore
-  /** The number of calls of `acquire` that each store answered. A request whose callers are in several shards makes several calls. */
+  /** The number of calls of `acquire` that each store decided. A request whose callers are in several shards makes several calls. */
   readonly decisions: Record<'primary' | 'fallback', number> = { primary: 0, fallback: 0 }
   readonly #primary: Functions
   readonly #fallback: Functions

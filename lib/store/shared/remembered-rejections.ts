@@ -13,7 +13,7 @@ export class RememberedRejections {
   readonly #capacity: number
   // The oldest is the first.
   readonly #rejections = new Map<string, Rejection>()
-  /** Changes with each `forget` and `clear`, because an answer that was requested in an earlier era may be out of date. */
+  /** Changes with each `forget` and `clear`, because a reply to a call of an earlier era can be out of date. */
   era = 0
 
   /** @param capacity The maximum number of rejections; the oldest one is evicted. */
@@ -47,7 +47,7 @@ export class RememberedRejections {
     this.#rejections.set(nameOf(demand), { count, windowEnd, end, rememberedUntil: Math.min(windowEnd, askedAt + longestMemory) })
   }
 
-  /** Removes what is out of date because something was given back. An answer that is on its way may still be remembered. */
+  /** Removes what is out of date because something was released. A reply that is on its way can still be remembered. */
   drop (demand: Pick<Demand, 'counters' | 'callerKey'>): void {
     if (this.#rejections.size > 0) this.#rejections.delete(nameOf(demand))
   }

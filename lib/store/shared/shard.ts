@@ -161,7 +161,7 @@ export class Shard {
 
 /**
  * Takes what goes into the next call: requests that were asked before share none with others, because they can take the server longer. What has waited for
- * too long is rejected: its request has been answered without it.
+ * too long is rejected: its request has got its response without it.
  */
 function take<Item extends object, Result> (waiting: Waiting<Item, Result>[]): Waiting<Item, Result>[] {
   const earliest = performance.now() - longestWait
@@ -169,7 +169,7 @@ function take<Item extends object, Result> (waiting: Waiting<Item, Result>[]): W
   const [first] = waiting
   const other = first === undefined ? -1 : waiting.findIndex((each) => isAskedAgain(each) !== isAskedAgain(first))
   return waiting.splice(0, other === -1 ? mostInCall : Math.min(other, mostInCall)).filter(({ since, reject }) => {
-    if (since < earliest) reject(new Error(`no answer within ${longestWait} ms`))
+    if (since < earliest) reject(new Error(`no response within ${longestWait} ms`))
     return since >= earliest
   })
 }

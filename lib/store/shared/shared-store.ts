@@ -63,7 +63,7 @@ export abstract class SharedStore implements QuotaStore {
     return timeLimit.within(driver.peek(demand, time))
   }
 
-  // What is remembered is removed before and after the call, because an answer that arrives in between may be older than it.
+  // What is remembered is removed before and after the call, because a reply that arrives in between can be older than it.
   async forget (callerKey: string, counters: string): Promise<void> {
     this.#rejections?.forget(callerKey, counters)
     try {
