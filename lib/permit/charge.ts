@@ -61,7 +61,8 @@ export class Charge {
     if (this.#reported === null) {
       const { name, unit, unreported } = this.quota
       ledger.warnOfUnreported(this.#request, name, unit)
-      this.#assumed = amountFor(unreported ?? this.#assumed, this.#request, name, 'unreported failed; the request counts what it counted when it was admitted') ?? this.#assumed
+      const message = 'unreported failed; the request counts what it counted when it was admitted'
+      this.#assumed = amountFor(unreported ?? this.#assumed, this.#request, name, message) ?? this.#assumed
     }
     return this.#settle()
   }

@@ -40,6 +40,7 @@ export class Place {
   }
 
   #publish (change: 1 | -1): void {
-    if (quotaPlaces.hasSubscribers) quotaPlaces.publish({ request: this.#request, quota: this.#quota.name, change } satisfies QuotaPlaceChange)
+    if (!quotaPlaces.hasSubscribers) return
+    quotaPlaces.publish({ request: this.#request, quota: this.#quota.name, change } satisfies QuotaPlaceChange)
   }
 }

@@ -70,7 +70,8 @@ export function createStandingReader (quotas: QuotaList): QuotaStandingReader {
   }
 }
 
-async function countOf ({ name, store, counters, longestWindow, calendar }: Quota, callerKey: string, request: FastifyRequest): Promise<QuotaCount> {
+async function countOf (quota: Quota, callerKey: string, request: FastifyRequest): Promise<QuotaCount> {
+  const { name, store, counters, longestWindow, calendar } = quota
   try {
     if (store.peek === undefined) throw new TypeError('the quota store has no function peek')
     const demand: Demand = { counters, callerKey, limit: 1, cost: 0, window: longestWindow, end: calendar?.endOf(Date.now()) ?? null }

@@ -6,7 +6,12 @@ import { nameOf } from './holdings.js'
 const longestMemory = 1_000
 
 /** What a counter held, when its window is over by the clock of this process, or its end, and until when this is remembered. */
-interface Rejection { readonly count: number, readonly windowEnd: number, readonly end: number | undefined, readonly rememberedUntil: number }
+interface Rejection {
+  readonly count: number
+  readonly windowEnd: number
+  readonly end: number | undefined
+  readonly rememberedUntil: number
+}
 
 /** Remembers what the counters of rejected callers held, for up to a second, so that the server is not asked about each request of a flood. */
 export class RememberedRejections {

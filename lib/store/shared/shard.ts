@@ -15,7 +15,12 @@ const timeLimit = new TimeLimit(longestWait)
 // Numbers that this process uses once each. They begin anywhere, so that they differ from those of other processes.
 let lastNumber = randomBytes(6).readUIntBE(0, 6)
 
-interface Waiting<Item, Result> { readonly item: Item, readonly since: number, resolve (result: Result): void, reject (error: unknown): void }
+interface Waiting<Item, Result> {
+  readonly item: Item
+  readonly since: number
+  resolve (result: Result): void
+  reject (error: unknown): void
+}
 
 interface Asked { readonly demands: readonly Demand[], asked: number }
 
@@ -121,7 +126,9 @@ export class Shard {
     }
   }
 
-  #settle (waiting: Waiting<Asked, readonly Acquisition[]>, stored: StoredRequest | undefined, decided: readonly Decided[] | undefined): void {
+  #settle (
+    waiting: Waiting<Asked, readonly Acquisition[]>, stored: StoredRequest | undefined, decided: readonly Decided[] | undefined
+  ): void {
     const { item } = waiting
     if (decided === undefined) {
       item.asked += 1
@@ -140,7 +147,8 @@ export class Shard {
         if (isCounted) counted.set(acquisition, { demand, left: cost, giveBack: (amount) => this.#leave(places, amount) })
       } else if (isCounted && cost > 0) {
         const { overflow, nonce } = acquisition
-        counted.set(acquisition, { demand, left: cost, giveBack: (amount) => this.#change({ counters, callerKey, overflow, nonce, amount }) })
+        const giveBack = (amount: number) => this.#change({ counters, callerKey, overflow, nonce, amount })
+        counted.set(acquisition, { demand, left: cost, giveBack })
       }
     })
     waiting.resolve(decided)

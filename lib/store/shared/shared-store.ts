@@ -86,7 +86,9 @@ export abstract class SharedStore implements QuotaStore {
 
   async inspect (counters: string): Promise<QuotaStoreState> {
     const states = await Promise.all(this.#shards.map(({ driver }) => timeLimit.within(driver.inspect(counters))))
-    return states.reduce((sum, { trackedCallers, sweeps }) => ({ trackedCallers: sum.trackedCallers + trackedCallers, sweeps: sum.sweeps + sweeps }))
+    return states.reduce((sum, { trackedCallers, sweeps }) => {
+      return { trackedCallers: sum.trackedCallers + trackedCallers, sweeps: sum.sweeps + sweeps }
+    })
   }
 
   async clearCounters (): Promise<void> {
