@@ -2,7 +2,9 @@
 import { execFileSync } from 'node:child_process'
 
 // Without the last option, callgrind would not see that V8 has changed code.
-export const valgrind = ['valgrind', '--tool=callgrind', '--callgrind-out-file=/dev/null', '--instr-atstart=no', '--smc-check=all-non-file'] as const
+export const valgrind = [
+  'valgrind', '--tool=callgrind', '--callgrind-out-file=/dev/null', '--instr-atstart=no', '--smc-check=all-non-file'
+] as const
 
 /** Starts to count. Before, the process runs twice as fast. */
 export function startCounting (pid: number | undefined): void {

@@ -38,7 +38,10 @@ export const limiters: Record<string, (app: FastifyInstance, limit: number, plac
   },
 
   'fastify-llm-quota, three quotas': async (app, limit, place) => {
-    const quotas = { tokens: { operations, perMinute: { tokens: 1_000_000_000 }, cost: 100 }, streams: { operations, inFlight: 1_000 } } satisfies QuotaOptions['quotas']
+    const quotas = {
+      tokens: { operations, perMinute: { tokens: 1_000_000_000 }, cost: 100 },
+      streams: { operations, inFlight: 1_000 }
+    } satisfies QuotaOptions['quotas']
     await app.register(quotaPlugin, { ...storeAt(place), operations, perMinute: limit, quotas })
     declare(app, {}, (request) => { app.quotaCharge(request, 90) })
   },

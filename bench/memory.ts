@@ -15,13 +15,21 @@ const counts = 10
 const requestsOfACount = 500
 const unlimited = 1_000_000_000
 
-const names = ['Fastify alone', 'Fastify alone, again', 'fastify-llm-quota', 'fastify-llm-quota, three quotas', '@fastify/rate-limit', 'rate-limiter-flexible']
+const names = [
+  'Fastify alone', 'Fastify alone, again', 'fastify-llm-quota', 'fastify-llm-quota, three quotas',
+  '@fastify/rate-limit', 'rate-limiter-flexible'
+]
 
 /** Measures each server several times, two at a time. V8 can compile the same program differently in each process, so the least counts. */
 export async function measureMemory (): Promise<Row[]> {
-  const situations = [{ title: 'In memory, admitted', limit: unlimited, status: 200 }, { title: 'In memory, rejected', limit: 1, status: 429 }]
+  const situations = [
+    { title: 'In memory, admitted', limit: unlimited, status: 200 },
+    { title: 'In memory, rejected', limit: 1, status: 429 }
+  ]
   const rows = situations.map(({ title }): Row => ({ title, unit: 'thousand instructions of the service', costs: {} }))
-  const left = Array.from({ length: processes }, () => names.flatMap((name) => situations.map((situation, row) => ({ name, row, ...situation })))).flat()
+  const left = Array.from({ length: processes }, () => {
+    return names.flatMap((name) => situations.map((situation, row) => ({ name, row, ...situation })))
+  }).flat()
   await Promise.all(Array.from({ length: 2 }, async () => {
     for (let next = left.shift(); next !== undefined; next = left.shift()) {
       const { name, row, limit, status } = next

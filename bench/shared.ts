@@ -28,7 +28,9 @@ export async function measureRedis (): Promise<Row[]> {
   const server = await RedisServer.start('--slowlog-log-slower-than', '-1', '--hz', '1', '--dynamic-hz', 'no')
   const redis = server.client()
   startCounting(server.pid)
-  const rows = await measure('Redis', 'thousand instructions of Redis', [...own, '@fastify/rate-limit', 'rate-limiter-flexible'], { redis }, 1_000, () => instructionsOf(server.pid) / 1000)
+  const names = [...own, '@fastify/rate-limit', 'rate-limiter-flexible']
+  const cost = () => instructionsOf(server.pid) / 1000
+  const rows = await measure('Redis', 'thousand instructions of Redis', names, { redis }, 1_000, cost)
   redis.disconnect()
   await server.stop()
   return rows
@@ -38,14 +40,17 @@ export async function measurePostgres (): Promise<Row[]> {
   const server = await PostgresServer.start()
   const pool = server.pool({ max: 10 })
   await pool.query(`${postgresSchema()}; ${peerTable}`)
-  const rows = await measure('PostgreSQL', 'µs CPU of PostgreSQL', [...own, 'rate-limiter-flexible'], { pool }, 12_000, () => serverCpu(server.pid))
+  const names = [...own, 'rate-limiter-flexible']
+  const rows = await measure('PostgreSQL', 'µs CPU of PostgreSQL', names, { pool }, 12_000, () => serverCpu(server.pid))
   await pool.end()
   await server.stop()
   return rows
 }
 
 /** Measures all limiters in turns, so that what else runs on the machine affects all of them. */
-async function measure (where: string, unit: string, names: readonly string[], place: Place, requests: number, cost: () => number): Promise<Row[]> {
+async function measure (
+  where: string, unit: string, names: readonly string[], place: Place, requests: number, cost: () => number
+): Promise<Row[]> {
   const apps = await Promise.all(names.map(async (name) => ({ name, app: await start(name, place) })))
   for (const { app } of apps) await send(app, 2 * callers, 64)
   const rows: Row[] = []

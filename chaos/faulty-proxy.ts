@@ -33,7 +33,10 @@ export class FaultyProxy {
     const proxy = new FaultyProxy(targetPort)
     proxy.#listening = await listenOnLoopback(createServer((downstream) => {
       if (proxy.#rejects) downstream.resetAndDestroy()
-      else proxy.#pass({ downstream, upstream: connect(proxy.targetPort, '127.0.0.1'), isSilent: false, sent: Promise.resolve(), latestRequest: '' })
+      else {
+        const upstream = connect(proxy.targetPort, '127.0.0.1')
+        proxy.#pass({ downstream, upstream, isSilent: false, sent: Promise.resolve(), latestRequest: '' })
+      }
     }))
     return proxy
   }

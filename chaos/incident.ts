@@ -26,7 +26,9 @@ export type Draw = (random: Random) => Incident & AffectedServers
  *
  * @param serversOf Returns the numbers of the servers that a fault of this subject affects.
  */
-export function drawsOf<Subject> (name: string, subjects: readonly Subject[], faults: Readonly<Record<string, Fault<Subject>>>, serversOf: (place: number) => number[]): Record<string, Draw> {
+export function drawsOf<Subject> (
+  name: string, subjects: readonly Subject[], faults: Readonly<Record<string, Fault<Subject>>>, serversOf: (place: number) => number[]
+): Record<string, Draw> {
   if (subjects.length === 0) return {}
   const places = subjects.map((_, place) => place)
   return Object.fromEntries(Object.entries(faults).map(([kind, fault]) => [kind, (random) => {

@@ -16,7 +16,9 @@ class NotedStore extends MemoryQuotaStore {
   override acquire (demands: readonly Demand[]) {
     const acquisitions = super.acquire(demands)
     const { callerKey = '' } = demands[0] ?? {}
-    if (acquisitions.every((acquisition) => acquisition?.admitted === true)) report.admittedByFallback[callerKey] = (report.admittedByFallback[callerKey] ?? 0) + 1
+    if (acquisitions.every((acquisition) => acquisition?.admitted === true)) {
+      report.admittedByFallback[callerKey] = (report.admittedByFallback[callerKey] ?? 0) + 1
+    }
     return acquisitions
   }
 }
@@ -50,13 +52,19 @@ subscribe('fastify-llm-quota:insured-store', (message) => {
   if (error instanceof Error) report.errors.push({ shard, message: error.message })
 })
 
-const logged: readonly (readonly [RegExp, string])[] = [[/works again$/, 'primary'], [/fails; its fallback counts$/, 'fallback'], [/shards; the fallback counts/, 'both']]
+const logged: readonly (readonly [RegExp, string])[] = [
+  [/works again$/, 'primary'],
+  [/fails; its fallback counts$/, 'fallback'],
+  [/shards; the fallback counts/, 'both']
+]
 // While its store fails, a request cannot give back what it has of it, and says so.
 const expected = /could not be given back$|may not be counted$/
 const stream = new Writable({
   write (line, _encoding, done) {
     const { msg, level } = JSON.parse(String(line))
-    if ((level > 40 && !expected.test(msg)) || /primary store/.test(msg)) report.logged.push(logged.find(([pattern]) => pattern.test(msg))?.[1] ?? msg)
+    if ((level > 40 && !expected.test(msg)) || /primary store/.test(msg)) {
+      report.logged.push(logged.find(([pattern]) => pattern.test(msg))?.[1] ?? msg)
+    }
     done()
   }
 })

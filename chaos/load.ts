@@ -49,7 +49,7 @@ export class Load {
     const counts = this.admitted.get(caller) ?? []
     this.admitted.set(caller, counts)
     if (response.status === 200) counts.push(Number(response.body))
-    else if (response.status !== 429) this.failures.push(`${caller} was answered ${response.status}`)
+    else if (response.status !== 429) this.failures.push(`${caller} got the status ${response.status}`)
   }
 
   async stop (): Promise<void> {

@@ -4,7 +4,8 @@ import type { PostgresNode } from './postgres-node.js'
 import type { Random } from './random.js'
 
 const briefly = (random: Random): number => random.integer(50, 1_500)
-const terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'administrator';"
+const terminate = 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity ' +
+  "WHERE backend_type = 'client backend' AND application_name <> 'administrator';"
 
 /** Faults of a PostgreSQL server. */
 export const postgresFaults: Readonly<Record<string, Fault<PostgresNode>>> = {

@@ -31,7 +31,8 @@ export const redisFaults: Readonly<Record<string, Fault<RedisNode>>> = {
         await node.administer('CONFIG', 'SET', 'rdbcompression', 'no')
         await node.administer('SHUTDOWN', 'SAVE').catch(() => {})
         await node.server.kill()
-        started = node.server.start('--key-load-delay', String(Math.ceil(1_000 * lasts / others.length)), '--loading-process-events-interval-bytes', '1024')
+        const delay = String(Math.ceil(1_000 * lasts / others.length))
+        started = node.server.start('--key-load-delay', delay, '--loading-process-events-interval-bytes', '1024')
       },
       async end () {
         await started
@@ -49,7 +50,9 @@ export const redisFaults: Readonly<Record<string, Fault<RedisNode>>> = {
   failOver (node, random) {
     const isPlanned = random.pick([true, false])
     return {
-      description: isPlanned ? 'is replaced by its replica, and becomes the replica of it, with all connections' : 'is killed, and replaced by its replica',
+      description: isPlanned
+        ? 'is replaced by its replica, and becomes the replica of it, with all connections'
+        : 'is killed, and replaced by its replica',
       lasts: random.integer(100, 1_500),
       begin: () => node.failOver(isPlanned),
       // The replica can lag behind.
@@ -117,7 +120,9 @@ export const redisFaults: Readonly<Record<string, Fault<RedisNode>>> = {
     }
   },
   password (node, random) {
-    const setPassword = (password: string): Promise<unknown> => node.administer('ACL', 'SETUSER', credentials.username, 'resetpass', `>${password}`)
+    const setPassword = (password: string): Promise<unknown> => {
+      return node.administer('ACL', 'SETUSER', credentials.username, 'resetpass', `>${password}`)
+    }
     return {
       description: 'connections are reset, and the password of the instances is wrong',
       lasts: briefly(random),

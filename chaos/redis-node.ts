@@ -66,7 +66,8 @@ export function dataFile ({ directory }: RedisServer): string {
 }
 
 function startServer (): Promise<RedisServer> {
-  return RedisServer.start('--user', credentials.username, 'on', `>${credentials.password}`, '~*', '&*', '+@all', '--repl-diskless-sync-delay', '0')
+  const { username, password } = credentials
+  return RedisServer.start('--user', username, 'on', `>${password}`, '~*', '&*', '+@all', '--repl-diskless-sync-delay', '0')
 }
 
 async function send ({ port }: RedisServer, command: string, parameters: readonly string[]): Promise<unknown> {

@@ -52,7 +52,9 @@ export async function runRound (name: string, world: World, incidents: readonly 
   const after = await reports(world)
   const mostWait = timeout + sum(incidents.map(({ stalls = 0 }) => stalls)) + slack
   const failedCalls = after.flatMap(({ errors }, place) => errors.slice(before[place]?.errors.length))
-  const decisions = (all: readonly InstanceReport[]): number => sum(all.map((report) => report.decisions.primary + report.decisions.fallback))
+  const decisions = (all: readonly InstanceReport[]): number => {
+    return sum(all.map((report) => report.decisions.primary + report.decisions.fallback))
+  }
   const counted = decisions(after) - decisions(before)
   return {
     requests: load.requests,
@@ -66,7 +68,7 @@ export async function runRound (name: string, world: World, incidents: readonly 
       ...(counted === load.requests ? [] : [`${counted} of ${load.requests} requests were decided by a store`]),
       ...[...load.admitted].flatMap(([caller, counts]) => wronglyCounted(caller, counts, after, sum(losses))),
       ...after.flatMap(wronglyReported),
-      ...failedCalls.filter(({ shard, message }) => !incidents.some(({ servers }) => servers.has(shard)) && !message.startsWith('no answer within') && load.longestWait.wall < clientPatience)
+      ...failedCalls.filter(({ shard, message }) => !incidents.some(({ servers }) => servers.has(shard)) && !message.startsWith('no response within') && load.longestWait.wall < clientPatience)
         .map(({ shard, message }) => `server ${shard} had no fault, and failed with: ${message}`),
       ...(backAfter.own > backWithin ? [`the shared count was back ${Math.round(backAfter.own)} ms after the fault`] : []),
       ...(load.longestWait.own > mostWait ? [`a request waited for ${Math.round(load.longestWait.own)} ms`] : [])
@@ -103,7 +105,9 @@ function wronglyCounted (caller: string, counts: readonly number[], reports: rea
   const byServers = counts.length - sum(byFallbacks)
   return [
     ...byFallbacks.filter((admitted) => admitted > limit).map((admitted) => `${caller} was admitted ${admitted} times by one fallback`),
-    ...(byServers < 0 || byServers > limit * (1 + losses) ? [`${caller} was admitted ${byServers} times by the servers, which lost their counts ${losses} times`] : []),
+    ...(byServers < 0 || byServers > limit * (1 + losses)
+      ? [`${caller} was admitted ${byServers} times by the servers, which lost their counts ${losses} times`]
+      : []),
     ...counts.filter((count) => !(count >= 1 && count <= limit)).map((count) => `${caller} was admitted with the count ${count}`)
   ]
 }
@@ -112,11 +116,16 @@ function wronglyCounted (caller: string, counts: readonly number[], reports: rea
 function wronglyReported ({ changes, logged, unhandled }: InstanceReport): string[] {
   const shards = [...new Set(changes.map(({ shard }) => shard))]
   const ofShards = shards.map((shard) => changes.filter((change) => change.shard === shard).map(({ to }) => to))
-  const changedOnly = (states: readonly string[]): string => states.filter((state, place) => state !== (states[place - 1] ?? 'primary')).join(', ')
+  const changedOnly = (states: readonly string[]): string => {
+    return states.filter((state, place) => state !== (states[place - 1] ?? 'primary')).join(', ')
+  }
   const states = changedOnly(changes.map(({ state }) => state))
   return [
-    ...ofShards.filter((all) => all.some((to, place) => to !== (place % 2 === 0 ? 'fallback' : 'primary'))).map((all) => `the published changes of a shard are ${all.join(', ')}`),
-    ...(changedOnly(logged) === states && logged.length <= changes.length ? [] : [`for the states ${states} the log shows ${logged.join(', ')}`]),
+    ...ofShards.filter((all) => all.some((to, place) => to !== (place % 2 === 0 ? 'fallback' : 'primary')))
+      .map((all) => `the published changes of a shard are ${all.join(', ')}`),
+    ...(changedOnly(logged) === states && logged.length <= changes.length
+      ? []
+      : [`for the states ${states} the log shows ${logged.join(', ')}`]),
     ...unhandled.map((reason) => `an unhandled rejection: ${reason}`)
   ]
 }

@@ -35,7 +35,9 @@ try {
 } finally {
   await world.stop()
 }
-console.log(failures === 0 ? 'everything was as promised' : `${failures} failures; to see them again: npm run chaos -- --seed ${seed} --client ${client} --seconds ${seconds}`)
+console.log(failures === 0
+  ? 'everything was as promised'
+  : `${failures} failures; to see them again: npm run chaos -- --seed ${seed} --client ${client} --seconds ${seconds}`)
 process.exit(failures === 0 ? 0 : 1)
 
 function shown ({ wall, own }: Duration): string {

@@ -37,7 +37,9 @@ interface ChaosClient {
   readonly noticesSilence: boolean
 }
 
-const ofIo = (connect: (options: typeof ioOptions & { port: number }) => IoredisClient & { on (event: 'error', listener: () => void): unknown }): ChaosClient => ({
+type IoClient = IoredisClient & { on (event: 'error', listener: () => void): unknown }
+
+const ofIo = (connect: (options: typeof ioOptions & { port: number }) => IoClient): ChaosClient => ({
   noticesSilence: true,
   async connect (port, options) {
     const client = connect({ ...ioOptions, port })
@@ -82,7 +84,8 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
   postgres: {
     noticesSilence: true,
     async connect (port, options) {
-      const pool = new pg.Pool({ host, port, user: 'postgres', database: 'postgres', connectionTimeoutMillis: clientPatience, query_timeout: clientPatience })
+      const timeouts = { connectionTimeoutMillis: clientPatience, query_timeout: clientPatience }
+      const pool = new pg.Pool({ host, port, user: 'postgres', database: 'postgres', ...timeouts })
       pool.on('error', () => {})
       return new PostgresQuotaStore({ pool, ...options })
     }

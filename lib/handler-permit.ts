@@ -75,15 +75,17 @@ export function createQuotaCharger (ledger: Ledger): QuotaCharger {
 }
 
 /** Creates the function for the decorator `fastify.quotaAcquire`. */
-export function createQuotaAcquirer (quotas: QuotaList, paths: Paths, ledger: Ledger, { rateLimitHeaders, refusalBody }: ResponseOptions): QuotaAcquirer {
+export function createQuotaAcquirer (quotas: QuotaList, paths: Paths, ledger: Ledger, options: ResponseOptions): QuotaAcquirer {
+  const { rateLimitHeaders, refusalBody } = options
   return async function quotaAcquire (request: FastifyRequest, names, costs) {
     const named = [...new Set([names].flat())].map((name) => quotas.named(name, 'quotaAcquire'))
     if (named.length === 0) throw new OptionError('names', 'must contain the name of a quota', names)
     const given = givenCosts(named, costs)
-    const operation = Object.freeze({ method: request.method, path: paths.withoutPrefix(request.routeOptions.url ?? request.url.replace(/\?.*/, '')) })
-    const inOrder = quotas.all.filter((quota) => named.includes(quota))
+    const path = paths.withoutPrefix(request.routeOptions.url ?? request.url.replace(/\?.*/, ''))
+    const operation = Object.freeze({ method: request.method, path })
+    const matches = quotas.all.filter((quota) => named.includes(quota)).map((quota) => ({ quota, operation }))
     const isFollowed = isResponseOpen(request)
-    const permit = await issue(request, decide(inOrder.map((quota) => ({ quota, operation })), request, ledger, given), ledger, (permit) => {
+    const permit = await issue(request, decide(matches, request, ledger, given), ledger, (permit) => {
       if (isFollowed) endWithResponse(permit)
     })
     const { decisions, refusal } = permit
@@ -93,9 +95,11 @@ export function createQuotaAcquirer (quotas: QuotaList, paths: Paths, ledger: Le
       refusal: refusal?.decision ?? null,
       refuse (reply) {
         if (refusal === null) throw new TypeError('fastify-llm-quota: the permit was admitted, so there is no refusal to send')
-        if (reply.sent || reply.raw.headersSent) throw new TypeError('fastify-llm-quota: the refusal cannot be sent, because the response has begun')
+        if (reply.sent || reply.raw.headersSent) {
+          throw new TypeError('fastify-llm-quota: the refusal cannot be sent, because the response has begun')
+        }
         for (const header of ['RateLimit-Policy', 'RateLimit']) reply.raw.removeHeader(header)
-        if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.answered)
+        if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.decidedByStores)
         sendRefusal(refusal, request, reply, refusalBody)
         return reply
       },
@@ -108,11 +112,15 @@ export function createQuotaAcquirer (quotas: QuotaList, paths: Paths, ledger: Le
 
 function givenCosts (quotas: readonly Quota[], costs: number | Readonly<Record<string, number>> = {}): GivenCosts {
   const [first] = quotas
-  if (typeof costs === 'number' && quotas.length > 1) throw new OptionError('costs', 'must be an object with the cost of each quota by name', costs)
+  if (typeof costs === 'number' && quotas.length > 1) {
+    throw new OptionError('costs', 'must be an object with the cost of each quota by name', costs)
+  }
   const given = typeof costs === 'number' ? { [String(first?.name)]: costs } : costs
   return new Map(Object.entries(given).map(([name, cost]) => {
     const quota = quotas.find((each) => each.name === name)
-    if (quota === undefined || quota.longestWindow === null) throw new OptionError(`costs.${name}`, 'must be for one of the given quotas that does not count requests in flight', cost)
+    if (quota === undefined || quota.longestWindow === null) {
+      throw new OptionError(`costs.${name}`, 'must be for one of the given quotas that does not count requests in flight', cost)
+    }
     if (!isAmount(cost)) throw invalidAmount(cost)
     return [name, cost]
   }))

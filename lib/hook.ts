@@ -17,7 +17,9 @@ export interface ResponseOptions {
 }
 
 /** Creates the hook that takes each request through all steps: quotas, limits, callers, stores, and refusal or admission. */
-export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readonly Quota[], ledger: Ledger, { rateLimitHeaders, refusalBody }: ResponseOptions) {
+export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readonly Quota[], ledger: Ledger, options: ResponseOptions) {
+  const { rateLimitHeaders, refusalBody } = options
+
   function begin (request: FastifyRequest, reply: FastifyReply): Permit | Promise<Permit> | undefined {
     keepReply(request, reply)
     const matches = matchesOf(request)
@@ -25,7 +27,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
     const permit = issue(request, matches === null ? undecided(quotas, request) : decide(matches, request, ledger), ledger, (permit) => {
       keepPermit(request, permit)
       endWithResponse(permit)
-      if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.answered)
+      if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.decidedByStores)
     })
     if (permit instanceof Promise) keepPermit(request, permit)
     return permit
@@ -47,7 +49,7 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
     if (!reply.sent) sendRefusal(refusal, request, reply, refusalBody)
   }
 
-  async function finishLater (pending: Promise<Permit>, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): Promise<void> {
+  async function finishLater (pending: Promise<Permit>, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) {
     try {
       finish(await pending, request, reply, done)
     } catch (error) {

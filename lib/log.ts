@@ -2,7 +2,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { shown } from './errors.js'
 
 /**
- * Logs a line. A logger that throws neither changes a response nor ends the process. If a serializer of the host's throws, the line is
+ * Logs a line. A logger that throws neither changes a response nor ends the process. If a serializer of the host throws, the line is
  * logged without its properties.
  */
 export function logLine (log: FastifyBaseLogger, level: 'debug' | 'info' | 'warn' | 'error', properties: object, message: string): void {

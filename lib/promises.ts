@@ -13,12 +13,16 @@ export function promised<Value> (value: Value | PromiseLike<Value>): Value | Pro
 // The following functions take promises of this package, for which `instanceof` costs less.
 
 /** Runs a step with a value: at once, or, if it is a promise, when it is fulfilled. */
-export function proceed<Value, Result> (value: Value | Promise<Value>, step: (value: Value) => Result | Promise<Result>): Result | Promise<Result> {
+export function proceed<Value, Result> (
+  value: Value | Promise<Value>, step: (value: Value) => Result | Promise<Result>
+): Result | Promise<Result> {
   return value instanceof Promise ? value.then(step) : step(value)
 }
 
 /** Runs a step with values: at once, or, if some are promises, when all of them are fulfilled. */
-export function proceedAll<Value, Result> (values: readonly (Value | Promise<Value>)[], step: (values: readonly Value[]) => Result | Promise<Result>): Result | Promise<Result> {
+export function proceedAll<Value, Result> (
+  values: readonly (Value | Promise<Value>)[], step: (values: readonly Value[]) => Result | Promise<Result>
+): Result | Promise<Result> {
   return areKnown(values) ? step(values) : Promise.all(values).then(step)
 }
 
@@ -37,7 +41,9 @@ export function forAll<Item> (items: readonly Item[], step: (item: Item) => void
 }
 
 /** Runs a function; `recover` receives what it throws, or the reason with which its promise rejects. */
-export function attempt<Result> (run: () => Result | Promise<Result>, recover: (error: unknown) => Result | Promise<Result>): Result | Promise<Result> {
+export function attempt<Result> (
+  run: () => Result | Promise<Result>, recover: (error: unknown) => Result | Promise<Result>
+): Result | Promise<Result> {
   try {
     const result = run()
     return result instanceof Promise ? result.catch(recover) : result

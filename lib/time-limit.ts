@@ -30,7 +30,7 @@ const mostStalls = 3
 export class TimeLimitError extends Error {
   /** @param timeout Milliseconds. */
   constructor (timeout: number) {
-    super(`no answer within ${timeout} ms`)
+    super(`no response within ${timeout} ms`)
     this.name = 'TimeLimitError'
   }
 }

@@ -31,7 +31,9 @@ for (const [entry, plugin] of Object.entries(plugins)) {
 // The set grows while the loop reads it.
 const loaded = new Set(['package.json'])
 for (const name of loaded) {
-  for (const [, imported] of readFileSync(name, 'utf8').matchAll(/['"](\.[^'"]+)\.js['"]/g)) loaded.add(join(dirname(name), `${imported}.d.ts`))
+  for (const [, imported] of readFileSync(name, 'utf8').matchAll(/['"](\.[^'"]+)\.js['"]/g)) {
+    loaded.add(join(dirname(name), `${imported}.d.ts`))
+  }
 }
 for (const name of readdirSync('dist', { recursive: true, encoding: 'utf8' })) {
   if (name.endsWith('.d.ts') && !loaded.has(join('dist', name))) rmSync(join('dist', name))

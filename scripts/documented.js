@@ -4,7 +4,9 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-const namesIn = (folder, end, recursive) => readdirSync(folder, { recursive, encoding: 'utf8' }).filter((name) => name.endsWith(end)).map((name) => `${folder}/${name}`)
+const namesIn = (folder, end, recursive) => {
+  return readdirSync(folder, { recursive, encoding: 'utf8' }).filter((name) => name.endsWith(end)).map((name) => `${folder}/${name}`)
+}
 
 rmSync('documented', { recursive: true, force: true })
 for (const file of ['README.md', 'CONTRIBUTING.md', ...namesIn('docs', '.md', false), ...namesIn('lib', '.ts', true)]) {

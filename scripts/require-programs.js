@@ -13,7 +13,9 @@ if (redisServer !== undefined && !isFound(redisServer)) {
 }
 
 const postgresVersions = '/usr/lib/postgresql'
-const postgresFolders = existsSync(postgresVersions) ? readdirSync(postgresVersions).map((version) => `${postgresVersions}/${version}/bin`) : []
+const postgresFolders = existsSync(postgresVersions)
+  ? readdirSync(postgresVersions).map((version) => `${postgresVersions}/${version}/bin`)
+  : []
 const folders = [process.env.PATH, process.env.POSTGRES_BIN ?? postgresFolders].flat().join(delimiter)
 
 // Alternatives for each program, and its Debian packages. A browser needs fonts to show text.
@@ -30,13 +32,15 @@ const missing = process.argv.slice(2).filter((program) => ![program, ...known[pr
 if (missing.length > 0) {
   const packages = missing.flatMap((program) => known[program].debianPackages)
   if (process.getuid?.() !== 0 || !isFound('apt-get')) {
-    console.error(`The tests need ${missing.join(' and ')} on the PATH. Install Debian's ${packages.join(' and ')}, or run the tests as root.`)
+    console.error(`The tests need ${missing.join(' and ')} on the PATH. ` +
+      `Install Debian's ${packages.join(' and ')}, or run the tests as root.`)
     process.exit(1)
   }
   console.log(`Installing Debian's ${packages.join(' and ')}, which the tests need.`)
   const environment = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' }
   execFileSync('apt-get', ['update', '-qq'], { stdio: 'inherit', env: environment })
-  execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages], { stdio: ['ignore', 'ignore', 'inherit'], env: environment })
+  const install = ['install', '-y', '-qq', '--no-install-recommends', ...packages]
+  execFileSync('apt-get', install, { stdio: ['ignore', 'ignore', 'inherit'], env: environment })
 }
 
 /** @param program The name of a program, or its path. */

@@ -42,7 +42,7 @@ export function isAuthentication (value: unknown): value is Authentication {
 }
 
 /**
- * Creates the authentication of a caller whom the claims `iss` (issuer) and `sub` (subject) identify (docs/rules.md, "Caller").
+ * Creates the authentication of a token's caller, identified by the claims `iss` (issuer) and `sub` (subject) (docs/rules.md, "Caller").
  *
  * @param claims The verified claims.
  * @param options Set `authenticated` to false if the token was not verified. Default true.
@@ -52,16 +52,16 @@ export function tokenAuthentication (claims: unknown, { authenticated = true } =
 }
 
 /**
- * Creates the authentication of a caller whom the user name of a local account identifies (docs/rules.md, "Caller").
+ * Creates the authentication of a local account's caller, identified by the user name (docs/rules.md, "Caller").
  *
- * @param username The account's user name. A request with a blank one is answered with 401.
+ * @param username The account's user name. If it is blank, the response is a 401.
  * @param options Set `authenticated` to false if the account's credentials were not verified. Default true.
  */
 export function localAuthentication (username: string, { authenticated = true } = {}): LocalAuthentication {
   return make({ kind: 'local', authenticated, username })
 }
 
-/** Creates the authentication of an anonymous user, such as a guest, whose requests are answered with 401 (docs/rules.md, "Caller"). */
+/** Creates the authentication of an anonymous user, such as a guest. The response to its requests is a 401 (docs/rules.md, "Caller"). */
 export function anonymousAuthentication (): AnonymousAuthentication {
   return make({ kind: 'anonymous', authenticated: true })
 }

@@ -62,7 +62,7 @@ export function keyOf (authentication: unknown): string | Unidentified {
   return isIdentity(authentication.username) ? digest('local' + separator + authentication.username) : noUsername
 }
 
-/** Returns the key of a token's verified claims, or why there is none. Only own properties identify a caller, and no inherited ones. */
+/** Returns the key of a token's verified claims, or why there is none. Only own properties identify a caller, not inherited ones. */
 export function keyOfClaims (claims: unknown): string | Unidentified {
   if (typeof claims !== 'object' || claims === null) return noIssuer
   const { iss, sub }: { readonly iss?: unknown, readonly sub?: unknown } = claims

@@ -7,7 +7,7 @@ import { keyOf, keyOfClaims, Unidentified } from './caller-key.js'
 
 /**
  * The type of the option `authentication`: a function that returns the authentication of a request, or a promise of it. If it throws or
- * rejects, the request is answered with 401, or with 503 if the error has a `statusCode` of 500 or more.
+ * rejects, the response is a 401, or a 503 if the error has a `statusCode` of 500 or more.
  */
 export type AuthenticationReader = OfRequest<Authentication | null | undefined | PromiseLike<Authentication | null | undefined>>
 

@@ -14,7 +14,7 @@ export interface QuotaCharge {
   /** The name of the quota. */
   readonly quota: string
   readonly unit: string
-  /** What was added; negative if it was given back. */
+  /** What was added; negative if it was released. */
   readonly amount: number
   /** Whether the store failed, so that it is unknown whether the amount was counted. */
   readonly failed: boolean
@@ -61,7 +61,8 @@ export class Charge {
     if (this.#reported === null) {
       const { name, unit, unreported } = this.quota
       ledger.warnOfUnreported(this.#request, name, unit)
-      this.#assumed = amountFor(unreported ?? this.#assumed, this.#request, name, 'unreported failed; the request counts what it counted when it was admitted') ?? this.#assumed
+      const message = 'unreported failed; the request counts what it counted when it was admitted'
+      this.#assumed = amountFor(unreported ?? this.#assumed, this.#request, name, message) ?? this.#assumed
     }
     return this.#settle()
   }

@@ -40,7 +40,9 @@ export const storeDurations = channel('fastify-llm-quota:store-duration')
  * Decides on a request (docs/rules.md, "Decision"): determines the limits, the callers and the costs, and asks the stores. Creates no promise
  * and stays in the current turn of the event loop unless one of these steps is asynchronous.
  */
-export function decide (matches: readonly Match<Quota>[], request: FastifyRequest, ledger: Ledger, costs?: GivenCosts): Verdict | Promise<Verdict> {
+export function decide (
+  matches: readonly Match<Quota>[], request: FastifyRequest, ledger: Ledger, costs?: GivenCosts
+): Verdict | Promise<Verdict> {
   const rulings = matches.map((match) => new Ruling(match))
   return proceed(forAll(rulings, (ruling) => ruling.prepare(rulings, request, costs)), () => {
     return proceed(askStores(rulings, request, ledger), (refusal) => {
@@ -104,13 +106,14 @@ function acquire (asked: readonly Asked[], request: FastifyRequest, ledger: Ledg
   const stores = asked.map(({ quota }) => quota.store)
   const acquired = acquireSideBySide<QuotaStore>(demands, stores, {
     acquire: (store, demands) => attempt<Acquisitions>(() => acquireFrom(store, demands, request), (error) => {
-      logFailure(request.log, error, 'the quota store failed; the request is not counted', { counters: demands.map(({ counters }) => counters) })
+      const counters = demands.map(({ counters }) => counters)
+      logFailure(request.log, error, 'the quota store failed; the request is not counted', { counters })
       for (const ruling of asked) if (ruling.quota.store === store) ruling.decide(null)
       return demands.map(() => null)
     }),
     release: (store, acquisition, amount) => {
       ledger.track(attempt<void>(() => promised(store.release?.(acquisition, amount)), (error) => {
-        logFailure(request.log, error, 'what a refused request has counted could not be given back')
+        logFailure(request.log, error, 'what a refused request has counted could not be released')
       }))
     }
   })
@@ -123,7 +126,8 @@ function acquire (asked: readonly Asked[], request: FastifyRequest, ledger: Ledg
 }
 
 function acquireFrom (store: QuotaStore, demands: readonly Demand[], request: FastifyRequest): Acquisitions | Promise<Acquisitions> {
-  return proceed(promised(storeDurations.hasSubscribers ? timed(request, () => store.acquire(demands)) : store.acquire(demands)), (acquisitions) => {
+  const acquired = storeDurations.hasSubscribers ? timed(request, () => store.acquire(demands)) : store.acquire(demands)
+  return proceed(promised(acquired), (acquisitions) => {
     assertAcquisitions(acquisitions, demands)
     return acquisitions
   })
@@ -132,7 +136,9 @@ function acquireFrom (store: QuotaStore, demands: readonly Demand[], request: Fa
 /** Runs a step of the store and publishes how long it took. */
 function timed<Result> (request: FastifyRequest, step: () => Result | Promise<Result>): Result | Promise<Result> {
   const startedAt = performance.now()
-  const publish = (): void => { storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration) }
+  const publish = (): void => {
+    storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration)
+  }
   return attempt(() => proceed(promised(step()), (result) => {
     publish()
     return result

@@ -4,10 +4,13 @@ import type { QuotaDecision } from './decision.js'
 
 /** The reasons for an unauthenticated decision that point to a mistake in the host, and how to correct it. */
 const corrections = new Map<QuotaDecision['reason'], string>([
-  ['no-issuer', 'its claims have no issuer that is a string: sign tokens with the claim iss, or use tokenAuthentication or localAuthentication if request.user does not hold the claims of a token'],
-  ['no-subject', 'its claims have no subject that is a string: sign tokens with the claim sub, such as String(id), or use localAuthentication if the caller is a local account'],
+  ['no-issuer', 'its claims have no issuer that is a string: sign tokens with the claim iss, or use tokenAuthentication or ' +
+    'localAuthentication if request.user does not hold the claims of a token'],
+  ['no-subject', 'its claims have no subject that is a string: sign tokens with the claim sub, such as String(id), or use ' +
+    'localAuthentication if the caller is a local account'],
   ['no-username', 'the local account has no user name: pass a name that is not blank to localAuthentication'],
-  ['no-authentication', 'it carries credentials, but has no authentication when the quota decides: verify them in onRequest or preValidation, or return them from the option authentication if it is set']
+  ['no-authentication', 'it carries credentials, but has no authentication when the quota decides: verify them in onRequest or ' +
+    'preValidation, or return them from the option authentication if it is set']
 ])
 
 /** Logs decisions: each that is not an admission at the level debug, and what points to a mistake or to the caller cap once for each quota. */
@@ -16,7 +19,10 @@ export class DecisionLog {
 
   add (decision: QuotaDecision, request: FastifyRequest): void {
     const { outcome, reason, quota, operation, enforced, limit, callerKey, count, overflow } = decision
-    if (overflow) this.#warnOnce(request, `overflow ${quota}`, { quota }, 'the quota tracks as many callers as maxTrackedCallers allows; further callers share the overflow counter')
+    if (overflow) {
+      const message = 'the quota tracks as many callers as maxTrackedCallers allows; further callers share the overflow counter'
+      this.#warnOnce(request, `overflow ${quota}`, { quota }, message)
+    }
     if (outcome === 'admitted' || outcome === 'disabled') return
     const properties = { outcome, reason, quota, operation, enforced, limit, caller: callerKey?.slice(0, 8), count, overflow }
     logLine(request.log, 'debug', properties, enforced ? 'the quota refuses the request' : 'the quota would refuse the request')

@@ -57,13 +57,15 @@ export class Ledger {
   warnOfUnreported ({ log }: FastifyRequest, quota: string, unit: string): void {
     if (performance.now() - this.#warnedOfUnreportedAt < warningInterval) return
     this.#warnedOfUnreportedAt = performance.now()
-    logLine(log, 'warn', { quota, unit }, `a request has ended, and its ${unit} were not reported with fastify.quotaCharge; it counts "unreported", or else what it counted when it was admitted; this warning is logged at most once a minute`)
+    logLine(log, 'warn', { quota, unit }, `a request has ended, and its ${unit} were not reported with fastify.quotaCharge; it counts ` +
+      '"unreported", or else what it counted when it was admitted; this warning is logged at most once a minute')
   }
 
   warnOfUncountedTokens ({ log, method, routeOptions }: FastifyRequest): void {
     if (this.#isWarnedOfTokens) return
     this.#isWarnedOfTokens = true
     const operation = { method, path: routeOptions.url }
-    logLine(log, 'warn', { operation }, 'fastify.quotaCharge was called with a number of tokens, and no quota of the request counts tokens; report another unit as { unit: amount }; this warning is not repeated')
+    logLine(log, 'warn', { operation }, 'fastify.quotaCharge was called with a number of tokens, and no quota of the request counts ' +
+      'tokens; report another unit as { unit: amount }; this warning is not repeated')
   }
 }

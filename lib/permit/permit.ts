@@ -37,11 +37,12 @@ export class Permit {
 
   #keep ({ quota, demand, acquisition }: Ruling): void {
     if (quota.unit === 'requests' || demand === null || acquisition?.admitted !== true) return
-    this.#unsettled.push(demand.window === null ? new Place(quota, acquisition, this.request) : new Charge(quota, demand, acquisition, this.request))
+    const { request } = this
+    this.#unsettled.push(demand.window === null ? new Place(quota, acquisition, request) : new Charge(quota, demand, acquisition, request))
   }
 
-  /** The decisions of all quotas whose store has answered, also of those that had room for a request that another one rejected; none if one has failed. */
-  get answered (): QuotaDecision[] {
+  /** The decisions of all quotas whose store decided, even if it had room and another one rejected the request; none if one has failed. */
+  get decidedByStores (): QuotaDecision[] {
     if (this.refusal?.decision.outcome === 'unavailable') return []
     return this.#rulings.filter(({ acquisition }) => acquisition !== null).map(({ decision }) => decision)
   }
@@ -49,17 +50,23 @@ export class Permit {
   /** Reports what the request has cost. A promise that never rejects, only if a store returned one. */
   charge (amounts: Amounts): void | Promise<void> {
     if (amounts == null) return
-    if (typeof amounts === 'object') return this.#ledger.track(forAll(Object.entries(amounts), ([unit, amount]) => this.#report(unit, amount)))
-    if (this.refusal === null && !this.#rulings.some(({ quota }) => quota.unit === 'tokens')) this.#ledger.warnOfUncountedTokens(this.request)
+    if (typeof amounts === 'object') {
+      return this.#ledger.track(forAll(Object.entries(amounts), ([unit, amount]) => this.#report(unit, amount)))
+    }
+    const countsTokens = this.#rulings.some(({ quota }) => quota.unit === 'tokens')
+    if (this.refusal === null && !countsTokens) this.#ledger.warnOfUncountedTokens(this.request)
     return this.#ledger.track(this.#report('tokens', amounts))
   }
 
   #report (unit: string, amount: number): void | Promise<void> {
-    if (isAmount(amount)) return forAll(this.#unsettled, (each) => each instanceof Charge && each.quota.unit === unit ? each.report(amount) : undefined)
-    logFailure(this.request.log, invalidAmount(amount), 'what a request has cost was reported with an invalid amount, which is not counted', { unit })
+    if (isAmount(amount)) {
+      return forAll(this.#unsettled, (each) => each instanceof Charge && each.quota.unit === unit ? each.report(amount) : undefined)
+    }
+    const message = 'what a request has cost was reported with an invalid amount, which is not counted'
+    logFailure(this.request.log, invalidAmount(amount), message, { unit })
   }
 
-  /** Settles the costs and gives back the places, once. A promise that never rejects, only if a store returned one. */
+  /** Settles the costs and releases the places, once. A promise that never rejects, only if a store returned one. */
   end (): void | Promise<void> {
     if (!this.isOpen) return this.#end
     this.isOpen = false
@@ -69,8 +76,10 @@ export class Permit {
   }
 }
 
-/** Creates the permit of a request when it is decided, and publishes its decisions. If there is anything to settle, the permit is kept until it ends. */
-export function issue (request: FastifyRequest, verdict: Verdict | Promise<Verdict>, ledger: Ledger, issued: (permit: Permit) => void): Permit | Promise<Permit> {
+/** Creates the permit of a request when it is decided, and publishes its decisions. The permit is kept until everything is settled. */
+export function issue (
+  request: FastifyRequest, verdict: Verdict | Promise<Verdict>, ledger: Ledger, issued: (permit: Permit) => void
+): Permit | Promise<Permit> {
   return ledger.track(proceed(verdict, (verdict) => {
     const permit = new Permit(request, verdict, ledger)
     if (permit.isOpen) ledger.opened(permit)

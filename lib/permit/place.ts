@@ -5,12 +5,12 @@ import { attempt, promised } from '../promises.js'
 import type { Acquisition } from '../store/store.js'
 import type { Quota } from './quota.js'
 
-/** A message that a request has taken a place, or given it back. */
+/** A message that a request has taken or released a place. */
 export interface QuotaPlaceChange {
   readonly request: FastifyRequest
   /** The name of the quota. */
   readonly quota: string
-  /** 1 if the place was taken, -1 if it was given back. */
+  /** 1 if the place was taken, -1 if it was released. */
   readonly change: 1 | -1
 }
 
@@ -30,16 +30,17 @@ export class Place {
     this.#publish(1)
   }
 
-  /** Gives the place back. It never rejects: if the store fails, the place is free when its lease ends. */
+  /** Releases the place. It never rejects: if the store fails, the place is free when its lease ends. */
   close (): void | Promise<void> {
     this.#publish(-1)
     const { name, store } = this.#quota
     return attempt<void>(() => promised(store.release?.(this.#acquisition, 1)), (error) => {
-      logFailure(this.#request.log, error, 'a place of a request in flight could not be given back', { quota: name })
+      logFailure(this.#request.log, error, 'a place of a request in flight could not be released', { quota: name })
     })
   }
 
   #publish (change: 1 | -1): void {
-    if (quotaPlaces.hasSubscribers) quotaPlaces.publish({ request: this.#request, quota: this.#quota.name, change } satisfies QuotaPlaceChange)
+    if (!quotaPlaces.hasSubscribers) return
+    quotaPlaces.publish({ request: this.#request, quota: this.#quota.name, change } satisfies QuotaPlaceChange)
   }
 }

@@ -69,12 +69,14 @@ export class Ruling {
 
 function demandOf (quota: Quota, limit: number, callerKey: string, request: FastifyRequest, costs: GivenCosts | undefined): Demand | null {
   const { name, counters, longestWindow: window, calendar } = quota
-  const cost = amountFor(costs?.get(name) ?? quota.cost, request, name, 'the cost of the request could not be determined; the request is not counted')
+  const message = 'the cost of the request could not be determined; the request is not counted'
+  const cost = amountFor(costs?.get(name) ?? quota.cost, request, name, message)
   if (cost === null) return null
   return { counters, callerKey, limit, cost: Math.min(cost, limit), window, end: calendar === null ? null : calendar.endOf(Date.now()) }
 }
 
-function counted ({ quota, operation, limit, caller }: Ruling, { admitted, count, windowRemaining, end, overflow }: Acquisition): QuotaDecision {
+function counted ({ quota, operation, limit, caller }: Ruling, acquisition: Acquisition): QuotaDecision {
+  const { admitted, count, windowRemaining, end, overflow } = acquisition
   return {
     outcome: admitted ? 'admitted' : 'rejected',
     quota: quota.name,
@@ -92,8 +94,10 @@ function counted ({ quota, operation, limit, caller }: Ruling, { admitted, count
 }
 
 function uncounted ({ quota: { name, unit, window, isEnforced }, operation, limit, caller, demand }: Ruling): QuotaDecision {
-  const base = { quota: name, unit, window, operation, enforced: isEnforced, limit, callerKey: null, count: null, windowRemaining: null, overflow: false }
+  const nothing = { callerKey: null, count: null, windowRemaining: null, overflow: false }
+  const base = { quota: name, unit, window, operation, enforced: isEnforced, limit, ...nothing }
   if (caller === null) return { ...base, outcome: 'disabled', reason: null }
   if (typeof caller === 'string') return { ...base, outcome: 'unavailable', reason: demand === null ? 'cost' : 'store', callerKey: caller }
-  return caller.reason === null ? { ...base, outcome: 'unavailable', reason: 'authentication' } : { ...base, outcome: 'unauthenticated', reason: caller.reason }
+  if (caller.reason === null) return { ...base, outcome: 'unavailable', reason: 'authentication' }
+  return { ...base, outcome: 'unauthenticated', reason: caller.reason }
 }

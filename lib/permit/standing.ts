@@ -33,7 +33,7 @@ export interface QuotaStanding {
  *
  * @param request The request of the caller. It does not have to be subject to a quota.
  * @param name The name of the quota. Default `default`.
- * @returns The standing; null if there is no caller, in which case a protected request would be answered with 401.
+ * @returns The standing; null if there is no caller, in which case the response to a protected request would be a 401.
  * @throws {UnknownQuotaError} `FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA`, if there is no quota with that name.
  * @throws {StandingError} `FST_ERR_LLM_QUOTA_STANDING`, with status 503, if the store fails or has no `peek`, or if the authentication
  *   fails with a `statusCode` of 500 or more. The error itself is logged.
@@ -70,7 +70,8 @@ export function createStandingReader (quotas: QuotaList): QuotaStandingReader {
   }
 }
 
-async function countOf ({ name, store, counters, longestWindow, calendar }: Quota, callerKey: string, request: FastifyRequest): Promise<QuotaCount> {
+async function countOf (quota: Quota, callerKey: string, request: FastifyRequest): Promise<QuotaCount> {
+  const { name, store, counters, longestWindow, calendar } = quota
   try {
     if (store.peek === undefined) throw new TypeError('the quota store has no function peek')
     const demand: Demand = { counters, callerKey, limit: 1, cost: 0, window: longestWindow, end: calendar?.endOf(Date.now()) ?? null }

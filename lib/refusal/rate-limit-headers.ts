@@ -5,7 +5,7 @@ import { secondsUntilEnd, type AnyReply } from './refusal.js'
 const largestInteger = 999_999_999_999_999
 
 /**
- * Adds an item for each enforced quota whose store has answered (draft-ietf-httpapi-ratelimit-headers-10). The headers are set on the raw
+ * Adds an item for each enforced quota whose store decided (draft-ietf-httpapi-ratelimit-headers-10). The headers are set on the raw
  * response, so they are also sent after `reply.hijack()`. A handler can replace them.
  */
 export function setRateLimitHeaders (reply: Pick<AnyReply, 'raw'>, decisions: readonly QuotaDecision[]): void {

@@ -57,7 +57,7 @@ interface DefinitionBase {
   readonly store?: QuotaStore | undefined
 }
 
-/** What a request costs, a safe integer of at least 0, or a function of the request that returns it. Counts as the limit if it is above. */
+/** What a request costs, a safe integer of at least 0, or a function of the request that returns it. A cost above the limit counts as the limit. */
 export type Cost = number | OfRequest<number>
 
 interface RequestCosts {

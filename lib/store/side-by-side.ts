@@ -27,7 +27,9 @@ export interface Sides<Side> {
  * @returns One acquisition for each demand; null for those of a side that failed while another one rejected.
  * @throws What a side throws, if no other side rejects. A promise only if a side returned one.
  */
-export function acquireSideBySide<Side> (demands: readonly Demand[], sides: readonly Side[], { acquire, release }: Sides<Side>): Acquisitions | Promise<Acquisitions> {
+export function acquireSideBySide<Side> (
+  demands: readonly Demand[], sides: readonly Side[], { acquire, release }: Sides<Side>
+): Acquisitions | Promise<Acquisitions> {
   const [first] = sides
   if (first !== undefined && sides.every((side) => side === first)) return acquire(first, demands)
   const asked = [...new Set(sides)].map((side) => {

@@ -125,9 +125,12 @@ export function assertMaxTrackedCallers (value: unknown, option: string): assert
 }
 
 /** Throws an `OptionError` with the name of the option or decorator unless the value has the functions. */
-export function assertStore<Needed extends keyof QuotaStore = 'acquire'> (value: unknown, name: string, ...needed: readonly Needed[]): asserts value is QuotaStore & Required<Pick<QuotaStore, Needed>> {
+export function assertStore<Needed extends keyof QuotaStore = 'acquire'> (
+  value: unknown, name: string, ...needed: readonly Needed[]
+): asserts value is QuotaStore & Required<Pick<QuotaStore, Needed>> {
   for (const storeFunction of ['acquire', ...needed]) {
-    if (!hasFunction(value, storeFunction)) throw new OptionError(name, `must be a store with a function ${storeFunction}`, value, shownType)
+    if (hasFunction(value, storeFunction)) continue
+    throw new OptionError(name, `must be a store with a function ${storeFunction}`, value, shownType)
   }
 }
 
@@ -145,7 +148,8 @@ export function assertAcquisitions (value: unknown, demands: readonly Demand[]):
     if (acquisition === null) {
       isComplete = false
     } else {
-      if (typeof acquisition?.admitted !== 'boolean' || demand === undefined || !isCount(acquisition, demand)) throw invalidResult('acquire')
+      const isValid = typeof acquisition?.admitted === 'boolean' && demand !== undefined && isCount(acquisition, demand)
+      if (!isValid) throw invalidResult('acquire')
       isRejected ||= !acquisition.admitted
     }
   }

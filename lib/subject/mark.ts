@@ -10,7 +10,7 @@ export type QuotaNames = boolean | string | readonly string[] | null
 /** The value of a route's `config.quota`. */
 export type RouteMark = QuotaNames | OfRequest<QuotaNames>
 
-/** Returns the names in a mark that is not a function. They may be no names of quotas, or no names at all. */
+/** Returns the names in a mark that is not a function. They are not checked: one can be unknown, or not a string. */
 export function quotasIn (mark: unknown): readonly unknown[] {
   return mark === null || mark === false ? [] : [mark === true ? defaultQuota : mark].flat()
 }

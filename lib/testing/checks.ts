@@ -51,7 +51,7 @@ export class Subject {
     this.places = places
   }
 
-  /** The functions of the store. One that it lacks throws `MissingFunction`. */
+  /** The functions of the store. Calling one that it lacks throws `MissingFunction`. */
   get store (): Required<QuotaStore> {
     return new Proxy(this.#store, {
       get (store, name) {

@@ -11,7 +11,7 @@ t.test('many requests that fail at once cause one log line', async (t) => {
   const responses = await answered(clock, Promise.all(Array.from({ length: 50 }, () => analyze(app, alice))))
   t.ok(responses.every(({ statusCode }) => statusCode === 200))
   t.match(log.warnings().filter((line) => line.includes('primary')), [/primary store fails; its fallback counts/])
-  t.match(log.lines.filter(({ msg }) => String(msg).includes('primary')), [{ err: { message: 'no answer within 30 ms' } }])
+  t.match(log.lines.filter(({ msg }) => String(msg).includes('primary')), [{ err: { message: 'no response within 30 ms' } }])
   primary.manner = 'promises'
   clock.advance(100)
   for (let request = 0; request < 3; request++) await analyze(app, alice)

@@ -9,7 +9,7 @@ import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 import { answered, demand, insure, pass, publishedChanges, ToldStore } from '../support/told-store.js'
 
 const place = { counters: 'streams.in-flight', window: null } as const
-const tooLate = 'no answer within 30 ms'
+const tooLate = 'no response within 30 ms'
 const nonsense = 'the quota store returned an invalid result from acquire'
 const reasons = {
   throws: 'thrown',
@@ -194,7 +194,7 @@ t.test('what a late result has counted is given back once, and a late rejection 
       const fallback = new ToldStore(clock)
       const { primary, store } = insure({ fallback }, clock)
       for (const each of [primary, fallback]) Object.assign(each, { manner, admitted })
-      await t.rejects(async () => answered(clock, store.acquire([demand('a', { cost: 3 }), demand('a', place)])), { message: 'no answer within 15 ms' })
+      await t.rejects(async () => answered(clock, store.acquire([demand('a', { cost: 3 }), demand('a', place)])), { message: 'no response within 15 ms' })
       // Giving back fails as well, which nobody notices.
       fallback.manner = 'rejects'
       primary.manner = 'throws'

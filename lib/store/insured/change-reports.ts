@@ -22,7 +22,9 @@ export interface InsuredStoreReport {
  * @param report What it throws is ignored: in a subscriber of a channel, an error would end the process.
  * @returns Ends the reports.
  */
-export function reportChanges (store: InsuredQuotaStore, report: (report: InsuredStoreReport) => void, timers: QuotaTimers = nodeTimers): () => void {
+export function reportChanges (
+  store: InsuredQuotaStore, report: (report: InsuredStoreReport) => void, timers: QuotaTimers = nodeTimers
+): () => void {
   let reported: InsuredStoreReport = { state: store.state, shards: store.shards, error: undefined }
   let error: unknown
   let timer: unknown

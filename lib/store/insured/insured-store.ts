@@ -4,7 +4,9 @@ import { attempt, isPromise, proceed, promised } from '../../promises.js'
 import { TimeLimit } from '../../time-limit.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
 import { acquireSideBySide, haveRoom } from '../side-by-side.js'
-import { assertAcquisitions, assertStore, type Acquisition, type CallerPage, type Demand, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
+import {
+  assertAcquisitions, assertStore, type Acquisition, type CallerPage, type Demand, type QuotaCount, type QuotaStore, type QuotaStoreState
+} from '../store.js'
 import { insuredStoreChanges, type InsuredQuotaStoreChange, type InsuredQuotaStoreState, type InsuredShards } from './changes.js'
 import type { InsuredQuotaStoreOptions, PrimaryQuotaStore } from './options.js'
 
@@ -40,7 +42,7 @@ export class InsuredQuotaStore implements QuotaStore {
   readonly primary: PrimaryQuotaStore
   /** The store that is used while the primary is unavailable. */
   readonly fallback: QuotaStore
-  /** The number of calls of `acquire` that each store answered. A request whose callers are in several shards makes several calls. */
+  /** The number of calls of `acquire` that each store decided. A request whose callers are in several shards makes several calls. */
   readonly decisions: Record<'primary' | 'fallback', number> = { primary: 0, fallback: 0 }
   readonly #primary: Functions
   readonly #fallback: Functions
@@ -122,8 +124,11 @@ export class InsuredQuotaStore implements QuotaStore {
    * come from the same store. Rejects if it then fails.
    */
   list? (counters: string, cursor?: string): CallerPage | Promise<CallerPage> {
-    const ofFallback = (from?: string): CallerPage | Promise<CallerPage> => proceed(this.#inTime(this.#fallback.list(counters, from)), (page) =>
-      ({ callers: page.callers, cursor: page.cursor === null ? null : fallbackMark + page.cursor }))
+    const ofFallback = (from?: string): CallerPage | Promise<CallerPage> => {
+      return proceed(this.#inTime(this.#fallback.list(counters, from)), ({ callers, cursor }) => {
+        return { callers, cursor: cursor === null ? null : fallbackMark + cursor }
+      })
+    }
     if (cursor?.startsWith(fallbackMark) === true) return ofFallback(cursor.slice(fallbackMark.length))
     if (cursor !== undefined) return this.#inTime(this.#primary.list(counters, cursor))
     return this.#read(this.state === 'fallback', (store) => store === this.#fallback ? ofFallback() : store.list(counters))
@@ -183,7 +188,9 @@ export class InsuredQuotaStore implements QuotaStore {
   }
 
   /** Returns a result of `acquire` if it is valid and arrives in time. What a later one has counted is given back. */
-  #checked (store: Functions, demands: readonly Demand[], result: Acquisitions | Promise<Acquisitions>): Acquisitions | Promise<Acquisitions> {
+  #checked (
+    store: Functions, demands: readonly Demand[], result: Acquisitions | Promise<Acquisitions>
+  ): Acquisitions | Promise<Acquisitions> {
     return proceed(this.#inTime(result, (late) => { giveBackAll(store, demands, late) }), (acquisitions) => {
       assertAcquisitions(acquisitions, demands)
       return acquisitions

@@ -2,7 +2,10 @@
 import { performance } from 'node:perf_hooks'
 import { assertFunction, assertOptions } from '../../option-checks.js'
 import { hasRoom, type Tally } from '../counter.js'
-import { assertMaxTrackedCallers, defaultMaxTrackedCallers, type Acquisition, type CallerPage, type Demand, type QuotaCount, type QuotaStore, type QuotaStoreState } from '../store.js'
+import {
+  assertMaxTrackedCallers, defaultMaxTrackedCallers, type Acquisition, type CallerPage, type Demand, type QuotaCount, type QuotaStore,
+  type QuotaStoreState
+} from '../store.js'
 import { MemoryCounters } from './memory-counters.js'
 import { CallerPlaces, type MemoryPlaces } from './memory-places.js'
 

@@ -36,7 +36,9 @@ export class Database {
     const nameOf = namesOf(this.#table)
     if (!this.#isChecked) {
       const found = await this.#query('SELECT to_regprocedure($1)::text AS reply', [`${nameOf(`_version_${schemaVersion}`)}()`])
-      if (found === '') throw new Error(`the schema for the table ${this.#table} is missing or not version ${schemaVersion}: run the SQL of postgresSchema`)
+      if (found === '') {
+        throw new Error(`the schema for the table ${this.#table} is missing or not version ${schemaVersion}: run the SQL of postgresSchema`)
+      }
       this.#isChecked = true
     }
     const places = parameters.map((_, index) => `$${index + 1}`)

@@ -13,29 +13,34 @@ export class PostgresDriver implements Driver {
     this.#cap = cap
   }
 
-  async acquire (requests: readonly StoredRequest[], { time, holder, sequence }: Call): Promise<readonly (readonly Decided[] | undefined)[]> {
+  async acquire (requests: readonly StoredRequest[], call: Call): Promise<readonly (readonly Decided[] | undefined)[]> {
+    const { time, holder, sequence } = call
     const [first] = requests
     const [only] = first?.demands ?? []
     if (requests.length === 1 && first?.demands.length === 1 && first.asked === 0 && only?.window != null) {
       const { counters, callerKey, window, limit, cost, end } = only
-      return readDecided(await this.#database.call('acquire_one', time, this.#cap, counters, callerKey, window, first.nonce, limit, cost, end), requests)
+      const demanded = [counters, callerKey, window, first.nonce, limit, cost, end]
+      return readDecided(await this.#database.call('acquire_one', time, this.#cap, ...demanded), requests)
     }
     const demands = requests.flatMap((request) => request.demands.map((demand, index) => ({ ...demand, held: request.held[index] ?? 0 })))
     const slots = [...new Map(demands.map((demand) => [nameOf(demand), demand])).values()].sort(inOrder)
     const numbers = new Map(slots.map((demand, index) => [nameOf(demand), index + 1]))
     const reply = await this.#database.call('acquire', time, this.#cap, holder, sequence,
-      slots.map(({ counters }) => counters), slots.map(({ callerKey }) => callerKey), slots.map(({ window }) => window), slots.map(({ held }) => held),
+      slots.map(({ counters }) => counters), slots.map(({ callerKey }) => callerKey),
+      slots.map(({ window }) => window), slots.map(({ held }) => held),
       requests.map(({ demands }) => demands.length), requests.map(({ asked }) => asked), requests.map(({ nonce }) => nonce),
-      demands.map((demand) => numbers.get(nameOf(demand)) ?? 0), demands.map(({ limit }) => limit), demands.map(({ cost }) => cost), demands.map(({ end }) => end))
+      demands.map((demand) => numbers.get(nameOf(demand)) ?? 0),
+      demands.map(({ limit }) => limit), demands.map(({ cost }) => cost), demands.map(({ end }) => end))
     return readDecided(reply, requests)
   }
 
   async release (releases: readonly Release[], holdings: readonly Holding[], { time, holder, sequence }: Call): Promise<void> {
-    const given = releases.map(({ overflow, callerKey, ...release }) => ({ ...release, overflow, callerKey: overflow ? 'overflow' : callerKey }))
+    const given = releases.map((release) => ({ ...release, callerKey: release.overflow ? 'overflow' : release.callerKey }))
       .sort((one, other) => Number(one.overflow) - Number(other.overflow) || inOrder(one, other))
     const held = [...holdings].sort(inOrder)
     await this.#database.call('release', time, holder, sequence,
-      given.map(({ counters }) => counters), given.map(({ callerKey }) => callerKey), given.map(({ nonce }) => nonce), given.map(({ amount }) => amount),
+      given.map(({ counters }) => counters), given.map(({ callerKey }) => callerKey),
+      given.map(({ nonce }) => nonce), given.map(({ amount }) => amount),
       held.map(({ counters }) => counters), held.map(({ callerKey }) => callerKey), held.map(({ held }) => held))
   }
 
@@ -51,8 +56,10 @@ export class PostgresDriver implements Driver {
   }
 
   async list (counters: string, cursor: string | null, time: number | null, date: number): Promise<CallerPage> {
-    const page: { callers: readonly [string, number, number | null][], cursor: string | null } = JSON.parse(await this.#database.call('list', time, date, counters, cursor ?? ''))
-    return { callers: page.callers.map(([callerKey, count, windowRemaining]) => ({ callerKey, count, windowRemaining })), cursor: page.cursor }
+    const reply = await this.#database.call('list', time, date, counters, cursor ?? '')
+    const page: { callers: readonly [string, number, number | null][], cursor: string | null } = JSON.parse(reply)
+    const callers = page.callers.map(([callerKey, count, windowRemaining]) => ({ callerKey, count, windowRemaining }))
+    return { callers, cursor: page.cursor }
   }
 
   async inspect (counters: string): Promise<QuotaStoreState> {

@@ -36,7 +36,11 @@ export class PostgresQuotaStore extends SharedStore {
 
   constructor (options: PostgresQuotaStoreOptions) {
     assertOptions<PostgresQuotaStoreOptions>(options, {
-      pool: assertPool, table: assertTable, maxTrackedCallers: assertMaxTrackedCallers, rememberRejections: assertBoolean, clock: assertFunction
+      pool: assertPool,
+      table: assertTable,
+      maxTrackedCallers: assertMaxTrackedCallers,
+      rememberRejections: assertBoolean,
+      clock: assertFunction
     })
     const { pool, table = defaultTable, maxTrackedCallers = defaultMaxTrackedCallers, rememberRejections = true, clock } = options
     assertPool(pool, 'pool')

@@ -47,7 +47,8 @@ export function namesOf (table: string): (suffix: string) => string {
 export function assertTable (value: unknown, option: string): asserts value is string {
   const isName = typeof value === 'string' && tableAndSchema.test(value) && !/\0|\$(function|schema)\$/.test(value)
   if (!isName || Buffer.byteLength(value) > longestTableName) {
-    throw new OptionError(option, `must be a table's name of at most ${longestTableName} bytes, or a schema's and a table's name with a dot between them`, value)
+    const rule = `must be a table's name of at most ${longestTableName} bytes, or a schema's and a table's name with a dot between them`
+    throw new OptionError(option, rule, value)
   }
 }
 

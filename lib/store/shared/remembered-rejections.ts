@@ -6,14 +6,19 @@ import { nameOf } from './holdings.js'
 const longestMemory = 1_000
 
 /** What a counter held, when its window is over by the clock of this process, or its end, and until when this is remembered. */
-interface Rejection { readonly count: number, readonly windowEnd: number, readonly end: number | undefined, readonly rememberedUntil: number }
+interface Rejection {
+  readonly count: number
+  readonly windowEnd: number
+  readonly end: number | undefined
+  readonly rememberedUntil: number
+}
 
 /** Remembers what the counters of rejected callers held, for up to a second, so that the server is not asked about each request of a flood. */
 export class RememberedRejections {
   readonly #capacity: number
   // The oldest is the first.
   readonly #rejections = new Map<string, Rejection>()
-  /** Changes with each `forget` and `clear`, because an answer that was requested in an earlier era may be out of date. */
+  /** Changes with each `forget` and `clear`, because a reply to a call of an earlier era can be out of date. */
   era = 0
 
   /** @param capacity The maximum number of rejections; the oldest one is evicted. */
@@ -47,7 +52,7 @@ export class RememberedRejections {
     this.#rejections.set(nameOf(demand), { count, windowEnd, end, rememberedUntil: Math.min(windowEnd, askedAt + longestMemory) })
   }
 
-  /** Removes what is out of date because something was given back. An answer that is on its way may still be remembered. */
+  /** Removes what is out of date because something was released. A reply that is on its way can still be remembered. */
   drop (demand: Pick<Demand, 'counters' | 'callerKey'>): void {
     if (this.#rejections.size > 0) this.#rejections.delete(nameOf(demand))
   }

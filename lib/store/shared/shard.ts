@@ -15,7 +15,12 @@ const timeLimit = new TimeLimit(longestWait)
 // Numbers that this process uses once each. They begin anywhere, so that they differ from those of other processes.
 let lastNumber = randomBytes(6).readUIntBE(0, 6)
 
-interface Waiting<Item, Result> { readonly item: Item, readonly since: number, resolve (result: Result): void, reject (error: unknown): void }
+interface Waiting<Item, Result> {
+  readonly item: Item
+  readonly since: number
+  resolve (result: Result): void
+  reject (error: unknown): void
+}
 
 interface Asked { readonly demands: readonly Demand[], asked: number }
 
@@ -121,7 +126,9 @@ export class Shard {
     }
   }
 
-  #settle (waiting: Waiting<Asked, readonly Acquisition[]>, stored: StoredRequest | undefined, decided: readonly Decided[] | undefined): void {
+  #settle (
+    waiting: Waiting<Asked, readonly Acquisition[]>, stored: StoredRequest | undefined, decided: readonly Decided[] | undefined
+  ): void {
     const { item } = waiting
     if (decided === undefined) {
       item.asked += 1
@@ -140,7 +147,8 @@ export class Shard {
         if (isCounted) counted.set(acquisition, { demand, left: cost, giveBack: (amount) => this.#leave(places, amount) })
       } else if (isCounted && cost > 0) {
         const { overflow, nonce } = acquisition
-        counted.set(acquisition, { demand, left: cost, giveBack: (amount) => this.#change({ counters, callerKey, overflow, nonce, amount }) })
+        const giveBack = (amount: number) => this.#change({ counters, callerKey, overflow, nonce, amount })
+        counted.set(acquisition, { demand, left: cost, giveBack })
       }
     })
     waiting.resolve(decided)
@@ -161,7 +169,7 @@ export class Shard {
 
 /**
  * Takes what goes into the next call: requests that were asked before share none with others, because they can take the server longer. What has waited for
- * too long is rejected: its request has been answered without it.
+ * too long is rejected: its request has got its response without it.
  */
 function take<Item extends object, Result> (waiting: Waiting<Item, Result>[]): Waiting<Item, Result>[] {
   const earliest = performance.now() - longestWait
@@ -169,7 +177,7 @@ function take<Item extends object, Result> (waiting: Waiting<Item, Result>[]): W
   const [first] = waiting
   const other = first === undefined ? -1 : waiting.findIndex((each) => isAskedAgain(each) !== isAskedAgain(first))
   return waiting.splice(0, other === -1 ? mostInCall : Math.min(other, mostInCall)).filter(({ since, reject }) => {
-    if (since < earliest) reject(new Error(`no answer within ${longestWait} ms`))
+    if (since < earliest) reject(new Error(`no response within ${longestWait} ms`))
     return since >= earliest
   })
 }

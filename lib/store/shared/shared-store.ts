@@ -63,7 +63,7 @@ export abstract class SharedStore implements QuotaStore {
     return timeLimit.within(driver.peek(demand, time))
   }
 
-  // What is remembered is removed before and after the call, because an answer that arrives in between may be older than it.
+  // What is remembered is removed before and after the call, because a reply that arrives in between can be older than it.
   async forget (callerKey: string, counters: string): Promise<void> {
     this.#rejections?.forget(callerKey, counters)
     try {
@@ -86,7 +86,9 @@ export abstract class SharedStore implements QuotaStore {
 
   async inspect (counters: string): Promise<QuotaStoreState> {
     const states = await Promise.all(this.#shards.map(({ driver }) => timeLimit.within(driver.inspect(counters))))
-    return states.reduce((sum, { trackedCallers, sweeps }) => ({ trackedCallers: sum.trackedCallers + trackedCallers, sweeps: sum.sweeps + sweeps }))
+    return states.reduce((sum, { trackedCallers, sweeps }) => {
+      return { trackedCallers: sum.trackedCallers + trackedCallers, sweeps: sum.sweeps + sweeps }
+    })
   }
 
   async clearCounters (): Promise<void> {

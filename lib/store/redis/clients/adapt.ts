@@ -14,7 +14,8 @@ export function adaptClient (client: unknown): QuotaRedisClient {
   if (isValkeyGlide(client)) return adaptValkeyGlide(client)
   if (isNodeRedis(client)) return adaptNodeRedis(client)
   if (isIoredis(client)) return adaptIoredis(client)
-  throw new OptionError('client', 'must be a client of ioredis, iovalkey, redis or @valkey/valkey-glide, or a QuotaRedisClient', client, shownType)
+  const rule = 'must be a client of ioredis, iovalkey, redis or @valkey/valkey-glide, or a QuotaRedisClient'
+  throw new OptionError('client', rule, client, shownType)
 }
 
 function isQuotaRedisClient (client: unknown): client is QuotaRedisClient {

@@ -30,7 +30,9 @@ export function isIoredis (client: unknown): client is IoredisClient {
 export function adaptIoredis (client: IoredisClient): QuotaRedisClient {
   // With automatic pipelining, the Cluster of iovalkey up to 0.4 and of ioredis before 5.11 treats a command's first argument as its
   // key, so it groups scripts by digest and rejects a group whose keys are on different nodes. An explicit pipeline uses the key.
-  const run = (command: (commands: ScriptCommands<unknown>) => unknown) => isPipeliningCluster(client) ? onlyReply(client.pipeline(), command) : command(client)
+  const run = (command: (commands: ScriptCommands<unknown>) => unknown) => {
+    return isPipeliningCluster(client) ? onlyReply(client.pipeline(), command) : command(client)
+  }
   return {
     evaluateDigest: async (digest, keys, parameters) => run((commands) => commands.evalsha(digest, keys.length, ...keys, ...parameters)),
     evaluateSource: async (source, keys, parameters) => run((commands) => commands.eval(source, keys.length, ...keys, ...parameters))
@@ -40,7 +42,8 @@ export function adaptIoredis (client: IoredisClient): QuotaRedisClient {
 // Only a Cluster has the function `nodes`.
 function isPipeliningCluster (client: IoredisClient): client is PipeliningCluster {
   return hasFunction(client, 'nodes') && hasFunction(client, 'pipeline') && 'options' in client &&
-    typeof client.options === 'object' && client.options !== null && 'enableAutoPipelining' in client.options && client.options.enableAutoPipelining === true
+    typeof client.options === 'object' && client.options !== null &&
+    'enableAutoPipelining' in client.options && client.options.enableAutoPipelining === true
 }
 
 async function onlyReply (pipeline: Pipeline, command: (commands: Pipeline) => unknown): Promise<unknown> {

@@ -15,7 +15,7 @@ export function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {
   // A server that has become a replica keeps its connections, and no option makes the client leave it. After `QUIT`, the server closes the
   // connection, and the client connects again.
   const leaveReplica = atMostOnceASecond(() => { client.customCommand(['QUIT']).catch(() => {}) })
-  const run = async (command: string, script: string, keys: readonly string[], parameters: readonly (string | Buffer)[]): Promise<unknown> => {
+  const run = async (command: string, script: string, keys: readonly string[], parameters: readonly (string | Buffer)[]) => {
     try {
       return await client.customCommand([command, script, String(keys.length), ...keys, ...parameters])
     } catch (error) {
