@@ -23,8 +23,8 @@ export interface QuotaCharge {
 /** The channel on which each `QuotaCharge` is published. */
 export const quotaCharges = channel('fastify-llm-quota:charge')
 
-/** A part of the cost, and the acquisition that counted it; null if that failed, so that it is unknown whether it was counted. */
-interface Counted { acquisition: Acquisition | null, amount: number }
+/** A part of the cost, and the acquisition that counted it; none if that failed, so that it is unknown whether it was counted. */
+interface Counted { acquisition: Acquisition | null | undefined, amount: number }
 
 /** What one request costs in one quota, from its admission until nothing more is reported (docs/rules.md, "Costs"). */
 export class Charge {
@@ -94,7 +94,7 @@ export class Charge {
     this.#counted.push(counted)
     return proceed(promised(store.acquire(demands)), (acquisitions) => {
       assertAcquisitions(acquisitions, demands)
-      counted.acquisition = acquisitions[0] ?? null
+      counted.acquisition = acquisitions[0]
     })
   }
 
@@ -105,7 +105,7 @@ export class Charge {
     const given = Math.min(amount, last.amount)
     last.amount -= given
     if (last.amount === 0) this.#counted.pop()
-    const released = last.acquisition === null ? undefined : this.quota.store.release?.(last.acquisition, given)
+    const released = last.acquisition == null ? undefined : this.quota.store.release?.(last.acquisition, given)
     return proceed(promised(released), () => this.#giveBack(amount - given))
   }
 }

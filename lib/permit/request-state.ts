@@ -65,7 +65,7 @@ export function endWithResponse (permit: Permit): void {
 function end (state: RequestState): void {
   const { followed } = state
   state.followed = null
-  for (const permit of followed ?? none) permit.end()
+  followed?.forEach((permit) => { permit.end() })
 }
 
 function decisionsOf (state: RequestState | undefined): readonly QuotaDecision[] {

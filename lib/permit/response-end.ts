@@ -19,9 +19,9 @@ export function hasResponseEnded (request: FastifyRequest, { raw }: FastifyReply
  * stream that the client resets without an error can emit only `end`.
  */
 export function whenResponseEnds (request: FastifyRequest, reply: FastifyReply, run: () => void): void {
-  if (hasResponseEnded(request, reply)) return run()
   const socket = socketOf(request, reply.raw)
-  const waiting = socket === undefined ? new Set<() => void>() : waitingOn(socket)
+  if (socket === null || hasResponseEnded(request, reply)) return run()
+  const waiting = waitingOn(socket)
   function end (): void {
     if (waiting.delete(end)) run()
   }
@@ -31,10 +31,10 @@ export function whenResponseEnds (request: FastifyRequest, reply: FastifyReply, 
   stream?.on('end', () => { if (stream.closed) end() })
 }
 
-/** A request that was injected into a WebSocket route has no socket; its response has one. */
-function socketOf ({ raw }: FastifyRequest, response: FastifyReply['raw']): Duplex | undefined {
+/** A request that was injected into a WebSocket route has no socket; its response has one until it has ended. */
+function socketOf ({ raw }: FastifyRequest, response: FastifyReply['raw']): Duplex | null {
   const socket: Duplex | null | undefined = raw.socket
-  return socket ?? response.socket ?? undefined
+  return socket ?? response.socket
 }
 
 function streamOf ({ raw }: FastifyRequest): Http2Stream | undefined {

@@ -56,6 +56,6 @@ export function acquireSideBySide<Side> (
 }
 
 /** Whether all demands of a part have room, in which case each is counted. */
-export function haveRoom (acquisitions: Acquisitions): boolean {
+export function haveRoom (acquisitions: Acquisitions): acquisitions is readonly Acquisition[] {
   return acquisitions.every((acquisition) => acquisition?.admitted === true)
 }

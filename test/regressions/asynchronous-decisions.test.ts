@@ -125,6 +125,7 @@ t.test('the host\'s own serializer of errors gets an Error with a stack of one l
   const fails = async () => { await soon(); throw away }
   const memory = new MemoryQuotaStore()
   const keeping: QuotaStore = { acquire: (demands) => memory.acquire(demands), release: fails }
+  const full: QuotaStore = { acquire: () => [{ admitted: false, count: 9, windowRemaining: 1, overflow: false }], release () {} }
   const cases = (): [QuotaOptions, mark: unknown, status: number][] => [
     [{ store: { acquire: fails } }, true, 503],
     [{ store: new InsuredQuotaStore({ primary: { acquire: fails } }) }, true, 200],
@@ -133,7 +134,8 @@ t.test('the host\'s own serializer of errors gets an Error with a stack of one l
     [{ authentication: () => null, refusalBody: () => { throw away } }, true, 401],
     [{}, () => { throw away }, 503],
     [{ store: keeping, quotas: { used: { perMinute: { tokens: 50 }, cost: 9, unreported: 0 } } }, 'used', 200],
-    [{ store: keeping, quotas: { used: { inFlight: 50 } } }, 'used', 200]
+    [{ store: keeping, quotas: { used: { inFlight: 50 } } }, 'used', 200],
+    [{ store: keeping, quotas: { used: {}, full: { store: full } } }, ['used', 'full'], 429]
   ]
   for (const isBroken of [false, true]) {
     for (const [options, quota, status] of cases()) {
@@ -154,4 +156,8 @@ t.test('the host\'s own serializer of errors gets an Error with a stack of one l
       t.match([...log.warnings(), ...log.errors()].at(-1), /fails|failed|could not be|unavailable/)
     }
   }
+  const app = Fastify({ disableRequestLogging: true, logger: { stream: { write () { throw new Error('no space left') } } } })
+  await app.register(quotaPlugin, { authentication, operations: [], store: { acquire: fails } })
+  app.post('/run', { config: { quota: true } }, async () => 'ran')
+  t.equal((await app.inject({ method: 'POST', url: '/run' })).statusCode, 503, 'a logger that always throws changes no response')
 })

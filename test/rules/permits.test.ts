@@ -90,6 +90,7 @@ t.test('refuse sends the refusal as the hook would, with the RateLimit headers o
     const permit = await app.quotaAcquire(request, request.params.name)
     return permit.refusal === null ? 'ran' : permit.refuse(reply)
   })
+  app.setNotFoundHandler(async (request) => (await app.quotaAcquire(request, 'off')).decisions)
   const rows: [name: string, status: number, body: RegExp, headers: object][] = [
     ['messages', 429, /Maximum 3 LLM requests per minute/, { 'retry-after': '60', 'cache-control': 'no-store', ratelimit: '"messages";r=0;t=60', 'ratelimit-policy': '"messages";q=3;w=60' }],
     ['organisation', 401, /Authentication is required/, { 'cache-control': 'no-store', ratelimit: undefined, 'ratelimit-policy': undefined }],
@@ -98,6 +99,7 @@ t.test('refuse sends the refusal as the hook would, with the RateLimit headers o
   ]
   const call = (name: string) => app.inject({ method: 'POST', url: `/call/${name}` })
   for (const [name, statusCode, body, headers] of rows) t.match(await call(name), { statusCode, body, headers }, name)
+  t.match((await app.inject('/nowhere?a=b')).json(), [{ outcome: 'disabled', operation: { method: 'GET', path: '/nowhere' } }], 'without a route, the path is that of the request')
 })
 
 t.test('refuse uses refusalBody, and throws if there is no refusal or headers were sent', async (t) => {

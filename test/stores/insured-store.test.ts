@@ -130,6 +130,10 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
     t.equal(await countOf(), 77, 'only an acquire tries the primary')
     t.match(await read(), [{ trackedCallers: 77 }, { count: 77 }, { callers: [{ callerKey: 'default 0' }], cursor: '1' }])
     t.equal(published.length, 2)
+    const paged = insure({ fallback: primary }, clock)
+    paged.primary.manner = manner
+    t.match(await answered(clock, paged.store.list?.('default')), { callers: [{ callerKey: 'default 0' }], cursor: 'fallback:1' })
+    t.match(await answered(clock, paged.store.list?.('default', 'fallback:1')), { callers: [{ callerKey: 'default 1' }], cursor: 'fallback:2' })
   })
 }
 

@@ -17,11 +17,11 @@ t.test('the scripts use what the oldest server, Redis 6.2, has, and docs/shared-
 })
 
 function storeThatReads (reply: unknown): RedisQuotaStore {
-  return new RedisQuotaStore({ client: { evaluateDigest: async () => reply, evaluateSource: async () => reply } })
+  return new RedisQuotaStore({ shards: 2, client: { evaluateDigest: async () => reply, evaluateSource: async () => reply } })
 }
 
 const calls: Record<string, (store: RedisQuotaStore) => Promise<unknown>> = {
-  acquire: (store) => acquireOne(store, 'alice'),
+  acquire: async (store) => store.acquire([demand('of shard 0'), demand('of shard 1')]),
   peek: (store) => store.peek(demand('alice')),
   inspect: (store) => store.inspect('default'),
   list: (store) => store.list('default')
@@ -40,6 +40,7 @@ for (const [name, replies] of Object.entries(invalid)) {
       const failure = { name: 'TypeError', message: /unexpected reply of the server/ }
       await t.rejects(async () => calls[name]?.(storeThatReads(reply)), failure, JSON.stringify(reply))
     }
+    await t.rejects(storeThatReads([]).list('default', '2'), { name: 'TypeError', message: /there is no shard 2/ }, 'nor a cursor of another store')
   })
 }
 

@@ -216,11 +216,12 @@ export class InsuredQuotaStore implements QuotaStore {
 /** Gives back what a late result has counted, which is nothing if it rejects. A result that is invalid is ignored. */
 function giveBackAll (store: QuotaStore, demands: readonly Demand[], acquisitions: Acquisitions): void {
   attempt(() => {
-    if (haveRoom(acquisitions)) acquisitions.forEach((acquisition, index) => { giveBack(store, acquisition, demands[index]?.cost ?? 0) })
+    assertAcquisitions(acquisitions, demands)
+    if (haveRoom(acquisitions)) acquisitions.forEach((acquisition, index) => { giveBack(store, acquisition, Number(demands[index]?.cost)) })
   }, () => {})
 }
 
 /** Gives back without waiting. An error is ignored: what is not given back stays counted until the window, or the lease of the place, ends. */
-function giveBack (store: QuotaStore, acquisition: Acquisition | null, amount: number): void {
-  attempt<void>(() => acquisition === null ? undefined : promised(store.release?.(acquisition, amount)), () => {})
+function giveBack (store: QuotaStore, acquisition: Acquisition, amount: number): void {
+  attempt<void>(() => promised(store.release?.(acquisition, amount)), () => {})
 }

@@ -16,20 +16,20 @@ export class PostgresDriver implements Driver {
   async acquire (requests: readonly StoredRequest[], call: Call): Promise<readonly (readonly Decided[] | undefined)[]> {
     const { time, holder, sequence } = call
     const [first] = requests
-    const [only] = first?.demands ?? []
+    const only = first?.demands[0]
     if (requests.length === 1 && first?.demands.length === 1 && first.asked === 0 && only?.window != null) {
       const { counters, callerKey, window, limit, cost, end } = only
       const demanded = [counters, callerKey, window, first.nonce, limit, cost, end]
       return readDecided(await this.#database.call('acquire_one', time, this.#cap, ...demanded), requests)
     }
-    const demands = requests.flatMap((request) => request.demands.map((demand, index) => ({ ...demand, held: request.held[index] ?? 0 })))
+    const demands = requests.flatMap((request) => request.demands.map((demand, index) => ({ ...demand, held: Number(request.held[index]) })))
     const slots = [...new Map(demands.map((demand) => [nameOf(demand), demand])).values()].sort(inOrder)
     const numbers = new Map(slots.map((demand, index) => [nameOf(demand), index + 1]))
     const reply = await this.#database.call('acquire', time, this.#cap, holder, sequence,
       slots.map(({ counters }) => counters), slots.map(({ callerKey }) => callerKey),
       slots.map(({ window }) => window), slots.map(({ held }) => held),
       requests.map(({ demands }) => demands.length), requests.map(({ asked }) => asked), requests.map(({ nonce }) => nonce),
-      demands.map((demand) => numbers.get(nameOf(demand)) ?? 0),
+      demands.map((demand) => Number(numbers.get(nameOf(demand)))),
       demands.map(({ limit }) => limit), demands.map(({ cost }) => cost), demands.map(({ end }) => end))
     return readDecided(reply, requests)
   }

@@ -7,7 +7,7 @@ interface Invocation { readonly quotas: readonly string[], readonly parameters: 
 
 /** The window of a demand as the scripts know it: 0 for requests in flight, negative for windows with an end. */
 export function windowOf ({ window, end }: Demand): number {
-  return end === null ? window ?? 0 : -(window ?? 0)
+  return end === null ? Number(window) : -Number(window)
 }
 
 /** Returns the name of this process and numbers, which scripts read several times as fast in binary form. NaN stands for none. */
@@ -38,7 +38,7 @@ export function acquireInvocation (
         quotas.set(counters, quota)
       }
       quota.callers.push(callerKey)
-      run.push(quota.index, limit === unlimited ? limit : limit - Math.max(cost, 1), cost, window === null ? held[index] ?? 0 : end ?? NaN)
+      run.push(quota.index, limit === unlimited ? limit : limit - Math.max(cost, 1), cost, window === null ? Number(held[index]) : end ?? NaN)
     })
     // The first number is that of the requests.
     if (latest !== undefined && String(run.slice(1)) === String(latest.slice(1))) latest[0] = Number(latest[0]) + 1

@@ -137,13 +137,12 @@ export class Shard {
     }
     const isCounted = decided.every(({ admitted }) => admitted)
     item.demands.forEach((demand, index) => {
-      const acquisition = decided[index]
-      if (acquisition === undefined) throw new TypeError('the driver has not decided on each demand')
+      const acquisition: Decided = Object(decided[index])
       const { counters, callerKey, cost, window } = demand
       if (window === null) {
         const places = this.holdings.of(demand)
         if (isCounted) places.held += cost
-        this.holdings.dropUnused(places, stored?.held[index] ?? 0)
+        this.holdings.dropUnused(places, Number(stored?.held[index]))
         if (isCounted) counted.set(acquisition, { demand, left: cost, giveBack: (amount) => this.#leave(places, amount) })
       } else if (isCounted && cost > 0) {
         const { overflow, nonce } = acquisition

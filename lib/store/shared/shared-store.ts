@@ -59,7 +59,7 @@ export abstract class SharedStore implements QuotaStore {
   }
 
   peek (demand: Demand): Promise<QuotaCount | null> {
-    const { driver, time } = this.#shardWith(demand.callerKey)
+    const { driver, time } = this.#shardAt(this.shardOf(demand.callerKey))
     return timeLimit.within(driver.peek(demand, time))
   }
 
@@ -67,7 +67,7 @@ export abstract class SharedStore implements QuotaStore {
   async forget (callerKey: string, counters: string): Promise<void> {
     this.#rejections?.forget(callerKey, counters)
     try {
-      await timeLimit.within(this.#shardWith(callerKey).driver.forget(callerKey, counters))
+      await timeLimit.within(this.#shardAt(this.shardOf(callerKey)).driver.forget(callerKey, counters))
     } finally {
       this.#rejections?.forget(callerKey, counters)
     }
@@ -77,8 +77,7 @@ export abstract class SharedStore implements QuotaStore {
   async list (counters: string, cursor = '0'): Promise<CallerPage> {
     const [number = '', own = null] = cursor.split(':')
     const index = Number(number)
-    const shard = this.#shards[index]
-    if (shard === undefined) throw new TypeError('the cursor is not one of this store')
+    const shard = this.#shardAt(index)
     const { callers, cursor: next } = await timeLimit.within(shard.driver.list(counters, own, shard.time, Date.now()))
     const following = index + 1 < this.#shards.length ? String(index + 1) : null
     return { callers, cursor: next === null ? following : `${index}:${next}` }
@@ -102,18 +101,19 @@ export abstract class SharedStore implements QuotaStore {
   }
 
   #ask (demands: readonly Demand[]): ReturnType<QuotaStore['acquire']> {
-    return acquireSideBySide(demands, demands.map(({ callerKey }) => this.#shardWith(callerKey)), this.#sides)
+    return acquireSideBySide(demands, demands.map(({ callerKey }) => this.#shardAt(this.shardOf(callerKey))), this.#sides)
   }
 
   /** Returns a rejection if this process itself holds the caller's places up to the limit. */
   #withoutPlace (demand: Demand): Acquisition | undefined {
-    const count = this.#shardWith(demand.callerKey).holdings.count(demand)
+    const count = this.#shardAt(this.shardOf(demand.callerKey)).holdings.count(demand)
     return hasRoom(count, demand.limit, demand.cost) ? undefined : { admitted: false, count, windowRemaining: null, overflow: false }
   }
 
-  #shardWith (callerKey: string): Shard {
-    const shard = this.#shards[this.shardOf(callerKey)]
-    if (shard === undefined) throw new RangeError('there is no such shard')
+  /** Throws a `TypeError` for a number that comes from the cursor of another store. */
+  #shardAt (index: number): Shard {
+    const shard = this.#shards[index]
+    if (shard === undefined) throw new TypeError(`there is no shard ${index}`)
     return shard
   }
 }
