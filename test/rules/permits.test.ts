@@ -22,9 +22,7 @@ const late: QuotaStore = (() => {
   const memory = new MemoryQuotaStore()
   return {
     acquire: async (demands) => { await new Promise(setImmediate); return memory.acquire(demands) },
-    release: async (...given) => {
-      memory.release(...given)
-    },
+    release: async (...given) => { memory.release(...given) },
     peek: memory.peek.bind(memory)
   }
 })()
