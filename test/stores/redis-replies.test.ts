@@ -56,7 +56,7 @@ t.test('a request that waits for five seconds to be sent is rejected', async (t)
   const full = async () => { clock.advance(5_001); return Array(128).fill([1, 60_000, 7]).flat() }
   const store = new RedisQuotaStore({ client: { evaluateDigest: full, evaluateSource: full } })
   const settled = await Promise.allSettled(Array.from({ length: 129 }, () => acquireOne(store, 'alice')))
-  t.match(settled.slice(-2), [{ value: { admitted: true } }, { reason: { message: 'no answer within 5000 ms' } }])
+  t.match(settled.slice(-2), [{ value: { admitted: true } }, { reason: { message: 'no response within 5000 ms' } }])
 })
 
 t.test('integers are accepted in every form that clients return', async (t) => {
