@@ -156,7 +156,7 @@ t.test('the host\'s own serializer of errors gets an Error with a stack of one l
       t.match([...log.warnings(), ...log.errors()].at(-1), /fails|failed|could not be|unavailable/)
     }
   }
-  const app = Fastify({ disableRequestLogging: true, logger: { stream: { write () { throw new Error('no space left') } } } })
+  const app = Fastify({ logger: { level: 'error', stream: { write () { throw new Error('no space left') } } } })
   await app.register(quotaPlugin, { authentication, operations: [], store: { acquire: fails } })
   app.post('/run', { config: { quota: true } }, async () => 'ran')
   t.equal((await app.inject({ method: 'POST', url: '/run' })).statusCode, 503, 'a logger that always throws changes no response')

@@ -3,8 +3,7 @@
 import { PGlite } from '@electric-sql/pglite'
 import t from 'tap'
 import { PostgresQuotaStore, postgresSchema } from '../../lib/postgres.js'
-import { acquireOne, place } from '../support/told-store.js'
-import { demand } from '../support/told-store.js'
+import { acquireOne, demand, place } from '../support/told-store.js'
 
 const pool = await PGlite.create()
 t.teardown(async () => { await pool.close() })

@@ -105,9 +105,7 @@ t.test('an error handler can send an object in place of a refusal whose onSend h
   const app = await createService({}, {}, {
     before (app) {
       app.setErrorHandler(async () => ({ failed: true }))
-      app.addHook('onSend', async (_request, _reply, payload) => {
-        if (payload === unauthenticated) throw new Error('no encoder')
-      })
+      app.addHook('onSend', async (_request, _reply, payload) => { if (payload === unauthenticated) throw new Error('no encoder') })
     }
   })
   t.same((await analyze(app, null)).json(), { failed: true })

@@ -17,9 +17,7 @@ const pattern = fc.oneof(literal, literal.map((made) => `${made}/`), path(['api'
   // Each name can be used only once.
   .filter((made) => !/(:\w+).*\1\b/.test(made))
 const operation = fc.record({
-  method: fc.constantFrom(
-    ...methods
-  ),
+  method: fc.constantFrom(...methods),
   path: fc.oneof({ weight: 8, arbitrary: path(['api', 'analyze', 'Analyze', 'a.b', 'x~y', 'ä', 'a b']) }, fc.constant('/'))
 })
 

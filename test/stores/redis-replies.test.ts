@@ -4,6 +4,7 @@ import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { acquireOne, demand } from '../support/told-store.js'
+import { virtualPerformance } from '../support/virtual-performance.js'
 
 t.test('the scripts use what the oldest server, Redis 6.2, has, and docs/shared-server.md lists it as permissions', async (t) => {
   const folder = 'lib/store/redis'
@@ -48,6 +49,14 @@ t.test('a store on a server has its caller cap as a property, for the fallback o
   const client = { evaluateDigest: async () => null, evaluateSource: async () => null }
   const pool = { query: async () => ({ rows: [] }) }
   t.same([new RedisQuotaStore({ client, maxTrackedCallers: 3 }), new PostgresQuotaStore({ pool, maxTrackedCallers: 3 })].map((store) => store.maxTrackedCallers), [3, 3])
+})
+
+t.test('a request that waits for five seconds to be sent is rejected', async (t) => {
+  const clock = virtualPerformance(t)
+  const full = async () => { clock.advance(5_001); return Array(128).fill([1, 60_000, 7]).flat() }
+  const store = new RedisQuotaStore({ client: { evaluateDigest: full, evaluateSource: full } })
+  const settled = await Promise.allSettled(Array.from({ length: 129 }, () => acquireOne(store, 'alice')))
+  t.match(settled.slice(-2), [{ value: { admitted: true } }, { reason: { message: 'no response within 5000 ms' } }])
 })
 
 t.test('integers are accepted in every form that clients return', async (t) => {

@@ -16,9 +16,7 @@ export function captureLog (level = 'info') {
 /** Verifies bearer tokens, if present, as a host does with @fastify/jwt. */
 async function verifyTokens (app: FastifyInstance): Promise<void> {
   await app.register(fastifyJwt, { secret: 'a secret for the tests alone, thirty-two bytes or more' })
-  app.addHook('onRequest', async (request) => {
-    if (request.headers.authorization !== undefined) await request.jwtVerify()
-  })
+  app.addHook('onRequest', async (request) => { if (request.headers.authorization !== undefined) await request.jwtVerify() })
 }
 
 /** What a host does beside registering the plugin. */
