@@ -140,7 +140,7 @@ t.test('no clone holds a secret: it is generated on this machine, where git igno
   const generated = readFileSync(file, 'utf8')
   t.ok(generated.length >= 32)
   t.equal(execFileSync('git', ['check-ignore', file], { encoding: 'utf8' }).trim(), file)
-  t.equal(spawnSync('git', ['grep', '--quiet', '--fixed-strings', generated]).status, 1, 'no tracked file contains it')
+  t.equal(spawnSync('git', ['grep', '--quiet', '--fixed-strings', '-e', generated]).status, 1, 'no tracked file contains it')
   t.notMatch(execFileSync('git', ['ls-files'], { encoding: 'utf8' }), /^(.*\/)?[\w.-]*secret$|\.pem$|\.key$|^\.env/m)
 })
 
