@@ -58,7 +58,7 @@ const logged: readonly (readonly [RegExp, string])[] = [
   [/shards; the fallback counts/, 'both']
 ]
 // While its store fails, a request cannot give back what it has of it, and says so.
-const expected = /could not be given back$|may not be counted$/
+const expected = /could not be released$|what the request counts may be wrong$/
 const stream = new Writable({
   write (line, _encoding, done) {
     const { msg, level } = JSON.parse(String(line))

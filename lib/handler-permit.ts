@@ -5,10 +5,10 @@ import { setRateLimitHeaders } from './refusal/rate-limit-headers.js'
 import { sendRefusal, type AnyReply } from './refusal/refusal.js'
 import type { ResponseOptions } from './hook.js'
 import { invalidAmount, isAmount } from './permit/amount.js'
-import { decide, type Verdict } from './permit/decide.js'
+import { decide } from './permit/decide.js'
 import type { QuotaDecision } from './permit/decision.js'
 import type { Ledger } from './permit/ledger.js'
-import { issue, Permit, type Amounts } from './permit/permit.js'
+import { Permit, type Amounts } from './permit/permit.js'
 import type { Quota } from './permit/quota.js'
 import type { QuotaList } from './permit/quota-list.js'
 import type { GivenCosts } from './permit/ruling.js'
@@ -65,12 +65,10 @@ export type QuotaCharger = {
   method (request: AnyRequest, amounts: Amounts): Promise<void>
 }['method']
 
-const nothing: Verdict = { rulings: [], decisions: [], refusal: null }
-
 /** Creates the function for the decorator `fastify.quotaCharge`. */
 export function createQuotaCharger (ledger: Ledger): QuotaCharger {
   return async function quotaCharge (request: FastifyRequest, amounts) {
-    return proceed(findPermit(request) ?? new Permit(request, nothing, ledger), (permit) => permit.charge(amounts))
+    return proceed(findPermit(request) ?? new Permit(request, ledger, [], null, []), (permit) => permit.charge(amounts))
   }
 }
 
@@ -85,9 +83,8 @@ export function createQuotaAcquirer (quotas: QuotaList, paths: Paths, ledger: Le
     const operation = Object.freeze({ method: request.method, path })
     const matches = quotas.all.filter((quota) => named.includes(quota)).map((quota) => ({ quota, operation }))
     const isFollowed = isResponseOpen(request)
-    const permit = await issue(request, decide(matches, request, ledger, given), ledger, (permit) => {
-      if (isFollowed) endWithResponse(permit)
-    })
+    const permit = await decide(matches, request, ledger, given)
+    if (isFollowed) endWithResponse(permit)
     const { decisions, refusal } = permit
     const end = async (): Promise<void> => permit.end()
     return {

@@ -1,10 +1,11 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { logFailure } from './log.js'
-import { decide, undecided } from './permit/decide.js'
+import { decide, decideUnmatched } from './permit/decide.js'
 import type { Ledger } from './permit/ledger.js'
-import { issue, type Permit } from './permit/permit.js'
+import type { Permit } from './permit/permit.js'
 import type { Quota } from './permit/quota.js'
 import { endWithResponse, findPermit, keepPermit, keepReply } from './permit/request-state.js'
+import { proceed } from './promises.js'
 import type { RefusalBodyWriter } from './refusal/host-body.js'
 import { setRateLimitHeaders } from './refusal/rate-limit-headers.js'
 import { sendRefusal } from './refusal/refusal.js'
@@ -20,14 +21,17 @@ export interface ResponseOptions {
 export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readonly Quota[], ledger: Ledger, options: ResponseOptions) {
   const { rateLimitHeaders, refusalBody } = options
 
+  /** Returns nothing if the request is subject to no quota. */
   function begin (request: FastifyRequest, reply: FastifyReply): Permit | Promise<Permit> | undefined {
     keepReply(request, reply)
     const matches = matchesOf(request)
     if (matches?.length === 0) return undefined
-    const permit = issue(request, matches === null ? undecided(quotas, request) : decide(matches, request, ledger), ledger, (permit) => {
+    const decided = matches === null ? decideUnmatched(quotas, request, ledger) : decide(matches, request, ledger)
+    const permit = proceed(decided, (permit) => {
       keepPermit(request, permit)
       endWithResponse(permit)
       if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.decidedByStores)
+      return permit
     })
     if (permit instanceof Promise) keepPermit(request, permit)
     return permit

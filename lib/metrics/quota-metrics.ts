@@ -5,7 +5,6 @@ import { preferenceFailures, type PreferenceFailure } from '../limit/preferences
 import { quotaCharges, type QuotaCharge } from '../permit/charge.js'
 import { storeDurations, type StoreDuration } from '../permit/decide.js'
 import { quotaDecisions, type QuotaDecision, type QuotaDecisionMessage } from '../permit/decision.js'
-import { quotaPlaces, type QuotaPlaceChange } from '../permit/place.js'
 import type { QuotaInfo } from '../permit/quota-list.js'
 import { addGauge, addStoreMetrics, ofQuota, type QuotaMetricsRegistry } from './store-metrics.js'
 
@@ -85,19 +84,22 @@ export class QuotaMetrics {
         if (quota === null || reason === 'cost') return
         limits.set({ quota, unit }, limit)
         overflows.inc({ quota, unit }, overflow ? 1 : 0)
+        if (unit === 'requests-in-flight' && outcome === 'admitted') changeInFlight(server, quota, 1)
       }),
-      recorder<QuotaCharge>(quotaCharges, ({ quota, unit, amount, failed }) => {
+      recorder<QuotaCharge>(quotaCharges, ({ quota, unit, amount, failed }, server) => {
+        if (unit === 'requests-in-flight') return changeInFlight(server, quota, amount)
         charges.inc({ quota, unit }, failed ? 0 : Math.max(0, amount))
         givenBack.inc({ quota, unit }, failed ? 0 : Math.max(0, -amount))
         failedCharges.inc({ quota, unit }, failed ? 1 : 0)
-      }),
-      recorder<QuotaPlaceChange>(quotaPlaces, ({ quota, change }, { inFlight }) => {
-        inFlight.set(quota, (inFlight.get(quota) ?? 0) + change)
       }),
       recorder<PreferenceFailure>(preferenceFailures, ({ preference }) => { failedPreferences.inc({ preference }) }),
       recorder<StoreDuration>(storeDurations, ({ seconds }) => { durations.observe(seconds) })
     ]
   }
+}
+
+function changeInFlight ({ inFlight }: ServerState, quota: string, change: number): void {
+  inFlight.set(quota, (inFlight.get(quota) ?? 0) + change)
 }
 
 function recorder<Message> (channel: Channel, record: (message: Message, server: ServerState) => void): Recorder {

@@ -5,10 +5,10 @@ import { attempt, proceed, promised } from '../promises.js'
 import { unlimited } from '../store/counter.js'
 import { assertAcquisitions, type Acquisition, type Demand } from '../store/store.js'
 import { amountFor } from './amount.js'
-import type { Ledger } from './ledger.js'
-import type { Quota } from './quota.js'
+import type { QuotaLog } from './quota-log.js'
+import { demandOn, type Quota } from './quota.js'
 
-/** A message that the store of a quota was told what a request has cost after it was admitted. */
+/** A message that the store of a quota was told what a request counts after it was admitted. */
 export interface QuotaCharge {
   readonly request: FastifyRequest
   /** The name of the quota. */
@@ -26,7 +26,7 @@ export const quotaCharges = channel('fastify-llm-quota:charge')
 /** A part of the cost, and the acquisition that counted it; none if that failed, so that it is unknown whether it was counted. */
 interface Counted { acquisition: Acquisition | null | undefined, amount: number }
 
-/** What one request costs in one quota, from its admission until nothing more is reported (docs/rules.md, "Costs"). */
+/** What one request counts in one quota, a cost or a place, from its admission until nothing more is reported (docs/rules.md, "Costs"). */
 export class Charge {
   readonly quota: Quota
   readonly #demand: Demand
@@ -55,12 +55,17 @@ export class Charge {
     return this.#settle()
   }
 
-  /** Ends the request: from now on it counts what was reported, or if nothing was, `unreported` or what it counted when it was admitted. */
-  close (ledger: Ledger): void | Promise<void> {
+  /**
+   * Ends the request: from now on it counts what was reported, or if nothing was, `unreported` or what it counted when it was admitted. A place
+   * is given back.
+   */
+  close (log: QuotaLog): void | Promise<void> {
     this.#isOver = true
-    if (this.#reported === null) {
+    if (this.#demand.window === null) {
+      this.#assumed = 0
+    } else if (this.#reported === null) {
       const { name, unit, unreported } = this.quota
-      ledger.warnOfUnreported(this.#request, name, unit)
+      log.unreported(this.#request, name, unit)
       const message = 'unreported failed; the request counts what it counted when it was admitted'
       this.#assumed = amountFor(unreported ?? this.#assumed, this.#request, name, message) ?? this.#assumed
     }
@@ -69,7 +74,7 @@ export class Charge {
 
   /** Counts or gives back the difference between what the request costs now and what was charged. */
   #settle (): void | Promise<void> {
-    const due = this.#reported === null ? this.#assumed : this.#isOver ? this.#reported : Math.max(this.#assumed, this.#reported)
+    const due = this.#isOver ? this.#reported ?? this.#assumed : Math.max(this.#assumed, this.#reported ?? 0)
     const amount = due - this.#charged
     this.#charged = due
     if (amount !== 0) this.#step = proceed(this.#step, () => this.#run(amount))
@@ -82,17 +87,16 @@ export class Charge {
       if (quotaCharges.hasSubscribers) quotaCharges.publish({ request: this.#request, quota, unit, amount, failed } satisfies QuotaCharge)
     }
     return attempt<void>(() => proceed(amount > 0 ? this.#add(amount) : this.#giveBack(-amount), () => { publish(false) }), (error) => {
-      logFailure(this.#request.log, error, 'the quota store failed; the cost of the request may not be counted', { quota, unit, amount })
+      logFailure(this.#request.log, error, 'the quota store failed; what the request counts may be wrong', { quota, unit, amount })
       publish(true)
     })
   }
 
   #add (amount: number): void | Promise<void> {
-    const { calendar, store } = this.quota
-    const demands = [{ ...this.#demand, limit: unlimited, cost: amount, end: calendar?.endOf(Date.now()) ?? null }]
+    const demands = [demandOn(this.quota, this.#demand.callerKey, unlimited, amount)]
     const counted: Counted = { acquisition: null, amount }
     this.#counted.push(counted)
-    return proceed(promised(store.acquire(demands)), (acquisitions) => {
+    return proceed(promised(this.quota.store.acquire(demands)), (acquisitions) => {
       assertAcquisitions(acquisitions, demands)
       counted.acquisition = acquisitions[0]
     })

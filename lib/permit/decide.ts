@@ -2,30 +2,14 @@ import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
 import { logFailure } from '../log.js'
 import { attempt, forAll, proceed, promised } from '../promises.js'
-import { acquireSideBySide } from '../store/side-by-side.js'
+import { acquireSideBySide, type Sides } from '../store/side-by-side.js'
 import { assertAcquisitions, type Acquisition, type Demand, type QuotaStore } from '../store/store.js'
 import type { Match } from '../subject/request-matcher.js'
-import type { QuotaDecision } from './decision.js'
+import { quotaDecisions, type QuotaDecision, type QuotaDecisionMessage } from './decision.js'
 import type { Ledger } from './ledger.js'
+import { Permit, type Refusal } from './permit.js'
 import type { Quota } from './quota.js'
 import { Ruling, type GivenCosts } from './ruling.js'
-
-/** What was decided on a request. */
-export interface Verdict {
-  /** One for each quota, in their order. */
-  readonly rulings: readonly Ruling[]
-  /** The decisions to publish: those of an admitted request, or the one that a request is refused for. */
-  readonly decisions: readonly QuotaDecision[]
-  /** What the request is refused for; null if it is admitted. */
-  readonly refusal: Refusal | null
-}
-
-/** A decision that a request is refused for. */
-export interface Refusal {
-  /** Null if the mark of the route failed. */
-  readonly quota: Quota | null
-  readonly decision: QuotaDecision
-}
 
 /** How long a decision waited for the store, whether the store decided or failed. */
 export interface StoreDuration {
@@ -37,53 +21,42 @@ export interface StoreDuration {
 export const storeDurations = channel('fastify-llm-quota:store-duration')
 
 /**
- * Decides on a request (docs/rules.md, "Decision"): determines the limits, the callers and the costs, and asks the stores. Creates no promise
- * and stays in the current turn of the event loop unless one of these steps is asynchronous.
+ * Decides on a request (docs/rules.md, "Decision"): determines the limits, the callers and the costs, asks the stores, and publishes the
+ * decisions. Creates no promise and stays in the current turn of the event loop unless one of these steps is asynchronous.
  */
 export function decide (
   matches: readonly Match<Quota>[], request: FastifyRequest, ledger: Ledger, costs?: GivenCosts
-): Verdict | Promise<Verdict> {
+): Permit | Promise<Permit> {
   const rulings = matches.map((match) => new Ruling(match))
-  return proceed(forAll(rulings, (ruling) => ruling.prepare(rulings, request, costs)), () => {
-    return proceed(askStores(rulings, request, ledger), (refusal) => {
-      return { rulings, refusal, decisions: refusal === null ? rulings.map(({ decision }) => decision) : [refusal.decision] }
-    })
-  })
+  const prepared = forAll(rulings, (ruling) => ruling.prepare(rulings, request, costs))
+  return ledger.track(proceed(proceed(prepared, () => askStores(rulings, request, ledger)), (refusal) => {
+    return issue(request, ledger, rulings, refusal, refusal === null ? rulings.map(({ decision }) => decision) : [refusal.decision])
+  }))
 }
 
-/** Returns the verdict on a request whose mark failed: it is refused, unless all quotas are in shadow mode. */
-export function undecided (quotas: readonly Quota[], { method, routeOptions }: FastifyRequest): Verdict {
+/** Decides on a request whose mark failed: it is refused, unless all quotas are in shadow mode. */
+export function decideUnmatched (quotas: readonly Quota[], request: FastifyRequest, ledger: Ledger): Permit {
+  const { method, routeOptions } = request
   const enforced = quotas.some(({ isEnforced }) => isEnforced)
+  const nothing = { limit: 0, callerKey: null, count: null, windowRemaining: null, overflow: false }
+  const operation = { method, path: String(routeOptions.url) }
   const decision: QuotaDecision = {
-    outcome: 'unavailable',
-    quota: null,
-    unit: 'requests',
-    window: null,
-    reason: 'mark',
-    operation: { method, path: String(routeOptions.url) },
-    enforced,
-    limit: 0,
-    callerKey: null,
-    count: null,
-    windowRemaining: null,
-    overflow: false
+    outcome: 'unavailable', quota: null, unit: 'requests', window: null, reason: 'mark', operation, enforced, ...nothing
   }
-  return { rulings: [], decisions: [decision], refusal: enforced ? { quota: null, decision } : null }
+  return issue(request, ledger, [], enforced ? { quota: null, decision } : null, [decision])
 }
 
-/**
- * Asks the stores of the enforced quotas in one step. If all of them admit the request, asks those of shadow quotas, each on its own.
- *
- * @returns The ruling to refuse the request for; null if it is admitted.
- */
-function askStores (rulings: readonly Ruling[], request: FastifyRequest, ledger: Ledger): Ruling | null | Promise<Ruling | null> {
-  if (rulings.every(isAskedFirst)) return proceed(acquire(rulings, request, ledger), () => refusalAmong(rulings))
-  const refusal = refusalAmong(rulings)
-  if (refusal !== null) return refusal
-  return proceed(acquire(rulings.filter(isAskedFirst), request, ledger), () => {
-    const refusal = refusalAmong(rulings)
-    return refusal ?? proceed(forAll(rulings, (ruling) => isAsked(ruling) ? acquire([ruling], request, ledger) : undefined), () => null)
-  })
+/** Creates the permit of a request, which is kept until everything is settled, and publishes its decisions. */
+function issue (
+  request: FastifyRequest, ledger: Ledger, rulings: readonly Ruling[], refusal: Refusal | null, decisions: readonly QuotaDecision[]
+): Permit {
+  const permit = new Permit(request, ledger, rulings, refusal, decisions)
+  if (permit.isOpen) ledger.opened(permit)
+  for (const decision of decisions) {
+    if (quotaDecisions.hasSubscribers) quotaDecisions.publish({ request, decision } satisfies QuotaDecisionMessage)
+    ledger.log.decided(decision, request)
+  }
+  return permit
 }
 
 /** A ruling that a store is asked for. */
@@ -93,8 +66,21 @@ function isAsked (ruling: Ruling): ruling is Asked {
   return !ruling.isDecided
 }
 
-function isAskedFirst (ruling: Ruling): ruling is Asked {
-  return isAsked(ruling) && ruling.quota.isEnforced
+/**
+ * Asks the stores of the enforced quotas in one step. If all of them admit the request, asks those of shadow quotas, each on its own.
+ *
+ * @returns The ruling to refuse the request for; null if it is admitted.
+ */
+function askStores (rulings: readonly Ruling[], request: FastifyRequest, ledger: Ledger): Ruling | null | Promise<Ruling | null> {
+  const refusal = refusalAmong(rulings)
+  if (refusal !== null) return refusal
+  const asked = rulings.filter(isAsked)
+  const enforced = asked.filter(({ quota }) => quota.isEnforced)
+  return proceed(acquire(enforced, request, ledger), () => {
+    const refusal = refusalAmong(rulings)
+    if (refusal !== null || enforced.length === asked.length) return refusal
+    return proceed(forAll(asked, (ruling) => ruling.quota.isEnforced ? undefined : acquire([ruling], request, ledger)), () => null)
+  })
 }
 
 type Acquisitions = readonly (Acquisition | null)[]
@@ -102,50 +88,53 @@ type Acquisitions = readonly (Acquisition | null)[]
 /** Asks the stores of quotas in one step. Those that were not asked, because another one is known to have no room, remain undecided. */
 function acquire (asked: readonly Asked[], request: FastifyRequest, ledger: Ledger): void | Promise<void> {
   if (asked.length === 0) return
-  const demands = asked.map(({ demand }) => demand)
   const stores = asked.map(({ quota }) => quota.store)
-  const acquired = acquireSideBySide<QuotaStore>(demands, stores, {
-    acquire: (store, demands) => attempt<Acquisitions>(() => acquireFrom(store, demands, request), (error) => {
-      const counters = demands.map(({ counters }) => counters)
-      logFailure(request.log, error, 'the quota store failed; the request is not counted', { counters })
-      for (const ruling of asked) if (ruling.quota.store === store) ruling.decide(null)
-      return demands.map(() => null)
-    }),
-    release: (store, acquisition, amount) => {
-      ledger.track(attempt<void>(() => promised(store.release?.(acquisition, amount)), (error) => {
-        logFailure(request.log, error, 'what a refused request has counted could not be released')
-      }))
-    }
-  })
+  const acquired = acquireSideBySide(asked.map(({ demand }) => demand), stores, new StoresOfRequest(asked, request, ledger))
   return proceed(acquired, (acquisitions) => {
-    for (let index = 0; index < asked.length; index++) {
+    asked.forEach((ruling, index) => {
       const acquisition = acquisitions[index] ?? null
-      if (acquisition !== null) asked[index]?.decide(acquisition)
-    }
+      if (acquisition !== null) ruling.decide(acquisition)
+    })
   })
 }
 
-function acquireFrom (store: QuotaStore, demands: readonly Demand[], request: FastifyRequest): Acquisitions | Promise<Acquisitions> {
-  const acquired = storeDurations.hasSubscribers ? timed(request, () => store.acquire(demands)) : store.acquire(demands)
-  return proceed(promised(acquired), (acquisitions) => {
-    assertAcquisitions(acquisitions, demands)
-    return acquisitions
-  })
-}
+class StoresOfRequest implements Sides<QuotaStore> {
+  readonly #asked: readonly Asked[]
+  readonly #request: FastifyRequest
+  readonly #ledger: Ledger
 
-/** Runs a step of the store and publishes how long it took. */
-function timed<Result> (request: FastifyRequest, step: () => Result | Promise<Result>): Result | Promise<Result> {
-  const startedAt = performance.now()
-  const publish = (): void => {
-    storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration)
+  constructor (asked: readonly Asked[], request: FastifyRequest, ledger: Ledger) {
+    this.#asked = asked
+    this.#request = request
+    this.#ledger = ledger
   }
-  return attempt(() => proceed(promised(step()), (result) => {
-    publish()
-    return result
-  }), (error) => {
-    publish()
-    throw error
-  })
+
+  acquire (store: QuotaStore, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
+    const startedAt = storeDurations.hasSubscribers ? performance.now() : null
+    return attempt<Acquisitions>(() => proceed(promised(store.acquire(demands)), (acquisitions) => {
+      this.#publishDuration(startedAt)
+      assertAcquisitions(acquisitions, demands)
+      return acquisitions
+    }), (error) => {
+      const counters = demands.map(({ counters }) => counters)
+      logFailure(this.#request.log, error, 'the quota store failed; the request is not counted', { counters })
+      for (const ruling of this.#asked) if (ruling.quota.store === store) ruling.decide(null)
+      this.#publishDuration(startedAt)
+      return demands.map(() => null)
+    })
+  }
+
+  release (store: QuotaStore, acquisition: Acquisition, amount: number): void {
+    this.#ledger.track(attempt<void>(() => promised(store.release?.(acquisition, amount)), (error) => {
+      logFailure(this.#request.log, error, 'what a refused request has counted could not be released')
+    }))
+  }
+
+  #publishDuration (startedAt: number | null): void {
+    if (startedAt === null) return
+    const seconds = (performance.now() - startedAt) / 1000
+    storeDurations.publish({ request: this.#request, seconds } satisfies StoreDuration)
+  }
 }
 
 /** Returns the ruling to refuse a request for, of equals the first one; null if there is none. */

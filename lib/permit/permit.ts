@@ -1,20 +1,27 @@
 import type { FastifyRequest } from 'fastify'
 import { logFailure } from '../log.js'
-import { forAll, proceed } from '../promises.js'
+import { forAll } from '../promises.js'
 import { invalidAmount, isAmount } from './amount.js'
 import { Charge } from './charge.js'
-import type { Refusal, Verdict } from './decide.js'
-import { quotaDecisions, type QuotaDecision, type QuotaDecisionMessage } from './decision.js'
+import type { QuotaDecision } from './decision.js'
 import type { Ledger } from './ledger.js'
-import { Place } from './place.js'
+import type { Quota } from './quota.js'
 import type { Ruling } from './ruling.js'
 
 /** What a request used: a number of model tokens, an amount for each unit, or null if nothing is known. */
 export type Amounts = number | Readonly<Record<string, number>> | null | undefined
 
+/** A decision that a request is refused for. */
+export interface Refusal {
+  /** Null if the mark of the route failed. */
+  readonly quota: Quota | null
+  readonly decision: QuotaDecision
+}
+
 /** What a request has of its quotas: the decisions on it, and what is to be settled when it ends. */
 export class Permit {
   readonly request: FastifyRequest
+  /** Those of an admitted request, in the order of its quotas, or the one that it is refused for. */
   readonly decisions: readonly QuotaDecision[]
   /** Null if the request is admitted. */
   readonly refusal: Refusal | null
@@ -22,23 +29,25 @@ export class Permit {
   isOpen: boolean
   readonly #rulings: readonly Ruling[]
   readonly #ledger: Ledger
-  readonly #unsettled: (Charge | Place)[] = []
+  readonly #charges: Charge[] = []
   #end: void | Promise<void> = undefined
 
-  constructor (request: FastifyRequest, { rulings, decisions, refusal }: Verdict, ledger: Ledger) {
+  /** @param rulings One for each quota, in their order. */
+  constructor (
+    request: FastifyRequest, ledger: Ledger, rulings: readonly Ruling[], refusal: Refusal | null, decisions: readonly QuotaDecision[]
+  ) {
     this.request = request
     this.decisions = decisions
     this.refusal = refusal
     this.#rulings = rulings
     this.#ledger = ledger
-    if (refusal === null) for (const ruling of rulings) this.#keep(ruling)
-    this.isOpen = this.#unsettled.length > 0
-  }
-
-  #keep ({ quota, demand, acquisition }: Ruling): void {
-    if (quota.unit === 'requests' || demand === null || acquisition?.admitted !== true) return
-    const { request } = this
-    this.#unsettled.push(demand.window === null ? new Place(quota, acquisition, request) : new Charge(quota, demand, acquisition, request))
+    if (refusal === null) {
+      for (const { quota, demand, acquisition } of rulings) {
+        const isSettled = quota.unit === 'requests' || demand === null || acquisition?.admitted !== true
+        if (!isSettled) this.#charges.push(new Charge(quota, demand, acquisition, request))
+      }
+    }
+    this.isOpen = this.#charges.length > 0
   }
 
   /** The decisions of all quotas whose store decided, even if it had room and another one rejected the request; none if one has failed. */
@@ -50,44 +59,27 @@ export class Permit {
   /** Reports what the request has cost. A promise that never rejects, only if a store returned one. */
   charge (amounts: Amounts): void | Promise<void> {
     if (amounts == null) return
-    if (typeof amounts === 'object') {
-      return this.#ledger.track(forAll(Object.entries(amounts), ([unit, amount]) => this.#report(unit, amount)))
-    }
     const countsTokens = this.#rulings.some(({ quota }) => quota.unit === 'tokens')
-    if (this.refusal === null && !countsTokens) this.#ledger.warnOfUncountedTokens(this.request)
-    return this.#ledger.track(this.#report('tokens', amounts))
+    if (typeof amounts === 'number' && this.refusal === null && !countsTokens) this.#ledger.log.uncountedTokens(this.request)
+    const reports = Object.entries(typeof amounts === 'object' ? amounts : { tokens: amounts })
+    return this.#ledger.track(forAll(reports, ([unit, amount]) => this.#report(unit, amount)))
   }
 
   #report (unit: string, amount: number): void | Promise<void> {
     if (isAmount(amount)) {
-      return forAll(this.#unsettled, (each) => each instanceof Charge && each.quota.unit === unit ? each.report(amount) : undefined)
+      const charges = this.#charges.filter(({ quota }) => quota.unit === unit && quota.longestWindow !== null)
+      return forAll(charges, (charge) => charge.report(amount))
     }
     const message = 'what a request has cost was reported with an invalid amount, which is not counted'
     logFailure(this.request.log, invalidAmount(amount), message, { unit })
   }
 
-  /** Settles the costs and releases the places, once. A promise that never rejects, only if a store returned one. */
+  /** Settles the costs and gives back the places, once. A promise that never rejects, only if a store returned one. */
   end (): void | Promise<void> {
     if (!this.isOpen) return this.#end
     this.isOpen = false
     this.#ledger.ended(this)
-    this.#end = this.#ledger.track(forAll(this.#unsettled, (each) => each.close(this.#ledger)))
+    this.#end = this.#ledger.track(forAll(this.#charges, (charge) => charge.close(this.#ledger.log)))
     return this.#end
   }
-}
-
-/** Creates the permit of a request when it is decided, and publishes its decisions. The permit is kept until everything is settled. */
-export function issue (
-  request: FastifyRequest, verdict: Verdict | Promise<Verdict>, ledger: Ledger, issued: (permit: Permit) => void
-): Permit | Promise<Permit> {
-  return ledger.track(proceed(verdict, (verdict) => {
-    const permit = new Permit(request, verdict, ledger)
-    if (permit.isOpen) ledger.opened(permit)
-    for (const decision of permit.decisions) {
-      if (quotaDecisions.hasSubscribers) quotaDecisions.publish({ request, decision } satisfies QuotaDecisionMessage)
-      ledger.decisions.add(decision, request)
-    }
-    issued(permit)
-    return permit
-  }))
 }

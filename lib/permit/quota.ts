@@ -4,7 +4,7 @@ import type { Calendar } from '../limit/calendar.js'
 import type { LimitName, QuotaPeriod } from '../limit/limit.js'
 import { effectiveLimit } from '../limit/limit.js'
 import type { Preferences } from '../limit/preferences.js'
-import type { QuotaStore } from '../store/store.js'
+import type { Demand, QuotaCount, QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import type { AmountOf } from './amount.js'
 
@@ -56,4 +56,14 @@ export function createQuota (settings: QuotaSettings, preferences: Preferences):
       return typeof limit === 'number' ? effectiveLimit(limit) : limit.then(effectiveLimit)
     }
   }
+}
+
+/** What a quota asks its store for. */
+export function demandOn ({ counters, longestWindow: window, calendar }: Quota, callerKey: string, limit: number, cost: number): Demand {
+  return { counters, callerKey, limit, cost, window, end: calendar === null ? null : calendar.endOf(Date.now()) }
+}
+
+/** Returns the milliseconds until the window of a count ends. */
+export function timeLeft ({ windowRemaining, end }: QuotaCount): number | null {
+  return end === undefined ? windowRemaining : Math.max(1, end - Date.now())
 }

@@ -15,7 +15,7 @@ class RequestState {
   /** The permits that end with the response; undefined before the first one, and null when the response has closed. */
   followed: readonly Permit[] | null | undefined = undefined
   /** What a host has assigned to `request.quota`, which is shown until the next permit. */
-  shown: { readonly decision: QuotaDecision | null, readonly assignedTo: RequestState['permit'] } | undefined = undefined
+  assigned: QuotaDecision | null | undefined = undefined
 }
 
 // A `WeakMap` would cost more.
@@ -33,7 +33,9 @@ export function findPermit (request: Carrier): Permit | Promise<Permit> | undefi
 
 /** Stores the permit of the hook, or the promise for it. */
 export function keepPermit (request: Carrier, permit: Permit | Promise<Permit>): void {
-  stateOf(request).permit = permit
+  const state = stateOf(request)
+  state.permit = permit
+  state.assigned = undefined
 }
 
 /** Remembers that a request has passed the hook. */
@@ -77,12 +79,10 @@ function decisionsOf (state: RequestState | undefined): readonly QuotaDecision[]
 export const quotaAccessor = {
   getter (this: Carrier): QuotaDecision | null {
     const state = this[stateKey]
-    const decided = state?.shown?.assignedTo === state?.permit ? undefined : decisionsOf(state)[0]
-    return decided ?? state?.shown?.decision ?? null
+    return state?.assigned === undefined ? decisionsOf(state)[0] ?? null : state.assigned
   },
   setter (this: Carrier, decision: QuotaDecision | null) {
-    const state = stateOf(this)
-    state.shown = { decision, assignedTo: state.permit }
+    stateOf(this).assigned = decision
   }
 }
 

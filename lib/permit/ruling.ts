@@ -6,7 +6,7 @@ import type { Operation } from '../subject/operation.js'
 import type { Match } from '../subject/request-matcher.js'
 import { amountFor } from './amount.js'
 import type { QuotaDecision } from './decision.js'
-import type { Quota } from './quota.js'
+import { demandOn, timeLeft, type Quota } from './quota.js'
 
 /** The costs that a handler gives, by quota. */
 export type GivenCosts = ReadonlyMap<string, number>
@@ -67,30 +67,18 @@ export class Ruling {
   }
 }
 
-function demandOf (quota: Quota, limit: number, callerKey: string, request: FastifyRequest, costs: GivenCosts | undefined): Demand | null {
-  const { name, counters, longestWindow: window, calendar } = quota
+function demandOf (quota: Quota, limit: number, caller: string, request: FastifyRequest, costs: GivenCosts | undefined): Demand | null {
   const message = 'the cost of the request could not be determined; the request is not counted'
-  const cost = amountFor(costs?.get(name) ?? quota.cost, request, name, message)
-  if (cost === null) return null
-  return { counters, callerKey, limit, cost: Math.min(cost, limit), window, end: calendar === null ? null : calendar.endOf(Date.now()) }
+  const cost = amountFor(costs?.get(quota.name) ?? quota.cost, request, quota.name, message)
+  return cost === null ? null : demandOn(quota, caller, limit, Math.min(cost, limit))
 }
 
 function counted ({ quota, operation, limit, caller }: Ruling, acquisition: Acquisition): QuotaDecision {
-  const { admitted, count, windowRemaining, end, overflow } = acquisition
-  return {
-    outcome: admitted ? 'admitted' : 'rejected',
-    quota: quota.name,
-    unit: quota.unit,
-    window: quota.window,
-    reason: null,
-    operation,
-    enforced: quota.isEnforced,
-    limit,
-    callerKey: String(caller),
-    count,
-    windowRemaining: end === undefined ? windowRemaining : Math.max(1, end - Date.now()),
-    overflow
-  }
+  const { name, unit, window, isEnforced } = quota
+  const { admitted, count, overflow } = acquisition
+  const outcome = admitted ? 'admitted' : 'rejected'
+  const base = { quota: name, unit, window, reason: null, operation, enforced: isEnforced, limit, callerKey: String(caller) }
+  return { outcome, ...base, count, windowRemaining: timeLeft(acquisition), overflow }
 }
 
 function uncounted ({ quota: { name, unit, window, isEnforced }, operation, limit, caller, demand }: Ruling): QuotaDecision {

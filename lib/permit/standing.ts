@@ -3,9 +3,9 @@ import type { AnyRequest } from '../any-request.js'
 import { Unidentified } from '../caller/caller-key.js'
 import { StandingError } from '../errors.js'
 import { logFailure } from '../log.js'
-import { assertPeeked, type Demand, type QuotaCount } from '../store/store.js'
+import { assertPeeked, type QuotaCount } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
-import type { Quota } from './quota.js'
+import { demandOn, timeLeft, type Quota } from './quota.js'
 import type { QuotaList } from './quota-list.js'
 
 /** The standing of a request's caller in a quota. */
@@ -55,26 +55,19 @@ export function createStandingReader (quotas: QuotaList): QuotaStandingReader {
       return null
     }
     const limit = await quota.limitOf(request)
-    const { count, windowRemaining, end, overflow } = await countOf(quota, caller, request)
+    const counted = await countOf(quota, caller, request)
     const { unit, window } = quota
-    return {
-      quota: name,
-      unit,
-      window,
-      limit,
-      count,
-      remaining: limit === 0 ? null : Math.max(0, limit - count),
-      windowRemaining: end === undefined ? windowRemaining : Math.max(1, end - Date.now()),
-      overflow
-    }
+    const { count, overflow } = counted
+    const remaining = limit === 0 ? null : Math.max(0, limit - count)
+    return { quota: name, unit, window, limit, count, remaining, windowRemaining: timeLeft(counted), overflow }
   }
 }
 
 async function countOf (quota: Quota, callerKey: string, request: FastifyRequest): Promise<QuotaCount> {
-  const { name, store, counters, longestWindow, calendar } = quota
+  const { name, store } = quota
   try {
     if (store.peek === undefined) throw new TypeError('the quota store has no function peek')
-    const demand: Demand = { counters, callerKey, limit: 1, cost: 0, window: longestWindow, end: calendar?.endOf(Date.now()) ?? null }
+    const demand = demandOn(quota, callerKey, 1, 0)
     const peeked = await store.peek(demand)
     assertPeeked(peeked, demand)
     return peeked ?? noWindow

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { QuotaDecision } from '../permit/decision.js'
-import type { Refusal } from '../permit/decide.js'
+import type { Refusal } from '../permit/permit.js'
 import type { Quota } from '../permit/quota.js'
 import { hostBody, type RefusalBodyWriter } from './host-body.js'
 

@@ -28,14 +28,14 @@ export interface Sides<Side> {
  * @throws What a side throws, if no other side rejects. A promise only if a side returned one.
  */
 export function acquireSideBySide<Side> (
-  demands: readonly Demand[], sides: readonly Side[], { acquire, release }: Sides<Side>
+  demands: readonly Demand[], sides: readonly Side[], operations: Sides<Side>
 ): Acquisitions | Promise<Acquisitions> {
   const [first] = sides
-  if (first !== undefined && sides.every((side) => side === first)) return acquire(first, demands)
+  if (first !== undefined && sides.every((side) => side === first)) return operations.acquire(first, demands)
   const asked = [...new Set(sides)].map((side) => {
     const part = { side, demands: demands.filter((_demand, index) => sides[index] === side) }
     return attempt<Part<Side>>(
-      () => proceed(acquire(side, part.demands), (acquisitions) => ({ ...part, acquisitions })),
+      () => proceed(operations.acquire(side, part.demands), (acquisitions) => ({ ...part, acquisitions })),
       (error) => ({ ...part, acquisitions: null, error })
     )
   })
@@ -47,7 +47,7 @@ export function acquireSideBySide<Side> (
       const acquisition = part?.acquisitions?.[part.demands.indexOf(demand)]
       if (part?.acquisitions == null || acquisition == null) return null
       if ((failed === undefined && !isRejected) || !haveRoom(part.acquisitions)) return acquisition
-      release(part.side, acquisition, demand.cost)
+      operations.release(part.side, acquisition, demand.cost)
       return { ...acquisition, count: Math.max(0, acquisition.count - demand.cost) }
     })
     if (failed !== undefined && !isRejected) throw failed.error

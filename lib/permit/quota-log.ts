@@ -13,11 +13,16 @@ const corrections = new Map<QuotaDecision['reason'], string>([
     'preValidation, or return them from the option authentication if it is set']
 ])
 
-/** Logs decisions: each that is not an admission at the level debug, and what points to a mistake or to the caller cap once for each quota. */
-export class DecisionLog {
-  readonly #warned = new Set<string>()
+// How often requests without a report are warned of, in milliseconds.
+const reportInterval = 60_000
 
-  add (decision: QuotaDecision, request: FastifyRequest): void {
+/** Logs what the quotas of a server do. A mistake of the host is warned of once. */
+export class QuotaLog {
+  readonly #warned = new Set<string>()
+  #unreportedAt = -Infinity
+
+  /** Logs a decision that is not an admission at the level debug. Warns of what points to a mistake, and of the caller cap once for each quota. */
+  decided (decision: QuotaDecision, request: FastifyRequest): void {
     const { outcome, reason, quota, operation, enforced, limit, callerKey, count, overflow } = decision
     if (overflow) {
       const message = 'the quota tracks as many callers as maxTrackedCallers allows; further callers share the overflow counter'
@@ -26,9 +31,25 @@ export class DecisionLog {
     if (outcome === 'admitted' || outcome === 'disabled') return
     const properties = { outcome, reason, quota, operation, enforced, limit, caller: callerKey?.slice(0, 8), count, overflow }
     logLine(request.log, 'debug', properties, enforced ? 'the quota refuses the request' : 'the quota would refuse the request')
+    const { headers: { authorization, cookie } } = request
     const correction = corrections.get(reason)
-    if (correction === undefined || (reason === 'no-authentication' && !carriesCredentials(request))) return
+    if (correction === undefined || (reason === 'no-authentication' && authorization === undefined && cookie === undefined)) return
     this.#warnOnce(request, String(reason), { reason, operation, quota }, `a request is treated as unauthenticated, since ${correction}`)
+  }
+
+  /** Warns, once a minute, that nothing was reported for a request. */
+  unreported ({ log }: FastifyRequest, quota: string, unit: string): void {
+    if (performance.now() - this.#unreportedAt < reportInterval) return
+    this.#unreportedAt = performance.now()
+    logLine(log, 'warn', { quota, unit }, `a request has ended, and its ${unit} were not reported with fastify.quotaCharge; it counts ` +
+      '"unreported", or else what it counted when it was admitted; this warning is logged at most once a minute')
+  }
+
+  /** Warns that tokens were reported for a request that no quota counts tokens of. */
+  uncountedTokens (request: FastifyRequest): void {
+    const operation = { method: request.method, path: request.routeOptions.url }
+    this.#warnOnce(request, 'tokens', { operation }, 'fastify.quotaCharge was called with a number of tokens, and no quota of the request ' +
+      'counts tokens; report another unit as { unit: amount }')
   }
 
   #warnOnce ({ log }: FastifyRequest, mistake: string, properties: object, message: string): void {
@@ -36,8 +57,4 @@ export class DecisionLog {
     this.#warned.add(mistake)
     logLine(log, 'warn', properties, `${message}; this warning is not repeated`)
   }
-}
-
-function carriesCredentials ({ headers: { authorization, cookie } }: FastifyRequest): boolean {
-  return authorization !== undefined || cookie !== undefined
 }
