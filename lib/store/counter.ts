@@ -58,13 +58,11 @@ export class Window extends Tally {
   }
 }
 
-const never = -Infinity
-
 /** A quota counter (docs/rules.md, "Counter and window"). */
 export class Counter {
   // Starts as a double because V8 then updates it in place; a change from a small integer would deoptimize compiled code.
   /** Time of the most recent request that reached this counter, admitted or not, in monotonic milliseconds. */
-  lastSeen = never
+  lastSeen = -Infinity
   /** The latest window; undefined before the first request. */
   window: Window | undefined
 

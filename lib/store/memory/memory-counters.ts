@@ -3,87 +3,45 @@ import type { CallerCount, QuotaCount, QuotaStoreState } from '../store.js'
 
 const never = -Infinity
 
-/** A caller's own counter, linked to its neighbours in the order of last requests. */
-class TrackedCounter extends Counter {
-  readonly callerKey: string
-  /** The counter with the next earlier last request. */
-  older: TrackedCounter = this
-  /** The counter with the next later last request. */
-  newer: TrackedCounter = this
-
-  constructor (callerKey: string) {
-    super()
-    this.callerKey = callerKey
-  }
-
-  moveBefore (newer: TrackedCounter): void {
-    this.unlink()
-    this.older = newer.older
-    this.newer = newer
-    this.older.newer = this
-    newer.older = this
-  }
-
-  unlink (): void {
-    this.older.newer = this.newer
-    this.newer.older = this.older
-  }
-}
-
-/**
- * The counters of one quota: those of its tracked callers and the overflow counter. Times are monotonic milliseconds.
- *
- * The counters of callers are also ordered by last request, because those that a sweep removes are the oldest ones.
- */
+/** The counters of one quota: those of its tracked callers and the overflow counter. Times are monotonic milliseconds. */
 export class MemoryCounters {
   readonly overflow = new Counter()
   readonly #cap: number
-  readonly #byCaller = new Map<string, TrackedCounter>()
-  // Between the newest counter and the oldest one. Its `lastSeen` is Infinity, so a sweep stops at it.
-  readonly #ends = new TrackedCounter('')
+  readonly #byCaller = new Map<string, Counter>()
   #sweptAt = never
   #sweeps = 0
 
   /** @param cap How many callers can have a counter of their own. */
   constructor (cap: number) {
     this.#cap = cap
-    this.#ends.lastSeen = Infinity
   }
 
   /** Returns the counter that a request reaches now: the caller's own one, or undefined for the overflow counter. Runs a sweep first if it is due. */
   own (callerKey: string, now: number, length: number): Counter | undefined {
     if (now - this.#sweptAt >= sweepInterval) this.#sweep(now, length)
-    let counter = this.#byCaller.get(callerKey)
-    if (counter === undefined) {
-      if (this.#byCaller.size >= this.#cap) return undefined
-      counter = new TrackedCounter(callerKey)
-      this.#byCaller.set(callerKey, counter)
-    }
-    counter.moveBefore(this.#ends)
+    const known = this.#byCaller.get(callerKey)
+    if (known !== undefined || this.#byCaller.size >= this.#cap) return known
+    const counter = new Counter()
+    this.#byCaller.set(callerKey, counter)
     return counter
   }
 
   /** Returns the state of the counter that a request would reach now; null if it would open a new window. */
   peek (callerKey: string, now: number, length: number, end: number | null): QuotaCount | null {
     const own = this.#byCaller.get(callerKey)
-    const wouldSweep = now - this.#sweptAt >= sweepInterval && isExpired(this.#ends.newer, now, length)
-    const counter = own ?? (this.#byCaller.size >= this.#cap && !wouldSweep ? this.overflow : undefined)
-    const window = counter?.window
-    return window?.isOpen(now, end) === true ? { ...stateOf(window, now), overflow: own === undefined } : null
+    const overflows = own === undefined && this.#byCaller.size >= this.#cap && !this.#wouldMakeRoom(now, length)
+    const window = (overflows ? this.overflow : own)?.window
+    return window?.isOpen(now, end) === true ? { ...stateOf(window, now), overflow: overflows } : null
   }
 
   forget (callerKey: string): void {
-    this.#byCaller.get(callerKey)?.unlink()
     this.#byCaller.delete(callerKey)
   }
 
   /** Returns the callers with a counter of their own whose window is open. */
   list (now: number): CallerCount[] {
-    const callers: CallerCount[] = []
-    for (const { callerKey, window } of this.#byCaller.values()) {
-      if (window?.isOpen(now, Date.now() + 1) === true) callers.push({ callerKey, ...stateOf(window, now) })
-    }
-    return callers
+    return [...this.#byCaller].flatMap(([callerKey, { window }]) =>
+      window?.isOpen(now, Date.now() + 1) === true ? { callerKey, ...stateOf(window, now) } : [])
   }
 
   inspect (): QuotaStoreState {
@@ -94,7 +52,13 @@ export class MemoryCounters {
     // The first request only starts the interval, so it is not counted as a sweep.
     if (this.#sweptAt !== never) this.#sweeps += 1
     this.#sweptAt = now
-    while (isExpired(this.#ends.newer, now, length)) this.forget(this.#ends.newer.callerKey)
+    for (const [callerKey, counter] of this.#byCaller) if (isExpired(counter, now, length)) this.forget(callerKey)
+  }
+
+  #wouldMakeRoom (now: number, length: number): boolean {
+    if (now - this.#sweptAt < sweepInterval) return false
+    for (const counter of this.#byCaller.values()) if (isExpired(counter, now, length)) return true
+    return false
   }
 }
 

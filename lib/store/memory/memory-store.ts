@@ -1,13 +1,12 @@
 // Each look at the global `performance` would call a getter.
 import { performance } from 'node:perf_hooks'
 import { assertFunction, assertOptions } from '../../option-checks.js'
-import { hasRoom, type Tally } from '../counter.js'
+import { hasRoom, Tally } from '../counter.js'
 import {
   assertMaxTrackedCallers, defaultMaxTrackedCallers, type Acquisition, type CallerPage, type Demand, type QuotaCount, type QuotaStore,
   type QuotaStoreState
 } from '../store.js'
 import { MemoryCounters } from './memory-counters.js'
-import { CallerPlaces, type MemoryPlaces } from './memory-places.js'
 
 /** Options of `MemoryQuotaStore`. */
 export interface MemoryQuotaStoreOptions {
@@ -28,7 +27,7 @@ export class MemoryQuotaStore implements QuotaStore {
   readonly maxTrackedCallers: number
   readonly #clock: () => number
   readonly #counters = new Map<string, MemoryCounters>()
-  readonly #places = new Map<string, MemoryPlaces>()
+  readonly #places = new Map<string, Map<string, Tally>>()
 
   constructor (options: MemoryQuotaStoreOptions = {}) {
     assertOptions<MemoryQuotaStoreOptions>(options, { maxTrackedCallers: assertMaxTrackedCallers, clock: assertFunction })
@@ -99,6 +98,28 @@ export class MemoryQuotaStore implements QuotaStore {
 function added<Value> (map: Map<string, Value>, name: string, value: Value): Value {
   map.set(name, value)
   return value
+}
+
+/** The requests of one caller in flight. It is kept only while there are any. */
+class CallerPlaces extends Tally {
+  readonly #callerKey: string
+  readonly #all: Map<string, Tally>
+
+  constructor (callerKey: string, all: Map<string, Tally>) {
+    super()
+    this.#callerKey = callerKey
+    this.#all = all
+  }
+
+  override add (amount: number): void {
+    super.add(amount)
+    this.#all.set(this.#callerKey, this)
+  }
+
+  override giveBack (amount: number): void {
+    super.giveBack(amount)
+    if (this.count === 0 && this.#all.get(this.#callerKey) === this) this.#all.delete(this.#callerKey)
+  }
 }
 
 /** An acquisition that knows which window, or which caller's places, it was counted in. */
