@@ -66,6 +66,10 @@ function isAsked (ruling: Ruling): ruling is Asked {
   return !ruling.isDecided
 }
 
+function isAskedFirst (ruling: Ruling): ruling is Asked {
+  return isAsked(ruling) && ruling.quota.isEnforced
+}
+
 /**
  * Asks the stores of the enforced quotas in one step. If all of them admit the request, asks those of shadow quotas, each on its own.
  *
@@ -74,12 +78,9 @@ function isAsked (ruling: Ruling): ruling is Asked {
 function askStores (rulings: readonly Ruling[], request: FastifyRequest, ledger: Ledger): Ruling | null | Promise<Ruling | null> {
   const refusal = refusalAmong(rulings)
   if (refusal !== null) return refusal
-  const asked = rulings.filter(isAsked)
-  const enforced = asked.filter(({ quota }) => quota.isEnforced)
-  return proceed(acquire(enforced, request, ledger), () => {
+  return proceed(acquire(rulings.filter(isAskedFirst), request, ledger), () => {
     const refusal = refusalAmong(rulings)
-    if (refusal !== null || enforced.length === asked.length) return refusal
-    return proceed(forAll(asked, (ruling) => ruling.quota.isEnforced ? undefined : acquire([ruling], request, ledger)), () => null)
+    return refusal ?? proceed(forAll(rulings.filter(isAsked), (ruling) => acquire([ruling], request, ledger)), () => null)
   })
 }
 

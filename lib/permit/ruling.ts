@@ -73,12 +73,22 @@ function demandOf (quota: Quota, limit: number, caller: string, request: Fastify
   return cost === null ? null : demandOn(quota, caller, limit, Math.min(cost, limit))
 }
 
-function counted ({ quota, operation, limit, caller }: Ruling, acquisition: Acquisition): QuotaDecision {
-  const { name, unit, window, isEnforced } = quota
+function counted ({ quota: { name, unit, window, isEnforced }, operation, limit, caller }: Ruling, acquisition: Acquisition): QuotaDecision {
   const { admitted, count, overflow } = acquisition
-  const outcome = admitted ? 'admitted' : 'rejected'
-  const base = { quota: name, unit, window, reason: null, operation, enforced: isEnforced, limit, callerKey: String(caller) }
-  return { outcome, ...base, count, windowRemaining: timeLeft(acquisition), overflow }
+  return {
+    outcome: admitted ? 'admitted' : 'rejected',
+    quota: name,
+    unit,
+    window,
+    reason: null,
+    operation,
+    enforced: isEnforced,
+    limit,
+    callerKey: String(caller),
+    count,
+    windowRemaining: timeLeft(acquisition),
+    overflow
+  }
 }
 
 function uncounted ({ quota: { name, unit, window, isEnforced }, operation, limit, caller, demand }: Ruling): QuotaDecision {
