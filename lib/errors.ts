@@ -1,24 +1,19 @@
 import createError from '@fastify/error'
 
-const longestShown = 100
-
 /** Formats a value in one line. Of objects, functions and URLs, only the type is shown, because they can contain passwords. */
 export function shown (value: unknown): string {
   if (typeof value === 'function') return 'a function'
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object'
-  if (isUrl(value)) return 'a URL'
+  if (typeof value === 'string' && value.includes('://')) return 'a URL'
   const text = typeof value === 'bigint' ? `${value}n` : String(value)
-  const shortened = text.length > longestShown ? `${text.slice(0, longestShown)}…` : text
+  const shortened = text.length > 100 ? `${text.slice(0, 100)}…` : text
   return typeof value === 'string' ? JSON.stringify(shortened) : shortened
 }
 
 /** Formats a value that can hold a password in any form. Of a text, such as a connection string, only the type is shown. */
 export function shownType (value: unknown): string {
-  return typeof value === 'string' && !isUrl(value) ? 'a string' : shown(value)
-}
-
-function isUrl (value: unknown): boolean {
-  return typeof value === 'string' && value.includes('://')
+  const text = shown(value)
+  return typeof value === 'string' && text !== 'a URL' ? 'a string' : text
 }
 
 const InvalidOption = createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota: the option %s %s; it got %s', 500, TypeError)

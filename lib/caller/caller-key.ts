@@ -13,14 +13,9 @@ import { isAuthentication, type Authentication } from './authentication.js'
  */
 export type UnidentifiedReason = 'no-authentication' | 'not-authenticated' | 'anonymous' | 'no-issuer' | 'no-subject' | 'no-username'
 
-/** Takes the place of a caller key if there is no caller. */
+/** Takes the place of a caller key if there is no caller. The reason is null if an outage of the host's prevented the authentication. */
 export class Unidentified {
-  /** Why there is none; null if the authentication could not be read because of an outage of the host's. */
-  readonly reason: UnidentifiedReason | null
-
-  constructor (reason: UnidentifiedReason | null) {
-    this.reason = reason
-  }
+  constructor (readonly reason: UnidentifiedReason | null) {}
 }
 
 /**

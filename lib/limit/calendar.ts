@@ -1,7 +1,6 @@
 import { checkThat } from '../option-checks.js'
 
 const hour = 3_600_000
-const day = 24 * hour
 // No time zone differs from UTC by more.
 const largestOffset = 16 * hour
 
@@ -43,7 +42,7 @@ export class Calendar {
 
   /** Finds by bisection the time from which on the local date is later than the given day, or the month of that day. */
   #endOfDate (date: number): number {
-    const next = this.#period === 'day' ? date + day : new Date(date).setUTCMonth(new Date(date).getUTCMonth() + 1, 1)
+    const next = this.#period === 'day' ? date + 24 * hour : new Date(date).setUTCMonth(new Date(date).getUTCMonth() + 1, 1)
     let [before, after] = [next - largestOffset, next + largestOffset]
     while (after - before > 1) {
       const middle = Math.floor((before + after) / 2)

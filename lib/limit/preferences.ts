@@ -45,6 +45,7 @@ const recovery = 60_000
 
 const late = 'the quota\'s preference reader did not return in time'
 const unavailable = 'the quota\'s runtime preference is unavailable; the configured limit applies until the reader recovers'
+
 const clock = (): number => performance.now()
 
 /** The host's runtime preferences. */
@@ -71,10 +72,11 @@ export class Preferences {
   of (preference: string, configured: number): (request: FastifyRequest) => number | Promise<number> {
     const [log, timeout] = [this.#log, this.#timeout]
     const timeLimit = new TimeLimit(timeout, clock, timers)
-    const restMessage = `${late} ${timeoutsBeforeRest} times in a row; until it does, only one request per second calls it`
-    const onChange = (isOpen: boolean, reason: unknown): void => { if (isOpen) logLine(log, 'warn', Object(reason), restMessage) }
+    const resting = `${late} ${timeoutsBeforeRest} times in a row; until it does, only one request per second calls it`
+    const onChange = (isOpen: boolean, reason: unknown): void => { if (isOpen) logLine(log, 'warn', Object(reason), resting) }
     // Only timeouts open it.
     const breaker = new CircuitBreaker({ failures: timeoutsBeforeRest, coolDown: rest, clock, onChange })
+    // Undefined during an outage. The first one is logged, however soon it begins.
     let wellSince: number | undefined = -Infinity
 
     function failed (reason: object, request: FastifyRequest, era: number): number {
@@ -96,7 +98,8 @@ export class Preferences {
       return attempt(() => {
         const read: unknown = reader.get(preference, request)
         return proceed(isPromise(read) ? timeLimit.within(read) : read, (value) => {
-          const integer = isUnset(value) ? configured : toInteger(value)
+          const isUnset = value == null || (typeof value === 'string' && value.trim() === '')
+          const integer = isUnset ? configured : toInteger(value)
           if (integer === undefined) return failed({ value: shown(value) }, request, era)
           breaker.succeeded(era)
           wellSince ??= clock()
@@ -105,8 +108,4 @@ export class Preferences {
       }, (error) => failed(error instanceof TimeLimitError ? { timeout } : { err: shownError(error) }, request, era))
     }
   }
-}
-
-function isUnset (value: unknown): boolean {
-  return value == null || (typeof value === 'string' && value.trim() === '')
 }

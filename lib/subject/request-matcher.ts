@@ -19,8 +19,6 @@ interface Listed<Each> extends Match<Each> {
 /** The matches of a route with a method: the same for each of its requests, or found for each request. */
 type RouteMatch<Each> = readonly Match<Each>[] | ((request: FastifyRequest) => readonly Match<Each>[])
 
-const none: readonly never[] = Object.freeze([])
-
 /** Finds the quotas that a request is subject to (docs/rules.md, "Subject"). */
 export class RequestMatcher<Each extends { readonly operations: readonly Operation[] }> {
   readonly #quotas: readonly Each[]
@@ -30,10 +28,7 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
   // By `config`, which Fastify creates for each route, and by method.
   readonly #routes = new Map<object, Map<string, RouteMatch<Each>>>()
 
-  /**
-   * @param quotas What they protect has methods in upper case.
-   * @param named Returns the quota that a mark names. Without it, marks are ignored.
-   */
+  /** @param named Returns the quota that a mark names. Without it, marks are ignored. */
   constructor (quotas: readonly Each[], paths: Paths, named?: (name: unknown, where: string) => Each) {
     this.#quotas = quotas
     this.#paths = paths
@@ -63,7 +58,7 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
 
   #matchMark (mark: unknown, method: string, pattern: string | undefined): RouteMatch<Each> {
     const named = this.#named
-    if (mark === undefined || pattern === undefined || named === undefined) return none
+    if (mark === undefined || pattern === undefined || named === undefined) return []
     const operation = { method, path: this.#paths.withoutPrefix(pattern) }
     const matchNames = (mark: unknown) => quotasOf(mark, `${method} ${pattern}`, named).map((quota) => ({ quota, operation }))
     return typeof mark === 'function' ? (request) => matchNames(mark(request)) : matchNames(mark)
@@ -71,7 +66,7 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
 
   #matchPattern (method: string, pattern: string | undefined): RouteMatch<Each> {
     const operations = this.#listed.filter(({ operation }) => operation.method === method)
-    if (operations.length === 0) return none
+    if (operations.length === 0) return operations
     if (pattern !== undefined && isLiteral(pattern)) {
       // The route `/` of a scope with a prefix also serves the path that ends with a slash.
       const [form, ending] = [this.#paths.ofPattern(pattern), this.#paths.ofPattern(`${pattern}/`)]
