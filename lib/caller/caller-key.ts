@@ -47,7 +47,7 @@ export function keyOf (authentication: unknown): string | Unidentified {
   if (authentication.kind === 'token') return keyOfClaims(authentication.claims)
   if (authentication.kind === 'anonymous') return new Unidentified('anonymous')
   const { username } = authentication
-  return isIdentity(username) ? hash('sha256', `local\0${username}`, 'hex') : new Unidentified('no-username')
+  return isIdentity(username) ? hash('sha256', 'local\0' + username, 'hex') : new Unidentified('no-username')
 }
 
 /** Returns the key of a token's verified claims, or why there is none. Only own properties identify a caller, not inherited ones. */
@@ -55,7 +55,7 @@ export function keyOfClaims (claims: unknown): string | Unidentified {
   if (!isObject(claims)) return new Unidentified('no-issuer')
   const { iss, sub }: { readonly iss?: unknown, readonly sub?: unknown } = claims
   if (!Object.hasOwn(claims, 'iss') || !isIdentity(iss)) return new Unidentified('no-issuer')
-  return Object.hasOwn(claims, 'sub') && isIdentity(sub) ? hash('sha256', `oidc\0${iss}\0${sub}`, 'hex') : new Unidentified('no-subject')
+  return Object.hasOwn(claims, 'sub') && isIdentity(sub) ? hash('sha256', 'oidc\0' + iss + '\0' + sub, 'hex') : new Unidentified('no-subject')
 }
 
 /** Whether a value can be a part of the text that is hashed. None contains NUL, so different identities never result in the same text. */

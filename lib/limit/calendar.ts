@@ -31,12 +31,11 @@ export class Calendar {
    * processes with different clocks agree on it, also where clocks are set back across midnight.
    */
   endOf (time: number): number {
-    if (time < this.#start || time >= this.#end) {
-      this.#start = time
-      this.#end = this.#endOfDate(this.#dateOf(time))
-      // Clocks that are set back across midnight make a date occur again after the end of its day.
-      if (this.#end <= time) this.#end = this.#endOfDate(this.#dateOf(this.#end))
-    }
+    if (time >= this.#start && time < this.#end) return this.#end
+    const end = this.#endOfDate(this.#dateOf(time))
+    this.#start = time
+    // Clocks that are set back across midnight make a date occur again after the end of its day.
+    this.#end = end > time ? end : this.#endOfDate(this.#dateOf(end))
     return this.#end
   }
 

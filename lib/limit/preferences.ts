@@ -21,7 +21,6 @@ export interface PreferenceReader {
   get (key: string, request: FastifyRequest): unknown
 }
 
-/** Throws an `OptionError` unless the value is a preference reader. */
 export function assertPreferenceReader (value: unknown, option: string): asserts value is PreferenceReader {
   withFunctions('a preference reader', 'get')(value, option)
 }

@@ -3,8 +3,8 @@ import { checkThat } from '../option-checks.js'
 
 type RouterOptions = Readonly<Record<'caseSensitive' | 'ignoreTrailingSlash' | 'ignoreDuplicateSlashes', boolean>>
 
-// Fastify fills in its defaults both in `routerOptions` and at the deprecated top level, so a default value does not show whether the host
-// has set the option. If the two differ, the value that is not the default is used, so that no spelling bypasses the quota.
+// Fastify fills in its defaults both in `routerOptions` and at the deprecated top level. If the two differ, the host has set the value that
+// is not the default.
 function readRouterOptions (config: FastifyInstance['initialConfig']): RouterOptions {
   const places = [config, config.routerOptions]
   const isSet = (name: keyof RouterOptions, value: boolean): boolean => places.some((place) => place?.[name] === value)

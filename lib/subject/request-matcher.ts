@@ -51,8 +51,7 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
     const route = typeof marked !== 'function' && typeof listed !== 'function'
       ? this.#inOrder(marked, listed)
       : (request: FastifyRequest) => this.#inOrder(matchesOf(marked, request), matchesOf(listed, request))
-    const routes = this.#routes.get(config) ?? new Map<string, RouteMatch<Each>>()
-    this.#routes.set(config, routes.set(method, route))
+    this.#routes.set(config, (this.#routes.get(config) ?? new Map<string, RouteMatch<Each>>()).set(method, route))
     return route
   }
 
