@@ -1,27 +1,19 @@
 import createError from '@fastify/error'
 
-const longestShown = 100
-
 /** Formats a value in one line. Of objects, functions and URLs, only the type is shown, because they can contain passwords. */
 export function shown (value: unknown): string {
-  if (value === null) return 'null'
-  if (typeof value === 'string') return isUrl(value) ? 'a URL' : JSON.stringify(shortened(value))
-  if (typeof value === 'bigint') return shortened(`${value}n`)
-  if (typeof value === 'object') return Array.isArray(value) ? 'an array' : 'an object'
-  return typeof value === 'function' ? 'a function' : shortened(String(value))
+  if (typeof value === 'function') return 'a function'
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object'
+  if (typeof value === 'string' && value.includes('://')) return 'a URL'
+  const text = typeof value === 'bigint' ? `${value}n` : String(value)
+  const shortened = text.length > 100 ? `${text.slice(0, 100)}…` : text
+  return typeof value === 'string' ? JSON.stringify(shortened) : shortened
 }
 
 /** Formats a value that can hold a password in any form. Of a text, such as a connection string, only the type is shown. */
 export function shownType (value: unknown): string {
-  return typeof value === 'string' && !isUrl(value) ? 'a string' : shown(value)
-}
-
-function isUrl (text: string): boolean {
-  return text.includes('://')
-}
-
-function shortened (text: string): string {
-  return text.length > longestShown ? `${text.slice(0, longestShown)}…` : text
+  const text = shown(value)
+  return typeof value === 'string' && text !== 'a URL' ? 'a string' : text
 }
 
 const InvalidOption = createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota: the option %s %s; it got %s', 500, TypeError)
@@ -37,8 +29,8 @@ export class OptionError extends InvalidOption {
   }
 }
 
-const invalidVariable = 'fastify-llm-quota: the environment variable %s %s; it got %s'
-const InvalidVariable = createError('FST_ERR_LLM_QUOTA_ENVIRONMENT', invalidVariable, 500, TypeError)
+const InvalidVariable = createError('FST_ERR_LLM_QUOTA_ENVIRONMENT',
+  'fastify-llm-quota: the environment variable %s %s; it got %s', 500, TypeError)
 
 /** An environment variable has an invalid value. The message contains the name of the variable and the value. */
 export class EnvironmentError extends InvalidVariable {

@@ -25,7 +25,12 @@ export function logFailure (log: FastifyBaseLogger, error: unknown, message: str
  * and passwords to their errors.
  */
 export function shownError (thrown: unknown): Error {
-  const { name, code, message } = fieldsOf(thrown)
+  let name: unknown, code: unknown, message: unknown
+  try {
+    ({ name, code, message } = Object(thrown))
+  } catch {
+    // A getter of the error threw.
+  }
   const error = Object.assign(new Error(typeof message === 'string' ? message : `${shown(thrown)} was thrown`), {
     name: typeof name === 'string' ? name : 'Error',
     ...((typeof code === 'string' || typeof code === 'number') && { code })
@@ -33,14 +38,4 @@ export function shownError (thrown: unknown): Error {
   // The frames are those of this function.
   error.stack = `${error.name}: ${error.message}`
   return error
-}
-
-/** Returns the fields that are logged. A getter of the error can throw. */
-function fieldsOf (thrown: unknown): { readonly name?: unknown, readonly code?: unknown, readonly message?: unknown } {
-  try {
-    const { name, code, message } = Object(thrown)
-    return { name, code, message }
-  } catch {
-    return {}
-  }
 }

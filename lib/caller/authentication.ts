@@ -32,9 +32,7 @@ export type Authentication = TokenAuthentication | LocalAuthentication | Anonymo
 // Verified claims can be any JSON object, so their fields cannot distinguish them from an authentication.
 class Made {}
 
-function make<Kind extends Authentication> (authentication: Kind): Kind {
-  return Object.freeze(Object.assign(new Made(), authentication))
-}
+const make = <Kind extends Authentication>(authentication: Kind): Kind => Object.freeze(Object.assign(new Made(), authentication))
 
 /** Whether a value was created by one of the functions below. This is never true for a token's payload. */
 export function isAuthentication (value: unknown): value is Authentication {

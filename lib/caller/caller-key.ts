@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { isObject } from '../option-checks.js'
 import { isAuthentication, type Authentication } from './authentication.js'
 
 /**
@@ -12,24 +13,10 @@ import { isAuthentication, type Authentication } from './authentication.js'
  */
 export type UnidentifiedReason = 'no-authentication' | 'not-authenticated' | 'anonymous' | 'no-issuer' | 'no-subject' | 'no-username'
 
-/** Takes the place of a caller key if there is no caller. */
+/** Takes the place of a caller key if there is no caller. The reason is null if an outage of the host's prevented the authentication. */
 export class Unidentified {
-  /** Why there is none; null if the authentication could not be read because of an outage of the host's. */
-  readonly reason: UnidentifiedReason | null
-
-  constructor (reason: UnidentifiedReason | null) {
-    this.reason = reason
-  }
+  constructor (readonly reason: UnidentifiedReason | null) {}
 }
-
-const notAuthenticated = new Unidentified('not-authenticated')
-const anonymous = new Unidentified('anonymous')
-const noIssuer = new Unidentified('no-issuer')
-const noSubject = new Unidentified('no-subject')
-const noUsername = new Unidentified('no-username')
-
-// Separates the parts of the text that is hashed. No part contains it, so different identities never result in the same text.
-const separator = '\0'
 
 /**
  * Returns the key of a caller's counters: the SHA-256 digest of the caller's category and identity in lowercase hexadecimal, so that
@@ -56,24 +43,22 @@ export function callerKey (authentication: Authentication | null | undefined): s
 
 /** Returns the key of a caller, or why there is none. */
 export function keyOf (authentication: unknown): string | Unidentified {
-  if (!isAuthentication(authentication) || authentication.authenticated !== true) return notAuthenticated
+  if (!isAuthentication(authentication) || authentication.authenticated !== true) return new Unidentified('not-authenticated')
   if (authentication.kind === 'token') return keyOfClaims(authentication.claims)
-  if (authentication.kind === 'anonymous') return anonymous
-  return isIdentity(authentication.username) ? digest('local' + separator + authentication.username) : noUsername
+  if (authentication.kind === 'anonymous') return new Unidentified('anonymous')
+  const { username } = authentication
+  return isIdentity(username) ? hash('sha256', 'local\0' + username, 'hex') : new Unidentified('no-username')
 }
 
 /** Returns the key of a token's verified claims, or why there is none. Only own properties identify a caller, not inherited ones. */
 export function keyOfClaims (claims: unknown): string | Unidentified {
-  if (typeof claims !== 'object' || claims === null) return noIssuer
+  if (!isObject(claims)) return new Unidentified('no-issuer')
   const { iss, sub }: { readonly iss?: unknown, readonly sub?: unknown } = claims
-  if (!Object.hasOwn(claims, 'iss') || !isIdentity(iss)) return noIssuer
-  return Object.hasOwn(claims, 'sub') && isIdentity(sub) ? digest('oidc' + separator + iss + separator + sub) : noSubject
+  if (!Object.hasOwn(claims, 'iss') || !isIdentity(iss)) return new Unidentified('no-issuer')
+  return Object.hasOwn(claims, 'sub') && isIdentity(sub) ? hash('sha256', 'oidc\0' + iss + '\0' + sub, 'hex') : new Unidentified('no-subject')
 }
 
-function digest (identity: string): string {
-  return hash('sha256', identity, 'hex')
-}
-
+/** Whether a value can be a part of the text that is hashed. None contains NUL, so different identities never result in the same text. */
 function isIdentity (value: unknown): value is string {
-  return typeof value === 'string' && value.trim() !== '' && !value.includes(separator) && value.isWellFormed()
+  return typeof value === 'string' && value.trim() !== '' && !value.includes('\0') && value.isWellFormed()
 }

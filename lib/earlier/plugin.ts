@@ -32,6 +32,7 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
   const configuration = await readConfiguration(fastify, { [perMinuteVariable]: perMinute }, options.dotenv)
   registrations.add(fastify)
   const preferences = new Preferences(fastify.log)
+  const limitOf = preferences.of(preferenceOf('perMinute'), configuration[perMinuteVariable])
   const counters = new EarlierCounters(clock)
 
   fastify.addHook('onReady', async () => { preferences.use(preferencesOf(fastify, options.preferences)) })
@@ -39,7 +40,7 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
     const [match] = requests.match(request)
     if (match === undefined || decided.has(request)) return
     decided.add(request)
-    const limit = await preferences.read(preferenceOf('perMinute'), request, configuration[perMinuteVariable])
+    const limit = await limitOf(request)
     const outcome = decide(request, limit)
     publishEarlierDecision(request, { outcome, operation: match.operation, limit })
     if (outcome === 'rejected') return refuse(reply, limit)

@@ -20,15 +20,11 @@ export const assertDotenv = checkThat('must be true, false or an object', (value
 /** Reads variables with `@fastify/env`, each with a default. Throws an `EnvironmentError` if one is not an integer. */
 export async function readConfiguration (fastify: FastifyInstance, defaults: QuotaConfig, dotenv: DotenvOptions): Promise<QuotaConfig> {
   const properties = Object.entries(defaults).map(([variable, value]) => [variable, { type: 'string', default: String(value) }])
+  const schema = { type: 'object', properties: Object.fromEntries(properties) }
   let texts: object = {}
-  // @fastify/env also decorates the Fastify instance with `getEnvs`, but only the first registration does so. A registration in a
-  // separate scope leaves that decorator to the host's own registration.
+  // In a scope, so that the decorator `getEnvs`, which only the first registration of @fastify/env adds, is left to the host's own.
   await fastify.register(async function quotaEnvironment (scope) {
-    await scope.register(fastifyEnv, {
-      confKey: 'quotaEnvironment',
-      schema: { type: 'object', properties: Object.fromEntries(properties) },
-      ...(dotenv !== undefined && { dotenv })
-    })
+    await scope.register(fastifyEnv, { confKey: 'quotaEnvironment', schema, ...(dotenv !== undefined && { dotenv }) })
     texts = Object(Reflect.get(scope, 'quotaEnvironment'))
   })
   const integers = Object.keys(defaults).map((variable) => {

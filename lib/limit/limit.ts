@@ -1,21 +1,18 @@
-const minute = 60_000
-const hour = 60 * minute
-const day = 24 * hour
-
-// Time zones differ from UTC by up to three hours more or less than a moment before, so that a day has up to 27 hours.
+const hour = 3_600_000
+// Time zones differ from UTC by up to three hours more or less than a moment before.
 const longestChange = 3 * hour
+
+/** The longest day of a time zone, in milliseconds. */
+export const longestDay = 24 * hour + longestChange
 
 /** The limits of quotas by option (docs/rules.md, "Several quotas"): in a window, whose longest length is in milliseconds, or at once. */
 export const limitKinds = {
-  perMinute: { key: 'per-minute', period: 'minute', window: minute },
+  perMinute: { key: 'per-minute', period: 'minute', window: 60_000 },
   perHour: { key: 'per-hour', period: 'hour', window: hour },
-  perDay: { key: 'per-day', period: 'day', window: day },
-  perMonth: { key: 'per-month', period: 'month', window: 31 * day + longestChange },
+  perDay: { key: 'per-day', period: 'day', window: 24 * hour },
+  perMonth: { key: 'per-month', period: 'month', window: 31 * 24 * hour + longestChange },
   inFlight: { key: 'in-flight', period: null, window: null }
 } as const satisfies Record<string, { readonly key: string, readonly period: string | null, readonly window: number | null }>
-
-/** The longest day of a time zone, in milliseconds. */
-export const longestDay = day + longestChange
 
 /** The option that holds a limit. */
 export type LimitName = keyof typeof limitKinds
@@ -44,11 +41,9 @@ export function effectiveLimit (configured: number): number {
   return configured < 0 ? 1 : configured
 }
 
-const decimal = /^-?\d+$/
-
 /** Returns a safe integer, or a string that contains one in decimal notation, as a number; undefined for any other value. Never rounds. */
 export function toInteger (value: unknown): number | undefined {
-  const number = typeof value === 'string' && decimal.test(value) ? Number(value) : value
+  const number = typeof value === 'string' && /^-?\d+$/.test(value) ? Number(value) : value
   // Adding 0 turns -0 into 0.
   return Number.isSafeInteger(number) && typeof number === 'number' ? number + 0 : undefined
 }

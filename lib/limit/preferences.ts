@@ -21,7 +21,6 @@ export interface PreferenceReader {
   get (key: string, request: FastifyRequest): unknown
 }
 
-/** Throws an `OptionError` unless the value is a preference reader. */
 export function assertPreferenceReader (value: unknown, option: string): asserts value is PreferenceReader {
   withFunctions('a preference reader', 'get')(value, option)
 }
@@ -43,18 +42,21 @@ const timeoutsBeforeRest = 3
 const rest = 1000
 const recovery = 60_000
 
+const late = 'the quota\'s preference reader did not return in time'
+const unavailable = 'the quota\'s runtime preference is unavailable; the configured limit applies until the reader recovers'
+
 const clock = (): number => performance.now()
 
-/** Reads runtime preferences. */
+/** The host's runtime preferences. */
 export class Preferences {
-  readonly #create: (name: string) => Preference
-  // By name, since a reader can fail for one and not for another.
-  readonly #preferences = new Map<string, Preference>()
+  readonly #log: FastifyBaseLogger
+  readonly #timeout: number
   #reader: PreferenceReader | undefined
 
   /** @param timeout How long an asynchronous reader may take, in milliseconds. */
-  constructor (log: FastifyBaseLogger, timeout: number = defaultTimeout) {
-    this.#create = (name) => new Preference(name, timeout, log)
+  constructor (log: FastifyBaseLogger, timeout = defaultTimeout) {
+    this.#log = log
+    this.#timeout = timeout
   }
 
   /** Sets the reader, when the server is ready. Without a reader, every preference is unset. */
@@ -62,73 +64,47 @@ export class Preferences {
     this.#reader = reader
   }
 
-  /** Returns the preference, an integer; `configured` if it is unset or unavailable. A promise only if the reader returned one. */
-  read (name: string, request: FastifyRequest, configured: number): number | Promise<number> {
-    if (this.#reader === undefined) return configured
-    const preference = this.#preferences.get(name) ?? this.#create(name)
-    this.#preferences.set(name, preference)
-    return preference.read(this.#reader, request, configured)
-  }
-}
+  /**
+   * Returns a function that reads a preference for a request: an integer, or `configured` if it is unset or unavailable; a promise only if
+   * the reader returned one. An outage of the preference is logged once, and delays only the first requests and one per second.
+   */
+  of (preference: string, configured: number): (request: FastifyRequest) => number | Promise<number> {
+    const [log, timeout] = [this.#log, this.#timeout]
+    const timeLimit = new TimeLimit(timeout, clock, timers)
+    const resting = `${late} ${timeoutsBeforeRest} times in a row; until it does, only one request per second calls it`
+    const onChange = (isOpen: boolean, reason: unknown): void => { if (isOpen) logLine(log, 'warn', Object(reason), resting) }
+    // Only timeouts open it.
+    const breaker = new CircuitBreaker({ failures: timeoutsBeforeRest, coolDown: rest, clock, onChange })
+    // Undefined during an outage. The first one is logged, however soon it begins.
+    let wellSince: number | undefined = -Infinity
 
-/** One preference. An outage of its reader is logged once, and delays only the first requests and one per second. */
-class Preference {
-  readonly #name: string
-  readonly #timeout: number
-  readonly #timeLimit: TimeLimit
-  readonly #log: FastifyBaseLogger
-  // Only timeouts open it.
-  readonly #breaker: CircuitBreaker
-  #isWarned = false
-  #wellSince: number | undefined
-
-  constructor (name: string, timeout: number, log: FastifyBaseLogger) {
-    this.#name = name
-    this.#timeout = timeout
-    this.#timeLimit = new TimeLimit(timeout, clock, timers)
-    this.#log = log
-    const message = `the quota's preference reader did not return in time ${timeoutsBeforeRest} times in a row; ` +
-      'until it does, only one request per second calls it'
-    const onChange = (isOpen: boolean, reason: unknown): void => { if (isOpen) logLine(log, 'warn', Object(reason), message) }
-    this.#breaker = new CircuitBreaker({ failures: timeoutsBeforeRest, coolDown: rest, clock, onChange })
-  }
-
-  read (reader: PreferenceReader, request: FastifyRequest, configured: number): number | Promise<number> {
-    if (!this.#breaker.allowsCall()) return configured
-    const { era } = this.#breaker
-    return attempt(() => {
-      const read: unknown = reader.get(this.#name, request)
-      return proceed(isPromise(read) ? this.#timeLimit.within(read) : read, (value) => {
-        const integer = isUnset(value) ? configured : toInteger(value)
-        if (integer === undefined) return this.#failed({ value: shown(value) }, request, configured, era)
-        this.#breaker.succeeded(era)
-        this.#wellSince ??= clock()
-        return integer
-      })
-    }, (error) => {
-      const reason = error instanceof TimeLimitError ? { timeout: this.#timeout } : { err: shownError(error) }
-      return this.#failed(reason, request, configured, era)
-    })
-  }
-
-  #failed (reason: object, request: FastifyRequest, configured: number, era: number): number {
-    const isLate = 'timeout' in reason
-    const properties = { ...reason, preference: this.#name, configured }
-    const hasRecovered = this.#wellSince !== undefined && clock() - this.#wellSince >= recovery
-    if (!this.#isWarned || hasRecovered) {
-      logLine(this.#log, 'warn', properties, isLate
-        ? 'the quota\'s preference reader did not return in time; the configured limit applies'
-        : 'the quota\'s runtime preference is unavailable; the configured limit applies until the reader recovers')
+    function failed (reason: object, request: FastifyRequest, era: number): number {
+      const isLate = 'timeout' in reason
+      const properties = { ...reason, preference, configured }
+      const isNew = wellSince !== undefined && clock() - wellSince >= recovery
+      if (isNew) logLine(log, 'warn', properties, isLate ? `${late}; the configured limit applies` : unavailable)
+      wellSince = undefined
+      if (isLate) breaker.failed(era, properties)
+      else breaker.succeeded(era)
+      if (preferenceFailures.hasSubscribers) preferenceFailures.publish({ request, preference } satisfies PreferenceFailure)
+      return configured
     }
-    this.#isWarned = true
-    this.#wellSince = undefined
-    if (isLate) this.#breaker.failed(era, properties)
-    else this.#breaker.succeeded(era)
-    if (preferenceFailures.hasSubscribers) preferenceFailures.publish({ request, preference: this.#name } satisfies PreferenceFailure)
-    return configured
-  }
-}
 
-function isUnset (value: unknown): boolean {
-  return value == null || (typeof value === 'string' && value.trim() === '')
+    return (request) => {
+      const reader = this.#reader
+      if (reader === undefined || !breaker.allowsCall()) return configured
+      const { era } = breaker
+      return attempt(() => {
+        const read: unknown = reader.get(preference, request)
+        return proceed(isPromise(read) ? timeLimit.within(read) : read, (value) => {
+          const isUnset = value == null || (typeof value === 'string' && value.trim() === '')
+          const integer = isUnset ? configured : toInteger(value)
+          if (integer === undefined) return failed({ value: shown(value) }, request, era)
+          breaker.succeeded(era)
+          wellSince ??= clock()
+          return integer
+        })
+      }, (error) => failed(error instanceof TimeLimitError ? { timeout } : { err: shownError(error) }, request, era))
+    }
+  }
 }

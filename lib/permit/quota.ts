@@ -48,11 +48,11 @@ export interface Quota extends QuotaSettings {
 
 /** Combines the settings of a quota with the host's preferences. */
 export function createQuota (settings: QuotaSettings, preferences: Preferences): Quota {
-  const { preference, configured } = settings
+  const read = preferences.of(settings.preference, settings.configured)
   return {
     ...settings,
     limitOf (request) {
-      const limit = preferences.read(preference, request, configured)
+      const limit = read(request)
       return typeof limit === 'number' ? effectiveLimit(limit) : limit.then(effectiveLimit)
     }
   }

@@ -49,7 +49,7 @@ export class Routes {
   /** Returns the declared routes that serve an operation. They have the same pattern and differ in their constraints. */
   serving ({ method, path }: Operation): readonly DeclaredRoute[] {
     const routes = this.declared.filter((route) => route.method === method)
-    const form = this.#paths.ofOperation(path)
+    const form = this.#paths.formOf(path)
     // Of the two paths of the route `/` in a scope with a prefix, Fastify reports only the one without a slash at its end.
     const endings = this.has(method, path) ? ['', '/'] : ['']
     const isServedBy = (pattern: string): boolean => endings.some((ending) => this.#paths.ofPattern(pattern + ending) === form)

@@ -15,11 +15,7 @@ export function quotasIn (mark: unknown): readonly unknown[] {
   return mark === null || mark === false ? [] : [mark === true ? defaultQuota : mark].flat()
 }
 
-/**
- * Returns the quotas in a mark, or in what its function returned.
- *
- * @param named Returns the quota with a name, or throws an `UnknownQuotaError` that says where the name stands.
- */
+/** Returns the quotas in such a mark. `named` returns one by its name, or throws an `UnknownQuotaError` that says where the name stands. */
 export function quotasOf<Each> (mark: unknown, route: string, named: (name: unknown, where: string) => Each): Each[] {
   return quotasIn(mark).map((name) => {
     if (typeof name !== 'string') ignoreRejection(name)

@@ -16,16 +16,14 @@ export const protectedOperations: readonly Operation[] = Object.freeze([
   Object.freeze({ method: 'GET', path: '/api/analyze-node' })
 ])
 
-// RFC 9110, section 5.6.2.
-const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
-const literalPath = /^\/[^?#:*]*$/
-
 const assertList = checkThat('must be an array of { method, path }', Array.isArray)
 const assertOperation = checkThat('must be an object { method, path }', isObject)
-const assertMethod = checkThat('must be an HTTP method', (method) => typeof method === 'string' && token.test(method))
+// A token (RFC 9110, section 5.6.2).
+const assertMethod = checkThat('must be an HTTP method',
+  (method) => typeof method === 'string' && /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(method))
 const assertPath = checkThat(
   'must start with "/" and must not contain "?", "#", ":" or "*" (mark a route with parameters with config.quota)',
-  (path) => typeof path === 'string' && literalPath.test(path))
+  (path) => typeof path === 'string' && /^\/[^?#:*]*$/.test(path))
 
 /** Throws an `OptionError` unless the value is a list of operations that requests can match. */
 export function assertOperations (operations: unknown, option: string): void {

@@ -1,26 +1,26 @@
 import type { FastifyInstance } from 'fastify'
 import { checkThat } from '../option-checks.js'
 
-const defaults = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false }
+type RouterOptions = Readonly<Record<'caseSensitive' | 'ignoreTrailingSlash' | 'ignoreDuplicateSlashes', boolean>>
 
-type RouterOptions = Readonly<typeof defaults>
-
-// Fastify fills in its defaults both in `routerOptions` and at the deprecated top level, so a default value does not show whether the host
-// has set the option. If the two differ, the value that is not the default is used, so that no spelling bypasses the quota.
-function readRouterOptions (initialConfig: FastifyInstance['initialConfig']): RouterOptions {
-  const places = [initialConfig, initialConfig.routerOptions ?? {}]
-  const differs = (name: string, value: boolean): boolean => places.some((place) => (Reflect.get(place, name) ?? value) !== value)
-  return Object.assign({ ...defaults }, ...Object.entries(defaults).map(([name, value]) => ({ [name]: differs(name, value) !== value })))
+// Fastify fills in its defaults both in `routerOptions` and at the deprecated top level. If the two differ, the host has set the value that
+// is not the default.
+function readRouterOptions (config: FastifyInstance['initialConfig']): RouterOptions {
+  const places = [config, config.routerOptions]
+  const isSet = (name: keyof RouterOptions, value: boolean): boolean => places.some((place) => place?.[name] === value)
+  return {
+    caseSensitive: !isSet('caseSensitive', false),
+    ignoreTrailingSlash: isSet('ignoreTrailingSlash', true),
+    ignoreDuplicateSlashes: isSet('ignoreDuplicateSlashes', true)
+  }
 }
-
-// In a pattern, two colons stand for a literal colon.
-const literalPattern = /^(?:[^:*]|::)*$/
 
 export const assertPrefix = checkThat('must start with "/"', (prefix) => typeof prefix === 'string' && prefix.startsWith('/'))
 
 /** Whether only requests for one path reach a route with this pattern: it has no parameter, wildcard or regular expression. */
 export function isLiteral (pattern: string): boolean {
-  return literalPattern.test(pattern)
+  // Two colons stand for a literal colon.
+  return /^(?:[^:*]|::)*$/.test(pattern)
 }
 
 /** Returns application paths in the form in which the host's router compares them. */
@@ -35,7 +35,7 @@ export class Paths {
   constructor (prefix: string, initialConfig: FastifyInstance['initialConfig']) {
     this.options = readRouterOptions(initialConfig)
     this.#prefix = prefix.replace(/\/$/, '')
-    const formOf = (segment: string) => isLiteral(segment) ? this.#inForm(segment.replaceAll('::', ':')) : undefined
+    const formOf = (segment: string) => isLiteral(segment) ? this.formOf(segment.replaceAll('::', ':')) : undefined
     this.#prefixSegments = this.#prefix.split('/').map(formOf)
   }
 
@@ -49,11 +49,6 @@ export class Paths {
     return this.#prefix + path
   }
 
-  /** Returns the form of an application path. */
-  ofOperation (path: string): string {
-    return this.#inForm(path)
-  }
-
   /** Returns the form of the application path of a literal pattern; null if the pattern does not start with the prefix. */
   ofPattern (pattern: string): string | null {
     return this.ofRequest(pattern.replaceAll('::', ':'))
@@ -61,13 +56,14 @@ export class Paths {
 
   /** Returns the form of the application path of a decoded request path; null if the path does not start with the prefix. */
   ofRequest (path: string): string | null {
-    const segments = this.#inForm(path).split('/')
+    const segments = this.formOf(path).split('/')
     const prefix = this.#prefixSegments
     const isPrefixed = prefix.every((expected, index) => index < segments.length && (expected ?? segments[index]) === segments[index])
     return isPrefixed ? `/${segments.slice(prefix.length).join('/')}` : null
   }
 
-  #inForm (path: string): string {
+  /** Returns the form of an application path, such as that of an operation. */
+  formOf (path: string): string {
     const { caseSensitive, ignoreTrailingSlash, ignoreDuplicateSlashes } = this.options
     const single = ignoreDuplicateSlashes ? path.replace(/\/{2,}/g, '/') : path
     const trimmed = ignoreTrailingSlash && single.length > 1 ? single.replace(/\/$/, '') : single

@@ -4,39 +4,38 @@ import type { Operation } from './operation.js'
 import { isLiteral, type Paths } from './paths.js'
 import { containingLastSegment, fullyDecoded, plainPath } from './spelling.js'
 
-/** A quota as far as it matters here: what it protects, with methods in upper case. */
-export interface Protecting {
-  readonly operations: readonly Operation[]
-}
-
 /** A quota that a request is subject to, and the operation that the request reaches. */
 export interface Match<Each> {
   readonly quota: Each
   readonly operation: Operation
 }
 
+/** A listed operation: the form of its path, and an expression for the fully decoded texts in which anyone could read it. */
+interface Listed<Each> extends Match<Each> {
+  readonly form: string
+  readonly expression: RegExp
+}
+
 /** The matches of a route with a method: the same for each of its requests, or found for each request. */
 type RouteMatch<Each> = readonly Match<Each>[] | ((request: FastifyRequest) => readonly Match<Each>[])
 
-type NamedQuota<Each> = (name: unknown, where: string) => Each
-
-const none: readonly never[] = Object.freeze([])
-
 /** Finds the quotas that a request is subject to (docs/rules.md, "Subject"). */
-export class RequestMatcher<Each extends Protecting> {
+export class RequestMatcher<Each extends { readonly operations: readonly Operation[] }> {
   readonly #quotas: readonly Each[]
   readonly #paths: Paths
-  readonly #named: NamedQuota<Each> | undefined
-  readonly #listed = new Map<string, ListedOperations<Each>>()
+  readonly #named: ((name: unknown, where: string) => Each) | undefined
+  readonly #listed: readonly Listed<Each>[]
   // By `config`, which Fastify creates for each route, and by method.
   readonly #routes = new Map<object, Map<string, RouteMatch<Each>>>()
 
   /** @param named Returns the quota that a mark names. Without it, marks are ignored. */
-  constructor (quotas: readonly Each[], paths: Paths, named?: NamedQuota<Each>) {
+  constructor (quotas: readonly Each[], paths: Paths, named?: (name: unknown, where: string) => Each) {
     this.#quotas = quotas
     this.#paths = paths
     this.#named = named
-    for (const quota of quotas) for (const operation of quota.operations) this.#list(quota, operation)
+    this.#listed = quotas.flatMap((quota) => quota.operations.map((operation) => {
+      return { quota, operation, form: paths.formOf(operation.path), expression: containingLastSegment(operation.path) }
+    }))
   }
 
   /** Returns the matches of a request, in the order of the quotas. Throws if the mark of its route fails. */
@@ -46,49 +45,46 @@ export class RequestMatcher<Each extends Protecting> {
     return matchesOf(this.#routes.get(config)?.get(request.method) ?? this.#resolve(config, request.method, pattern), request)
   }
 
-  #list (quota: Each, { method, path }: Operation): void {
-    const listed = this.#listed.get(method) ?? new ListedOperations<Each>()
-    this.#listed.set(method, listed)
-    listed.add(this.#paths.ofOperation(path), Object.freeze({ quota, operation: Object.freeze({ method, path }) }))
-  }
-
   #resolve (config: FastifyContextConfig, method: string, pattern: string | undefined): RouteMatch<Each> {
-    const route = this.#matchRoute(config.quota, method, pattern)
-    const routes = this.#routes.get(config) ?? new Map<string, RouteMatch<Each>>()
-    this.#routes.set(config, routes.set(method, route))
+    const marked = this.#matchMark(config.quota, method, pattern)
+    const listed = this.#matchPattern(method, pattern)
+    const route = typeof marked !== 'function' && typeof listed !== 'function'
+      ? this.#inOrder(marked, listed)
+      : (request: FastifyRequest) => this.#inOrder(matchesOf(marked, request), matchesOf(listed, request))
+    this.#routes.set(config, (this.#routes.get(config) ?? new Map<string, RouteMatch<Each>>()).set(method, route))
     return route
   }
 
-  #matchRoute (mark: unknown, method: string, pattern: string | undefined): RouteMatch<Each> {
-    const named = mark === undefined ? undefined : this.#named
-    const marked = named === undefined || pattern === undefined ? none : this.#matchMark(named, mark, method, pattern)
-    const listed = this.#matchListed(this.#listed.get(method), pattern)
-    if (typeof marked !== 'function' && typeof listed !== 'function') return this.#inOrder(marked, listed)
-    return (request) => this.#inOrder(matchesOf(marked, request), matchesOf(listed, request))
-  }
-
-  #matchListed (operations: ListedOperations<Each> | undefined, pattern: string | undefined): RouteMatch<Each> {
-    if (operations === undefined) return none
-    if (pattern !== undefined && isLiteral(pattern)) {
-      const matches = operations.at(this.#paths.ofPattern(pattern))
-      // The route `/` of a scope with a prefix also serves the path that ends with a slash.
-      const ending = operations.at(this.#paths.ofPattern(`${pattern}/`))
-      if (ending === none || ending === matches) return matches
-    }
-    return (request) => this.#matchPath(operations, request)
-  }
-
-  #matchMark (named: NamedQuota<Each>, mark: unknown, method: string, pattern: string): RouteMatch<Each> {
-    const operation = Object.freeze({ method, path: this.#paths.withoutPrefix(pattern) })
+  #matchMark (mark: unknown, method: string, pattern: string | undefined): RouteMatch<Each> {
+    const named = this.#named
+    if (mark === undefined || pattern === undefined || named === undefined) return []
+    const operation = { method, path: this.#paths.withoutPrefix(pattern) }
     const matchNames = (mark: unknown) => quotasOf(mark, `${method} ${pattern}`, named).map((quota) => ({ quota, operation }))
     return typeof mark === 'function' ? (request) => matchNames(mark(request)) : matchNames(mark)
   }
 
-  #matchPath (operations: ListedOperations<Each>, { url, raw }: FastifyRequest): readonly Match<Each>[] {
+  #matchPattern (method: string, pattern: string | undefined): RouteMatch<Each> {
+    const operations = this.#listed.filter(({ operation }) => operation.method === method)
+    if (operations.length === 0) return operations
+    if (pattern !== undefined && isLiteral(pattern)) {
+      // The route `/` of a scope with a prefix also serves the path that ends with a slash.
+      const [form, ending] = [this.#paths.ofPattern(pattern), this.#paths.ofPattern(`${pattern}/`)]
+      const served = operations.filter((listed) => listed.form === form || listed.form === ending)
+      if (served.every((listed) => listed.form === form)) return served
+    }
+    return (request) => this.#matchPath(operations, request)
+  }
+
+  #matchPath (operations: readonly Listed<Each>[], { url, raw }: FastifyRequest): readonly Match<Each>[] {
     // HTTP/2 has the one instead of the other.
     const host = [raw.headers.host, raw.headers[':authority']].join('')
     const path = plainPath(url, host, this.#paths.options.ignoreTrailingSlash)
-    return path === null ? operations.possiblyAt(fullyDecoded(url, host)) : operations.at(this.#paths.ofRequest(path))
+    if (path === null) {
+      const text = fullyDecoded(url, host)
+      return operations.filter(({ expression }) => expression.test(text))
+    }
+    const form = this.#paths.ofRequest(path)
+    return operations.filter((listed) => listed.form === form)
   }
 
   /** Returns one match for each quota, in the order of the quotas. */
@@ -101,25 +97,4 @@ export class RequestMatcher<Each extends Protecting> {
 
 function matchesOf<Each> (route: RouteMatch<Each>, request: FastifyRequest): readonly Match<Each>[] {
   return typeof route === 'function' ? route(request) : route
-}
-
-/** The operations that quotas list for one method. */
-class ListedOperations<Each> {
-  readonly #byPath = new Map<string, readonly Match<Each>[]>()
-  readonly #byText: (readonly [expression: RegExp, match: Match<Each>])[] = []
-
-  /** @param path The form of the operation's path. */
-  add (path: string, match: Match<Each>): void {
-    this.#byPath.set(path, [...this.at(path), match])
-    this.#byText.push([containingLastSegment(match.operation.path), match])
-  }
-
-  at (path: string | null): readonly Match<Each>[] {
-    return path === null ? none : this.#byPath.get(path) ?? none
-  }
-
-  /** Returns the matches of a request that is not plain, from its fully decoded text. */
-  possiblyAt (text: string): readonly Match<Each>[] {
-    return this.#byText.filter(([expression]) => expression.test(text)).map(([, match]) => match)
-  }
 }

@@ -1,9 +1,6 @@
 const percent = 0x25
-// By character code. The value of what is no digit outweighs that of another digit.
-const hexValues = Int16Array.from({ length: 256 }, (_, code) => {
-  const value = Number.parseInt(String.fromCharCode(code), 16)
-  return Number.isNaN(value) ? -256 : value
-})
+// The value of each byte as a hexadecimal digit; -1 for any other byte.
+const digits = Int8Array.from({ length: 256 }, (_, byte) => '0123456789abcdef'.indexOf(String.fromCharCode(byte).toLowerCase()))
 const encodedOrControl = /[%\p{Cc}]/u
 const separator = '[/\\\\?#;]'
 // What a plain path, decoded once, does not contain: separators of other readers, control characters, empty and dot segments, and white
@@ -17,9 +14,15 @@ const plainHost = /^[^/\\?#]+$/
  * target. `mayEndWithSlash` is whether the router ignores a trailing slash.
  */
 export function plainPath (target: string, host: string, mayEndWithSlash: boolean): string | null {
-  if (!target.startsWith('/') || !plainHost.test(host)) return null
-  const decoded = decodedOnce(withoutQuery(target))
-  return decoded === null || odd.test(decoded) || (decoded.endsWith('/') && !mayEndWithSlash) ? null : decoded
+  const path = withoutQuery(target)
+  if (!path.startsWith('/') || !plainHost.test(host)) return null
+  try {
+    // An encoded slash becomes a backslash, which is odd.
+    const decoded = path.includes('%') ? decodeURIComponent(path.replace(/%2f/gi, '%5c')) : path
+    return odd.test(decoded) || (decoded.endsWith('/') && !mayEndWithSlash) ? null : decoded
+  } catch {
+    return null
+  }
 }
 
 /**
@@ -44,37 +47,27 @@ function withoutQuery (target: string): string {
   return end === -1 ? target : target.slice(0, end)
 }
 
-/** Decodes a path once; null if it is malformed or contains an encoded slash. */
-function decodedOnce (path: string): string | null {
-  if (!path.includes('%')) return path
-  try {
-    return /%2f/i.test(path) ? null : decodeURIComponent(path)
-  } catch {
-    return null
-  }
-}
-
 /** Decodes a text until nothing changes, dropping control characters before each time, in one pass. Malformed encodings are not changed. */
 function decodedInFull (text: string): string {
   if (!encodedOrControl.test(text)) return text
   const bytes = Buffer.from(text)
   let length = 0
-  for (let index = 0; index < bytes.length; index++) {
+  for (let byte of bytes) {
     // A decoded byte, or one that follows a dropped control character, can complete another percent-encoding.
-    for (let byte = Number(bytes[index]); byte >= 0;) {
-      if (byte < 0x20 || byte === 0x7f) break
+    while (byte >= 0x20 && byte !== 0x7f) {
+      // The bytes C2 80 to C2 9F are control characters, too.
       if (byte >= 0x80 && byte <= 0x9f && bytes[length - 1] === 0xc2) {
         length -= 1
         break
       }
       bytes[length++] = byte
-      byte = bytes[length - 3] === percent ? hexValue(bytes[length - 2]) * 16 + hexValue(bytes[length - 1]) : -1
+      byte = bytes[length - 3] === percent ? digit(bytes[length - 2]) << 4 | digit(bytes[length - 1]) : -1
       if (byte >= 0) length -= 3
     }
   }
   return bytes.toString('utf8', 0, length)
 }
 
-function hexValue (code: number | undefined): number {
-  return Number(hexValues[Number(code)])
+function digit (byte: number | undefined): number {
+  return Number(digits[Number(byte)])
 }
