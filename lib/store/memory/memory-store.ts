@@ -18,7 +18,7 @@ export interface MemoryQuotaStoreOptions {
 
 /**
  * Stores the quota counters in this process (docs/rules.md, "Store"). Returns its results synchronously. Holds at most `maxTrackedCallers`
- * counters and the overflow counter, for each quota.
+ * counters and the overflow counter, for each quota. A sweep, once a minute, looks at all of them.
  *
  * @throws {OptionError} If an option has an invalid value.
  */
