@@ -61,28 +61,15 @@ export class TimeLimit {
           else giveUp(graceTurns)
         }, this.#timeout)
       }
+      // Has no effect on a promise that has settled by then.
       const giveUp = (turnsLeft: number): void => {
-        if (isOver) return
-        if (turnsLeft > 0) {
-          setImmediate(giveUp, turnsLeft - 1)
-          return
-        }
+        if (turnsLeft > 0) return void setImmediate(giveUp, turnsLeft - 1)
         isOver = true
         reject(new TimeLimitError(this.#timeout))
       }
-      const end = (): void => {
-        isOver = true
-        this.#timers.clearTimeout(timer)
-      }
-      promise.then((result) => {
-        if (isOver) return late(result)
-        end()
-        resolve(result)
-      }, (error: unknown) => {
-        end()
-        reject(error)
-      })
       wait(mostStalls)
+      Promise.resolve(promise).finally(() => { this.#timers.clearTimeout(timer) })
+        .then((result) => isOver ? late(result) : resolve(result), reject)
     })
   }
 }
