@@ -94,8 +94,8 @@ class Preference {
   }
 
   read (reader: PreferenceReader, request: FastifyRequest, configured: number): number | Promise<number> {
-    if (!this.#breaker.allowsCall()) return configured
-    const { era } = this.#breaker
+    const era = this.#breaker.startCall()
+    if (era === undefined) return configured
     return attempt(() => {
       const read: unknown = reader.get(this.#name, request)
       return proceed(isPromise(read) ? this.#timeLimit.within(read) : read, (value) => {

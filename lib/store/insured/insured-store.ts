@@ -48,9 +48,10 @@ export class InsuredQuotaStore implements QuotaStore {
   readonly #fallback: Functions
   // For each of the two stores.
   readonly #timeLimit: TimeLimit
-  readonly #createBreaker: (shard: number) => CircuitBreaker
+  readonly #rest: { readonly coolDown: number, readonly clock: () => number }
   readonly #breakers = new Map<number, CircuitBreaker>()
-  readonly #madeByFallback = new WeakSet<Acquisition>()
+  // The store that made each acquisition.
+  readonly #makers = new WeakMap<Acquisition, QuotaStore>()
   #primaryPromises = false
 
   constructor (options: InsuredQuotaStoreOptions) {
@@ -71,13 +72,7 @@ export class InsuredQuotaStore implements QuotaStore {
     this.#primary = primary as Functions
     this.#fallback = fallback as Functions
     this.#timeLimit = new TimeLimit(fallback instanceof MemoryQuotaStore ? timeout : timeout / 2, clock, timers)
-    this.#createBreaker = (shard) => new CircuitBreaker({
-      coolDown,
-      clock,
-      onChange: (isOpen, error) => {
-        insuredStoreChanges.publish({ store: this, shard, state: isOpen ? 'fallback' : 'primary', error } satisfies InsuredQuotaStoreChange)
-      }
-    })
+    this.#rest = { coolDown, clock }
     for (const name of optionalFunctions) {
       if (!hasFunction(primary, name) || !hasFunction(fallback, name)) Object.defineProperty(this, name, { value: undefined })
     }
@@ -100,13 +95,13 @@ export class InsuredQuotaStore implements QuotaStore {
   acquire (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
     return acquireSideBySide(demands, demands.map(({ callerKey }) => this.#breakerOf(callerKey)), {
       acquire: (breaker, part) => this.#decide(breaker, part),
-      release: (_breaker, acquisition, amount) => { giveBack(this.#makerOf(acquisition), acquisition, amount) }
+      release: (_breaker, acquisition, amount) => { giveBack(this.#makers.get(acquisition), acquisition, amount) }
     })
   }
 
   /** Releases in the store that made the acquisition. Rejects if that store fails or does not finish in time. Does not change the state. */
   release? (acquisition: Acquisition, amount: number): void | Promise<void> {
-    return this.#inTime(this.#makerOf(acquisition).release(acquisition, amount))
+    return this.#inTime(this.#makers.get(acquisition)?.release?.(acquisition, amount))
   }
 
   /** Reads a caller's count from the store that currently decides on the caller, or from the fallback if the primary fails or is too slow. */
@@ -124,14 +119,13 @@ export class InsuredQuotaStore implements QuotaStore {
    * come from the same store. Rejects if it then fails.
    */
   list? (counters: string, cursor?: string): CallerPage | Promise<CallerPage> {
-    const ofFallback = (from?: string): CallerPage | Promise<CallerPage> => {
-      return proceed(this.#inTime(this.#fallback.list(counters, from)), ({ callers, cursor }) => {
-        return { callers, cursor: cursor === null ? null : fallbackMark + cursor }
+    const pageOf = (store: Functions, from?: string): CallerPage | Promise<CallerPage> => {
+      return proceed(this.#inTime(store.list(counters, from)), (page) => {
+        return page.cursor === null || store === this.#primary ? page : { ...page, cursor: fallbackMark + page.cursor }
       })
     }
-    if (cursor?.startsWith(fallbackMark) === true) return ofFallback(cursor.slice(fallbackMark.length))
-    if (cursor !== undefined) return this.#inTime(this.#primary.list(counters, cursor))
-    return this.#read(this.state === 'fallback', (store) => store === this.#fallback ? ofFallback() : store.list(counters))
+    if (cursor === undefined) return this.#read(this.state === 'fallback', pageOf)
+    return cursor.startsWith(fallbackMark) ? pageOf(this.#fallback, cursor.slice(fallbackMark.length)) : pageOf(this.#primary, cursor)
   }
 
   /** Clears both stores. Rejects if one of them fails or does not finish in time. Does not change the state. */
@@ -146,53 +140,42 @@ export class InsuredQuotaStore implements QuotaStore {
 
   #breakerOf (callerKey: string): CircuitBreaker {
     const shard = this.primary.shardOf?.(callerKey) ?? 0
-    let breaker = this.#breakers.get(shard)
-    if (breaker === undefined) {
-      breaker = this.#createBreaker(shard)
-      this.#breakers.set(shard, breaker)
+    const onChange = (isOpen: boolean, error: unknown): void => {
+      insuredStoreChanges.publish({ store: this, shard, state: isOpen ? 'fallback' : 'primary', error } satisfies InsuredQuotaStoreChange)
     }
+    const breaker = this.#breakers.get(shard) ?? new CircuitBreaker({ ...this.#rest, onChange })
+    this.#breakers.set(shard, breaker)
     return breaker
-  }
-
-  #makerOf (acquisition: Acquisition): Functions {
-    return this.#madeByFallback.has(acquisition) ? this.#fallback : this.#primary
   }
 
   /** Decides on the demands of one shard. */
   #decide (breaker: CircuitBreaker, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
-    if (!breaker.allowsCall()) return this.#decideByFallback(demands)
-    const { era } = breaker
+    const era = breaker.startCall()
+    if (era === undefined) return this.#decideBy('fallback', demands)
     return attempt(() => {
-      const result = this.#primary.acquire(demands)
-      const isAwaited = isPromise(result)
+      const decided = this.#decideBy('primary', demands)
+      const isAwaited = decided instanceof Promise
       this.#primaryPromises ||= isAwaited
-      return proceed(this.#checked(this.#primary, demands, result), (acquisitions) => {
+      return proceed(decided, (acquisitions) => {
         // A result that was not awaited may come from memory.
         if (isAwaited || !this.#primaryPromises) breaker.succeeded(era)
         else breaker.provedNothing()
-        this.decisions.primary += 1
         return acquisitions
       })
     }, (error) => {
       breaker.failed(era, error)
-      return this.#decideByFallback(demands)
+      return this.#decideBy('fallback', demands)
     })
   }
 
-  #decideByFallback (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
-    return proceed(this.#checked(this.#fallback, demands, this.#fallback.acquire(demands)), (acquisitions) => {
-      for (const acquisition of acquisitions) if (acquisition !== null) this.#madeByFallback.add(acquisition)
-      this.decisions.fallback += 1
-      return acquisitions
-    })
-  }
-
-  /** Returns a result of `acquire` if it is valid and arrives in time. What a later one has counted is given back. */
-  #checked (
-    store: Functions, demands: readonly Demand[], result: Acquisitions | Promise<Acquisitions>
-  ): Acquisitions | Promise<Acquisitions> {
-    return proceed(this.#inTime(result, (late) => { giveBackAll(store, demands, late) }), (acquisitions) => {
+  /** Returns what a store decides if it is valid and arrives in time. What a later result has counted is given back. */
+  #decideBy (name: 'primary' | 'fallback', demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
+    const { [name]: store } = this
+    const decided = this.#inTime(store.acquire(demands), (late) => { giveBackAll(store, demands, late) })
+    return proceed(decided, (acquisitions) => {
       assertAcquisitions(acquisitions, demands)
+      for (const acquisition of acquisitions) if (acquisition !== null) this.#makers.set(acquisition, store)
+      this.decisions[name] += 1
       return acquisitions
     })
   }
@@ -222,6 +205,6 @@ function giveBackAll (store: QuotaStore, demands: readonly Demand[], acquisition
 }
 
 /** Gives back without waiting. An error is ignored: what is not given back stays counted until the window, or the lease of the place, ends. */
-function giveBack (store: QuotaStore, acquisition: Acquisition, amount: number): void {
-  attempt<void>(() => promised(store.release?.(acquisition, amount)), () => {})
+function giveBack (store: QuotaStore | undefined, acquisition: Acquisition, amount: number): void {
+  attempt<void>(() => promised(store?.release?.(acquisition, amount)), () => {})
 }
