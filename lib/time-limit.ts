@@ -63,9 +63,12 @@ export class TimeLimit {
       }
       // Has no effect on a promise that has settled by then.
       const giveUp = (turnsLeft: number): void => {
-        if (turnsLeft > 0) return void setImmediate(giveUp, turnsLeft - 1)
-        isOver = true
-        reject(new TimeLimitError(this.#timeout))
+        if (turnsLeft > 0) {
+          setImmediate(giveUp, turnsLeft - 1)
+        } else {
+          isOver = true
+          reject(new TimeLimitError(this.#timeout))
+        }
       }
       wait(mostStalls)
       Promise.resolve(promise).finally(() => { this.#timers.clearTimeout(timer) })
