@@ -1,5 +1,5 @@
 import { OptionError, shownType } from '../errors.js'
-import { hasFunction } from '../option-checks.js'
+import { checkThat, hasFunction } from '../option-checks.js'
 
 /**
  * Keeps the counters of quotas (docs/rules.md, "Store"). Only `acquire` is required. Costs in a unit other than requests, requests in
@@ -118,11 +118,8 @@ export const defaultMaxTrackedCallers = 10_000
 const largestMaxTrackedCallers = 2 ** 24
 
 /** Throws an `OptionError` unless the value is a usable caller cap. */
-export function assertMaxTrackedCallers (value: unknown, option: string): asserts value is number {
-  if (typeof value !== 'number' || !Number.isInteger(value) || value < 1 || value > largestMaxTrackedCallers) {
-    throw new OptionError(option, `must be an integer from 1 to ${largestMaxTrackedCallers}`, value)
-  }
-}
+export const assertMaxTrackedCallers = checkThat(`must be an integer from 1 to ${largestMaxTrackedCallers}`,
+  (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= largestMaxTrackedCallers)
 
 /** Throws an `OptionError` with the name of the option or decorator unless the value has the functions. */
 export function assertStore<Needed extends keyof QuotaStore = 'acquire'> (
@@ -139,21 +136,13 @@ type Unchecked<Result> = { readonly [Field in keyof Result]?: unknown } | null |
 
 /** Throws unless the value is a usable result of `acquire`, so that no other value admits a request. */
 export function assertAcquisitions (value: unknown, demands: readonly Demand[]): asserts value is readonly (Acquisition | null)[] {
-  if (!Array.isArray(value) || value.length !== demands.length) throw invalidResult('acquire')
-  let isRejected = false
-  let isComplete = true
-  for (let index = 0; index < demands.length; index++) {
-    const acquisition: Unchecked<Acquisition> = value[index]
-    const demand = demands[index]
-    if (acquisition === null) {
-      isComplete = false
-    } else {
-      const isValid = typeof acquisition?.admitted === 'boolean' && demand !== undefined && isCount(acquisition, demand)
-      if (!isValid) throw invalidResult('acquire')
-      isRejected ||= !acquisition.admitted
-    }
-  }
-  if (!isComplete && !isRejected) throw invalidResult('acquire')
+  const acquisitions: readonly Unchecked<Acquisition>[] = Array.isArray(value) ? value : []
+  const isRejected = acquisitions.some((acquisition) => acquisition?.admitted === false)
+  const isValid = acquisitions.length === demands.length && demands.every((demand, index) => {
+    const acquisition = acquisitions[index]
+    return acquisition === null ? isRejected : typeof acquisition?.admitted === 'boolean' && isCount(acquisition, demand)
+  })
+  if (!isValid) throw invalidResult('acquire')
 }
 
 /** Throws unless the value is a usable result of `peek`. */
