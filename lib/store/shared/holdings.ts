@@ -24,18 +24,15 @@ export class Holdings {
   /** Returns the places of a caller, which are renewed until they are dropped. */
   of ({ counters, callerKey }: Caller): HeldPlaces {
     const name = nameOf({ counters, callerKey })
-    let places = this.#holdings.get(name)
-    if (places === undefined) {
-      places = { counters, callerKey, held: 0 }
-      this.#holdings.set(name, places)
-      this.#renewal ??= setInterval(() => { for (const each of this.#holdings.values()) this.#renew(each) }, renewalInterval).unref()
-    }
+    const places = this.#holdings.get(name) ?? { counters, callerKey, held: 0 }
+    this.#holdings.set(name, places)
+    this.#renewal ??= setInterval(() => { this.#holdings.forEach(this.#renew) }, renewalInterval).unref()
     return places
   }
 
   /** How many places of the caller this process holds. */
-  count (demand: Demand): number {
-    return this.#holdings.size === 0 ? 0 : this.#holdings.get(nameOf(demand))?.held ?? 0
+  count (caller: Caller): number {
+    return this.#holdings.get(nameOf(caller))?.held ?? 0
   }
 
   /** Whether these places are still held: `clear` drops all. */
