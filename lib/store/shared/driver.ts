@@ -45,10 +45,15 @@ export interface Decided extends Acquisition {
   readonly nonce: number
 }
 
+export type Caller = Pick<Demand, 'counters' | 'callerKey'>
+
+/** Returns the name of a caller's counter. */
+export function nameOf ({ counters, callerKey }: Caller): string {
+  return `${counters} ${callerKey}`
+}
+
 /** What is given back, only if the caller's own counter, or the overflow counter, still has the window with the nonce. */
-export interface Release {
-  readonly counters: string
-  readonly callerKey: string
+export interface Release extends Caller {
   readonly overflow: boolean
   readonly nonce: number
   /** An integer of at least 1. The count never falls below 0. */
@@ -56,8 +61,4 @@ export interface Release {
 }
 
 /** How many places of a caller this process holds, for 30 s from when they were last written. */
-export interface Holding {
-  readonly counters: string
-  readonly callerKey: string
-  readonly held: number
-}
+export interface Holding extends Caller { held: number }

@@ -1,6 +1,6 @@
 import { hasRoom } from '../counter.js'
 import type { Acquisition, Demand } from '../store.js'
-import { nameOf } from './holdings.js'
+import { nameOf } from './driver.js'
 
 // What another process changes (`forget`, `clearCounters`, something given back) takes effect after this time, in milliseconds.
 const longestMemory = 1_000

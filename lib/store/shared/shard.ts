@@ -1,176 +1,152 @@
 import { randomBytes } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
-import { TimeLimit, TimeLimitError } from '../../time-limit.js'
+import { TimeLimit } from '../../time-limit.js'
 import { haveRoom } from '../side-by-side.js'
 import type { Acquisition, Demand } from '../store.js'
-import type { Call, Decided, Driver, Holding, Release } from './driver.js'
-import { Holdings, type HeldPlaces } from './holdings.js'
+import { nameOf, type Call, type Caller, type Decided, type Driver, type Holding, type Release } from './driver.js'
+import { longestWait, Queue } from './queue.js'
 
-// Bounds how long a call keeps the server busy, and how many decisions fail together.
-const mostInCall = 128
+// A lease lasts three times as long, so two renewals can fail.
+const renewalInterval = 10_000
 
-// How long a call may take, in milliseconds, because a connection can become silent without being closed, and how long anything may wait
-// for one.
-const longestWait = 5_000
 const timeLimit = new TimeLimit(longestWait)
 
 // Numbers that this process uses once each. They begin anywhere, so that they differ from those of other processes.
 let lastNumber = randomBytes(6).readUIntBE(0, 6)
 
-/** What waits for the next call. */
-interface Waiting<Item, Result> {
-  readonly item: Item
-  readonly since: number
-  /** How often it was sent before. */
-  asked: number
-  resolve (result: Result): void
-  reject (error: unknown): void
-}
-
-type Request = Waiting<readonly Demand[], readonly Acquisition[]>
-type Change = Waiting<Release | HeldPlaces, void>
-
-// What an acquisition has counted and can still be given back, and how.
-const counted = new WeakMap<Acquisition, { readonly demand: Demand, left: number, giveBack (amount: number): Promise<void> }>()
-
-/** Gives back a part of what an acquisition has counted. Returns for which demand; undefined if nothing is left. */
-export async function release (acquisition: Acquisition, amount: number): Promise<Demand | undefined> {
-  const known = counted.get(acquisition)
-  const given = Math.min(amount, known?.left ?? 0)
-  if (known === undefined || given <= 0) return undefined
-  known.left -= given
-  await known.giveBack(given)
-  return known.demand
-}
+/** What an acquisition has counted and can still be given back, and how. */
+export const counted = new WeakMap<Acquisition, { readonly demand: Demand, left: number, giveBack (amount: number): Promise<unknown> }>()
 
 /**
  * The callers that one driver serves. A call to the driver takes with it what has arrived since the one before. Calls follow each other, so that each
- * one states truly how many places this process holds.
+ * one states truly how many places this process holds: their number and no difference, so the next one corrects it.
  */
 export class Shard {
-  readonly holdings = new Holdings((places) => { this.#change(places).catch(() => {}) })
   readonly #driver: Driver
-  readonly #clock: (() => number) | undefined
+  readonly #time: () => Call['time']
   readonly #holder = randomBytes(12).toString('base64url')
-  readonly #requests: Request[] = []
-  readonly #changes: Change[] = []
+  readonly #requests = new Queue<readonly Demand[], readonly Acquisition[]>((requests, asked) => this.#decide(requests, asked))
+  readonly #changes = new Queue<Release | Holding, true>((changes) => this.#apply(changes))
   #sending: Promise<void> | undefined
+  // The callers for whom the server may have a number of places other than 0.
+  readonly #holdings = new Map<string, Holding>()
+  #renewal: NodeJS.Timeout | undefined
 
-  /** @param clock The store's own clock; undefined for the server's. */
-  constructor (driver: Driver, clock: (() => number) | undefined) {
+  /** @param time Returns the time of the store's own clock; null for the server's clock. */
+  constructor (driver: Driver, time: () => Call['time']) {
     this.#driver = driver
-    this.#clock = clock
+    this.#time = time
   }
 
-  /** Asks the driver at once, with the time of the store's own clock. */
+  /** Asks the driver at once. */
   ask<Result> (question: (driver: Driver, time: Call['time']) => Promise<Result>): Promise<Result> {
     return timeLimit.within(question(this.#driver, this.#time()))
   }
 
   acquire (demands: readonly Demand[]): Promise<readonly Acquisition[]> {
-    return this.#enqueue(this.#requests, demands)
+    this.#sending ??= this.#sendAll()
+    return this.#requests.add(demands)
   }
 
-  #change (item: Change['item']): Promise<void> {
-    return this.#enqueue(this.#changes, item)
+  /** How many places of the caller this process holds. */
+  placesOf (caller: Caller): number {
+    return this.#holdings.get(nameOf(caller))?.held ?? 0
   }
 
-  #enqueue<Item, Result> (queue: Waiting<Item, Result>[], item: Item): Promise<Result> {
-    return new Promise((resolve, reject) => {
-      queue.push({ item, since: performance.now(), asked: 0, resolve, reject })
-      this.#sending ??= this.#sendAll()
-    })
+  dropPlaces (): void {
+    this.#holdings.clear()
+    clearInterval(this.#renewal)
+    this.#renewal = undefined
   }
 
   async #sendAll (): Promise<void> {
-    while (this.#requests.length + this.#changes.length > 0) {
+    do {
       // What arrives in one turn of the event loop goes into the same call.
       await turn()
       // On the server they can run in the other order. The greater number is that of the places that can only have become more.
-      await Promise.all([send(this.#changes, (changes) => this.#apply(changes)), send(this.#requests, (requests) => this.#decide(requests))])
-    }
+      await Promise.all([this.#changes.send(), this.#requests.send()])
+    } while (!this.#changes.isEmpty || !this.#requests.isEmpty)
     this.#sending = undefined
   }
 
-  async #apply (changes: readonly Change[]): Promise<void> {
+  #change (item: Release | Holding): Promise<true> {
+    this.#sending ??= this.#sendAll()
+    return this.#changes.add(item)
+  }
+
+  async #apply (changes: readonly (Release | Holding)[]): Promise<true[]> {
     const releases: Release[] = []
-    const told = new Map<HeldPlaces, Holding>()
-    for (const { item } of changes) {
-      if (!('held' in item)) releases.push(item)
-      else if (this.holdings.has(item)) told.set(item, { ...item })
+    const told = new Map<Holding, Holding>()
+    for (const change of changes) {
+      if (!('held' in change)) releases.push(change)
+      else if (this.#isHeld(change)) told.set(change, { ...change })
     }
     await this.ask((driver, time) => driver.release(releases, [...told.values()], this.#call(time)))
-    for (const { resolve } of changes) resolve()
-    for (const [places, { held }] of told) this.holdings.dropUnused(places, held)
+    for (const [holding, { held }] of told) this.#dropUnused(holding, held)
+    return changes.map(() => true)
   }
 
   /** A call that fails leaves the places known, so that the next renewal tells the server how many there are. */
-  async #decide (requests: readonly Request[]): Promise<void> {
-    const stored = requests.map(({ item: demands, asked }) => {
+  async #decide (requests: readonly (readonly Demand[])[], asked: number): Promise<readonly (readonly Decided[] | undefined)[]> {
+    const stored = requests.map((demands) => {
       const nonce = lastNumber + 1
       lastNumber += demands.length
-      return { demands, nonce, asked, held: demands.map((demand) => demand.window === null ? this.holdings.of(demand).held : 0) }
+      return { demands, nonce, asked, held: demands.map((demand) => demand.window === null ? this.#holdingOf(demand).held : 0) }
     })
     const decided = await this.ask((driver, time) => driver.acquire(stored, this.#call(time)))
-    requests.forEach((request, index) => {
-      const acquisitions = decided[index]
-      if (acquisitions === undefined) {
-        request.asked += 1
-        this.#requests.push(request)
-      } else {
-        this.#settle(request.item, acquisitions, stored[index]?.held)
-        request.resolve(acquisitions)
-      }
+    stored.forEach(({ demands, held }, index) => {
+      const acquisitions = decided[index] ?? []
+      acquisitions.forEach((acquisition, each) => { this.#note(Object(demands[each]), acquisition, haveRoom(acquisitions), Number(held[each])) })
     })
+    return decided
   }
 
-  /** Notes what was counted, for which the server was told these numbers of places. */
-  #settle (demands: readonly Demand[], acquisitions: readonly Decided[], told?: readonly number[]): void {
-    const isCounted = haveRoom(acquisitions)
-    acquisitions.forEach((acquisition, index) => {
-      const demand: Demand = Object(demands[index])
-      const { counters, callerKey, cost, window } = demand
+  /** Notes what was decided on a demand, of whose caller the server was told a number of places. */
+  #note (demand: Demand, acquisition: Decided, isCounted: boolean, told: number): void {
+    const { counters, callerKey, cost, window } = demand
+    if (window !== null) {
       const { overflow, nonce } = acquisition
-      const places = window === null ? this.holdings.of(demand) : undefined
-      const giveBack = async (amount: number): Promise<void> => {
-        if (places === undefined) return this.#change({ counters, callerKey, overflow, nonce, amount })
-        if (!this.holdings.has(places)) return
-        places.held -= amount
-        await this.#change(places)
-      }
+      const giveBack = (amount: number) => this.#change({ counters, callerKey, overflow, nonce, amount })
       if (isCounted) counted.set(acquisition, { demand, left: cost, giveBack })
-      if (places === undefined) return
-      if (isCounted) places.held += cost
-      this.holdings.dropUnused(places, Number(told?.[index]))
-    })
+      return
+    }
+    const holding = this.#holdingOf(demand)
+    if (isCounted) {
+      holding.held += cost
+      counted.set(acquisition, { demand, left: cost, giveBack: (amount) => this.#leave(holding, amount) })
+    }
+    this.#dropUnused(holding, told)
   }
 
-  #time (): Call['time'] {
-    return this.#clock === undefined ? null : Math.floor(this.#clock())
+  /** Gives places back, unless all were dropped since. */
+  async #leave (holding: Holding, amount: number): Promise<void> {
+    if (!this.#isHeld(holding)) return
+    holding.held -= amount
+    await this.#change(holding)
+  }
+
+  /** Returns the places of a caller, whose lease is renewed until they are dropped. */
+  #holdingOf ({ counters, callerKey }: Caller): Holding {
+    const name = nameOf({ counters, callerKey })
+    const holding = this.#holdings.get(name) ?? { counters, callerKey, held: 0 }
+    this.#holdings.set(name, holding)
+    const renew = (each: Holding): void => { this.#change(each).catch(() => {}) }
+    this.#renewal ??= setInterval(() => { this.#holdings.forEach(renew) }, renewalInterval).unref()
+    return holding
+  }
+
+  #isHeld (holding: Holding): boolean {
+    return this.#holdings.get(nameOf(holding)) === holding
+  }
+
+  /** Drops the places if there are none and the server was told so. If it was told another number, a change of it is still to be sent. */
+  #dropUnused (holding: Holding, told: number): void {
+    if (holding.held === 0 && told === 0 && this.#isHeld(holding)) this.#holdings.delete(nameOf(holding))
+    if (this.#holdings.size === 0) this.dropPlaces()
   }
 
   #call (time: Call['time']): Call {
     lastNumber += 1
     return { time, holder: this.#holder, sequence: lastNumber }
-  }
-}
-
-/**
- * Sends what goes into the next call: requests that were sent before share none with others, because they can take the server longer. What has waited
- * for too long is rejected: its request has got its response without it.
- */
-async function send<Item, Result> (
-  queue: Waiting<Item, Result>[], call: (batch: readonly Waiting<Item, Result>[]) => Promise<void>
-): Promise<void> {
-  const other = queue.findIndex(({ asked }) => asked !== queue[0]?.asked)
-  const earliest = performance.now() - longestWait
-  const batch = queue.splice(0, other === -1 ? mostInCall : Math.min(other, mostInCall)).filter(({ since, reject }) => {
-    if (since < earliest) reject(new TimeLimitError(longestWait))
-    return since >= earliest
-  })
-  try {
-    if (batch.length > 0) await call(batch)
-  } catch (error) {
-    for (const { reject } of batch) reject(error)
   }
 }

@@ -4,7 +4,7 @@ import { acquireSideBySide } from '../side-by-side.js'
 import type { Acquisition, CallerPage, Demand, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
 import type { Driver } from './driver.js'
 import { RememberedRejections } from './remembered-rejections.js'
-import { release, Shard } from './shard.js'
+import { counted, Shard } from './shard.js'
 
 /** Settings of a `SharedStore`, with a driver for each shard. Without a clock, it uses the server's. */
 export interface SharedStoreSettings {
@@ -24,7 +24,8 @@ export abstract class SharedStore implements QuotaStore {
 
   constructor ({ drivers, maxTrackedCallers, rememberRejections, clock }: SharedStoreSettings) {
     this.maxTrackedCallers = maxTrackedCallers
-    this.#shards = drivers.map((driver) => new Shard(driver, clock))
+    const time = (): number | null => clock === undefined ? null : Math.floor(clock())
+    this.#shards = drivers.map((driver) => new Shard(driver, time))
     this.#clock = clock ?? (() => performance.now())
     this.#rejections = rememberRejections ? new RememberedRejections(maxTrackedCallers) : undefined
   }
@@ -45,8 +46,12 @@ export abstract class SharedStore implements QuotaStore {
   }
 
   async release (acquisition: Acquisition, amount: number): Promise<void> {
-    const demand = await release(acquisition, amount)
-    if (demand !== undefined) this.#rejections?.drop(demand)
+    const known = counted.get(acquisition)
+    const given = Math.min(amount, known?.left ?? 0)
+    if (known === undefined || given <= 0) return
+    known.left -= given
+    await known.giveBack(given)
+    this.#rejections?.drop(known.demand)
   }
 
   peek (demand: Demand): Promise<QuotaCount | null> {
@@ -74,7 +79,7 @@ export abstract class SharedStore implements QuotaStore {
   }
 
   clearCounters (): Promise<void> {
-    for (const { holdings } of this.#shards) holdings.clear()
+    for (const shard of this.#shards) shard.dropPlaces()
     return this.#relieve(Promise.all(this.#shards.map((shard) => shard.ask((driver) => driver.clear()))))
   }
 
@@ -87,7 +92,7 @@ export abstract class SharedStore implements QuotaStore {
 
   /** Returns a rejection if this process itself holds the caller's places up to the limit. */
   #withoutPlace (demand: Demand): Acquisition | null {
-    const count = this.#shardFor(demand).holdings.count(demand)
+    const count = this.#shardFor(demand).placesOf(demand)
     return hasRoom(count, demand.limit, demand.cost) ? null : { admitted: false, count, windowRemaining: null, overflow: false }
   }
 
