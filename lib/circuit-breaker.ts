@@ -30,7 +30,7 @@ export class CircuitBreaker {
     return this.#failuresInARow >= (this.#options.failures ?? 1)
   }
 
-  /** Returns the era of a call, with which its result is recorded; undefined if there may be no call now. If the breaker is open, the call is the trial. */
+  /** Returns the era of a call, for its result; undefined if there may be no call now. If the breaker is open, the call is the trial. */
   startCall (): number | undefined {
     if (this.isOpen) {
       const rested = this.#options.clock() - this.#failedAt

@@ -35,44 +35,40 @@ export class TimeLimitError extends Error {
   }
 }
 
-/** Limits how long to wait for a result, not counting stalls of the event loop. */
-export class TimeLimit {
-  readonly #timeout: number
-  readonly #clock: () => number
-  readonly #timers: QuotaTimers
+/** How a time limit is measured: by default in real time. */
+interface Measure<Result> {
+  /** Returns monotonic milliseconds. */
+  readonly clock?: () => number
+  readonly timers?: QuotaTimers
+  /** Receives a result that arrives too late. It must not throw. */
+  readonly late?: (result: Result) => void
+}
 
-  /** @param timeout Milliseconds. */
-  constructor (timeout: number, clock: () => number = () => performance.now(), timers: QuotaTimers = nodeTimers) {
-    this.#timeout = timeout
-    this.#clock = clock
-    this.#timers = timers
-  }
-
-  /** Settles as the promise does, or rejects with a `TimeLimitError`. `late` receives a result that arrives later; it must not throw. */
-  within<Result> (promise: PromiseLike<Result>, late: (result: Result) => void = () => {}): Promise<Result> {
-    return new Promise((resolve, reject) => {
-      let isOver = false
-      let timer: unknown
-      const wait = (stallsLeft: number): void => {
-        const startedAt = this.#clock()
-        timer = this.#timers.setTimeout(() => {
-          const isLate = this.#clock() - startedAt > this.#timeout * (1 + lateness)
-          if (isLate && stallsLeft > 0) wait(stallsLeft - 1)
-          else giveUp(graceTurns)
-        }, this.#timeout)
+/** Settles as the promise does, or rejects with a `TimeLimitError` after the milliseconds, not counting stalls of the event loop. */
+export function within<Result> (
+  timeout: number, promise: PromiseLike<Result>, { clock = () => performance.now(), timers = nodeTimers, late = () => {} }: Measure<Result> = {}
+): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    let isOver = false
+    let timer: unknown
+    const wait = (stallsLeft: number): void => {
+      const startedAt = clock()
+      timer = timers.setTimeout(() => {
+        const isLate = clock() - startedAt > timeout * (1 + lateness)
+        if (isLate && stallsLeft > 0) wait(stallsLeft - 1)
+        else giveUp(graceTurns)
+      }, timeout)
+    }
+    // Has no effect on a promise that has settled by then.
+    const giveUp = (turnsLeft: number): void => {
+      if (turnsLeft > 0) {
+        setImmediate(giveUp, turnsLeft - 1)
+      } else {
+        isOver = true
+        reject(new TimeLimitError(timeout))
       }
-      // Has no effect on a promise that has settled by then.
-      const giveUp = (turnsLeft: number): void => {
-        if (turnsLeft > 0) {
-          setImmediate(giveUp, turnsLeft - 1)
-        } else {
-          isOver = true
-          reject(new TimeLimitError(this.#timeout))
-        }
-      }
-      wait(mostStalls)
-      Promise.resolve(promise).finally(() => { this.#timers.clearTimeout(timer) })
-        .then((result) => isOver ? late(result) : resolve(result), reject)
-    })
-  }
+    }
+    wait(mostStalls)
+    Promise.resolve(promise).finally(() => { timers.clearTimeout(timer) }).then((result) => isOver ? late(result) : resolve(result), reject)
+  })
 }

@@ -6,7 +6,7 @@ import { shown } from '../errors.js'
 import { logLine, shownError } from '../log.js'
 import { withFunctions } from '../option-checks.js'
 import { attempt, isPromise, proceed } from '../promises.js'
-import { TimeLimit, TimeLimitError } from '../time-limit.js'
+import { TimeLimitError, within } from '../time-limit.js'
 import { toInteger } from './limit.js'
 
 /** Reads the host's runtime preferences (docs/rules.md, "Limit"), before the caller is identified. A `Map` is a preference reader. */
@@ -75,7 +75,6 @@ export class Preferences {
 class Preference {
   readonly #name: string
   readonly #timeout: number
-  readonly #timeLimit: TimeLimit
   readonly #log: FastifyBaseLogger
   // Only timeouts open it.
   readonly #breaker: CircuitBreaker
@@ -85,7 +84,6 @@ class Preference {
   constructor (name: string, timeout: number, log: FastifyBaseLogger) {
     this.#name = name
     this.#timeout = timeout
-    this.#timeLimit = new TimeLimit(timeout, clock, timers)
     this.#log = log
     const message = `the quota's preference reader did not return in time ${timeoutsBeforeRest} times in a row; ` +
       'until it does, only one request per second calls it'
@@ -98,7 +96,7 @@ class Preference {
     if (era === undefined) return configured
     return attempt(() => {
       const read: unknown = reader.get(this.#name, request)
-      return proceed(isPromise(read) ? this.#timeLimit.within(read) : read, (value) => {
+      return proceed(isPromise(read) ? within(this.#timeout, read, { clock, timers }) : read, (value) => {
         const integer = isUnset(value) ? configured : toInteger(value)
         if (integer === undefined) return this.#failed({ value: shown(value) }, request, configured, era)
         this.#breaker.succeeded(era)

@@ -1,5 +1,4 @@
-import { OptionError, shownType } from '../errors.js'
-import { checkThat, hasFunction } from '../option-checks.js'
+import { checkThat, withFunctions } from '../option-checks.js'
 
 /**
  * Keeps the counters of quotas (docs/rules.md, "Store"). Only `acquire` is required. Costs in a unit other than requests, requests in
@@ -125,10 +124,7 @@ export const assertMaxTrackedCallers = checkThat(`must be an integer from 1 to $
 export function assertStore<Needed extends keyof QuotaStore = 'acquire'> (
   value: unknown, name: string, ...needed: readonly Needed[]
 ): asserts value is QuotaStore & Required<Pick<QuotaStore, Needed>> {
-  for (const storeFunction of ['acquire', ...needed]) {
-    if (hasFunction(value, storeFunction)) continue
-    throw new OptionError(name, `must be a store with a function ${storeFunction}`, value, shownType)
-  }
+  withFunctions('a store', 'acquire', ...needed)(value, name)
 }
 
 // Stores of a host can be written in JavaScript, so the compiler has not checked their results.
@@ -142,12 +138,13 @@ export function assertAcquisitions (value: unknown, demands: readonly Demand[]):
     const acquisition = acquisitions[index]
     return acquisition === null ? isRejected : typeof acquisition?.admitted === 'boolean' && isCount(acquisition, demand)
   })
-  if (!isValid) throw invalidResult('acquire')
+  if (!isValid) throw new TypeError('the quota store returned an invalid result from acquire')
 }
 
 /** Throws unless the value is a usable result of `peek`. */
 export function assertPeeked (value: Unchecked<QuotaCount>, demand: Demand): asserts value is QuotaCount | null {
-  if (value === null ? demand.window === null : !isCount(value, demand)) throw invalidResult('peek')
+  const isValid = value === null ? demand.window !== null : isCount(value, demand)
+  if (!isValid) throw new TypeError('the quota store returned an invalid result from peek')
 }
 
 function isCount (value: Unchecked<QuotaCount>, { window, end }: Demand): boolean {
@@ -159,8 +156,4 @@ function isCount (value: Unchecked<QuotaCount>, { window, end }: Demand): boolea
 
 function isNatural (value: unknown): boolean {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
-}
-
-function invalidResult (storeFunction: string): TypeError {
-  return new TypeError(`the quota store returned an invalid result from ${storeFunction}`)
 }

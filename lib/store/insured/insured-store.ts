@@ -1,7 +1,7 @@
 import { CircuitBreaker } from '../../circuit-breaker.js'
 import { assertFunction, assertMilliseconds, assertOptions, hasFunction, withFunctions } from '../../option-checks.js'
 import { attempt, isPromise, proceed, promised } from '../../promises.js'
-import { TimeLimit } from '../../time-limit.js'
+import { nodeTimers, within } from '../../time-limit.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
 import { acquireSideBySide, haveRoom } from '../side-by-side.js'
 import {
@@ -46,33 +46,27 @@ export class InsuredQuotaStore implements QuotaStore {
   readonly decisions: Record<'primary' | 'fallback', number> = { primary: 0, fallback: 0 }
   readonly #primary: Functions
   readonly #fallback: Functions
-  // For each of the two stores.
-  readonly #timeLimit: TimeLimit
-  readonly #rest: { readonly coolDown: number, readonly clock: () => number }
+  // The timeout is that of each of the two stores.
+  readonly #timing: Required<Omit<InsuredQuotaStoreOptions, 'primary' | 'fallback'>>
   readonly #breakers = new Map<number, CircuitBreaker>()
   // The store that made each acquisition.
   readonly #makers = new WeakMap<Acquisition, QuotaStore>()
   #primaryPromises = false
 
   constructor (options: InsuredQuotaStoreOptions) {
+    const timerFunctions = withFunctions('timers', 'setTimeout', 'clearTimeout')
     assertOptions<InsuredQuotaStoreOptions>(options, {
-      primary: assertStore,
-      fallback: assertStore,
-      timeout: assertMilliseconds,
-      coolDown: assertMilliseconds,
-      clock: assertFunction,
-      timers: withFunctions('timers', 'setTimeout', 'clearTimeout')
+      primary: assertStore, fallback: assertStore, timeout: assertMilliseconds, coolDown: assertMilliseconds, clock: assertFunction, timers: timerFunctions
     })
     assertStore(options.primary, 'primary')
-    const { primary, timeout = 100, coolDown = 1000, clock = () => performance.now(), timers } = options
+    const { primary, timeout = 100, coolDown = 1000, clock = () => performance.now(), timers = nodeTimers } = options
     const { maxTrackedCallers } = primary
     const { fallback = new MemoryQuotaStore({ clock, ...(maxTrackedCallers !== undefined && { maxTrackedCallers }) }) } = options
     this.primary = primary
     this.fallback = fallback
     this.#primary = primary as Functions
     this.#fallback = fallback as Functions
-    this.#timeLimit = new TimeLimit(fallback instanceof MemoryQuotaStore ? timeout : timeout / 2, clock, timers)
-    this.#rest = { coolDown, clock }
+    this.#timing = { timeout: fallback instanceof MemoryQuotaStore ? timeout : timeout / 2, coolDown, clock, timers }
     for (const name of optionalFunctions) {
       if (!hasFunction(primary, name) || !hasFunction(fallback, name)) Object.defineProperty(this, name, { value: undefined })
     }
@@ -87,9 +81,9 @@ export class InsuredQuotaStore implements QuotaStore {
 
   /** The shards of the primary that a call has reached, by the store that is currently used. A primary without shards has only shard 0. */
   get shards (): InsuredShards {
-    const all = [...this.#breakers].sort(([one], [other]) => one - other)
-    const numbers = (isOpen: boolean): number[] => all.filter(([, breaker]) => breaker.isOpen === isOpen).map(([shard]) => shard)
-    return { primary: numbers(false), fallback: numbers(true) }
+    const reached = [...this.#breakers.keys()].sort((one, other) => one - other)
+    const onFallback = (shard: number): boolean => this.#breakers.get(shard)?.isOpen === true
+    return { primary: reached.filter((shard) => !onFallback(shard)), fallback: reached.filter(onFallback) }
   }
 
   acquire (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
@@ -110,8 +104,8 @@ export class InsuredQuotaStore implements QuotaStore {
   }
 
   /** Removes the caller's counter from both stores. Rejects if one of them fails or does not finish in time. */
-  async forget? (callerKey: string, counters: string): Promise<void> {
-    await this.#tellBoth((store) => store.forget(callerKey, counters))
+  forget? (callerKey: string, counters: string): Promise<void> {
+    return this.#tellBoth((store) => store.forget(callerKey, counters))
   }
 
   /**
@@ -129,8 +123,8 @@ export class InsuredQuotaStore implements QuotaStore {
   }
 
   /** Clears both stores. Rejects if one of them fails or does not finish in time. Does not change the state. */
-  async clearCounters? (): Promise<void> {
-    await this.#tellBoth((store) => store.clearCounters())
+  clearCounters? (): Promise<void> {
+    return this.#tellBoth((store) => store.clearCounters())
   }
 
   /** Inspects the primary, or the fallback if it decides on all callers, or if the primary fails or is too slow. */
@@ -143,7 +137,7 @@ export class InsuredQuotaStore implements QuotaStore {
     const onChange = (isOpen: boolean, error: unknown): void => {
       insuredStoreChanges.publish({ store: this, shard, state: isOpen ? 'fallback' : 'primary', error } satisfies InsuredQuotaStoreChange)
     }
-    const breaker = this.#breakers.get(shard) ?? new CircuitBreaker({ ...this.#rest, onChange })
+    const breaker = this.#breakers.get(shard) ?? new CircuitBreaker({ ...this.#timing, onChange })
     this.#breakers.set(shard, breaker)
     return breaker
   }
@@ -171,8 +165,7 @@ export class InsuredQuotaStore implements QuotaStore {
   /** Returns what a store decides if it is valid and arrives in time. What a later result has counted is given back. */
   #decideBy (name: 'primary' | 'fallback', demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
     const { [name]: store } = this
-    const decided = this.#inTime(store.acquire(demands), (late) => { giveBackAll(store, demands, late) })
-    return proceed(decided, (acquisitions) => {
+    return proceed(this.#inTime(store.acquire(demands), (late) => { giveBackAll(store, demands, late) }), (acquisitions) => {
       assertAcquisitions(acquisitions, demands)
       for (const acquisition of acquisitions) if (acquisition !== null) this.#makers.set(acquisition, store)
       this.decisions[name] += 1
@@ -187,12 +180,11 @@ export class InsuredQuotaStore implements QuotaStore {
 
   // Both are called in the same turn of the event loop, so that no request comes between the two calls.
   async #tellBoth (task: (store: Functions) => void | Promise<void>): Promise<void> {
-    const tell = async (store: Functions): Promise<void> => this.#inTime(task(store))
-    await Promise.all([tell(this.#fallback), tell(this.#primary)])
+    await Promise.all([this.#fallback, this.#primary].map(async (store) => this.#inTime(task(store))))
   }
 
-  #inTime<Result> (result: Result | PromiseLike<Result>, late?: (result: Result) => void): Result | Promise<Result> {
-    return isPromise(result) ? this.#timeLimit.within(result, late) : result
+  #inTime<Result> (result: Result | PromiseLike<Result>, late: (result: Result) => void = () => {}): Result | Promise<Result> {
+    return isPromise(result) ? within(this.#timing.timeout, result, { ...this.#timing, late }) : result
   }
 }
 

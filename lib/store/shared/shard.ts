@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
-import { TimeLimit } from '../../time-limit.js'
+import { within } from '../../time-limit.js'
 import { haveRoom } from '../side-by-side.js'
 import type { Acquisition, Demand } from '../store.js'
 import { nameOf, type Call, type Caller, type Decided, type Driver, type Holding, type Release } from './driver.js'
@@ -9,8 +9,6 @@ import { longestWait, Queue } from './queue.js'
 // A lease lasts three times as long, so two renewals can fail.
 const renewalInterval = 10_000
 
-const timeLimit = new TimeLimit(longestWait)
-
 // Numbers that this process uses once each. They begin anywhere, so that they differ from those of other processes.
 let lastNumber = randomBytes(6).readUIntBE(0, 6)
 
@@ -18,15 +16,15 @@ let lastNumber = randomBytes(6).readUIntBE(0, 6)
 export const counted = new WeakMap<Acquisition, { readonly demand: Demand, left: number, giveBack (amount: number): Promise<unknown> }>()
 
 /**
- * The callers that one driver serves. A call to the driver takes with it what has arrived since the one before. Calls follow each other, so that each
- * one states truly how many places this process holds: their number and no difference, so the next one corrects it.
+ * The callers that one driver serves. A call to the driver takes with it what has arrived since the one before. Calls follow each other, so
+ * that each one states truly how many places this process holds: their number and no difference, so the next one corrects it.
  */
 export class Shard {
   readonly #driver: Driver
   readonly #time: () => Call['time']
   readonly #holder = randomBytes(12).toString('base64url')
-  readonly #requests = new Queue<readonly Demand[], readonly Acquisition[]>((requests, asked) => this.#decide(requests, asked))
-  readonly #changes = new Queue<Release | Holding, true>((changes) => this.#apply(changes))
+  readonly #requests = new Queue<readonly Demand[], readonly Acquisition[]>()
+  readonly #changes = new Queue<Release | Holding, true>()
   #sending: Promise<void> | undefined
   // The callers for whom the server may have a number of places other than 0.
   readonly #holdings = new Map<string, Holding>()
@@ -40,7 +38,7 @@ export class Shard {
 
   /** Asks the driver at once. */
   ask<Result> (question: (driver: Driver, time: Call['time']) => Promise<Result>): Promise<Result> {
-    return timeLimit.within(question(this.#driver, this.#time()))
+    return within(longestWait, question(this.#driver, this.#time()))
   }
 
   acquire (demands: readonly Demand[]): Promise<readonly Acquisition[]> {
@@ -59,19 +57,20 @@ export class Shard {
     this.#renewal = undefined
   }
 
+  #change (item: Release | Holding): Promise<true> {
+    this.#sending ??= this.#sendAll()
+    return this.#changes.add(item)
+  }
+
   async #sendAll (): Promise<void> {
     do {
       // What arrives in one turn of the event loop goes into the same call.
       await turn()
       // On the server they can run in the other order. The greater number is that of the places that can only have become more.
-      await Promise.all([this.#changes.send(), this.#requests.send()])
-    } while (!this.#changes.isEmpty || !this.#requests.isEmpty)
+      const calls = [this.#changes.send((changes) => this.#apply(changes)), this.#requests.send((requests, asked) => this.#decide(requests, asked))]
+      await Promise.all(calls)
+    } while (this.#changes.waiting.length + this.#requests.waiting.length > 0)
     this.#sending = undefined
-  }
-
-  #change (item: Release | Holding): Promise<true> {
-    this.#sending ??= this.#sendAll()
-    return this.#changes.add(item)
   }
 
   async #apply (changes: readonly (Release | Holding)[]): Promise<true[]> {
@@ -96,33 +95,29 @@ export class Shard {
     const decided = await this.ask((driver, time) => driver.acquire(stored, this.#call(time)))
     stored.forEach(({ demands, held }, index) => {
       const acquisitions = decided[index] ?? []
-      acquisitions.forEach((acquisition, each) => { this.#note(Object(demands[each]), acquisition, haveRoom(acquisitions), Number(held[each])) })
+      const isCounted = haveRoom(acquisitions)
+      acquisitions.forEach((acquisition, each) => { this.#note(Object(demands[each]), acquisition, isCounted, Number(held[each])) })
     })
     return decided
   }
 
   /** Notes what was decided on a demand, of whose caller the server was told a number of places. */
   #note (demand: Demand, acquisition: Decided, isCounted: boolean, told: number): void {
-    const { counters, callerKey, cost, window } = demand
-    if (window !== null) {
-      const { overflow, nonce } = acquisition
-      const giveBack = (amount: number) => this.#change({ counters, callerKey, overflow, nonce, amount })
-      if (isCounted) counted.set(acquisition, { demand, left: cost, giveBack })
-      return
-    }
-    const holding = this.#holdingOf(demand)
+    const holding = demand.window === null ? this.#holdingOf(demand) : undefined
     if (isCounted) {
-      holding.held += cost
-      counted.set(acquisition, { demand, left: cost, giveBack: (amount) => this.#leave(holding, amount) })
+      if (holding !== undefined) holding.held += demand.cost
+      counted.set(acquisition, { demand, left: demand.cost, giveBack: (amount) => this.#giveBack(demand, acquisition, holding, amount) })
     }
-    this.#dropUnused(holding, told)
+    if (holding !== undefined) this.#dropUnused(holding, told)
   }
 
-  /** Gives places back, unless all were dropped since. */
-  async #leave (holding: Holding, amount: number): Promise<void> {
-    if (!this.#isHeld(holding)) return
-    holding.held -= amount
-    await this.#change(holding)
+  async #giveBack ({ counters, callerKey }: Demand, { overflow, nonce }: Decided, holding: Holding | undefined, amount: number): Promise<void> {
+    if (holding === undefined) {
+      await this.#change({ counters, callerKey, overflow, nonce, amount })
+    } else if (this.#isHeld(holding)) {
+      holding.held -= amount
+      await this.#change(holding)
+    }
   }
 
   /** Returns the places of a caller, whose lease is renewed until they are dropped. */
