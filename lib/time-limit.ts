@@ -35,18 +35,14 @@ export class TimeLimitError extends Error {
   }
 }
 
-/** How a time limit is measured: by default in real time. */
-interface Measure<Result> {
-  /** Returns monotonic milliseconds. */
-  readonly clock?: () => number
-  readonly timers?: QuotaTimers
-  /** Receives a result that arrives too late. It must not throw. */
-  readonly late?: (result: Result) => void
-}
-
-/** Settles as the promise does, or rejects with a `TimeLimitError` after the milliseconds, not counting stalls of the event loop. */
+/**
+ * Settles as the promise does, or rejects with a `TimeLimitError` after the milliseconds, not counting stalls of the event loop. `late`
+ * receives a result that arrives afterwards; it must not throw.
+ */
 export function within<Result> (
-  timeout: number, promise: PromiseLike<Result>, { clock = () => performance.now(), timers = nodeTimers, late = () => {} }: Measure<Result> = {}
+  timeout: number, promise: PromiseLike<Result>,
+  { clock = () => performance.now(), timers = nodeTimers, late = () => {} }:
+  { readonly clock?: () => number, readonly timers?: QuotaTimers, readonly late?: (result: Result) => void } = {}
 ): Promise<Result> {
   return new Promise((resolve, reject) => {
     let isOver = false

@@ -16,12 +16,12 @@ export function logStoreChanges ({ server, log }: FastifyInstance, stores: reado
   const receive = (message: unknown): void => {
     const { store, state, error } = message as InsuredQuotaStoreChange
     if (!(store instanceof InsuredQuotaStore) || !added.includes(store)) return
-    const { primary: { length: up }, fallback } = store.shards
+    const { primary, fallback } = store.shards
     const properties = state === 'fallback' ? { err: shownError(error) } : {}
     if (fallback.length === 0) return logLine(log, 'warn', {}, 'the quota\'s primary store works again')
-    if (up === 0) return logLine(log, 'warn', properties, 'the quota\'s primary store fails; its fallback counts')
-    const part = `${fallback.length} of ${up + fallback.length} shards`
-    logLine(log, 'warn', { ...properties, shards: fallback }, `the quota's primary store fails for ${part}; the fallback counts their callers`)
+    if (primary.length === 0) return logLine(log, 'warn', properties, 'the quota\'s primary store fails; its fallback counts')
+    const part = `fails for ${fallback.length} of ${primary.length + fallback.length} shards`
+    logLine(log, 'warn', { ...properties, shards: fallback }, `the quota's primary store ${part}; the fallback counts their callers`)
   }
   subscribe(insuredStoreChanges.name, receive)
   return () => { unsubscribe(insuredStoreChanges.name, receive) }

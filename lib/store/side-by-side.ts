@@ -4,7 +4,7 @@ import type { Acquisition, Demand } from './store.js'
 type Acquisitions = readonly (Acquisition | null)[]
 
 /** What one side has decided on in one step; null if it has failed. */
-interface Part<Side> { readonly side: Side, readonly asked: readonly Demand[], readonly acquisitions: Acquisitions | null, readonly error?: unknown }
+interface Part<Side> { side: Side, asked: readonly Demand[], acquisitions: Acquisitions | null, error?: unknown }
 
 /** What decides on the demands of the sides, which are stores or shards. */
 export interface Sides<Side> {

@@ -8,8 +8,8 @@ import { checkThat, withFunctions } from '../option-checks.js'
  */
 export interface QuotaStore {
   /**
-   * Decides on all demands in one step: counts each if all of them have room, and none otherwise. In both cases, each demand reaches its counter:
-   * it opens a window, sets `lastSeen` and runs a sweep if one is due. No two demands have the same counters and the same caller.
+   * Decides on all demands in one step: counts each if all of them have room, and none otherwise. In both cases, each demand reaches its
+   * counter: it opens a window, sets `lastSeen` and runs a sweep if one is due. No two demands have the same counters and the same caller.
    *
    * @returns One acquisition for each demand, in their order; null for one that was not asked because another is known to have no room.
    */
@@ -36,7 +36,8 @@ export interface QuotaStore {
    */
   forget? (callerKey: string, counters: string): void | Promise<void>
   /**
-   * Returns a page of the callers that have a counter of their own with an open window. A caller whose window stays open is on at least one page.
+   * Returns a page of the callers that have a counter of their own with an open window. A caller whose window stays open is on at least one
+   * page.
    *
    * @param cursor The cursor of the previous page. Default: the first page.
    */
@@ -60,8 +61,8 @@ export interface Demand {
   /** The length of the window in milliseconds, or the longest if windows differ; null for requests in flight. */
   readonly window: number | null
   /**
-   * When the day or month of a time zone ends, in milliseconds since the epoch. The counter opens a new window only for a later end. Null if the
-   * window opens with the first request.
+   * When the day or month of a time zone ends, in milliseconds since the epoch. The counter opens a new window only for a later end. Null
+   * if the window opens with the first request.
    */
   readonly end: number | null
 }

@@ -31,9 +31,9 @@ const fallbackMark = 'fallback:'
  * caller from memory, in which case it returns its result synchronously although it otherwise returns promises. Such a result is used but
  * does not change the state. A wrapper around a primary must therefore return synchronous results synchronously.
  *
- * A primary with a function `shardOf` is called once for the demands of each shard, and fails and recovers by shard: the callers of the other
- * shards are not affected. Each change of a shard is published once on the diagnostics channel `fastify-llm-quota:insured-store`, and the
- * plugin logs it.
+ * A primary with a function `shardOf` is called once for the demands of each shard, and fails and recovers by shard: the callers of the
+ * other shards are not affected. Each change of a shard is published once on the diagnostics channel `fastify-llm-quota:insured-store`, and
+ * the plugin logs it.
  *
  * @throws {OptionError} If an option has an invalid value.
  */
@@ -54,9 +54,13 @@ export class InsuredQuotaStore implements QuotaStore {
   #primaryPromises = false
 
   constructor (options: InsuredQuotaStoreOptions) {
-    const timerFunctions = withFunctions('timers', 'setTimeout', 'clearTimeout')
     assertOptions<InsuredQuotaStoreOptions>(options, {
-      primary: assertStore, fallback: assertStore, timeout: assertMilliseconds, coolDown: assertMilliseconds, clock: assertFunction, timers: timerFunctions
+      primary: assertStore,
+      fallback: assertStore,
+      timeout: assertMilliseconds,
+      coolDown: assertMilliseconds,
+      clock: assertFunction,
+      timers: withFunctions('timers', 'setTimeout', 'clearTimeout')
     })
     assertStore(options.primary, 'primary')
     const { primary, timeout = 100, coolDown = 1000, clock = () => performance.now(), timers = nodeTimers } = options
@@ -89,7 +93,7 @@ export class InsuredQuotaStore implements QuotaStore {
   acquire (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
     return acquireSideBySide(demands, demands.map(({ callerKey }) => this.#breakerOf(callerKey)), {
       acquire: (breaker, part) => this.#decide(breaker, part),
-      release: (_breaker, acquisition, amount) => { giveBack(this.#makers.get(acquisition), acquisition, amount) }
+      release: (_breaker, acquisition, amount) => { this.#giveBack(acquisition, amount) }
     })
   }
 
@@ -98,7 +102,7 @@ export class InsuredQuotaStore implements QuotaStore {
     return this.#inTime(this.#makers.get(acquisition)?.release?.(acquisition, amount))
   }
 
-  /** Reads a caller's count from the store that currently decides on the caller, or from the fallback if the primary fails or is too slow. */
+  /** Reads a caller's count from the store that now decides on the caller, or from the fallback if the primary fails or is too slow. */
   peek? (demand: Demand): QuotaCount | null | Promise<QuotaCount | null> {
     return this.#read(this.#breakerOf(demand.callerKey).isOpen, (store) => store.peek(demand))
   }
@@ -109,8 +113,8 @@ export class InsuredQuotaStore implements QuotaStore {
   }
 
   /**
-   * Lists the callers of the primary, or those of the fallback if it decides on all callers, or if the primary fails or is too slow. The next pages
-   * come from the same store. Rejects if it then fails.
+   * Lists the callers of the primary, or those of the fallback if it decides on all callers, or if the primary fails or is too slow. The
+   * next pages come from the same store. Rejects if it then fails.
    */
   list? (counters: string, cursor?: string): CallerPage | Promise<CallerPage> {
     const pageOf = (store: Functions, from?: string): CallerPage | Promise<CallerPage> => {
@@ -165,12 +169,23 @@ export class InsuredQuotaStore implements QuotaStore {
   /** Returns what a store decides if it is valid and arrives in time. What a later result has counted is given back. */
   #decideBy (name: 'primary' | 'fallback', demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
     const { [name]: store } = this
-    return proceed(this.#inTime(store.acquire(demands), (late) => { giveBackAll(store, demands, late) }), (acquisitions) => {
+    const decided = proceed(promised(store.acquire(demands)), (acquisitions) => {
       assertAcquisitions(acquisitions, demands)
       for (const acquisition of acquisitions) if (acquisition !== null) this.#makers.set(acquisition, store)
+      return acquisitions
+    })
+    const giveBackAll = (late: Acquisitions): void => {
+      if (haveRoom(late)) late.forEach((acquisition, index) => { this.#giveBack(acquisition, Number(demands[index]?.cost)) })
+    }
+    return proceed(this.#inTime(decided, giveBackAll), (acquisitions) => {
       this.decisions[name] += 1
       return acquisitions
     })
+  }
+
+  /** Gives back without waiting. An error is ignored: what is not given back stays counted until the window, or the place's lease, ends. */
+  #giveBack (acquisition: Acquisition, amount: number): void {
+    attempt<void>(() => promised(this.#makers.get(acquisition)?.release?.(acquisition, amount)), () => {})
   }
 
   #read<Result> (isPrimaryDown: boolean, question: (store: Functions) => Result | Promise<Result>): Result | Promise<Result> {
@@ -186,17 +201,4 @@ export class InsuredQuotaStore implements QuotaStore {
   #inTime<Result> (result: Result | PromiseLike<Result>, late: (result: Result) => void = () => {}): Result | Promise<Result> {
     return isPromise(result) ? within(this.#timing.timeout, result, { ...this.#timing, late }) : result
   }
-}
-
-/** Gives back what a late result has counted, which is nothing if it rejects. A result that is invalid is ignored. */
-function giveBackAll (store: QuotaStore, demands: readonly Demand[], acquisitions: Acquisitions): void {
-  attempt(() => {
-    assertAcquisitions(acquisitions, demands)
-    if (haveRoom(acquisitions)) acquisitions.forEach((acquisition, index) => { giveBack(store, acquisition, Number(demands[index]?.cost)) })
-  }, () => {})
-}
-
-/** Gives back without waiting. An error is ignored: what is not given back stays counted until the window, or the lease of the place, ends. */
-function giveBack (store: QuotaStore | undefined, acquisition: Acquisition, amount: number): void {
-  attempt<void>(() => promised(store?.release?.(acquisition, amount)), () => {})
 }

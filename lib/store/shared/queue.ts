@@ -3,7 +3,7 @@ import { TimeLimitError } from '../../time-limit.js'
 // Bounds how long a call keeps the server busy, and how many decisions fail together.
 const mostInCall = 128
 
-/** How long a call may take, in milliseconds, because a connection can become silent without being closed, and how long an item may wait. */
+/** How long a call may take, in milliseconds, because a connection can become silent without closing, and how long an item may wait. */
 export const longestWait = 5_000
 
 interface Waiting<Item, Result> {

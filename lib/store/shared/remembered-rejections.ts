@@ -5,7 +5,7 @@ import { nameOf } from './driver.js'
 // What another process changes (`forget`, `clearCounters`, something given back) takes effect after this time, in milliseconds.
 const longestMemory = 1_000
 
-/** Remembers what the counters of rejected callers held, for up to a second, so that the server is not asked about each request of a flood. */
+/** Remembers what the counters of rejected callers held, so that the server is not asked about each request of a flood. */
 export class RememberedRejections {
   readonly #capacity: number
   // The oldest is the first.
@@ -29,7 +29,7 @@ export class RememberedRejections {
   }
 
   /**
-   * Remembers what rejected the demand. The overflow counter's state is not remembered, because the caller can get a counter of its own at any time.
+   * Remembers what rejected the demand, but not the state of the overflow counter: the caller can get a counter of its own at any time.
    *
    * @param askedAt The time before the server was asked, so that no window is remembered as longer than it is.
    */

@@ -66,9 +66,9 @@ export class Shard {
     do {
       // What arrives in one turn of the event loop goes into the same call.
       await turn()
+      const changed = this.#changes.send((changes) => this.#apply(changes))
       // On the server they can run in the other order. The greater number is that of the places that can only have become more.
-      const calls = [this.#changes.send((changes) => this.#apply(changes)), this.#requests.send((requests, asked) => this.#decide(requests, asked))]
-      await Promise.all(calls)
+      await Promise.all([changed, this.#requests.send((requests, asked) => this.#decide(requests, asked))])
     } while (this.#changes.waiting.length + this.#requests.waiting.length > 0)
     this.#sending = undefined
   }
@@ -111,9 +111,9 @@ export class Shard {
     if (holding !== undefined) this.#dropUnused(holding, told)
   }
 
-  async #giveBack ({ counters, callerKey }: Demand, { overflow, nonce }: Decided, holding: Holding | undefined, amount: number): Promise<void> {
+  async #giveBack ({ counters, callerKey }: Demand, counted: Decided, holding: Holding | undefined, amount: number): Promise<void> {
     if (holding === undefined) {
-      await this.#change({ counters, callerKey, overflow, nonce, amount })
+      await this.#change({ counters, callerKey, overflow: counted.overflow, nonce: counted.nonce, amount })
     } else if (this.#isHeld(holding)) {
       holding.held -= amount
       await this.#change(holding)

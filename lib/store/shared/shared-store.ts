@@ -73,9 +73,7 @@ export abstract class SharedStore implements QuotaStore {
 
   async inspect (counters: string): Promise<QuotaStoreState> {
     const states = await Promise.all(this.#shards.map((shard) => shard.ask((driver) => driver.inspect(counters))))
-    return states.reduce((sum, { trackedCallers, sweeps }) => {
-      return { trackedCallers: sum.trackedCallers + trackedCallers, sweeps: sum.sweeps + sweeps }
-    })
+    return states.reduce((one, other) => ({ trackedCallers: one.trackedCallers + other.trackedCallers, sweeps: one.sweeps + other.sweeps }))
   }
 
   clearCounters (): Promise<void> {
@@ -96,15 +94,11 @@ export abstract class SharedStore implements QuotaStore {
     return hasRoom(count, demand.limit, demand.cost) ? null : { admitted: false, count, windowRemaining: null, overflow: false }
   }
 
-  /** Waits for a call that removes counters. What is remembered goes before and after it, with what replies to earlier calls still remember. */
+  /** Awaits a call that removes counters. Replaces what is remembered, before and after, since a late reply can be older than the call. */
   async #relieve (call: Promise<unknown>): Promise<void> {
     const startAnew = (): void => { this.#rejections &&= new RememberedRejections(this.maxTrackedCallers) }
     startAnew()
-    try {
-      await call
-    } finally {
-      startAnew()
-    }
+    await call.finally(startAnew)
   }
 
   #shardFor ({ callerKey }: Pick<Demand, 'callerKey'>): Shard {
