@@ -61,4 +61,4 @@ export interface Release extends Caller {
 }
 
 /** How many places of a caller this process holds, for 30 s from when they were last written. */
-export interface Holding extends Caller { held: number }
+export interface Holding extends Caller { readonly held: number }

@@ -15,6 +15,15 @@ let lastNumber = randomBytes(6).readUIntBE(0, 6)
 /** What an acquisition has counted and can still be given back, and how. */
 export const counted = new WeakMap<Acquisition, { readonly demand: Demand, left: number, giveBack (amount: number): Promise<unknown> }>()
 
+/** The places that this process holds for a caller, and what the server knows of them. */
+interface HeldPlaces extends Holding {
+  held: number
+  /** What the server knows, if it has answered the latest call that told it. */
+  told: number
+  /** The sequence number of that call until it is answered, then 0. */
+  unanswered: number
+}
+
 /**
  * The callers that one driver serves. A call to the driver takes with it what has arrived since the one before. Calls follow each other, so
  * that each one states truly how many places this process holds: their number and no difference, so the next one corrects it.
@@ -24,10 +33,10 @@ export class Shard {
   readonly #time: () => Call['time']
   readonly #holder = randomBytes(12).toString('base64url')
   readonly #requests = new Queue<readonly Demand[], readonly Acquisition[]>()
-  readonly #changes = new Queue<Release | Holding, true>()
+  readonly #changes = new Queue<Release | HeldPlaces, true>()
   #sending: Promise<void> | undefined
   // The callers for whom the server may have a number of places other than 0.
-  readonly #holdings = new Map<string, Holding>()
+  readonly #places = new Map<string, HeldPlaces>()
   #renewal: NodeJS.Timeout | undefined
 
   /** @param time Returns the time of the store's own clock; null for the server's clock. */
@@ -47,17 +56,17 @@ export class Shard {
   }
 
   /** How many places of the caller this process holds. */
-  placesOf (caller: Caller): number {
-    return this.#holdings.get(nameOf(caller))?.held ?? 0
+  held (caller: Caller): number {
+    return this.#places.get(nameOf(caller))?.held ?? 0
   }
 
   dropPlaces (): void {
-    this.#holdings.clear()
+    this.#places.clear()
     clearInterval(this.#renewal)
     this.#renewal = undefined
   }
 
-  #change (item: Release | Holding): Promise<true> {
+  #change (item: Release | HeldPlaces): Promise<true> {
     this.#sending ??= this.#sendAll()
     return this.#changes.add(item)
   }
@@ -73,75 +82,89 @@ export class Shard {
     this.#sending = undefined
   }
 
-  async #apply (changes: readonly (Release | Holding)[]): Promise<true[]> {
+  async #apply (changes: readonly (Release | HeldPlaces)[]): Promise<true[]> {
+    const call = this.#call()
     const releases: Release[] = []
-    const told = new Map<Holding, Holding>()
+    const changed = new Set<HeldPlaces>()
     for (const change of changes) {
       if (!('held' in change)) releases.push(change)
-      else if (this.#isHeld(change)) told.set(change, { ...change })
+      else if (this.#areHeld(change)) changed.add(change)
     }
-    await this.ask((driver, time) => driver.release(releases, [...told.values()], this.#call(time)))
-    for (const [holding, { held }] of told) this.#dropUnused(holding, held)
+    const holdings = [...changed].map((places) => ({ ...places, held: tell(places, call) }))
+    await within(longestWait, this.#driver.release(releases, holdings, call))
+    for (const places of changed) this.#noteAnswer(places, call)
     return changes.map(() => true)
   }
 
-  /** A call that fails leaves the places known, so that the next renewal tells the server how many there are. */
   async #decide (requests: readonly (readonly Demand[])[], asked: number): Promise<readonly (readonly Decided[] | undefined)[]> {
+    const call = this.#call()
     const stored = requests.map((demands) => {
       const nonce = lastNumber + 1
       lastNumber += demands.length
-      return { demands, nonce, asked, held: demands.map((demand) => demand.window === null ? this.#holdingOf(demand).held : 0) }
+      return { demands, nonce, asked, held: demands.map((demand) => demand.window === null ? tell(this.#placesOf(demand), call) : 0) }
     })
-    const decided = await this.ask((driver, time) => driver.acquire(stored, this.#call(time)))
-    stored.forEach(({ demands, held }, index) => {
+    const decided = await within(longestWait, this.#driver.acquire(stored, call))
+    requests.forEach((demands, index) => {
       const acquisitions = decided[index] ?? []
       const isCounted = haveRoom(acquisitions)
-      acquisitions.forEach((acquisition, each) => { this.#note(Object(demands[each]), acquisition, isCounted, Number(held[each])) })
+      acquisitions.forEach((acquisition, each) => { this.#note(Object(demands[each]), acquisition, isCounted, call) })
     })
     return decided
   }
 
-  /** Notes what was decided on a demand, of whose caller the server was told a number of places. */
-  #note (demand: Demand, acquisition: Decided, isCounted: boolean, told: number): void {
-    const holding = demand.window === null ? this.#holdingOf(demand) : undefined
+  #note (demand: Demand, acquisition: Decided, isCounted: boolean, call: Call): void {
+    const places = demand.window === null ? this.#placesOf(demand) : undefined
     if (isCounted) {
-      if (holding !== undefined) holding.held += demand.cost
-      counted.set(acquisition, { demand, left: demand.cost, giveBack: (amount) => this.#giveBack(demand, acquisition, holding, amount) })
+      counted.set(acquisition, { demand, left: demand.cost, giveBack: (amount) => this.#giveBack(demand, acquisition, places, amount) })
     }
-    if (holding !== undefined) this.#dropUnused(holding, told)
+    if (places === undefined) return
+    if (isCounted) {
+      places.held += demand.cost
+      places.told += demand.cost
+    }
+    this.#noteAnswer(places, call)
   }
 
-  async #giveBack ({ counters, callerKey }: Demand, counted: Decided, holding: Holding | undefined, amount: number): Promise<void> {
-    if (holding === undefined) {
-      await this.#change({ counters, callerKey, overflow: counted.overflow, nonce: counted.nonce, amount })
-    } else if (this.#isHeld(holding)) {
-      holding.held -= amount
-      await this.#change(holding)
+  async #giveBack ({ counters, callerKey }: Demand, decided: Decided, places: HeldPlaces | undefined, amount: number): Promise<void> {
+    if (places === undefined) {
+      await this.#change({ counters, callerKey, overflow: decided.overflow, nonce: decided.nonce, amount })
+    } else if (this.#areHeld(places)) {
+      places.held -= amount
+      await this.#change(places)
     }
   }
 
   /** Returns the places of a caller, whose lease is renewed until they are dropped. */
-  #holdingOf ({ counters, callerKey }: Caller): Holding {
+  #placesOf ({ counters, callerKey }: Caller): HeldPlaces {
     const name = nameOf({ counters, callerKey })
-    const holding = this.#holdings.get(name) ?? { counters, callerKey, held: 0 }
-    this.#holdings.set(name, holding)
-    const renew = (each: Holding): void => { this.#change(each).catch(() => {}) }
-    this.#renewal ??= setInterval(() => { this.#holdings.forEach(renew) }, renewalInterval).unref()
-    return holding
+    const places = this.#places.get(name) ?? { counters, callerKey, held: 0, told: 0, unanswered: 0 }
+    this.#places.set(name, places)
+    const renew = (each: HeldPlaces): void => { this.#change(each).catch(() => {}) }
+    this.#renewal ??= setInterval(() => { this.#places.forEach(renew) }, renewalInterval).unref()
+    return places
   }
 
-  #isHeld (holding: Holding): boolean {
-    return this.#holdings.get(nameOf(holding)) === holding
+  #areHeld (places: HeldPlaces): boolean {
+    return this.#places.get(nameOf(places)) === places
   }
 
-  /** Drops the places if there are none and the server was told so. If it was told another number, a change of it is still to be sent. */
-  #dropUnused (holding: Holding, told: number): void {
-    if (holding.held === 0 && told === 0 && this.#isHeld(holding)) this.#holdings.delete(nameOf(holding))
-    if (this.#holdings.size === 0) this.dropPlaces()
+  /** Drops the places if there are none and the server knows that. If not, a change that is still to be sent or the next renewal tells it. */
+  #noteAnswer (places: HeldPlaces, { sequence }: Call): void {
+    if (places.unanswered === sequence) places.unanswered = 0
+    const { held, told, unanswered } = places
+    if (held === 0 && told === 0 && unanswered === 0 && this.#areHeld(places)) this.#places.delete(nameOf(places))
+    if (this.#places.size === 0) this.dropPlaces()
   }
 
-  #call (time: Call['time']): Call {
+  #call (): Call {
     lastNumber += 1
-    return { time, holder: this.#holder, sequence: lastNumber }
+    return { time: this.#time(), holder: this.#holder, sequence: lastNumber }
   }
+}
+
+/** Notes that a call tells the server how many places are held. */
+function tell (places: HeldPlaces, { sequence }: Call): number {
+  places.told = places.held
+  places.unanswered = sequence
+  return places.held
 }

@@ -90,7 +90,7 @@ export abstract class SharedStore implements QuotaStore {
 
   /** Returns a rejection if this process itself holds the caller's places up to the limit. */
   #withoutPlace (demand: Demand): Acquisition | null {
-    const count = this.#shardFor(demand).placesOf(demand)
+    const count = this.#shardFor(demand).held(demand)
     return hasRoom(count, demand.limit, demand.cost) ? null : { admitted: false, count, windowRemaining: null, overflow: false }
   }
 
