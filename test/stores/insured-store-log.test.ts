@@ -45,16 +45,9 @@ t.test('each change of a shard is logged once, with the shards whose callers the
     clock.advance(100)
     return log.lines.slice(before).map(({ msg, shards, err }) => [String(msg).replace(/^the quota's primary store /, ''), shards, Object(err).message])
   }
+  const part = (down: number) => `fails for ${down} of 3 shards; the fallback counts their callers`
   t.same(await change('promises', 0, 1, 2), [])
-  t.same(await change('rejects', 2, 1), [
-    ['fails for 1 of 3 shards; the fallback counts their callers', [2], 'rejected'],
-    ['fails for 2 of 3 shards; the fallback counts their callers', [1, 2], 'rejected']
-  ])
-  t.same(await change('rejects', 0), [['fails; its fallback counts', undefined, 'rejected']])
-  t.same(await change('promises', 1, 0, 2), [
-    ['fails for 2 of 3 shards; the fallback counts their callers', [0, 2], undefined],
-    ['fails for 1 of 3 shards; the fallback counts their callers', [2], undefined],
-    ['works again', undefined, undefined]
-  ])
+  t.same(await change('rejects', 2, 1, 0), [[part(1), [2], 'rejected'], [part(2), [1, 2], 'rejected'], ['fails; its fallback counts', undefined, 'rejected']])
+  t.same(await change('promises', 1, 0, 2), [[part(2), [0, 2], undefined], [part(1), [2], undefined], ['works again', undefined, undefined]])
   await app.close()
 })
