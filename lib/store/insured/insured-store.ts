@@ -198,7 +198,7 @@ export class InsuredQuotaStore implements QuotaStore {
     await Promise.all([this.#fallback, this.#primary].map(async (store) => this.#inTime(task(store))))
   }
 
-  #inTime<Result> (result: Result | PromiseLike<Result>, late: (result: Result) => void = () => {}): Result | Promise<Result> {
-    return isPromise(result) ? within(this.#timing.timeout, result, { ...this.#timing, late }) : result
+  #inTime<Result> (result: Result | PromiseLike<Result>, late?: (result: Result) => void): Result | Promise<Result> {
+    return isPromise(result) ? within(this.#timing.timeout, result, { ...this.#timing, ...(late !== undefined && { late }) }) : result
   }
 }

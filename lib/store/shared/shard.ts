@@ -18,9 +18,8 @@ export const counted = new WeakMap<Acquisition, { readonly demand: Demand, left:
 /** The places that this process holds for a caller, and what the server knows of them. */
 interface HeldPlaces extends Holding {
   held: number
-  /** What the server knows, if it has answered the latest call that told it. */
+  /** What the server knows, and until it has answered, the number of the latest call that told it; then 0. */
   told: number
-  /** The sequence number of that call until it is answered, then 0. */
   unanswered: number
 }
 
