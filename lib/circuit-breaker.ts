@@ -16,32 +16,38 @@ interface CircuitBreakerOptions {
  */
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions
-  isOpen = false
-  #openSince = 0
-  #isBeingTried = false
   #failuresInARow = 0
-  /** Counts the changes, so that the result of a call from before the latest change is ignored. */
-  era = 0
+  #failedAt = 0
+  #isBeingTried = false
+  // Counts the changes, so that the result of a call from before the latest change is ignored.
+  #era = 0
 
   constructor (options: CircuitBreakerOptions) {
     this.#options = options
   }
 
-  /** Whether there may be a call now. If the breaker is open and the result is true, the call is the trial. */
-  allowsCall (): boolean {
-    if (!this.isOpen) return true
-    const rested = this.#options.clock() - this.#openSince
-    // A clock that was set back must not lengthen the time `coolDown`.
-    if (this.#isBeingTried || (rested >= 0 && rested < this.#options.coolDown)) return false
-    this.#isBeingTried = true
-    return true
+  get isOpen (): boolean {
+    return this.#failuresInARow >= (this.#options.failures ?? 1)
   }
 
-  /** Records that a call of this era succeeded. */
+  /** Returns the era of a call, for its result; undefined if there may be no call now. If the breaker is open, the call is the trial. */
+  startCall (): number | undefined {
+    if (this.isOpen) {
+      const rested = this.#options.clock() - this.#failedAt
+      // A clock that was set back must not lengthen the time `coolDown`.
+      if (this.#isBeingTried || (rested >= 0 && rested < this.#options.coolDown)) return undefined
+      this.#isBeingTried = true
+    }
+    return this.#era
+  }
+
   succeeded (era: number): void {
-    if (era !== this.era) return
-    this.#failuresInARow = 0
-    if (this.isOpen) this.#change(undefined)
+    this.#record(era, 0)
+  }
+
+  failed (era: number, error: unknown): void {
+    if (era === this.#era) this.#failedAt = this.#options.clock()
+    this.#record(era, this.#failuresInARow + 1, error)
   }
 
   /** Records that a call showed neither a failure nor that the next one will succeed. The next request may try. */
@@ -49,21 +55,13 @@ export class CircuitBreaker {
     this.#isBeingTried = false
   }
 
-  /** Records that a call of this era failed. */
-  failed (era: number, error: unknown): void {
-    if (era !== this.era) return
-    const { clock, failures = 1 } = this.#options
-    this.#openSince = clock()
+  #record (era: number, failuresInARow: number, error?: unknown): void {
+    if (era !== this.#era) return
+    const wasOpen = this.isOpen
+    this.#failuresInARow = failuresInARow
     this.#isBeingTried = false
-    this.#failuresInARow += 1
-    if (!this.isOpen && this.#failuresInARow >= failures) this.#change(error)
-  }
-
-  #change (error: unknown): void {
-    this.isOpen = !this.isOpen
-    this.era += 1
-    this.#isBeingTried = false
-    this.#failuresInARow = 0
+    if (this.isOpen === wasOpen) return
+    this.#era += 1
     this.#options.onChange(this.isOpen, error)
   }
 }

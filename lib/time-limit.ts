@@ -35,54 +35,36 @@ export class TimeLimitError extends Error {
   }
 }
 
-/** Limits how long to wait for a result, not counting stalls of the event loop. */
-export class TimeLimit {
-  readonly #timeout: number
-  readonly #clock: () => number
-  readonly #timers: QuotaTimers
-
-  /** @param timeout Milliseconds. */
-  constructor (timeout: number, clock: () => number = () => performance.now(), timers: QuotaTimers = nodeTimers) {
-    this.#timeout = timeout
-    this.#clock = clock
-    this.#timers = timers
-  }
-
-  /** Settles as the promise does, or rejects with a `TimeLimitError`. `late` receives a result that arrives later; it must not throw. */
-  within<Result> (promise: PromiseLike<Result>, late: (result: Result) => void = () => {}): Promise<Result> {
-    return new Promise((resolve, reject) => {
-      let isOver = false
-      let timer: unknown
-      const wait = (stallsLeft: number): void => {
-        const startedAt = this.#clock()
-        timer = this.#timers.setTimeout(() => {
-          const isLate = this.#clock() - startedAt > this.#timeout * (1 + lateness)
-          if (isLate && stallsLeft > 0) wait(stallsLeft - 1)
-          else giveUp(graceTurns)
-        }, this.#timeout)
-      }
-      const giveUp = (turnsLeft: number): void => {
-        if (isOver) return
-        if (turnsLeft > 0) {
-          setImmediate(giveUp, turnsLeft - 1)
-          return
-        }
+/**
+ * Settles as the promise does, or rejects with a `TimeLimitError` after the milliseconds, not counting stalls of the event loop. `late`
+ * receives a result that arrives afterwards; it must not throw.
+ */
+export function within<Result> (
+  timeout: number, promise: PromiseLike<Result>,
+  { clock = () => performance.now(), timers = nodeTimers, late = () => {} }:
+  { readonly clock?: () => number, readonly timers?: QuotaTimers, readonly late?: (result: Result) => void } = {}
+): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    let isOver = false
+    let timer: unknown
+    const wait = (stallsLeft: number): void => {
+      const startedAt = clock()
+      timer = timers.setTimeout(() => {
+        const isLate = clock() - startedAt > timeout * (1 + lateness)
+        if (isLate && stallsLeft > 0) wait(stallsLeft - 1)
+        else giveUp(graceTurns)
+      }, timeout)
+    }
+    // Has no effect on a promise that has settled by then.
+    const giveUp = (turnsLeft: number): void => {
+      if (turnsLeft > 0) {
+        setImmediate(giveUp, turnsLeft - 1)
+      } else {
         isOver = true
-        reject(new TimeLimitError(this.#timeout))
+        reject(new TimeLimitError(timeout))
       }
-      const end = (): void => {
-        isOver = true
-        this.#timers.clearTimeout(timer)
-      }
-      promise.then((result) => {
-        if (isOver) return late(result)
-        end()
-        resolve(result)
-      }, (error: unknown) => {
-        end()
-        reject(error)
-      })
-      wait(mostStalls)
-    })
-  }
+    }
+    wait(mostStalls)
+    Promise.resolve(promise).finally(() => { timers.clearTimeout(timer) }).then((result) => isOver ? late(result) : resolve(result), reject)
+  })
 }

@@ -6,7 +6,7 @@ import { shown } from '../errors.js'
 import { logLine, shownError } from '../log.js'
 import { withFunctions } from '../option-checks.js'
 import { attempt, isPromise, proceed } from '../promises.js'
-import { TimeLimit, TimeLimitError } from '../time-limit.js'
+import { TimeLimitError, within } from '../time-limit.js'
 import { toInteger } from './limit.js'
 
 /** Reads the host's runtime preferences (docs/rules.md, "Limit"), before the caller is identified. A `Map` is a preference reader. */
@@ -70,7 +70,6 @@ export class Preferences {
    */
   of (preference: string, configured: number): (request: FastifyRequest) => number | Promise<number> {
     const [log, timeout] = [this.#log, this.#timeout]
-    const timeLimit = new TimeLimit(timeout, clock, timers)
     const resting = `${late} ${timeoutsBeforeRest} times in a row; until it does, only one request per second calls it`
     const onChange = (isOpen: boolean, reason: unknown): void => { if (isOpen) logLine(log, 'warn', Object(reason), resting) }
     // Only timeouts open it.
@@ -92,11 +91,11 @@ export class Preferences {
 
     return (request) => {
       const reader = this.#reader
-      if (reader === undefined || !breaker.allowsCall()) return configured
-      const { era } = breaker
+      const era = reader === undefined ? undefined : breaker.startCall()
+      if (reader === undefined || era === undefined) return configured
       return attempt(() => {
         const read: unknown = reader.get(preference, request)
-        return proceed(isPromise(read) ? timeLimit.within(read) : read, (value) => {
+        return proceed(isPromise(read) ? within(timeout, read, { clock, timers }) : read, (value) => {
           const isUnset = value == null || (typeof value === 'string' && value.trim() === '')
           const integer = isUnset ? configured : toInteger(value)
           if (integer === undefined) return failed({ value: shown(value) }, request, era)

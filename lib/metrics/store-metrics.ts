@@ -2,7 +2,7 @@ import { Counter, Gauge, type OpenMetricsContentType, type PrometheusContentType
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaInfo } from '../permit/quota-list.js'
 import type { QuotaStore, QuotaStoreState } from '../store/store.js'
-import { TimeLimit } from '../time-limit.js'
+import { within } from '../time-limit.js'
 
 /** A registry of `prom-client`, for either content type. */
 export type QuotaMetricsRegistry = Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
@@ -19,7 +19,7 @@ export interface QuotaValue {
 type Read = () => readonly QuotaValue[] | Promise<readonly QuotaValue[]>
 
 // How long `inspect` may take, in milliseconds. The collection of all metrics waits for it.
-const inspectionLimit = new TimeLimit(500)
+const longestInspection = 500
 
 /** Adds a gauge whose values are read when it is collected. The values of quotas with the same name are combined. */
 export function addGauge (registry: QuotaMetricsRegistry, name: string, help: string, aggregator: 'sum' | 'max', read: Read): void {
@@ -100,7 +100,7 @@ function countingStore (store: QuotaStore): QuotaStore {
 /** Returns the state of a quota's counters; NaN if the store fails or takes too long. */
 async function inspect ({ store, counters }: QuotaInfo): Promise<QuotaStoreState> {
   try {
-    const state = await inspectionLimit.within((async () => countingStore(store).inspect?.(counters))())
+    const state = await within(longestInspection, (async () => countingStore(store).inspect?.(counters))())
     if (state !== undefined && Number.isSafeInteger(state.trackedCallers) && Number.isSafeInteger(state.sweeps)) return state
   } catch {}
   return { trackedCallers: NaN, sweeps: NaN }

@@ -4,12 +4,9 @@ export const windowLength = 60_000
 /** The minimum time between two sweeps, in milliseconds (docs/rules.md, "Sweep"). */
 export const sweepInterval = 60_000
 
-// How much longer than its window a counter is kept after its last request, in milliseconds (docs/rules.md, "Sweep").
-const retentionAfterWindow = 60_000
-
-/** How long a counter is kept after its last request, in milliseconds. */
+/** How long a counter is kept after its last request, in milliseconds (docs/rules.md, "Sweep"). */
 export function counterRetention (window: number): number {
-  return window + retentionAfterWindow
+  return window + 60_000
 }
 
 /** The limit that always has room. Also the largest count. */

@@ -4,12 +4,7 @@ import type { Acquisition, Demand } from './store.js'
 type Acquisitions = readonly (Acquisition | null)[]
 
 /** What one side has decided on in one step; null if it has failed. */
-interface Part<Side> {
-  readonly side: Side
-  readonly demands: readonly Demand[]
-  readonly acquisitions: Acquisitions | null
-  readonly error?: unknown
-}
+interface Part<Side> { side: Side, asked: readonly Demand[], acquisitions: Acquisitions | null, error?: unknown }
 
 /** What decides on the demands of the sides, which are stores or shards. */
 export interface Sides<Side> {
@@ -20,8 +15,8 @@ export interface Sides<Side> {
 }
 
 /**
- * Decides on the demands of a request that several sides keep the counters of. Where one of them rejects or fails, what the others have counted is
- * given back.
+ * Decides on the demands of a request that several sides keep the counters of. Where one of them rejects or fails, what the others have
+ * counted is given back.
  *
  * @param sides The side of each demand.
  * @returns One acquisition for each demand; null for those of a side that failed while another one rejected.
@@ -32,19 +27,17 @@ export function acquireSideBySide<Side> (
 ): Acquisitions | Promise<Acquisitions> {
   const [first] = sides
   if (first !== undefined && sides.every((side) => side === first)) return operations.acquire(first, demands)
-  const asked = [...new Set(sides)].map((side) => {
-    const part = { side, demands: demands.filter((_demand, index) => sides[index] === side) }
-    return attempt<Part<Side>>(
-      () => proceed(operations.acquire(side, part.demands), (acquisitions) => ({ ...part, acquisitions })),
-      (error) => ({ ...part, acquisitions: null, error })
-    )
+  const decided = [...new Set(sides)].map((side) => {
+    const asked = demands.filter((_demand, index) => sides[index] === side)
+    return attempt<Part<Side>>(() => proceed(operations.acquire(side, asked), (acquisitions) => ({ side, asked, acquisitions })),
+      (error) => ({ side, asked, acquisitions: null, error }))
   })
-  return proceedAll(asked, (parts) => {
+  return proceedAll(decided, (parts) => {
     const failed = parts.find(({ acquisitions }) => acquisitions === null)
     const isRejected = parts.some(({ acquisitions }) => acquisitions !== null && !haveRoom(acquisitions))
     const merged = demands.map((demand) => {
-      const part = parts.find(({ demands }) => demands.includes(demand))
-      const acquisition = part?.acquisitions?.[part.demands.indexOf(demand)]
+      const part = parts.find(({ asked }) => asked.includes(demand))
+      const acquisition = part?.acquisitions?.[part.asked.indexOf(demand)]
       if (part?.acquisitions == null || acquisition == null) return null
       if ((failed === undefined && !isRejected) || !haveRoom(part.acquisitions)) return acquisition
       operations.release(part.side, acquisition, demand.cost)

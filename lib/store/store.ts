@@ -1,5 +1,4 @@
-import { OptionError, shownType } from '../errors.js'
-import { hasFunction } from '../option-checks.js'
+import { checkThat, withFunctions } from '../option-checks.js'
 
 /**
  * Keeps the counters of quotas (docs/rules.md, "Store"). Only `acquire` is required. Costs in a unit other than requests, requests in
@@ -9,8 +8,8 @@ import { hasFunction } from '../option-checks.js'
  */
 export interface QuotaStore {
   /**
-   * Decides on all demands in one step: counts each if all of them have room, and none otherwise. In both cases, each demand reaches its counter:
-   * it opens a window, sets `lastSeen` and runs a sweep if one is due. No two demands have the same counters and the same caller.
+   * Decides on all demands in one step: counts each if all of them have room, and none otherwise. In both cases, each demand reaches its
+   * counter: it opens a window, sets `lastSeen` and runs a sweep if one is due. No two demands have the same counters and the same caller.
    *
    * @returns One acquisition for each demand, in their order; null for one that was not asked because another is known to have no room.
    */
@@ -37,7 +36,8 @@ export interface QuotaStore {
    */
   forget? (callerKey: string, counters: string): void | Promise<void>
   /**
-   * Returns a page of the callers that have a counter of their own with an open window. A caller whose window stays open is on at least one page.
+   * Returns a page of the callers that have a counter of their own with an open window. A caller whose window stays open is on at least one
+   * page.
    *
    * @param cursor The cursor of the previous page. Default: the first page.
    */
@@ -61,8 +61,8 @@ export interface Demand {
   /** The length of the window in milliseconds, or the longest if windows differ; null for requests in flight. */
   readonly window: number | null
   /**
-   * When the day or month of a time zone ends, in milliseconds since the epoch. The counter opens a new window only for a later end. Null if the
-   * window opens with the first request.
+   * When the day or month of a time zone ends, in milliseconds since the epoch. The counter opens a new window only for a later end. Null
+   * if the window opens with the first request.
    */
   readonly end: number | null
 }
@@ -118,20 +118,14 @@ export const defaultMaxTrackedCallers = 10_000
 const largestMaxTrackedCallers = 2 ** 24
 
 /** Throws an `OptionError` unless the value is a usable caller cap. */
-export function assertMaxTrackedCallers (value: unknown, option: string): asserts value is number {
-  if (typeof value !== 'number' || !Number.isInteger(value) || value < 1 || value > largestMaxTrackedCallers) {
-    throw new OptionError(option, `must be an integer from 1 to ${largestMaxTrackedCallers}`, value)
-  }
-}
+export const assertMaxTrackedCallers = checkThat(`must be an integer from 1 to ${largestMaxTrackedCallers}`,
+  (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= largestMaxTrackedCallers)
 
 /** Throws an `OptionError` with the name of the option or decorator unless the value has the functions. */
 export function assertStore<Needed extends keyof QuotaStore = 'acquire'> (
   value: unknown, name: string, ...needed: readonly Needed[]
 ): asserts value is QuotaStore & Required<Pick<QuotaStore, Needed>> {
-  for (const storeFunction of ['acquire', ...needed]) {
-    if (hasFunction(value, storeFunction)) continue
-    throw new OptionError(name, `must be a store with a function ${storeFunction}`, value, shownType)
-  }
+  withFunctions('a store', 'acquire', ...needed)(value, name)
 }
 
 // Stores of a host can be written in JavaScript, so the compiler has not checked their results.
@@ -139,26 +133,19 @@ type Unchecked<Result> = { readonly [Field in keyof Result]?: unknown } | null |
 
 /** Throws unless the value is a usable result of `acquire`, so that no other value admits a request. */
 export function assertAcquisitions (value: unknown, demands: readonly Demand[]): asserts value is readonly (Acquisition | null)[] {
-  if (!Array.isArray(value) || value.length !== demands.length) throw invalidResult('acquire')
-  let isRejected = false
-  let isComplete = true
-  for (let index = 0; index < demands.length; index++) {
-    const acquisition: Unchecked<Acquisition> = value[index]
-    const demand = demands[index]
-    if (acquisition === null) {
-      isComplete = false
-    } else {
-      const isValid = typeof acquisition?.admitted === 'boolean' && demand !== undefined && isCount(acquisition, demand)
-      if (!isValid) throw invalidResult('acquire')
-      isRejected ||= !acquisition.admitted
-    }
-  }
-  if (!isComplete && !isRejected) throw invalidResult('acquire')
+  const acquisitions: readonly Unchecked<Acquisition>[] = Array.isArray(value) ? value : []
+  const isRejected = acquisitions.some((acquisition) => acquisition?.admitted === false)
+  const isValid = acquisitions.length === demands.length && demands.every((demand, index) => {
+    const acquisition = acquisitions[index]
+    return acquisition === null ? isRejected : typeof acquisition?.admitted === 'boolean' && isCount(acquisition, demand)
+  })
+  if (!isValid) throw new TypeError('the quota store returned an invalid result from acquire')
 }
 
 /** Throws unless the value is a usable result of `peek`. */
 export function assertPeeked (value: Unchecked<QuotaCount>, demand: Demand): asserts value is QuotaCount | null {
-  if (value === null ? demand.window === null : !isCount(value, demand)) throw invalidResult('peek')
+  const isValid = value === null ? demand.window !== null : isCount(value, demand)
+  if (!isValid) throw new TypeError('the quota store returned an invalid result from peek')
 }
 
 function isCount (value: Unchecked<QuotaCount>, { window, end }: Demand): boolean {
@@ -170,8 +157,4 @@ function isCount (value: Unchecked<QuotaCount>, { window, end }: Demand): boolea
 
 function isNatural (value: unknown): boolean {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
-}
-
-function invalidResult (storeFunction: string): TypeError {
-  return new TypeError(`the quota store returned an invalid result from ${storeFunction}`)
 }

@@ -41,3 +41,20 @@ t.test('a place that is given back while a request is being rejected is free', a
   await interruptedPool.next.done
   t.match(await store.peek(demand('bob', place())), { count: 1 })
 })
+
+// The reply to the first call made the store forget the caller, and with it that the second place was still to be given back.
+t.test('a place that was taken and given back before the reply to a call that gives another one back is free', async (t) => {
+  let reply = (): void => {}
+  const isReplied = new Promise<void>((resolve) => { reply = resolve })
+  const query = async (text: string, values: unknown[]) => {
+    const result = await pool.query(text, values)
+    if (text.includes('_release')) await isReplied
+    return result
+  }
+  const store = new PostgresQuotaStore({ pool: { query } })
+  const first = store.release(await acquireOne(store, 'carol', place()), 1)
+  const second = store.release(await acquireOne(store, 'carol', place()), 1)
+  reply()
+  await Promise.all([first, second])
+  t.match(await store.peek(demand('carol', place())), { count: 0 })
+})

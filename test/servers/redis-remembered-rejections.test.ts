@@ -4,7 +4,7 @@ import { RedisQuotaStore, type RedisQuotaStoreOptions } from '../../lib/redis.js
 import { adaptIoredis } from '../../lib/store/redis/clients/ioredis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
-import { acquireOne, demand } from '../support/told-store.js'
+import { acquireOne, demand, manyTurns } from '../support/told-store.js'
 
 const { client } = await startRedis(t)
 t.beforeEach(async () => { await client.flushall() })
@@ -110,7 +110,7 @@ for (const relieve of ['forget', 'clearCounters'] as const) {
       held = new Promise((resolve) => { release = resolve })
       const overtaken = isOvertaking ? store[relieve]('alice', 'default') : undefined
       const rejection = acquireOne(store, 'alice', { limit })
-      await new Promise((resolve) => { setImmediate(resolve) })
+      await manyTurns()
       const relieved = overtaken ?? store[relieve]('alice', 'default')
       await (isOvertaking ? rejection : relieved)
       release()

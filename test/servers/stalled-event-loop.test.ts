@@ -20,16 +20,10 @@ t.teardown(() => server.stop())
 const stalls: Record<string, () => Promise<void>> = {
   'one stall': async () => { stall() },
   'a stall before the answer can be read and one after each turn': async () => {
-    for (let stalls = 0; stalls < 5; stalls++) {
-      stall()
-      await turn()
-    }
+    for (let stalls = 0; stalls < 5; stalls++) { stall(); await turn() }
   },
   'short stalls that together are longer than the timeout': async () => {
-    for (let stalls = 0; stalls < 6; stalls++) {
-      stall(30)
-      await turn()
-    }
+    for (let stalls = 0; stalls < 6; stalls++) { stall(30); await turn() }
   }
 }
 

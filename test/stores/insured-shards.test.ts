@@ -1,6 +1,5 @@
 // An insured store whose primary has shards: each is on the primary or on the fallback by itself.
 import t from 'tap'
-import { reportChanges } from '../../lib/store/insured/change-reports.js'
 import { demand, insure, publishedChanges } from '../support/told-store.js'
 
 t.test('the callers of the other shards are not affected when one shard fails', async (t) => {
@@ -48,28 +47,4 @@ t.test('the primary is called once for each shard, and what one part counted is 
   const lower = demands.map((each) => ({ ...each, limit: each.limit + 2 }))
   t.match(await store.acquire(lower), [{ admitted: false }, { admitted: true, count: 3 }, { admitted: false }], 'the fallback gives back')
   t.match(demands.map((each) => fallback.peek(each)?.count), [undefined, 3, 0])
-})
-
-t.test('changes of many shards are reported at once where the state changes, and together otherwise', async (t) => {
-  const { clock, primary, store, countOf } = insure()
-  const reports: object[] = []
-  const end = reportChanges(store, ({ state, shards: { fallback } }) => { reports.push({ state, fallback }); throw new Error() }, clock)
-  /** Makes shards fail or recover, and asks them, and returns what has been reported after a time. */
-  const change = async (manner: 'rejects' | 'promises', shards: readonly number[], ms = 0): Promise<object[]> => {
-    for (const shard of shards) primary.manners.set(shard, manner)
-    for (const shard of shards) await countOf(`a${shard}`)
-    clock.advance(ms)
-    return reports.splice(0)
-  }
-  t.same(await change('promises', [0, 1, 2, 3, 4, 5], 2_000), [])
-  t.same(await change('rejects', [3, 4, 5]), [{ state: 'both', fallback: [3] }])
-  clock.advance(2_000)
-  t.same(reports.splice(0), [{ state: 'both', fallback: [3, 4, 5] }])
-  t.same(await change('promises', [3, 4, 5], 10_000), [{ state: 'primary', fallback: [] }])
-  t.same(await change('rejects', [3, 4], 100), [{ state: 'both', fallback: [3] }])
-  t.same(await change('promises', [4], 2_000), [], 'a shard that has recovered by then is not reported')
-  await change('rejects', [4])
-  end()
-  clock.advance(10_000)
-  t.same(reports, [], 'no report follows the end')
 })

@@ -11,15 +11,8 @@ import { answered, demand, insure, pass, publishedChanges, ToldStore } from '../
 const place = { counters: 'streams.in-flight', window: null } as const
 const tooLate = 'no response within 30 ms'
 const nonsense = 'the quota store returned an invalid result from acquire'
-const reasons = {
-  throws: 'thrown',
-  rejects: 'rejected',
-  hangs: tooLate,
-  'answers late': tooLate,
-  'fails late': tooLate,
-  'answers nonsense': nonsense,
-  'promises nonsense': nonsense
-} as const
+const slow = { hangs: tooLate, 'answers late': tooLate, 'fails late': tooLate } as const
+const reasons = { throws: 'thrown', rejects: 'rejected', ...slow, 'answers nonsense': nonsense, 'promises nonsense': nonsense } as const
 
 for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
   t.test(`the fallback decides if the primary ${manner}, until one request finds that the primary has recovered`, async (t) => {

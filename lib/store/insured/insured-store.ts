@@ -1,7 +1,7 @@
 import { CircuitBreaker } from '../../circuit-breaker.js'
 import { assertFunction, assertMilliseconds, assertOptions, hasFunction, withFunctions } from '../../option-checks.js'
 import { attempt, isPromise, proceed, promised } from '../../promises.js'
-import { TimeLimit } from '../../time-limit.js'
+import { nodeTimers, within } from '../../time-limit.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
 import { acquireSideBySide, haveRoom } from '../side-by-side.js'
 import {
@@ -31,9 +31,9 @@ const fallbackMark = 'fallback:'
  * caller from memory, in which case it returns its result synchronously although it otherwise returns promises. Such a result is used but
  * does not change the state. A wrapper around a primary must therefore return synchronous results synchronously.
  *
- * A primary with a function `shardOf` is called once for the demands of each shard, and fails and recovers by shard: the callers of the other
- * shards are not affected. Each change of a shard is published once on the diagnostics channel `fastify-llm-quota:insured-store`, and the
- * plugin logs it.
+ * A primary with a function `shardOf` is called once for the demands of each shard, and fails and recovers by shard: the callers of the
+ * other shards are not affected. Each change of a shard is published once on the diagnostics channel `fastify-llm-quota:insured-store`, and
+ * the plugin logs it.
  *
  * @throws {OptionError} If an option has an invalid value.
  */
@@ -46,11 +46,11 @@ export class InsuredQuotaStore implements QuotaStore {
   readonly decisions: Record<'primary' | 'fallback', number> = { primary: 0, fallback: 0 }
   readonly #primary: Functions
   readonly #fallback: Functions
-  // For each of the two stores.
-  readonly #timeLimit: TimeLimit
-  readonly #createBreaker: (shard: number) => CircuitBreaker
+  // The timeout is that of each of the two stores.
+  readonly #timing: Required<Omit<InsuredQuotaStoreOptions, 'primary' | 'fallback'>>
   readonly #breakers = new Map<number, CircuitBreaker>()
-  readonly #madeByFallback = new WeakSet<Acquisition>()
+  // The store that made each acquisition.
+  readonly #makers = new WeakMap<Acquisition, QuotaStore>()
   #primaryPromises = false
 
   constructor (options: InsuredQuotaStoreOptions) {
@@ -63,21 +63,14 @@ export class InsuredQuotaStore implements QuotaStore {
       timers: withFunctions('timers', 'setTimeout', 'clearTimeout')
     })
     assertStore(options.primary, 'primary')
-    const { primary, timeout = 100, coolDown = 1000, clock = () => performance.now(), timers } = options
+    const { primary, timeout = 100, coolDown = 1000, clock = () => performance.now(), timers = nodeTimers } = options
     const { maxTrackedCallers } = primary
     const { fallback = new MemoryQuotaStore({ clock, ...(maxTrackedCallers !== undefined && { maxTrackedCallers }) }) } = options
     this.primary = primary
     this.fallback = fallback
     this.#primary = primary as Functions
     this.#fallback = fallback as Functions
-    this.#timeLimit = new TimeLimit(fallback instanceof MemoryQuotaStore ? timeout : timeout / 2, clock, timers)
-    this.#createBreaker = (shard) => new CircuitBreaker({
-      coolDown,
-      clock,
-      onChange: (isOpen, error) => {
-        insuredStoreChanges.publish({ store: this, shard, state: isOpen ? 'fallback' : 'primary', error } satisfies InsuredQuotaStoreChange)
-      }
-    })
+    this.#timing = { timeout: fallback instanceof MemoryQuotaStore ? timeout : timeout / 2, coolDown, clock, timers }
     for (const name of optionalFunctions) {
       if (!hasFunction(primary, name) || !hasFunction(fallback, name)) Object.defineProperty(this, name, { value: undefined })
     }
@@ -92,51 +85,50 @@ export class InsuredQuotaStore implements QuotaStore {
 
   /** The shards of the primary that a call has reached, by the store that is currently used. A primary without shards has only shard 0. */
   get shards (): InsuredShards {
-    const all = [...this.#breakers].sort(([one], [other]) => one - other)
-    const numbers = (isOpen: boolean): number[] => all.filter(([, breaker]) => breaker.isOpen === isOpen).map(([shard]) => shard)
-    return { primary: numbers(false), fallback: numbers(true) }
+    const reached = [...this.#breakers.keys()].sort((one, other) => one - other)
+    const onFallback = (shard: number): boolean => this.#breakers.get(shard)?.isOpen === true
+    return { primary: reached.filter((shard) => !onFallback(shard)), fallback: reached.filter(onFallback) }
   }
 
   acquire (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
     return acquireSideBySide(demands, demands.map(({ callerKey }) => this.#breakerOf(callerKey)), {
       acquire: (breaker, part) => this.#decide(breaker, part),
-      release: (_breaker, acquisition, amount) => { giveBack(this.#makerOf(acquisition), acquisition, amount) }
+      release: (_breaker, acquisition, amount) => { this.#giveBack(acquisition, amount) }
     })
   }
 
   /** Releases in the store that made the acquisition. Rejects if that store fails or does not finish in time. Does not change the state. */
   release? (acquisition: Acquisition, amount: number): void | Promise<void> {
-    return this.#inTime(this.#makerOf(acquisition).release(acquisition, amount))
+    return this.#inTime(this.#makers.get(acquisition)?.release?.(acquisition, amount))
   }
 
-  /** Reads a caller's count from the store that currently decides on the caller, or from the fallback if the primary fails or is too slow. */
+  /** Reads a caller's count from the store that now decides on the caller, or from the fallback if the primary fails or is too slow. */
   peek? (demand: Demand): QuotaCount | null | Promise<QuotaCount | null> {
     return this.#read(this.#breakerOf(demand.callerKey).isOpen, (store) => store.peek(demand))
   }
 
   /** Removes the caller's counter from both stores. Rejects if one of them fails or does not finish in time. */
-  async forget? (callerKey: string, counters: string): Promise<void> {
-    await this.#tellBoth((store) => store.forget(callerKey, counters))
+  forget? (callerKey: string, counters: string): Promise<void> {
+    return this.#tellBoth((store) => store.forget(callerKey, counters))
   }
 
   /**
-   * Lists the callers of the primary, or those of the fallback if it decides on all callers, or if the primary fails or is too slow. The next pages
-   * come from the same store. Rejects if it then fails.
+   * Lists the callers of the primary, or those of the fallback if it decides on all callers, or if the primary fails or is too slow. The
+   * next pages come from the same store. Rejects if it then fails.
    */
   list? (counters: string, cursor?: string): CallerPage | Promise<CallerPage> {
-    const ofFallback = (from?: string): CallerPage | Promise<CallerPage> => {
-      return proceed(this.#inTime(this.#fallback.list(counters, from)), ({ callers, cursor }) => {
-        return { callers, cursor: cursor === null ? null : fallbackMark + cursor }
+    const pageOf = (store: Functions, from?: string): CallerPage | Promise<CallerPage> => {
+      return proceed(this.#inTime(store.list(counters, from)), (page) => {
+        return page.cursor === null || store === this.#primary ? page : { ...page, cursor: fallbackMark + page.cursor }
       })
     }
-    if (cursor?.startsWith(fallbackMark) === true) return ofFallback(cursor.slice(fallbackMark.length))
-    if (cursor !== undefined) return this.#inTime(this.#primary.list(counters, cursor))
-    return this.#read(this.state === 'fallback', (store) => store === this.#fallback ? ofFallback() : store.list(counters))
+    if (cursor === undefined) return this.#read(this.state === 'fallback', pageOf)
+    return cursor.startsWith(fallbackMark) ? pageOf(this.#fallback, cursor.slice(fallbackMark.length)) : pageOf(this.#primary, cursor)
   }
 
   /** Clears both stores. Rejects if one of them fails or does not finish in time. Does not change the state. */
-  async clearCounters? (): Promise<void> {
-    await this.#tellBoth((store) => store.clearCounters())
+  clearCounters? (): Promise<void> {
+    return this.#tellBoth((store) => store.clearCounters())
   }
 
   /** Inspects the primary, or the fallback if it decides on all callers, or if the primary fails or is too slow. */
@@ -146,55 +138,54 @@ export class InsuredQuotaStore implements QuotaStore {
 
   #breakerOf (callerKey: string): CircuitBreaker {
     const shard = this.primary.shardOf?.(callerKey) ?? 0
-    let breaker = this.#breakers.get(shard)
-    if (breaker === undefined) {
-      breaker = this.#createBreaker(shard)
-      this.#breakers.set(shard, breaker)
+    const onChange = (isOpen: boolean, error: unknown): void => {
+      insuredStoreChanges.publish({ store: this, shard, state: isOpen ? 'fallback' : 'primary', error } satisfies InsuredQuotaStoreChange)
     }
+    const breaker = this.#breakers.get(shard) ?? new CircuitBreaker({ ...this.#timing, onChange })
+    this.#breakers.set(shard, breaker)
     return breaker
-  }
-
-  #makerOf (acquisition: Acquisition): Functions {
-    return this.#madeByFallback.has(acquisition) ? this.#fallback : this.#primary
   }
 
   /** Decides on the demands of one shard. */
   #decide (breaker: CircuitBreaker, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
-    if (!breaker.allowsCall()) return this.#decideByFallback(demands)
-    const { era } = breaker
+    const era = breaker.startCall()
+    if (era === undefined) return this.#decideBy('fallback', demands)
     return attempt(() => {
-      const result = this.#primary.acquire(demands)
-      const isAwaited = isPromise(result)
+      const decided = this.#decideBy('primary', demands)
+      const isAwaited = decided instanceof Promise
       this.#primaryPromises ||= isAwaited
-      return proceed(this.#checked(this.#primary, demands, result), (acquisitions) => {
+      return proceed(decided, (acquisitions) => {
         // A result that was not awaited may come from memory.
         if (isAwaited || !this.#primaryPromises) breaker.succeeded(era)
         else breaker.provedNothing()
-        this.decisions.primary += 1
         return acquisitions
       })
     }, (error) => {
       breaker.failed(era, error)
-      return this.#decideByFallback(demands)
+      return this.#decideBy('fallback', demands)
     })
   }
 
-  #decideByFallback (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
-    return proceed(this.#checked(this.#fallback, demands, this.#fallback.acquire(demands)), (acquisitions) => {
-      for (const acquisition of acquisitions) if (acquisition !== null) this.#madeByFallback.add(acquisition)
-      this.decisions.fallback += 1
-      return acquisitions
-    })
-  }
-
-  /** Returns a result of `acquire` if it is valid and arrives in time. What a later one has counted is given back. */
-  #checked (
-    store: Functions, demands: readonly Demand[], result: Acquisitions | Promise<Acquisitions>
-  ): Acquisitions | Promise<Acquisitions> {
-    return proceed(this.#inTime(result, (late) => { giveBackAll(store, demands, late) }), (acquisitions) => {
+  /** Returns what a store decides if it is valid and arrives in time. What a later result has counted is given back. */
+  #decideBy (name: 'primary' | 'fallback', demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
+    const { [name]: store } = this
+    const decided = proceed(promised(store.acquire(demands)), (acquisitions) => {
       assertAcquisitions(acquisitions, demands)
+      for (const acquisition of acquisitions) if (acquisition !== null) this.#makers.set(acquisition, store)
       return acquisitions
     })
+    const giveBackAll = (late: Acquisitions): void => {
+      if (haveRoom(late)) late.forEach((acquisition, index) => { this.#giveBack(acquisition, Number(demands[index]?.cost)) })
+    }
+    return proceed(this.#inTime(decided, giveBackAll), (acquisitions) => {
+      this.decisions[name] += 1
+      return acquisitions
+    })
+  }
+
+  /** Gives back without waiting. An error is ignored: what is not given back stays counted until the window, or the place's lease, ends. */
+  #giveBack (acquisition: Acquisition, amount: number): void {
+    attempt<void>(() => promised(this.#makers.get(acquisition)?.release?.(acquisition, amount)), () => {})
   }
 
   #read<Result> (isPrimaryDown: boolean, question: (store: Functions) => Result | Promise<Result>): Result | Promise<Result> {
@@ -204,24 +195,10 @@ export class InsuredQuotaStore implements QuotaStore {
 
   // Both are called in the same turn of the event loop, so that no request comes between the two calls.
   async #tellBoth (task: (store: Functions) => void | Promise<void>): Promise<void> {
-    const tell = async (store: Functions): Promise<void> => this.#inTime(task(store))
-    await Promise.all([tell(this.#fallback), tell(this.#primary)])
+    await Promise.all([this.#fallback, this.#primary].map(async (store) => this.#inTime(task(store))))
   }
 
   #inTime<Result> (result: Result | PromiseLike<Result>, late?: (result: Result) => void): Result | Promise<Result> {
-    return isPromise(result) ? this.#timeLimit.within(result, late) : result
+    return isPromise(result) ? within(this.#timing.timeout, result, { ...this.#timing, ...(late !== undefined && { late }) }) : result
   }
-}
-
-/** Gives back what a late result has counted, which is nothing if it rejects. A result that is invalid is ignored. */
-function giveBackAll (store: QuotaStore, demands: readonly Demand[], acquisitions: Acquisitions): void {
-  attempt(() => {
-    assertAcquisitions(acquisitions, demands)
-    if (haveRoom(acquisitions)) acquisitions.forEach((acquisition, index) => { giveBack(store, acquisition, Number(demands[index]?.cost)) })
-  }, () => {})
-}
-
-/** Gives back without waiting. An error is ignored: what is not given back stays counted until the window, or the lease of the place, ends. */
-function giveBack (store: QuotaStore, acquisition: Acquisition, amount: number): void {
-  attempt<void>(() => promised(store.release?.(acquisition, amount)), () => {})
 }

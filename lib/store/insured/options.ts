@@ -13,7 +13,7 @@ export interface PrimaryQuotaStore extends QuotaStore {
 export interface InsuredQuotaStoreOptions {
   /** The store that is used as long as it responds. */
   readonly primary: PrimaryQuotaStore
-  /** The store that is used while the primary is unavailable. Default: a new `MemoryQuotaStore` with the same clock and the primary's caller cap. */
+  /** The store that is used while the primary is unavailable. Default: a `MemoryQuotaStore` with this clock and the primary's cap. */
   readonly fallback?: QuotaStore
   /**
    * The maximum time that a request waits, in milliseconds. Default 100. With a `MemoryQuotaStore` as the fallback, the primary can use all
@@ -24,6 +24,6 @@ export interface InsuredQuotaStoreOptions {
   readonly coolDown?: number
   /** Returns monotonic milliseconds. Default `performance.now`. Replace it in tests. */
   readonly clock?: () => number
-  /** The timers that measure `timeout`. Default: Node's timers, unreferenced so that they do not keep the process alive. Replace them in tests. */
+  /** The timers that measure `timeout`. Default: Node's timers, which do not keep the process alive. Replace them in tests. */
   readonly timers?: QuotaTimers
 }

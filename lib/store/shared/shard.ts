@@ -1,182 +1,169 @@
 import { randomBytes } from 'node:crypto'
-import { TimeLimit } from '../../time-limit.js'
+import { setImmediate as turn } from 'node:timers/promises'
+import { within } from '../../time-limit.js'
+import { haveRoom } from '../side-by-side.js'
 import type { Acquisition, Demand } from '../store.js'
-import type { Call, Decided, Driver, Holding, Release, StoredRequest } from './driver.js'
-import { Holdings, type HeldPlaces } from './holdings.js'
+import { nameOf, type Call, type Caller, type Decided, type Driver, type Holding, type Release } from './driver.js'
+import { longestWait, Queue } from './queue.js'
 
-// Bounds how long a call keeps the server busy, and how many decisions fail together.
-const mostInCall = 128
-
-// How long a call may take, in milliseconds, because a connection can become silent without being closed, and how long a request may wait
-// for one.
-const longestWait = 5_000
-const timeLimit = new TimeLimit(longestWait)
+// A lease lasts three times as long, so two renewals can fail.
+const renewalInterval = 10_000
 
 // Numbers that this process uses once each. They begin anywhere, so that they differ from those of other processes.
 let lastNumber = randomBytes(6).readUIntBE(0, 6)
 
-interface Waiting<Item, Result> {
-  readonly item: Item
-  readonly since: number
-  resolve (result: Result): void
-  reject (error: unknown): void
-}
+/** What an acquisition has counted and can still be given back, and how. */
+export const counted = new WeakMap<Acquisition, { readonly demand: Demand, left: number, giveBack (amount: number): Promise<unknown> }>()
 
-interface Asked { readonly demands: readonly Demand[], asked: number }
-
-// What an acquisition has counted and can still be given back, and how.
-const counted = new WeakMap<Acquisition, { readonly demand: Demand, left: number, giveBack (amount: number): Promise<void> }>()
-
-/** Gives back a part of what an acquisition has counted. Returns for which demand; undefined if nothing is left. */
-export async function release (acquisition: Acquisition, amount: number): Promise<Demand | undefined> {
-  const known = counted.get(acquisition)
-  const given = Math.min(amount, known?.left ?? 0)
-  if (known === undefined || given <= 0) return undefined
-  known.left -= given
-  await known.giveBack(given)
-  return known.demand
+/** The places that this process holds for a caller, and what the server knows of them. */
+interface HeldPlaces extends Holding {
+  held: number
+  /** What the server knows, and until it has answered, the number of the latest call that told it; then 0. */
+  told: number
+  unanswered: number
 }
 
 /**
- * The callers that one driver serves. A call to the driver takes with it what has arrived since the one before. Calls follow each other, so that each
- * one states truly how many places this process holds.
+ * The callers that one driver serves. A call to the driver takes with it what has arrived since the one before. Calls follow each other, so
+ * that each one states truly how many places this process holds: their number and no difference, so the next one corrects it.
  */
 export class Shard {
-  readonly driver: Driver
-  readonly holdings = new Holdings((places) => { this.#change(places).catch(() => {}) })
-  readonly #clock: (() => number) | undefined
+  readonly #driver: Driver
+  readonly #time: () => Call['time']
   readonly #holder = randomBytes(12).toString('base64url')
-  #requests: Waiting<Asked, readonly Acquisition[]>[] = []
-  #changes: Waiting<Release | HeldPlaces, void>[] = []
-  #isSending = false
+  readonly #requests = new Queue<readonly Demand[], readonly Acquisition[]>()
+  readonly #changes = new Queue<Release | HeldPlaces, true>()
+  #sending: Promise<void> | undefined
+  // The callers for whom the server may have a number of places other than 0.
+  readonly #places = new Map<string, HeldPlaces>()
+  #renewal: NodeJS.Timeout | undefined
 
-  constructor (driver: Driver, clock: (() => number) | undefined) {
-    this.driver = driver
-    this.#clock = clock
+  /** @param time Returns the time of the store's own clock; null for the server's clock. */
+  constructor (driver: Driver, time: () => Call['time']) {
+    this.#driver = driver
+    this.#time = time
   }
 
-  /** The time of the store's own clock; null for the server's. */
-  get time (): number | null {
-    return this.#clock === undefined ? null : Math.floor(this.#clock())
+  /** Asks the driver at once. */
+  ask<Result> (question: (driver: Driver, time: Call['time']) => Promise<Result>): Promise<Result> {
+    return within(longestWait, question(this.#driver, this.#time()))
   }
 
   acquire (demands: readonly Demand[]): Promise<readonly Acquisition[]> {
-    return new Promise((resolve, reject) => {
-      this.#requests.push({ item: { demands, asked: 0 }, since: performance.now(), resolve, reject })
-      this.#start()
-    })
+    this.#sending ??= this.#sendAll()
+    return this.#requests.add(demands)
   }
 
-  async #leave (places: HeldPlaces, amount: number): Promise<void> {
-    if (!this.holdings.has(places)) return
-    places.held -= amount
-    await this.#change(places)
+  /** How many places of the caller this process holds. */
+  held (caller: Caller): number {
+    return this.#places.get(nameOf(caller))?.held ?? 0
   }
 
-  #change (item: Release | HeldPlaces): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#changes.push({ item, since: performance.now(), resolve, reject })
-      this.#start()
-    })
+  dropPlaces (): void {
+    this.#places.clear()
+    clearInterval(this.#renewal)
+    this.#renewal = undefined
   }
 
-  #start (): void {
-    if (this.#isSending) return
-    this.#isSending = true
-    this.#sendAll().catch(() => {})
+  #change (item: Release | HeldPlaces): Promise<true> {
+    this.#sending ??= this.#sendAll()
+    return this.#changes.add(item)
   }
 
   async #sendAll (): Promise<void> {
-    while (this.#requests.length + this.#changes.length > 0) {
+    do {
       // What arrives in one turn of the event loop goes into the same call.
-      await new Promise((resolve) => { setImmediate(resolve) })
+      await turn()
+      const changed = this.#changes.send((changes) => this.#apply(changes))
       // On the server they can run in the other order. The greater number is that of the places that can only have become more.
-      await Promise.all([this.#sendChanges(take(this.#changes)), this.#sendRequests(take(this.#requests))])
-    }
-    this.#isSending = false
+      await Promise.all([changed, this.#requests.send((requests, asked) => this.#decide(requests, asked))])
+    } while (this.#changes.waiting.length + this.#requests.waiting.length > 0)
+    this.#sending = undefined
   }
 
-  async #sendChanges (changes: readonly Waiting<Release | HeldPlaces, void>[]): Promise<void> {
-    if (changes.length === 0) return
+  async #apply (changes: readonly (Release | HeldPlaces)[]): Promise<true[]> {
+    const call = this.#call()
     const releases: Release[] = []
-    const told = new Map<HeldPlaces, Holding>()
-    for (const { item } of changes) {
-      if (!('held' in item)) releases.push(item)
-      else if (this.holdings.has(item)) told.set(item, { ...item })
+    const changed = new Set<HeldPlaces>()
+    for (const change of changes) {
+      if (!('held' in change)) releases.push(change)
+      else if (this.#areHeld(change)) changed.add(change)
     }
-    try {
-      await timeLimit.within(this.driver.release(releases, [...told.values()], this.#call()))
-      for (const { resolve } of changes) resolve()
-    } catch (error) {
-      for (const { reject } of changes) reject(error)
-      return
-    }
-    for (const [places, { held }] of told) this.holdings.dropUnused(places, held)
+    const holdings = [...changed].map((places) => ({ ...places, held: tell(places, call) }))
+    await within(longestWait, this.#driver.release(releases, holdings, call))
+    for (const places of changed) this.#noteAnswer(places, call)
+    return changes.map(() => true)
   }
 
-  async #sendRequests (requests: readonly Waiting<Asked, readonly Acquisition[]>[]): Promise<void> {
-    if (requests.length === 0) return
-    try {
-      const call = this.#call()
-      const stored = requests.map(({ item }) => this.#stored(item))
-      const decided = await timeLimit.within(this.driver.acquire(stored, call))
-      requests.forEach((waiting, index) => { this.#settle(waiting, stored[index], decided[index]) })
-    } catch (error) {
-      for (const { reject } of requests) reject(error)
-    }
-  }
-
-  #settle (
-    waiting: Waiting<Asked, readonly Acquisition[]>, stored: StoredRequest | undefined, decided: readonly Decided[] | undefined
-  ): void {
-    const { item } = waiting
-    if (decided === undefined) {
-      item.asked += 1
-      this.#requests.push(waiting)
-      return
-    }
-    const isCounted = decided.every(({ admitted }) => admitted)
-    item.demands.forEach((demand, index) => {
-      const acquisition: Decided = Object(decided[index])
-      const { counters, callerKey, cost, window } = demand
-      if (window === null) {
-        const places = this.holdings.of(demand)
-        if (isCounted) places.held += cost
-        this.holdings.dropUnused(places, Number(stored?.held[index]))
-        if (isCounted) counted.set(acquisition, { demand, left: cost, giveBack: (amount) => this.#leave(places, amount) })
-      } else if (isCounted && cost > 0) {
-        const { overflow, nonce } = acquisition
-        const giveBack = (amount: number) => this.#change({ counters, callerKey, overflow, nonce, amount })
-        counted.set(acquisition, { demand, left: cost, giveBack })
-      }
+  async #decide (requests: readonly (readonly Demand[])[], asked: number): Promise<readonly (readonly Decided[] | undefined)[]> {
+    const call = this.#call()
+    const stored = requests.map((demands) => {
+      const nonce = lastNumber + 1
+      lastNumber += demands.length
+      return { demands, nonce, asked, held: demands.map((demand) => demand.window === null ? tell(this.#placesOf(demand), call) : 0) }
     })
-    waiting.resolve(decided)
+    const decided = await within(longestWait, this.#driver.acquire(stored, call))
+    requests.forEach((demands, index) => {
+      const acquisitions = decided[index] ?? []
+      const isCounted = haveRoom(acquisitions)
+      acquisitions.forEach((acquisition, each) => { this.#note(Object(demands[each]), acquisition, isCounted, call) })
+    })
+    return decided
   }
 
-  /** A call that fails leaves the places known, so that the next renewal tells the server how many there are. */
-  #stored ({ demands, asked }: Asked): StoredRequest {
-    const nonce = lastNumber + 1
-    lastNumber += demands.length
-    return { demands, nonce, asked, held: demands.map((demand) => demand.window === null ? this.holdings.of(demand).held : 0) }
+  #note (demand: Demand, acquisition: Decided, isCounted: boolean, call: Call): void {
+    const places = demand.window === null ? this.#placesOf(demand) : undefined
+    if (isCounted) {
+      counted.set(acquisition, { demand, left: demand.cost, giveBack: (amount) => this.#giveBack(demand, acquisition, places, amount) })
+    }
+    if (places === undefined) return
+    if (isCounted) {
+      places.held += demand.cost
+      places.told += demand.cost
+    }
+    this.#noteAnswer(places, call)
+  }
+
+  async #giveBack ({ counters, callerKey }: Demand, decided: Decided, places: HeldPlaces | undefined, amount: number): Promise<void> {
+    if (places === undefined) {
+      await this.#change({ counters, callerKey, overflow: decided.overflow, nonce: decided.nonce, amount })
+    } else if (this.#areHeld(places)) {
+      places.held -= amount
+      await this.#change(places)
+    }
+  }
+
+  /** Returns the places of a caller, whose lease is renewed until they are dropped. */
+  #placesOf ({ counters, callerKey }: Caller): HeldPlaces {
+    const name = nameOf({ counters, callerKey })
+    const places = this.#places.get(name) ?? { counters, callerKey, held: 0, told: 0, unanswered: 0 }
+    this.#places.set(name, places)
+    const renew = (each: HeldPlaces): void => { this.#change(each).catch(() => {}) }
+    this.#renewal ??= setInterval(() => { this.#places.forEach(renew) }, renewalInterval).unref()
+    return places
+  }
+
+  #areHeld (places: HeldPlaces): boolean {
+    return this.#places.get(nameOf(places)) === places
+  }
+
+  /** Drops the places if there are none and the server knows that. If not, a change that is still to be sent or the next renewal tells it. */
+  #noteAnswer (places: HeldPlaces, { sequence }: Call): void {
+    if (places.unanswered === sequence) places.unanswered = 0
+    const { held, told, unanswered } = places
+    if (held === 0 && told === 0 && unanswered === 0 && this.#areHeld(places)) this.#places.delete(nameOf(places))
+    if (this.#places.size === 0) this.dropPlaces()
   }
 
   #call (): Call {
     lastNumber += 1
-    return { time: this.time, holder: this.#holder, sequence: lastNumber }
+    return { time: this.#time(), holder: this.#holder, sequence: lastNumber }
   }
 }
 
-/**
- * Takes what goes into the next call: requests that were asked before share none with others, because they can take the server longer. What has waited for
- * too long is rejected: its request has got its response without it.
- */
-function take<Item extends object, Result> (waiting: Waiting<Item, Result>[]): Waiting<Item, Result>[] {
-  const earliest = performance.now() - longestWait
-  const isAskedAgain = ({ item }: Waiting<Item, Result>): boolean => 'asked' in item && item.asked !== 0
-  const [first] = waiting
-  const other = first === undefined ? -1 : waiting.findIndex((each) => isAskedAgain(each) !== isAskedAgain(first))
-  return waiting.splice(0, other === -1 ? mostInCall : Math.min(other, mostInCall)).filter(({ since, reject }) => {
-    if (since < earliest) reject(new Error(`no response within ${longestWait} ms`))
-    return since >= earliest
-  })
+/** Notes that a call tells the server how many places are held. */
+function tell (places: HeldPlaces, { sequence }: Call): number {
+  places.told = places.held
+  places.unanswered = sequence
+  return places.held
 }
