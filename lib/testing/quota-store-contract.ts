@@ -1,14 +1,7 @@
 import type { QuotaStore } from '../store/store.js'
-import { boundsChecks } from './bounds-checks.js'
-import { day, hour, minute, MissingFunction, Subject, type Check } from './checks.js'
-import { counterChecks, oneStepChecks } from './counter-checks.js'
-import { quotaChecks } from './quota-checks.js'
-import { placeReadCheck, readChecks } from './read-checks.js'
-import { placeReleaseChecks, releaseChecks } from './release-checks.js'
-import { VirtualClock } from './virtual-clock.js'
-
-const checksOfEachWindow = [...counterChecks, ...boundsChecks, ...readChecks, ...releaseChecks]
-const otherChecks = [...oneStepChecks, ...quotaChecks, placeReadCheck, ...placeReleaseChecks]
+import { compare, smallCap } from './comparison.js'
+import { otherCapScripts, otherScripts, windowCapScripts, windowScripts, type Scripts } from './scripts.js'
+import { day, hour, minute, Quota } from './steps.js'
 
 /** The options with which to create the store under test. */
 export interface QuotaStoreContractOptions {
@@ -48,28 +41,14 @@ export function quotaStoreContract (
   create: (options: QuotaStoreContractOptions) => QuotaStore | Promise<QuotaStore>
 ): QuotaStoreContractCheck[] {
   return [
-    ...[...checksOfEachWindow, ...otherChecks].map((check) => checkOf(check, check.name, 'default', minute)),
-    ...Object.entries({ hour, day }).flatMap(([name, window]) => checksOfEachWindow.map((check) =>
-      checkOf(check, `${check.name}, in a quota with a window of one ${name}`, `chat.requests.${name}`, window)))
+    ...checksOf(new Quota('default', minute), { ...windowScripts, ...otherScripts }, { ...windowCapScripts, ...otherCapScripts }),
+    ...checksOf(new Quota('chat.requests.hour', hour), windowScripts, windowCapScripts, ', in a quota with a window of one hour'),
+    ...checksOf(new Quota('chat.requests.day', day), windowScripts, windowCapScripts, ', in a quota with a window of one day')
   ]
 
-  function checkOf ({ cap, run }: Check, name: string, counters: string, window: number): QuotaStoreContractCheck {
-    return {
-      name,
-      async run () {
-        const clock = new VirtualClock()
-        // In production, a store's clock does not start at 0.
-        clock.advance(1_000_000)
-        const store = await create({ clock: clock.now, maxTrackedCallers: cap })
-        const subject = new Subject(store, clock, counters, window)
-        try {
-          await run(subject)
-        } catch (error) {
-          if (!(error instanceof MissingFunction)) throw error
-        } finally {
-          await Promise.allSettled(subject.places.map(async (place) => store.release?.(place, 1)))
-        }
-      }
-    }
+  function checksOf (quota: Quota, scripts: Scripts, capScripts: Scripts, where = ''): QuotaStoreContractCheck[] {
+    const checkOf = (cap: number) => ([name, stepsOf]: [string, Scripts[string]]) =>
+      ({ name: name + where, run: () => compare(create, cap, (callers) => stepsOf(quota, callers)) })
+    return [...Object.entries(scripts).map(checkOf(10_000)), ...Object.entries(capScripts).map(checkOf(smallCap))]
   }
 }

@@ -36,9 +36,7 @@ export class VirtualClock {
   }
 
   /** Cancels a timer. Does nothing if it has already run. The function is bound. */
-  readonly clearTimeout = (timer: unknown): void => {
-    for (const pending of this.#timers) if (pending === timer) this.#timers.delete(pending)
-  }
+  readonly clearTimeout = (timer: unknown): void => { for (const each of this.#timers) if (each === timer) this.#timers.delete(each) }
 
   /**
    * Advances the clock and runs each timer that becomes due at its own time.
@@ -49,9 +47,8 @@ export class VirtualClock {
   advance (ms: number): void {
     if (!Number.isFinite(ms) || ms < 0) throw new RangeError(`ms must be a finite number of 0 or more; got ${ms}`)
     const end = this.#time + ms
-    for (;;) {
-      const [next] = [...this.#timers].filter(({ due }) => due <= end).sort((one, other) => one.due - other.due)
-      if (next === undefined) break
+    const findNext = () => [...this.#timers].filter(({ due }) => due <= end).sort((one, other) => one.due - other.due)[0]
+    for (let next = findNext(); next !== undefined; next = findNext()) {
       this.#time = next.due
       this.#timers.delete(next)
       next.callback()

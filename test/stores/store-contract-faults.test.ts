@@ -25,11 +25,12 @@ function faulty (fault: Fault): (options: QuotaStoreContractOptions) => QuotaSto
 
 const ownOf = (store: ReferenceStore, { counters, callerKey }: Demand) => store.quotaOf(counters).counters.get(callerKey)
 const isOver = (store: ReferenceStore, { tally }: Counter): boolean => tally !== undefined && !store.isOpen(tally, null)
-
 const isFull = (store: ReferenceStore, counters: string): boolean => store.quotaOf(counters).counters.size >= store.maxTrackedCallers
 
+type Condition = (store: ReferenceStore, demand: Demand, own: Counter | undefined, all: readonly Demand[]) => unknown
+
 /** Reads a counter in one step and writes it in a later one, while other requests run, if a condition holds. */
-function racing (condition: (store: ReferenceStore, demand: Demand, own: Counter | undefined, all: readonly Demand[]) => unknown, isOverflow = false): Fault {
+function racing (condition: Condition, isOverflow = false): Fault {
   return (store, base) => ({
     async acquire (demands) {
       const writes = demands.filter((demand) => condition(store, demand, ownOf(store, demand), demands)).map((demand) => {
@@ -66,16 +67,6 @@ const releaseFromNow = (limit: (demand: Demand, amount: number) => number): Faul
   }
 }
 
-/** Reads with `peek`, and does something else before. */
-const peeking = (before: (store: ReferenceStore, base: ReferenceStore, demand: Demand) => unknown): Fault => (store, base) => ({
-  peek (demand) {
-    before(store, base, demand)
-    return base.peek(demand)
-  }
-})
-
-const needed = ({ cost }: Demand): number => Math.max(cost, 1)
-
 const faults: Record<string, Fault> = {
   'races for a new counter': racing((_, { window }, own) => window !== null && own === undefined),
   'races on an existing counter': racing((store, { window, cost }, own) => window !== null && cost === 1 && own && !isOver(store, own)),
@@ -95,10 +86,8 @@ const faults: Record<string, Fault> = {
   }),
   'returns one result for several demands': (_, base) => ({ acquire: (demands) => base.acquire(demands).slice(0, 1) }),
 
-  'has one counter for all': (_, base) => ({
-    acquire: (demands) => base.acquire(demands.map((demand) => ({ ...demand, callerKey: 'all' })))
-  }),
-  'admits one over the limit': () => ({ hasRoom: (count, demand) => count + needed(demand) <= demand.limit + 1 }),
+  'has one counter for all': (_, base) => ({ acquire: (demands) => base.acquire(demands.map((each) => ({ ...each, callerKey: 'all' }))) }),
+  'admits one over the limit': () => ({ hasRoom: (count, { cost, limit }) => count + Math.max(cost, 1) <= limit + 1 }),
   'counts rejections': () => ({ amount: ({ cost }) => cost }),
   'admits every cost below the limit': () => ({ hasRoom: (count, { limit }) => count < limit }),
   'admits each cost of 0': (_, base) => ({ hasRoom: (count, demand) => demand.cost === 0 || base.hasRoom(count, demand) }),
@@ -107,15 +96,17 @@ const faults: Record<string, Fault> = {
   }),
   'has a sliding window': (store, base) => ({
     reach (demand) {
-      const reached = base.reach(demand)
-      Object.assign(reached.tally, { start: store.clock() })
-      return reached
+      Object.assign(base.reach(demand).tally, { start: store.clock() })
+      return base.reach(demand)
     }
   }),
 
   'sweeps 1 ms too early': (_, base) => ({ kept: (quota, window) => base.kept(quota, window - 1) }),
   'sweeps 1 ms too late': (_, base) => ({ kept: (quota, window) => base.kept(quota, window + 1) }),
   'sweeps too often': (store) => ({ isSweepDue: ({ sweptAt }) => sweptAt !== undefined && store.clock() - sweptAt >= 59_999 }),
+  'sweeps at the caller cap only': (store, base) => ({
+    isSweepDue: (quota) => quota.counters.size >= store.maxTrackedCallers && base.isSweepDue(quota)
+  }),
   'tracks one caller too many': (store) => ({ maxTrackedCallers: store.maxTrackedCallers + 1 }),
 
   'gives back as often as it is called': (store) => ({
@@ -128,18 +119,31 @@ const faults: Record<string, Fault> = {
   'gives back a place as often as it is called': releaseFromNow(({ window }, amount) => window === null ? amount : 0),
   'gives back everything at once': (_, base) => ({ release: (acquisition) => { base.release(acquisition, Infinity) } }),
 
-  'peek counts': peeking((_, base, demand) => base.acquire([{ ...demand, cost: 1 }])),
+  'peek counts': (_, base) => ({
+    peek (demand) {
+      base.acquire([{ ...demand, cost: 1 }])
+      return base.peek(demand)
+    }
+  }),
+  'peek ignores a due sweep': (store, base) => ({
+    peek (demand) {
+      store.isSweepDue = () => false
+      const peeked = base.peek(demand)
+      store.isSweepDue = base.isSweepDue
+      return peeked
+    }
+  }),
   'peek ignores the overflow counter': (_, base) => ({ peek: (demand) => base.peek(demand)?.overflow === true ? null : base.peek(demand) }),
-
   'list returns windows that are over': (store) => ({
-    list: (counters) => ({ callers: [...store.quotaOf(counters).counters.keys()].map((callerKey) => ({ callerKey, count: 1, windowRemaining: 1 })), cursor: null })
+    list (counters) {
+      const keys = [...store.quotaOf(counters).counters.keys()]
+      return { callers: keys.map((callerKey) => ({ callerKey, count: 1, windowRemaining: 1 })), cursor: null }
+    }
   }),
   'list returns the first page only': (_, base) => ({ list: (name) => ({ callers: base.list(name).callers.slice(0, 10), cursor: null }) }),
-
   'forget removes the caller in every quota': (store) => ({
     forget: (callerKey) => { for (const { counters } of store.quotas.values()) counters.delete(callerKey) }
   }),
-
   'forget does nothing': () => ({ forget () {} }),
   'forget removes the overflow counter': (store, base) => ({
     forget (callerKey, counters) {
@@ -154,21 +158,21 @@ const faults: Record<string, Fault> = {
     }
   }),
   'clearCounters clears the default quota only': (store) => ({ clearCounters: () => { store.quotas.delete('default') } }),
-  'clearCounters keeps the overflow counter': (store) => ({ clearCounters: () => { for (const quota of store.quotas.values()) quota.counters.clear() } })
+  'clearCounters keeps the overflow counter': (store) => ({
+    clearCounters: () => { for (const { counters } of store.quotas.values()) counters.clear() }
+  })
 }
 
 // A quota of an hour and of a day is checked like that of a minute.
 const isOfMinute = ({ name }: { readonly name: string }): boolean => !/, in a quota with a window of one (hour|day)$/.test(name)
 
-async function brokenRules (create: (options: QuotaStoreContractOptions) => QuotaStore): Promise<string[]> {
-  const broken = []
-  for (const { name, run } of quotaStoreContract(create).filter(isOfMinute)) {
-    try {
-      await run()
-    } catch (error) {
+async function brokenRules (create: (options: QuotaStoreContractOptions) => QuotaStore, isChecked = isOfMinute): Promise<string[]> {
+  const broken: string[] = []
+  for (const { name, run } of quotaStoreContract(create).filter(isChecked)) {
+    await run().catch((error) => {
       if (!(error instanceof AssertionError)) throw error
       broken.push(name)
-    }
+    })
   }
   return broken
 }
@@ -193,11 +197,12 @@ t.test('each faulty store fails a check, and each check fails for a faulty store
 
 t.test('a store that takes each window for a minute, or keeps each counter for 120 s, fails the checks of longer windows', async (t) => {
   const wrong: Record<string, Fault> = {
-    'takes each window for a minute': (_, base) => ({ acquire: (demands) => base.acquire(demands.map((demand) => ({ ...demand, window: demand.window && 60_000 }))) }),
+    'takes each window for a minute': (_, base) => ({
+      acquire: (demands) => base.acquire(demands.map((demand) => ({ ...demand, window: demand.window && 60_000 })))
+    }),
     'keeps each counter for 120 s': (_, base) => ({ kept: (quota) => base.kept(quota, 60_000) })
   }
   for (const [name, fault] of Object.entries(wrong)) {
-    const results = await Promise.allSettled(quotaStoreContract(faulty(fault)).filter((check) => !isOfMinute(check)).map(({ run }) => run()))
-    t.ok(results.some(({ status }) => status === 'rejected'), name)
+    t.not((await brokenRules(faulty(fault), (check) => !isOfMinute(check))).length, 0, name)
   }
 })

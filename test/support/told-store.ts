@@ -8,7 +8,8 @@ import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import type { Acquisition, CallerPage, Demand, QuotaCount, QuotaStore, QuotaStoreState } from '../../lib/store/store.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 
-export type Manner = 'answers' | 'promises' | 'throws' | 'rejects' | 'hangs' | 'answers late' | 'fails late' | 'answers nonsense' | 'promises nonsense'
+export type Manner =
+  'answers' | 'promises' | 'throws' | 'rejects' | 'hangs' | 'answers late' | 'fails late' | 'answers nonsense' | 'promises nonsense'
 
 /** A demand of a caller, by default for one of 5 requests a minute. */
 export function demand (callerKey: string, more: Partial<Demand> = {}): Demand {
@@ -25,7 +26,7 @@ export async function acquireOne (store: QuotaStore, callerKey: string, more: Pa
 /** A place of a request in flight. */
 export const place = (limit = 5): Partial<Demand> => ({ counters: 'streams.in-flight', window: null, limit })
 
-/** A store that a test controls and that counts its calls. Late answers take 60 ms. Callers a0, b0… are in shard 0, a1, b1… in shard 1. */
+/** A store that a test controls and that counts its calls. Late answers take 60 ms. Callers a0, b0… are in shard 0, a1… in shard 1. */
 export class ToldStore implements QuotaStore {
   asked = 0
   readonly told: string[] = []
@@ -35,17 +36,10 @@ export class ToldStore implements QuotaStore {
   /** What each demand counts up to. */
   count = 77
   admitted = true
-  readonly #clock: VirtualClock
-  #answerNow = (): void => {}
-
-  constructor (clock: VirtualClock) {
-    this.#clock = clock
-  }
-
   /** Completes the pending answer. */
-  answerNow (): void {
-    this.#answerNow()
-  }
+  answerNow = (): void => {}
+
+  constructor (readonly clock: VirtualClock) {}
 
   shardOf (callerKey: string): number {
     return Number(/^[a-z](\d)$/.exec(callerKey)?.[1] ?? 0)
@@ -54,7 +48,8 @@ export class ToldStore implements QuotaStore {
   acquire (demands: readonly Demand[]): readonly Acquisition[] | Promise<readonly Acquisition[]> {
     this.asked += 1
     const { admitted, count } = this
-    return this.#behave(demands.map(({ window }) => ({ admitted, count, windowRemaining: window, overflow: false })), this.manners.get(this.shardOf(demands[0]?.callerKey ?? '')))
+    const acquisitions = demands.map(({ window }) => ({ admitted, count, windowRemaining: window, overflow: false }))
+    return this.#behave(acquisitions, this.manners.get(this.shardOf(demands[0]?.callerKey ?? '')))
   }
 
   release ({ count }: Acquisition, amount: number): void | Promise<void> {
@@ -73,7 +68,8 @@ export class ToldStore implements QuotaStore {
 
   /** Lists one caller a page. */
   list (counters: string, cursor = '0'): CallerPage | Promise<CallerPage> {
-    return this.#behave({ callers: [{ callerKey: `${counters} ${cursor}`, count: this.count, windowRemaining: 60_000 }], cursor: String(Number(cursor) + 1) })
+    const callers = [{ callerKey: `${counters} ${cursor}`, count: this.count, windowRemaining: 60_000 }]
+    return this.#behave({ callers, cursor: String(Number(cursor) + 1) })
   }
 
   clearCounters (): void | Promise<void> {
@@ -91,9 +87,9 @@ export class ToldStore implements QuotaStore {
       case 'promises': return Promise.resolve(answer)
       case 'throws': throw new Error('thrown')
       case 'rejects': return Promise.reject(new Error('rejected'))
-      case 'hangs': return new Promise((resolve) => { this.#answerNow = () => { resolve(answer) } })
-      case 'answers late': return new Promise((resolve) => { this.#clock.setTimeout(() => { resolve(answer) }, 60) })
-      case 'fails late': return new Promise((_resolve, reject) => { this.#clock.setTimeout(() => { reject(new Error('too late')) }, 60) })
+      case 'hangs': return new Promise((resolve) => { this.answerNow = () => { resolve(answer) } })
+      case 'answers late': return new Promise((resolve) => { this.clock.setTimeout(() => { resolve(answer) }, 60) })
+      case 'fails late': return new Promise((_resolve, reject) => { this.clock.setTimeout(() => { reject(new Error('too late')) }, 60) })
       case 'answers nonsense': return JSON.parse('null')
       case 'promises nonsense': return Promise.resolve(JSON.parse('[{"admitted":true}]'))
     }
@@ -138,8 +134,7 @@ export async function manyTurns (): Promise<void> {
 /** Advances virtual time until there is an answer, by at most a second. */
 export async function answered<Answer> (clock: VirtualClock, asked: Answer | Promise<Answer>): Promise<Answer> {
   const wait = { isOver: false }
-  const end = (): void => { wait.isOver = true }
-  Promise.resolve(asked).then(end, end)
+  Promise.allSettled([asked]).then(() => { wait.isOver = true })
   await turn()
   for (let passed = 0; passed < 1_000 && !wait.isOver; passed++) await pass(clock, 1)
   return asked
