@@ -11,13 +11,12 @@ import { QuotaList, type QuotaForgetter, type QuotaInfo } from './permit/quota-l
 import { decisionsAccessor, quotaAccessor } from './permit/request-state.js'
 import { createStandingReader, type QuotaStandingReader } from './permit/standing.js'
 import { whenServerHasClosed } from './start/closing.js'
-import { declaredRoutes, markOf, Routes } from './start/declared-routes.js'
 import { assertDecorators, chooseStore, preferencesOf } from './start/decorators.js'
 import { assertQuotaOptions, type QuotaOptions } from './start/options.js'
 import { configurationDefaults, configureQuotas, defineQuotas } from './start/quotas.js'
 import { Registrations } from './start/registrations.js'
-import { logProtections } from './start/report.js'
-import { warnOfFreeRequests, warnOfRoutes, warnOfUnserved } from './start/route-warnings.js'
+import { report } from './start/report.js'
+import { markOf, Routes } from './start/routes.js'
 import { logStoreChanges } from './start/store-log.js'
 import type { QuotaStore } from './store/store.js'
 import { quotasOf, type RouteMark } from './subject/mark.js'
@@ -74,8 +73,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const quotas = new QuotaList(configured.map((settings) => createQuota(settings, preferences)))
   const named = (name: unknown, where: string) => quotas.named(name, where)
   const ledger = new Ledger()
-  const operations = defined.flatMap(({ operations }) => operations)
-  const routes = new Routes(fastify, paths, operations)
+  const routes = new Routes(fastify, paths, defined.flatMap(({ operations }) => operations))
 
   // Accessors, because plain values would not reach the requests of scopes that existed before the decoration.
   fastify.decorateRequest('quota', quotaAccessor)
@@ -90,12 +88,13 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.decorate('quotaStanding', createStandingReader(quotas))
   fastify.decorate('quotaForget', quotas.forget)
 
-  fastify.addHook('onRoute', function quotaRoute (routeOptions) {
-    for (const route of declaredRoutes(routeOptions)) {
+  fastify.addHook('onRoute', function quotaRoute (options) {
+    for (const method of [options.method].flat()) {
+      const route = { method, pattern: options.url, options }
       // What a function returns is checked for each request.
       const mark = markOf(route)
-      if (mark !== undefined && typeof mark !== 'function') quotasOf(mark, `${route.method} ${route.pattern}`, named)
-      routes.declared.push(route)
+      if (mark !== undefined && typeof mark !== 'function') quotasOf(mark, `${method} ${route.pattern}`, named)
+      routes.add(route)
     }
   })
   fastify.addHook('preHandler', createQuotaHook(new RequestMatcher(quotas.all, paths, named), quotas.all, ledger, options))
@@ -103,10 +102,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const stopLogging = logStoreChanges(fastify, configured.map(({ store }) => store))
   fastify.addHook('onReady', async function quotaReady () {
     preferences.use(preferencesOf(fastify, reader))
-    logProtections(fastify, configured, routes, paths)
-    warnOfUnserved(fastify, configured, routes)
-    warnOfRoutes(fastify, operations, routes, paths)
-    warnOfFreeRequests(fastify, configured)
+    report(fastify, configured, routes, paths)
   })
   whenServerHasClosed(fastify, () => ledger.settle())
   fastify.addHook('onClose', async function quotaClose () { stopLogging() })
