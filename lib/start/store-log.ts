@@ -11,17 +11,18 @@ const logged = new WeakMap<FastifyInstance['server'], Set<QuotaStore>>()
 export function logStoreChanges ({ server, log }: FastifyInstance, stores: readonly QuotaStore[]): () => void {
   const known = logged.get(server) ?? new Set()
   logged.set(server, known)
-  const stops = [...new Set(stores)].flatMap((store) => {
+  const warn = (message: string, properties = {}): void => { logLine(log, 'warn', properties, `the quota's primary store ${message}`) }
+  const stops = stores.flatMap((store) => {
     if (!(store instanceof InsuredQuotaStore) || known.has(store)) return []
     known.add(store)
-    return reportChanges(store, ({ state, shards, error }) => {
-      const { length: down } = shards.fallback
+    return reportChanges(store, ({ state, shards: { primary, fallback }, error }) => {
       const err = shownError(error)
-      if (state === 'primary') return logLine(log, 'warn', {}, 'the quota\'s primary store works again')
-      if (state === 'fallback') return logLine(log, 'warn', { err }, 'the quota\'s primary store fails; its fallback counts')
-      const all = down + shards.primary.length
-      const message = `the quota's primary store fails for ${down} of ${all} shards; the fallback counts their callers`
-      logLine(log, 'warn', { err, shards: shards.fallback }, message)
+      if (state === 'primary') warn('works again')
+      else if (state === 'fallback') warn('fails; its fallback counts', { err })
+      else {
+        const share = `${fallback.length} of ${fallback.length + primary.length} shards`
+        warn(`fails for ${share}; the fallback counts their callers`, { err, shards: fallback })
+      }
     })
   })
   return () => { for (const stop of stops) stop() }
