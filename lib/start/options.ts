@@ -8,7 +8,7 @@ import { assertPreferenceReader, type PreferenceReader } from '../limit/preferen
 import {
   assertFunction, assertInteger, assertMilliseconds, assertOptions, checkThat, isObject, oneOf, registerOptions, type Checks
 } from '../option-checks.js'
-import type { RefusalBodyWriter } from '../refusal/host-body.js'
+import type { RefusalBodyWriter } from '../refusal/refusal.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { assertOperations, type Operation } from '../subject/operation.js'
