@@ -6,9 +6,8 @@ import type { Permit } from './permit/permit.js'
 import type { Quota } from './permit/quota.js'
 import { endWithResponse, findPermit, keepPermit, keepReply } from './permit/request-state.js'
 import { proceed } from './promises.js'
-import type { RefusalBodyWriter } from './refusal/host-body.js'
 import { setRateLimitHeaders } from './refusal/rate-limit-headers.js'
-import { sendRefusal } from './refusal/refusal.js'
+import { sendRefusal, type RefusalBodyWriter } from './refusal/refusal.js'
 import type { RequestMatcher } from './subject/request-matcher.js'
 
 /** Options that change the responses of the hook. */

@@ -9,7 +9,7 @@ export type Checks<Options> = { readonly [Name in keyof Required<Options>]: Chec
 /** Throws an `OptionError` unless all options exist and are valid or undefined. `parent` precedes their names in messages. */
 export function assertOptions<Options> (options: unknown, checks: Checks<Options>, parent = ''): asserts options is Options & object {
   const withNames = (value: unknown): string => `${shownType(value)}; there are the options ${Object.keys(checks).join(', ')}`
-  checkThat('must be an object', (value) => isObject(value) && !Array.isArray(value), withNames)(options, parent.slice(0, -1) || 'options')
+  checkThat('must be an object', isObject, withNames)(options, parent.slice(0, -1) || 'options')
   for (const [name, value] of Object.entries(Object(options))) {
     const check: Check | undefined = Object.hasOwn(checks, name) ? Reflect.get(checks, name) : undefined
     if (check === undefined) throw new OptionError(parent + name, 'does not exist', value, withNames)
@@ -19,13 +19,12 @@ export function assertOptions<Options> (options: unknown, checks: Checks<Options
 
 /** Returns a check of a rule, such as `must be an integer`. */
 export function checkThat (rule: string, isValid: (value: unknown) => boolean, format = shown): Check {
-  return (value, option) => {
-    if (!isValid(value)) throw new OptionError(option, rule, value, format)
-  }
+  return (value, option) => { if (!isValid(value)) throw new OptionError(option, rule, value, format) }
 }
 
+/** Whether a value is an object and not an array. */
 export function isObject (value: unknown): value is object {
-  return typeof value === 'object' && value !== null
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** Whether a value is an object with a function of the given name. */
@@ -39,10 +38,13 @@ const acceptAny = (): void => {}
 export const registerOptions = { prefix: acceptAny, logLevel: acceptAny, logSerializers: acceptAny }
 
 export const assertBoolean = checkThat('must be true or false', (value) => typeof value === 'boolean')
-
 export const assertFunction = checkThat('must be a function', (value) => typeof value === 'function')
-
 export const assertInteger = checkThat('must be an integer', Number.isSafeInteger)
+
+// The longest delay that Node's timers support.
+const longestDelay = 2 ** 31 - 1
+export const assertMilliseconds = checkThat(`must be a number of milliseconds above 0, at most ${longestDelay}`,
+  (value) => typeof value === 'number' && value > 0 && value <= longestDelay)
 
 /** Returns a check that accepts only these values. */
 export function oneOf (...accepted: readonly unknown[]): Check {
@@ -55,10 +57,3 @@ export function withFunctions (what: string, ...names: readonly string[]): Check
     for (const name of names) checkThat(`must be ${what} with a function ${name}`, () => hasFunction(value, name), shownType)(value, option)
   }
 }
-
-// The longest delay that Node's timers support, in milliseconds.
-const longestDelay = 2 ** 31 - 1
-
-/** A delay that a timer can have. */
-export const assertMilliseconds = checkThat(`must be a number of milliseconds above 0, at most ${longestDelay}`,
-  (value) => typeof value === 'number' && value > 0 && value <= longestDelay)

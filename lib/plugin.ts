@@ -10,14 +10,11 @@ import { createQuota } from './permit/quota.js'
 import { QuotaList, type QuotaForgetter, type QuotaInfo } from './permit/quota-list.js'
 import { decisionsAccessor, quotaAccessor } from './permit/request-state.js'
 import { createStandingReader, type QuotaStandingReader } from './permit/standing.js'
-import { whenServerHasClosed } from './start/closing.js'
-import { declaredRoutes, markOf, Routes } from './start/declared-routes.js'
-import { assertDecorators, chooseStore, preferencesOf } from './start/decorators.js'
+import { assertDecorators, chooseStore, preferencesOf, Registrations } from './start/host.js'
 import { assertQuotaOptions, type QuotaOptions } from './start/options.js'
-import { configurationDefaults, configureQuotas, defineQuotas } from './start/quotas.js'
-import { Registrations } from './start/registrations.js'
-import { logProtections } from './start/report.js'
-import { warnOfFreeRequests, warnOfRoutes, warnOfUnserved } from './start/route-warnings.js'
+import { configurationDefaults, defineQuotas } from './start/quotas.js'
+import { report } from './start/report.js'
+import { markOf, Routes } from './start/routes.js'
 import { logStoreChanges } from './start/store-log.js'
 import type { QuotaStore } from './store/store.js'
 import { quotasOf, type RouteMark } from './subject/mark.js'
@@ -69,13 +66,12 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   registrations.add(fastify)
 
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
-  const configured = configureQuotas(defined, configuration)
+  const configured = defined.map((quota) => ({ ...quota, configured: Number(configuration[quota.variable]) }))
   const preferences = new Preferences(fastify.log, options.preferenceTimeout)
   const quotas = new QuotaList(configured.map((settings) => createQuota(settings, preferences)))
   const named = (name: unknown, where: string) => quotas.named(name, where)
   const ledger = new Ledger()
-  const operations = defined.flatMap(({ operations }) => operations)
-  const routes = new Routes(fastify, paths, operations)
+  const routes = new Routes(fastify, paths, defined.flatMap(({ operations }) => operations))
 
   // Accessors, because plain values would not reach the requests of scopes that existed before the decoration.
   fastify.decorateRequest('quota', quotaAccessor)
@@ -90,26 +86,30 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.decorate('quotaStanding', createStandingReader(quotas))
   fastify.decorate('quotaForget', quotas.forget)
 
-  fastify.addHook('onRoute', function quotaRoute (routeOptions) {
-    for (const route of declaredRoutes(routeOptions)) {
+  fastify.addHook('onRoute', function quotaRoute (options) {
+    for (const method of [options.method].flat()) {
+      const route = { method, pattern: options.url, options }
       // What a function returns is checked for each request.
       const mark = markOf(route)
-      if (mark !== undefined && typeof mark !== 'function') quotasOf(mark, `${route.method} ${route.pattern}`, named)
-      routes.declared.push(route)
+      if (mark !== undefined && typeof mark !== 'function') quotasOf(mark, `${method} ${route.pattern}`, named)
+      routes.add(route)
     }
   })
   fastify.addHook('preHandler', createQuotaHook(new RequestMatcher(quotas.all, paths, named), quotas.all, ledger, options))
 
-  const stopLogging = logStoreChanges(fastify, configured.map(({ store }) => store))
   fastify.addHook('onReady', async function quotaReady () {
     preferences.use(preferencesOf(fastify, reader))
-    logProtections(fastify, configured, routes, paths)
-    warnOfUnserved(fastify, configured, routes)
-    warnOfRoutes(fastify, operations, routes, paths)
-    warnOfFreeRequests(fastify, configured)
+    report(fastify, configured, routes, paths)
   })
-  whenServerHasClosed(fastify, () => ledger.settle())
+  const stopLogging = logStoreChanges(fastify, configured.map(({ store }) => store))
   fastify.addHook('onClose', async function quotaClose () { stopLogging() })
+  let isSettled = false
+  // Settles before the `onClose` hooks of the host, which close the clients of stores: the function that is added last runs first, and now
+  // all others have been added. Fastify's types lack `onClose`, and Fastify 5.0.0 runs this hook twice.
+  fastify.addHook('preClose', async function quotaPreClose () {
+    if (!isSettled) Reflect.get(fastify, 'onClose').call(fastify, () => ledger.settle())
+    isSettled = true
+  })
 }
 
 /**

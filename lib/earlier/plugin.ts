@@ -1,17 +1,16 @@
+import { channel } from 'node:diagnostics_channel'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import { readConfiguration } from '../limit/configuration.js'
 import { defaultPerMinute, perMinuteVariable, preferenceOf } from '../limit/limit.js'
 import { Preferences } from '../limit/preferences.js'
 import { assertFunction, assertOptions, registerOptions } from '../option-checks.js'
-import { preferencesOf } from '../start/decorators.js'
+import { preferencesOf, Registrations } from '../start/host.js'
 import { sharedChecks, type QuotaOptions } from '../start/options.js'
-import { Registrations } from '../start/registrations.js'
-import { protectedOperations } from '../subject/operation.js'
+import { windowLength } from '../store/counter.js'
+import { protectedOperations, type Operation } from '../subject/operation.js'
 import { Paths } from '../subject/paths.js'
 import { RequestMatcher } from '../subject/request-matcher.js'
-import { EarlierCounters } from './counters.js'
-import { publishEarlierDecision, type EarlierQuotaDecision } from './decision.js'
 
 /** Options of `fastify.register(earlierQuotaPlugin, options)`. All are optional, and have the same meaning as those of `quotaPlugin`. */
 export interface EarlierQuotaOptions extends Pick<QuotaOptions, 'prefix' | 'preferences' | 'perMinute' | 'dotenv'> {
@@ -19,21 +18,40 @@ export interface EarlierQuotaOptions extends Pick<QuotaOptions, 'prefix' | 'pref
   readonly clock?: () => number
 }
 
+/** The decision of the earlier quota on one request. It never contains an address. */
+export interface EarlierQuotaDecision {
+  /** The outcome; `disabled` if the limit is 0 or negative. */
+  readonly outcome: 'admitted' | 'rejected' | 'disabled'
+  /** The method of the request, and the operation's path. */
+  readonly operation: Operation
+  /** The configured limit. */
+  readonly limit: number
+}
+
+/** A message on the `node:diagnostics_channel` channel `fastify-llm-quota:earlier-decision`. */
+export interface EarlierQuotaDecisionMessage {
+  /** The request. */
+  readonly request: FastifyRequest
+  /** The decision on the request. */
+  readonly decision: EarlierQuotaDecision
+}
+
+const earlierQuotaDecisions = channel('fastify-llm-quota:earlier-decision')
 const registrations = new Registrations()
 const decided = new WeakSet<FastifyRequest>()
 
 async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): Promise<void> {
   assertOptions<EarlierQuotaOptions>(options, { ...registerOptions, ...sharedChecks, clock: assertFunction })
   const { perMinute = defaultPerMinute, clock = () => performance.now() } = options
-  const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
-  const operations = fastify.supportedMethods.flatMap((method) => protectedOperations.map(({ path }) => ({ method, path })))
-  const requests = new RequestMatcher([{ operations }], paths)
   registrations.assertFirst(fastify)
   const configuration = await readConfiguration(fastify, { [perMinuteVariable]: perMinute }, options.dotenv)
   registrations.add(fastify)
+  const operations = fastify.supportedMethods.flatMap((method) => protectedOperations.map(({ path }) => ({ method, path })))
+  const requests = new RequestMatcher([{ operations }], new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig))
   const preferences = new Preferences(fastify.log)
   const limitOf = preferences.of(preferenceOf('perMinute'), configuration[perMinuteVariable])
-  const counters = new EarlierCounters(clock)
+  // One counter for each address until the process ends: without a caller cap, sweeps and an overflow counter.
+  const counters = new Map<string, { count: number, readonly windowStart: number }>()
 
   fastify.addHook('onReady', async () => { preferences.use(preferencesOf(fastify, options.preferences)) })
   fastify.addHook('preHandler', async function earlierQuotaHook (request, reply) {
@@ -41,22 +59,28 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
     if (match === undefined || decided.has(request)) return
     decided.add(request)
     const limit = await limitOf(request)
-    const outcome = decide(request, limit)
-    publishEarlierDecision(request, { outcome, operation: match.operation, limit })
+    const outcome = limit <= 0 ? 'disabled' : hasRoom(clientAddress(request), limit) ? 'admitted' : 'rejected'
+    const decision: EarlierQuotaDecision = { outcome, operation: match.operation, limit }
+    if (earlierQuotaDecisions.hasSubscribers) earlierQuotaDecisions.publish({ request, decision } satisfies EarlierQuotaDecisionMessage)
     if (outcome === 'rejected') return refuse(reply, limit)
   })
 
-  function decide (request: FastifyRequest, limit: number): EarlierQuotaDecision['outcome'] {
-    if (limit <= 0) return 'disabled'
-    return counters.acquire(clientAddress(request), limit) ? 'admitted' : 'rejected'
+  /** Returns true and counts the request if it is admitted. */
+  function hasRoom (address: string, limit: number): boolean {
+    const now = clock()
+    let counter = counters.get(address)
+    if (counter === undefined || now - counter.windowStart > windowLength) counter = { count: 0, windowStart: now }
+    if (counter.count >= limit) return false
+    counter.count += 1
+    counters.set(address, counter)
+    return true
   }
 }
 
 /** Returns the first entry of `X-Forwarded-For` if it is present and not blank, which a client can choose; else the remote address. */
 function clientAddress (request: FastifyRequest): string {
   const forwarded = String(request.raw.headers['x-forwarded-for'] ?? '')
-  if (forwarded.trim() === '') return String(request.raw.socket.remoteAddress)
-  return forwarded.slice(0, `${forwarded},`.indexOf(',')).trim()
+  return forwarded.trim() === '' ? String(request.raw.socket.remoteAddress) : forwarded.replace(/,.*/s, '').trim()
 }
 
 async function refuse (reply: FastifyReply, limit: number): Promise<FastifyReply> {

@@ -16,12 +16,8 @@ export function setRateLimitHeaders (reply: Pick<AnyReply, 'raw'>, decisions: re
 }
 
 function policyItem ({ quota, limit, window, unit }: QuotaDecision): string {
-  return `"${quota}";q=${Math.min(limit, largestInteger)}${window === null ? '' : `;w=${window / 1000}`}${unitParameter(unit)}`
-}
-
-function unitParameter (unit: string): string {
-  if (unit === 'requests') return ''
-  return `;qu="${unit === 'requests-in-flight' ? 'concurrent-requests' : unit}"`
+  const unitParameter = unit === 'requests' ? '' : `;qu="${unit === 'requests-in-flight' ? 'concurrent-requests' : unit}"`
+  return `"${quota}";q=${Math.min(limit, largestInteger)}${window === null ? '' : `;w=${window / 1000}`}${unitParameter}`
 }
 
 function limitItem ({ quota, limit, count, windowRemaining, outcome }: QuotaDecision): string {

@@ -1,8 +1,24 @@
+import { validateHeaderValue } from 'node:http'
 import type { FastifyRequest } from 'fastify'
+import { logFailure } from '../log.js'
 import type { QuotaDecision } from '../permit/decision.js'
 import type { Refusal } from '../permit/permit.js'
 import type { Quota } from '../permit/quota.js'
-import { hostBody, type RefusalBodyWriter } from './host-body.js'
+import { ignoreRejection } from '../promises.js'
+
+/** The body of a refusal, as returned by the host's function `refusalBody`. */
+export interface RefusalBody {
+  /** The value of the `Content-Type` header. */
+  readonly contentType: string
+  /** The text of the body. */
+  readonly body: string
+}
+
+/** The option `refusalBody`: writes the body of a refusal and its content type. The status and the other headers do not change. */
+export type RefusalBodyWriter = {
+  /** Writes the body. */
+  method (decision: QuotaDecision, request: FastifyRequest): RefusalBody
+}['method']
 
 /** The response of Node.js, with HTTP/1 or HTTP/2. */
 export interface AnyRawReply {
@@ -32,21 +48,20 @@ export interface AnyReply {
   send (body: string): unknown
 }
 
-const jsonContentType = 'application/json; charset=utf-8'
 const statuses = { unauthenticated: 401, rejected: 429, unavailable: 503, admitted: 503, disabled: 503 } as const
-const unauthenticated = bodyOf('Authentication is required for this LLM operation.', 401)
-const unavailable = bodyOf('The request quota is unavailable. Please try again.', 503)
+const mediaType = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
 
 /** Sends a refusal, byte for byte the same whatever the route's schema and serializer (docs/rules.md, "Refusal"). */
 export function sendRefusal ({ quota, decision }: Refusal, request: FastifyRequest, reply: AnyReply, write?: RefusalBodyWriter): void {
   const status = statuses[decision.outcome]
-  const written = write === undefined ? null : hostBody(write, decision, request)
+  const { contentType, body } = hostBody(write, decision, request) ?? ownBody(status, decision, quota?.period ?? null)
   reply.code(status)
-  reply.type(written?.contentType ?? jsonContentType)
+  reply.type(contentType)
   reply.header('cache-control', 'no-store')
   if (status !== 401) reply.header('retry-after', String(secondsUntilEnd(decision.windowRemaining)))
-  reply.serializer(serialize)
-  reply.send(written?.body ?? ownBody(decision, quota?.period ?? null))
+  // After an `onSend` hook has failed, Fastify sends the response of an error handler with the same serializer.
+  reply.serializer((body) => typeof body === 'string' ? body : JSON.stringify(body))
+  reply.send(body)
 }
 
 /** Returns how many seconds are left of the milliseconds of a window (docs/rules.md, "Refusal"); 1 if there is none. */
@@ -54,19 +69,29 @@ export function secondsUntilEnd (windowRemaining: number | null): number {
   return Math.max(1, Math.ceil((windowRemaining ?? 0) / 1000))
 }
 
-function ownBody ({ outcome, limit, unit }: QuotaDecision, period: Quota['period'] | null): string {
-  if (outcome === 'unauthenticated') return unauthenticated
-  if (outcome !== 'rejected') return unavailable
+/** Returns the body from the host's function, if there is one. If it fails or returns an invalid body, logs an error and returns null. */
+function hostBody (write: RefusalBodyWriter | undefined, decision: QuotaDecision, request: FastifyRequest): RefusalBody | null {
+  if (write === undefined) return null
+  try {
+    const written = write(decision, request)
+    ignoreRejection(written)
+    const { contentType, body } = written
+    if (typeof contentType !== 'string' || !mediaType.test(contentType)) throw new TypeError('its contentType is not a media type')
+    if (typeof body !== 'string') throw new TypeError('its body is not a string')
+    validateHeaderValue('content-type', contentType)
+    return { contentType, body }
+  } catch (error) {
+    logFailure(request.log, error, 'refusalBody failed; the refusal has the quota\'s own body')
+    return null
+  }
+}
+
+function ownBody (status: 401 | 429 | 503, { limit, unit }: QuotaDecision, period: Quota['period']): RefusalBody {
   const amount = period === null ? 'requests at once' : `${unit} per ${period}`
-  return bodyOf(`Rate limit exceeded. Maximum ${limit} LLM ${amount}. Please wait.`, statuses.rejected)
-}
-
-// No message contains a character that JSON escapes.
-function bodyOf (error: string, status: number): string {
-  return `{"error":"${error}","status":${status}}`
-}
-
-// After an `onSend` hook has failed, Fastify sends the response of an error handler with the same serializer.
-function serialize (body: unknown): string {
-  return typeof body === 'string' ? body : JSON.stringify(body)
+  const errors = {
+    401: 'Authentication is required for this LLM operation.',
+    429: `Rate limit exceeded. Maximum ${limit} LLM ${amount}. Please wait.`,
+    503: 'The request quota is unavailable. Please try again.'
+  }
+  return { contentType: 'application/json; charset=utf-8', body: JSON.stringify({ error: errors[status], status }) }
 }

@@ -1,11 +1,9 @@
 const noStore = { type: 'string', enum: ['no-store'], description: 'The response must not be cached.' }
 const rateLimitFields = {
   'RateLimit-Policy': { type: 'string', description: 'The limits and windows of the request\'s quotas, if the service sends them.' },
-  RateLimit: {
-    type: 'string',
-    description: 'What is left of the limits, and the seconds until the windows end, if the service sends them.'
-  }
+  RateLimit: { type: 'string', description: 'What is left of the limits, and the seconds until the windows end, if the service sends them.' }
 }
+const retryAfter = (description: string) => ({ 'Retry-After': { type: 'integer', minimum: 1, description } })
 
 /** The description of one refusal, for a route's `schema.response`. */
 export interface QuotaResponse {
@@ -20,20 +18,17 @@ export interface QuotaResponse {
   readonly content: Readonly<Record<never, Readonly<Record<'schema', object>>>>
 }
 
-function response (status: number, description: string, headers: Readonly<Record<string, object>>): QuotaResponse {
-  const schema = {
-    type: 'object',
-    properties: {
-      error: { type: 'string', description: 'A human-readable message.' },
-      status: { type: 'integer', enum: [status], description: 'The HTTP status code.' },
-      // The host can send errors of its own with the same status, which Fastify serializes with this schema.
-      statusCode: { type: 'integer', description: 'The HTTP status code, in an error of the service itself.' },
-      code: { type: 'string', description: 'The code of an error of the service itself.' },
-      message: { type: 'string', description: 'The message of an error of the service itself.' }
-    },
-    additionalProperties: true
+function response (status: number, description: string, headers: Readonly<Record<string, object>> = {}): QuotaResponse {
+  const properties = {
+    error: { type: 'string', description: 'A human-readable message.' },
+    status: { type: 'integer', enum: [status], description: 'The HTTP status code.' },
+    // The host can send errors of its own with the same status, which Fastify serializes with this schema.
+    statusCode: { type: 'integer', description: 'The HTTP status code, in an error of the service itself.' },
+    code: { type: 'string', description: 'The code of an error of the service itself.' },
+    message: { type: 'string', description: 'The message of an error of the service itself.' }
   }
-  return { description, headers: { 'Cache-Control': noStore, ...headers }, content: { 'application/json': { schema } } }
+  const content = { 'application/json': { schema: { type: 'object', properties, additionalProperties: true } } }
+  return { description, headers: { 'Cache-Control': noStore, ...headers }, content }
 }
 
 /**
@@ -42,12 +37,9 @@ function response (status: number, description: string, headers: Readonly<Record
  * still checked. To send a 401, 429 or 503 of your own from a handler, or to describe the bodies of `refusalBody`, replace `content`.
  */
 export const quotaResponses: Readonly<Record<401 | 429 | 503, QuotaResponse>> = Object.freeze({
-  401: response(401, 'The request has no authenticated caller.', {}),
-  429: response(429, 'The caller is at its limit.', {
-    'Retry-After': { type: 'integer', minimum: 1, description: 'The time until the caller\'s window ends, in seconds.' },
-    ...rateLimitFields
-  }),
-  503: response(503, 'The quota is unavailable. The operation did not run.', {
-    'Retry-After': { type: 'integer', minimum: 1, description: 'The time to wait before the next attempt, in seconds.' }
-  })
+  401: response(401, 'The request has no authenticated caller.'),
+  429: response(429, 'The caller is at its limit.',
+    { ...retryAfter('The time until the caller\'s window ends, in seconds.'), ...rateLimitFields }),
+  503: response(503, 'The quota is unavailable. The operation did not run.',
+    retryAfter('The time to wait before the next attempt, in seconds.'))
 })

@@ -8,7 +8,7 @@ import { assertPreferenceReader, type PreferenceReader } from '../limit/preferen
 import {
   assertFunction, assertInteger, assertMilliseconds, assertOptions, checkThat, isObject, oneOf, registerOptions, type Checks
 } from '../option-checks.js'
-import type { RefusalBodyWriter } from '../refusal/host-body.js'
+import type { RefusalBodyWriter } from '../refusal/refusal.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { assertOperations, type Operation } from '../subject/operation.js'
@@ -45,10 +45,19 @@ export interface QuotaOptions {
 /** A limit: a number of requests, or of another unit, such as `{ tokens: 20_000 }`. An integer. */
 export type Amount = number | Readonly<Record<string, number>>
 
-/** What every quota can have. */
+/** A cost: a safe integer of at least 0, or a function of the request that returns it. One above the limit counts as the limit. */
+export type Cost = number | OfRequest<number>
+
+/** The options of a quota beside its limit. */
 interface DefinitionBase {
   /** The operations that the quota protects, beside the routes that are marked with its name. Default: none. */
   readonly operations?: readonly Operation[] | undefined
+  /** What a request counts when it is admitted, such as the items of a batch, or an estimate. Default: 1 request, 0 of another unit. */
+  readonly cost?: Cost | undefined
+  /** What a request counts in the end if nothing was reported. Default: what it counted when it was admitted. */
+  readonly unreported?: Cost | undefined
+  /** The windows are the days or months of this IANA time zone. Default: UTC for months; days open with the first request of a caller. */
+  readonly timeZone?: string | undefined
   /** Returns whom the quota counts, for example the caller's organisation. Default: that of the plugin. */
   readonly authentication?: AuthenticationReader | undefined
   /** In `shadow` mode, the quota refuses nothing. Default: that of the plugin. */
@@ -57,64 +66,40 @@ interface DefinitionBase {
   readonly store?: QuotaStore | undefined
 }
 
-/** What a request costs, a safe integer of at least 0, or a function of the request that returns it. A cost above the limit counts as the limit. */
-export type Cost = number | OfRequest<number>
-
-interface RequestCosts {
-  /** How many requests a request counts as when it is admitted, for example the items of a batch. Default 1. */
-  readonly cost?: Cost | undefined
-  readonly unreported?: undefined
-}
-
-interface OtherCosts {
-  /** What a request counts when it is admitted: an estimate, or the price if it is known. Default 0. */
-  readonly cost?: Cost | undefined
-  /** What a request counts in the end if nothing was reported. Default: what it counted when it was admitted. */
-  readonly unreported?: Cost | undefined
-}
-
-interface NoCosts { readonly cost?: undefined, readonly unreported?: undefined }
-
-interface InTimeZone {
-  /** The windows are the days or months of this IANA time zone. Default: UTC for months; days open with the first request of a caller. */
-  readonly timeZone?: string | undefined
-}
-
-interface NoTimeZone { readonly timeZone?: undefined }
+type Unset<Name extends string> = { readonly [Each in Name]?: undefined }
 
 /** Exactly one limit, under its option. */
-type Limit<Name extends LimitName, Value> =
-  { readonly [Each in Name]: Value } & { readonly [Other in Exclude<LimitName, Name>]?: undefined }
+type Limit<Name extends LimitName, Value> = { readonly [Each in Name]: Value } & Unset<Exclude<LimitName, Name>>
 
 type InWindow<Value> =
-  | ((Partial<Limit<'perMinute', Value | undefined>> | Limit<'perHour', Value>) & NoTimeZone)
-  | ((Limit<'perDay', Value> | Limit<'perMonth', Value>) & InTimeZone)
+  | ((Partial<Limit<'perMinute', Value | undefined>> | Limit<'perHour', Value>) & Unset<'timeZone'>)
+  | Limit<'perDay', Value> | Limit<'perMonth', Value>
 
 /**
  * One of the `quotas`. It has one limit: requests or another unit per minute, hour, day or month, or how many requests of a caller can
  * be in flight. Default `perMinute: 10`. The limit applies if neither a preference nor the environment variable sets another one.
  */
 export type QuotaDefinition = DefinitionBase & (
-  | (InWindow<number> & RequestCosts)
-  | (InWindow<Readonly<Record<string, number>>> & OtherCosts)
-  | (Limit<'inFlight', number> & NoTimeZone & NoCosts)
+  | (InWindow<number> & Unset<'unreported'>)
+  | InWindow<Readonly<Record<string, number>>>
+  | (Limit<'inFlight', number> & Unset<'cost' | 'unreported' | 'timeZone'>)
 )
 
 /** A definition without the rules that combine its fields. */
-export type CheckedDefinition = DefinitionBase & OtherCosts & InTimeZone & { readonly [Name in LimitName]?: Amount | undefined }
+export type CheckedDefinition = DefinitionBase & { readonly [Name in LimitName]?: Amount | undefined }
 
-const limitNames = Object.keys(limitKinds)
+/** The options that can hold a limit. */
+export const limitNames = Object.keys(limitKinds) as LimitName[]
+
 const quotaName = /^[a-z][a-z0-9-]{0,31}$/
 const nameRule = `must have names of at most 32 characters from a-z, 0-9 and "-" that start with a letter and are not "${defaultQuota}"`
 const unitName = /^[a-z][a-z-]{0,31}$/
 const reservedUnits = ['requests', 'requests-in-flight', 'concurrent-requests']
-const unitRule = 'must have a unit of at most 32 characters from a-z and "-" that starts with a letter and is none of ' +
-  reservedUnits.join(', ')
-const modes = oneOf('enforce', 'shadow')
+const unitRule = `must have a unit of at most 32 characters from a-z and "-" that starts with a letter and not ${reservedUnits.join(', ')}`
+const amountRule = 'must be an integer, or an object with one unit, such as { tokens: 20000 }'
+const assertQuotaMap = checkThat('must be an object with the definition of each quota under its name', isObject)
 const assertCost = checkThat('must be an integer of at least 0 or a function',
   (value) => typeof value === 'function' || (Number.isSafeInteger(value) && Number(value) >= 0))
-const assertQuotaMap = checkThat('must be an object with the definition of each quota under its name',
-  (value) => isObject(value) && !Array.isArray(value))
 
 /** Checks for the options that the quota and the earlier quota have in common. */
 export const sharedChecks = {
@@ -124,45 +109,31 @@ export const sharedChecks = {
   dotenv: assertDotenv
 }
 
+// Checks for the options that the plugin and each quota have in common.
+const ofEachQuota = { operations: assertOperations, store: assertStore, authentication: assertFunction, mode: oneOf('enforce', 'shadow') }
+
 const checks: Checks<QuotaOptions> = {
   ...sharedChecks,
-  operations: assertOperations,
-  store: assertStore,
-  preferenceTimeout (value, option) {
-    assertInteger(value, option)
-    assertMilliseconds(value, option)
-  },
+  ...ofEachQuota,
+  preferenceTimeout: (value, option) => { for (const check of [assertInteger, assertMilliseconds]) check(value, option) },
   quotas: assertQuotas,
-  authentication: assertFunction,
   rateLimitHeaders: oneOf('draft-10'),
-  refusalBody: assertFunction,
-  mode: modes
+  refusalBody: assertFunction
 }
 
-const definitionChecks: Checks<CheckedDefinition> = {
-  operations: assertOperations,
-  authentication: assertFunction,
-  mode: modes,
-  store: assertStore,
-  cost: assertCost,
-  unreported: assertCost,
-  timeZone: assertTimeZone,
-  perMinute: assertAmount,
-  perHour: assertAmount,
-  perDay: assertAmount,
-  perMonth: assertAmount,
-  inFlight: assertInteger
-}
+const inWindow = { perMinute: assertAmount, perHour: assertAmount, perDay: assertAmount, perMonth: assertAmount }
+const costs = { cost: assertCost, unreported: assertCost }
+const definitionChecks: Checks<CheckedDefinition> =
+  { ...ofEachQuota, ...inWindow, inFlight: assertInteger, ...costs, timeZone: assertTimeZone }
 
 // The options of a definition, and limits in a unit as other packages spell them, such as tokensPerMinute.
-const ofDefinition = /^(?:perMinute|cost|unreported|timeZone|inFlight|per(?:Hour|Day|Month)|.+Per(?:Minute|Hour|Day|Month))$/
+const ofDefinition = /^(?:cost|unreported|timeZone|inFlight|per(?:Hour|Day|Month)|.+Per(?:Minute|Hour|Day|Month))$/
 const inQuotas = 'must be defined in quotas, such as quotas: { chat: { perMinute: { tokens: 20000 } }, streams: { inFlight: 2 } }'
 
 /** Throws an `OptionError` if an option is unknown or has an invalid value. */
 export function assertQuotaOptions (options: unknown): asserts options is QuotaOptions {
   for (const [name, value] of Object.entries(Object(options))) {
-    const isOption = name === 'perMinute' && typeof value !== 'object'
-    if (ofDefinition.test(name) && !isOption) throw new OptionError(name, inQuotas, value)
+    if (ofDefinition.test(name) || (name === 'perMinute' && isObject(value))) throw new OptionError(name, inQuotas, value)
   }
   assertOptions<QuotaOptions>(options, { ...registerOptions, ...checks })
 }
@@ -177,28 +148,24 @@ function assertQuotas (quotas: unknown, option: string): void {
 }
 
 function assertOneLimit (definition: CheckedDefinition, option: string): void {
-  const limits = Object.entries(definition).filter(([name, value]) => limitNames.includes(name) && value !== undefined)
-  const [[name, limit] = ['perMinute', undefined]] = limits
-  const { cost, unreported, timeZone } = definition
-  if (limits.length > 1) throw new OptionError(option, 'must have one limit', limits.map(([name]) => name).join(' and '))
-  const rules: readonly [name: string, value: unknown, isUsable: boolean, rule: string][] = [
-    ['cost', cost, name !== 'inFlight', 'must not be set with inFlight, since a request in flight always takes one place'],
-    ['unreported', unreported, typeof limit === 'object', 'must be set only with a limit in a unit, such as { tokens: 20000 }'],
-    ['timeZone', timeZone, name === 'perDay' || name === 'perMonth', 'must be set only with perDay or perMonth']
-  ]
-  for (const [name, value, isUsable, rule] of rules) {
-    if (value !== undefined && !isUsable) throw new OptionError(`${option}.${name}`, rule, value)
+  const limits = limitNames.filter((name) => definition[name] !== undefined)
+  if (limits.length > 1) throw new OptionError(option, 'must have one limit', limits.join(' and '))
+  const [limit = 'perMinute'] = limits
+  const rules = [
+    ['cost', limit !== 'inFlight', 'must not be set with inFlight, since a request in flight always takes one place'],
+    ['unreported', isObject(definition[limit]), 'must be set only with a limit in a unit, such as { tokens: 20000 }'],
+    ['timeZone', limit === 'perDay' || limit === 'perMonth', 'must be set only with perDay or perMonth']
+  ] as const
+  for (const [name, isUsable, rule] of rules) {
+    if (definition[name] !== undefined && !isUsable) throw new OptionError(`${option}.${name}`, rule, definition[name])
   }
 }
 
 function assertAmount (value: unknown, option: string): void {
   if (!isObject(value)) return assertInteger(value, option)
-  const units = Object.keys(value)
-  if (Array.isArray(value) || units.length !== 1) {
-    const shownUnits = (): string => units.join(' and ') || 'no unit'
-    throw new OptionError(option, 'must be an integer, or an object with one unit, such as { tokens: 20000 }', value, shownUnits)
-  }
-  for (const [unit, amount] of Object.entries(value)) {
+  const units = Object.entries(value)
+  if (units.length !== 1) throw new OptionError(option, amountRule, value, () => units.map(([unit]) => unit).join(' and ') || 'no unit')
+  for (const [unit, amount] of units) {
     if (!unitName.test(unit) || reservedUnits.includes(unit)) throw new OptionError(option, unitRule, unit)
     assertInteger(amount, `${option}.${unit}`)
   }

@@ -1,16 +1,14 @@
 import { callerReader, type CallerReader } from '../caller/request-caller.js'
 import { Calendar } from '../limit/calendar.js'
 import type { QuotaConfig } from '../limit/configuration.js'
-import { defaultPerMinute, limitKinds, longestDay, perMinuteVariable, preferenceOf, variableOf, type LimitName } from '../limit/limit.js'
+import { defaultPerMinute, limitKinds, longestDay, perMinuteVariable, preferenceOf, variableOf } from '../limit/limit.js'
 import type { QuotaSettings } from '../permit/quota.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { protectedOperations } from '../subject/operation.js'
-import type { CheckedDefinition, QuotaOptions } from './options.js'
+import { limitNames, type CheckedDefinition, type QuotaOptions } from './options.js'
 
-const limitNames = Object.keys(limitKinds) as LimitName[]
-
-/** A quota as the options define it, before the environment is read. */
+/** A quota as the options define it. Its configured limit is that of the options until the environment is read. */
 export interface DefinedQuota extends QuotaSettings {
   /** The environment variable that holds the configured limit. */
   readonly variable: keyof QuotaConfig
@@ -27,20 +25,42 @@ export function defineQuotas (options: QuotaOptions, store: QuotaStore): Defined
   const { operations, perMinute, quotas = {}, authentication, mode } = options
   // Quotas with the same function share its reader, so that each request is asked for its authentication once.
   const readers = new Map<QuotaOptions['authentication'], CallerReader>()
-  const definitions = [[defaultQuota, { perMinute, operations: operations ?? protectedOperations }], ...Object.entries(quotas)] as const
-  const defined = definitions.map(([name, definition]: readonly [string, CheckedDefinition]): DefinedQuota => {
+  const ofDefault = { perMinute, operations: operations ?? protectedOperations }
+  const definitions = Object.entries<CheckedDefinition>({ [defaultQuota]: ofDefault, ...quotas })
+  const defined = definitions.map(([name, definition]): DefinedQuota => {
+    const limitName = limitNames.find((each) => definition[each] !== undefined) ?? 'perMinute'
+    const { period, window } = limitKinds[limitName]
+    const limit = definition[limitName] ?? defaultPerMinute
+    const ofRequests = [period === null ? 'requests-in-flight' : 'requests', Number(limit)] as const
+    const [[unit, configured] = ofRequests] = Object.entries<number>(Object(limit))
+    const { cost, unreported, timeZone = period === 'month' ? 'UTC' : undefined } = definition
+    const calendar = timeZone !== undefined && (period === 'day' || period === 'month') ? new Calendar(period, timeZone) : null
+    const preference = preferenceOf(limitName, name === defaultQuota ? undefined : name)
     const reader = definition.authentication ?? authentication
     const callerOf = readers.get(reader) ?? callerReader(reader)
     readers.set(reader, callerOf)
     return {
-      ...limitOf(name, definition),
+      name,
       // Methods are compared in upper case, as Fastify stores them.
       operations: definition.operations?.map(({ method, path }) => ({ method: method.toUpperCase(), path })) ?? [],
       isListed: name !== defaultQuota || operations !== undefined,
       isUnused: name === defaultQuota && operations?.length === 0 && perMinute === undefined && definitions.length > 1,
       isEnforced: (definition.mode ?? mode) !== 'shadow',
       callerOf,
-      store: definition.store ?? store
+      store: definition.store ?? store,
+      limitName,
+      configured,
+      unit,
+      period,
+      window: calendar === null ? window : null,
+      longestWindow: calendar !== null && period === 'day' ? longestDay : window,
+      calendar,
+      counters: countersOf(name, unit, period, timeZone),
+      preference,
+      variable: variableOf(preference),
+      cost: cost ?? (unit === 'requests' || period === null ? 1 : 0),
+      unreported,
+      isFreeUnreported: typeof limit === 'object' && cost === undefined && unreported === undefined
     }
   })
   const areSeveral = new Set(defined.filter(({ isUnused }) => !isUnused).map(({ store }) => store)).size > 1
@@ -48,36 +68,6 @@ export function defineQuotas (options: QuotaOptions, store: QuotaStore): Defined
     if (unit !== 'requests' || (areSeveral && !isUnused)) assertStore(store, `store of the quota ${name}`, 'release')
   }
   return defined
-}
-
-type NotOfLimit = 'operations' | 'isListed' | 'isUnused' | 'isEnforced' | 'callerOf' | 'store'
-
-/** Returns what follows from the limit of a quota. */
-function limitOf (name: string, definition: CheckedDefinition): Omit<DefinedQuota, NotOfLimit> {
-  const limitName = limitNames.find((name) => definition[name] !== undefined) ?? 'perMinute'
-  const { period, window } = limitKinds[limitName]
-  const limit = definition[limitName] ?? defaultPerMinute
-  const [[unit, configured] = [period === null ? 'requests-in-flight' : 'requests', Number(limit)]] = Object.entries<number>(Object(limit))
-  const timeZone = definition.timeZone ?? (period === 'month' ? 'UTC' : undefined)
-  const calendar = timeZone !== undefined && (period === 'day' || period === 'month') ? new Calendar(period, timeZone) : null
-  const preference = preferenceOf(limitName, name === defaultQuota ? undefined : name)
-  const { cost, unreported } = definition
-  return {
-    name,
-    limitName,
-    configured,
-    unit,
-    period,
-    window: calendar === null ? window : null,
-    longestWindow: calendar !== null && period === 'day' ? longestDay : window,
-    calendar,
-    counters: countersOf(name, unit, period, timeZone),
-    preference,
-    variable: variableOf(preference),
-    cost: cost ?? (unit === 'requests' || period === null ? 1 : 0),
-    unreported,
-    isFreeUnreported: typeof limit === 'object' && cost === undefined && unreported === undefined
-  }
 }
 
 /** Returns the name under which a store keeps the counters, so that a quota whose unit or window changes starts anew. */
@@ -89,9 +79,4 @@ function countersOf (name: string, unit: string, period: string | null, timeZone
 /** Returns the default value of each quota's environment variable. */
 export function configurationDefaults (quotas: readonly DefinedQuota[]): QuotaConfig {
   return Object.assign({ [perMinuteVariable]: defaultPerMinute }, ...quotas.map(({ variable, configured }) => ({ [variable]: configured })))
-}
-
-/** Returns the quotas with the limits of the environment. */
-export function configureQuotas (quotas: readonly DefinedQuota[], configuration: QuotaConfig): DefinedQuota[] {
-  return quotas.map((quota) => ({ ...quota, configured: Number(configuration[quota.variable]) }))
 }

@@ -5,39 +5,87 @@ import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
 import { quotasIn } from '../subject/mark.js'
 import type { Paths } from '../subject/paths.js'
-import { markOf, type Routes } from './declared-routes.js'
 import type { DefinedQuota } from './quotas.js'
+import { markOf, type KnownRoute, type Routes } from './routes.js'
 
 // A marked route that is declared before the plugin is protected, but no public interface of Fastify lists it.
 const none = 'no operation (marked routes that are declared before the plugin are not listed)'
+const advice = 'Check the options prefix and operations, and the Fastify instance on which the plugin is registered: a plugin file that ' +
+  'registers it must be wrapped with fastify-plugin, because the quota does not apply outside its own scope (encapsulation). ' +
+  'Marked routes and routes with parameters, wildcards or constraints that are declared before the plugin cannot be checked'
+const preHandlerAdvice = 'is protected and has a preHandler of its own, which runs after the quota; ' +
+  'authenticate in onRequest or preValidation instead'
+const twinAdvice = 'runs the handler of the protected GET and is not subject to the quota; declare the route with exposeHeadRoute: false'
 
-/** Logs one line that lists what each quota protects, and where a shared store keeps the counters. */
-export function logProtections (fastify: FastifyInstance, quotas: readonly DefinedQuota[], routes: Routes, paths: Paths): void {
+type Warn = (properties: object, message: string) => void
+
+/** Logs one line that lists what each quota protects, and where a shared store keeps the counters; and warns of probable mistakes. */
+export function report ({ log }: FastifyInstance, quotas: readonly DefinedQuota[], routes: Routes, paths: Paths): void {
   const main = quotas[0]?.store
   const protections = quotas.map(({ name, limitName, configured, unit, isEnforced, operations, store }) => {
     const listed = operations.map(({ method, path }) => `${method} ${paths.withPrefix(path)}`)
+    const protectedRoutes = [...new Set([...listed, ...routes.known.flatMap((route) => markedWith(name, route))])]
     const location = store === main ? {} : locationOf(store)
-    const served = [...new Set([...listed, ...markedWith(name, routes)])]
-    return { quota: name, limit: limitKinds[limitName].key, unit, configured, isEnforced, operations: served, ...location }
+    return { quota: name, limit: limitKinds[limitName].key, unit, configured, isEnforced, operations: protectedRoutes, ...location }
   })
   const sentences = protections.map(({ quota, limit, unit, configured, isEnforced, operations }) => {
     const amount = [effectiveLimit(configured), unit, limit === 'in-flight' ? [] : limit.replace('-', ' ')].flat().join(' ')
     const verb = configured === 0 ? 'is disabled, and would protect' : isEnforced ? 'protects' : 'observes'
     return `the quota "${quota}" (${amount}) ${verb} ${operations.join(', ') || none}`
   })
-  logLine(fastify.log, 'info', { protections, ...locationOf(main) }, sentences.join('; '))
+  logLine(log, 'info', { protections, ...locationOf(main) }, sentences.join('; '))
+  const warn: Warn = (properties, message) => { logLine(log, 'warn', properties, message) }
+  for (const quota of quotas) if (!quota.isUnused) warnOfQuota(quota, routes, warn)
+  warnOfRoutes(quotas, routes, paths, warn)
 }
 
-function markedWith (quota: string, routes: Routes): string[] {
-  return routes.declared.flatMap((route) => {
-    const mark = markOf(route)
-    if (typeof mark === 'function') return [`${route.method} ${route.pattern} (as its function decides)`]
-    return quotasIn(mark).includes(quota) ? [`${route.method} ${route.pattern}`] : []
-  })
+function markedWith (quota: string, route: KnownRoute): string[] {
+  const mark = markOf(route)
+  if (typeof mark === 'function') return [`${route.method} ${route.pattern} (as its function decides)`]
+  return quotasIn(mark).includes(quota) ? [`${route.method} ${route.pattern}`] : []
 }
 
 /** Services with the same key prefix on one server share their counters. */
 function locationOf (store: QuotaStore | undefined): object {
   const { keyPrefix, shards, table } = Object(store instanceof InsuredQuotaStore ? store.primary : store)
   return { keyPrefix, shards, table }
+}
+
+/** Warns of a quota that protects nothing, of operations of the host's own list that no route serves, and of free requests. */
+function warnOfQuota ({ name, operations, unit, isListed, isFreeUnreported }: DefinedQuota, routes: Routes, warn: Warn): void {
+  const unserved = operations.filter((operation) => routes.serving(operation).length === 0)
+  const list = unserved.map((operation) => routes.describe(operation)).join(', ')
+  // A host that marks its routes for any quota does not need the default operations.
+  const isMarked = routes.known.some((route) => isListed ? markedWith(name, route).length > 0 : markOf(route) !== undefined)
+  if (unserved.length === operations.length && !isMarked) {
+    const exception = isListed && operations.length === 0 ? '. If only handlers use it, with fastify.quotaAcquire, ignore this' : ''
+    const missing = operations.length === 0 ? 'that is declared after the plugin is marked with its name' : `serves ${list}`
+    warn({ quota: name, operations }, `the quota "${name}" protects nothing: no route ${missing}. ${advice}${exception}`)
+  } else if (isListed && unserved.length > 0) {
+    warn({ quota: name, operations: unserved }, `no route serves ${list}. ${advice}`)
+  }
+  if (isFreeUnreported) {
+    warn({ quota: name, unit }, `the quota "${name}" has neither cost nor unreported, so a request counts no ${unit} if its client ` +
+      'disconnects before fastify.quotaCharge reports them; set cost to an estimate, or unreported to what such a request counts')
+  }
+}
+
+/** Warns of protected routes whose `HEAD` twin runs the same handler uncounted, and of those that authenticate after the quota. */
+function warnOfRoutes (quotas: readonly DefinedQuota[], routes: Routes, paths: Paths, warn: Warn): void {
+  const warnOf = (method: string, pattern: string, advice: string, properties = {}): void => {
+    const operation = { method: method === 'HEAD' ? 'GET' : method, path: paths.withoutPrefix(pattern) }
+    warn({ operation, ...properties }, `${method} ${pattern} ${advice}`)
+  }
+  const listed = quotas.flatMap(({ operations }) => operations).flatMap((operation) => routes.serving(operation))
+  for (const route of new Set([...listed, ...routes.known.filter((route) => markOf(route) !== undefined)])) {
+    const { method, pattern, options } = route
+    if (method === 'GET' && routes.known.some((head) => isTwin(head, route))) warnOf('HEAD', pattern, twinAdvice)
+    const preHandlers = [options.preHandler ?? []].flat().map(({ name }) => `${name || 'anonymous'}()`)
+    if (preHandlers.length > 0 && method !== 'HEAD') warnOf(method, pattern, preHandlerAdvice, { preHandlers })
+  }
+}
+
+// The HEAD route of a marked GET route usually has the same mark, so it is subject to the quota.
+function isTwin (head: KnownRoute, { pattern, options: { handler } }: KnownRoute): boolean {
+  return head.method === 'HEAD' && head.pattern === pattern && head.options.handler === handler && markOf(head) === undefined
 }

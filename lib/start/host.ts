@@ -1,8 +1,34 @@
 import type { FastifyInstance } from 'fastify'
-import { DecoratorError, OptionError } from '../errors.js'
+import { DecoratorError, OptionError, SecondRegistrationError, shown } from '../errors.js'
 import { assertPreferenceReader, type PreferenceReader } from '../limit/preferences.js'
 import { MemoryQuotaStore } from '../store/memory/memory-store.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
+
+/** Remembers where a plugin is registered: requests would pass twice through a second one on the same instance, a parent or a child. */
+export class Registrations {
+  readonly #scopes = new WeakMap<object, readonly FastifyInstance[]>()
+
+  /** @throws {SecondRegistrationError} */
+  assertFirst (fastify: FastifyInstance): void {
+    const isIn = (outer: object, inner: object): boolean => outer === inner || Object.prototype.isPrototypeOf.call(outer, inner)
+    const scopes = this.#scopes.get(fastify.server) ?? []
+    if (scopes.some((scope) => isIn(scope, fastify) || isIn(fastify, scope))) throw new SecondRegistrationError(shown(fastify.prefix))
+  }
+
+  add (fastify: FastifyInstance): void {
+    this.#scopes.set(fastify.server, [...this.#scopes.get(fastify.server) ?? [], fastify])
+  }
+}
+
+/** Throws a `DecoratorError` if the host already has a decorator with a name that the plugin needs. */
+export function assertDecorators (fastify: FastifyInstance): void {
+  for (const name of ['quota', 'quotaDecisions']) {
+    if (fastify.hasRequestDecorator(name)) throw new DecoratorError('requests already have', name)
+  }
+  for (const name of ['quotaConfig', 'quotas', 'quotaAcquire', 'quotaCharge', 'quotaStanding', 'quotaForget']) {
+    if (fastify.hasDecorator(name)) throw new DecoratorError('the Fastify instance already has', name)
+  }
+}
 
 /** Returns the store of the Fastify instance: the option `store`, the host's decorator, or a new `MemoryQuotaStore`, in this order. */
 export function chooseStore (fastify: FastifyInstance, given: QuotaStore | undefined): QuotaStore {
@@ -20,14 +46,4 @@ export function preferencesOf (fastify: FastifyInstance, given: PreferenceReader
   const advice = 'set the option preferences to a reader or to false if the decorator has another purpose'
   assertPreferenceReader(preferences, `preferences, as the host decorated it (${advice}),`)
   return preferences
-}
-
-/** Throws a `DecoratorError` if the host already has a decorator with a name that the plugin needs. */
-export function assertDecorators (fastify: FastifyInstance): void {
-  for (const name of ['quota', 'quotaDecisions']) {
-    if (fastify.hasRequestDecorator(name)) throw new DecoratorError('requests already have', name)
-  }
-  for (const name of ['quotaConfig', 'quotas', 'quotaAcquire', 'quotaCharge', 'quotaStanding', 'quotaForget']) {
-    if (fastify.hasDecorator(name)) throw new DecoratorError('the Fastify instance already has', name)
-  }
 }
