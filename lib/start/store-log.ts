@@ -15,14 +15,11 @@ export function logStoreChanges ({ server, log }: FastifyInstance, stores: reado
   const stops = stores.flatMap((store) => {
     if (!(store instanceof InsuredQuotaStore) || known.has(store)) return []
     known.add(store)
-    return reportChanges(store, ({ state, shards: { primary, fallback }, error }) => {
+    return reportChanges(store, ({ state, shards: { primary, fallback: { length }, fallback: shards }, error }) => {
       const err = shownError(error)
-      if (state === 'primary') warn('works again')
-      else if (state === 'fallback') warn('fails; its fallback counts', { err })
-      else {
-        const share = `${fallback.length} of ${fallback.length + primary.length} shards`
-        warn(`fails for ${share}; the fallback counts their callers`, { err, shards: fallback })
-      }
+      if (state === 'primary') return warn('works again')
+      if (state === 'fallback') return warn('fails; its fallback counts', { err })
+      warn(`fails for ${length} of ${length + primary.length} shards; the fallback counts their callers`, { err, shards })
     })
   })
   return () => { for (const stop of stops) stop() }
