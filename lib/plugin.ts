@@ -4,6 +4,7 @@ import { createQuotaAcquirer, createQuotaCharger, type QuotaAcquirer, type Quota
 import { createQuotaHook } from './hook.js'
 import { readConfiguration, type QuotaConfig } from './limit/configuration.js'
 import { Preferences } from './limit/preferences.js'
+import { assertOptions } from './option-checks.js'
 import type { QuotaDecision } from './permit/decision.js'
 import { Ledger } from './permit/ledger.js'
 import { createQuota } from './permit/quota.js'
@@ -11,7 +12,7 @@ import { QuotaList, type QuotaForgetter, type QuotaInfo } from './permit/quota-l
 import { decisionsAccessor, quotaAccessor } from './permit/request-state.js'
 import { createStandingReader, type QuotaStandingReader } from './permit/standing.js'
 import { assertDecorators, chooseStore, preferencesOf, Registrations } from './start/host.js'
-import { assertQuotaOptions, type QuotaOptions } from './start/options.js'
+import { quotaChecks, type QuotaOptions } from './start/options.js'
 import { configurationDefaults, defineQuotas } from './start/quotas.js'
 import { report } from './start/report.js'
 import { markOf, Routes } from './start/routes.js'
@@ -56,7 +57,7 @@ declare module 'fastify' {
 const registrations = new Registrations()
 
 async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise<void> {
-  assertQuotaOptions(options)
+  assertOptions<QuotaOptions>(options, quotaChecks)
   registrations.assertFirst(fastify)
   const store = chooseStore(fastify, options.store)
   const defined = defineQuotas(options, store)
@@ -72,7 +73,6 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const named = (name: unknown, where: string) => quotas.named(name, where)
   const ledger = new Ledger()
   const routes = new Routes(fastify, paths, defined.flatMap(({ operations }) => operations))
-
   // Accessors, because plain values would not reach the requests of scopes that existed before the decoration.
   fastify.decorateRequest('quota', quotaAccessor)
   fastify.decorateRequest('quotaDecisions', decisionsAccessor)
@@ -85,7 +85,6 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.decorate('quotaCharge', createQuotaCharger(ledger))
   fastify.decorate('quotaStanding', createStandingReader(quotas))
   fastify.decorate('quotaForget', quotas.forget)
-
   fastify.addHook('onRoute', function quotaRoute (options) {
     for (const method of [options.method].flat()) {
       const route = { method, pattern: options.url, options }
@@ -96,7 +95,6 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
     }
   })
   fastify.addHook('preHandler', createQuotaHook(new RequestMatcher(quotas.all, paths, named), quotas.all, ledger, options))
-
   fastify.addHook('onReady', async function quotaReady () {
     preferences.use(preferencesOf(fastify, reader))
     report(fastify, configured, routes, paths)

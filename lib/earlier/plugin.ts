@@ -4,7 +4,7 @@ import createPlugin from 'fastify-plugin'
 import { readConfiguration } from '../limit/configuration.js'
 import { defaultPerMinute, perMinuteVariable, preferenceOf } from '../limit/limit.js'
 import { Preferences } from '../limit/preferences.js'
-import { assertFunction, assertOptions, registerOptions } from '../option-checks.js'
+import { assertFunction, assertOptions } from '../option-checks.js'
 import { preferencesOf, Registrations } from '../start/host.js'
 import { sharedChecks, type QuotaOptions } from '../start/options.js'
 import { windowLength } from '../store/counter.js'
@@ -41,7 +41,7 @@ const registrations = new Registrations()
 const decided = new WeakSet<FastifyRequest>()
 
 async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): Promise<void> {
-  assertOptions<EarlierQuotaOptions>(options, { ...registerOptions, ...sharedChecks, clock: assertFunction })
+  assertOptions<EarlierQuotaOptions>(options, { ...sharedChecks, clock: assertFunction })
   const { perMinute = defaultPerMinute, clock = () => performance.now() } = options
   registrations.assertFirst(fastify)
   const configuration = await readConfiguration(fastify, { [perMinuteVariable]: perMinute }, options.dotenv)

@@ -1,9 +1,20 @@
-import type { FastifyInstance } from 'fastify'
+import { subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import { register } from 'prom-client'
+import { Counter, Gauge, Histogram, register } from 'prom-client'
+import { preferenceFailures, type PreferenceFailure } from '../limit/preferences.js'
 import { assertOptions, registerOptions, withFunctions } from '../option-checks.js'
-import { recorderOf } from './quota-metrics.js'
-import type { QuotaMetricsRegistry } from './store-metrics.js'
+import { quotaCharges, type QuotaCharge } from '../permit/charge.js'
+import { storeDurations, type StoreDuration } from '../permit/decide.js'
+import { quotaDecisions, type QuotaDecision, type QuotaDecisionMessage } from '../permit/decision.js'
+import type { QuotaInfo } from '../permit/quota-list.js'
+import { addGauge, addStoreMetrics, ofQuota, type QuotaMetricsRegistry } from './store-metrics.js'
+
+// The reason is a label only where something failed.
+const series: readonly [outcome: QuotaDecision['outcome'], reason: string][] = [
+  ['admitted', ''], ['rejected', ''], ['unauthenticated', ''], ['disabled', ''],
+  ['unavailable', 'store'], ['unavailable', 'authentication'], ['unavailable', 'mark'], ['unavailable', 'cost']
+]
 
 /** Options of `fastify.register(quotaMetricsPlugin, options)`. Fastify's own `register` options are also accepted. */
 export interface QuotaMetricsOptions {
@@ -11,11 +22,97 @@ export interface QuotaMetricsOptions {
   readonly registry?: QuotaMetricsRegistry
 }
 
+/** Records the decisions of a server until it closes. Does nothing if it is recorded already. */
+type Recorder = (fastify: FastifyInstance) => void
+
+// By the first metric of a registry, which the host can clear. All servers that use the registry share its metrics.
+const recorders = new WeakMap<object, Recorder>()
 const assertRegistry = withFunctions('a registry of prom-client', 'registerMetric', 'getSingleMetric')
 
-async function quotaMetrics (fastify: FastifyInstance, options: QuotaMetricsOptions): Promise<void> {
+async function plugin (fastify: FastifyInstance, options: QuotaMetricsOptions): Promise<void> {
   assertOptions<QuotaMetricsOptions>(options, { ...registerOptions, registry: assertRegistry })
-  recorderOf(options.registry ?? register)(fastify)
+  const { registry = register } = options
+  const record = recorders.get(Object(registry.getSingleMetric('llm_quota_decisions_total'))) ?? addMetrics(registry)
+  record(fastify)
+}
+
+/** Adds the metrics to a registry. */
+function addMetrics (registry: QuotaMetricsRegistry): Recorder {
+  // The lists of quotas of each server's scopes, and its requests in flight by quota. Gauges have no values of a server that has closed.
+  const servers = new Map<object, { readonly quotas: Set<readonly QuotaInfo[]>, readonly inFlight: Map<string, number> }>()
+  const registers = [registry]
+  const counter = <Label extends string>(name: string, help: string, ...labelNames: readonly Label[]) =>
+    new Counter({ name, help, labelNames, registers })
+  const decisions = counter('llm_quota_decisions_total', 'Decisions by quota, operation and outcome; not enforced in shadow mode.',
+    ...ofQuota, 'operation', 'outcome', 'reason', 'enforced')
+  const overflows = counter('llm_quota_overflow_decisions_total', 'Decisions that used the shared overflow counter.', ...ofQuota)
+  const help = 'The effective limit of the latest decision; 0 if the quota is disabled.'
+  const limits = new Gauge({ name: 'llm_quota_limit', help, labelNames: ofQuota, registers, aggregator: 'max' })
+  const charges = counter('llm_quota_charged_total', 'What was added after the admission, in the unit of the quota.', ...ofQuota)
+  const givenBack = counter('llm_quota_given_back_total', 'What the admission had counted too much, in the unit of the quota.', ...ofQuota)
+  const failedCharges = counter('llm_quota_failed_charges_total', 'Charges that may not be counted because the store failed.', ...ofQuota)
+  const failedPreferences = counter('llm_quota_preference_failures_total',
+    'Preferences that were unavailable, so that the configured limit was used.', 'preference')
+  const durations = new Histogram({
+    name: 'llm_quota_store_duration_seconds',
+    help: 'How long decisions waited for the store.',
+    buckets: [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5],
+    registers
+  })
+  const ofInstance = 'Requests in flight in this process; a sum over instances is the total.'
+  addGauge(registry, 'llm_quota_requests_in_flight', ofInstance, 'sum', async () => [...servers.values()].flatMap(({ inFlight }) =>
+    [...inFlight].map(([name, value]) => ({ name, unit: 'requests-in-flight', value }))))
+  addStoreMetrics(registry, () => [...servers.values()].flatMap(({ quotas }) => [...quotas].flat()))
+  const started = new Set<string>()
+
+  function countDecision ({ quota, unit, operation: { method, path }, outcome, reason, enforced, limit, overflow }: QuotaDecision): void {
+    const labels = { quota: quota ?? '', unit, operation: `${method} ${path}`, enforced: String(enforced) }
+    const key = Object.values(labels).join(' ')
+    // Prometheus can only calculate a rate from an initial value. Without the 0, the first rejection would be missing.
+    if (!started.has(key)) for (const [outcome, reason] of series) decisions.inc({ ...labels, outcome, reason }, 0)
+    started.add(key)
+    decisions.inc({ ...labels, outcome, reason: outcome === 'unavailable' ? reason : '' }, 1)
+    if (quota === null || reason === 'cost') return
+    limits.set({ quota, unit }, limit)
+    overflows.inc({ quota, unit }, overflow ? 1 : 0)
+  }
+
+  const record: Recorder = (fastify) => {
+    const { server } = fastify
+    if (servers.has(server)) return
+    const quotas = new Set<readonly QuotaInfo[]>()
+    const inFlight = new Map<string, number>()
+    servers.set(server, { quotas, inFlight })
+
+    function on<Message extends { readonly request: FastifyRequest }> ({ name }: Channel, count: (message: Message) => void): void {
+      const listener = (message: unknown): void => {
+        const ofRequest = message as Message
+        if (ofRequest.request.server.server === server) count(ofRequest)
+      }
+      subscribe(name, listener)
+      fastify.addHook('onClose', async () => { unsubscribe(name, listener) })
+    }
+
+    const changeInFlight = (quota: string, change: number): void => { inFlight.set(quota, (inFlight.get(quota) ?? 0) + change) }
+    on<QuotaDecisionMessage>(quotaDecisions, ({ request, decision }) => {
+      quotas.add(request.server.quotas)
+      countDecision(decision)
+      if (decision.unit === 'requests-in-flight' && decision.outcome === 'admitted') changeInFlight(String(decision.quota), 1)
+    })
+    on<QuotaCharge>(quotaCharges, ({ quota, unit, amount, failed }) => {
+      if (unit === 'requests-in-flight') return changeInFlight(quota, amount)
+      charges.inc({ quota, unit }, failed ? 0 : Math.max(0, amount))
+      givenBack.inc({ quota, unit }, failed ? 0 : Math.max(0, -amount))
+      failedCharges.inc({ quota, unit }, failed ? 1 : 0)
+    })
+    on<PreferenceFailure>(preferenceFailures, ({ preference }) => { failedPreferences.inc({ preference }) })
+    on<StoreDuration>(storeDurations, ({ seconds }) => { durations.observe(seconds) })
+    fastify.addHook('onReady', async () => { if (fastify.hasDecorator('quotas')) quotas.add(fastify.quotas) })
+    fastify.addHook('onClose', async () => { servers.delete(server) })
+  }
+
+  recorders.set(decisions, record)
+  return record
 }
 
 /**
@@ -27,4 +124,4 @@ async function quotaMetrics (fastify: FastifyInstance, options: QuotaMetricsOpti
  *
  * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if an option has an invalid value.
  */
-export const quotaMetricsPlugin = createPlugin(quotaMetrics, { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota-metrics' })
+export const quotaMetricsPlugin = createPlugin(plugin, { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota-metrics' })

@@ -1,7 +1,7 @@
-const noStore = { type: 'string', enum: ['no-store'], description: 'The response must not be cached.' }
+const text = (description: string) => ({ type: 'string', description })
 const rateLimitFields = {
-  'RateLimit-Policy': { type: 'string', description: 'The limits and windows of the request\'s quotas, if the service sends them.' },
-  RateLimit: { type: 'string', description: 'What is left of the limits, and the seconds until the windows end, if the service sends them.' }
+  'RateLimit-Policy': text('The limits and windows of the request\'s quotas, if the service sends them.'),
+  RateLimit: text('What is left of the limits, and the seconds until the windows end, if the service sends them.')
 }
 const retryAfter = (description: string) => ({ 'Retry-After': { type: 'integer', minimum: 1, description } })
 
@@ -20,15 +20,16 @@ export interface QuotaResponse {
 
 function response (status: number, description: string, headers: Readonly<Record<string, object>> = {}): QuotaResponse {
   const properties = {
-    error: { type: 'string', description: 'A human-readable message.' },
+    error: text('A human-readable message.'),
     status: { type: 'integer', enum: [status], description: 'The HTTP status code.' },
     // The host can send errors of its own with the same status, which Fastify serializes with this schema.
     statusCode: { type: 'integer', description: 'The HTTP status code, in an error of the service itself.' },
-    code: { type: 'string', description: 'The code of an error of the service itself.' },
-    message: { type: 'string', description: 'The message of an error of the service itself.' }
+    code: text('The code of an error of the service itself.'),
+    message: text('The message of an error of the service itself.')
   }
   const content = { 'application/json': { schema: { type: 'object', properties, additionalProperties: true } } }
-  return { description, headers: { 'Cache-Control': noStore, ...headers }, content }
+  const cacheControl = { ...text('The response must not be cached.'), enum: ['no-store'] }
+  return { description, headers: { 'Cache-Control': cacheControl, ...headers }, content }
 }
 
 /**

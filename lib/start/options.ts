@@ -95,14 +95,15 @@ const quotaName = /^[a-z][a-z0-9-]{0,31}$/
 const nameRule = `must have names of at most 32 characters from a-z, 0-9 and "-" that start with a letter and are not "${defaultQuota}"`
 const unitName = /^[a-z][a-z-]{0,31}$/
 const reservedUnits = ['requests', 'requests-in-flight', 'concurrent-requests']
-const unitRule = `must have a unit of at most 32 characters from a-z and "-" that starts with a letter and not ${reservedUnits.join(', ')}`
+const unitRule = 'must have a unit of at most 32 characters from a-z and "-" that starts with a letter and is none of ' +
+  reservedUnits.join(', ')
 const amountRule = 'must be an integer, or an object with one unit, such as { tokens: 20000 }'
-const assertQuotaMap = checkThat('must be an object with the definition of each quota under its name', isObject)
 const assertCost = checkThat('must be an integer of at least 0 or a function',
   (value) => typeof value === 'function' || (Number.isSafeInteger(value) && Number(value) >= 0))
 
 /** Checks for the options that the quota and the earlier quota have in common. */
 export const sharedChecks = {
+  ...registerOptions,
   prefix: assertPrefix,
   preferences: (value: unknown, option: string) => { if (value !== false) assertPreferenceReader(value, option) },
   perMinute: assertInteger,
@@ -112,7 +113,8 @@ export const sharedChecks = {
 // Checks for the options that the plugin and each quota have in common.
 const ofEachQuota = { operations: assertOperations, store: assertStore, authentication: assertFunction, mode: oneOf('enforce', 'shadow') }
 
-const checks: Checks<QuotaOptions> = {
+/** Checks for the options of the plugin. */
+export const quotaChecks: Checks<QuotaOptions> = {
   ...sharedChecks,
   ...ofEachQuota,
   preferenceTimeout: (value, option) => { for (const check of [assertInteger, assertMilliseconds]) check(value, option) },
@@ -126,20 +128,8 @@ const costs = { cost: assertCost, unreported: assertCost }
 const definitionChecks: Checks<CheckedDefinition> =
   { ...ofEachQuota, ...inWindow, inFlight: assertInteger, ...costs, timeZone: assertTimeZone }
 
-// The options of a definition, and limits in a unit as other packages spell them, such as tokensPerMinute.
-const ofDefinition = /^(?:cost|unreported|timeZone|inFlight|per(?:Hour|Day|Month)|.+Per(?:Minute|Hour|Day|Month))$/
-const inQuotas = 'must be defined in quotas, such as quotas: { chat: { perMinute: { tokens: 20000 } }, streams: { inFlight: 2 } }'
-
-/** Throws an `OptionError` if an option is unknown or has an invalid value. */
-export function assertQuotaOptions (options: unknown): asserts options is QuotaOptions {
-  for (const [name, value] of Object.entries(Object(options))) {
-    if (ofDefinition.test(name) || (name === 'perMinute' && isObject(value))) throw new OptionError(name, inQuotas, value)
-  }
-  assertOptions<QuotaOptions>(options, { ...registerOptions, ...checks })
-}
-
 function assertQuotas (quotas: unknown, option: string): void {
-  assertQuotaMap(quotas, option)
+  checkThat('must be an object with the definition of each quota under its name', isObject)(quotas, option)
   for (const [name, definition] of Object.entries<unknown>(Object(quotas))) {
     if (name === defaultQuota || !quotaName.test(name)) throw new OptionError(option, nameRule, name)
     assertOptions<CheckedDefinition>(definition, definitionChecks, `${option}.${name}.`)

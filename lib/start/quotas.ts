@@ -35,6 +35,8 @@ export function defineQuotas (options: QuotaOptions, store: QuotaStore): Defined
     const [[unit, configured] = ofRequests] = Object.entries<number>(Object(limit))
     const { cost, unreported, timeZone = period === 'month' ? 'UTC' : undefined } = definition
     const calendar = timeZone !== undefined && (period === 'day' || period === 'month') ? new Calendar(period, timeZone) : null
+    // A quota whose unit or window changes starts anew.
+    const ofWindow = period === null ? `${name}.in-flight` : [name, unit, period, timeZone ?? []].flat().join('.')
     const preference = preferenceOf(limitName, name === defaultQuota ? undefined : name)
     const reader = definition.authentication ?? authentication
     const callerOf = readers.get(reader) ?? callerReader(reader)
@@ -55,7 +57,7 @@ export function defineQuotas (options: QuotaOptions, store: QuotaStore): Defined
       window: calendar === null ? window : null,
       longestWindow: calendar !== null && period === 'day' ? longestDay : window,
       calendar,
-      counters: countersOf(name, unit, period, timeZone),
+      counters: name === defaultQuota ? name : ofWindow,
       preference,
       variable: variableOf(preference),
       cost: cost ?? (unit === 'requests' || period === null ? 1 : 0),
@@ -68,12 +70,6 @@ export function defineQuotas (options: QuotaOptions, store: QuotaStore): Defined
     if (unit !== 'requests' || (areSeveral && !isUnused)) assertStore(store, `store of the quota ${name}`, 'release')
   }
   return defined
-}
-
-/** Returns the name under which a store keeps the counters, so that a quota whose unit or window changes starts anew. */
-function countersOf (name: string, unit: string, period: string | null, timeZone: string | undefined): string {
-  if (name === defaultQuota) return defaultQuota
-  return period === null ? `${name}.in-flight` : [name, unit, period, timeZone ?? []].flat().join('.')
 }
 
 /** Returns the default value of each quota's environment variable. */

@@ -2,41 +2,40 @@ import type { FastifyInstance } from 'fastify'
 import { effectiveLimit, limitKinds } from '../limit/limit.js'
 import { logLine } from '../log.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
-import type { QuotaStore } from '../store/store.js'
 import { quotasIn } from '../subject/mark.js'
 import type { Paths } from '../subject/paths.js'
 import type { DefinedQuota } from './quotas.js'
 import { markOf, type KnownRoute, type Routes } from './routes.js'
 
-// A marked route that is declared before the plugin is protected, but no public interface of Fastify lists it.
-const none = 'no operation (marked routes that are declared before the plugin are not listed)'
 const advice = 'Check the options prefix and operations, and the Fastify instance on which the plugin is registered: a plugin file that ' +
   'registers it must be wrapped with fastify-plugin, because the quota does not apply outside its own scope (encapsulation). ' +
   'Marked routes and routes with parameters, wildcards or constraints that are declared before the plugin cannot be checked'
+const twinAdvice = 'runs the handler of the protected GET and is not subject to the quota; declare the route with exposeHeadRoute: false'
 const preHandlerAdvice = 'is protected and has a preHandler of its own, which runs after the quota; ' +
   'authenticate in onRequest or preValidation instead'
-const twinAdvice = 'runs the handler of the protected GET and is not subject to the quota; declare the route with exposeHeadRoute: false'
-
-type Warn = (properties: object, message: string) => void
 
 /** Logs one line that lists what each quota protects, and where a shared store keeps the counters; and warns of probable mistakes. */
 export function report ({ log }: FastifyInstance, quotas: readonly DefinedQuota[], routes: Routes, paths: Paths): void {
-  const main = quotas[0]?.store
-  const protections = quotas.map(({ name, limitName, configured, unit, isEnforced, operations, store }) => {
-    const listed = operations.map(({ method, path }) => `${method} ${paths.withPrefix(path)}`)
-    const protectedRoutes = [...new Set([...listed, ...routes.known.flatMap((route) => markedWith(name, route))])]
-    const location = store === main ? {} : locationOf(store)
-    return { quota: name, limit: limitKinds[limitName].key, unit, configured, isEnforced, operations: protectedRoutes, ...location }
-  })
-  const sentences = protections.map(({ quota, limit, unit, configured, isEnforced, operations }) => {
-    const amount = [effectiveLimit(configured), unit, limit === 'in-flight' ? [] : limit.replace('-', ' ')].flat().join(' ')
-    const verb = configured === 0 ? 'is disabled, and would protect' : isEnforced ? 'protects' : 'observes'
-    return `the quota "${quota}" (${amount}) ${verb} ${operations.join(', ') || none}`
-  })
-  logLine(log, 'info', { protections, ...locationOf(main) }, sentences.join('; '))
-  const warn: Warn = (properties, message) => { logLine(log, 'warn', properties, message) }
+  const warn = (properties: object, message: string): void => { logLine(log, 'warn', properties, message) }
+  const store = quotas[0]?.store
+  // Services with the same key prefix on one server share their counters.
+  const { keyPrefix, shards, table } = Object(store instanceof InsuredQuotaStore ? store.primary : store)
+  const protections = quotas.map((quota) => protectionOf(quota, routes, paths))
+  logLine(log, 'info', { keyPrefix, shards, table }, protections.join('; '))
   for (const quota of quotas) if (!quota.isUnused) warnOfQuota(quota, routes, warn)
-  warnOfRoutes(quotas, routes, paths, warn)
+  const listed = quotas.flatMap(({ operations }) => operations).flatMap((operation) => routes.serving(operation))
+  const marked = routes.known.filter((route) => markOf(route) !== undefined)
+  for (const route of new Set([...listed, ...marked])) warnOfRoute(route, routes, paths, warn)
+}
+
+function protectionOf ({ name, limitName, configured, unit, isEnforced, operations }: DefinedQuota, routes: Routes, paths: Paths): string {
+  const listed = operations.map(({ method, path }) => `${method} ${paths.withPrefix(path)}`)
+  const all = new Set([...listed, ...routes.known.flatMap((route) => markedWith(name, route))])
+  const per = limitName === 'inFlight' ? '' : ` ${limitKinds[limitName].key.replace('-', ' ')}`
+  const verb = configured === 0 ? 'is disabled, and would protect' : isEnforced ? 'protects' : 'observes'
+  // A marked route that is declared before the plugin is protected, but no public interface of Fastify lists it.
+  const protectedRoutes = [...all].join(', ') || 'no operation (marked routes that are declared before the plugin are not listed)'
+  return `the quota "${name}" (${effectiveLimit(configured)} ${unit}${per}) ${verb} ${protectedRoutes}`
 }
 
 function markedWith (quota: string, route: KnownRoute): string[] {
@@ -45,11 +44,7 @@ function markedWith (quota: string, route: KnownRoute): string[] {
   return quotasIn(mark).includes(quota) ? [`${route.method} ${route.pattern}`] : []
 }
 
-/** Services with the same key prefix on one server share their counters. */
-function locationOf (store: QuotaStore | undefined): object {
-  const { keyPrefix, shards, table } = Object(store instanceof InsuredQuotaStore ? store.primary : store)
-  return { keyPrefix, shards, table }
-}
+type Warn = (properties: object, message: string) => void
 
 /** Warns of a quota that protects nothing, of operations of the host's own list that no route serves, and of free requests. */
 function warnOfQuota ({ name, operations, unit, isListed, isFreeUnreported }: DefinedQuota, routes: Routes, warn: Warn): void {
@@ -70,22 +65,13 @@ function warnOfQuota ({ name, operations, unit, isListed, isFreeUnreported }: De
   }
 }
 
-/** Warns of protected routes whose `HEAD` twin runs the same handler uncounted, and of those that authenticate after the quota. */
-function warnOfRoutes (quotas: readonly DefinedQuota[], routes: Routes, paths: Paths, warn: Warn): void {
-  const warnOf = (method: string, pattern: string, advice: string, properties = {}): void => {
-    const operation = { method: method === 'HEAD' ? 'GET' : method, path: paths.withoutPrefix(pattern) }
-    warn({ operation, ...properties }, `${method} ${pattern} ${advice}`)
-  }
-  const listed = quotas.flatMap(({ operations }) => operations).flatMap((operation) => routes.serving(operation))
-  for (const route of new Set([...listed, ...routes.known.filter((route) => markOf(route) !== undefined)])) {
-    const { method, pattern, options } = route
-    if (method === 'GET' && routes.known.some((head) => isTwin(head, route))) warnOf('HEAD', pattern, twinAdvice)
-    const preHandlers = [options.preHandler ?? []].flat().map(({ name }) => `${name || 'anonymous'}()`)
-    if (preHandlers.length > 0 && method !== 'HEAD') warnOf(method, pattern, preHandlerAdvice, { preHandlers })
-  }
-}
-
-// The HEAD route of a marked GET route usually has the same mark, so it is subject to the quota.
-function isTwin (head: KnownRoute, { pattern, options: { handler } }: KnownRoute): boolean {
-  return head.method === 'HEAD' && head.pattern === pattern && head.options.handler === handler && markOf(head) === undefined
+/** Warns of a protected route whose `HEAD` twin runs the same handler uncounted, or that authenticates after the quota. */
+function warnOfRoute ({ method, pattern, options }: KnownRoute, routes: Routes, paths: Paths, warn: Warn): void {
+  const operation = { method, path: paths.withoutPrefix(pattern) }
+  // The HEAD route of a marked GET route usually has the same mark, so it is subject to the quota.
+  const hasTwin = method === 'GET' && routes.known.some((head) => head.method === 'HEAD' && head.pattern === pattern &&
+    head.options.handler === options.handler && markOf(head) === undefined)
+  if (hasTwin) warn({ operation }, `HEAD ${pattern} ${twinAdvice}`)
+  const preHandlers = [options.preHandler ?? []].flat().map(({ name }) => `${name || 'anonymous'}()`)
+  if (preHandlers.length > 0 && method !== 'HEAD') warn({ operation, preHandlers }, `${method} ${pattern} ${preHandlerAdvice}`)
 }
