@@ -86,9 +86,13 @@ export class Charge {
     const publish = (failed: boolean): void => {
       if (quotaCharges.hasSubscribers) quotaCharges.publish({ request: this.#request, quota, unit, amount, failed } satisfies QuotaCharge)
     }
-    return attempt<void>(() => proceed(amount > 0 ? this.#add(amount) : this.#giveBack(-amount), () => { publish(false) }), (error) => {
+    const isPlace = this.#demand.window === null
+    // In this process, the request has ended, whatever the store does.
+    if (isPlace) publish(false)
+    const run = (): void | Promise<void> => amount > 0 ? this.#add(amount) : this.#giveBack(-amount)
+    return attempt<void>(() => proceed(run(), () => { if (!isPlace) publish(false) }), (error) => {
       logFailure(this.#request.log, error, 'the quota store failed; what the request counts may be wrong', { quota, unit, amount })
-      publish(true)
+      if (!isPlace) publish(true)
     })
   }
 

@@ -113,14 +113,14 @@ class StoresOfRequest implements Sides<QuotaStore> {
   acquire (store: QuotaStore, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
     const startedAt = storeDurations.hasSubscribers ? performance.now() : null
     return attempt<Acquisitions>(() => proceed(promised(store.acquire(demands)), (acquisitions) => {
-      this.#publishDuration(startedAt)
       assertAcquisitions(acquisitions, demands)
+      this.#publishDuration(startedAt)
       return acquisitions
     }), (error) => {
+      this.#publishDuration(startedAt)
       const counters = demands.map(({ counters }) => counters)
       logFailure(this.#request.log, error, 'the quota store failed; the request is not counted', { counters })
       for (const ruling of this.#asked) if (ruling.quota.store === store) ruling.decide(null)
-      this.#publishDuration(startedAt)
       return demands.map(() => null)
     })
   }

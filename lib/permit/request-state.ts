@@ -35,7 +35,7 @@ export function findPermit (request: Carrier): Permit | Promise<Permit> | undefi
 export function keepPermit (request: Carrier, permit: Permit | Promise<Permit>): void {
   const state = stateOf(request)
   state.permit = permit
-  state.assigned = undefined
+  if (!(permit instanceof Promise)) state.assigned = undefined
 }
 
 /** Remembers that a request has passed the hook. */
@@ -82,7 +82,7 @@ export const quotaAccessor = {
     return state?.assigned === undefined ? decisionsOf(state)[0] ?? null : state.assigned
   },
   setter (this: Carrier, decision: QuotaDecision | null) {
-    stateOf(this).assigned = decision
+    stateOf(this).assigned = decision ?? null
   }
 }
 

@@ -34,7 +34,7 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
     this.#paths = paths
     this.#named = named
     this.#listed = quotas.flatMap((quota) => quota.operations.map((operation) => {
-      return { quota, operation, form: paths.formOf(operation.path), expression: containingLastSegment(operation.path) }
+      return { quota, operation: Object.freeze({ ...operation }), form: paths.formOf(operation.path), expression: containingLastSegment(operation.path) }
     }))
   }
 
@@ -58,7 +58,7 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
   #matchMark (mark: unknown, method: string, pattern: string | undefined): RouteMatch<Each> {
     const named = this.#named
     if (mark === undefined || pattern === undefined || named === undefined) return []
-    const operation = { method, path: this.#paths.withoutPrefix(pattern) }
+    const operation = Object.freeze({ method, path: this.#paths.withoutPrefix(pattern) })
     const matchNames = (mark: unknown) => quotasOf(mark, `${method} ${pattern}`, named).map((quota) => ({ quota, operation }))
     return typeof mark === 'function' ? (request) => matchNames(mark(request)) : matchNames(mark)
   }

@@ -11,10 +11,15 @@ const write = (request: FastifyRequest, value: unknown) => Reflect.set(request, 
 t.test('a value that the host writes to request.quota before the decision does not affect it, and is read until then', async (t) => {
   for (const value of [{ tenant: 'x' }, 7, 'admitted', null, { outcome: 'admitted' }]) {
     const read: unknown[] = []
-    const authentication = async ({ quota }: FastifyRequest) => { read.push(quota); return asAlice() }
-    const app = await createService({ ...options, authentication }, {}, { handler: async (request) => request.quota })
+    const authentication = async (request: FastifyRequest) => {
+      await new Promise(setImmediate)
+      read.push(request.quota)
+      return asAlice()
+    }
+    const handler = async ({ quota }: FastifyRequest) => Reflect.set(Object(quota?.operation), 'path', '/other') || quota
+    const app = await createService({ ...options, authentication }, {}, { handler })
     app.addHook('onRequest', async (request) => { write(request, value) })
-    t.match((await analyze(app, null)).json(), { outcome: 'admitted', count: 1 }, 'request.quota holds the decision')
+    t.match((await analyze(app, null)).json(), { outcome: 'admitted', count: 1, operation: { path: '/api/analyze' } }, 'request.quota holds the decision')
     t.same(read, [value])
     t.same(await statuses(app, null, 2), [200, 429])
   }
