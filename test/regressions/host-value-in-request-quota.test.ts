@@ -5,7 +5,6 @@ import quotaPlugin from '../../lib/index.js'
 import { analyze, asAlice, createService, statuses } from '../support/service.js'
 
 const options = { perMinute: 2, authentication: asAlice }
-
 const write = (request: FastifyRequest, value: unknown) => Reflect.set(request, 'quota', value)
 
 t.test('a value that the host writes to request.quota before the decision does not affect it, and is read until then', async (t) => {
