@@ -4,7 +4,6 @@ import { createQuotaAcquirer, createQuotaCharger, type QuotaAcquirer, type Quota
 import { createQuotaHook } from './hook.js'
 import { readConfiguration, type QuotaConfig } from './limit/configuration.js'
 import { Preferences } from './limit/preferences.js'
-import { assertOptions } from './option-checks.js'
 import type { QuotaDecision } from './permit/decision.js'
 import { Ledger } from './permit/ledger.js'
 import { createQuota } from './permit/quota.js'
@@ -12,7 +11,7 @@ import { QuotaList, type QuotaForgetter, type QuotaInfo } from './permit/quota-l
 import { decisionsAccessor, quotaAccessor } from './permit/request-state.js'
 import { createStandingReader, type QuotaStandingReader } from './permit/standing.js'
 import { assertDecorators, chooseStore, preferencesOf, Registrations } from './start/host.js'
-import { quotaChecks, type QuotaOptions } from './start/options.js'
+import { assertQuotaOptions, type QuotaOptions } from './start/options.js'
 import { configurationDefaults, defineQuotas } from './start/quotas.js'
 import { report } from './start/report.js'
 import { markOf, Routes } from './start/routes.js'
@@ -57,7 +56,7 @@ declare module 'fastify' {
 const registrations = new Registrations()
 
 async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise<void> {
-  assertOptions<QuotaOptions>(options, quotaChecks)
+  assertQuotaOptions(options)
   registrations.assertFirst(fastify)
   const store = chooseStore(fastify, options.store)
   const defined = defineQuotas(options, store)

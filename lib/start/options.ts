@@ -113,8 +113,7 @@ export const sharedChecks = {
 // Checks for the options that the plugin and each quota have in common.
 const ofEachQuota = { operations: assertOperations, store: assertStore, authentication: assertFunction, mode: oneOf('enforce', 'shadow') }
 
-/** Checks for the options of the plugin. */
-export const quotaChecks: Checks<QuotaOptions> = {
+const quotaChecks: Checks<QuotaOptions> = {
   ...sharedChecks,
   ...ofEachQuota,
   preferenceTimeout: (value, option) => { for (const check of [assertInteger, assertMilliseconds]) check(value, option) },
@@ -127,6 +126,19 @@ const inWindow = { perMinute: assertAmount, perHour: assertAmount, perDay: asser
 const costs = { cost: assertCost, unreported: assertCost }
 const definitionChecks: Checks<CheckedDefinition> =
   { ...ofEachQuota, ...inWindow, inFlight: assertInteger, ...costs, timeZone: assertTimeZone }
+
+// The options of a definition, and limits in a unit as other packages spell them, such as tokensPerMinute.
+const ofDefinition = /^(?:perMinute|cost|unreported|timeZone|inFlight|per(?:Hour|Day|Month)|.+Per(?:Minute|Hour|Day|Month))$/
+const inQuotas = 'must be defined in quotas, such as quotas: { chat: { perMinute: { tokens: 20000 } }, streams: { inFlight: 2 } }'
+
+/** Throws an `OptionError` if an option is unknown or has an invalid value. */
+export function assertQuotaOptions (options: unknown): asserts options is QuotaOptions {
+  for (const [name, value] of Object.entries(Object(options))) {
+    const isOption = name === 'perMinute' && typeof value !== 'object'
+    if (ofDefinition.test(name) && !isOption) throw new OptionError(name, inQuotas, value)
+  }
+  assertOptions<QuotaOptions>(options, quotaChecks)
+}
 
 function assertQuotas (quotas: unknown, option: string): void {
   checkThat('must be an object with the definition of each quota under its name', isObject)(quotas, option)

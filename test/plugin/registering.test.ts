@@ -42,7 +42,9 @@ for (const order of ['before', 'after']) {
 t.test('start-up fails with an error that contains the option and its value', async (t) => {
   const invalid: [object, RegExp][] = [
     [{ perMinutes: 5 }, /option perMinutes does not exist; it got 5/],
-    [{ perMinute: { tokens: 5 } }, /option perMinute must be an integer; it got an object/],
+    ...[{ inFlight: 5 }, { tokensPerMinute: 5 }, { perHour: 5 }, { perMinute: { tokens: 5 } }, { timeZone: 'UTC' }].map((options): [object, RegExp] => [
+      options, new RegExp(`option ${Object.keys(options)[0]} must be defined in quotas, such as quotas: { chat: { perMinute: .*; it got `)
+    ]),
     [{ toString: 5 }, /option toString does not exist/],
     [{ prefix: 'context' }, /option prefix must start with "\/"; it got "context"/],
     [{ prefix: '' }, /option prefix must start with "\/"; it got ""/],

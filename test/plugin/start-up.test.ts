@@ -26,7 +26,6 @@ async function noop (): Promise<void> {}
 const ran = async () => 'ran'
 const marked = { config: { quota: true } }
 const noHead = { exposeHeadRoute: false }
-
 const post = (pattern: string, options = {}): Declare => (app) => app.post(pattern, options, ran)
 const get = (pattern: string, options = {}): Declare => (app) => app.get(pattern, options, async () => 'ran')
 const all = (...declarations: Declare[]): Declare => (app) => { for (const declare of declarations) declare(app) }
