@@ -7,7 +7,6 @@ import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 
 setFlagsFromString('--expose-gc')
 const collect: () => void = runInNewContext('gc')
-
 function heap (): number {
   collect()
   return process.memoryUsage().heapUsed
