@@ -74,7 +74,7 @@ export class Charge {
 
   /** Counts or gives back the difference between what the request costs now and what was charged. */
   #settle (): void | Promise<void> {
-    const due = this.#isOver ? this.#reported ?? this.#assumed : Math.max(this.#assumed, this.#reported ?? 0)
+    const due = this.#isOver ? this.#reported ?? this.#assumed : Math.max(this.#assumed, Number(this.#reported))
     const amount = due - this.#charged
     this.#charged = due
     if (amount !== 0) this.#step = proceed(this.#step, () => this.#run(amount))
