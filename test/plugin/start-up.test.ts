@@ -27,7 +27,7 @@ const ran = async () => 'ran'
 const marked = { config: { quota: true } }
 const noHead = { exposeHeadRoute: false }
 const post = (pattern: string, options = {}): Declare => (app) => app.post(pattern, options, ran)
-const get = (pattern: string, options = {}): Declare => (app) => app.get(pattern, options, ran)
+const get = (pattern: string, options = {}): Declare => (app) => app.get(pattern, options, async () => 'ran')
 const all = (...declarations: Declare[]): Declare => (app) => { for (const declare of declarations) declare(app) }
 /** Declares the four default operations. */
 const declareAll = (prefix = ''): Declare => all(...protectedOperations.map(({ method, path }): Declare =>
