@@ -234,10 +234,10 @@ t.test('a store that fails or is invalid, insured or not, has no number of track
 t.test('the metrics call no function of a store while they count, so that one that throws ends no process', async (t) => {
   const memory = new MemoryQuotaStore()
   const fails = (): never => { throw new Error('a function of the store') }
-  const store: QuotaStore = { acquire: (demands) => memory.acquire(demands), release: fails, peek: fails, forget: fails, list: fails, inspect: fails, clearCounters: fails }
+  const store: QuotaStore = { acquire: (demands) => memory.acquire(demands), release: () => new Promise(() => {}), peek: fails, forget: fails, list: fails, inspect: fails, clearCounters: fails }
   const { ask, scrape } = await createServer(t, { store, quotas })
   t.same(await ask(chat.path, 'alice', 2), [200, 200])
-  // What a subscriber throws would be an uncaught exception by now.
+  // What a subscriber throws would be an uncaught exception by now. No place is given back, but no request is in flight.
   await new Promise((resolve) => { setImmediate(resolve) })
   t.match(await scrape(), { [`llm_quota_limit${ofChat}`]: 70, [`llm_quota_requests_in_flight${ofStreams}`]: 0 })
 })
@@ -246,17 +246,17 @@ t.test('each call of the store is timed: how long a decision waits for it, whate
   const clock = virtualPerformance(t)
   const store = new ToldStore(new VirtualClock())
   const { ask, scrape } = await createServer(t, { store })
-  for (const [manner, status] of [['answers', 200], ['promises', 200], ['throws', 503], ['rejects', 503]] as const) {
+  for (const [manner, status] of [['answers', 200], ['promises', 200], ['throws', 503], ['rejects', 503], ['answers nonsense', 503], ['promises nonsense', 503]] as const) {
     store.manner = manner
     t.same(await ask(), [status], manner)
   }
-  t.match(await scrape(), { llm_quota_store_duration_seconds_count: 4, llm_quota_store_duration_seconds_sum: 0 })
+  t.match(await scrape(), { llm_quota_store_duration_seconds_count: 6, llm_quota_store_duration_seconds_sum: 0 })
   store.manner = 'hangs'
   const answered = ask()
-  while (store.asked === 4) await new Promise((resolve) => { setImmediate(resolve) })
+  while (store.asked === 6) await new Promise((resolve) => { setImmediate(resolve) })
   clock.advance(20)
   store.answerNow()
   t.same(await answered, [200])
   store.manner = 'answers'
-  t.match(await scrape(), { llm_quota_store_duration_seconds_count: 5, llm_quota_store_duration_seconds_sum: 0.02 })
+  t.match(await scrape(), { llm_quota_store_duration_seconds_count: 7, llm_quota_store_duration_seconds_sum: 0.02 })
 })
