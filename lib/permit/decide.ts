@@ -2,14 +2,14 @@ import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
 import { logFailure } from '../log.js'
 import { attempt, forAll, proceed, promised } from '../promises.js'
-import { acquireSideBySide, type Sides } from '../store/side-by-side.js'
+import { acquireSideBySide } from '../store/side-by-side.js'
 import { assertAcquisitions, type Acquisition, type Demand, type QuotaStore } from '../store/store.js'
 import type { Match } from '../subject/request-matcher.js'
 import { quotaDecisions, type QuotaDecision, type QuotaDecisionMessage } from './decision.js'
 import type { Ledger } from './ledger.js'
 import { Permit, type Refusal } from './permit.js'
 import type { Quota } from './quota.js'
-import { Ruling, type GivenCosts } from './ruling.js'
+import { decisionsOf, Ruling, type GivenCosts } from './ruling.js'
 
 /** How long a decision waited for the store, whether the store decided or failed. */
 export interface StoreDuration {
@@ -29,8 +29,10 @@ export function decide (
 ): Permit | Promise<Permit> {
   const rulings = matches.map((match) => new Ruling(match))
   const prepared = forAll(rulings, (ruling) => ruling.prepare(rulings, request, costs))
-  return ledger.track(proceed(proceed(prepared, () => askStores(rulings, request, ledger)), (refusal) => {
-    return issue(request, ledger, rulings, refusal, refusal === null ? rulings.map(({ decision }) => decision) : [refusal.decision])
+  const asked = proceed(prepared, () => askStores(rulings, request, ledger))
+  return ledger.track(proceed(asked, () => {
+    const refusal = refusalAmong(rulings)
+    return issue(request, ledger, rulings, refusal, refusal === null ? decisionsOf(rulings) : [refusal.decision])
   }))
 }
 
@@ -59,28 +61,20 @@ function issue (
   return permit
 }
 
-/** A ruling that a store is asked for. */
 type Asked = Ruling & { readonly demand: Demand }
 
 function isAsked (ruling: Ruling): ruling is Asked {
-  return !ruling.isDecided
+  return ruling.demand !== null
 }
 
-function isAskedFirst (ruling: Ruling): ruling is Asked {
-  return isAsked(ruling) && ruling.quota.isEnforced
-}
-
-/**
- * Asks the stores of the enforced quotas in one step. If all of them admit the request, asks those of shadow quotas, each on its own.
- *
- * @returns The ruling to refuse the request for; null if it is admitted.
- */
-function askStores (rulings: readonly Ruling[], request: FastifyRequest, ledger: Ledger): Ruling | null | Promise<Ruling | null> {
-  const refusal = refusalAmong(rulings)
-  if (refusal !== null) return refusal
-  return proceed(acquire(rulings.filter(isAskedFirst), request, ledger), () => {
-    const refusal = refusalAmong(rulings)
-    return refusal ?? proceed(forAll(rulings.filter(isAsked), (ruling) => acquire([ruling], request, ledger)), () => null)
+/** Asks the stores of the enforced quotas in one step. If all of them admit the request, asks those of shadow quotas, each on its own. */
+function askStores (rulings: readonly Ruling[], request: FastifyRequest, ledger: Ledger): void | Promise<void> {
+  const enforced: Asked[] = []
+  const shadow: Asked[] = []
+  for (const ruling of rulings) if (isAsked(ruling)) (ruling.quota.isEnforced ? enforced : shadow).push(ruling)
+  if (refusalAmong(rulings) !== null) return
+  return proceed(acquire(enforced, request, ledger), () => {
+    if (refusalAmong(rulings) === null) return forAll(shadow, (ruling) => acquire([ruling], request, ledger))
   })
 }
 
@@ -89,60 +83,43 @@ type Acquisitions = readonly (Acquisition | null)[]
 /** Asks the stores of quotas in one step. Those that were not asked, because another one is known to have no room, remain undecided. */
 function acquire (asked: readonly Asked[], request: FastifyRequest, ledger: Ledger): void | Promise<void> {
   if (asked.length === 0) return
+  const acquireFrom = (store: QuotaStore, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> => {
+    const startedAt = storeDurations.hasSubscribers ? performance.now() : null
+    const acquired = attempt<Acquisitions>(() => proceed(promised(store.acquire(demands)), (acquisitions) => {
+      assertAcquisitions(acquisitions, demands)
+      return acquisitions
+    }), (error) => {
+      const counters = demands.map(({ counters }) => counters)
+      logFailure(request.log, error, 'the quota store failed; the request is not counted', { counters })
+      for (const ruling of asked) if (ruling.quota.store === store) ruling.decide(ruling.demand, null)
+      return demands.map(() => null)
+    })
+    return startedAt === null ? acquired : proceed(acquired, (acquisitions) => {
+      storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration)
+      return acquisitions
+    })
+  }
+  const release = (store: QuotaStore, acquisition: Acquisition, amount: number): void => {
+    ledger.track(attempt<void>(() => promised(store.release?.(acquisition, amount)), (error) => {
+      logFailure(request.log, error, 'what a refused request has counted could not be released')
+    }))
+  }
+  const demands = asked.map(({ demand }) => demand)
   const stores = asked.map(({ quota }) => quota.store)
-  const acquired = acquireSideBySide(asked.map(({ demand }) => demand), stores, new StoresOfRequest(asked, request, ledger))
-  return proceed(acquired, (acquisitions) => {
+  return proceed(acquireSideBySide(demands, stores, acquireFrom, release), (acquisitions) => {
     asked.forEach((ruling, index) => {
       const acquisition = acquisitions[index] ?? null
-      if (acquisition !== null) ruling.decide(acquisition)
+      if (acquisition !== null) ruling.decide(ruling.demand, acquisition)
     })
   })
 }
 
-class StoresOfRequest implements Sides<QuotaStore> {
-  readonly #asked: readonly Asked[]
-  readonly #request: FastifyRequest
-  readonly #ledger: Ledger
-
-  constructor (asked: readonly Asked[], request: FastifyRequest, ledger: Ledger) {
-    this.#asked = asked
-    this.#request = request
-    this.#ledger = ledger
-  }
-
-  acquire (store: QuotaStore, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
-    const startedAt = storeDurations.hasSubscribers ? performance.now() : null
-    return attempt<Acquisitions>(() => proceed(promised(store.acquire(demands)), (acquisitions) => {
-      assertAcquisitions(acquisitions, demands)
-      this.#publishDuration(startedAt)
-      return acquisitions
-    }), (error) => {
-      this.#publishDuration(startedAt)
-      const counters = demands.map(({ counters }) => counters)
-      logFailure(this.#request.log, error, 'the quota store failed; the request is not counted', { counters })
-      for (const ruling of this.#asked) if (ruling.quota.store === store) ruling.decide(null)
-      return demands.map(() => null)
-    })
-  }
-
-  release (store: QuotaStore, acquisition: Acquisition, amount: number): void {
-    this.#ledger.track(attempt<void>(() => promised(store.release?.(acquisition, amount)), (error) => {
-      logFailure(this.#request.log, error, 'what a refused request has counted could not be released')
-    }))
-  }
-
-  #publishDuration (startedAt: number | null): void {
-    if (startedAt === null) return
-    const seconds = (performance.now() - startedAt) / 1000
-    storeDurations.publish({ request: this.#request, seconds } satisfies StoreDuration)
-  }
-}
-
-/** Returns the ruling to refuse a request for, of equals the first one; null if there is none. */
-function refusalAmong (rulings: readonly Ruling[]): Ruling | null {
-  let refusal: Ruling | null = null
-  for (const ruling of rulings) {
-    if (ruling.refuses && (refusal === null || rank(ruling.decision) > rank(refusal.decision))) refusal = ruling
+/** Returns the decision to refuse a request for, of equals the first one; null if there is none. */
+function refusalAmong (rulings: readonly Ruling[]): Refusal | null {
+  let refusal: Refusal | null = null
+  for (const { quota, decision } of rulings) {
+    const refuses = decision !== null && quota.isEnforced && decision.outcome !== 'admitted' && decision.outcome !== 'disabled'
+    if (refuses && (refusal === null || rank(decision) > rank(refusal.decision))) refusal = { quota, decision }
   }
   return refusal
 }

@@ -6,7 +6,7 @@ import { Charge } from './charge.js'
 import type { QuotaDecision } from './decision.js'
 import type { Ledger } from './ledger.js'
 import type { Quota } from './quota.js'
-import type { Ruling } from './ruling.js'
+import { decisionsOf, type Ruling } from './ruling.js'
 
 /** What a request used: a number of model tokens, an amount for each unit, or null if nothing is known. */
 export type Amounts = number | Readonly<Record<string, number>> | null | undefined
@@ -53,7 +53,7 @@ export class Permit {
   /** The decisions of all quotas whose store decided, even if it had room and another one rejected the request; none if one has failed. */
   get decidedByStores (): QuotaDecision[] {
     if (this.refusal?.decision.outcome === 'unavailable') return []
-    return this.#rulings.filter(({ acquisition }) => acquisition !== null).map(({ decision }) => decision)
+    return decisionsOf(this.#rulings.filter(({ acquisition }) => acquisition !== null))
   }
 
   /** Reports what the request has cost. A promise that never rejects, only if a store returned one. */

@@ -3,33 +3,29 @@ import type { Acquisition, Demand } from './store.js'
 
 type Acquisitions = readonly (Acquisition | null)[]
 
-/** What one side has decided on in one step; null if it has failed. */
+/** What one side, a store or a shard, has decided on in one step; null if it has failed. */
 interface Part<Side> { side: Side, asked: readonly Demand[], acquisitions: Acquisitions | null, error?: unknown }
-
-/** What decides on the demands of the sides, which are stores or shards. */
-export interface Sides<Side> {
-  /** Decides on the demands of one side in one step. Checks the result of a store that may not keep to the interface. */
-  acquire (side: Side, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions>
-  /** Gives back what a demand has counted. Nobody waits for it, so it handles its own errors. */
-  release (side: Side, acquisition: Acquisition, amount: number): void
-}
 
 /**
  * Decides on the demands of a request that several sides keep the counters of. Where one of them rejects or fails, what the others have
  * counted is given back.
  *
  * @param sides The side of each demand.
+ * @param acquire Decides on the demands of one side in one step. Checks the result of a store that may not keep to the interface.
+ * @param release Gives back what a demand has counted. Nobody waits for it, so it handles its own errors.
  * @returns One acquisition for each demand; null for those of a side that failed while another one rejected.
  * @throws What a side throws, if no other side rejects. A promise only if a side returned one.
  */
 export function acquireSideBySide<Side> (
-  demands: readonly Demand[], sides: readonly Side[], operations: Sides<Side>
+  demands: readonly Demand[], sides: readonly Side[],
+  acquire: (side: Side, demands: readonly Demand[]) => Acquisitions | Promise<Acquisitions>,
+  release: (side: Side, acquisition: Acquisition, amount: number) => void
 ): Acquisitions | Promise<Acquisitions> {
   const [first] = sides
-  if (first !== undefined && sides.every((side) => side === first)) return operations.acquire(first, demands)
+  if (first !== undefined && sides.every((side) => side === first)) return acquire(first, demands)
   const decided = [...new Set(sides)].map((side) => {
     const asked = demands.filter((_demand, index) => sides[index] === side)
-    return attempt<Part<Side>>(() => proceed(operations.acquire(side, asked), (acquisitions) => ({ side, asked, acquisitions })),
+    return attempt<Part<Side>>(() => proceed(acquire(side, asked), (acquisitions) => ({ side, asked, acquisitions })),
       (error) => ({ side, asked, acquisitions: null, error }))
   })
   return proceedAll(decided, (parts) => {
@@ -40,7 +36,7 @@ export function acquireSideBySide<Side> (
       const acquisition = part?.acquisitions?.[part.asked.indexOf(demand)]
       if (part?.acquisitions == null || acquisition == null) return null
       if ((failed === undefined && !isRejected) || !haveRoom(part.acquisitions)) return acquisition
-      operations.release(part.side, acquisition, demand.cost)
+      release(part.side, acquisition, demand.cost)
       return { ...acquisition, count: Math.max(0, acquisition.count - demand.cost) }
     })
     if (failed !== undefined && !isRejected) throw failed.error

@@ -91,10 +91,9 @@ export class InsuredQuotaStore implements QuotaStore {
   }
 
   acquire (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
-    return acquireSideBySide(demands, demands.map(({ callerKey }) => this.#breakerOf(callerKey)), {
-      acquire: (breaker, part) => this.#decide(breaker, part),
-      release: (_breaker, acquisition, amount) => { this.#giveBack(acquisition, amount) }
-    })
+    const breakers = demands.map(({ callerKey }) => this.#breakerOf(callerKey))
+    return acquireSideBySide(demands, breakers, (breaker, part) => this.#decide(breaker, part),
+      (_breaker, acquisition, amount) => { this.#giveBack(acquisition, amount) })
   }
 
   /** Releases in the store that made the acquisition. Rejects if that store fails or does not finish in time. Does not change the state. */

@@ -82,10 +82,8 @@ export abstract class SharedStore implements QuotaStore {
   }
 
   #ask (demands: readonly Demand[]): ReturnType<QuotaStore['acquire']> {
-    return acquireSideBySide(demands, demands.map((demand) => this.#shardFor(demand)), {
-      acquire: (shard, demands) => shard.acquire(demands),
-      release: (_shard, acquisition, amount) => { this.release(acquisition, amount).catch(() => {}) }
-    })
+    const release = (_shard: Shard, acquisition: Acquisition, amount: number): void => { this.release(acquisition, amount).catch(() => {}) }
+    return acquireSideBySide(demands, demands.map((demand) => this.#shardFor(demand)), (shard, part) => shard.acquire(part), release)
   }
 
   /** Returns a rejection if this process itself holds the caller's places up to the limit. */
