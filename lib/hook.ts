@@ -4,7 +4,7 @@ import { decide, decideUnmatched } from './permit/decide.js'
 import type { Ledger } from './permit/ledger.js'
 import type { Permit } from './permit/permit.js'
 import type { Quota } from './permit/quota.js'
-import { endWithResponse, findPermit, keepPermit, keepReply } from './permit/request-state.js'
+import { stateOf } from './permit/request-state.js'
 import { proceed } from './promises.js'
 import { setRateLimitHeaders } from './refusal/rate-limit-headers.js'
 import { sendRefusal, type RefusalBodyWriter } from './refusal/refusal.js'
@@ -22,18 +22,18 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
 
   /** Returns nothing if the request is subject to no quota. */
   function begin (request: FastifyRequest, reply: FastifyReply): Permit | Promise<Permit> | undefined {
-    keepReply(request, reply)
     const matches = matchesOf(request)
     if (matches?.length === 0) return undefined
+    const state = stateOf(request)
     const decided = matches === null ? decideUnmatched(quotas, request, ledger) : decide(matches, request, ledger)
-    const permit = proceed(decided, (permit) => {
-      keepPermit(request, permit)
-      endWithResponse(permit)
+    state.permit = proceed(decided, (permit) => {
+      state.permit = permit
+      state.assigned = undefined
+      state.endWithResponse(permit)
       if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.decidedByStores)
       return permit
     })
-    if (permit instanceof Promise) keepPermit(request, permit)
-    return permit
+    return state.permit
   }
 
   /** Returns null if the mark of the route fails. */
@@ -52,28 +52,20 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
     if (!reply.sent) sendRefusal(refusal, request, reply, refusalBody)
   }
 
-  async function finishLater (pending: Promise<Permit>, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) {
-    try {
-      finish(await pending, request, reply, done)
-    } catch (error) {
-      passError(error, request, done)
-    }
-  }
-
   return function quotaHook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+    const state = stateOf(request)
+    state.reply = reply
     // After reply.callNotFound(), a request passes through the hooks again. It is decided only once.
-    const permit = findPermit(request) ?? begin(request, reply)
-    if (permit === undefined) done()
-    else if (permit instanceof Promise) finishLater(permit, request, reply, done)
-    else finish(permit, request, reply, done)
-  }
-}
-
-// No other code catches errors after an asynchronous step. Fastify itself throws if it is already responding with an error.
-function passError (error: unknown, request: FastifyRequest, done: HookHandlerDoneFunction): void {
-  try {
-    done(Object(error))
-  } catch (failure) {
-    logFailure(request.log, failure, 'an error after the decision of the quota could not be sent as a response')
+    const permit = state.permit ?? begin(request, reply)
+    if (permit === undefined) return done()
+    if (!(permit instanceof Promise)) return finish(permit, request, reply, done)
+    permit.then((permit) => { finish(permit, request, reply, done) }).catch((error: unknown) => {
+      // No other code catches errors after an asynchronous step. Fastify itself throws if it is already responding with an error.
+      try {
+        done(Object(error))
+      } catch (failure) {
+        logFailure(request.log, failure, 'an error after the decision of the quota could not be sent as a response')
+      }
+    })
   }
 }

@@ -94,10 +94,12 @@ function acquire (asked: readonly Asked[], request: FastifyRequest, ledger: Ledg
       for (const ruling of asked) if (ruling.quota.store === store) ruling.decide(ruling.demand, null)
       return demands.map(() => null)
     })
-    return startedAt === null ? acquired : proceed(acquired, (acquisitions) => {
-      storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration)
-      return acquisitions
-    })
+    return startedAt === null
+      ? acquired
+      : proceed(acquired, (acquisitions) => {
+        storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration)
+        return acquisitions
+      })
   }
   const release = (store: QuotaStore, acquisition: Acquisition, amount: number): void => {
     ledger.track(attempt<void>(() => promised(store.release?.(acquisition, amount)), (error) => {
