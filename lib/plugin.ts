@@ -120,19 +120,5 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
  *   an integer.
  * @throws {SecondRegistrationError} `FST_ERR_LLM_QUOTA_SECOND_REGISTRATION`, if the plugin already handles the same requests.
  * @throws {DecoratorError} `FST_ERR_LLM_QUOTA_DECORATOR`, if the host already has a decorator with a name that the plugin needs.
- *
- * @example
- * ```ts
- * import Fastify from 'fastify'
- * import quotaPlugin, { localAuthentication } from 'fastify-llm-quota'
- *
- * const app = Fastify()
- * await app.register(quotaPlugin, { perMinute: 1, authentication: () => localAuthentication('alice') })
- * app.post('/api/analyze', async () => 'from your model')
- *
- * const first = await app.inject({ method: 'POST', url: '/api/analyze' })
- * const second = await app.inject({ method: 'POST', url: '/api/analyze' })
- * console.log(first.statusCode, second.statusCode, second.headers['retry-after']) // 200 429 60
- * ```
  */
 export const quotaPlugin = createPlugin(plugin, { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota' })

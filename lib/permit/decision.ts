@@ -3,8 +3,15 @@ import type { FastifyRequest } from 'fastify'
 import type { UnidentifiedReason } from '../caller/caller-key.js'
 import type { Operation } from '../subject/operation.js'
 
+/** What failed, so that no decision could be made: the store, the host's authentication, the mark of the route, or the cost of the request. */
+export type UnavailableReason = 'store' | 'authentication' | 'mark' | 'cost'
+
 /** What every decision holds. It never contains an identity. */
-interface DecisionBase {
+interface Decision<Outcome, Reason, CallerKey, Count> {
+  /** The outcome, which distinguishes the decisions. */
+  readonly outcome: Outcome
+  /** Why the request has no caller, or what failed; null for any other outcome. */
+  readonly reason: Reason
   /** The name of the quota: `default`, or a key of the option `quotas`; null if the mark of the route failed. */
   readonly quota: string | null
   /** What the quota counts: `requests`, `requests-in-flight`, `tokens`, or the host's own unit. */
@@ -17,62 +24,27 @@ interface DecisionBase {
   readonly enforced: boolean
   /** The effective limit; 0 if the quota is disabled. */
   readonly limit: number
+  /** The caller's digest; null if there is no caller, if it was not determined, or if it does not matter. */
+  readonly callerKey: CallerKey
+  /** What is counted in the caller's window or in flight, this request included if it was admitted; null if nothing was counted. */
+  readonly count: Count
   /** Milliseconds until the caller's window ends; null if no window was used. */
   readonly windowRemaining: number | null
   /** Whether the shared overflow counter was used because the caller cap is reached. */
   readonly overflow: boolean
 }
 
-/** The decision on a request of an identified caller. */
-export interface CountedDecision extends DecisionBase {
-  /** `rejected` if the caller had no room for the cost of the request. */
-  readonly outcome: 'admitted' | 'rejected'
-  /** Always null. */
-  readonly reason: null
-  /** The caller's digest. */
-  readonly callerKey: string
-  /** What is counted in the caller's window or in flight, this request included if it was admitted. */
-  readonly count: number
-}
-
-/** What a decision holds if nothing was counted, and there is no caller or it does not matter. */
-interface WithoutCaller extends DecisionBase {
-  /** Always null. */
-  readonly callerKey: null
-  /** Always null. */
-  readonly count: null
-}
+/** The decision on a request of an identified caller: `rejected` if the caller had no room for the cost of the request. */
+export type CountedDecision = Decision<'admitted' | 'rejected', null, string, number>
 
 /** The decision on a request without a caller. */
-export interface UnauthenticatedDecision extends WithoutCaller {
-  /** The request has no caller. */
-  readonly outcome: 'unauthenticated'
-  /** Why the request has no caller. */
-  readonly reason: UnidentifiedReason
-}
+export type UnauthenticatedDecision = Decision<'unauthenticated', UnidentifiedReason, null, null>
 
 /** The decision if the limit is 0. */
-export interface DisabledDecision extends WithoutCaller {
-  /** The limit is 0. */
-  readonly outcome: 'disabled'
-  /** Always null. */
-  readonly reason: null
-}
-
-/** What failed, so that no decision could be made: the store, the host's authentication, the mark of the route, or the cost of the request. */
-export type UnavailableReason = 'store' | 'authentication' | 'mark' | 'cost'
+export type DisabledDecision = Decision<'disabled', null, null, null>
 
 /** The decision if something failed. */
-export interface UnavailableDecision extends DecisionBase {
-  /** Something failed. */
-  readonly outcome: 'unavailable'
-  /** What failed. */
-  readonly reason: UnavailableReason
-  /** The caller's digest; null if it was not determined. */
-  readonly callerKey: string | null
-  /** Always null. */
-  readonly count: null
-}
+export type UnavailableDecision = Decision<'unavailable', UnavailableReason, string | null, null>
 
 /**
  * The decision of a quota on a request, a union by `outcome`: `admitted`; `rejected` if there is no room for the cost of the request;
