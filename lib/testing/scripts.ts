@@ -16,17 +16,14 @@ const fourQuotas = [new Quota('default', minute), tokens, new Quota('budget.micr
 const together = (number: number, limits: readonly number[], costs: readonly number[]): Demand[] =>
   fourQuotas.map((quota, index) => quota.demand(number, limits[index], costs[index]))
 const countsOf = (number: number): Steps => fourQuotas.map((quota) => quota.count(number))
-
 const today = Date.now() + day
-
 /** A quota whose window ends this long after the current day of a time zone. */
 const zoned = (end: number): Quota => new Quota('budget.requests.day.Europe/Berlin', 25 * hour, today + end)
 
 // docs/rules.md, "Counter and window"
 const counterScripts: Scripts = {
-  'counts each caller separately': (quota) => [quota.acquire(1, 1), 1, quota.acquire(2, 1), quota.acquire(1, 1)],
-  'admits as many requests as the limit of each allows, and does not count rejected requests': (quota) =>
-    [2, 2, 2, 1, 3, 3].map((limit) => quota.acquire(1, limit)),
+  'counts each caller separately, admits as many requests as the limit of each allows, and does not count rejected requests': (quota) =>
+    [quota.visit([1, 2, 1], 1), [2, 2, 1, 3, 3].map((limit) => quota.acquire(1, limit))],
   'opens a window with the first request after the previous window, and no later request, admitted or rejected, extends it': (quota) =>
     [0, quota.window / 2, quota.window / 2 - 1, 1, quota.window + 1_000, quota.window - 1].map((gap) => [gap, quota.acquire(1, 2)]),
   'admits a request if the count and its cost are within the limit together, and adds the whole cost': (quota) =>
@@ -60,7 +57,7 @@ export const windowScripts: Scripts = {
   ...afterPeeks(counterScripts),
   'peek changes nothing': (quota) => [0, quota.window, quota.window - 1].map((gap) => [gap, quota.peek(1), 1, quota.acquire(1)]),
   'list returns every caller, on as many pages as it needs': (quota) =>
-    [range(10).map((page) => atOnce(...quota.visit(range(32, 32 * page)))), quota.list()],
+    [quota.list(), range(10).map((page) => atOnce(...quota.visit(range(32, 32 * page)))), quota.list()],
   'forget removes the counter of one caller in one quota, so that its next request opens a new window': (quota) => [
     [quota, otherQuota].map((each) => each.visit([1, 2, 1, 2, 1, 2], 2)), 1_000, quota.forget(1), quota.list(), otherQuota.list(),
     [quota, otherQuota].map((each) => each.visit([1, 2], 2))
@@ -82,28 +79,21 @@ export const windowCapScripts: Scripts = {
   ...afterPeeks(callerScripts),
   'tracks no more callers than the cap, even if all arrive at once, and others share the overflow counter': (quota, { all, later }) =>
     [all, later].map((numbers) => [atOnce(...quota.visit(numbers, 1)), quota.inspect(), quota.retention]),
-  'clearCounters removes all counters of every quota, and resets the sweeps and the interval between them': (quota, { all, later }) => {
-    const visitBoth = (numbers: readonly number[]): Steps => [quota, otherQuota].map((each) => each.visit(numbers))
-    return [
-      visitBoth(all), minute, visitBoth(later), minute / 2, clearCounters, quota.inspect(), otherQuota.inspect(), visitBoth(all),
-      minute / 2, quota.visit(all), quota.inspect()
-    ]
-  },
+  'clearCounters removes all counters of every quota, and resets the sweeps and the interval between them': (quota, { all, later }) => [
+    [quota, otherQuota].map((each) => [each.visit(all), minute, each.visit(later)]), minute / 2, clearCounters,
+    [quota, otherQuota].map((each) => [each.inspect(), each.visit(all), minute / 2, each.visit(all), each.inspect()])
+  ],
   'peek, list, forget and release are no requests and run no sweep': (quota, { all, tracked: [own = 0], overflowing, later }) => {
     const first = quota.acquire(own)
-    const calls = [quota.peek(...later, ...all), quota.list(), quota.forget(...overflowing), release(first)]
-    return [
-      calls, minute, first, quota.visit(all), quota.inspect(), quota.window - 1, calls, quota.retention - quota.window + 1, calls,
-      quota.inspect(), quota.visit(later), quota.inspect()
-    ]
+    const calls = [quota.peek(...later, ...all), quota.list(), quota.forget(...overflowing), release(first), quota.inspect()]
+    const gaps = [quota.window - 1, quota.retention - quota.window + 1]
+    return [calls, minute, first, quota.visit(all), gaps.map((gap) => [gap, calls]), quota.visit(later), quota.inspect()]
   },
-  'list returns each caller whose own counter in the quota has an open window, and no other': (quota, { all, tracked, later }) => [
-    otherQuota.visit(later), quota.list(), quota.visit(all), quota.list(), quota.window - 1, quota.visit(tracked.slice(0, 1)), quota.list(),
-    1, quota.list()
-  ],
+  'list returns each caller whose own counter in the quota has an open window, and no other': (quota, { all, tracked: [own = 0], later }) =>
+    [otherQuota.visit(later), [quota.visit(all), [quota.window - 1, quota.acquire(own)], 1].map((before) => [before, quota.list()])],
   'forget makes room for one other caller if the caller has a counter': (quota, { all, tracked: [own = 0], overflowing, later }) => [
-    quota.visit(all), quota.forget(...overflowing), quota.inspect(), quota.visit(later), quota.forget(own, own), quota.inspect(),
-    quota.visit(later), quota.retention, quota.visit(later), quota.forget(...all), quota.visit(all)
+    quota.visit(all), [overflowing, [own, own]].map((callers) => [quota.forget(...callers), quota.inspect(), quota.visit(later)]),
+    quota.retention, quota.visit(later), quota.forget(...all), quota.visit(all)
   ],
   'release gives back on the counter that has counted': (quota, { tracked: [own = 0, ...others], overflowing: [other = 0], later }) => {
     const [first, second, third] = [quota.acquire(own), quota.acquire(other), quota.acquire(other, unlimited, 5)]
