@@ -125,6 +125,16 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
   'no operation that two routes serve whose patterns differ in the names of their parameters': [
     { options: { operations }, after: all(post('/api/:one', forHost('one.example')), post('/api/:other')) }
   ],
+  'no operation that routes below a prefix with a parameter serve': [
+    {
+      options: { prefix: '/:tenant', operations: [...operations, ...protectedOperations] },
+      after: within('/acme', post('/api/translate'), post('/api/:one'), get('/api/:one', noHead))
+    }
+  ],
+  'an operation that no route below a prefix with a parameter serves': [
+    { options: { prefix: '/:tenant', operations }, after: within('/acme', post('/other/translate')) },
+    /no route serves POST \/:tenant\/api\/translate/
+  ],
   'no HEAD route with its own handler': [{
     after: all((app) => app.head('/api/analyze-node', noop), get('/api/analyze-node'), (app) => app.route({ method: ['HEAD', 'POST'], url: '/api/analyze', handler: ran }))
   }],
