@@ -6,13 +6,10 @@ type RouterOptions = Readonly<Record<'caseSensitive' | 'ignoreTrailingSlash' | '
 // Fastify fills in its defaults both in `routerOptions` and at the deprecated top level. If the two differ, the host has set the value that
 // is not the default.
 function readRouterOptions (config: FastifyInstance['initialConfig']): RouterOptions {
-  const places = [config, config.routerOptions]
-  const isSet = (name: keyof RouterOptions, value: boolean): boolean => places.some((place) => place?.[name] === value)
-  return {
-    caseSensitive: !isSet('caseSensitive', false),
-    ignoreTrailingSlash: isSet('ignoreTrailingSlash', true),
-    ignoreDuplicateSlashes: isSet('ignoreDuplicateSlashes', true)
-  }
+  const isSet = (name: keyof RouterOptions, value: boolean): boolean =>
+    [config, config.routerOptions].some((place) => place?.[name] === value)
+  const [ignoreTrailingSlash, ignoreDuplicateSlashes] = [isSet('ignoreTrailingSlash', true), isSet('ignoreDuplicateSlashes', true)]
+  return { caseSensitive: !isSet('caseSensitive', false), ignoreTrailingSlash, ignoreDuplicateSlashes }
 }
 
 export const assertPrefix = checkThat('must start with "/"', (prefix) => typeof prefix === 'string' && prefix.startsWith('/'))
