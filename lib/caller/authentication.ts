@@ -1,30 +1,24 @@
-/** A bearer token (JWT) or an OpenID Connect browser login, with its verified claims. */
-export interface TokenAuthentication {
+interface AuthenticationOf<Kind> {
   /** The kind of the authentication. */
-  readonly kind: 'token'
-  /** Whether the token was verified. */
+  readonly kind: Kind
+  /** Whether the host verified it: the token or the credentials. An anonymous user has no key in either case. */
   readonly authenticated: boolean
+}
+
+/** A bearer token (JWT) or an OpenID Connect browser login, with its verified claims. */
+export interface TokenAuthentication extends AuthenticationOf<'token'> {
   /** The claims. `iss` and `sub` identify the caller (RFC 7519, sections 4.1.1 and 4.1.2). */
   readonly claims: unknown
 }
 
 /** A local account. */
-export interface LocalAuthentication {
-  /** The kind of the authentication. */
-  readonly kind: 'local'
-  /** Whether the account's credentials were verified. */
-  readonly authenticated: boolean
+export interface LocalAuthentication extends AuthenticationOf<'local'> {
   /** The user name, which identifies the caller. */
   readonly username: unknown
 }
 
 /** An anonymous user, such as a guest. */
-export interface AnonymousAuthentication {
-  /** The kind of the authentication. */
-  readonly kind: 'anonymous'
-  /** Whether the host accepted the request. An anonymous user has no key in either case. */
-  readonly authenticated: boolean
-}
+export interface AnonymousAuthentication extends AuthenticationOf<'anonymous'> {}
 
 /** How the host authenticated a request (docs/rules.md, "Caller"). Only the functions of this package create it. */
 export type Authentication = TokenAuthentication | LocalAuthentication | AnonymousAuthentication
