@@ -7,12 +7,12 @@ export const longestDay = 24 * hour + longestChange
 
 /** The limits of quotas by option (docs/rules.md, "Several quotas"): in a window, whose longest length is in milliseconds, or at once. */
 export const limitKinds = {
-  perMinute: { key: 'per-minute', period: 'minute', window: 60_000 },
-  perHour: { key: 'per-hour', period: 'hour', window: hour },
-  perDay: { key: 'per-day', period: 'day', window: 24 * hour },
-  perMonth: { key: 'per-month', period: 'month', window: 31 * 24 * hour + longestChange },
-  inFlight: { key: 'in-flight', period: null, window: null }
-} as const satisfies Record<string, { readonly key: string, readonly period: string | null, readonly window: number | null }>
+  perMinute: { period: 'minute', window: 60_000 },
+  perHour: { period: 'hour', window: hour },
+  perDay: { period: 'day', window: 24 * hour },
+  perMonth: { period: 'month', window: 31 * 24 * hour + longestChange },
+  inFlight: { period: null, window: null }
+} as const
 
 /** The option that holds a limit. */
 export type LimitName = keyof typeof limitKinds
@@ -28,7 +28,7 @@ export const perMinuteVariable = 'SERVICE_RATE_LIMIT_PER_MINUTE'
 
 /** Returns the runtime preference that holds a limit. `quota` is undefined for the default quota. */
 export function preferenceOf (limit: LimitName, quota?: string): string {
-  return ['rate-limit', quota ?? [], limitKinds[limit].key].flat().join('.')
+  return ['rate-limit', quota ?? [], limit.replace(/[A-Z]/, (letter) => `-${letter.toLowerCase()}`)].flat().join('.')
 }
 
 /** Returns the environment variable that holds the configured limit of a quota, whose preference has almost the same name. */
