@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok } from 'node:assert/strict'
-import { MemoryQuotaStore } from '../store/memory/memory-store.js'
+import { MemoryQuotaStore, type MemoryQuotaStoreOptions } from '../store/memory/memory-store.js'
 import type { Acquisition, QuotaStore } from '../store/store.js'
 import { flat, minute, Quota, range, type Steps } from './steps.js'
 import { VirtualClock } from './virtual-clock.js'
@@ -33,7 +33,7 @@ async function findCallers (store: QuotaStore): Promise<Callers> {
   }
 }
 
-type Create = (options: { readonly clock: () => number, readonly maxTrackedCallers: number }) => QuotaStore | Promise<QuotaStore>
+type Create = (options: Required<MemoryQuotaStoreOptions>) => QuotaStore | Promise<QuotaStore>
 
 /** Runs steps with a store, as far as it has their functions, and with a memory store, and asserts that both return the same. */
 export async function compare (create: Create, cap: number, stepsOf: (callers: Callers) => Steps): Promise<void> {

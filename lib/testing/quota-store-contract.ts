@@ -1,15 +1,11 @@
+import type { MemoryQuotaStoreOptions } from '../store/memory/memory-store.js'
 import type { QuotaStore } from '../store/store.js'
 import { compare, smallCap } from './comparison.js'
 import { otherCapScripts, otherScripts, windowCapScripts, windowScripts, type Scripts } from './scripts.js'
 import { day, hour, minute, Quota } from './steps.js'
 
-/** The options with which to create the store under test. */
-export interface QuotaStoreContractOptions {
-  /** Returns monotonic milliseconds. The store must not use any other clock. */
-  readonly clock: () => number
-  /** The caller cap: how many callers can have a counter of their own. */
-  readonly maxTrackedCallers: number
-}
+/** The options with which to create the store under test. The store must not use any other clock. */
+export interface QuotaStoreContractOptions extends Required<MemoryQuotaStoreOptions> {}
 
 /** One check of a store, for any test runner. */
 export interface QuotaStoreContractCheck {
