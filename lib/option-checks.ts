@@ -33,7 +33,6 @@ export function hasFunction (value: unknown, name: string): boolean {
 }
 
 const acceptAny = (): void => {}
-
 /** The options that Fastify's `register` itself takes and also passes to the plugin. */
 export const registerOptions = { prefix: acceptAny, logLevel: acceptAny, logSerializers: acceptAny }
 

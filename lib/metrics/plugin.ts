@@ -11,9 +11,9 @@ import type { QuotaInfo } from '../permit/quota-list.js'
 import { addGauge, addStoreMetrics, ofQuota, type QuotaMetricsRegistry } from './store-metrics.js'
 
 // The reason is a label only where something failed.
-const series: readonly [outcome: QuotaDecision['outcome'], reason: string][] = [
-  ['admitted', ''], ['rejected', ''], ['unauthenticated', ''], ['disabled', ''],
-  ['unavailable', 'store'], ['unavailable', 'authentication'], ['unavailable', 'mark'], ['unavailable', 'cost']
+const series: readonly { readonly outcome: QuotaDecision['outcome'], readonly reason: string }[] = [
+  ...(['admitted', 'rejected', 'unauthenticated', 'disabled'] as const).map((outcome) => ({ outcome, reason: '' })),
+  ...['store', 'authentication', 'mark', 'cost'].map((reason) => ({ outcome: 'unavailable' as const, reason }))
 ]
 
 /** Options of `fastify.register(quotaMetricsPlugin, options)`. Fastify's own `register` options are also accepted. */
@@ -69,7 +69,7 @@ function addMetrics (registry: QuotaMetricsRegistry): Recorder {
     const labels = { quota: quota ?? '', unit, operation: `${method} ${path}`, enforced: String(enforced) }
     const key = Object.values(labels).join(' ')
     // Prometheus can only calculate a rate from an initial value. Without the 0, the first rejection would be missing.
-    if (!started.has(key)) for (const [outcome, reason] of series) decisions.inc({ ...labels, outcome, reason }, 0)
+    if (!started.has(key)) for (const each of series) decisions.inc({ ...labels, ...each }, 0)
     started.add(key)
     decisions.inc({ ...labels, outcome, reason: outcome === 'unavailable' ? reason : '' }, 1)
     if (quota === null || reason === 'cost') return
@@ -80,8 +80,7 @@ function addMetrics (registry: QuotaMetricsRegistry): Recorder {
   const record: Recorder = (fastify) => {
     const { server } = fastify
     if (servers.has(server)) return
-    const quotas = new Set<readonly QuotaInfo[]>()
-    const inFlight = new Map<string, number>()
+    const [quotas, inFlight] = [new Set<readonly QuotaInfo[]>(), new Map<string, number>()]
     servers.set(server, { quotas, inFlight })
 
     function on<Message extends { readonly request: FastifyRequest }> ({ name }: Channel, count: (message: Message) => void): void {

@@ -38,8 +38,6 @@ export interface AnyReply {
   readonly raw: AnyRawReply
   /** Sets the status code. */
   code (status: number): unknown
-  /** Sets the content type. */
-  type (contentType: string): unknown
   /** Sets a header. */
   header (name: string, value: string): unknown
   /** Sets the serializer of this response. */
@@ -56,7 +54,7 @@ export function sendRefusal ({ quota, decision }: Refusal, request: FastifyReque
   const status = statuses[decision.outcome]
   const { contentType, body } = hostBody(write, decision, request) ?? ownBody(status, decision, quota?.period ?? null)
   reply.code(status)
-  reply.type(contentType)
+  reply.header('content-type', contentType)
   reply.header('cache-control', 'no-store')
   if (status !== 401) reply.header('retry-after', String(secondsUntilEnd(decision.windowRemaining)))
   // After an `onSend` hook has failed, Fastify sends the response of an error handler with the same serializer.
