@@ -25,13 +25,9 @@ export type Authentication = TokenAuthentication | LocalAuthentication | Anonymo
 
 // Verified claims can be any JSON object, so their fields cannot distinguish them from an authentication.
 class Made {}
-
 const make = <Kind extends Authentication>(authentication: Kind): Kind => Object.freeze(Object.assign(new Made(), authentication))
-
 /** Whether a value was created by one of the functions below. This is never true for a token's payload. */
-export function isAuthentication (value: unknown): value is Authentication {
-  return value instanceof Made
-}
+export const isAuthentication = (value: unknown): value is Authentication => value instanceof Made
 
 /**
  * Creates the authentication of a token's caller, identified by the claims `iss` (issuer) and `sub` (subject) (docs/rules.md, "Caller").

@@ -57,6 +57,5 @@ export function keyOf (authentication: unknown): string | Unidentified {
 }
 
 /** Whether a value can be a part of the text that is hashed. None contains NUL, so different identities never result in the same text. */
-function isIdentity (value: unknown): value is string {
-  return typeof value === 'string' && value.trim() !== '' && !value.includes('\0') && value.isWellFormed()
-}
+const isIdentity = (value: unknown): value is string =>
+  typeof value === 'string' && value.trim() !== '' && !value.includes('\0') && value.isWellFormed()

@@ -13,7 +13,6 @@ export type AuthenticationReader = OfRequest<Authentication | null | undefined |
 
 /** The key of a caller, or why there is none. */
 export type Caller = string | Unidentified
-
 /** Returns the caller of a request. A promise only if the host's function returned one. */
 export type CallerReader = (request: FastifyRequest) => Caller | Promise<Caller>
 
@@ -27,7 +26,6 @@ const foreign = 'the option authentication returned a value that this package di
  */
 export function callerReader (authentication: AuthenticationReader | undefined): CallerReader {
   let isWarned = false
-
   function callerOf (found: unknown, { log }: FastifyRequest): Caller {
     const isForeign = found != null && !isAuthentication(found)
     if (isForeign && !isWarned) logLine(log, 'warn', {}, foreign)

@@ -53,12 +53,9 @@ function addMetrics (registry: QuotaMetricsRegistry): Recorder {
   const failedCharges = counter('llm_quota_failed_charges_total', 'Charges that may not be counted because the store failed.', ...ofQuota)
   const failedPreferences = counter('llm_quota_preference_failures_total',
     'Preferences that were unavailable, so that the configured limit was used.', 'preference')
-  const durations = new Histogram({
-    name: 'llm_quota_store_duration_seconds',
-    help: 'How long decisions waited for the store.',
-    buckets: [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5],
-    registers
-  })
+  const buckets = [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5]
+  const durations = new Histogram(
+    { name: 'llm_quota_store_duration_seconds', help: 'How long decisions waited for the store.', buckets, registers })
   const ofInstance = 'Requests in flight in this process; a sum over instances is the total.'
   addGauge(registry, 'llm_quota_requests_in_flight', ofInstance, 'sum', async () => [...servers.values()].flatMap(({ inFlight }) =>
     [...inFlight].map(([name, value]) => ({ name, unit: 'requests-in-flight', value }))))

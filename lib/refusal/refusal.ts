@@ -63,9 +63,7 @@ export function sendRefusal ({ quota, decision }: Refusal, request: FastifyReque
 }
 
 /** Returns how many seconds are left of the milliseconds of a window (docs/rules.md, "Refusal"); 1 if there is none. */
-export function secondsUntilEnd (windowRemaining: number | null): number {
-  return Math.max(1, Math.ceil((windowRemaining ?? 0) / 1000))
-}
+export const secondsUntilEnd = (windowRemaining: number | null): number => Math.max(1, Math.ceil((windowRemaining ?? 0) / 1000))
 
 /** Returns the body from the host's function, if there is one. If it fails or returns an invalid body, logs an error and returns null. */
 function hostBody (write: RefusalBodyWriter | undefined, decision: QuotaDecision, request: FastifyRequest): RefusalBody | null {

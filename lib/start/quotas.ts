@@ -67,6 +67,5 @@ export function defineQuotas (options: QuotaOptions, store: QuotaStore): Defined
 }
 
 /** Returns the default value of each quota's environment variable. */
-export function configurationDefaults (quotas: readonly DefinedQuota[]): QuotaConfig {
-  return Object.assign({ [perMinuteVariable]: defaultPerMinute }, ...quotas.map(({ variable, configured }) => ({ [variable]: configured })))
-}
+export const configurationDefaults = (quotas: readonly DefinedQuota[]): QuotaConfig =>
+  Object.assign({ [perMinuteVariable]: defaultPerMinute }, ...quotas.map(({ variable, configured }) => ({ [variable]: configured })))

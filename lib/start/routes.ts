@@ -65,7 +65,7 @@ export class Routes {
     return `${method} ${url}${other === undefined ? '' : ` (the route ${method} ${other} has a different prefix)`}`
   }
 
-  /** Whether requests for a URL reach a route. In place of a parameter of the URL's prefix, they have what the route's pattern has there. */
+  /** Whether requests for a URL reach a route. In place of parameters of the prefix, they have what the route's pattern has there. */
   #isReached ({ method, pattern }: KnownRoute, url: string): boolean {
     const ofRoute = pattern.split('/')
     const segments = url.split('/').map((segment, index) => isLiteral(segment) ? segment : ofRoute[index] ?? segment)

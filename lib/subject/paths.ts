@@ -14,11 +14,9 @@ function readRouterOptions (config: FastifyInstance['initialConfig']): RouterOpt
 
 export const assertPrefix = checkThat('must start with "/"', (prefix) => typeof prefix === 'string' && prefix.startsWith('/'))
 
+// Two colons stand for a literal colon.
 /** Whether only requests for one path reach a route with this pattern: it has no parameter, wildcard or regular expression. */
-export function isLiteral (pattern: string): boolean {
-  // Two colons stand for a literal colon.
-  return /^(?:[^:*]|::)*$/.test(pattern)
-}
+export const isLiteral = (pattern: string): boolean => /^(?:[^:*]|::)*$/.test(pattern)
 
 /** Returns application paths in the form in which the host's router compares them. */
 export class Paths {

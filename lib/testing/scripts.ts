@@ -173,10 +173,8 @@ function afterPeeks (scripts: Scripts): Scripts {
 
 /** Requests at once, after other steps. They find a store that reads a counter and then writes it in a second step. */
 function concurrent (where: string, before: (callers: Callers) => Steps): Scripts {
-  return {
-    [`admits exactly as many concurrent requests as there is room for: ${where}`]: (_, callers) => [before(callers), burst(1, callers)],
-    [`counts what it admits of concurrent requests with several demands: ${where}`]: (_, callers) => [before(callers), burst(4, callers)]
-  }
+  const name = `admits and counts as many concurrent requests, with one demand or several, as there is room for: ${where}`
+  return { [name]: (_, callers) => [1, 4].map((size) => [before(callers), burst(size, callers), 2 * day]) }
 }
 
 /** The same request many times at once, with its demands in both orders. Other callers come in between. */

@@ -18,12 +18,15 @@ export class Operation {
 /** Operations, and milliseconds by which the clock advances. */
 export type Steps = (Operation | number | Steps)[]
 
-export function flat (steps: Steps): (Operation | number)[] {
-  return steps.flatMap((step) => Array.isArray(step) ? flat(step) : [step])
-}
+export const flat = (steps: Steps): (Operation | number)[] => steps.flatMap((step) => Array.isArray(step) ? flat(step) : [step])
+
+export const range = (length: number, first = 0): number[] => Array.from({ length }, (_, index) => first + index)
+
+/** The fields that are the same for every store. A store can keep more in a result. */
+const fieldsOf = ({ admitted, count, windowRemaining, end, overflow }: Partial<Acquisition>) =>
+  ({ admitted, count, windowRemaining, end, overflow })
 
 export const [minute, hour, day] = [60_000, 3_600_000, 86_400_000]
-
 /** Takes the place of the window's length in a quota of requests in flight. */
 export const inFlight = Infinity
 
@@ -123,13 +126,4 @@ export function atOnce (...operations: readonly Operation[]): Operation {
     const results = operations.map(({ acquired }) => acquired.get(store) ?? [])
     return results.map((result) => result.every((each) => each?.admitted === true) && result.map((each) => each?.overflow).join()).sort()
   })
-}
-
-/** The fields that are the same for every store. A store can keep more in a result. */
-function fieldsOf ({ admitted, count, windowRemaining, end, overflow }: Partial<Acquisition>) {
-  return { admitted, count, windowRemaining, end, overflow }
-}
-
-export function range (length: number, first = 0): number[] {
-  return Array.from({ length }, (_, index) => first + index)
 }
