@@ -106,7 +106,7 @@ export const sharedChecks =
 const ofEachQuota = { operations: assertOperations, store: assertStore, authentication: assertFunction, mode: oneOf('enforce', 'shadow') }
 const ofResponses = { rateLimitHeaders: oneOf('draft-10'), refusalBody: assertFunction }
 const quotaChecks: Checks<QuotaOptions> =
-  { ...sharedChecks, ...ofEachQuota, ...ofResponses, preferenceTimeout: assertTimeout, quotas: assertQuotas }
+  { ...sharedChecks, ...ofEachQuota, preferenceTimeout: assertTimeout, quotas: assertQuotas, ...ofResponses }
 const limits = { perMinute: assertAmount, perHour: assertAmount, perDay: assertAmount, perMonth: assertAmount, inFlight: assertInteger }
 const definitionChecks: Checks<CheckedDefinition> =
   { ...ofEachQuota, ...limits, cost: assertCost, unreported: assertCost, timeZone: assertTimeZone }

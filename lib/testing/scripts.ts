@@ -1,8 +1,7 @@
 import { unlimited } from '../store/counter.js'
 import type { Demand } from '../store/store.js'
-import type { Callers } from './comparison.js'
 import {
-  atOnce, clearCounters, day, flat, hour, inFlight, minute, peek, Quota, range, release, request, type Operation, type Steps
+  atOnce, clearCounters, day, flat, hour, inFlight, minute, peek, Quota, range, release, request, type Callers, type Operation, type Steps
 } from './steps.js'
 
 /** For each rule, the steps that show whether a store keeps it. */

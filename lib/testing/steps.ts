@@ -15,6 +15,9 @@ export class Operation {
   constructor (readonly call: keyof QuotaStore, readonly run: Run, readonly demands: readonly Demand[] = []) {}
 }
 
+/** Callers of a shard: as many as it tracks, some that use its overflow counter meanwhile, all of these, and as many more as it tracks. */
+export type Callers = Readonly<Record<'tracked' | 'overflowing' | 'all' | 'later', readonly number[]>>
+
 /** Operations, and milliseconds by which the clock advances. */
 export type Steps = (Operation | number | Steps)[]
 
