@@ -122,8 +122,8 @@ export const otherScripts: Scripts = {
     const costOf = (index: number): number => each === streams ? 1 : index
     const requests = range(32).map((index) => each.acquire(1, unlimited, costOf(index)))
     const giveBack = requests.map((request, index) => release(request, costOf(index)))
-    const giveBackOne = requests.map((request) => release(request))
-    return [atOnce(...requests), atOnce(...giveBack, ...giveBackOne), each.count(1), atOnce(...giveBack, each.acquire(1)), each.count(1)]
+    const giveOneBack = requests.map((request) => release(request))
+    return [atOnce(...requests), atOnce(...giveBack, ...giveOneBack), each.count(1), atOnce(...giveBack, each.acquire(1)), each.count(1)]
   }),
   'release gives back nothing for a counter that was removed, whether or not there is another one': (quota) => {
     const afterRemoval = (each: Quota, ...removal: Steps): Steps => {

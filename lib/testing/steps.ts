@@ -48,26 +48,18 @@ export class Quota {
     return { counters: this.counters, callerKey: key, limit, cost, window, end: this.end }
   }
 
-  acquire (number: number, limit?: number, cost?: number): Operation {
-    return request(this.demand(number, limit, cost))
-  }
+  readonly acquire = (number: number, limit?: number, cost?: number): Operation => request(this.demand(number, limit, cost))
+  readonly visit = (numbers: readonly number[], limit?: number, cost?: number): Operation[] =>
+    numbers.map((number) => this.acquire(number, limit, cost))
 
-  visit (numbers: readonly number[], limit?: number, cost?: number): Operation[] {
-    return numbers.map((number) => this.acquire(number, limit, cost))
-  }
+  readonly peek = (...numbers: readonly number[]): Operation[] => numbers.map((number) => peek(this.demand(number)))
+  readonly forget = (...numbers: readonly number[]): Operation[] => numbers.map((number) =>
+    new Operation('forget', (store) => store.forget?.(this.demand(number).callerKey, this.counters)))
 
   /** Finds what is counted for a caller, by a request that counts nothing or a place that is given back. It opens a window. */
   count (number: number): Operation[] {
     const place = this.acquire(number)
     return this.window === inFlight ? [place, release(place)] : [this.acquire(number, unlimited, 0)]
-  }
-
-  peek (...numbers: readonly number[]): Operation[] {
-    return numbers.map((number) => peek(this.demand(number)))
-  }
-
-  forget (...numbers: readonly number[]): Operation[] {
-    return numbers.map((number) => new Operation('forget', (store) => store.forget?.(this.demand(number).callerKey, this.counters)))
   }
 
   /** Reads all pages. */
