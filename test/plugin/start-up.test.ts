@@ -129,7 +129,7 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
   ],
   'no operation that routes below a prefix with a parameter serve': [{
     options: { prefix: '/:tenant', operations: [...operations, ...protectedOperations] },
-    after: within('/acme', post('/api/translate'), post('/api/:one'), get('/api/:one', noHead))
+    after: all(within('/acme', post('/api/translate'), get('/api/:one', noHead)), post('*'))
   }],
   'an operation that no route below a prefix with a parameter serves':
     [{ options: { prefix: '/:tenant', operations }, after: within('/acme', post('/other/translate')) }, /no route serves POST \/:tenant/],
