@@ -51,8 +51,8 @@ export function addStoreMetrics (registry: QuotaMetricsRegistry, quotasNow: () =
   }
 
   const insured = () => quotasNow().map(({ store }) => store).filter((store) => store instanceof InsuredQuotaStore)
-  const ofPrimary = 'The share of the shards of an insured store for which the primary decides, from 0 to 1. Without shards, 1 or 0.'
-  registry.registerMetric(new Gauge({ name: 'llm_quota_insured_primary', help: ofPrimary, registers: [], aggregator: 'min', collect: share }))
+  const help = 'The share of the shards of an insured store for which the primary decides, from 0 to 1. Without shards, 1 or 0.'
+  registry.registerMetric(new Gauge({ name: 'llm_quota_insured_primary', help, registers: [], aggregator: 'min', collect: share }))
   const counted = new WeakMap<InsuredQuotaStore['decisions'], InsuredQuotaStore['decisions']>()
   const ofCalls = 'Calls of an insured store, by the store that decided: primary or fallback.'
   registry.registerMetric(
