@@ -16,9 +16,8 @@ export function logLine (log: FastifyBaseLogger, level: 'debug' | 'info' | 'warn
 }
 
 /** Logs an error line about something that failed. */
-export function logFailure (log: FastifyBaseLogger, error: unknown, message: string, properties: object = {}): void {
+export const logFailure = (log: FastifyBaseLogger, error: unknown, message: string, properties: object = {}): void =>
   logLine(log, 'error', { err: shownError(error), ...properties }, message)
-}
 
 /**
  * Returns an error with the name, code and message of a thrown value. No other property is logged, because clients attach commands, keys

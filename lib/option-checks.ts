@@ -2,7 +2,6 @@ import { OptionError, shown, shownType } from './errors.js'
 
 /** Throws an `OptionError` if the value is not valid for the option. */
 export type Check = (value: unknown, option: string) => void
-
 /** A check for each option. */
 export type Checks<Options> = { readonly [Name in keyof Required<Options>]: Check }
 
@@ -23,37 +22,25 @@ export function checkThat (rule: string, isValid: (value: unknown) => boolean, f
 }
 
 /** Whether a value is an object and not an array. */
-export function isObject (value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
+export const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null && !Array.isArray(value)
 /** Whether a value is an object with a function of the given name. */
-export function hasFunction (value: unknown, name: string): boolean {
-  return isObject(value) && typeof Reflect.get(value, name) === 'function'
-}
+export const hasFunction = (value: unknown, name: string): boolean => isObject(value) && typeof Reflect.get(value, name) === 'function'
 
 const acceptAny = (): void => {}
-
 /** The options that Fastify's `register` itself takes and also passes to the plugin. */
 export const registerOptions = { prefix: acceptAny, logLevel: acceptAny, logSerializers: acceptAny }
-
-export const assertBoolean = checkThat('must be true or false', (value) => typeof value === 'boolean')
-export const assertFunction = checkThat('must be a function', (value) => typeof value === 'function')
-export const assertInteger = checkThat('must be an integer', Number.isSafeInteger)
 
 // The longest delay that Node's timers support.
 const longestDelay = 2 ** 31 - 1
 export const assertMilliseconds = checkThat(`must be a number of milliseconds above 0, at most ${longestDelay}`,
   (value) => typeof value === 'number' && value > 0 && value <= longestDelay)
-
+export const assertBoolean = checkThat('must be true or false', (value) => typeof value === 'boolean')
+export const assertFunction = checkThat('must be a function', (value) => typeof value === 'function')
+export const assertInteger = checkThat('must be an integer', Number.isSafeInteger)
 /** Returns a check that accepts only these values. */
-export function oneOf (...accepted: readonly unknown[]): Check {
-  return checkThat(`must be ${accepted.map((each) => `'${each}'`).join(' or ')}`, (value) => accepted.includes(value))
-}
-
+export const oneOf = (...accepted: readonly unknown[]): Check =>
+  checkThat(`must be ${accepted.map((each) => `'${each}'`).join(' or ')}`, (value) => accepted.includes(value))
 /** Returns a check that accepts only objects with functions of these names. */
-export function withFunctions (what: string, ...names: readonly string[]): Check {
-  return (value, option) => {
-    for (const name of names) checkThat(`must be ${what} with a function ${name}`, () => hasFunction(value, name), shownType)(value, option)
-  }
+export const withFunctions = (what: string, ...names: readonly string[]): Check => (value, option) => {
+  for (const name of names) checkThat(`must be ${what} with a function ${name}`, () => hasFunction(value, name), shownType)(value, option)
 }

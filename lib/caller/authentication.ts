@@ -1,43 +1,33 @@
-/** A bearer token (JWT) or an OpenID Connect browser login, with its verified claims. */
-export interface TokenAuthentication {
+interface AuthenticationOf<Kind> {
   /** The kind of the authentication. */
-  readonly kind: 'token'
-  /** Whether the token was verified. */
+  readonly kind: Kind
+  /** Whether the host verified it: the token or the credentials. An anonymous user has no key in either case. */
   readonly authenticated: boolean
+}
+
+/** A bearer token (JWT) or an OpenID Connect browser login, with its verified claims. */
+export interface TokenAuthentication extends AuthenticationOf<'token'> {
   /** The claims. `iss` and `sub` identify the caller (RFC 7519, sections 4.1.1 and 4.1.2). */
   readonly claims: unknown
 }
 
 /** A local account. */
-export interface LocalAuthentication {
-  /** The kind of the authentication. */
-  readonly kind: 'local'
-  /** Whether the account's credentials were verified. */
-  readonly authenticated: boolean
+export interface LocalAuthentication extends AuthenticationOf<'local'> {
   /** The user name, which identifies the caller. */
   readonly username: unknown
 }
 
 /** An anonymous user, such as a guest. */
-export interface AnonymousAuthentication {
-  /** The kind of the authentication. */
-  readonly kind: 'anonymous'
-  /** Whether the host accepted the request. An anonymous user has no key in either case. */
-  readonly authenticated: boolean
-}
+export interface AnonymousAuthentication extends AuthenticationOf<'anonymous'> {}
 
 /** How the host authenticated a request (docs/rules.md, "Caller"). Only the functions of this package create it. */
 export type Authentication = TokenAuthentication | LocalAuthentication | AnonymousAuthentication
 
 // Verified claims can be any JSON object, so their fields cannot distinguish them from an authentication.
 class Made {}
-
 const make = <Kind extends Authentication>(authentication: Kind): Kind => Object.freeze(Object.assign(new Made(), authentication))
-
 /** Whether a value was created by one of the functions below. This is never true for a token's payload. */
-export function isAuthentication (value: unknown): value is Authentication {
-  return value instanceof Made
-}
+export const isAuthentication = (value: unknown): value is Authentication => value instanceof Made
 
 /**
  * Creates the authentication of a token's caller, identified by the claims `iss` (issuer) and `sub` (subject) (docs/rules.md, "Caller").

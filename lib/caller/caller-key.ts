@@ -41,24 +41,21 @@ export function callerKey (authentication: Authentication | null | undefined): s
   return typeof key === 'string' ? key : null
 }
 
-/** Returns the key of a caller, or why there is none. */
+/** Returns the key of a caller, or why there is none. Only own properties of claims identify a caller, not inherited ones. */
 export function keyOf (authentication: unknown): string | Unidentified {
+  if (authentication == null) return new Unidentified('no-authentication')
   if (!isAuthentication(authentication) || authentication.authenticated !== true) return new Unidentified('not-authenticated')
-  if (authentication.kind === 'token') return keyOfClaims(authentication.claims)
   if (authentication.kind === 'anonymous') return new Unidentified('anonymous')
-  const { username } = authentication
-  return isIdentity(username) ? hash('sha256', 'local\0' + username, 'hex') : new Unidentified('no-username')
-}
-
-/** Returns the key of a token's verified claims, or why there is none. Only own properties identify a caller, not inherited ones. */
-export function keyOfClaims (claims: unknown): string | Unidentified {
-  if (!isObject(claims)) return new Unidentified('no-issuer')
-  const { iss, sub }: { readonly iss?: unknown, readonly sub?: unknown } = claims
-  if (!Object.hasOwn(claims, 'iss') || !isIdentity(iss)) return new Unidentified('no-issuer')
-  return Object.hasOwn(claims, 'sub') && isIdentity(sub) ? hash('sha256', 'oidc\0' + iss + '\0' + sub, 'hex') : new Unidentified('no-subject')
+  if (authentication.kind === 'local') {
+    const { username } = authentication
+    return isIdentity(username) ? hash('sha256', 'local\0' + username, 'hex') : new Unidentified('no-username')
+  }
+  const claims = isObject(authentication.claims) ? authentication.claims : {}
+  const [iss, sub]: unknown[] = ['iss', 'sub'].map((name) => Object.hasOwn(claims, name) ? Reflect.get(claims, name) : undefined)
+  if (!isIdentity(iss)) return new Unidentified('no-issuer')
+  return isIdentity(sub) ? hash('sha256', 'oidc\0' + iss + '\0' + sub, 'hex') : new Unidentified('no-subject')
 }
 
 /** Whether a value can be a part of the text that is hashed. None contains NUL, so different identities never result in the same text. */
-function isIdentity (value: unknown): value is string {
-  return typeof value === 'string' && value.trim() !== '' && !value.includes('\0') && value.isWellFormed()
-}
+const isIdentity = (value: unknown): value is string =>
+  typeof value === 'string' && value.trim() !== '' && !value.includes('\0') && value.isWellFormed()

@@ -2,8 +2,8 @@ import type { FastifyRequest } from 'fastify'
 import type { OfRequest } from '../any-request.js'
 import { logFailure, logLine } from '../log.js'
 import { attempt } from '../promises.js'
-import { isAuthentication, type Authentication } from './authentication.js'
-import { keyOf, keyOfClaims, Unidentified } from './caller-key.js'
+import { isAuthentication, tokenAuthentication, type Authentication } from './authentication.js'
+import { keyOf, Unidentified } from './caller-key.js'
 
 /**
  * The type of the option `authentication`: a function that returns the authentication of a request, or a promise of it. If it throws or
@@ -13,7 +13,6 @@ export type AuthenticationReader = OfRequest<Authentication | null | undefined |
 
 /** The key of a caller, or why there is none. */
 export type Caller = string | Unidentified
-
 /** Returns the caller of a request. A promise only if the host's function returned one. */
 export type CallerReader = (request: FastifyRequest) => Caller | Promise<Caller>
 
@@ -27,20 +26,20 @@ const foreign = 'the option authentication returned a value that this package di
  */
 export function callerReader (authentication: AuthenticationReader | undefined): CallerReader {
   let isWarned = false
-
   function callerOf (found: unknown, { log }: FastifyRequest): Caller {
-    if (found == null) return new Unidentified('no-authentication')
-    if (isAuthentication(found)) return keyOf(found)
-    if (authentication === undefined) return keyOfClaims(found)
-    if (!isWarned) logLine(log, 'warn', {}, foreign)
-    isWarned = true
-    return new Unidentified('not-authenticated')
+    const isForeign = found != null && !isAuthentication(found)
+    if (isForeign && !isWarned) logLine(log, 'warn', {}, foreign)
+    isWarned ||= isForeign
+    return keyOf(found)
   }
 
   return (request) => attempt<Caller>(() => {
-    if (authentication === undefined) return callerOf('user' in request ? request.user : undefined, request)
+    if (authentication === undefined) {
+      const user: unknown = Reflect.get(request, 'user')
+      return keyOf(user == null || isAuthentication(user) ? user : tokenAuthentication(user))
+    }
     const found = authentication(request)
-    if (found == null || isAuthentication(found)) return callerOf(found, request)
+    if (found == null || isAuthentication(found)) return keyOf(found)
     return Promise.resolve(found).then((later) => callerOf(later, request))
   }, (error) => {
     const isOutage = Number(Object(error).statusCode) >= 500

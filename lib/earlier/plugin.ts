@@ -51,7 +51,7 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
   const preferences = new Preferences(fastify.log)
   const limitOf = preferences.of(preferenceOf('perMinute'), configuration[perMinuteVariable])
   // One counter for each address until the process ends: without a caller cap, sweeps and an overflow counter.
-  const counters = new Map<string, { count: number, readonly windowStart: number }>()
+  const counters = new Map<string, { readonly count: number, readonly windowStart: number }>()
 
   fastify.addHook('onReady', async () => { preferences.use(preferencesOf(fastify, options.preferences)) })
   fastify.addHook('preHandler', async function earlierQuotaHook (request, reply) {
@@ -68,12 +68,10 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
   /** Returns true and counts the request if it is admitted. */
   function hasRoom (address: string, limit: number): boolean {
     const now = clock()
-    let counter = counters.get(address)
-    if (counter === undefined || now - counter.windowStart > windowLength) counter = { count: 0, windowStart: now }
-    if (counter.count >= limit) return false
-    counter.count += 1
-    counters.set(address, counter)
-    return true
+    const known = counters.get(address)
+    const { count, windowStart } = known === undefined || now - known.windowStart > windowLength ? { count: 0, windowStart: now } : known
+    if (count < limit) counters.set(address, { count: count + 1, windowStart })
+    return count < limit
   }
 }
 

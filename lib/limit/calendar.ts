@@ -18,8 +18,7 @@ export class Calendar {
   readonly #period: 'day' | 'month'
   readonly #format: Intl.DateTimeFormat
   // The day or month that was asked for last.
-  #start = Infinity
-  #end = -Infinity
+  #known = { start: Infinity, end: -Infinity }
 
   constructor (period: 'day' | 'month', timeZone: string) {
     this.#period = period
@@ -31,12 +30,11 @@ export class Calendar {
    * processes with different clocks agree on it, also where clocks are set back across midnight.
    */
   endOf (time: number): number {
-    if (time >= this.#start && time < this.#end) return this.#end
+    if (time >= this.#known.start && time < this.#known.end) return this.#known.end
     const end = this.#endOfDate(this.#dateOf(time))
-    this.#start = time
     // Clocks that are set back across midnight make a date occur again after the end of its day.
-    this.#end = end > time ? end : this.#endOfDate(this.#dateOf(end))
-    return this.#end
+    this.#known = { start: time, end: end > time ? end : this.#endOfDate(this.#dateOf(end)) }
+    return this.#known.end
   }
 
   /** Finds by bisection the time from which on the local date is later than the given day, or the month of that day. */

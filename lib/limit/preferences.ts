@@ -21,9 +21,8 @@ export interface PreferenceReader {
   get (key: string, request: FastifyRequest): unknown
 }
 
-export function assertPreferenceReader (value: unknown, option: string): asserts value is PreferenceReader {
-  withFunctions('a preference reader', 'get')(value, option)
-}
+export const assertPreferenceReader: (value: unknown, option: string) => asserts value is PreferenceReader =
+  withFunctions('a preference reader', 'get')
 
 /** A message that a preference was unavailable. */
 export interface PreferenceFailure {
@@ -35,16 +34,11 @@ export interface PreferenceFailure {
 /** The channel on which each `PreferenceFailure` is published. */
 export const preferenceFailures = channel('fastify-llm-quota:preference-failure')
 
-// How long an asynchronous reader may take by default, how long it is left alone after so many timeouts in a row, and how long it must
-// work before its next failure is logged again, in milliseconds.
-const defaultTimeout = 1000
-const timeoutsBeforeRest = 3
-const rest = 1000
-const recovery = 60_000
-
+// How long a reader is left alone after so many timeouts in a row, and how long it must work before its next failure is logged again, in
+// milliseconds.
+const [rest, timeoutsBeforeRest, recovery] = [1000, 3, 60_000]
 const late = 'the quota\'s preference reader did not return in time'
 const unavailable = 'the quota\'s runtime preference is unavailable; the configured limit applies until the reader recovers'
-
 const clock = (): number => performance.now()
 
 /** The host's runtime preferences. */
@@ -54,7 +48,7 @@ export class Preferences {
   #reader: PreferenceReader | undefined
 
   /** @param timeout How long an asynchronous reader may take, in milliseconds. */
-  constructor (log: FastifyBaseLogger, timeout = defaultTimeout) {
+  constructor (log: FastifyBaseLogger, timeout = 1000) {
     this.#log = log
     this.#timeout = timeout
   }

@@ -11,9 +11,9 @@ import type { QuotaInfo } from '../permit/quota-list.js'
 import { addGauge, addStoreMetrics, ofQuota, type QuotaMetricsRegistry } from './store-metrics.js'
 
 // The reason is a label only where something failed.
-const series: readonly [outcome: QuotaDecision['outcome'], reason: string][] = [
-  ['admitted', ''], ['rejected', ''], ['unauthenticated', ''], ['disabled', ''],
-  ['unavailable', 'store'], ['unavailable', 'authentication'], ['unavailable', 'mark'], ['unavailable', 'cost']
+const series: readonly { readonly outcome: QuotaDecision['outcome'], readonly reason: string }[] = [
+  ...(['admitted', 'rejected', 'unauthenticated', 'disabled'] as const).map((outcome) => ({ outcome, reason: '' })),
+  ...['store', 'authentication', 'mark', 'cost'].map((reason) => ({ outcome: 'unavailable' as const, reason }))
 ]
 
 /** Options of `fastify.register(quotaMetricsPlugin, options)`. Fastify's own `register` options are also accepted. */
@@ -53,12 +53,9 @@ function addMetrics (registry: QuotaMetricsRegistry): Recorder {
   const failedCharges = counter('llm_quota_failed_charges_total', 'Charges that may not be counted because the store failed.', ...ofQuota)
   const failedPreferences = counter('llm_quota_preference_failures_total',
     'Preferences that were unavailable, so that the configured limit was used.', 'preference')
-  const durations = new Histogram({
-    name: 'llm_quota_store_duration_seconds',
-    help: 'How long decisions waited for the store.',
-    buckets: [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5],
-    registers
-  })
+  const buckets = [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5]
+  const durations = new Histogram(
+    { name: 'llm_quota_store_duration_seconds', help: 'How long decisions waited for the store.', buckets, registers })
   const ofInstance = 'Requests in flight in this process; a sum over instances is the total.'
   addGauge(registry, 'llm_quota_requests_in_flight', ofInstance, 'sum', async () => [...servers.values()].flatMap(({ inFlight }) =>
     [...inFlight].map(([name, value]) => ({ name, unit: 'requests-in-flight', value }))))
@@ -69,7 +66,7 @@ function addMetrics (registry: QuotaMetricsRegistry): Recorder {
     const labels = { quota: quota ?? '', unit, operation: `${method} ${path}`, enforced: String(enforced) }
     const key = Object.values(labels).join(' ')
     // Prometheus can only calculate a rate from an initial value. Without the 0, the first rejection would be missing.
-    if (!started.has(key)) for (const [outcome, reason] of series) decisions.inc({ ...labels, outcome, reason }, 0)
+    if (!started.has(key)) for (const each of series) decisions.inc({ ...labels, ...each }, 0)
     started.add(key)
     decisions.inc({ ...labels, outcome, reason: outcome === 'unavailable' ? reason : '' }, 1)
     if (quota === null || reason === 'cost') return
@@ -80,8 +77,7 @@ function addMetrics (registry: QuotaMetricsRegistry): Recorder {
   const record: Recorder = (fastify) => {
     const { server } = fastify
     if (servers.has(server)) return
-    const quotas = new Set<readonly QuotaInfo[]>()
-    const inFlight = new Map<string, number>()
+    const [quotas, inFlight] = [new Set<readonly QuotaInfo[]>(), new Map<string, number>()]
     servers.set(server, { quotas, inFlight })
 
     function on<Message extends { readonly request: FastifyRequest }> ({ name }: Channel, count: (message: Message) => void): void {

@@ -51,33 +51,28 @@ export function addStoreMetrics (registry: QuotaMetricsRegistry, quotasNow: () =
   }
 
   const insured = () => quotasNow().map(({ store }) => store).filter((store) => store instanceof InsuredQuotaStore)
-  registry.registerMetric(new Gauge({
-    name: 'llm_quota_insured_primary',
-    help: 'The share of the shards of an insured store for which the primary decides, from 0 to 1. Without shards, 1 or 0.',
-    registers: [],
-    aggregator: 'min',
-    collect () {
-      this.remove()
-      const shares = insured().map(({ shards: { primary, fallback } }) =>
-        fallback.length === 0 ? 1 : primary.length / (primary.length + fallback.length))
-      if (shares.length > 0) this.set(Math.min(...shares))
-    }
-  }))
+  const help = 'The share of the shards of an insured store for which the primary decides, from 0 to 1. Without shards, 1 or 0.'
+  registry.registerMetric(new Gauge({ name: 'llm_quota_insured_primary', help, registers: [], aggregator: 'min', collect: share }))
   const counted = new WeakMap<InsuredQuotaStore['decisions'], InsuredQuotaStore['decisions']>()
-  registry.registerMetric(new Counter({
-    name: 'llm_quota_insured_decisions_total',
-    help: 'Calls of an insured store, by the store that decided: primary or fallback.',
-    labelNames: ['store'],
-    registers: [],
-    collect () {
-      for (const { decisions } of insured()) {
-        const { primary = 0, fallback = 0 } = counted.get(decisions) ?? {}
-        this.inc({ store: 'primary' }, decisions.primary - primary)
-        this.inc({ store: 'fallback' }, decisions.fallback - fallback)
-        counted.set(decisions, { ...decisions })
-      }
+  const ofCalls = 'Calls of an insured store, by the store that decided: primary or fallback.'
+  registry.registerMetric(
+    new Counter({ name: 'llm_quota_insured_decisions_total', help: ofCalls, labelNames: ['store'], registers: [], collect: count }))
+
+  function share (this: Gauge): void {
+    this.remove()
+    const shares = insured().map(({ shards: { primary, fallback } }) =>
+      fallback.length === 0 ? 1 : primary.length / (primary.length + fallback.length))
+    if (shares.length > 0) this.set(Math.min(...shares))
+  }
+
+  function count (this: Counter<'store'>): void {
+    for (const { decisions } of insured()) {
+      const { primary = 0, fallback = 0 } = counted.get(decisions) ?? {}
+      this.inc({ store: 'primary' }, decisions.primary - primary)
+      this.inc({ store: 'fallback' }, decisions.fallback - fallback)
+      counted.set(decisions, { ...decisions })
     }
-  }))
+  }
 }
 
 /** Returns the state of a quota's counters; NaN for what is unknown, also while the primary of an insured store is down. */

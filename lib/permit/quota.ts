@@ -1,8 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { CallerReader } from '../caller/request-caller.js'
 import type { Calendar } from '../limit/calendar.js'
-import type { LimitName, QuotaPeriod } from '../limit/limit.js'
-import { effectiveLimit } from '../limit/limit.js'
+import { effectiveLimit, type QuotaPeriod } from '../limit/limit.js'
 import type { Preferences } from '../limit/preferences.js'
 import type { Demand, QuotaCount, QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
@@ -13,7 +12,6 @@ export interface QuotaSettings {
   readonly name: string
   /** The operations that it protects, beside the routes that are marked with its name. */
   readonly operations: readonly Operation[]
-  readonly limitName: LimitName
   /** The runtime preference that holds its limit. */
   readonly preference: string
   /** The limit that applies if the preference is unset or unavailable, an integer. */

@@ -38,8 +38,6 @@ export interface AnyReply {
   readonly raw: AnyRawReply
   /** Sets the status code. */
   code (status: number): unknown
-  /** Sets the content type. */
-  type (contentType: string): unknown
   /** Sets a header. */
   header (name: string, value: string): unknown
   /** Sets the serializer of this response. */
@@ -56,7 +54,7 @@ export function sendRefusal ({ quota, decision }: Refusal, request: FastifyReque
   const status = statuses[decision.outcome]
   const { contentType, body } = hostBody(write, decision, request) ?? ownBody(status, decision, quota?.period ?? null)
   reply.code(status)
-  reply.type(contentType)
+  reply.header('content-type', contentType)
   reply.header('cache-control', 'no-store')
   if (status !== 401) reply.header('retry-after', String(secondsUntilEnd(decision.windowRemaining)))
   // After an `onSend` hook has failed, Fastify sends the response of an error handler with the same serializer.
@@ -65,9 +63,7 @@ export function sendRefusal ({ quota, decision }: Refusal, request: FastifyReque
 }
 
 /** Returns how many seconds are left of the milliseconds of a window (docs/rules.md, "Refusal"); 1 if there is none. */
-export function secondsUntilEnd (windowRemaining: number | null): number {
-  return Math.max(1, Math.ceil((windowRemaining ?? 0) / 1000))
-}
+export const secondsUntilEnd = (windowRemaining: number | null): number => Math.max(1, Math.ceil((windowRemaining ?? 0) / 1000))
 
 /** Returns the body from the host's function, if there is one. If it fails or returns an invalid body, logs an error and returns null. */
 function hostBody (write: RefusalBodyWriter | undefined, decision: QuotaDecision, request: FastifyRequest): RefusalBody | null {

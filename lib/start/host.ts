@@ -22,12 +22,11 @@ export class Registrations {
 
 /** Throws a `DecoratorError` if the host already has a decorator with a name that the plugin needs. */
 export function assertDecorators (fastify: FastifyInstance): void {
-  for (const name of ['quota', 'quotaDecisions']) {
-    if (fastify.hasRequestDecorator(name)) throw new DecoratorError('requests already have', name)
-  }
-  for (const name of ['quotaConfig', 'quotas', 'quotaAcquire', 'quotaCharge', 'quotaStanding', 'quotaForget']) {
-    if (fastify.hasDecorator(name)) throw new DecoratorError('the Fastify instance already has', name)
-  }
+  const ofRequests = ['quota', 'quotaDecisions'].find((name) => fastify.hasRequestDecorator(name))
+  if (ofRequests !== undefined) throw new DecoratorError('requests already have', ofRequests)
+  const names = ['quotaConfig', 'quotas', 'quotaAcquire', 'quotaCharge', 'quotaStanding', 'quotaForget']
+  const ofInstance = names.find((name) => fastify.hasDecorator(name))
+  if (ofInstance !== undefined) throw new DecoratorError('the Fastify instance already has', ofInstance)
 }
 
 /** Returns the store of the Fastify instance: the option `store`, the host's decorator, or a new `MemoryQuotaStore`, in this order. */

@@ -6,7 +6,7 @@ import { assertTimeZone } from '../limit/calendar.js'
 import { limitKinds, type LimitName } from '../limit/limit.js'
 import { assertPreferenceReader, type PreferenceReader } from '../limit/preferences.js'
 import {
-  assertFunction, assertInteger, assertMilliseconds, assertOptions, checkThat, isObject, oneOf, registerOptions, type Checks
+  assertFunction, assertInteger, assertMilliseconds, assertOptions, checkThat, isObject, oneOf, registerOptions, type Check, type Checks
 } from '../option-checks.js'
 import type { RefusalBodyWriter } from '../refusal/refusal.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
@@ -67,10 +67,8 @@ interface DefinitionBase {
 }
 
 type Unset<Name extends string> = { readonly [Each in Name]?: undefined }
-
 /** Exactly one limit, under its option. */
 type Limit<Name extends LimitName, Value> = { readonly [Each in Name]: Value } & Unset<Exclude<LimitName, Name>>
-
 type InWindow<Value> =
   | ((Partial<Limit<'perMinute', Value | undefined>> | Limit<'perHour', Value>) & Unset<'timeZone'>)
   | Limit<'perDay', Value> | Limit<'perMonth', Value>
@@ -88,54 +86,40 @@ export type QuotaDefinition = DefinitionBase & (
 /** A definition without the rules that combine its fields. */
 export type CheckedDefinition = DefinitionBase & { readonly [Name in LimitName]?: Amount | undefined }
 
-/** The options that can hold a limit. */
-export const limitNames = Object.keys(limitKinds) as LimitName[]
-
-const quotaName = /^[a-z][a-z0-9-]{0,31}$/
-const nameRule = `must have names of at most 32 characters from a-z, 0-9 and "-" that start with a letter and are not "${defaultQuota}"`
-const unitName = /^[a-z][a-z-]{0,31}$/
+const assertQuotaName = checkThat(
+  `must have names of at most 32 characters from a-z, 0-9 and "-" that start with a letter and are not "${defaultQuota}"`,
+  (name) => name !== defaultQuota && /^[a-z][a-z0-9-]{0,31}$/.test(String(name)))
 const reservedUnits = ['requests', 'requests-in-flight', 'concurrent-requests']
-const unitRule = 'must have a unit of at most 32 characters from a-z and "-" that starts with a letter and is none of ' +
-  reservedUnits.join(', ')
-const amountRule = 'must be an integer, or an object with one unit, such as { tokens: 20000 }'
+const assertUnit = checkThat(
+  `must have a unit of at most 32 characters from a-z and "-" that starts with a letter and is none of ${reservedUnits.join(', ')}`,
+  (unit) => !reservedUnits.includes(String(unit)) && /^[a-z][a-z-]{0,31}$/.test(String(unit)))
 const assertCost = checkThat('must be an integer of at least 0 or a function',
   (value) => typeof value === 'function' || (Number.isSafeInteger(value) && Number(value) >= 0))
 
-/** Checks for the options that the quota and the earlier quota have in common. */
-export const sharedChecks = {
-  ...registerOptions,
-  prefix: assertPrefix,
-  preferences: (value: unknown, option: string) => { if (value !== false) assertPreferenceReader(value, option) },
-  perMinute: assertInteger,
-  dotenv: assertDotenv
-}
+const assertPreferences: Check = (value, option) => { if (value !== false) assertPreferenceReader(value, option) }
+const assertTimeout: Check = (value, option) => { for (const check of [assertInteger, assertMilliseconds]) check(value, option) }
 
+/** Checks for the options that the quota and the earlier quota have in common. */
+export const sharedChecks =
+  { ...registerOptions, prefix: assertPrefix, preferences: assertPreferences, perMinute: assertInteger, dotenv: assertDotenv }
 // Checks for the options that the plugin and each quota have in common.
 const ofEachQuota = { operations: assertOperations, store: assertStore, authentication: assertFunction, mode: oneOf('enforce', 'shadow') }
-
-const quotaChecks: Checks<QuotaOptions> = {
-  ...sharedChecks,
-  ...ofEachQuota,
-  preferenceTimeout: (value, option) => { for (const check of [assertInteger, assertMilliseconds]) check(value, option) },
-  quotas: assertQuotas,
-  rateLimitHeaders: oneOf('draft-10'),
-  refusalBody: assertFunction
-}
-
-const inWindow = { perMinute: assertAmount, perHour: assertAmount, perDay: assertAmount, perMonth: assertAmount }
-const costs = { cost: assertCost, unreported: assertCost }
+const ofResponses = { rateLimitHeaders: oneOf('draft-10'), refusalBody: assertFunction }
+const quotaChecks: Checks<QuotaOptions> =
+  { ...sharedChecks, ...ofEachQuota, preferenceTimeout: assertTimeout, quotas: assertQuotas, ...ofResponses }
+const limits = { perMinute: assertAmount, perHour: assertAmount, perDay: assertAmount, perMonth: assertAmount, inFlight: assertInteger }
 const definitionChecks: Checks<CheckedDefinition> =
-  { ...ofEachQuota, ...inWindow, inFlight: assertInteger, ...costs, timeZone: assertTimeZone }
+  { ...ofEachQuota, ...limits, cost: assertCost, unreported: assertCost, timeZone: assertTimeZone }
 
 // The options of a definition, and limits in a unit as other packages spell them, such as tokensPerMinute.
-const ofDefinition = /^(?:perMinute|cost|unreported|timeZone|inFlight|per(?:Hour|Day|Month)|.+Per(?:Minute|Hour|Day|Month))$/
+const ofDefinition = /^(?:cost|unreported|timeZone|inFlight|per(?:Hour|Day|Month)|.+Per(?:Minute|Hour|Day|Month))$/
 const inQuotas = 'must be defined in quotas, such as quotas: { chat: { perMinute: { tokens: 20000 } }, streams: { inFlight: 2 } }'
 
 /** Throws an `OptionError` if an option is unknown or has an invalid value. */
 export function assertQuotaOptions (options: unknown): asserts options is QuotaOptions {
   for (const [name, value] of Object.entries(Object(options))) {
-    const isOption = name === 'perMinute' && typeof value !== 'object'
-    if (ofDefinition.test(name) && !isOption) throw new OptionError(name, inQuotas, value)
+    const isMisplaced = ofDefinition.test(name) || (name === 'perMinute' && typeof value === 'object')
+    if (isMisplaced) throw new OptionError(name, inQuotas, value)
   }
   assertOptions<QuotaOptions>(options, quotaChecks)
 }
@@ -143,16 +127,20 @@ export function assertQuotaOptions (options: unknown): asserts options is QuotaO
 function assertQuotas (quotas: unknown, option: string): void {
   checkThat('must be an object with the definition of each quota under its name', isObject)(quotas, option)
   for (const [name, definition] of Object.entries<unknown>(Object(quotas))) {
-    if (name === defaultQuota || !quotaName.test(name)) throw new OptionError(option, nameRule, name)
+    assertQuotaName(name, option)
     assertOptions<CheckedDefinition>(definition, definitionChecks, `${option}.${name}.`)
     assertOneLimit(definition, `${option}.${name}`)
   }
 }
 
+/** Returns the options of a definition that hold a limit. */
+export function limitsIn (definition: CheckedDefinition): LimitName[] {
+  return (Object.keys(limitKinds) as LimitName[]).filter((name) => definition[name] !== undefined)
+}
+
 function assertOneLimit (definition: CheckedDefinition, option: string): void {
-  const limits = limitNames.filter((name) => definition[name] !== undefined)
-  if (limits.length > 1) throw new OptionError(option, 'must have one limit', limits.join(' and '))
-  const [limit = 'perMinute'] = limits
+  const [limit = 'perMinute', ...others] = limitsIn(definition)
+  if (others.length > 0) throw new OptionError(option, 'must have one limit', [limit, ...others].join(' and '))
   const rules = [
     ['cost', limit !== 'inFlight', 'must not be set with inFlight, since a request in flight always takes one place'],
     ['unreported', isObject(definition[limit]), 'must be set only with a limit in a unit, such as { tokens: 20000 }'],
@@ -165,10 +153,11 @@ function assertOneLimit (definition: CheckedDefinition, option: string): void {
 
 function assertAmount (value: unknown, option: string): void {
   if (!isObject(value)) return assertInteger(value, option)
-  const units = Object.entries(value)
-  if (units.length !== 1) throw new OptionError(option, amountRule, value, () => units.map(([unit]) => unit).join(' and ') || 'no unit')
-  for (const [unit, amount] of units) {
-    if (!unitName.test(unit) || reservedUnits.includes(unit)) throw new OptionError(option, unitRule, unit)
-    assertInteger(amount, `${option}.${unit}`)
+  const units = Object.keys(value)
+  const rule = 'must be an integer, or an object with one unit, such as { tokens: 20000 }'
+  if (units.length !== 1) throw new OptionError(option, rule, value, () => units.join(' and ') || 'no unit')
+  for (const unit of units) {
+    assertUnit(unit, option)
+    assertInteger(Reflect.get(value, unit), `${option}.${unit}`)
   }
 }

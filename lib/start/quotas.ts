@@ -6,7 +6,7 @@ import type { QuotaSettings } from '../permit/quota.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { protectedOperations } from '../subject/operation.js'
-import { limitNames, type CheckedDefinition, type QuotaOptions } from './options.js'
+import { limitsIn, type CheckedDefinition, type QuotaOptions } from './options.js'
 
 /** A quota as the options define it. Its configured limit is that of the options until the environment is read. */
 export interface DefinedQuota extends QuotaSettings {
@@ -28,7 +28,7 @@ export function defineQuotas (options: QuotaOptions, store: QuotaStore): Defined
   const ofDefault = { perMinute, operations: operations ?? protectedOperations }
   const definitions = Object.entries<CheckedDefinition>({ [defaultQuota]: ofDefault, ...quotas })
   const defined = definitions.map(([name, definition]): DefinedQuota => {
-    const limitName = limitNames.find((each) => definition[each] !== undefined) ?? 'perMinute'
+    const [limitName = 'perMinute'] = limitsIn(definition)
     const { period, window } = limitKinds[limitName]
     const limit = definition[limitName] ?? defaultPerMinute
     const ofRequests = [period === null ? 'requests-in-flight' : 'requests', Number(limit)] as const
@@ -37,31 +37,25 @@ export function defineQuotas (options: QuotaOptions, store: QuotaStore): Defined
     const calendar = timeZone !== undefined && (period === 'day' || period === 'month') ? new Calendar(period, timeZone) : null
     // A quota whose unit or window changes starts anew.
     const ofWindow = period === null ? `${name}.in-flight` : [name, unit, period, timeZone ?? []].flat().join('.')
-    const preference = preferenceOf(limitName, name === defaultQuota ? undefined : name)
+    const isDefault = name === defaultQuota
+    const preference = preferenceOf(limitName, isDefault ? undefined : name)
     const reader = definition.authentication ?? authentication
     const callerOf = readers.get(reader) ?? callerReader(reader)
     readers.set(reader, callerOf)
+    const settings = { name, configured, unit, period, calendar, preference, unreported, callerOf }
     return {
-      name,
+      ...settings,
       // Methods are compared in upper case, as Fastify stores them.
       operations: definition.operations?.map(({ method, path }) => ({ method: method.toUpperCase(), path })) ?? [],
-      isListed: name !== defaultQuota || operations !== undefined,
-      isUnused: name === defaultQuota && operations?.length === 0 && perMinute === undefined && definitions.length > 1,
+      isListed: !isDefault || operations !== undefined,
+      isUnused: isDefault && operations?.length === 0 && perMinute === undefined && definitions.length > 1,
       isEnforced: (definition.mode ?? mode) !== 'shadow',
-      callerOf,
       store: definition.store ?? store,
-      limitName,
-      configured,
-      unit,
-      period,
       window: calendar === null ? window : null,
       longestWindow: calendar !== null && period === 'day' ? longestDay : window,
-      calendar,
-      counters: name === defaultQuota ? name : ofWindow,
-      preference,
+      counters: isDefault ? name : ofWindow,
       variable: variableOf(preference),
       cost: cost ?? (unit === 'requests' || period === null ? 1 : 0),
-      unreported,
       isFreeUnreported: typeof limit === 'object' && cost === undefined && unreported === undefined
     }
   })
@@ -73,6 +67,5 @@ export function defineQuotas (options: QuotaOptions, store: QuotaStore): Defined
 }
 
 /** Returns the default value of each quota's environment variable. */
-export function configurationDefaults (quotas: readonly DefinedQuota[]): QuotaConfig {
-  return Object.assign({ [perMinuteVariable]: defaultPerMinute }, ...quotas.map(({ variable, configured }) => ({ [variable]: configured })))
-}
+export const configurationDefaults = (quotas: readonly DefinedQuota[]): QuotaConfig =>
+  Object.assign({ [perMinuteVariable]: defaultPerMinute }, ...quotas.map(({ variable, configured }) => ({ [variable]: configured })))

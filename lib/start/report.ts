@@ -1,7 +1,10 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { FastifyInstance } from 'fastify'
-import { effectiveLimit, limitKinds } from '../limit/limit.js'
-import { logLine } from '../log.js'
+import { effectiveLimit } from '../limit/limit.js'
+import { logLine, shownError } from '../log.js'
+import { insuredStoreChanges, type InsuredQuotaStoreChange } from '../store/insured/changes.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
+import type { QuotaStore } from '../store/store.js'
 import { quotasIn } from '../subject/mark.js'
 import type { Paths } from '../subject/paths.js'
 import type { DefinedQuota } from './quotas.js'
@@ -14,28 +17,29 @@ const twinAdvice = 'runs the handler of the protected GET and is not subject to 
 const preHandlerAdvice = 'is protected and has a preHandler of its own, which runs after the quota; ' +
   'authenticate in onRequest or preValidation instead'
 
+type Warn = (properties: object, message: string) => void
+
 /** Logs one line that lists what each quota protects, and where a shared store keeps the counters; and warns of probable mistakes. */
 export function report ({ log }: FastifyInstance, quotas: readonly DefinedQuota[], routes: Routes, paths: Paths): void {
-  const warn = (properties: object, message: string): void => { logLine(log, 'warn', properties, message) }
+  const warn: Warn = (properties, message) => { logLine(log, 'warn', properties, message) }
   const store = quotas[0]?.store
   // Services with the same key prefix on one server share their counters.
   const { keyPrefix, shards, table } = Object(store instanceof InsuredQuotaStore ? store.primary : store)
-  const protections = quotas.map((quota) => protectionOf(quota, routes, paths))
-  logLine(log, 'info', { keyPrefix, shards, table }, protections.join('; '))
+  logLine(log, 'info', { keyPrefix, shards, table }, quotas.map((quota) => protectionOf(quota, routes, paths)).join('; '))
   for (const quota of quotas) if (!quota.isUnused) warnOfQuota(quota, routes, warn)
-  const listed = quotas.flatMap(({ operations }) => operations).flatMap((operation) => routes.serving(operation))
+  const listed = quotas.flatMap(({ operations }) => operations.flatMap((operation) => routes.serving(operation)))
   const marked = routes.known.filter((route) => markOf(route) !== undefined)
   for (const route of new Set([...listed, ...marked])) warnOfRoute(route, routes, paths, warn)
 }
 
-function protectionOf ({ name, limitName, configured, unit, isEnforced, operations }: DefinedQuota, routes: Routes, paths: Paths): string {
+function protectionOf ({ name, period, configured, unit, isEnforced, operations }: DefinedQuota, routes: Routes, paths: Paths): string {
   const listed = operations.map(({ method, path }) => `${method} ${paths.withPrefix(path)}`)
-  const all = new Set([...listed, ...routes.known.flatMap((route) => markedWith(name, route))])
-  const per = limitName === 'inFlight' ? '' : ` ${limitKinds[limitName].key.replace('-', ' ')}`
+  const all = [...new Set([...listed, ...routes.known.flatMap((route) => markedWith(name, route))])].join(', ')
+  const per = period === null ? '' : ` per ${period}`
   const verb = configured === 0 ? 'is disabled, and would protect' : isEnforced ? 'protects' : 'observes'
   // A marked route that is declared before the plugin is protected, but no public interface of Fastify lists it.
-  const protectedRoutes = [...all].join(', ') || 'no operation (marked routes that are declared before the plugin are not listed)'
-  return `the quota "${name}" (${effectiveLimit(configured)} ${unit}${per}) ${verb} ${protectedRoutes}`
+  const none = 'no operation (marked routes that are declared before the plugin are not listed)'
+  return `the quota "${name}" (${effectiveLimit(configured)} ${unit}${per}) ${verb} ${all || none}`
 }
 
 function markedWith (quota: string, route: KnownRoute): string[] {
@@ -43,8 +47,6 @@ function markedWith (quota: string, route: KnownRoute): string[] {
   if (typeof mark === 'function') return [`${route.method} ${route.pattern} (as its function decides)`]
   return quotasIn(mark).includes(quota) ? [`${route.method} ${route.pattern}`] : []
 }
-
-type Warn = (properties: object, message: string) => void
 
 /** Warns of a quota that protects nothing, of operations of the host's own list that no route serves, and of free requests. */
 function warnOfQuota ({ name, operations, unit, isListed, isFreeUnreported }: DefinedQuota, routes: Routes, warn: Warn): void {
@@ -74,4 +76,26 @@ function warnOfRoute ({ method, pattern, options }: KnownRoute, routes: Routes, 
   if (hasTwin) warn({ operation }, `HEAD ${pattern} ${twinAdvice}`)
   const preHandlers = [options.preHandler ?? []].flat().map(({ name }) => `${name || 'anonymous'}()`)
   if (preHandlers.length > 0 && method !== 'HEAD') warn({ operation, preHandlers }, `${method} ${pattern} ${preHandlerAdvice}`)
+}
+
+// The stores whose changes are already logged, by server: several scopes of one server can share a store.
+const logged = new WeakMap<FastifyInstance['server'], readonly QuotaStore[]>()
+
+/** Logs each change of an insured store, with the store that counts from then on. Returns a function that stops it. */
+export function logStoreChanges ({ server, log }: FastifyInstance, stores: readonly QuotaStore[]): () => void {
+  const known = logged.get(server) ?? []
+  const added = stores.filter((store) => !known.includes(store))
+  logged.set(server, [...known, ...added])
+  const receive = (message: unknown): void => {
+    const { store, state, error } = message as InsuredQuotaStoreChange
+    if (!(store instanceof InsuredQuotaStore) || !added.includes(store)) return
+    const { primary, fallback } = store.shards
+    const properties = state === 'fallback' ? { err: shownError(error) } : {}
+    if (fallback.length === 0) return logLine(log, 'warn', {}, 'the quota\'s primary store works again')
+    if (primary.length === 0) return logLine(log, 'warn', properties, 'the quota\'s primary store fails; its fallback counts')
+    const part = `fails for ${fallback.length} of ${primary.length + fallback.length} shards`
+    logLine(log, 'warn', { ...properties, shards: fallback }, `the quota's primary store ${part}; the fallback counts their callers`)
+  }
+  subscribe(insuredStoreChanges.name, receive)
+  return () => { unsubscribe(insuredStoreChanges.name, receive) }
 }

@@ -1,7 +1,7 @@
 import createRouter from 'find-my-way'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import type { Operation } from '../subject/operation.js'
-import type { Paths } from '../subject/paths.js'
+import { isLiteral, type Paths } from '../subject/paths.js'
 
 /** A route that the plugin can know: one that is declared after it in its scope, or that served an operation before. */
 export interface KnownRoute {
@@ -32,8 +32,8 @@ export class Routes {
     this.#router = createRouter({ ...paths.options, allowUnsafeRegex: true })
     for (const { method, path } of operations) {
       for (const each of method === 'GET' ? ['GET', 'HEAD'] : [method]) {
-        const url = this.#find(each, path)
-        if (url !== undefined) this.add({ method: each, pattern: url, options: {} })
+        const pattern = this.#find(each, path)
+        if (pattern !== undefined) this.add({ method: each, pattern, options: {} })
       }
     }
   }
@@ -47,23 +47,30 @@ export class Routes {
     }
   }
 
-  /** Returns the known routes that serve an operation. They have the same pattern and differ in their constraints. */
+  /** Returns the known routes that serve an operation. */
   serving ({ method, path }: Operation): readonly KnownRoute[] {
-    const urls = this.#urlsOf(path).map((url) => url.replaceAll('::', ':').replaceAll('%', '%25'))
+    const urls = this.#urlsOf(path)
     // Of the two paths of the route `/` in a scope with a prefix, Fastify reports only the one without a slash at its end.
     if (this.#find(method, path) !== undefined) urls.push(...urls.map((url) => url.replace(/\/$/, '')))
-    const patterns = urls.map((url): unknown => this.#router.find('GET', `/${method}${url}`)?.store)
-    return this.known.filter((route) => route.method === method && patterns.includes(route.pattern))
+    return this.known.filter((route) => route.method === method && urls.some((url) => this.#isReached(route, url)))
   }
 
   /** Returns an operation with a hint about the route that the host may have meant, if there is one. */
   describe ({ method, path }: Operation): string {
     const url = this.#paths.withPrefix(path)
     if (this.#find(method, path) !== undefined) return `${method} ${url} (its route is outside the scope in which the plugin is registered)`
-    const known = this.known.filter((route) => route.method === method).map(({ pattern }) => pattern)
-    const others = [path, this.#fastify.prefix + path].filter((url) => this.#fastify.hasRoute({ method, url }))
-    const other = [...known, ...others].find((pattern) => pattern !== '/' && (pattern.endsWith(path) || url.endsWith(pattern)))
+    const before = [path, this.#fastify.prefix + path].filter((url) => this.#fastify.hasRoute({ method, url }))
+    const patterns = [...this.known.filter((route) => route.method === method).map(({ pattern }) => pattern), ...before]
+    const other = patterns.find((pattern) => pattern !== '/' && (pattern.endsWith(path) || url.endsWith(pattern)))
     return `${method} ${url}${other === undefined ? '' : ` (the route ${method} ${other} has a different prefix)`}`
+  }
+
+  /** Whether requests for a URL reach a route. In place of parameters of the prefix, they have what the route's pattern has there. */
+  #isReached ({ method, pattern }: KnownRoute, url: string): boolean {
+    const ofRoute = pattern.split('/')
+    const segments = url.split('/').map((segment, index) => isLiteral(segment) ? segment : ofRoute[index] ?? segment)
+    const path = segments.join('/').replaceAll('::', ':').replaceAll('%', '%25')
+    return pattern === url || this.#router.find('GET', `/${method}${path}`)?.store === pattern
   }
 
   /** Returns the path of a literal route anywhere on the server that serves the operation, if there is one. */

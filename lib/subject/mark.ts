@@ -6,14 +6,12 @@ export const defaultQuota = 'default'
 
 /** The quotas of a marked route: `true` for the default quota, a name, or an array of names; `false` and null for none. */
 export type QuotaNames = boolean | string | readonly string[] | null
-
 /** The value of a route's `config.quota`. */
 export type RouteMark = QuotaNames | OfRequest<QuotaNames>
 
 /** Returns the names in a mark that is not a function. They are not checked: one can be unknown, or not a string. */
-export function quotasIn (mark: unknown): readonly unknown[] {
-  return mark === null || mark === false ? [] : [mark === true ? defaultQuota : mark].flat()
-}
+export const quotasIn = (mark: unknown): readonly unknown[] =>
+  mark === null || mark === false ? [] : [mark === true ? defaultQuota : mark].flat()
 
 /** Returns the quotas in such a mark. `named` returns one by its name, or throws an `UnknownQuotaError` that says where the name stands. */
 export function quotasOf<Each> (mark: unknown, route: string, named: (name: unknown, where: string) => Each): Each[] {

@@ -6,22 +6,17 @@ type RouterOptions = Readonly<Record<'caseSensitive' | 'ignoreTrailingSlash' | '
 // Fastify fills in its defaults both in `routerOptions` and at the deprecated top level. If the two differ, the host has set the value that
 // is not the default.
 function readRouterOptions (config: FastifyInstance['initialConfig']): RouterOptions {
-  const places = [config, config.routerOptions]
-  const isSet = (name: keyof RouterOptions, value: boolean): boolean => places.some((place) => place?.[name] === value)
-  return {
-    caseSensitive: !isSet('caseSensitive', false),
-    ignoreTrailingSlash: isSet('ignoreTrailingSlash', true),
-    ignoreDuplicateSlashes: isSet('ignoreDuplicateSlashes', true)
-  }
+  const isSet = (name: keyof RouterOptions, value: boolean): boolean =>
+    [config, config.routerOptions].some((place) => place?.[name] === value)
+  const [ignoreTrailingSlash, ignoreDuplicateSlashes] = [isSet('ignoreTrailingSlash', true), isSet('ignoreDuplicateSlashes', true)]
+  return { caseSensitive: !isSet('caseSensitive', false), ignoreTrailingSlash, ignoreDuplicateSlashes }
 }
 
 export const assertPrefix = checkThat('must start with "/"', (prefix) => typeof prefix === 'string' && prefix.startsWith('/'))
 
+// Two colons stand for a literal colon.
 /** Whether only requests for one path reach a route with this pattern: it has no parameter, wildcard or regular expression. */
-export function isLiteral (pattern: string): boolean {
-  // Two colons stand for a literal colon.
-  return /^(?:[^:*]|::)*$/.test(pattern)
-}
+export const isLiteral = (pattern: string): boolean => /^(?:[^:*]|::)*$/.test(pattern)
 
 /** Returns application paths in the form in which the host's router compares them. */
 export class Paths {

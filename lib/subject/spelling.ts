@@ -1,6 +1,8 @@
 const percent = 0x25
 // The value of each byte as a hexadecimal digit; -1 for any other byte.
 const digits = Int8Array.from({ length: 256 }, (_, byte) => '0123456789abcdef'.indexOf(String.fromCharCode(byte).toLowerCase()))
+const digit = (byte: number | undefined): number => Number(digits[Number(byte)])
+const query = /\?.*/s
 const encodedOrControl = /[%\p{Cc}]/u
 const separator = '[/\\\\?#;]'
 // What a plain path, decoded once, does not contain: separators of other readers, control characters, empty and dot segments, and white
@@ -14,7 +16,7 @@ const plainHost = /^[^/\\?#]+$/
  * target. `mayEndWithSlash` is whether the router ignores a trailing slash.
  */
 export function plainPath (target: string, host: string, mayEndWithSlash: boolean): string | null {
-  const path = withoutQuery(target)
+  const path = target.replace(query, '')
   if (!path.startsWith('/') || !plainHost.test(host)) return null
   try {
     // An encoded slash becomes a backslash, which is odd.
@@ -31,7 +33,7 @@ export function plainPath (target: string, host: string, mayEndWithSlash: boolea
  * only the upper case of "σ".
  */
 export function fullyDecoded (target: string, host: string): string {
-  return decodedInFull(`${host}/${target.startsWith('/') ? withoutQuery(target) : target}`).toLowerCase().toUpperCase()
+  return decodedInFull(`${host}/${target.startsWith('/') ? target.replace(query, '') : target}`).toLowerCase().toUpperCase()
 }
 
 /** Returns an expression for the fully decoded texts that have the last segment of an operation's path; for all texts if it has none. */
@@ -40,11 +42,6 @@ export function containingLastSegment (path: string): RegExp {
   const segment = segments.findLast((each) => each !== '')?.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')
   // The segment comes first, because V8 searches for plain text faster than for anything else.
   return segment === undefined ? /^/ : new RegExp(`${segment}(?<=(?:^|${separator})\\s*${segment})(?=\\s*(?:${separator}|$))`)
-}
-
-function withoutQuery (target: string): string {
-  const end = target.indexOf('?')
-  return end === -1 ? target : target.slice(0, end)
 }
 
 /** Decodes a text until nothing changes, dropping control characters before each time, in one pass. Malformed encodings are not changed. */
@@ -66,8 +63,4 @@ function decodedInFull (text: string): string {
     }
   }
   return bytes.toString('utf8', 0, length)
-}
-
-function digit (byte: number | undefined): number {
-  return Number(digits[Number(byte)])
 }

@@ -1,15 +1,15 @@
-import type { QuotaStore } from '../store/store.js'
-import { compare, smallCap } from './comparison.js'
+import { deepStrictEqual, ok } from 'node:assert/strict'
+import { MemoryQuotaStore, type MemoryQuotaStoreOptions } from '../store/memory/memory-store.js'
+import type { Acquisition, QuotaStore } from '../store/store.js'
 import { otherCapScripts, otherScripts, windowCapScripts, windowScripts, type Scripts } from './scripts.js'
-import { day, hour, minute, Quota } from './steps.js'
+import { day, flat, hour, minute, Quota, range, type Callers, type Steps } from './steps.js'
+import { VirtualClock } from './virtual-clock.js'
 
-/** The options with which to create the store under test. */
-export interface QuotaStoreContractOptions {
-  /** Returns monotonic milliseconds. The store must not use any other clock. */
-  readonly clock: () => number
-  /** The caller cap: how many callers can have a counter of their own. */
-  readonly maxTrackedCallers: number
-}
+// So small a caller cap that a few callers need overflow counters.
+const smallCap = 4
+
+/** The options with which to create the store under test. The store must not use any other clock. */
+export interface QuotaStoreContractOptions extends Required<MemoryQuotaStoreOptions> {}
 
 /** One check of a store, for any test runner. */
 export interface QuotaStoreContractCheck {
@@ -48,7 +48,54 @@ export function quotaStoreContract (
 
   function checksOf (quota: Quota, scripts: Scripts, capScripts: Scripts, where = ''): QuotaStoreContractCheck[] {
     const checkOf = (cap: number) => ([name, stepsOf]: [string, Scripts[string]]) =>
-      ({ name: name + where, run: () => compare(create, cap, (callers) => stepsOf(quota, callers)) })
+      ({ name: name + where, run: () => compare(cap, (callers) => stepsOf(quota, callers)) })
     return [...Object.entries(scripts).map(checkOf(10_000)), ...Object.entries(capScripts).map(checkOf(smallCap))]
+  }
+
+  /** Runs steps with a store, as far as it has their functions, and with a memory store, and asserts that both return the same. */
+  async function compare (cap: number, stepsOf: (callers: Callers) => Steps): Promise<void> {
+    const clock = new VirtualClock()
+    // In production, a store's clock does not start at 0.
+    clock.advance(1_000_000)
+    const store = await create({ clock: clock.now, maxTrackedCallers: cap })
+    const callers = cap === smallCap ? await findCallers(store) : { tracked: [], overflowing: [], all: [], later: [] }
+    const memory = new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: callers.tracked.length || cap })
+    try {
+      for (const [index, step] of flat(stepsOf(callers)).entries()) {
+        if (typeof step === 'number') {
+          clock.advance(step)
+        } else if (store[step.call] !== undefined) {
+          const described = { step: index, call: step.call, demands: step.demands }
+          const result = await step.run(store)
+          deepStrictEqual({ ...described, result }, { ...described, result: await step.run(memory, store) })
+        }
+      }
+    } finally {
+      // A store on a server would renew the places of requests in flight.
+      await Promise.allSettled([(async () => store.clearCounters?.())()])
+    }
+  }
+}
+
+/** Finds callers of a shard of an empty store with the small cap: its overflow counter shows a high cost of one to all. */
+async function findCallers (store: QuotaStore): Promise<Callers> {
+  const [callers, highCost] = [range(64), 1_000]
+  const [marked = 0, ...others] = await select('first', callers, 1, ({ overflow }) => overflow)
+  const trackedInAll = callers.length - 1 - others.length
+  ok(trackedInAll >= 1 && trackedInAll <= smallCap, `${trackedInAll} callers got a counter of their own, and the caller cap is ${smallCap}`)
+  await select('first', [marked], highCost, ({ overflow }) => overflow)
+  const shard = (await select('first', others, 0, ({ count }) => count >= highCost)).slice(0, 16)
+  const tracked = await select('second', shard, 1, ({ overflow }) => !overflow)
+  const [overflowing, later] = [shard.slice(tracked.length, -tracked.length), shard.slice(-tracked.length)]
+  ok(tracked.length >= 1 && overflowing.length >= 1, 'a shard tracks no callers, or too few of 64 callers are in it')
+  return { tracked, overflowing, all: [...tracked, ...overflowing], later }
+
+  async function select (counters: string, numbers: readonly number[], cost: number, isSelected: (acquisition: Acquisition) => boolean) {
+    const selected: number[] = []
+    for (const number of numbers) {
+      const [acquisition] = await store.acquire([new Quota(counters, minute).demand(number, undefined, cost)])
+      if (acquisition != null && isSelected(acquisition)) selected.push(number)
+    }
+    return selected
   }
 }

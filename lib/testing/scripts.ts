@@ -1,8 +1,7 @@
 import { unlimited } from '../store/counter.js'
 import type { Demand } from '../store/store.js'
-import type { Callers } from './comparison.js'
 import {
-  atOnce, clearCounters, day, flat, hour, inFlight, minute, peek, Quota, range, release, request, type Operation, type Steps
+  atOnce, clearCounters, day, flat, hour, inFlight, minute, peek, Quota, range, release, request, type Callers, type Operation, type Steps
 } from './steps.js'
 
 /** For each rule, the steps that show whether a store keeps it. */
@@ -16,17 +15,14 @@ const fourQuotas = [new Quota('default', minute), tokens, new Quota('budget.micr
 const together = (number: number, limits: readonly number[], costs: readonly number[]): Demand[] =>
   fourQuotas.map((quota, index) => quota.demand(number, limits[index], costs[index]))
 const countsOf = (number: number): Steps => fourQuotas.map((quota) => quota.count(number))
-
 const today = Date.now() + day
-
 /** A quota whose window ends this long after the current day of a time zone. */
 const zoned = (end: number): Quota => new Quota('budget.requests.day.Europe/Berlin', 25 * hour, today + end)
 
 // docs/rules.md, "Counter and window"
 const counterScripts: Scripts = {
-  'counts each caller separately': (quota) => [quota.acquire(1, 1), 1, quota.acquire(2, 1), quota.acquire(1, 1)],
-  'admits as many requests as the limit of each allows, and does not count rejected requests': (quota) =>
-    [2, 2, 2, 1, 3, 3].map((limit) => quota.acquire(1, limit)),
+  'counts each caller separately, admits as many requests as the limit of each allows, and does not count rejected requests': (quota) =>
+    [quota.visit([1, 2, 1], 1), [2, 2, 1, 3, 3].map((limit) => quota.acquire(1, limit))],
   'opens a window with the first request after the previous window, and no later request, admitted or rejected, extends it': (quota) =>
     [0, quota.window / 2, quota.window / 2 - 1, 1, quota.window + 1_000, quota.window - 1].map((gap) => [gap, quota.acquire(1, 2)]),
   'admits a request if the count and its cost are within the limit together, and adds the whole cost': (quota) =>
@@ -60,7 +56,7 @@ export const windowScripts: Scripts = {
   ...afterPeeks(counterScripts),
   'peek changes nothing': (quota) => [0, quota.window, quota.window - 1].map((gap) => [gap, quota.peek(1), 1, quota.acquire(1)]),
   'list returns every caller, on as many pages as it needs': (quota) =>
-    [range(10).map((page) => atOnce(...quota.visit(range(32, 32 * page)))), quota.list()],
+    [quota.list(), range(10).map((page) => atOnce(...quota.visit(range(32, 32 * page)))), quota.list()],
   'forget removes the counter of one caller in one quota, so that its next request opens a new window': (quota) => [
     [quota, otherQuota].map((each) => each.visit([1, 2, 1, 2, 1, 2], 2)), 1_000, quota.forget(1), quota.list(), otherQuota.list(),
     [quota, otherQuota].map((each) => each.visit([1, 2], 2))
@@ -82,28 +78,21 @@ export const windowCapScripts: Scripts = {
   ...afterPeeks(callerScripts),
   'tracks no more callers than the cap, even if all arrive at once, and others share the overflow counter': (quota, { all, later }) =>
     [all, later].map((numbers) => [atOnce(...quota.visit(numbers, 1)), quota.inspect(), quota.retention]),
-  'clearCounters removes all counters of every quota, and resets the sweeps and the interval between them': (quota, { all, later }) => {
-    const visitBoth = (numbers: readonly number[]): Steps => [quota, otherQuota].map((each) => each.visit(numbers))
-    return [
-      visitBoth(all), minute, visitBoth(later), minute / 2, clearCounters, quota.inspect(), otherQuota.inspect(), visitBoth(all),
-      minute / 2, quota.visit(all), quota.inspect()
-    ]
-  },
+  'clearCounters removes all counters of every quota, and resets the sweeps and the interval between them': (quota, { all, later }) => [
+    [quota, otherQuota].map((each) => [each.visit(all), minute, each.visit(later)]), minute / 2, clearCounters,
+    [quota, otherQuota].map((each) => [each.inspect(), each.visit(all), minute / 2, each.visit(all), each.inspect()])
+  ],
   'peek, list, forget and release are no requests and run no sweep': (quota, { all, tracked: [own = 0], overflowing, later }) => {
     const first = quota.acquire(own)
-    const calls = [quota.peek(...later, ...all), quota.list(), quota.forget(...overflowing), release(first)]
-    return [
-      calls, minute, first, quota.visit(all), quota.inspect(), quota.window - 1, calls, quota.retention - quota.window + 1, calls,
-      quota.inspect(), quota.visit(later), quota.inspect()
-    ]
+    const calls = [quota.peek(...later, ...all), quota.list(), quota.forget(...overflowing), release(first), quota.inspect()]
+    const gaps = [quota.window - 1, quota.retention - quota.window + 1]
+    return [calls, minute, first, quota.visit(all), gaps.map((gap) => [gap, calls]), quota.visit(later), quota.inspect()]
   },
-  'list returns each caller whose own counter in the quota has an open window, and no other': (quota, { all, tracked, later }) => [
-    otherQuota.visit(later), quota.list(), quota.visit(all), quota.list(), quota.window - 1, quota.visit(tracked.slice(0, 1)), quota.list(),
-    1, quota.list()
-  ],
+  'list returns each caller whose own counter in the quota has an open window, and no other': (quota, { all, tracked: [own = 0], later }) =>
+    [otherQuota.visit(later), [quota.visit(all), [quota.window - 1, quota.acquire(own)], 1].map((before) => [before, quota.list()])],
   'forget makes room for one other caller if the caller has a counter': (quota, { all, tracked: [own = 0], overflowing, later }) => [
-    quota.visit(all), quota.forget(...overflowing), quota.inspect(), quota.visit(later), quota.forget(own, own), quota.inspect(),
-    quota.visit(later), quota.retention, quota.visit(later), quota.forget(...all), quota.visit(all)
+    quota.visit(all), [overflowing, [own, own]].map((callers) => [quota.forget(...callers), quota.inspect(), quota.visit(later)]),
+    quota.retention, quota.visit(later), quota.forget(...all), quota.visit(all)
   ],
   'release gives back on the counter that has counted': (quota, { tracked: [own = 0, ...others], overflowing: [other = 0], later }) => {
     const [first, second, third] = [quota.acquire(own), quota.acquire(other), quota.acquire(other, unlimited, 5)]
@@ -133,8 +122,8 @@ export const otherScripts: Scripts = {
     const costOf = (index: number): number => each === streams ? 1 : index
     const requests = range(32).map((index) => each.acquire(1, unlimited, costOf(index)))
     const giveBack = requests.map((request, index) => release(request, costOf(index)))
-    const giveBackOne = requests.map((request) => release(request))
-    return [atOnce(...requests), atOnce(...giveBack, ...giveBackOne), each.count(1), atOnce(...giveBack, each.acquire(1)), each.count(1)]
+    const giveOneBack = requests.map((request) => release(request))
+    return [atOnce(...requests), atOnce(...giveBack, ...giveOneBack), each.count(1), atOnce(...giveBack, each.acquire(1)), each.count(1)]
   }),
   'release gives back nothing for a counter that was removed, whether or not there is another one': (quota) => {
     const afterRemoval = (each: Quota, ...removal: Steps): Steps => {
@@ -183,10 +172,8 @@ function afterPeeks (scripts: Scripts): Scripts {
 
 /** Requests at once, after other steps. They find a store that reads a counter and then writes it in a second step. */
 function concurrent (where: string, before: (callers: Callers) => Steps): Scripts {
-  return {
-    [`admits exactly as many concurrent requests as there is room for: ${where}`]: (_, callers) => [before(callers), burst(1, callers)],
-    [`counts what it admits of concurrent requests with several demands: ${where}`]: (_, callers) => [before(callers), burst(4, callers)]
-  }
+  const name = `admits and counts as many concurrent requests, with one demand or several, as there is room for: ${where}`
+  return { [name]: (_, callers) => [1, 4].map((size) => [before(callers), burst(size, callers), 2 * day]) }
 }
 
 /** The same request many times at once, with its demands in both orders. Other callers come in between. */

@@ -1,6 +1,8 @@
+import type { QuotaTimers } from '../time-limit.js'
+
 /**
- * A monotonic clock for tests that advances only when `advance` is called: `new MemoryQuotaStore({ clock: clock.now })`. Its timers
- * run while it advances: `new InsuredQuotaStore({ primary, clock: clock.now, timers: clock })`.
+ * A monotonic clock for tests that advances only when `advance` is called: `new MemoryQuotaStore({ clock: clock.now })`. Its timers run
+ * while it advances: `new InsuredQuotaStore({ primary, clock: clock.now, timers: clock })`. `now` and the functions of timers are bound.
  *
  * @example
  * ```ts
@@ -16,27 +18,21 @@
  * console.log(admits()) // true
  * ```
  */
-export class VirtualClock {
-  readonly #timers = new Set<{ readonly due: number, readonly callback: () => void }>()
+export class VirtualClock implements QuotaTimers {
+  // In the order in which they become due.
+  #timers: readonly { readonly due: number, readonly callback: () => void }[] = []
   #time = 0
 
-  /** Returns the time in milliseconds. The function is bound. */
+  /** Returns the time in milliseconds. */
   readonly now = (): number => this.#time
 
-  /**
-   * Calls a function once, when the clock advances to the end of the delay or past it. The function is bound.
-   *
-   * @param delay Milliseconds.
-   * @returns The timer, for `clearTimeout`.
-   */
   readonly setTimeout = (callback: () => void, delay: number): unknown => {
     const timer = { due: this.#time + delay, callback }
-    this.#timers.add(timer)
+    this.#timers = [...this.#timers, timer].sort((one, other) => one.due - other.due)
     return timer
   }
 
-  /** Cancels a timer. Does nothing if it has already run. The function is bound. */
-  readonly clearTimeout = (timer: unknown): void => { for (const each of this.#timers) if (each === timer) this.#timers.delete(each) }
+  readonly clearTimeout = (timer: unknown): void => { this.#timers = this.#timers.filter((each) => each !== timer) }
 
   /**
    * Advances the clock and runs each timer that becomes due at its own time.
@@ -47,10 +43,9 @@ export class VirtualClock {
   advance (ms: number): void {
     if (!Number.isFinite(ms) || ms < 0) throw new RangeError(`ms must be a finite number of 0 or more; got ${ms}`)
     const end = this.#time + ms
-    const findNext = () => [...this.#timers].filter(({ due }) => due <= end).sort((one, other) => one.due - other.due)[0]
-    for (let next = findNext(); next !== undefined; next = findNext()) {
+    for (let [next] = this.#timers; next !== undefined && next.due <= end; [next] = this.#timers) {
       this.#time = next.due
-      this.#timers.delete(next)
+      this.clearTimeout(next)
       next.callback()
     }
     this.#time = end

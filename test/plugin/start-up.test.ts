@@ -39,6 +39,8 @@ const plugin = (options: QuotaOptions): Declare => (app) => app.register(quotaPl
 
 const translate = { method: 'POST', path: '/api/translate' }
 const operations = [translate]
+const forHost = (host: string): object => ({ ...noHead, constraints: { host } })
+const differs = (path: string, served: string) => new RegExp(`serves POST ${path} \\(the route POST ${served} has a different prefix\\)`)
 const slashed = [{ method: 'POST', path: '/api/slashed/' }]
 
 t.test('one info line lists what each quota protects, with its limit', async (t) => {
@@ -125,6 +127,12 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
   'no operation that two routes serve whose patterns differ in the names of their parameters': [
     { options: { operations }, after: all(post('/api/:one', forHost('one.example')), post('/api/:other')) }
   ],
+  'no operation that routes below a prefix with a parameter serve': [{
+    options: { prefix: '/:tenant', operations: [...operations, ...protectedOperations] },
+    after: all(within('/acme', post('/api/translate'), get('/api/:one', noHead)), post('*'))
+  }],
+  'an operation that no route below a prefix with a parameter serves':
+    [{ options: { prefix: '/:tenant', operations }, after: within('/acme', post('/other/translate')) }, /no route serves POST \/:tenant/],
   'no HEAD route with its own handler': [{
     after: all((app) => app.head('/api/analyze-node', noop), get('/api/analyze-node'), (app) => app.route({ method: ['HEAD', 'POST'], url: '/api/analyze', handler: ran }))
   }],
@@ -158,14 +166,6 @@ for (const order of ['before', 'after']) {
     { [order]: all(get('/api/analyze-node'), get('/api/analyze-stream', noHead), get('/api/other')) },
     /^HEAD \/api\/analyze-node runs the handler of the protected GET .* exposeHeadRoute: false/
   ]
-}
-
-function differs (path: string, served: string): RegExp {
-  return new RegExp(`no route serves POST ${path} \\(the route POST ${served} has a different prefix\\)`)
-}
-
-function forHost (host: string): object {
-  return { ...noHead, constraints: { host } }
 }
 
 for (const [what, [host, ...warnings]] of Object.entries(cases)) {
