@@ -53,7 +53,7 @@ t.test('a store on a server has its caller cap as a property, for the fallback o
 
 t.test('a request that waits for five seconds to be sent is rejected', async (t) => {
   const clock = virtualPerformance(t)
-  const full = async () => { clock.advance(5_001); return Array(128).fill([1, 60_000, 7]).flat() }
+  const full = async () => { clock.advance(5_001); return Array(128).fill([0, 1, 1]).flat() }
   const store = new RedisQuotaStore({ client: { evaluateDigest: full, evaluateSource: full } })
   const settled = await Promise.allSettled(Array.from({ length: 129 }, () => acquireOne(store, 'alice')))
   t.match(settled.slice(-2), [{ value: { admitted: true } }, { reason: { message: 'no response within 5000 ms' } }])
@@ -63,8 +63,8 @@ t.test('integers are accepted in every form that clients return', async (t) => {
   const forms: ((value: number) => unknown)[] = [Number, String, BigInt, (value) => Buffer.from(String(value))]
   for (const form of forms) {
     const acquired = (...reply: number[]) => acquireOne(storeThatReads(reply.map((value) => form(value))), 'alice')
-    t.match(await acquired(1, 60_000, 7), { admitted: true, count: 1, windowRemaining: 60_000, overflow: true })
-    t.match(await acquired(4, 1, 4), { admitted: false, count: 4, windowRemaining: 1, overflow: false })
+    t.match(await acquired(0, 1, 3), { admitted: true, count: 1, windowRemaining: 60_000, overflow: true })
+    t.match(await acquired(59_999, 4, 0), { admitted: false, count: 4, windowRemaining: 1, overflow: false })
   }
 })
 
@@ -86,7 +86,7 @@ t.test('a script is sent as source if the server does not know it, and not again
       async customCommand ([command = '']: string[]) {
         commands.push(command)
         if (command === 'EVALSHA') throw error
-        return [1, 60_000, 5]
+        return [0, 1, 1]
       }
     }
     const store = new RedisQuotaStore({ client })

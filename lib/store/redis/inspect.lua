@@ -2,8 +2,8 @@
 -- include layout.part.lua
 --
 -- KEYS: the hash of the quota.
-local quota, state = { KEYS[1] }, call('HGET', KEYS[1], STATE)
+local key = KEYS[1]
+local state, time = call('HGET', key, STATE), 0
 if not state then return { 0, 0 } end
-local time = 0
--- include read-state.part.lua
-return { call('HLEN', quota[KEY]) - 1, quota[SWEEPS] }
+-- include clock.part.lua
+return { call('HLEN', key) - 1, (read('d', state, SWEEPS_POSITION)) }

@@ -1,13 +1,12 @@
 import type { Call, Decided, Driver, Holding, Release, StoredRequest } from '../shared/driver.js'
 import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import acquire from './acquire.lua.js'
-import { acquireInvocation, releaseInvocation, windowOf } from './arguments.js'
+import { changeOfHolding, changeOfRelease, changesOf, invocationOf, windowOf } from './arguments.js'
 import clear from './clear.lua.js'
 import forget from './forget.lua.js'
 import inspect from './inspect.lua.js'
 import list from './list.lua.js'
 import peek from './peek.lua.js'
-import release from './release.lua.js'
 import { readDecided, readPage, readPeeked, readState } from './replies.js'
 import type { Scripts } from './scripts.js'
 
@@ -31,18 +30,21 @@ export class RedisDriver implements Driver {
 
   async acquire (requests: readonly StoredRequest[], call: Call): Promise<readonly (readonly Decided[] | undefined)[]> {
     const isExpected = (counters: string): boolean => performance.now() < Number(this.#expectedUntil.get(counters))
-    const { quotas, parameters } = acquireInvocation(requests, call, this.#cap, isExpected)
+    const { quotas, parameters, runs } = invocationOf(requests.map((request) => changesOf(request, isExpected)), call, this.#cap)
     const reply = await this.#scripts.run(acquire, this.#keys(quotas), parameters)
     const now = performance.now()
     for (const { demands } of requests) {
       for (const { counters, window } of demands) if (window !== null) this.#expectedUntil.set(counters, now + window)
     }
-    return readDecided(reply, requests)
+    return readDecided(reply, requests, runs)
   }
 
   async release (releases: readonly Release[], holdings: readonly Holding[], call: Call): Promise<void> {
-    const { quotas, parameters } = releaseInvocation(releases, holdings, call)
-    await this.#scripts.run(release, this.#keys(quotas), parameters)
+    const changes = [...releases.map(changeOfRelease), ...holdings.map(changeOfHolding)]
+    // Those of one quota can share a run.
+    changes.sort((one, other) => one.counters < other.counters ? -1 : Number(one.counters > other.counters))
+    const { quotas, parameters } = invocationOf(changes.map((change) => [change]), call, this.#cap)
+    await this.#scripts.run(acquire, this.#keys(quotas), parameters)
   }
 
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {

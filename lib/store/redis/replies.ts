@@ -3,34 +3,37 @@ import type { Decided, StoredRequest } from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 
 const askAgain = -1
-const [admittedFlag, overflowFlag, flagsRange] = [1, 2, 4]
+const [admittedFlag, overflowFlag, flagsRange, windowFactor] = [1, 2, 4, 1024]
 
-/** Reads the reply of acquire.lua. */
-export function readDecided (reply: unknown, requests: readonly StoredRequest[]): (Decided[] | undefined)[] {
+/**
+ * Reads the reply of acquire.lua.
+ *
+ * @param runs How many requests each run had.
+ */
+export function readDecided (reply: unknown, requests: readonly StoredRequest[], runs: readonly number[]): (Decided[] | undefined)[] {
   const values = readList(reply).map(readInteger)
-  let next = 0
-  const decided = requests.map(({ demands }) => {
-    const isUndecided = values[next] === askAgain
-    const decisions = demands.map((demand) => {
-      const [count = 0, ...others] = values.slice(next, next += demand.window === null ? 2 : 3)
-      const [last = 0, rest = 0] = others.reverse()
-      const flags = last % flagsRange
-      const reached = countOf(demand, count, rest, (flags & overflowFlag) !== 0)
-      return { admitted: (flags & admittedFlag) !== 0, ...reached, nonce: (last - flags) / flagsRange }
-    })
-    return isUndecided ? undefined : decisions
+  let [first, next] = [0, 0]
+  const decided = runs.flatMap((length) => {
+    const valuesOfDemand = 1 + 2 * length
+    const run = requests.slice(first, first + length).map(({ demands }, request) => demands.map((demand, index) => {
+      const start = next + index * valuesOfDemand
+      return readCount(demand, values[start], ...values.slice(start + 1 + 2 * request, start + 3 + 2 * request))
+    }))
+    first += length
+    next += valuesOfDemand * Number(run[0]?.length)
+    return run
   })
   if (values.length !== next) throw unexpected(reply)
-  return decided
+  return decided.map((decisions) => decisions.some(({ count }) => count === askAgain) ? undefined : decisions)
 }
 
 /** Reads the reply of peek.lua: the count, null, or the next cursor. */
 export function readPeeked (reply: unknown, demand: Demand): QuotaCount | null | string {
   if (!Array.isArray(reply)) return String(readInteger(reply))
   if (reply.length === 0) return null
-  const [count, rest, overflow] = reply.map(readInteger)
-  if (count === undefined || rest === undefined) throw unexpected(reply)
-  return countOf(demand, count, rest, overflow === 1)
+  if (reply.length !== 3) throw unexpected(reply)
+  const { admitted, nonce, ...count } = readCount(demand, ...reply.map(readInteger))
+  return count
 }
 
 /** Reads the reply of list.lua. */
@@ -52,9 +55,19 @@ export function readState (reply: unknown): QuotaStoreState {
   return { trackedCallers, sweeps }
 }
 
-function countOf ({ window, end }: Demand, count: number, rest: number, overflow: boolean): QuotaCount {
-  if (end !== null) return { count, windowRemaining: null, end: rest, overflow }
-  return { count, windowRemaining: window === null ? null : rest, overflow }
+/** @param last The window times 1024, and two flags. The whole part of a window is its beginning, or its end where the demand has one. */
+function readCount ({ window, end }: Demand, now = 0, count = 0, last = 0): Decided {
+  const flags = last % flagsRange
+  const nonce = (last - flags) / windowFactor
+  const begin = Math.floor(nonce)
+  return {
+    admitted: (flags & admittedFlag) !== 0,
+    count,
+    windowRemaining: end !== null || window === null ? null : begin + window - now,
+    ...(end !== null && { end: begin }),
+    overflow: (flags & overflowFlag) !== 0,
+    nonce
+  }
 }
 
 function readList (reply: unknown): unknown[] {
