@@ -8,22 +8,23 @@
 local ASK_AGAIN <const>, IS_EXPECTED <const>, GIVES_BACK <const>, IN_OVERFLOW <const> = -1, 1, 2, 1
 
 -- A list is filled in order and begins with a size, because one that grows otherwise takes longer.
-local argv, settings, replies, size, isChecked = ARGV, ARGV[1], { nil, nil, nil }, 0, {}
-local time, number, cap, runAt = read('ddd', settings, NAME_LENGTH + 1)
+local argv, settings, replies, size, checked = ARGV, ARGV[1], { nil, nil, nil }, 0, nil
+local holder, time, number, cap, runAt = read('c16ddd', settings)
 local fraction = number % FRACTIONS / FRACTIONS
 
 while runAt < #settings do
   local requests, length, demandsAt = read('dd', settings, runAt)
-  -- All requests at once. If one is not admitted, each of them on its own, and then without its costs (a share of 0) if it is not admitted.
-  local first, last, share = 1, requests, 1
-  while first <= requests do
-    local isAdmitted, writes, at = true, { nil, nil, nil }, demandsAt
+  -- Those that the previous pass has found to be without room are not counted. A pass is wrong if one of them has room now, or if it has
+  -- counted a part of another that has no room. Then the next pass is right about at least one request more.
+  local rejected
+  repeat
+    local without, isWrong, writes, at = nil, false, { nil, nil, nil }, demandsAt
     for index = 1, length do
       local callers, stride, place, window, kind, most, cost, other
       callers, stride, place, window, kind, most, cost, other, at = read('dddddddd', settings, at)
       local key, slot = KEYS[place], size + (index - 1) * (2 * requests + 1) + 1
       local written, filled = { key, nil, nil }, 1
-      local found = call('HMGET', key, STATE, unpack(argv, callers + first, callers + last))
+      local found = call('HMGET', key, STATE, unpack(argv, callers + 1, callers + requests))
       local state = found[1]
       if not state and kind ~= GIVES_BACK then
         -- include create.part.lua
@@ -31,7 +32,7 @@ while runAt < #settings do
       if state then
         -- include clock.part.lua
         local isSweepDue, isEachKnown, isChanged = now - sweptAt >= SWEEP_INTERVAL, true, false
-        for caller = 2, last - first + 2 do
+        for caller = 2, requests + 1 do
           if not found[caller] then isEachKnown = false end
         end
         local rows, sweeps, oldest, cursor, overflowCount, overflowWindow
@@ -44,19 +45,18 @@ while runAt < #settings do
         end
 
         replies[slot] = now
-        slot = slot + 2 * first - 2
-        for request = first, last do
+        for request = 1, requests do
           if stride > 0 then most, cost, other = read('ddd', settings, at + stride * (request - 1) - 24) end
-          local row = found[request - first + 2]
+          local row, hasRoom = found[request + 1], true
+          local isRejected = without and without[request] or rejected and rejected[request]
           if window == 0 then
-            local holder = sub(settings, 1, NAME_LENGTH)
             -- include places.part.lua
             if latestCall ~= number then own = other end
             -- A call is late if a later one has written how many places this process holds.
             local isLate = latestCall and latestCall > number
-            local hasRoom = others + own <= most and not isLate
-            isAdmitted, own = isAdmitted and hasRoom, own + cost * share
-            row = not isLate and parts .. holder .. pack(PART, own, number, now)
+            hasRoom = others + own <= most and not isLate
+            if hasRoom and not isRejected then own = own + cost end
+            row = not isLate and parts .. pack(PART, holder, own, number, now)
             replies[slot + 1] = others + own
             replies[slot + 2] = hasRoom and 1 or 0
           elseif kind == GIVES_BACK then
@@ -83,20 +83,27 @@ while runAt < #settings do
             -- The window is over if it began, or ends, before this.
             local opens = window > 0 and now or other
             if opened < (window > 0 and opens - window + 1 or opens) then count, opened = 0, opens + fraction end
-            if count <= most then flags = flags + 1 else isAdmitted = false end
-            count = count + cost * share
+            local isKnown = flags == 0 or cursor == ALL_CHECKED
+            hasRoom = count <= most and isKnown
+            if hasRoom and not isRejected then count = count + cost end
+            if hasRoom then flags = flags + 1 end
             if count > LARGEST_COUNT then count = LARGEST_COUNT end
             if flags < 2 then
               row = pack(ROW, count, opened, now)
-            elseif cursor == ALL_CHECKED then
+            elseif isKnown then
               overflowCount, overflowWindow, isChanged = count, opened, true
             else
-              isAdmitted, count = false, ASK_AGAIN
+              count = ASK_AGAIN
             end
             replies[slot + 1] = count > LARGEST_INTEGER and string.format('%.0f', count) or count
             replies[slot + 2] = FLAGS * opened + flags
           end
           slot = slot + 2
+          if not hasRoom then
+            isWrong = isWrong or index > 1 and not isRejected
+            without = without or {}
+            without[request] = true
+          end
           if row then
             written[filled + 1] = argv[callers + request]
             written[filled + 2] = row
@@ -115,18 +122,14 @@ while runAt < #settings do
       writes[index], at = written, at + stride * (requests - 1)
     end
 
-    if isAdmitted or share == 0 then
-      for index = 1, length do
-        if writes[index][2] then call('HSET', unpack(writes[index])) end
-      end
-      first, last, share = last + 1, last + 1, 1
-    elseif first < last then
-      last = first
-    else
-      share = 0
+    if rejected then
+      for request in pairs(rejected) do isWrong = isWrong or not (without and without[request]) end
     end
-    runAt = at
-  end
+    rejected, runAt = without, at
+    for index = 1, isWrong and 0 or length do
+      if writes[index][2] then call('HSET', unpack(writes[index])) end
+    end
+  until not isWrong
   size = size + length * (2 * requests + 1)
 end
 return replies

@@ -54,8 +54,8 @@ export function invocationOf (requests: readonly (readonly Change[])[], { time, 
   const sent: string[] = []
   const numbers = [time ?? NaN, sequence, cap]
   const runs = runsOf(requests)
+  const firstCallers = new Map<string, number>()
   for (const { columns, length } of runs) {
-    const firstCallers = new Map<string, number>()
     numbers.push(length, columns.length)
     for (const column of columns) {
       const callers = column.map(({ callerKey }) => callerKey)

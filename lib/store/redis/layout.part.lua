@@ -16,7 +16,7 @@ local ROW <const>, LAST_SEEN_POSITION <const>, FRACTIONS <const> = 'ddd', 17, 25
 local FLAGS <const> = 1024
 -- For requests in flight, a row has a part for each process: its name, how many places it holds, and the number and the time of the call that
 -- wrote it. The latest is the last. It counts until its lease ends.
-local NAME_LENGTH <const>, PART <const>, PART_LENGTH <const>, LEASE <const> = 16, 'ddd', 40, 30000
+local PART <const>, PART_LENGTH <const>, LEASE <const> = 'c16ddd', 40, 30000
 local SWEEP_INTERVAL <const>, RETENTION_AFTER_WINDOW <const> = 60000, 60000
 local ALL_CHECKED <const>, NEVER <const> = -1, -1e300
 -- Clients read an integer of more than 52 bits inexactly, but not a text.

@@ -1,8 +1,8 @@
 -- Splits a `row` of places: how many processes other than `holder` hold and their parts, and how many `holder` holds and the call that wrote it.
 local others, parts, own, latestCall = 0, '', 0, nil
 for position = 1, row and #row or 0, PART_LENGTH do
-  local held, writtenBy, writtenAt = read(PART, row, position + NAME_LENGTH)
-  if sub(row, position, position + NAME_LENGTH - 1) == holder then
+  local name, held, writtenBy, writtenAt = read(PART, row, position)
+  if name == holder then
     own, latestCall = held, writtenBy
   elseif now - writtenAt < LEASE then
     others, parts = others + held, parts .. sub(row, position, position + PART_LENGTH - 1)

@@ -4,7 +4,7 @@ if isSweepDue then
   sweeps, sweptAt = sweeps + 1, now
   if cursor ~= ALL_CHECKED or now - oldest >= retention then cursor, oldest = 0, now end
 end
-if cursor ~= ALL_CHECKED and not isChecked[key] then
+if cursor ~= ALL_CHECKED and not (checked or {})[key] then
   -- Checking so many takes one or two milliseconds. Lua's stack holds about 8,000 values.
   local PAGE <const>, REMOVED_AT_ONCE <const> = 1000, 4000
   local page, dead = call('HSCAN', key, cursor, 'COUNT', PAGE), {}
@@ -14,8 +14,9 @@ if cursor ~= ALL_CHECKED and not isChecked[key] then
     if sweptAt - lastSeen >= retention then dead[#dead + 1] = caller elseif lastSeen < oldest then oldest = lastSeen end
   end
   for from = 1, #dead, REMOVED_AT_ONCE do call('HDEL', key, unpack(dead, from, math.min(from + REMOVED_AT_ONCE - 1, #dead))) end
-  if dead[1] then found = call('HMGET', key, STATE, unpack(argv, callers + first, callers + last)) end
-  cursor, isPageDue, isChecked[key] = page[1] == '0' and ALL_CHECKED or page[1] + 0, true, true
+  if dead[1] then found = call('HMGET', key, STATE, unpack(argv, callers + 1, callers + requests)) end
+  cursor, isPageDue, checked = page[1] == '0' and ALL_CHECKED or page[1] + 0, true, checked or {}
+  checked[key] = true
 end
 if isSweepDue or isPageDue or isSetBack then
   -- A request after this time would find every row dead.
