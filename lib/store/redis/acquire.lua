@@ -13,18 +13,18 @@ local holder, time, number, cap, runAt = read('c16ddd', settings)
 local fraction = number % FRACTIONS / FRACTIONS
 
 while runAt < #settings do
-  local requests, length, demandsAt = read('dd', settings, runAt)
+  local length, demandsAt = read('d', settings, runAt)
   -- Those that the previous pass has found to be without room are not counted. A pass is wrong if one of them has room now, or if it has
   -- counted a part of another that has no room. Then the next pass is right about at least one request more.
   local rejected
   repeat
-    local without, isWrong, writes, at = nil, false, { nil, nil, nil }, demandsAt
+    local without, isWrong, writes, at, slot = nil, false, { nil, nil, nil }, demandsAt, size
     for index = 1, length do
-      local callers, stride, place, window, kind, most, cost, other
-      callers, stride, place, window, kind, most, cost, other, at = read('dddddddd', settings, at)
-      local key, slot = KEYS[place], size + (index - 1) * (2 * requests + 1) + 1
+      local callers, demands, isFirst, stride, place, window, kind, most, cost, other, request
+      callers, demands, isFirst, stride, place, window, kind, most, cost, other, request, at = read('ddddddddddd', settings, at)
+      local key = KEYS[place]
       local written, filled = { key, nil, nil }, 1
-      local found = call('HMGET', key, STATE, unpack(argv, callers + 1, callers + requests))
+      local found = call('HMGET', key, STATE, unpack(argv, callers + 1, callers + demands))
       local state = found[1]
       if not state and kind ~= GIVES_BACK then
         -- include create.part.lua
@@ -32,7 +32,7 @@ while runAt < #settings do
       if state then
         -- include clock.part.lua
         local isSweepDue, isEachKnown, isChanged = now - sweptAt >= SWEEP_INTERVAL, true, false
-        for caller = 2, requests + 1 do
+        for caller = 2, demands + 1 do
           if not found[caller] then isEachKnown = false end
         end
         local rows, sweeps, oldest, cursor, overflowCount, overflowWindow
@@ -40,14 +40,18 @@ while runAt < #settings do
           sweeps, oldest, cursor, overflowCount, overflowWindow = read('ddddd', state, SWEEPS_POSITION)
           if kind ~= GIVES_BACK then
             -- include sweep.part.lua
-            if writes[key] then rows, overflowCount, overflowWindow = unpack(writes[key]) end
           end
         end
 
-        replies[slot] = now
-        for request = 1, requests do
-          if stride > 0 then most, cost, other = read('ddd', settings, at + stride * (request - 1) - 24) end
-          local row, hasRoom = found[request + 1], true
+        replies[slot + 1] = now
+        slot = slot + 1
+        for demand = 1, demands do
+          if stride > 0 then
+            most, cost, other, request = read('dddd', settings, at + stride * (demand - 1) - 32)
+          elseif demand > 1 then
+            request = request + 1
+          end
+          local row, hasRoom = found[demand + 1], true
           local isRejected = without and without[request] or rejected and rejected[request]
           if window == 0 then
             -- include places.part.lua
@@ -100,36 +104,35 @@ while runAt < #settings do
           end
           slot = slot + 2
           if not hasRoom then
-            isWrong = isWrong or index > 1 and not isRejected
+            isWrong = isWrong or isFirst == 0 and not isRejected
             without = without or {}
             without[request] = true
           end
           if row then
-            written[filled + 1] = argv[callers + request]
+            written[filled + 1] = argv[callers + demand]
             written[filled + 2] = row
             filled = filled + 2
           end
         end
 
         -- The time in the state bounds how much longer a window becomes when the server's clock is set back.
-        if isChanged or now - latest >= 100 and not writes[key] then
+        if isChanged or now - latest >= 100 then
           local overflow = overflowCount and sub(state, SWEPT_AT_POSITION, OVERFLOW_POSITION - 1) .. pack('dd', overflowCount, overflowWindow)
           written[filled + 1] = STATE
           written[filled + 2] = pack('ddd', LAYOUT_VERSION, now - time, now) .. (overflow or sub(state, SWEPT_AT_POSITION))
         end
-        if rows then writes[key] = { rows, overflowCount, overflowWindow } end
       end
-      writes[index], at = written, at + stride * (requests - 1)
+      writes[index], at = written, at + stride * (demands - 1)
     end
 
     if rejected then
       for request in pairs(rejected) do isWrong = isWrong or not (without and without[request]) end
     end
-    rejected, runAt = without, at
+    rejected = without
     for index = 1, isWrong and 0 or length do
       if writes[index][2] then call('HSET', unpack(writes[index])) end
     end
+    if not isWrong then size, runAt = slot, at end
   until not isWrong
-  size = size + length * (2 * requests + 1)
 end
 return replies

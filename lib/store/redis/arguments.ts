@@ -4,18 +4,13 @@ import { nameOf } from '../shared/holdings.js'
 import type { Demand } from '../store.js'
 
 /** How acquire.lua changes a counter. Its settings are the window, the kind of the change, and three numbers, which depend on the kind. */
-interface Change { readonly counters: string, readonly callerKey: string, readonly settings: readonly number[] }
+export interface Change { readonly counters: string, readonly callerKey: string, readonly settings: readonly number[] }
 
-/** What is sent to acquire.lua: the counters of the quotas, in the order of their keys, and the arguments. */
-interface Invocation {
-  readonly quotas: readonly string[]
-  readonly parameters: readonly (string | Buffer)[]
-  /** How many requests each run has. */
-  readonly runs: readonly number[]
-}
+/** What decides on a demand. */
+export interface Decision extends Change { readonly demand: Demand }
 
 const [decides, decidesOnExpected, givesBack] = [0, 1, 2]
-const settingsOfChange = 6
+const bytesOfChange = 7 * Float64Array.BYTES_PER_ELEMENT
 
 /** The window of a demand as the scripts know it: 0 for requests in flight, negative for windows with an end. */
 export function windowOf ({ window, end }: Demand): number {
@@ -23,12 +18,13 @@ export function windowOf ({ window, end }: Demand): number {
 }
 
 /** The numbers are the count above which there is no room, the cost, and the end of the window, or how many places this process holds. */
-export function changesOf ({ demands, held }: StoredRequest, isExpected: (counters: string) => boolean): Change[] {
+export function decisionsOn ({ demands, held }: StoredRequest, isExpected: (counters: string) => boolean): Decision[] {
   return demands.map((demand, index) => {
     const { counters, callerKey, limit, cost, window, end } = demand
     const most = limit === unlimited ? limit : limit - Math.max(cost, 1)
     const kind = isExpected(counters) ? decidesOnExpected : decides
-    return { counters, callerKey, settings: [windowOf(demand), kind, most, cost, window === null ? Number(held[index]) : end ?? NaN] }
+    const other = window === null ? Number(held[index]) : end ?? NaN
+    return { demand, counters, callerKey, settings: [windowOf(demand), kind, most, cost, other] }
   })
 }
 
@@ -43,50 +39,55 @@ export function changeOfHolding ({ counters, callerKey, held }: Holding): Change
 }
 
 /**
- * Returns the arguments of acquire.lua. They are sent in runs of requests whose changes are of the same quotas, and none of which has a counter
- * in common with another. The first argument holds the name of this process and numbers, which scripts read several times as fast in binary
- * form: the time, or NaN for the server's, the number of the call and the cap; for each run the numbers of its requests and of the changes that
- * each has; and for each of these changes the number of the argument before its first caller, the distance between the settings of two
- * requests, 0 if they are the same, and these settings, which begin with the number of the quota.
+ * Returns the counters of the quotas, in the order of their keys, the arguments of acquire.lua, and the changes in the order of its reply. The
+ * first argument holds the name of this process and numbers, which scripts read several times as fast in binary form: the time, or NaN for the
+ * server's, the number of the call, and the cap. Then follow runs of requests of which no two have a counter in common: how many columns the run
+ * has, which are the changes of one quota; and for each column the number of the argument before its callers, how many there are, whether no
+ * request has a change in an earlier column, and the settings of the changes, which begin with the number of the quota's key and end with that of
+ * the request. Before them is their length, or 0 if they are the same for each request of the run.
  */
-export function invocationOf (requests: readonly (readonly Change[])[], { time, holder, sequence }: Call, cap: number): Invocation {
-  const quotas: string[] = []
-  const sent: string[] = []
+export function invocationOf<Each extends Change> (requests: readonly (readonly Each[])[], { time, holder, sequence }: Call, cap: number) {
+  const [quotas, sent, places]: [string[], string[], Map<string, number>] = [[], [], new Map()]
   const numbers = [time ?? NaN, sequence, cap]
   const runs = runsOf(requests)
-  const firstCallers = new Map<string, number>()
-  for (const { columns, length } of runs) {
-    numbers.push(length, columns.length)
-    for (const column of columns) {
-      const callers = column.map(({ callerKey }) => callerKey)
-      const before = firstCallers.get(callers.join(' ')) ?? 1 + sent.push(...callers) - length
-      firstCallers.set(callers.join(' '), before)
-      const settings = column.map(({ counters, settings }) => {
-        if (!quotas.includes(counters)) quotas.push(counters)
-        return [quotas.indexOf(counters) + 2, ...settings]
-      })
-      const isSame = new Set(settings.map(String)).size === 1
-      numbers.push(before, isSame ? 0 : settingsOfChange * Float64Array.BYTES_PER_ELEMENT, ...settings.slice(0, isSame ? 1 : length).flat())
+  for (const run of runs) {
+    const seen = new Set<number>()
+    numbers.push(run.size)
+    for (const [counters, column] of run) {
+      const callers = column.map(({ change }) => change.callerKey)
+      const place = places.get(callers.join(' ')) ?? 1 + sent.push(...callers) - callers.length
+      places.set(callers.join(' '), place)
+      if (!quotas.includes(counters)) quotas.push(counters)
+      const seenBefore = seen.size
+      for (const { request } of column) seen.add(request)
+      const isFirst = seen.size === seenBefore + column.length
+      const settings = column.map(({ change, request }) => [quotas.indexOf(counters) + 2, ...change.settings, request])
+      const isSame = new Set(column.map(({ change, request }, index) => String([...change.settings, request - index]))).size === 1
+      numbers.push(place, column.length, Number(isFirst), isSame ? 0 : bytesOfChange, ...settings.slice(0, isSame ? 1 : undefined).flat())
     }
   }
   const binary = Buffer.concat([Buffer.from(holder), Buffer.from(Float64Array.from(numbers).buffer)])
-  return { quotas, parameters: [binary, ...sent], runs: runs.map(({ length }) => length) }
+  const columns = runs.flatMap((run) => [...run.values()].map((column) => column.map(({ change }) => change)))
+  return { quotas, parameters: [binary, ...sent], columns }
 }
 
-interface Run { readonly quotas: string, readonly counters: Set<string>, readonly columns: Change[][], length: number }
-
-function runsOf (requests: readonly (readonly Change[])[]): Run[] {
-  const runs: Run[] = []
+function runsOf<Each extends Change> (requests: readonly (readonly Each[])[]) {
+  const runs: Map<string, { readonly change: Each, readonly request: number }[]>[] = []
+  let [known, request] = [new Set<string>(), 0]
   for (const changes of requests) {
-    const [quotas, counters] = [changes.map(({ counters }) => counters).join(' '), changes.map(nameOf)]
-    let run = runs.at(-1)
-    if (run === undefined || run.quotas !== quotas || counters.some((each) => run?.counters.has(each))) {
-      run = { quotas, counters: new Set(), columns: changes.map(() => []), length: 0 }
-      runs.push(run)
+    const names = changes.map(nameOf)
+    if (runs.length === 0 || names.some((name) => known.has(name))) {
+      runs.push(new Map())
+      known = new Set()
+      request = 0
     }
-    for (const each of counters) run.counters.add(each)
-    changes.forEach((change, index) => run?.columns[index]?.push(change))
-    run.length += 1
+    request += 1
+    for (const name of names) known.add(name)
+    for (const change of changes) {
+      const column = runs.at(-1)?.get(change.counters)
+      if (column === undefined) runs.at(-1)?.set(change.counters, [{ change, request }])
+      else column.push({ change, request })
+    }
   }
   return runs
 }

@@ -1,13 +1,13 @@
 import type { Call, Decided, Driver, Holding, Release, StoredRequest } from '../shared/driver.js'
 import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import acquire from './acquire.lua.js'
-import { changeOfHolding, changeOfRelease, changesOf, invocationOf, windowOf } from './arguments.js'
+import { changeOfHolding, changeOfRelease, decisionsOn, invocationOf, windowOf } from './arguments.js'
 import clear from './clear.lua.js'
 import forget from './forget.lua.js'
 import inspect from './inspect.lua.js'
 import list from './list.lua.js'
 import peek from './peek.lua.js'
-import { readDecided, readPage, readPeeked, readState } from './replies.js'
+import { askAgain, readDecided, readPage, readPeeked, readState } from './replies.js'
 import type { Scripts } from './scripts.js'
 
 /** A part of the callers on a Redis or Valkey server, with a share of the caller cap. All of its keys are in one hash slot. */
@@ -30,20 +30,20 @@ export class RedisDriver implements Driver {
 
   async acquire (requests: readonly StoredRequest[], call: Call): Promise<readonly (readonly Decided[] | undefined)[]> {
     const isExpected = (counters: string): boolean => performance.now() < Number(this.#expectedUntil.get(counters))
-    const { quotas, parameters, runs } = invocationOf(requests.map((request) => changesOf(request, isExpected)), call, this.#cap)
-    const reply = await this.#scripts.run(acquire, this.#keys(quotas), parameters)
+    const decisions = requests.map((request) => decisionsOn(request, isExpected))
+    const { quotas, parameters, columns } = invocationOf(decisions, call, this.#cap)
+    const decided = readDecided(await this.#scripts.run(acquire, this.#keys(quotas), parameters), columns)
     const now = performance.now()
-    for (const { demands } of requests) {
-      for (const { counters, window } of demands) if (window !== null) this.#expectedUntil.set(counters, now + window)
-    }
-    return readDecided(reply, requests, runs)
+    for (const { demand: { counters, window } } of decisions.flat()) if (window !== null) this.#expectedUntil.set(counters, now + window)
+    return decisions.map((each) => {
+      const decidedOn = each.map((decision): Decided => Object(decided.get(decision)))
+      return decidedOn.some(({ count }) => count === askAgain) ? undefined : decidedOn
+    })
   }
 
   async release (releases: readonly Release[], holdings: readonly Holding[], call: Call): Promise<void> {
-    const changes = [...releases.map(changeOfRelease), ...holdings.map(changeOfHolding)]
-    // Those of one quota can share a run.
-    changes.sort((one, other) => one.counters < other.counters ? -1 : Number(one.counters > other.counters))
-    const { quotas, parameters } = invocationOf(changes.map((change) => [change]), call, this.#cap)
+    const changes = [...releases.map(changeOfRelease), ...holdings.map(changeOfHolding)].map((change) => [change])
+    const { quotas, parameters } = invocationOf(changes, call, this.#cap)
     await this.#scripts.run(acquire, this.#keys(quotas), parameters)
   }
 

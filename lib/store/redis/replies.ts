@@ -1,30 +1,23 @@
 import { shown } from '../../errors.js'
-import type { Decided, StoredRequest } from '../shared/driver.js'
+import type { Decided } from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
+import type { Decision } from './arguments.js'
 
-const askAgain = -1
+/** The count of a demand on which more rows must be checked before it can be decided on. */
+export const askAgain = -1
 const [admittedFlag, overflowFlag, flagsRange, windowFactor] = [1, 2, 4, 1024]
 
-/**
- * Reads the reply of acquire.lua.
- *
- * @param runs How many requests each run had.
- */
-export function readDecided (reply: unknown, requests: readonly StoredRequest[], runs: readonly number[]): (Decided[] | undefined)[] {
+/** Reads the reply of acquire.lua to demands. */
+export function readDecided (reply: unknown, columns: readonly (readonly Decision[])[]): Map<Decision, Decided> {
   const values = readList(reply).map(readInteger)
-  let [first, next] = [0, 0]
-  const decided = runs.flatMap((length) => {
-    const valuesOfDemand = 1 + 2 * length
-    const run = requests.slice(first, first + length).map(({ demands }, request) => demands.map((demand, index) => {
-      const start = next + index * valuesOfDemand
-      return readCount(demand, values[start], ...values.slice(start + 1 + 2 * request, start + 3 + 2 * request))
-    }))
-    first += length
-    next += valuesOfDemand * Number(run[0]?.length)
-    return run
-  })
+  const decided = new Map<Decision, Decided>()
+  let next = 0
+  for (const column of columns) {
+    const now = values[next++]
+    for (const change of column) decided.set(change, readCount(change.demand, now, values[next++], values[next++]))
+  }
   if (values.length !== next) throw unexpected(reply)
-  return decided.map((decisions) => decisions.some(({ count }) => count === askAgain) ? undefined : decisions)
+  return decided
 }
 
 /** Reads the reply of peek.lua: the count, null, or the next cursor. */

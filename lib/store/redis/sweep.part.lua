@@ -14,7 +14,7 @@ if cursor ~= ALL_CHECKED and not (checked or {})[key] then
     if sweptAt - lastSeen >= retention then dead[#dead + 1] = caller elseif lastSeen < oldest then oldest = lastSeen end
   end
   for from = 1, #dead, REMOVED_AT_ONCE do call('HDEL', key, unpack(dead, from, math.min(from + REMOVED_AT_ONCE - 1, #dead))) end
-  if dead[1] then found = call('HMGET', key, STATE, unpack(argv, callers + 1, callers + requests)) end
+  if dead[1] then found = call('HMGET', key, STATE, unpack(argv, callers + 1, callers + demands)) end
   cursor, isPageDue, checked = page[1] == '0' and ALL_CHECKED or page[1] + 0, true, checked or {}
   checked[key] = true
 end
