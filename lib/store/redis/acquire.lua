@@ -20,8 +20,8 @@ while runAt < #settings do
   repeat
     local without, isWrong, writes, at, slot = nil, false, { nil, nil, nil }, demandsAt, size
     for index = 1, length do
-      local callers, demands, isFirst, stride, place, window, kind, most, cost, other, request
-      callers, demands, isFirst, stride, place, window, kind, most, cost, other, request, at = read('ddddddddddd', settings, at)
+      local callers, demands, stride, place, window, kind, most, cost, other, request, earlier
+      callers, demands, stride, place, window, kind, most, cost, other, request, at = read('dddddddddd', settings, at)
       local key = KEYS[place]
       local written, filled = { key, nil, nil }, 1
       local found = call('HMGET', key, STATE, unpack(argv, callers + 1, callers + demands))
@@ -32,9 +32,7 @@ while runAt < #settings do
       if state then
         -- include clock.part.lua
         local isSweepDue, isEachKnown, isChanged = now - sweptAt >= SWEEP_INTERVAL, true, false
-        for caller = 2, demands + 1 do
-          if not found[caller] then isEachKnown = false end
-        end
+        for caller = 2, demands + 1 do isEachKnown = isEachKnown and found[caller] end
         local rows, sweeps, oldest, cursor, overflowCount, overflowWindow
         if isSweepDue or isSetBack or not isEachKnown or kind == GIVES_BACK then
           sweeps, oldest, cursor, overflowCount, overflowWindow = read('ddddd', state, SWEEPS_POSITION)
@@ -46,11 +44,7 @@ while runAt < #settings do
         replies[slot + 1] = now
         slot = slot + 1
         for demand = 1, demands do
-          if stride > 0 then
-            most, cost, other, request = read('dddd', settings, at + stride * (demand - 1) - 32)
-          elseif demand > 1 then
-            request = request + 1
-          end
+          if stride > 0 then most, cost, other, request = read('dddd', settings, at + stride * (demand - 1) - 32) end
           local row, hasRoom = found[demand + 1], true
           local isRejected = without and without[request] or rejected and rejected[request]
           if window == 0 then
@@ -65,11 +59,8 @@ while runAt < #settings do
             replies[slot + 2] = hasRoom and 1 or 0
           elseif kind == GIVES_BACK then
             local count, opened, lastSeen
-            if most == IN_OVERFLOW then
-              count, opened = overflowCount, overflowWindow
-            elseif row then
-              count, opened, lastSeen = read(ROW, row)
-            end
+            if row then count, opened, lastSeen = read(ROW, row) end
+            if most == IN_OVERFLOW then count, opened, lastSeen = overflowCount, overflowWindow, nil end
             row = nil
             if opened == other then
               count = math.max(0, count - cost)
@@ -104,10 +95,11 @@ while runAt < #settings do
           end
           slot = slot + 2
           if not hasRoom then
-            isWrong = isWrong or isFirst == 0 and not isRejected
+            isWrong = isWrong or not isRejected and (index > 1 or request == earlier)
             without = without or {}
             without[request] = true
           end
+          earlier, request = request, request + 1
           if row then
             written[filled + 1] = argv[callers + demand]
             written[filled + 2] = row
@@ -117,9 +109,10 @@ while runAt < #settings do
 
         -- The time in the state bounds how much longer a window becomes when the server's clock is set back.
         if isChanged or now - latest >= 100 then
-          local overflow = overflowCount and sub(state, SWEPT_AT_POSITION, OVERFLOW_POSITION - 1) .. pack('dd', overflowCount, overflowWindow)
+          local rest = sub(state, SWEPT_AT_POSITION)
+          if isChanged then rest = sub(state, SWEPT_AT_POSITION, OVERFLOW_POSITION - 1) .. pack('dd', overflowCount, overflowWindow) end
           written[filled + 1] = STATE
-          written[filled + 2] = pack('ddd', LAYOUT_VERSION, now - time, now) .. (overflow or sub(state, SWEPT_AT_POSITION))
+          written[filled + 2] = pack('ddd', LAYOUT_VERSION, now - time, now) .. rest
         end
       end
       writes[index], at = written, at + stride * (demands - 1)
@@ -129,10 +122,12 @@ while runAt < #settings do
       for request in pairs(rejected) do isWrong = isWrong or not (without and without[request]) end
     end
     rejected = without
-    for index = 1, isWrong and 0 or length do
-      if writes[index][2] then call('HSET', unpack(writes[index])) end
+    if not isWrong then
+      for index = 1, length do
+        if writes[index][2] then call('HSET', unpack(writes[index])) end
+      end
+      size, runAt = slot, at
     end
-    if not isWrong then size, runAt = slot, at end
   until not isWrong
 end
 return replies

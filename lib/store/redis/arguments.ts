@@ -6,7 +6,7 @@ import type { Demand } from '../store.js'
 /** How acquire.lua changes a counter. Its settings are the window, the kind of the change, and three numbers, which depend on the kind. */
 export interface Change { readonly counters: string, readonly callerKey: string, readonly settings: readonly number[] }
 
-/** What decides on a demand. */
+/** A change that decides on a demand. */
 export interface Decision extends Change { readonly demand: Demand }
 
 const [decides, decidesOnExpected, givesBack] = [0, 1, 2]
@@ -39,54 +39,48 @@ export function changeOfHolding ({ counters, callerKey, held }: Holding): Change
 }
 
 /**
- * Returns the counters of the quotas, in the order of their keys, the arguments of acquire.lua, and the changes in the order of its reply. The
- * first argument holds the name of this process and numbers, which scripts read several times as fast in binary form: the time, or NaN for the
- * server's, the number of the call, and the cap. Then follow runs of requests of which no two have a counter in common: how many columns the run
- * has, which are the changes of one quota; and for each column the number of the argument before its callers, how many there are, whether no
- * request has a change in an earlier column, and the settings of the changes, which begin with the number of the quota's key and end with that of
- * the request. Before them is their length, or 0 if they are the same for each request of the run.
+ * Returns the counters of the quotas, in the order of their keys, the arguments of acquire.lua, and the changes in the order of its reply.
+ *
+ * The first argument holds the name of this process and numbers, which scripts read several times as fast in binary form: the time, or NaN for
+ * the server's, the number of the call, and the cap; then for each run of requests how many columns it has, which are the changes of one quota;
+ * and for each column the number of the argument before its callers, how many there are, and the settings of the changes, which begin with the
+ * number of the quota's key and end with that of the request. Before them is their length, or 0 if they are the same for consecutive requests.
  */
 export function invocationOf<Each extends Change> (requests: readonly (readonly Each[])[], { time, holder, sequence }: Call, cap: number) {
-  const [quotas, sent, places]: [string[], string[], Map<string, number>] = [[], [], new Map()]
+  const quotas = [...new Set(requests.flat().map(({ counters }) => counters))]
+  const [sent, places, columns]: [string[], Map<string, number>, Each[][]] = [[], new Map(), []]
   const numbers = [time ?? NaN, sequence, cap]
-  const runs = runsOf(requests)
-  for (const run of runs) {
-    const seen = new Set<number>()
+  for (const run of runsOf(requests)) {
     numbers.push(run.size)
     for (const [counters, column] of run) {
-      const callers = column.map(({ change }) => change.callerKey)
-      const place = places.get(callers.join(' ')) ?? 1 + sent.push(...callers) - callers.length
-      places.set(callers.join(' '), place)
-      if (!quotas.includes(counters)) quotas.push(counters)
-      const seenBefore = seen.size
-      for (const { request } of column) seen.add(request)
-      const isFirst = seen.size === seenBefore + column.length
-      const settings = column.map(({ change, request }) => [quotas.indexOf(counters) + 2, ...change.settings, request])
-      const isSame = new Set(column.map(({ change, request }, index) => String([...change.settings, request - index]))).size === 1
-      numbers.push(place, column.length, Number(isFirst), isSame ? 0 : bytesOfChange, ...settings.slice(0, isSame ? 1 : undefined).flat())
+      const callers = column.map(([{ callerKey }]) => callerKey)
+      const place = places.get(JSON.stringify(callers)) ?? 1 + sent.push(...callers) - callers.length
+      places.set(JSON.stringify(callers), place)
+      const settings = column.map(([change, request]) => [quotas.indexOf(counters) + 2, ...change.settings, request])
+      const isSame = new Set(column.map(([change, request], index) => String([...change.settings, request - index]))).size === 1
+      numbers.push(place, callers.length, isSame ? 0 : bytesOfChange, ...settings.slice(0, isSame ? 1 : undefined).flat())
+      columns.push(column.map(([change]) => change))
     }
   }
   const binary = Buffer.concat([Buffer.from(holder), Buffer.from(Float64Array.from(numbers).buffer)])
-  const columns = runs.flatMap((run) => [...run.values()].map((column) => column.map(({ change }) => change)))
   return { quotas, parameters: [binary, ...sent], columns }
 }
 
-function runsOf<Each extends Change> (requests: readonly (readonly Each[])[]) {
-  const runs: Map<string, { readonly change: Each, readonly request: number }[]>[] = []
+/** Divides requests into runs in which no two have a counter in common. A run has for each quota the changes and the numbers of their requests. */
+function runsOf<Each extends Change> (requests: readonly (readonly Each[])[]): Map<string, [Each, number][]>[] {
+  const runs: ReturnType<typeof runsOf<Each>> = []
   let [known, request] = [new Set<string>(), 0]
   for (const changes of requests) {
-    const names = changes.map(nameOf)
-    if (runs.length === 0 || names.some((name) => known.has(name))) {
+    if (runs.length === 0 || changes.some((change) => known.has(nameOf(change)))) {
       runs.push(new Map())
-      known = new Set()
-      request = 0
+      ;[known, request] = [new Set(), 0]
     }
     request += 1
-    for (const name of names) known.add(name)
     for (const change of changes) {
+      known.add(nameOf(change))
       const column = runs.at(-1)?.get(change.counters)
-      if (column === undefined) runs.at(-1)?.set(change.counters, [{ change, request }])
-      else column.push({ change, request })
+      if (column === undefined) runs.at(-1)?.set(change.counters, [[change, request]])
+      else column.push([change, request])
     }
   }
   return runs

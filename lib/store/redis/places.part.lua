@@ -1,4 +1,4 @@
--- Splits a `row` of places: how many processes other than `holder` hold and their parts, and how many `holder` holds and the call that wrote it.
+-- Splits a `row` of places: how many the other processes hold, and their parts; how many `holder` has, and the call that wrote it.
 local others, parts, own, latestCall = 0, '', 0, nil
 for position = 1, row and #row or 0, PART_LENGTH do
   local name, held, writtenBy, writtenAt = read(PART, row, position)

@@ -4,7 +4,7 @@ import { SharedStore } from '../shared/shared-store.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
 import { adaptClient, type SupportedRedisClient } from './clients/adapt.js'
 import { RedisDriver } from './redis-driver.js'
-import { Scripts } from './scripts.js'
+import { scriptsOf } from './scripts.js'
 
 const mostShardsOfAnyCap = 16
 
@@ -69,11 +69,11 @@ export class RedisQuotaStore extends SharedStore {
       const rule = `must be at most ${mostShardsOfAnyCap}, or maxTrackedCallers / ${leastCallersPerShard}, and at most maxTrackedCallers`
       throw new OptionError('shards', rule, shards)
     }
-    const scripts = new Scripts(adaptClient(options.client))
+    const run = scriptsOf(adaptClient(options.client))
     const drivers = Array.from({ length: shards }, (_, shard) => {
       const cap = Math.floor(maxTrackedCallers / shards) + (shard < maxTrackedCallers % shards ? 1 : 0)
       // With the braces, the hash slot depends only on the shard's number.
-      return new RedisDriver(scripts, `${keyPrefix}{${shard}}`, cap)
+      return new RedisDriver(run, `${keyPrefix}{${shard}}`, cap)
     })
     super({ drivers, maxTrackedCallers, rememberRejections, clock })
     this.keyPrefix = keyPrefix

@@ -3,21 +3,28 @@ import type { Decided } from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import type { Decision } from './arguments.js'
 
-/** The count of a demand on which more rows must be checked before it can be decided on. */
-export const askAgain = -1
-const [admittedFlag, overflowFlag, flagsRange, windowFactor] = [1, 2, 4, 1024]
+const [askAgain, admittedFlag, overflowFlag, flagsRange, windowFactor] = [-1, 1, 2, 4, 1024]
 
-/** Reads the reply of acquire.lua to demands. */
-export function readDecided (reply: unknown, columns: readonly (readonly Decision[])[]): Map<Decision, Decided> {
+/**
+ * Reads the reply of acquire.lua to requests.
+ *
+ * @param columns Their decisions in the order of the reply.
+ */
+export function readDecided (
+  reply: unknown, requests: readonly (readonly Decision[])[], columns: readonly (readonly Decision[])[]
+): (Decided[] | undefined)[] {
   const values = readList(reply).map(readInteger)
   const decided = new Map<Decision, Decided>()
   let next = 0
   for (const column of columns) {
     const now = values[next++]
-    for (const change of column) decided.set(change, readCount(change.demand, now, values[next++], values[next++]))
+    for (const decision of column) decided.set(decision, readCount(decision.demand, now, values[next++], values[next++]))
   }
   if (values.length !== next) throw unexpected(reply)
-  return decided
+  return requests.map((decisions) => {
+    const results = decisions.map((decision): Decided => Object(decided.get(decision)))
+    return results.some(({ count }) => count === askAgain) ? undefined : results
+  })
 }
 
 /** Reads the reply of peek.lua: the count, null, or the next cursor. */
@@ -48,19 +55,13 @@ export function readState (reply: unknown): QuotaStoreState {
   return { trackedCallers, sweeps }
 }
 
-/** @param last The window times 1024, and two flags. The whole part of a window is its beginning, or its end where the demand has one. */
+// The whole part of a window is the time at which it began, or at which it ends if the demand has an end.
 function readCount ({ window, end }: Demand, now = 0, count = 0, last = 0): Decided {
   const flags = last % flagsRange
   const nonce = (last - flags) / windowFactor
-  const begin = Math.floor(nonce)
-  return {
-    admitted: (flags & admittedFlag) !== 0,
-    count,
-    windowRemaining: end !== null || window === null ? null : begin + window - now,
-    ...(end !== null && { end: begin }),
-    overflow: (flags & overflowFlag) !== 0,
-    nonce
-  }
+  const [admitted, overflow] = [(flags & admittedFlag) !== 0, (flags & overflowFlag) !== 0]
+  if (end !== null) return { admitted, count, windowRemaining: null, end: Math.floor(nonce), overflow, nonce }
+  return { admitted, count, windowRemaining: window === null ? null : Math.floor(nonce) + window - now, overflow, nonce }
 }
 
 function readList (reply: unknown): unknown[] {
