@@ -32,7 +32,7 @@ const invalid: Record<string, unknown[]> = {
   acquire: [...unreadable, 5, [], [1, 2, 3, 4]],
   peek: unreadable,
   inspect: [...unreadable.slice(0, 5), 5, []],
-  list: [null, 'OK', [], ['x'], ['0', 'alice'], ['0', 'alice', 1, 'x']]
+  list: [null, 'OK', [], [0, 0], [0, 0, 'x'], [0, 0, '0', 'alice'], [0, 0, '0', 'alice', 1, 'x']]
 }
 
 for (const [name, replies] of Object.entries(invalid)) {

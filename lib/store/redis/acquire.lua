@@ -29,6 +29,7 @@ while runAt < #settings do
       if not state and kind ~= GIVES_BACK then
         -- include create.part.lua
       end
+      -- Without a state, there is nothing to give back to.
       if state then
         -- include clock.part.lua
         local isSweepDue, isEachKnown, isChanged = now - sweptAt >= SWEEP_INTERVAL, true, false
@@ -60,21 +61,14 @@ while runAt < #settings do
           elseif kind == GIVES_BACK then
             local count, opened, lastSeen
             if row then count, opened, lastSeen = read(ROW, row) end
-            if most == IN_OVERFLOW then count, opened, lastSeen = overflowCount, overflowWindow, nil end
-            row = nil
-            if opened == other then
-              count = math.max(0, count - cost)
-              if lastSeen then row = pack(ROW, count, opened, lastSeen) else overflowCount, isChanged = count, true end
-            end
+            local isOverflow = most == IN_OVERFLOW
+            if isOverflow and overflowWindow == other then overflowCount, isChanged = math.max(0, overflowCount - cost), true end
+            row = not isOverflow and opened == other and pack(ROW, math.max(0, count - cost), opened, lastSeen)
           else
             local count, opened, flags = 0, NEVER, 0
-            if row then
-              count, opened = read('dd', row)
-            elseif rows < cap then
-              rows = rows + 1
-            else
-              count, opened, flags = overflowCount, overflowWindow, 2
-            end
+            if row then count, opened = read('dd', row)
+            elseif rows < cap then rows = rows + 1
+            else count, opened, flags = overflowCount, overflowWindow, 2 end
             -- The window is over if it began, or ends, before this.
             local opens = window > 0 and now or other
             if opened < (window > 0 and opens - window + 1 or opens) then count, opened = 0, opens + fraction end
@@ -83,13 +77,9 @@ while runAt < #settings do
             if hasRoom and not isRejected then count = count + cost end
             if hasRoom then flags = flags + 1 end
             if count > LARGEST_COUNT then count = LARGEST_COUNT end
-            if flags < 2 then
-              row = pack(ROW, count, opened, now)
-            elseif isKnown then
-              overflowCount, overflowWindow, isChanged = count, opened, true
-            else
-              count = ASK_AGAIN
-            end
+            if flags < 2 then row = pack(ROW, count, opened, now)
+            elseif isKnown then overflowCount, overflowWindow, isChanged = count, opened, true
+            else count = ASK_AGAIN end
             replies[slot + 1] = count > LARGEST_INTEGER and string.format('%.0f', count) or count
             replies[slot + 2] = FLAGS * opened + flags
           end
@@ -118,9 +108,7 @@ while runAt < #settings do
       writes[index], at = written, at + stride * (demands - 1)
     end
 
-    if rejected then
-      for request in pairs(rejected) do isWrong = isWrong or not (without and without[request]) end
-    end
+    if rejected then for request in pairs(rejected) do isWrong = isWrong or not (without and without[request]) end end
     rejected = without
     if not isWrong then
       for index = 1, length do

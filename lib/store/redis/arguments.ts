@@ -28,23 +28,20 @@ export function decisionsOn ({ demands, held }: StoredRequest, isExpected: (coun
   })
 }
 
-/** The numbers are whether the overflow counter is meant, the amount, and the window. */
-export function changeOfRelease ({ counters, callerKey, overflow, amount, nonce }: Release): Change {
-  return { counters, callerKey, settings: [NaN, givesBack, Number(overflow), amount, nonce] }
-}
-
-/** A decision that takes no place writes how many there are. */
-export function changeOfHolding ({ counters, callerKey, held }: Holding): Change {
-  return { counters, callerKey, settings: [0, decides, unlimited, 0, held] }
+/** The numbers of a release: whether it is of the overflow counter, the amount, the window. A holding is a decision that takes no place. */
+export function changeOf (change: Release | Holding): Change {
+  const { counters, callerKey } = change
+  if ('held' in change) return { counters, callerKey, settings: [0, decides, unlimited, 0, change.held] }
+  return { counters, callerKey, settings: [NaN, givesBack, Number(change.overflow), change.amount, change.nonce] }
 }
 
 /**
  * Returns the counters of the quotas, in the order of their keys, the arguments of acquire.lua, and the changes in the order of its reply.
  *
- * The first argument holds the name of this process and numbers, which scripts read several times as fast in binary form: the time, or NaN for
- * the server's, the number of the call, and the cap; then for each run of requests how many columns it has, which are the changes of one quota;
- * and for each column the number of the argument before its callers, how many there are, and the settings of the changes, which begin with the
- * number of the quota's key and end with that of the request. Before them is their length, or 0 if they are the same for consecutive requests.
+ * The first argument holds the name of this process and numbers, which scripts read several times as fast in binary form: the time, or NaN
+ * for the server's, the number of the call, and the cap; then for each run of requests how many columns it has, which are the changes of
+ * one quota; and for each column the number of the argument before its callers, how many there are, and the settings of the changes, from
+ * the number of the quota's key to that of the request. Before them is their length, or 0 if consecutive requests have the same.
  */
 export function invocationOf<Each extends Change> (requests: readonly (readonly Each[])[], { time, holder, sequence }: Call, cap: number) {
   const quotas = [...new Set(requests.flat().map(({ counters }) => counters))]
@@ -66,21 +63,21 @@ export function invocationOf<Each extends Change> (requests: readonly (readonly 
   return { quotas, parameters: [binary, ...sent], columns }
 }
 
-/** Divides requests into runs in which no two have a counter in common. A run has for each quota the changes and the numbers of their requests. */
+/** Divides requests into runs in which no two have a counter in common: for each quota, the changes and the numbers of their requests. */
 function runsOf<Each extends Change> (requests: readonly (readonly Each[])[]): Map<string, [Each, number][]>[] {
   const runs: ReturnType<typeof runsOf<Each>> = []
-  let [known, request] = [new Set<string>(), 0]
+  let [run, known, request]: [typeof runs[number], Set<string>, number] = [new Map(), new Set(), 0]
   for (const changes of requests) {
-    if (runs.length === 0 || changes.some((change) => known.has(nameOf(change)))) {
-      runs.push(new Map())
-      ;[known, request] = [new Set(), 0]
+    if (request === 0 || changes.some((change) => known.has(nameOf(change)))) {
+      [run, known, request] = [new Map(), new Set(), 0]
+      runs.push(run)
     }
     request += 1
     for (const change of changes) {
       known.add(nameOf(change))
-      const column = runs.at(-1)?.get(change.counters)
-      if (column === undefined) runs.at(-1)?.set(change.counters, [[change, request]])
-      else column.push([change, request])
+      const column = run.get(change.counters) ?? []
+      column.push([change, request])
+      run.set(change.counters, column)
     }
   }
   return runs

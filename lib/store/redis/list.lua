@@ -2,14 +2,16 @@
 -- include layout.part.lua
 --
 -- KEYS: the hash of the quota. ARGV: the time in ms, 'nan' for the server's; the cursor of the page; and the milliseconds since the epoch.
--- Returns the next cursor, '0' for none, and for each caller the name, the count and the milliseconds until the window ends, or 0.
+-- Returns the number of rows of the quota, the number of its sweeps, and the next cursor, '0' for none; and for each caller the name, the
+-- count and the milliseconds until the window ends, or 0.
 local PAGE <const> = 100
 local key, time = KEYS[1], ARGV[1] + 0
 local state = call('HGET', key, STATE)
-if not state then return { '0' } end
+if not state then return { 0, 0, '0' } end
 -- include clock.part.lua
-local window, page = read('d', state, WINDOW_POSITION), call('HSCAN', key, ARGV[2], 'COUNT', PAGE)
-local replies = { page[1] }
+local window, sweeps = read('dd', state, WINDOW_POSITION)
+local page = call('HSCAN', key, ARGV[2], 'COUNT', PAGE)
+local replies = { call('HLEN', key) - 1, sweeps, page[1] }
 for place = 1, #page[2], 2 do
   local caller, row = page[2][place], page[2][place + 1]
   local count, left, isOpen = 0, 0, false

@@ -2,9 +2,8 @@
 -- include layout.part.lua
 --
 -- KEYS: the hash of the quota. ARGV: the time in ms, 'nan' for the server's; the caller; how many callers the quota can track; the window,
--- as in the state; its end or ''; and a cursor, '0' at first. Returns what acquire.lua does for a demand, where it counts nothing; an empty
--- list if the next request would open a new window; or the next cursor, with which the script must run again, because only the remaining
--- rows show whether the cap is reached.
+-- as in the state; its end or ''; and a cursor, '0' at first. Returns what acquire.lua does for one demand; an empty list if the next
+-- request would open a window; or the next cursor, with which it must run again, because only other rows show whether the cap is reached.
 local PAGE <const> = 1000
 local key, time, window = KEYS[1], ARGV[1] + 0, ARGV[4] + 0
 local found = call('HMGET', key, STATE, ARGV[2])
@@ -16,15 +15,13 @@ if window == 0 then
   -- include places.part.lua
   return { now, others, 0 }
 end
-local sweeps, oldest, cursor, count, opened = read('ddddd', state, SWEEPS_POSITION)
-local retention, flags = math.abs(window) + RETENTION_AFTER_WINDOW, 2
+local _, oldest, cursor, count, opened = read('ddddd', state, SWEEPS_POSITION)
 if row then
   count, opened = read('dd', row)
-  flags = 0
 elseif call('HLEN', key) - 1 < ARGV[3] + 0 then
   return {}
 else
-  local isSweepDue = now - sweptAt >= SWEEP_INTERVAL
+  local isSweepDue, retention = now - sweptAt >= SWEEP_INTERVAL, math.abs(window) + RETENTION_AFTER_WINDOW
   if isSweepDue then sweptAt = now end
   if cursor ~= ALL_CHECKED or isSweepDue and now - oldest >= retention then
     local page = call('HSCAN', key, ARGV[6], 'COUNT', PAGE)
@@ -35,4 +32,4 @@ else
   end
 end
 if opened < (tonumber(ARGV[5]) or now - window + 1) then return {} end
-return { now, string.format('%.0f', count), FLAGS * opened + flags }
+return { now, string.format('%.0f', count), FLAGS * opened + (row and 0 or 2) }

@@ -1,28 +1,24 @@
 import type { Call, Decided, Driver, Holding, Release, StoredRequest } from '../shared/driver.js'
 import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import acquire from './acquire.lua.js'
-import { changeOfHolding, changeOfRelease, decisionsOn, invocationOf, windowOf, type Change } from './arguments.js'
+import { changeOf, decisionsOn, invocationOf, windowOf, type Change } from './arguments.js'
 import clear from './clear.lua.js'
 import forget from './forget.lua.js'
-import inspect from './inspect.lua.js'
 import list from './list.lua.js'
 import peek from './peek.lua.js'
-import { readDecided, readPage, readPeeked, readState } from './replies.js'
-import type { RunScript } from './scripts.js'
+import { readDecided, readPage, readPeeked } from './replies.js'
+import type { scriptsOf } from './scripts.js'
 
 /** A part of the callers on a Redis or Valkey server, with a share of the caller cap. All of its keys are in one hash slot. */
 export class RedisDriver implements Driver {
-  readonly #run: RunScript
+  readonly #run: ReturnType<typeof scriptsOf>
   readonly #register: string
   readonly #cap: number
   // The server keeps counters for longer than a window after a decision.
   readonly #expectedUntil = new Map<string, number>()
 
-  /**
-   * @param register The key of the shard, and the beginning of its other keys.
-   * @param cap The share of the caller cap.
-   */
-  constructor (run: RunScript, register: string, cap: number) {
+  /** @param register The key of the shard, and the beginning of its other keys. */
+  constructor (run: ReturnType<typeof scriptsOf>, register: string, cap: number) {
     this.#run = run
     this.#register = register
     this.#cap = cap
@@ -38,7 +34,7 @@ export class RedisDriver implements Driver {
   }
 
   async release (releases: readonly Release[], holdings: readonly Holding[], call: Call): Promise<void> {
-    await this.#change([...releases.map(changeOfRelease), ...holdings.map(changeOfHolding)].map((change) => [change]), call)
+    await this.#change([...releases, ...holdings].map((change) => [changeOf(change)]), call)
   }
 
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
@@ -53,11 +49,13 @@ export class RedisDriver implements Driver {
   }
 
   async list (counters: string, cursor: string | null, time: number | null, date: number): Promise<CallerPage> {
-    return readPage(await this.#ask(list, counters, String(time ?? NaN), cursor ?? '0', String(date)))
+    const { callers, cursor: next } = readPage(await this.#ask(list, counters, String(time ?? NaN), cursor ?? '0', String(date)))
+    return { callers, cursor: next }
   }
 
   async inspect (counters: string): Promise<QuotaStoreState> {
-    return readState(await this.#ask(inspect, counters))
+    const { trackedCallers, sweeps } = readPage(await this.#ask(list, counters, 'nan', '0', '0'))
+    return { trackedCallers, sweeps }
   }
 
   async clear (): Promise<void> {

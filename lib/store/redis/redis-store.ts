@@ -6,14 +6,11 @@ import { adaptClient, type SupportedRedisClient } from './clients/adapt.js'
 import { RedisDriver } from './redis-driver.js'
 import { scriptsOf } from './scripts.js'
 
-const mostShardsOfAnyCap = 16
-
 // Braces would change the hash slot of the keys.
 const assertKeyPrefix = checkThat('must be a string without braces', (value) => typeof value === 'string' && !/[{}]/.test(value))
 const assertShards = checkThat('must be an integer of at least 1', (value) => Number.isInteger(value) && Number(value) >= 1)
-
 // Callers are not divided evenly. With 100 callers in each of 100 shards, the first caller overflows at about three quarters of the cap.
-const leastCallersPerShard = 100
+const [mostShardsOfAnyCap, leastCallersPerShard] = [16, 100]
 
 /** Options of `RedisQuotaStore`. */
 export interface RedisQuotaStoreOptions {

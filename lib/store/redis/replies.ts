@@ -5,11 +5,7 @@ import type { Decision } from './arguments.js'
 
 const [askAgain, admittedFlag, overflowFlag, flagsRange, windowFactor] = [-1, 1, 2, 4, 1024]
 
-/**
- * Reads the reply of acquire.lua to requests.
- *
- * @param columns Their decisions in the order of the reply.
- */
+/** Reads the reply of acquire.lua to requests. In the columns, their decisions are in the order of the reply. */
 export function readDecided (
   reply: unknown, requests: readonly (readonly Decision[])[], columns: readonly (readonly Decision[])[]
 ): (Decided[] | undefined)[] {
@@ -37,22 +33,15 @@ export function readPeeked (reply: unknown, demand: Demand): QuotaCount | null |
 }
 
 /** Reads the reply of list.lua. */
-export function readPage (reply: unknown): CallerPage {
-  const [cursor, ...values] = readList(reply)
-  const next = readInteger(cursor)
+export function readPage (reply: unknown): CallerPage & QuotaStoreState {
+  const [rows, count, cursor, ...values] = readList(reply)
+  const [trackedCallers, sweeps, next] = [readInteger(rows), readInteger(count), readInteger(cursor)]
   const callers: CallerCount[] = []
   for (let index = 0; index < values.length; index += 3) {
     const left = readInteger(values[index + 2])
     callers.push({ callerKey: String(values[index]), count: readInteger(values[index + 1]), windowRemaining: left === 0 ? null : left })
   }
-  return { callers, cursor: next === 0 ? null : String(next) }
-}
-
-/** Reads the reply of inspect.lua. */
-export function readState (reply: unknown): QuotaStoreState {
-  const [trackedCallers, sweeps] = readList(reply).map(readInteger)
-  if (trackedCallers === undefined || sweeps === undefined) throw unexpected(reply)
-  return { trackedCallers, sweeps }
+  return { trackedCallers, sweeps, callers, cursor: next === 0 ? null : String(next) }
 }
 
 // The whole part of a window is the time at which it began, or at which it ends if the demand has an end.

@@ -2,9 +2,9 @@ import { hasFunction } from '../../../option-checks.js'
 import type { QuotaRedisClient } from '../client.js'
 
 /**
- * The functions of an `ioredis` or `iovalkey` client that the store uses; both `Redis` and `Cluster` have them. With its default options, the client
- * sends a command again if the connection is lost before the reply arrives, so one request can be counted twice. To prevent this, set
- * `maxRetriesPerRequest: 0` for `Redis`, or `retryDelayOnFailover: 0` for `Cluster`.
+ * The functions of an `ioredis` or `iovalkey` client that the store uses; both `Redis` and `Cluster` have them. With its default options,
+ * the client sends a command again if the connection is lost before the reply arrives, so one request can be counted twice. To prevent
+ * this, set `maxRetriesPerRequest: 0` for `Redis`, or `retryDelayOnFailover: 0` for `Cluster`.
  */
 export type IoredisClient = ScriptCommands<Promise<unknown>>
 
