@@ -34,7 +34,7 @@ while runAt < #settings do
         -- include clock.part.lua
         local isSweepDue, isEachKnown, isChanged = now - sweptAt >= SWEEP_INTERVAL, true, false
         for caller = 2, demands + 1 do isEachKnown = isEachKnown and found[caller] end
-        local rows, sweeps, oldest, cursor, overflowCount, overflowWindow
+        local rows, sweeps, oldest, cursor, overflowCount, overflowWindow, overflowBefore, overflowRequest
         if isSweepDue or isSetBack or not isEachKnown or kind == GIVES_BACK then
           sweeps, oldest, cursor, overflowCount, overflowWindow = read('ddddd', state, SWEEPS_POSITION)
           if kind ~= GIVES_BACK then
@@ -72,8 +72,13 @@ while runAt < #settings do
             -- The window is over if it began, or ends, before this.
             local opens = window > 0 and now or other
             if opened < (window > 0 and opens - window + 1 or opens) then count, opened = 0, opens + fraction end
-            local isKnown = flags == 0 or cursor == ALL_CHECKED
-            hasRoom = count <= most and isKnown
+            local before, isKnown = count, flags == 0 or cursor == ALL_CHECKED
+            if flags > 0 then
+              -- Room is what there was before the request, of which two callers can use the overflow counter.
+              if request ~= overflowRequest then overflowRequest, overflowBefore = request, count end
+              before = overflowBefore
+            end
+            hasRoom = before <= most and isKnown
             if hasRoom and not isRejected then count = count + cost end
             if hasRoom then flags = flags + 1 end
             if count > LARGEST_COUNT then count = LARGEST_COUNT end
