@@ -2,6 +2,7 @@
 import t from 'tap'
 import { callerKey } from '../../lib/caller/caller-key.js'
 import { localAuthentication } from '../../lib/caller/authentication.js'
+import { MemoryQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
@@ -44,6 +45,14 @@ t.test('the store uses the clock of the server', async (t) => {
   let later = 60_000
   while (later === 60_000) later = Number((await acquireOne(store, 'alice')).windowRemaining)
   t.ok(later < 60_000 && later > 50_000)
+})
+
+t.test('requests of two callers at the cap that are sent together have the results of the memory store', async (t) => {
+  const { now: clock } = new VirtualClock()
+  const stores = [new RedisQuotaStore({ client, clock, maxTrackedCallers: 1 }), new MemoryQuotaStore({ clock, maxTrackedCallers: 1 })]
+  const requests = [3, 9, 2, 9].map((limit) => ['own', 'bob', 'carol'].map((caller) => demand(caller, { limit, cost: 1 })))
+  const [actual, expected] = await Promise.all(stores.map((store) => Promise.all(requests.map((demands) => store.acquire(demands)))))
+  t.match(actual, expected?.map((each) => each.map((acquisition) => ({ ...acquisition }))))
 })
 
 t.test('keys that are not digests have their own counters, also in shards', async (t) => {

@@ -42,8 +42,10 @@ while runAt < #settings do
           end
         end
 
-        replies[slot + 1] = now
+        -- When a window opens that begins now. One that began before `over`, or ends before its end, is over.
+        local opens, over = now, now - window + 1
         slot = slot + 1
+        replies[slot] = now
         for demand = 1, demands do
           if stride > 0 then most, cost, other, request = read('dddd', settings, at + stride * (demand - 1) - 32) end
           local row, hasRoom = found[demand + 1], true
@@ -69,9 +71,8 @@ while runAt < #settings do
             if row then count, opened = read('dd', row)
             elseif rows < cap then rows = rows + 1
             else count, opened, flags = overflowCount, overflowWindow, 2 end
-            -- The window is over if it began, or ends, before this.
-            local opens = window > 0 and now or other
-            if opened < (window > 0 and opens - window + 1 or opens) then count, opened = 0, opens + fraction end
+            if window < 0 then opens, over = other, other end
+            if opened < over then count, opened = 0, opens + fraction end
             local before, isKnown = count, flags == 0 or cursor == ALL_CHECKED
             if flags > 0 then
               -- Room is what there was before the request, of which two callers can use the overflow counter.
