@@ -1,8 +1,6 @@
 // The features of the Redis store that other stores do not have, on real servers.
 import t from 'tap'
-import { callerKey } from '../../lib/caller/caller-key.js'
-import { localAuthentication } from '../../lib/caller/authentication.js'
-import { MemoryQuotaStore } from '../../lib/index.js'
+import { callerKey, localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
@@ -156,8 +154,6 @@ t.test('the error for an invalid option of a RedisQuotaStore contains its name a
 
 t.test('a request that may have been counted is not sent again', async (t) => {
   await client.set('llm-quota:{0}:default', 'another program\'s')
-  const commands = await commandsDuring(client, async () => {
-    await t.rejects(acquireOne(new RedisQuotaStore({ client }), key('alice')), /WRONGTYPE/)
-  })
+  const commands = await commandsDuring(client, async () => { await t.rejects(acquireOne(new RedisQuotaStore({ client }), key('alice')), /WRONGTYPE/) })
   t.match([commands.evalsha, commands.eval], [undefined, 1])
 })

@@ -17,9 +17,8 @@ t.test('the scripts use what the oldest server, Redis 6.2, has, and docs/shared-
   t.same(permissions.split(' ').sort(), needed.sort())
 })
 
-function storeThatReads (reply: unknown): RedisQuotaStore {
-  return new RedisQuotaStore({ shards: 2, client: { evaluateDigest: async () => reply, evaluateSource: async () => reply } })
-}
+const storeThatReads = (reply: unknown) =>
+  new RedisQuotaStore({ shards: 2, client: { evaluateDigest: async () => reply, evaluateSource: async () => reply } })
 
 const calls: Record<string, (store: RedisQuotaStore) => Promise<unknown>> = {
   acquire: async (store) => store.acquire([demand('of shard 0'), demand('of shard 1')]),
@@ -69,9 +68,7 @@ t.test('integers are accepted in every form that clients return', async (t) => {
 })
 
 /** An error of Valkey GLIDE, whose name is that of its class. */
-function glideError (name: string, message = 'a sentence made for people'): Error {
-  return Object.assign(new Error(message), { name })
-}
+const glideError = (name: string, message = 'a sentence made for people') => Object.assign(new Error(message), { name })
 
 const unknownScript = 'An error was signalled by the server: - NoScriptError: No matching script.'
 const names = ['RequestError', 'TimeoutError', 'ConnectionError', 'ExecAbortError', 'ClosingError', 'Error']
