@@ -1,6 +1,5 @@
 import { unlimited } from '../counter.js'
-import type { Call, Holding, Release, StoredRequest } from '../shared/driver.js'
-import { nameOf } from '../shared/holdings.js'
+import { nameOf, type Call, type Holding, type Release, type StoredRequest } from '../shared/driver.js'
 import type { Demand } from '../store.js'
 
 /** How acquire.lua changes a counter. Its settings are the window, the kind of the change, and three numbers, which depend on the kind. */
