@@ -3,14 +3,14 @@
 --
 -- KEYS: the shard's register; the hash of each quota. ARGV: the settings, which arguments.ts describes; the callers.
 -- Returns for each run of requests and each of its demands the time of the quota, and for each of the requests two integers: the count, or
--- ASK_AGAIN if more rows must be checked before the request can be decided on; and FLAGS times the window, plus 1 if the demand has room,
--- plus 2 for the overflow counter.
+-- ASK_AGAIN if more rows must be checked before the request can be decided on; and the flags, which are 1 if the demand has room plus 2 for
+-- the overflow counter, plus FLAGS times the nonce of the window, plus FLAGS * NONCES times its age, which for a window with an end is how
+-- much later than the demand's end it ends.
 local ASK_AGAIN <const>, IS_EXPECTED <const>, GIVES_BACK <const>, IN_OVERFLOW <const> = -1, 1, 2, 1
 
 -- A list is filled in order and begins with a size, because one that grows otherwise takes longer.
 local argv, settings, replies, size, checked = ARGV, ARGV[1], { nil, nil, nil }, 0, nil
 local holder, time, number, cap, runAt = read('c16ddd', settings)
-local fraction = number % FRACTIONS / FRACTIONS
 
 while runAt < #settings do
   local length, demandsAt = read('d', settings, runAt)
@@ -34,16 +34,16 @@ while runAt < #settings do
         -- include clock.part.lua
         local isSweepDue, isEachKnown, isChanged = now - sweptAt >= SWEEP_INTERVAL, true, false
         for caller = 2, demands + 1 do isEachKnown = isEachKnown and found[caller] end
-        local rows, sweeps, oldest, cursor, overflowCount, overflowWindow, overflowBefore, overflowRequest
-        if isSweepDue or isSetBack or not isEachKnown or kind == GIVES_BACK then
-          sweeps, oldest, cursor, overflowCount, overflowWindow = read('ddddd', state, SWEEPS_POSITION)
+        local rows, sweeps, oldest, cursor, overflowCount, overflowOpened, overflowNonce, overflowBefore, overflowRequest
+        if isSweepDue or isMisdated or not isEachKnown or kind == GIVES_BACK then
+          sweeps, oldest, cursor, overflowCount, overflowOpened, overflowNonce = read('dddddd', state, SWEEPS_POSITION)
           if kind ~= GIVES_BACK then
             -- include sweep.part.lua
           end
         end
 
         -- When a window opens that begins now. One that began before `over`, or ends before its end, is over.
-        local opens, over = now, now - window + 1
+        local opens, over, base = now, now - window + 1, now
         slot = slot + 1
         replies[slot] = now
         for demand = 1, demands do
@@ -61,18 +61,21 @@ while runAt < #settings do
             replies[slot + 1] = others + own
             replies[slot + 2] = hasRoom and 1 or 0
           elseif kind == GIVES_BACK then
-            local count, opened, lastSeen
-            if row then count, opened, lastSeen = read(ROW, row) end
-            local isOverflow = most == IN_OVERFLOW
-            if isOverflow and overflowWindow == other then overflowCount, isChanged = math.max(0, overflowCount - cost), true end
-            row = not isOverflow and opened == other and pack(ROW, math.max(0, count - cost), opened, lastSeen)
+            if most == IN_OVERFLOW then
+              local isOpen = overflowOpened % TIMES * NONCES + overflowNonce == other
+              if isOpen then overflowCount, isChanged = math.max(0, overflowCount - cost), true end
+              row = nil
+            elseif row then
+              local count, opened, nonce, lastSeen = read(ROW, row)
+              row = opened % TIMES * NONCES + nonce == other and pack(ROW, math.max(0, count - cost), opened, nonce, lastSeen)
+            end
           else
-            local count, opened, flags = 0, NEVER, 0
-            if row then count, opened = read('dd', row)
+            local count, opened, nonce, flags = 0, NEVER, 0, 0
+            if row then count, opened, nonce = read('ddd', row)
             elseif rows < cap then rows = rows + 1
-            else count, opened, flags = overflowCount, overflowWindow, 2 end
-            if window < 0 then opens, over = other, other end
-            if opened < over then count, opened = 0, opens + fraction end
+            else count, opened, nonce, flags = overflowCount, overflowOpened, overflowNonce, 2 end
+            if window < 0 then opens, over, base = other, other, other end
+            if opened < over then count, opened, nonce = 0, opens, number % NONCES end
             local before, isKnown = count, flags == 0 or cursor == ALL_CHECKED
             if flags > 0 then
               -- Room is what there was before the request, of which two callers can use the overflow counter.
@@ -83,11 +86,11 @@ while runAt < #settings do
             if hasRoom and not isRejected then count = count + cost end
             if hasRoom then flags = flags + 1 end
             if count > LARGEST_COUNT then count = LARGEST_COUNT end
-            if flags < 2 then row = pack(ROW, count, opened, now)
-            elseif isKnown then overflowCount, overflowWindow, isChanged = count, opened, true
+            if flags < 2 then row = pack(ROW, count, opened, nonce, now)
+            elseif isKnown then overflowCount, overflowOpened, overflowNonce, isChanged = count, opened, nonce, true
             else count = ASK_AGAIN end
             replies[slot + 1] = count > LARGEST_INTEGER and string.format('%.0f', count) or count
-            replies[slot + 2] = FLAGS * opened + flags
+            replies[slot + 2] = ((window < 0 and opened - base or base - opened) * NONCES + nonce) * FLAGS + flags
           end
           slot = slot + 2
           if not hasRoom then
@@ -103,10 +106,12 @@ while runAt < #settings do
           end
         end
 
-        -- The time in the state bounds how much longer a window becomes when the server's clock is set back.
-        if isChanged or now - latest >= 100 then
+        -- With the latest time, no window becomes longer when the server's clock is set back.
+        if isChanged or now > latest then
           local rest = sub(state, SWEPT_AT_POSITION)
-          if isChanged then rest = sub(state, SWEPT_AT_POSITION, OVERFLOW_POSITION - 1) .. pack('dd', overflowCount, overflowWindow) end
+          if isChanged then
+            rest = sub(state, SWEPT_AT_POSITION, OVERFLOW_POSITION - 1) .. pack('ddd', overflowCount, overflowOpened, overflowNonce)
+          end
           written[filled + 1] = STATE
           written[filled + 2] = pack('ddd', LAYOUT_VERSION, now - time, now) .. rest
         end

@@ -1,13 +1,14 @@
 -- Reads the first part of `state`, and the quota's time, which does not run backwards. `time` is that of the store's own clock, or not a
 -- number for the server's. The time left until a known time tells that at half the cost of TIME.
 local version, offset, latest, sweptAt, expiry = read('ddddd', state)
+local left = 0
 if version ~= LAYOUT_VERSION then
   error('VERSION ' .. key .. ' has the layout of another version of this store: use another keyPrefix', 0)
 end
 if time ~= time then
-  local left = call('PTTL', key)
+  left = call('PTTL', key)
   time = left >= 0 and expiry - left or serverTime()
 end
-local now = time + offset
-local isSetBack = now < latest
-if isSetBack then now = latest end
+-- Whether the key must expire at another time than it does.
+local now, isMisdated = time + offset, left < 0
+if now < latest then now, isMisdated = latest, true end

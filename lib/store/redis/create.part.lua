@@ -13,4 +13,4 @@ end
 -- Rows are useless without the clock. Only a key that exists is removed, because after a first write the server would no longer refuse the
 -- others when its memory is full.
 if call('EXISTS', key) == 1 then call('UNLINK', key) end
-state, found = pack(STATE_FORMAT, LAYOUT_VERSION, 0, NEVER, NEVER, 0, window, -1, NEVER, ALL_CHECKED, 0, NEVER), {}
+state, found = pack(STATE_FORMAT, LAYOUT_VERSION, 0, NEVER, NEVER, 0, window, -1, NEVER, ALL_CHECKED, 0, NEVER, 0), {}

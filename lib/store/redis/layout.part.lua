@@ -6,12 +6,12 @@ local call, pack, read, sub = redis.call, struct.pack, struct.unpack, string.sub
 -- The byte 255 does not occur in UTF-8, so no caller has the name of this field. It holds the version of the layout, the offset of the
 -- clock, and the latest time known; the time of the latest sweep, when the key expires, the length of the window (0: requests in flight;
 -- negative: windows with an end), the number of sweeps, the earliest last request that the check of the rows has found, and the cursor of
--- that check; and the overflow counter's count and window. It is longer than 64 bytes, so that the server keeps a hash table.
-local STATE <const>, STATE_FORMAT <const>, LAYOUT_VERSION <const> = '\255', 'ddddddddddd', 3
+-- that check; and the overflow counter's count, window and nonce. It is longer than 64 bytes, so that the server keeps a hash table.
+local STATE <const>, STATE_FORMAT <const>, LAYOUT_VERSION <const> = '\255', 'dddddddddddd', 3
 local SWEPT_AT_POSITION <const>, WINDOW_POSITION <const>, SWEEPS_POSITION <const>, OVERFLOW_POSITION <const> = 25, 41, 49, 73
--- A row holds the count, the window and the time of the last request. A window is the time at which it began, or ends where it has an end,
--- and as a fraction a number of the call that opened it, which tells it from a lost one. It is returned as an integer with two flags.
-local ROW <const>, LAST_SEEN_POSITION <const>, FRACTIONS <const>, FLAGS <const> = 'ddd', 17, 256, 1024
+-- A row holds the count, when the window began or, if it has an end, ends, its nonce, and the time of the last request. The time and the
+-- nonce tell a window from one that was lost or forgotten. It is returned as its age with the nonce and two flags.
+local ROW <const>, LAST_SEEN_POSITION <const>, NONCES <const>, TIMES <const>, FLAGS <const> = 'dddd', 25, 65536, 4294967296, 4
 -- For requests in flight, a row has a part for each process, the latest at its end: the name, how many places it holds, and the number and
 -- the time of the call that wrote it. It counts until its lease ends.
 local PART <const>, PART_LENGTH <const>, LEASE <const> = 'c16ddd', 40, 30000

@@ -22,8 +22,8 @@ for place = 1, #page[2], 2 do
   elseif caller ~= STATE then
     local opened
     count, opened = read('dd', row)
-    if window > 0 then left = math.floor(opened) + window - now end
-    isOpen = left > 0 or window < 0 and math.floor(opened) > ARGV[3] + 0
+    if window > 0 then left = opened + window - now end
+    isOpen = left > 0 or window < 0 and opened > ARGV[3] + 0
   end
   if isOpen then
     local size = #replies

@@ -31,5 +31,6 @@ else
     if page[1] ~= '0' then return page[1] end
   end
 end
-if opened < (tonumber(ARGV[5]) or now - window + 1) then return {} end
-return { now, string.format('%.0f', count), FLAGS * opened + (row and 0 or 2) }
+local finish = tonumber(ARGV[5])
+if opened < (finish or now - window + 1) then return {} end
+return { now, string.format('%.0f', count), (finish and opened - finish or now - opened) * NONCES * FLAGS + (row and 0 or 2) }

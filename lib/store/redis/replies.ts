@@ -3,7 +3,7 @@ import type { Decided } from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import type { Decision } from './arguments.js'
 
-const [askAgain, admittedFlag, overflowFlag, flagsRange, windowFactor] = [-1, 1, 2, 4, 1024]
+const [askAgain, admittedFlag, overflowFlag, flagsRange, nonces, times] = [-1, 1, 2, 4, 2 ** 16, 2 ** 32]
 
 /** Reads the reply of acquire.lua to requests. In the columns, their decisions are in the order of the reply. */
 export function readDecided (
@@ -44,13 +44,15 @@ export function readPage (reply: unknown): CallerPage & QuotaStoreState {
   return { trackedCallers, sweeps, callers, cursor: next === 0 ? null : String(next) }
 }
 
-// The whole part of a window is the time at which it began, or at which it ends if the demand has an end.
+// The age of a window is how long ago it began, or how much later than the demand's end it ends.
 function readCount ({ window, end }: Demand, now = 0, count = 0, last = 0): Decided {
   const flags = last % flagsRange
-  const nonce = (last - flags) / windowFactor
+  const age = Math.floor(last / flagsRange / nonces)
+  const opened = end === null ? now - age : end + age
+  const nonce = opened % times * nonces + Math.floor(last / flagsRange) % nonces
   const [admitted, overflow] = [(flags & admittedFlag) !== 0, (flags & overflowFlag) !== 0]
-  if (end !== null) return { admitted, count, windowRemaining: null, end: Math.floor(nonce), overflow, nonce }
-  return { admitted, count, windowRemaining: window === null ? null : Math.floor(nonce) + window - now, overflow, nonce }
+  if (end !== null) return { admitted, count, windowRemaining: null, end: opened, overflow, nonce }
+  return { admitted, count, windowRemaining: window === null ? null : window - age, overflow, nonce }
 }
 
 function readList (reply: unknown): unknown[] {

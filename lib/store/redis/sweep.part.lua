@@ -18,11 +18,11 @@ if cursor ~= ALL_CHECKED and not (checked or {})[key] then
   cursor, isPageDue, checked = page[1] == '0' and ALL_CHECKED or page[1] + 0, true, checked or {}
   checked[key] = true
 end
-if isSweepDue or isPageDue or isSetBack then
+if isSweepDue or isPageDue or isMisdated then
   -- A request after this time would find every row dead.
   local expiry = serverTime() + retention + SWEEP_INTERVAL
   state, latest = pack(
-    STATE_FORMAT, LAYOUT_VERSION, now - time, now, sweptAt, expiry, window, sweeps, oldest, cursor, overflowCount, overflowWindow
+    STATE_FORMAT, LAYOUT_VERSION, now - time, now, sweptAt, expiry, window, sweeps, oldest, cursor, overflowCount, overflowOpened, overflowNonce
   ), now
   call('HSET', key, STATE, state)
   call('PEXPIREAT', key, expiry)
