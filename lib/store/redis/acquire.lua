@@ -13,13 +13,13 @@ local argv, settings, replies, size, checked = ARGV, ARGV[1], { nil, nil, nil },
 local holder, time, number, cap, runAt = read('c16ddd', settings)
 
 while runAt < #settings do
-  local length, demandsAt = read('d', settings, runAt)
+  local columns, demandsAt = read('d', settings, runAt)
   -- Those that the previous pass has found to be without room are not counted. A pass is wrong if one of them has room now, or if it has
   -- counted a part of another that has no room. Then the next pass is right about at least one request more.
   local rejected
   repeat
     local without, isWrong, writes, at, slot = nil, false, { nil, nil, nil }, demandsAt, size
-    for index = 1, length do
+    for index = 1, columns do
       local callers, demands, stride, place, window, kind, most, cost, other, request, earlier
       callers, demands, stride, place, window, kind, most, cost, other, request, at = read('dddddddddd', settings, at)
       local key = KEYS[place]
@@ -34,12 +34,9 @@ while runAt < #settings do
         -- include clock.part.lua
         local isSweepDue, isEachKnown, isChanged = now - sweptAt >= SWEEP_INTERVAL, true, false
         for caller = 2, demands + 1 do isEachKnown = isEachKnown and found[caller] end
-        local rows, sweeps, oldest, cursor, overflowCount, overflowOpened, overflowNonce, overflowBefore, overflowRequest
-        if isSweepDue or isMisdated or not isEachKnown or kind == GIVES_BACK then
-          sweeps, oldest, cursor, overflowCount, overflowOpened, overflowNonce = read('dddddd', state, SWEEPS_POSITION)
-          if kind ~= GIVES_BACK then
-            -- include sweep.part.lua
-          end
+        local rows, overflowBefore, overflowRequest
+        if kind ~= GIVES_BACK and (isSweepDue or isMisdated or not isEachKnown) then
+          -- include sweep.part.lua
         end
 
         -- When a window opens that begins now. One that began before `over`, or ends before its end, is over.
@@ -108,12 +105,9 @@ while runAt < #settings do
 
         -- With the latest time, no window becomes longer when the server's clock is set back.
         if isChanged or now > latest then
-          local rest = sub(state, SWEPT_AT_POSITION)
-          if isChanged then
-            rest = sub(state, SWEPT_AT_POSITION, OVERFLOW_POSITION - 1) .. pack('ddd', overflowCount, overflowOpened, overflowNonce)
-          end
           written[filled + 1] = STATE
-          written[filled + 2] = pack('ddd', LAYOUT_VERSION, now - time, now) .. rest
+          written[filled + 2] = pack(STATE_FORMAT, LAYOUT_VERSION, now - time, now, sweptAt, expiry, length, sweeps, oldest, cursor,
+            overflowCount, overflowOpened, overflowNonce)
         end
       end
       writes[index], at = written, at + stride * (demands - 1)
@@ -122,7 +116,7 @@ while runAt < #settings do
     if rejected then for request in pairs(rejected) do isWrong = isWrong or not (without and without[request]) end end
     rejected = without
     if not isWrong then
-      for index = 1, length do
+      for index = 1, columns do
         if writes[index][2] then call('HSET', unpack(writes[index])) end
       end
       size, runAt = slot, at

@@ -1,6 +1,7 @@
--- Reads the first part of `state`, and the quota's time, which does not run backwards. `time` is that of the store's own clock, or not a
+-- Reads the `state`, and the quota's time, which does not run backwards. `time` is that of the store's own clock, or not a
 -- number for the server's. The time left until a known time tells that at half the cost of TIME.
-local version, offset, latest, sweptAt, expiry = read('ddddd', state)
+local version, offset, latest, sweptAt, expiry, length, sweeps, oldest, cursor, overflowCount, overflowOpened, overflowNonce =
+  read(STATE_FORMAT, state)
 local left = 0
 if version ~= LAYOUT_VERSION then
   error('VERSION ' .. key .. ' has the layout of another version of this store: use another keyPrefix', 0)

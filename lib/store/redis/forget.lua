@@ -6,4 +6,4 @@ local key = KEYS[1]
 local state, time = call('HGET', key, STATE), 0
 if not state then return 0 end
 -- include clock.part.lua
-return read('d', state, WINDOW_POSITION) == 0 and 0 or call('HDEL', key, ARGV[1])
+return length == 0 and 0 or call('HDEL', key, ARGV[1])

@@ -9,21 +9,20 @@ local key, time = KEYS[1], ARGV[1] + 0
 local state = call('HGET', key, STATE)
 if not state then return { 0, 0, '0' } end
 -- include clock.part.lua
-local window, sweeps = read('dd', state, WINDOW_POSITION)
 local page = call('HSCAN', key, ARGV[2], 'COUNT', PAGE)
 local replies = { call('HLEN', key) - 1, sweeps, page[1] }
 for place = 1, #page[2], 2 do
   local caller, row = page[2][place], page[2][place + 1]
   local count, left, isOpen = 0, 0, false
-  if caller ~= STATE and window == 0 then
+  if caller ~= STATE and length == 0 then
     local holder = ''
     -- include places.part.lua
     count, isOpen = others, others > 0
   elseif caller ~= STATE then
     local opened
     count, opened = read('dd', row)
-    if window > 0 then left = opened + window - now end
-    isOpen = left > 0 or window < 0 and opened > ARGV[3] + 0
+    if length > 0 then left = opened + length - now end
+    isOpen = left > 0 or length < 0 and opened > ARGV[3] + 0
   end
   if isOpen then
     local size = #replies

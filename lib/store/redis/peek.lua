@@ -15,7 +15,7 @@ if window == 0 then
   -- include places.part.lua
   return { now, others, 0 }
 end
-local _, oldest, cursor, count, opened = read('ddddd', state, SWEEPS_POSITION)
+local count, opened = overflowCount, overflowOpened
 if row then
   count, opened = read('dd', row)
 elseif call('HLEN', key) - 1 < ARGV[3] + 0 then

@@ -20,11 +20,9 @@ if cursor ~= ALL_CHECKED and not (checked or {})[key] then
 end
 if isSweepDue or isPageDue or isMisdated then
   -- A request after this time would find every row dead.
-  local expiry = serverTime() + retention + SWEEP_INTERVAL
-  state, latest = pack(
-    STATE_FORMAT, LAYOUT_VERSION, now - time, now, sweptAt, expiry, window, sweeps, oldest, cursor, overflowCount, overflowOpened, overflowNonce
-  ), now
-  call('HSET', key, STATE, state)
+  expiry, latest, length = serverTime() + retention + SWEEP_INTERVAL, now, window
+  call('HSET', key, STATE, pack(STATE_FORMAT, LAYOUT_VERSION, now - time, now, sweptAt, expiry, window, sweeps, oldest, cursor,
+    overflowCount, overflowOpened, overflowNonce))
   call('PEXPIREAT', key, expiry)
   call('SADD', KEYS[1], key)
   if call('PTTL', KEYS[1]) < call('PTTL', key) then call('PEXPIREAT', KEYS[1], expiry) end
