@@ -78,7 +78,6 @@ tap.test('with the server\'s clock, a decision that meets a lost field is sent a
     t.match(await acquireOne(store, 'alice', { limit: 1_000 }), { admitted: true, overflow: false })
     t.match(await acquireOne(store, 'bob', { limit: 1_000 }), { admitted: true, overflow: false })
   }
-  await client.persist('llm-quota:{0}:default')
-  await acquireOne(store, 'alice', { limit: 1_000 })
-  t.ok(await client.pttl('llm-quota:{0}:default') > 0, 'a key that has lost its expiry gets it back at once')
+  for (const key of await client.keys('*default')) await client.persist(key)
+  t.ok((await acquireOne(store, 'alice')).count > 0 && await client.pttl('llm-quota:{0}:default') > 0, 'a lost expiry is set again at once')
 })

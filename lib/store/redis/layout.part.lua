@@ -7,7 +7,7 @@ local call, pack, read, sub = redis.call, struct.pack, struct.unpack, string.sub
 -- clock, and the latest time known; the time of the latest sweep, when the key expires, the length of the window (0: requests in flight;
 -- negative: windows with an end), the number of sweeps, the earliest last request that the check of the rows has found, and the cursor of
 -- that check; and the overflow counter's count, window and nonce. It is longer than 64 bytes, so that the server keeps a hash table.
-local STATE <const>, STATE_FORMAT <const>, LAYOUT_VERSION <const> = '\255', 'dddddddddddd', 3
+local STATE <const>, STATE_FORMAT <const>, STATE_LENGTH <const>, LAYOUT_VERSION <const> = '\255', 'dddddddddddd', 96, 3
 -- A row holds the count, when the window began or, if it has an end, ends, its nonce, and the time of the last request. The time and the
 -- nonce tell a window from one that was lost or forgotten. It is returned as its age with the nonce and two flags.
 local ROW <const>, LAST_SEEN_POSITION <const>, NONCES <const>, TIMES <const>, FLAGS <const> = 'dddd', 25, 65536, 4294967296, 4
