@@ -109,12 +109,13 @@ t.test('nothing is given back in a window that opened at the same time after the
   const clock = new VirtualClock()
   const create = () => new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers: 1 })
   const [store, other] = [create(), create()]
-  for (const lose of [() => client.flushall(), () => other.clearCounters(), () => other.forget('alice', 'default')]) {
-    const acquisition = await acquireOne(store, 'alice', { cost: 3 })
+  const losses = [() => client.flushall(), () => other.clearCounters(), () => other.forget('alice', 'default')]
+  for (const [lose, end] of losses.flatMap((each) => [[each, null], [each, 9e12]] as const)) {
+    const acquisition = await acquireOne(store, 'alice', { cost: 3, end })
     await lose()
-    t.match(await acquireOne(other, 'alice', { cost: 2 }), { admitted: true, count: 2 })
+    t.match(await acquireOne(other, 'alice', { cost: 2, end }), { admitted: true, count: 2 })
     await store.release(acquisition, 3)
-    t.match(await other.peek(demand('alice')), { count: 2 })
+    t.match(await other.peek(demand('alice', { end })), { count: 2 })
     await client.flushall()
   }
 })

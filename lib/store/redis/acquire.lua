@@ -54,7 +54,7 @@ while runAt < #settings do
             local isLate = latestCall and latestCall > number
             hasRoom = others + own <= most and not isLate
             if hasRoom and not isRejected then own = own + cost end
-            row = not isLate and parts .. pack(PART, holder, own, number, now)
+            row = not isLate and pack(PART, holder, own, number, now) .. parts
             replies[slot + 1] = others + own
             replies[slot + 2] = hasRoom and 1 or 0
           elseif kind == GIVES_BACK then
@@ -89,7 +89,7 @@ while runAt < #settings do
             replies[slot + 1] = count > LARGEST_INTEGER and string.format('%.0f', count) or count
             replies[slot + 2] = ((window < 0 and opened - base or base - opened) * NONCES + nonce) * FLAGS + flags
           end
-          slot = slot + 2
+          if kind < GIVES_BACK then slot = slot + 2 end
           if not hasRoom then
             isWrong = isWrong or not isRejected and (index > 1 or request == earlier)
             without = without or {}

@@ -8,7 +8,7 @@ export interface Change { readonly counters: string, readonly callerKey: string,
 /** A change that decides on a demand. */
 export interface Decision extends Change { readonly demand: Demand }
 
-const [decides, decidesOnExpected, givesBack] = [0, 1, 2]
+const [decides, decidesOnExpected, givesBack, holds] = [0, 1, 2, 3]
 const bytesOfChange = 7 * Float64Array.BYTES_PER_ELEMENT
 
 /** The window of a demand as the scripts know it: 0 for requests in flight, negative for windows with an end. */
@@ -27,10 +27,10 @@ export function decisionsOn ({ demands, held }: StoredRequest, isExpected: (coun
   })
 }
 
-/** The numbers of a release: whether it is of the overflow counter, the amount, the window. A holding is a decision that takes no place. */
+/** The numbers of a release: whether it is of the overflow counter, the amount, the window. A holding is a decision without a reply. */
 export function changeOf (change: Release | Holding): Change {
   const { counters, callerKey } = change
-  if ('held' in change) return { counters, callerKey, settings: [0, decides, unlimited, 0, change.held] }
+  if ('held' in change) return { counters, callerKey, settings: [0, holds, unlimited, 0, change.held] }
   return { counters, callerKey, settings: [NaN, givesBack, Number(change.overflow), change.amount, change.nonce] }
 }
 

@@ -11,7 +11,7 @@ local STATE <const>, STATE_FORMAT <const>, STATE_LENGTH <const>, LAYOUT_VERSION 
 -- A row holds the count, when the window began or, if it has an end, ends, its nonce, and the time of the last request. The time and the
 -- nonce tell a window from one that was lost or forgotten. It is returned as its age with the nonce and two flags.
 local ROW <const>, LAST_SEEN_POSITION <const>, NONCES <const>, TIMES <const>, FLAGS <const> = 'dddd', 25, 65536, 4294967296, 4
--- For requests in flight, a row has a part for each process, the latest at its end: the name, how many places it holds, and the number and
+-- For requests in flight, a row has a part for each process, the latest first: the name, how many places it holds, and the number and
 -- the time of the call that wrote it. It counts until its lease ends.
 local PART <const>, PART_LENGTH <const>, LEASE <const> = 'c16ddd', 40, 30000
 local SWEEP_INTERVAL <const>, RETENTION_AFTER_WINDOW <const>, ALL_CHECKED <const>, NEVER <const> = 60000, 60000, -1, -1e300

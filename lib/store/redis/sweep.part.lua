@@ -10,7 +10,7 @@ if cursor ~= ALL_CHECKED and not (checked or {})[key] then
   local page, dead = call('HSCAN', key, cursor, 'COUNT', PAGE), {}
   for place = 1, #page[2], 2 do
     local caller, row = page[2][place], page[2][place + 1]
-    local lastSeen = caller == STATE and now or read('d', row, #row - 7)
+    local lastSeen = caller == STATE and now or read('d', row, window == 0 and PART_LENGTH - 7 or LAST_SEEN_POSITION)
     if sweptAt - lastSeen >= retention then dead[#dead + 1] = caller elseif lastSeen < oldest then oldest = lastSeen end
   end
   for from = 1, #dead, REMOVED_AT_ONCE do call('HDEL', key, unpack(dead, from, math.min(from + REMOVED_AT_ONCE - 1, #dead))) end
