@@ -15,10 +15,7 @@ t.beforeEach(async () => { await client.flushall() })
 function recorded () {
   const sent: (readonly (string | Buffer)[])[] = []
   const { evaluateDigest, evaluateSource } = adaptIoredis(client)
-  const note = (run: QuotaRedisClient['evaluateDigest']): typeof run => (script, keys, parameters) => {
-    sent.push(parameters)
-    return run(script, keys, parameters)
-  }
+  const note = (run: QuotaRedisClient['evaluateDigest']): typeof run => (...command) => { sent.push(command[2]); return run(...command) }
   return { client: { evaluateDigest: note(evaluateDigest), evaluateSource: note(evaluateSource) }, sent }
 }
 

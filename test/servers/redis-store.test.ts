@@ -1,7 +1,6 @@
 // The features of the Redis store that other stores do not have, on real servers.
 import t from 'tap'
-import { callerKey } from '../../lib/caller/caller-key.js'
-import { localAuthentication } from '../../lib/caller/authentication.js'
+import { callerKey, localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
@@ -34,7 +33,7 @@ t.test('a request with three quotas takes one round trip and one command, and so
       const acquisitions = await store.acquire(demands)
       await Promise.all(acquisitions.slice(1).map(async (each) => each && store.release(each, 1)))
     })
-    t.match([sent.eval, sent.evalsha], first ? [2, undefined] : [undefined, 2])
+    t.match([sent.eval, sent.evalsha], first ? [1, 1] : [undefined, 2])
   }
 })
 
@@ -44,6 +43,14 @@ t.test('the store uses the clock of the server', async (t) => {
   let later = 60_000
   while (later === 60_000) later = Number((await acquireOne(store, 'alice')).windowRemaining)
   t.ok(later < 60_000 && later > 50_000)
+})
+
+t.test('requests of two callers at the cap that are sent together have the results of the memory store', async (t) => {
+  const { now: clock } = new VirtualClock()
+  const stores = [new RedisQuotaStore({ client, clock, maxTrackedCallers: 1 }), new MemoryQuotaStore({ clock, maxTrackedCallers: 1 })]
+  const requests = [3, 9, 2, 9].map((limit) => ['own', 'bob', 'carol'].map((caller) => demand(caller, { limit, cost: 1 })))
+  const [actual, expected] = await Promise.all(stores.map((store) => Promise.all(requests.map((demands) => store.acquire(demands)))))
+  t.match(actual, expected?.map((each) => each.map((acquisition) => ({ ...acquisition }))))
 })
 
 t.test('keys that are not digests have their own counters, also in shards', async (t) => {
@@ -102,12 +109,13 @@ t.test('nothing is given back in a window that opened at the same time after the
   const clock = new VirtualClock()
   const create = () => new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers: 1 })
   const [store, other] = [create(), create()]
-  for (const lose of [() => client.flushall(), () => other.clearCounters(), () => other.forget('alice', 'default')]) {
-    const acquisition = await acquireOne(store, 'alice', { cost: 3 })
+  const losses = [() => client.flushall(), () => other.clearCounters(), () => other.forget('alice', 'default')]
+  for (const [lose, end] of losses.flatMap((each) => [[each, null], [each, 9e12]] as const)) {
+    const acquisition = await acquireOne(store, 'alice', { cost: 3, end })
     await lose()
-    t.match(await acquireOne(other, 'alice', { cost: 2 }), { admitted: true, count: 2 })
+    t.match(await acquireOne(other, 'alice', { cost: 2, end }), { admitted: true, count: 2 })
     await store.release(acquisition, 3)
-    t.match(await other.peek(demand('alice')), { count: 2 })
+    t.match(await other.peek(demand('alice', { end })), { count: 2 })
     await client.flushall()
   }
 })
@@ -147,8 +155,6 @@ t.test('the error for an invalid option of a RedisQuotaStore contains its name a
 
 t.test('a request that may have been counted is not sent again', async (t) => {
   await client.set('llm-quota:{0}:default', 'another program\'s')
-  const commands = await commandsDuring(client, async () => {
-    await t.rejects(acquireOne(new RedisQuotaStore({ client }), key('alice')), /WRONGTYPE/)
-  })
+  const commands = await commandsDuring(client, async () => { await t.rejects(acquireOne(new RedisQuotaStore({ client }), key('alice')), /WRONGTYPE/) })
   t.match([commands.evalsha, commands.eval], [undefined, 1])
 })

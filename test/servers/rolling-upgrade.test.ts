@@ -34,7 +34,7 @@ function loaded (folder: string): ReturnType<typeof build> {
 
 const same = loaded(resolve())
 const other = build({
-  'redis/layout.part.lua': [/(LAYOUT_VERSION <const> = )'.*'/, "$1'x'"],
+  'redis/layout.part.lua': [/(LAYOUT_VERSION <const> = .*, )3\n/, '$1999\n'],
   'postgres/schema.sql': [/version_\d+/g, 'version_999'],
   'postgres/schema.ts': [/(schemaVersion = )\d+/, '$1999']
 })

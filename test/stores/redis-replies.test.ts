@@ -17,9 +17,8 @@ t.test('the scripts use what the oldest server, Redis 6.2, has, and docs/shared-
   t.same(permissions.split(' ').sort(), needed.sort())
 })
 
-function storeThatReads (reply: unknown): RedisQuotaStore {
-  return new RedisQuotaStore({ shards: 2, client: { evaluateDigest: async () => reply, evaluateSource: async () => reply } })
-}
+const storeThatReads = (reply: unknown) =>
+  new RedisQuotaStore({ shards: 2, client: { evaluateDigest: async () => reply, evaluateSource: async () => reply } })
 
 const calls: Record<string, (store: RedisQuotaStore) => Promise<unknown>> = {
   acquire: async (store) => store.acquire([demand('of shard 0'), demand('of shard 1')]),
@@ -32,7 +31,7 @@ const invalid: Record<string, unknown[]> = {
   acquire: [...unreadable, 5, [], [1, 2, 3, 4]],
   peek: unreadable,
   inspect: [...unreadable.slice(0, 5), 5, []],
-  list: [null, 'OK', [], ['x'], ['0', 'alice'], ['0', 'alice', 1, 'x']]
+  list: [null, 'OK', [], [0, 0], [0, 0, 'x'], [0, 0, '0', 'alice'], [0, 0, '0', 'alice', 1, 'x']]
 }
 
 for (const [name, replies] of Object.entries(invalid)) {
@@ -53,7 +52,7 @@ t.test('a store on a server has its caller cap as a property, for the fallback o
 
 t.test('a request that waits for five seconds to be sent is rejected', async (t) => {
   const clock = virtualPerformance(t)
-  const full = async () => { clock.advance(5_001); return Array(128).fill([1, 60_000, 7]).flat() }
+  const full = async () => { clock.advance(5_001); return Array(128).fill([0, 1, 1]).flat() }
   const store = new RedisQuotaStore({ client: { evaluateDigest: full, evaluateSource: full } })
   const settled = await Promise.allSettled(Array.from({ length: 129 }, () => acquireOne(store, 'alice')))
   t.match(settled.slice(-2), [{ value: { admitted: true } }, { reason: { message: 'no response within 5000 ms' } }])
@@ -63,15 +62,13 @@ t.test('integers are accepted in every form that clients return', async (t) => {
   const forms: ((value: number) => unknown)[] = [Number, String, BigInt, (value) => Buffer.from(String(value))]
   for (const form of forms) {
     const acquired = (...reply: number[]) => acquireOne(storeThatReads(reply.map((value) => form(value))), 'alice')
-    t.match(await acquired(1, 60_000, 7), { admitted: true, count: 1, windowRemaining: 60_000, overflow: true })
-    t.match(await acquired(4, 1, 4), { admitted: false, count: 4, windowRemaining: 1, overflow: false })
+    t.match(await acquired(0, 1, 3), { admitted: true, count: 1, windowRemaining: 60_000, overflow: true })
+    t.match(await acquired(70_000, 4, 59_999 * 2 ** 18), { admitted: false, count: 4, windowRemaining: 1, overflow: false })
   }
 })
 
 /** An error of Valkey GLIDE, whose name is that of its class. */
-function glideError (name: string, message = 'a sentence made for people'): Error {
-  return Object.assign(new Error(message), { name })
-}
+const glideError = (name: string, message = 'a sentence made for people') => Object.assign(new Error(message), { name })
 
 const unknownScript = 'An error was signalled by the server: - NoScriptError: No matching script.'
 const names = ['RequestError', 'TimeoutError', 'ConnectionError', 'ExecAbortError', 'ClosingError', 'Error']
@@ -86,7 +83,7 @@ t.test('a script is sent as source if the server does not know it, and not again
       async customCommand ([command = '']: string[]) {
         commands.push(command)
         if (command === 'EVALSHA') throw error
-        return [1, 60_000, 5]
+        return [0, 1, 1]
       }
     }
     const store = new RedisQuotaStore({ client })

@@ -1,80 +1,83 @@
 import { unlimited } from '../counter.js'
-import type { Call, Holding, Release, StoredRequest } from '../shared/driver.js'
+import { nameOf, type Call, type Holding, type Release, type StoredRequest } from '../shared/driver.js'
 import type { Demand } from '../store.js'
 
-/** What is sent to acquire.lua or release.lua: the counters of the quotas, in the order of their keys, and the arguments. */
-interface Invocation { readonly quotas: readonly string[], readonly parameters: readonly (string | Buffer)[] }
+/** How acquire.lua changes a counter. Its settings are the window, the kind of the change, and three numbers, which depend on the kind. */
+export interface Change { readonly counters: string, readonly callerKey: string, readonly settings: readonly number[] }
+
+/** A change that decides on a demand. */
+export interface Decision extends Change { readonly demand: Demand }
+
+const [decides, decidesOnExpected, givesBack, holds] = [0, 1, 2, 3]
+const bytesOfChange = 7 * Float64Array.BYTES_PER_ELEMENT
 
 /** The window of a demand as the scripts know it: 0 for requests in flight, negative for windows with an end. */
 export function windowOf ({ window, end }: Demand): number {
   return end === null ? Number(window) : -Number(window)
 }
 
-/** Returns the name of this process and numbers, which scripts read several times as fast in binary form. NaN stands for none. */
-function settingsOf (holder: string, numbers: readonly number[]): Buffer {
-  return Buffer.concat([Buffer.from(holder), Buffer.from(Float64Array.from(numbers).buffer)])
-}
-
-/**
- * Returns the arguments of acquire.lua. The numbers are the time, the number of the call, after which those of the windows follow that
- * the requests open, the cap and the number of runs; for each quota its window, its first and last argument with a caller, whether this
- * process has had a decision within a window, and whether a caller can occur twice; and for each run of requests that differ only in
- * their callers how many there are, how many demands each has, and for each of these the number of its quota, the count above which there
- * is no room, the cost, and the end of its window or the places held.
- */
-export function acquireInvocation (
-  requests: readonly StoredRequest[], { time, holder, sequence }: Call, cap: number, isExpected: (counters: string) => boolean
-): Invocation {
-  const quotas = new Map<string, { readonly index: number, readonly window: number, readonly callers: string[] }>()
-  const runs: number[][] = []
-  for (const { demands, held } of requests) {
-    const latest = runs.at(-1)
-    const run = [1, demands.length]
-    demands.forEach((demand, index) => {
-      const { counters, callerKey, limit, cost, window, end } = demand
-      let quota = quotas.get(counters)
-      if (quota === undefined) {
-        quota = { index: quotas.size + 1, window: windowOf(demand), callers: [] }
-        quotas.set(counters, quota)
-      }
-      quota.callers.push(callerKey)
-      run.push(quota.index, limit === unlimited ? limit : limit - Math.max(cost, 1), cost, window === null ? Number(held[index]) : end ?? NaN)
-    })
-    // The first number is that of the requests.
-    if (latest !== undefined && String(run.slice(1)) === String(latest.slice(1))) latest[0] = Number(latest[0]) + 1
-    else runs.push(run)
-  }
-  // Quotas with the same callers share their arguments.
-  const sent: string[] = []
-  const places = new Map<string, number>()
-  const settings = [...quotas].flatMap(([counters, { window, callers }]) => {
-    const all = callers.join(' ')
-    const first = places.get(all) ?? sent.length + 2
-    if (!places.has(all)) sent.push(...callers)
-    places.set(all, first)
-    return [window, first, first + callers.length - 1, Number(isExpected(counters)), Number(new Set(callers).size < callers.length)]
+/** The numbers are the count above which there is no room, the cost, and the end of the window, or how many places this process holds. */
+export function decisionsOn ({ demands, held }: StoredRequest, isExpected: (counters: string) => boolean): Decision[] {
+  return demands.map((demand, index) => {
+    const { counters, callerKey, limit, cost, window, end } = demand
+    const most = limit === unlimited ? limit : limit - Math.max(cost, 1)
+    const kind = isExpected(counters) ? decidesOnExpected : decides
+    const other = window === null ? Number(held[index]) : end ?? NaN
+    return { demand, counters, callerKey, settings: [windowOf(demand), kind, most, cost, other] }
   })
-  const numbers = [time ?? NaN, sequence, cap, runs.length, ...settings, ...runs.flat()]
-  return { quotas: [...quotas.keys()], parameters: [settingsOf(holder, numbers), ...sent] }
+}
+
+/** The numbers of a release: whether it is of the overflow counter, the amount, the window. A holding is a decision without a reply. */
+export function changeOf (change: Release | Holding): Change {
+  const { counters, callerKey } = change
+  if ('held' in change) return { counters, callerKey, settings: [0, holds, unlimited, 0, change.held] }
+  return { counters, callerKey, settings: [NaN, givesBack, Number(change.overflow), change.amount, change.nonce] }
 }
 
 /**
- * Returns the arguments of release.lua. The numbers are the time and that of the call; for each quota whether it counts requests in
- * flight and how many changes it has; and for each change the nonce, the amount, or the number of places held, and whether it is in the
- * overflow counter.
+ * Returns the counters of the quotas, in the order of their keys, the arguments of acquire.lua, and the changes in the order of its reply.
+ *
+ * The first argument holds the name of this process and numbers, which scripts read several times as fast in binary form: the time, or NaN
+ * for the server's, the number of the call, and the cap; then for each run of requests how many columns it has, which are the changes of
+ * one quota; and for each column the number of the argument before its callers, how many there are, and the settings of the changes, from
+ * the number of the quota's key to that of the request. Before them is their length, or 0 if consecutive requests have the same.
  */
-export function releaseInvocation (
-  releases: readonly Release[], holdings: readonly Holding[], { time, holder, sequence }: Call
-): Invocation {
-  const groups = new Map<string, (Release | Holding)[]>()
-  for (const change of [...releases, ...holdings]) {
-    const group = groups.get(change.counters)
-    if (group === undefined) groups.set(change.counters, [change])
-    else group.push(change)
+export function invocationOf<Each extends Change> (requests: readonly (readonly Each[])[], { time, holder, sequence }: Call, cap: number) {
+  const quotas = [...new Set(requests.flat().map(({ counters }) => counters))]
+  const [sent, places, columns]: [string[], Map<string, number>, Each[][]] = [[], new Map(), []]
+  const numbers = [time ?? NaN, sequence, cap]
+  for (const run of runsOf(requests)) {
+    numbers.push(run.size)
+    for (const [counters, column] of run) {
+      const callers = column.map(([{ callerKey }]) => callerKey)
+      const place = places.get(JSON.stringify(callers)) ?? 1 + sent.push(...callers) - callers.length
+      places.set(JSON.stringify(callers), place)
+      const settings = column.map(([change, request]) => [quotas.indexOf(counters) + 2, ...change.settings, request])
+      const isSame = new Set(column.map(([change, request], index) => String([...change.settings, request - index]))).size === 1
+      numbers.push(place, callers.length, isSame ? 0 : bytesOfChange, ...settings.slice(0, isSame ? 1 : undefined).flat())
+      columns.push(column.map(([change]) => change))
+    }
   }
-  const changes = [...groups.values()]
-  const settings = changes.flatMap((group) => [Number('held' in Object(group[0])), group.length, ...group.flatMap((change) =>
-    'held' in change ? [0, change.held, 0] : [change.nonce, change.amount, Number(change.overflow)])])
-  const callers = changes.flat().map(({ callerKey }) => callerKey)
-  return { quotas: [...groups.keys()], parameters: [settingsOf(holder, [time ?? NaN, sequence, ...settings]), ...callers] }
+  const binary = Buffer.concat([Buffer.from(holder), Buffer.from(Float64Array.from(numbers).buffer)])
+  return { quotas, parameters: [binary, ...sent], columns }
+}
+
+/** Divides requests into runs in which no two have a counter in common: for each quota, the changes and the numbers of their requests. */
+function runsOf<Each extends Change> (requests: readonly (readonly Each[])[]): Map<string, [Each, number][]>[] {
+  const runs: ReturnType<typeof runsOf<Each>> = []
+  let [run, known, request]: [typeof runs[number], Set<string>, number] = [new Map(), new Set(), 0]
+  for (const changes of requests) {
+    if (request === 0 || changes.some((change) => known.has(nameOf(change)))) {
+      [run, known, request] = [new Map(), new Set(), 0]
+      runs.push(run)
+    }
+    request += 1
+    for (const change of changes) {
+      known.add(nameOf(change))
+      const column = run.get(change.counters) ?? []
+      column.push([change, request])
+      run.set(change.counters, column)
+    }
+  }
+  return runs
 }

@@ -21,9 +21,8 @@ export interface QuotaRedisClient {
 export function atMostOnceASecond (run: () => void): () => void {
   let ranAt = -Infinity
   return () => {
-    const now = performance.now()
-    if (now - ranAt < 1_000) return
-    ranAt = now
+    if (performance.now() - ranAt < 1_000) return
+    ranAt = performance.now()
     run()
   }
 }

@@ -2,8 +2,8 @@
 -- include layout.part.lua
 --
 -- KEYS: the hash of the quota. ARGV: the caller.
-local quota, state = { KEYS[1] }, call('HGET', KEYS[1], STATE)
+local key = KEYS[1]
+local state, time = call('HGET', key, STATE), 0
 if not state then return 0 end
-local time = 0
--- include read-state.part.lua
-return quota[WINDOW] == 0 and 0 or call('HDEL', quota[KEY], ARGV[1])
+-- include clock.part.lua
+return length == 0 and 0 or call('HDEL', key, ARGV[1])

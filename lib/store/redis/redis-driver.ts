@@ -1,81 +1,75 @@
 import type { Call, Decided, Driver, Holding, Release, StoredRequest } from '../shared/driver.js'
 import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import acquire from './acquire.lua.js'
-import { acquireInvocation, releaseInvocation, windowOf } from './arguments.js'
+import { changeOf, decisionsOn, invocationOf, windowOf, type Change } from './arguments.js'
 import clear from './clear.lua.js'
 import forget from './forget.lua.js'
-import inspect from './inspect.lua.js'
 import list from './list.lua.js'
 import peek from './peek.lua.js'
-import release from './release.lua.js'
-import { readDecided, readPage, readPeeked, readState } from './replies.js'
-import type { Scripts } from './scripts.js'
+import { readDecided, readPage, readPeeked } from './replies.js'
+import type { scriptsOf } from './scripts.js'
 
 /** A part of the callers on a Redis or Valkey server, with a share of the caller cap. All of its keys are in one hash slot. */
 export class RedisDriver implements Driver {
+  readonly #run: ReturnType<typeof scriptsOf>
   readonly #register: string
   readonly #cap: number
-  readonly #scripts: Scripts
   // The server keeps counters for longer than a window after a decision.
   readonly #expectedUntil = new Map<string, number>()
 
-  /**
-   * @param register The key of the shard, and the beginning of its other keys.
-   * @param cap The share of the caller cap.
-   */
-  constructor (scripts: Scripts, register: string, cap: number) {
+  /** @param register The key of the shard, and the beginning of its other keys. */
+  constructor (run: ReturnType<typeof scriptsOf>, register: string, cap: number) {
+    this.#run = run
     this.#register = register
     this.#cap = cap
-    this.#scripts = scripts
   }
 
   async acquire (requests: readonly StoredRequest[], call: Call): Promise<readonly (readonly Decided[] | undefined)[]> {
     const isExpected = (counters: string): boolean => performance.now() < Number(this.#expectedUntil.get(counters))
-    const { quotas, parameters } = acquireInvocation(requests, call, this.#cap, isExpected)
-    const reply = await this.#scripts.run(acquire, this.#keys(quotas), parameters)
+    const decisions = requests.map((request) => decisionsOn(request, isExpected))
+    const { reply, columns } = await this.#change(decisions, call)
     const now = performance.now()
-    for (const { demands } of requests) {
-      for (const { counters, window } of demands) if (window !== null) this.#expectedUntil.set(counters, now + window)
-    }
-    return readDecided(reply, requests)
+    for (const { demand: { counters, window } } of decisions.flat()) if (window !== null) this.#expectedUntil.set(counters, now + window)
+    return readDecided(reply, decisions, columns)
   }
 
   async release (releases: readonly Release[], holdings: readonly Holding[], call: Call): Promise<void> {
-    const { quotas, parameters } = releaseInvocation(releases, holdings, call)
-    await this.#scripts.run(release, this.#keys(quotas), parameters)
+    await this.#change([...releases, ...holdings].map((change) => [changeOf(change)]), call)
   }
 
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
     const parameters = [String(time ?? NaN), demand.callerKey, String(this.#cap), String(windowOf(demand)), String(demand.end ?? '')]
     let found: QuotaCount | null | string = '0'
-    while (typeof found === 'string') {
-      found = readPeeked(await this.#scripts.run(peek, [this.#key(demand.counters)], [...parameters, found]), demand)
-    }
+    while (typeof found === 'string') found = readPeeked(await this.#ask(peek, demand.counters, ...parameters, found), demand)
     return found
   }
 
   async forget (callerKey: string, counters: string): Promise<void> {
-    await this.#scripts.run(forget, [this.#key(counters)], [callerKey])
+    await this.#ask(forget, counters, callerKey)
   }
 
   async list (counters: string, cursor: string | null, time: number | null, date: number): Promise<CallerPage> {
-    return readPage(await this.#scripts.run(list, [this.#key(counters)], [String(time ?? NaN), cursor ?? '0', String(date)]))
+    const { callers, cursor: next } = readPage(await this.#ask(list, counters, String(time ?? NaN), cursor ?? '0', String(date)))
+    return { callers, cursor: next }
   }
 
   async inspect (counters: string): Promise<QuotaStoreState> {
-    return readState(await this.#scripts.run(inspect, [this.#key(counters)]))
+    const { trackedCallers, sweeps } = readPage(await this.#ask(list, counters, 'nan', '0', '0'))
+    return { trackedCallers, sweeps }
   }
 
   async clear (): Promise<void> {
     this.#expectedUntil.clear()
-    await this.#scripts.run(clear, [this.#register])
+    await this.#run(clear, [this.#register])
   }
 
-  #keys (quotas: readonly string[]): string[] {
-    return [this.#register, ...quotas.map((counters) => this.#key(counters))]
+  async #change<Each extends Change> (changes: readonly (readonly Each[])[], call: Call) {
+    const { quotas, parameters, columns } = invocationOf(changes, call, this.#cap)
+    const keys = [this.#register, ...quotas.map((counters) => `${this.#register}:${counters}`)]
+    return { reply: await this.#run(acquire, keys, parameters), columns }
   }
 
-  #key (counters: string): string {
-    return `${this.#register}:${counters}`
+  #ask (script: string, counters: string, ...parameters: readonly string[]): Promise<unknown> {
+    return this.#run(script, [`${this.#register}:${counters}`], parameters)
   }
 }

@@ -4,16 +4,13 @@ import { SharedStore } from '../shared/shared-store.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
 import { adaptClient, type SupportedRedisClient } from './clients/adapt.js'
 import { RedisDriver } from './redis-driver.js'
-import { Scripts } from './scripts.js'
-
-const mostShardsOfAnyCap = 16
+import { scriptsOf } from './scripts.js'
 
 // Braces would change the hash slot of the keys.
 const assertKeyPrefix = checkThat('must be a string without braces', (value) => typeof value === 'string' && !/[{}]/.test(value))
 const assertShards = checkThat('must be an integer of at least 1', (value) => Number.isInteger(value) && Number(value) >= 1)
-
 // Callers are not divided evenly. With 100 callers in each of 100 shards, the first caller overflows at about three quarters of the cap.
-const leastCallersPerShard = 100
+const [mostShardsOfAnyCap, leastCallersPerShard] = [16, 100]
 
 /** Options of `RedisQuotaStore`. */
 export interface RedisQuotaStoreOptions {
@@ -69,11 +66,11 @@ export class RedisQuotaStore extends SharedStore {
       const rule = `must be at most ${mostShardsOfAnyCap}, or maxTrackedCallers / ${leastCallersPerShard}, and at most maxTrackedCallers`
       throw new OptionError('shards', rule, shards)
     }
-    const scripts = new Scripts(adaptClient(options.client))
+    const run = scriptsOf(adaptClient(options.client))
     const drivers = Array.from({ length: shards }, (_, shard) => {
       const cap = Math.floor(maxTrackedCallers / shards) + (shard < maxTrackedCallers % shards ? 1 : 0)
       // With the braces, the hash slot depends only on the shard's number.
-      return new RedisDriver(scripts, `${keyPrefix}{${shard}}`, cap)
+      return new RedisDriver(run, `${keyPrefix}{${shard}}`, cap)
     })
     super({ drivers, maxTrackedCallers, rememberRejections, clock })
     this.keyPrefix = keyPrefix

@@ -1,60 +1,58 @@
 import { shown } from '../../errors.js'
-import type { Decided, StoredRequest } from '../shared/driver.js'
+import type { Decided } from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
+import type { Decision } from './arguments.js'
 
-const askAgain = -1
-const [admittedFlag, overflowFlag, flagsRange] = [1, 2, 4]
+const [askAgain, admittedFlag, overflowFlag, flagsRange, nonces, times] = [-1, 1, 2, 4, 2 ** 16, 2 ** 32]
 
-/** Reads the reply of acquire.lua. */
-export function readDecided (reply: unknown, requests: readonly StoredRequest[]): (Decided[] | undefined)[] {
+/** Reads the reply of acquire.lua to requests. In the columns, their decisions are in the order of the reply. */
+export function readDecided (
+  reply: unknown, requests: readonly (readonly Decision[])[], columns: readonly (readonly Decision[])[]
+): (Decided[] | undefined)[] {
   const values = readList(reply).map(readInteger)
+  const decided = new Map<Decision, Decided>()
   let next = 0
-  const decided = requests.map(({ demands }) => {
-    const isUndecided = values[next] === askAgain
-    const decisions = demands.map((demand) => {
-      const [count = 0, ...others] = values.slice(next, next += demand.window === null ? 2 : 3)
-      const [last = 0, rest = 0] = others.reverse()
-      const flags = last % flagsRange
-      const reached = countOf(demand, count, rest, (flags & overflowFlag) !== 0)
-      return { admitted: (flags & admittedFlag) !== 0, ...reached, nonce: (last - flags) / flagsRange }
-    })
-    return isUndecided ? undefined : decisions
-  })
+  for (const column of columns) {
+    const now = values[next++]
+    for (const decision of column) decided.set(decision, readCount(decision.demand, now, values[next++], values[next++]))
+  }
   if (values.length !== next) throw unexpected(reply)
-  return decided
+  return requests.map((decisions) => {
+    const results = decisions.map((decision): Decided => Object(decided.get(decision)))
+    return results.some(({ count }) => count === askAgain) ? undefined : results
+  })
 }
 
 /** Reads the reply of peek.lua: the count, null, or the next cursor. */
 export function readPeeked (reply: unknown, demand: Demand): QuotaCount | null | string {
   if (!Array.isArray(reply)) return String(readInteger(reply))
   if (reply.length === 0) return null
-  const [count, rest, overflow] = reply.map(readInteger)
-  if (count === undefined || rest === undefined) throw unexpected(reply)
-  return countOf(demand, count, rest, overflow === 1)
+  if (reply.length !== 3) throw unexpected(reply)
+  const { admitted, nonce, ...count } = readCount(demand, ...reply.map(readInteger))
+  return count
 }
 
 /** Reads the reply of list.lua. */
-export function readPage (reply: unknown): CallerPage {
-  const [cursor, ...values] = readList(reply)
-  const next = readInteger(cursor)
+export function readPage (reply: unknown): CallerPage & QuotaStoreState {
+  const [rows, count, cursor, ...values] = readList(reply)
+  const [trackedCallers, sweeps, next] = [readInteger(rows), readInteger(count), readInteger(cursor)]
   const callers: CallerCount[] = []
   for (let index = 0; index < values.length; index += 3) {
     const left = readInteger(values[index + 2])
     callers.push({ callerKey: String(values[index]), count: readInteger(values[index + 1]), windowRemaining: left === 0 ? null : left })
   }
-  return { callers, cursor: next === 0 ? null : String(next) }
+  return { trackedCallers, sweeps, callers, cursor: next === 0 ? null : String(next) }
 }
 
-/** Reads the reply of inspect.lua. */
-export function readState (reply: unknown): QuotaStoreState {
-  const [trackedCallers, sweeps] = readList(reply).map(readInteger)
-  if (trackedCallers === undefined || sweeps === undefined) throw unexpected(reply)
-  return { trackedCallers, sweeps }
-}
-
-function countOf ({ window, end }: Demand, count: number, rest: number, overflow: boolean): QuotaCount {
-  if (end !== null) return { count, windowRemaining: null, end: rest, overflow }
-  return { count, windowRemaining: window === null ? null : rest, overflow }
+// The age of a window is how long ago it began, or how much later than the demand's end it ends.
+function readCount ({ window, end }: Demand, now = 0, count = 0, last = 0): Decided {
+  const flags = last % flagsRange
+  const age = Math.floor(last / flagsRange / nonces)
+  const opened = end === null ? now - age : end + age
+  const nonce = opened % times * nonces + Math.floor(last / flagsRange) % nonces
+  const [admitted, overflow] = [(flags & admittedFlag) !== 0, (flags & overflowFlag) !== 0]
+  if (end !== null) return { admitted, count, windowRemaining: null, end: opened, overflow, nonce }
+  return { admitted, count, windowRemaining: window === null ? null : window - age, overflow, nonce }
 }
 
 function readList (reply: unknown): unknown[] {

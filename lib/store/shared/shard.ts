@@ -147,7 +147,7 @@ export class Shard {
     return this.#places.get(nameOf(places)) === places
   }
 
-  /** Drops the places if there are none and the server knows that. If not, a change that is still to be sent or the next renewal tells it. */
+  /** Drops the places if there are none and the server knows it. If not, a change that is still to be sent or the next renewal tells it. */
   #noteAnswer (places: HeldPlaces, { sequence }: Call): void {
     if (places.unanswered === sequence) places.unanswered = 0
     const { held, told, unanswered } = places

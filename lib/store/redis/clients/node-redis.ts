@@ -9,23 +9,21 @@ export interface NodeRedisClient {
   eval (script: string, input: ScriptInput): Promise<unknown>
 }
 
-interface ScriptInput {
-  keys: string[]
-  arguments: (string | Buffer)[]
-}
-
-export function isNodeRedis (client: unknown): client is NodeRedisClient {
-  return ['evalSha', 'eval'].every((name) => hasFunction(client, name))
-}
+interface ScriptInput { keys: string[], arguments: (string | Buffer)[] }
 
 export function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
-  const leave = atMostOnceASecond(() => { if (isLeaving(client)) leaveReplica(client) })
+  // A server that has become a replica keeps its connections, and no option makes the client leave it. After `QUIT`, the server closes the
+  // connection, and the client connects again. In a pool, each of the commands gets another idle connection. A cluster has other ways.
+  const leaveReplica = atMostOnceASecond(() => {
+    if (!isLeaving(client)) return
+    for (let left = client.idleClients ?? 1; left > 0; left--) client.sendCommand(['QUIT']).catch(() => {})
+  })
   const run = async (reply: Promise<unknown>): Promise<unknown> => {
     try {
       return await reply
     } catch (error) {
       // By the next turn, the connection with the error is idle again.
-      if (error instanceof Error && error.message.includes('READONLY')) setImmediate(leave)
+      if (error instanceof Error && error.message.includes('READONLY')) setImmediate(leaveReplica)
       throw error
     }
   }
@@ -35,19 +33,7 @@ export function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
   }
 }
 
-interface Leaving {
-  /** The connections of a pool that are not in use. */
-  readonly idleClients?: number
-  sendCommand (command: string[]): Promise<unknown>
-}
-
-// A server that has become a replica keeps its connections, and no option makes the client leave it. After `QUIT`, the server closes the
-// connection, and the client connects again. In a pool, each of the commands gets another idle connection.
-function leaveReplica (client: Leaving): void {
-  for (let connections = client.idleClients ?? 1; connections > 0; connections--) client.sendCommand(['QUIT']).catch(() => {})
-}
-
-// A client or a pool. A cluster has other ways.
-function isLeaving (client: object): client is Leaving {
+// A client, or a pool with connections that are not in use.
+function isLeaving (client: object): client is { readonly idleClients?: number, sendCommand (command: string[]): Promise<unknown> } {
   return ('isReady' in client || 'idleClients' in client) && hasFunction(client, 'sendCommand')
 }

@@ -1,4 +1,3 @@
-import { hasFunction } from '../../../option-checks.js'
 import { atMostOnceASecond, type QuotaRedisClient } from '../client.js'
 
 /** The function that the store uses of a `GlideClient` or `GlideClusterClient` of `@valkey/valkey-glide`, which sends no command twice. */
@@ -7,13 +6,8 @@ export interface ValkeyGlideClient {
   customCommand (command: (string | Buffer)[]): Promise<unknown>
 }
 
-export function isValkeyGlide (client: unknown): client is ValkeyGlideClient {
-  return hasFunction(client, 'customCommand')
-}
-
 export function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {
-  // A server that has become a replica keeps its connections, and no option makes the client leave it. After `QUIT`, the server closes the
-  // connection, and the client connects again.
+  // As in node-redis.ts.
   const leaveReplica = atMostOnceASecond(() => { client.customCommand(['QUIT']).catch(() => {}) })
   const run = async (command: string, script: string, keys: readonly string[], parameters: readonly (string | Buffer)[]) => {
     try {
