@@ -70,8 +70,9 @@ t.test('a clock that is set back neither lengthens a window, nor delays a sweep,
     await acquireOne(store, 'alice', { limit: 1 })
     for (let taken = 0; taken < 4; taken++) await acquireOne(store, 'alice', place(4))
     now += 20_000
-    await acquireOne(store, 'bob')
+    for (const caller of ['bob', 'dave', 'dave']) await acquireOne(store, caller)
     now -= step
+    t.match(await acquireOne(store, 'dave'), { admitted: true, count: 3, windowRemaining: 60_000 })
     t.match(await acquireOne(store, 'alice', { limit: 1 }), { admitted: false, windowRemaining: 40_000 }, `${step} ms back`)
     t.match(await acquireOne(store, 'alice', place(4)), { admitted: false, count: 4 })
     t.match(await acquireOne(new PostgresQuotaStore({ pool, clock: () => now }), 'alice', place(4)), { admitted: false, count: 4 })
@@ -141,8 +142,9 @@ t.test('the callers are listed on pages', async (t) => {
 t.test('the places of a process', async (t) => {
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => { mock.timers.reset() })
-  const { clock, store: one } = await createStore()
-  const other = new PostgresQuotaStore({ pool, clock: clock.now, rememberRejections: false })
+  await pool.exec(postgresSchema({ table: 'places' }))
+  const { clock, store: one } = await createStore({ table: 'places' })
+  const other = new PostgresQuotaStore({ pool, table: 'places', clock: clock.now, rememberRejections: false })
   const renew = async (): Promise<void> => {
     clock.advance(10_000)
     mock.timers.tick(10_000)
@@ -163,26 +165,26 @@ t.test('the places of a process', async (t) => {
   t.match(await one.peek(demand('alice', place())), { count: 0 }, 'are given back')
   clock.advance(30_000)
   for (let renewals = 0; renewals < 10; renewals++) await renew()
-  t.same((await pool.query("SELECT caller FROM llm_quota_place WHERE caller <> 'another'")).rows, [], 'are deleted step by step')
+  t.same((await pool.query("SELECT caller FROM places WHERE caller NOT IN ('another', 'state')")).rows, [], 'are deleted step by step')
 })
 
 t.test('a statement that arrives late neither lowers nor raises the number of places', async (t) => {
   await createStore()
-  const held = async () => (await pool.query('SELECT held::integer FROM llm_quota_place')).rows
-  const acquire = async (number: number) => (await pool.query<{ reply: string }>(`SELECT llm_quota_acquire(NULL, 10, 'process', ${number},
-    '{x.in-flight}', '{alice}', '{NULL}', '{0}', '{1}', '{0}', '{1}', '{1}', '{5}', '{1}', '{NULL}') AS reply`)).rows[0]?.reply
-  const release = (number: number, held: number) => pool.query(`SELECT llm_quota_release(NULL, 'process', ${number}, '{}', '{}', '{}', '{}', '{x.in-flight}', '{alice}', '{${held}}')`)
-  t.match(await acquire(10), /^1 0 1 /)
+  const held = async () => (await pool.query("SELECT count::integer AS held FROM llm_quota WHERE holder <> ''")).rows
+  const acquire = async (number: number) => (await pool.query<{ reply: string }>(`SELECT llm_quota_acquire(NULL, 10, ${number}, 0,
+    '{x.in-flight}', '{alice}', '{process}', '{30000}', '{0}', '{1}', '{1}', '{NULL}', '{NULL}', '{1}', '{5}', '{1}', '{NULL}') AS reply`)).rows[0]?.reply
+  const release = (number: number, held: number) => pool.query(`SELECT llm_quota_release(NULL, 'process', 30000, ${number}, '{x.in-flight}', '{alice}', '{${held}}', '{}', '{}', '{}', '{}')`)
+  t.match(await acquire(10), /^1 30000 1 /)
   await release(9, 0)
   t.same(await held(), [{ held: 1 }])
   await release(11, 0)
-  t.match(await acquire(10), /^0 0 0 /)
+  t.match(await acquire(10), /^;/)
   t.same(await held(), [{ held: 0 }])
 })
 
 t.test('a schema that is missing or has another version is named, and is found once it is there', async (t) => {
   const store = new PostgresQuotaStore({ pool, table: 'later' })
-  await t.rejects(acquireOne(store, 'alice'), /the schema for the table later is missing or not version 2: run the SQL of postgresSchema/)
+  await t.rejects(acquireOne(store, 'alice'), /the schema for the table later is missing or not version 3: run the SQL of postgresSchema/)
   for (let run = 0; run < 2; run++) await pool.exec(postgresSchema({ table: 'later' }))
   t.match(await acquireOne(store, 'alice'), { admitted: true })
 })

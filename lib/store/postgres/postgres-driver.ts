@@ -1,11 +1,17 @@
 import type { Call, Decided, Driver, Holding, Release, StoredRequest } from '../shared/driver.js'
+import { nameOf } from '../shared/holdings.js'
 import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import type { Database } from './database.js'
 
-/** The counters and places in the tables of a PostgreSQL server. */
+// How long a place is held after it was last written, in milliseconds.
+const lease = 30_000
+
+/** The counters and places in the table of a PostgreSQL server. */
 export class PostgresDriver implements Driver {
   readonly #database: Database
   readonly #cap: number
+  // For each quota, between which times of the server a known caller is decided on at half the cost, as the server has told.
+  readonly #known = new Map<string, readonly string[]>()
 
   /** @param cap The caller cap. */
   constructor (database: Database, cap: number) {
@@ -13,98 +19,87 @@ export class PostgresDriver implements Driver {
     this.#cap = cap
   }
 
-  async acquire (requests: readonly StoredRequest[], call: Call): Promise<readonly (readonly Decided[] | undefined)[]> {
-    const { time, holder, sequence } = call
-    const [first] = requests
-    const only = first?.demands[0]
-    if (requests.length === 1 && first?.demands.length === 1 && first.asked === 0 && only?.window != null) {
-      const { counters, callerKey, window, limit, cost, end } = only
-      const demanded = [counters, callerKey, window, first.nonce, limit, cost, end]
-      return readDecided(await this.#database.call('acquire_one', time, this.#cap, ...demanded), requests)
-    }
-    const demands = requests.flatMap((request) => request.demands.map((demand, index) => ({ ...demand, held: Number(request.held[index]) })))
-    const slots = [...new Map(demands.map((demand) => [nameOf(demand), demand])).values()].sort(inOrder)
-    const numbers = new Map(slots.map((demand, index) => [nameOf(demand), index + 1]))
-    const reply = await this.#database.call('acquire', time, this.#cap, holder, sequence,
-      slots.map(({ counters }) => counters), slots.map(({ callerKey }) => callerKey),
-      slots.map(({ window }) => window), slots.map(({ held }) => held),
-      requests.map(({ demands }) => demands.length), requests.map(({ asked }) => asked), requests.map(({ nonce }) => nonce),
-      demands.map((demand) => Number(numbers.get(nameOf(demand)))),
-      demands.map(({ limit }) => limit), demands.map(({ cost }) => cost), demands.map(({ end }) => end))
-    return readDecided(reply, requests)
+  async acquire (requests: readonly StoredRequest[], { time, holder, sequence }: Call): Promise<(Decided[] | undefined)[]> {
+    const asked = Math.max(...requests.map(({ asked }) => asked))
+    const demands = requests.flatMap(({ demands, held, nonce }) => demands.map((demand, index) => {
+      const row = demand.window === null ? { holder, length: lease } : { holder: '', length: demand.window }
+      return { ...demand, ...row, held: Number(held[index]), nonce: nonce + index }
+    }))
+    const windows = asked > 0 ? demands.filter(({ holder }) => holder === '') : []
+    const slots = [...distinct(windows.map(stateOf)), ...distinct([...demands, ...windows.map(overflowOf)])]
+    const numbers = new Map(slots.map((slot, index) => [nameOf(slot), index + 1]))
+    const numbersOf = (rows: readonly Counted[]): number[] => rows.map((row) => numbers.get(nameOf(row)) ?? 0)
+    const [only] = demands
+    const reply = demands.length === 1 && asked === 0 && only?.holder === ''
+      ? await this.#database.call('acquire_one', time, ...this.#known.get(only.counters) ?? [null, null], this.#cap,
+        ...columns(demands, 'counters', 'callerKey', 'length', 'nonce', 'limit', 'cost', 'end').flat())
+      : await this.#database.call('acquire', time, this.#cap, sequence, asked,
+        ...columns(slots, 'counters', 'callerKey', 'holder', 'length', 'held'), requests.map(({ demands }) => demands.length),
+        numbersOf(demands), numbersOf(demands.map(stateOf)), numbersOf(demands.map(overflowOf)),
+        ...columns(demands, 'nonce', 'limit', 'cost', 'end'))
+    const [decided = '', known] = reply.split('|')
+    if (known !== undefined) for (const { counters } of demands) this.#known.set(counters, known.split(' '))
+    const replies = decided.split(';')
+    return requests.map(({ demands }, index) => {
+      const each = String(replies[index]).split(',')
+      return each[0] === '' ? undefined : demands.map((demand, index) => readDecided(each[index], demand))
+    })
   }
 
   async release (releases: readonly Release[], holdings: readonly Holding[], { time, holder, sequence }: Call): Promise<void> {
-    const given = releases.map((release) => ({ ...release, callerKey: release.overflow ? 'overflow' : release.callerKey }))
-      .sort((one, other) => Number(one.overflow) - Number(other.overflow) || inOrder(one, other))
-    const held = [...holdings].sort(inOrder)
-    await this.#database.call('release', time, holder, sequence,
-      given.map(({ counters }) => counters), given.map(({ callerKey }) => callerKey),
-      given.map(({ nonce }) => nonce), given.map(({ amount }) => amount),
-      held.map(({ counters }) => counters), held.map(({ callerKey }) => callerKey), held.map(({ held }) => held))
+    const windows = releases.map((release) => release.overflow ? overflowOf(release) : release).sort(inOrder)
+    const places = [...holdings].sort(inOrder)
+    await this.#database.call('release', time, holder, lease, sequence,
+      ...columns(places, 'counters', 'callerKey', 'held'), ...columns(windows, 'counters', 'callerKey', 'nonce', 'amount'))
   }
 
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
-    const reply = await this.#database.call('peek', time, this.#cap, demand.counters, demand.callerKey, demand.window, demand.end)
-    if (reply === '') return null
-    const { flags, nonce, ...count } = readCounter(reply, demand)
+    const { counters, callerKey, window, end } = demand
+    const reply = await this.#database.call('peek', time, this.#cap, counters, callerKey, end)
+    if (reply === '') return window === null ? { count: 0, windowRemaining: null, overflow: false } : null
+    const { admitted, nonce, ...count } = readDecided(reply, demand)
     return count
   }
 
-  async forget (callerKey: string, counters: string): Promise<void> {
-    await this.#database.call('forget', counters, callerKey)
+  forget (callerKey: string, counters: string): Promise<unknown> {
+    return this.#database.call('forget', counters, callerKey)
   }
 
   async list (counters: string, cursor: string | null, time: number | null, date: number): Promise<CallerPage> {
-    const reply = await this.#database.call('list', time, date, counters, cursor ?? '')
-    const page: { callers: readonly [string, number, number | null][], cursor: string | null } = JSON.parse(reply)
-    const callers = page.callers.map(([callerKey, count, windowRemaining]) => ({ callerKey, count, windowRemaining }))
-    return { callers, cursor: page.cursor }
+    return JSON.parse(await this.#database.call('list', time, date, counters, cursor ?? ''))
   }
 
   async inspect (counters: string): Promise<QuotaStoreState> {
-    const [trackedCallers = 0, sweeps = 0] = readNumbers(await this.#database.call('inspect', counters))
-    return { trackedCallers, sweeps }
+    return JSON.parse(await this.#database.call('inspect', counters))
   }
 
-  async clear (): Promise<void> {
-    await this.#database.call('clear')
+  clear (): Promise<unknown> {
+    return this.#database.call('clear')
   }
 }
 
-interface Named { readonly counters: string, readonly callerKey: string }
+interface Counted { readonly counters: string, readonly callerKey: string }
 
-function nameOf ({ counters, callerKey }: Named): string {
-  return `${counters} ${callerKey}`
+const stateOf = <Slot extends Counted>(slot: Slot): Slot => ({ ...slot, callerKey: 'state' })
+const overflowOf = <Slot extends Counted>(slot: Slot): Slot => ({ ...slot, callerKey: 'overflow' })
+
+function distinct<Slot extends Counted> (slots: readonly Slot[]): Slot[] {
+  return [...new Map(slots.map((slot) => [nameOf(slot), slot])).values()].sort(inOrder)
 }
 
 /** The order in which each process locks rows, so that no two of them wait for each other. */
-function inOrder (one: Named, other: Named): number {
+function inOrder (one: Counted, other: Counted): number {
   return nameOf(one) < nameOf(other) ? -1 : 1
 }
 
-/** Reads what was decided on each demand of each request; nothing for a request that must be sent again. */
-function readDecided (reply: string, requests: readonly StoredRequest[]): (Decided[] | undefined)[] {
-  const replies = reply.split(';')
-  return requests.map((request, index) => {
-    if (replies[index] === '') return undefined
-    const decided = String(replies[index]).split(',')
-    return request.demands.map((demand, each) => {
-      const { flags, ...others } = readCounter(decided[each], demand)
-      return { admitted: flags % 2 === 1, ...others }
-    })
-  })
+function columns<Name extends string> (rows: readonly Readonly<Record<Name, string | number | null>>[], ...names: readonly Name[]) {
+  return names.map((name) => rows.map((row) => row[name]))
 }
 
-function readCounter (reply: string | undefined, { window, end }: Demand): QuotaCount & { readonly flags: number, readonly nonce: number } {
-  const [count = 0, rest = 0, flags = 0, nonce = 0] = readNumbers(reply)
-  const windowEnd = end === null ? { windowRemaining: window === null ? null : rest } : { windowRemaining: null, end: rest }
-  return { count, ...windowEnd, overflow: flags >= 2, flags, nonce }
-}
-
-/** Reads numbers with single spaces between them. */
-function readNumbers (reply: string | undefined): number[] {
+function readDecided (reply: string | undefined, { window, end }: Demand): Decided {
   const numbers = String(reply).split(' ').map(Number)
   if (numbers.some((number) => Number.isNaN(number))) throw new TypeError('unexpected reply of the server')
-  return numbers
+  const [count = 0, rest = 0, flags = 0, nonce = 0] = numbers
+  const windowEnd = end === null ? { windowRemaining: window === null ? null : rest } : { windowRemaining: null, end: rest }
+  return { admitted: flags % 2 === 1, count, ...windowEnd, overflow: flags >= 2, nonce }
 }
