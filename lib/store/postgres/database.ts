@@ -11,9 +11,7 @@ export interface PostgresPool {
 type Parameter = string | number | null | readonly (string | number | null)[]
 
 /** A `Pool` of `pg` can have the server parse a statement with a name only once for each connection, which saves a third of its work. */
-interface NamingPool {
-  query (statement: { readonly name: string, readonly text: string, readonly values: unknown[] }): ReturnType<PostgresPool['query']>
-}
+interface NamingPool { query (statement: { name: string, text: string, values: unknown[] }): ReturnType<PostgresPool['query']> }
 
 // A transaction pooler that does not know named statements: none of this name exists, or one already does. Nothing was executed.
 const unknownNameCodes = ['26000', '42P05']
@@ -34,37 +32,31 @@ export class Database {
   /** Calls the function whose name is the table's with `_` and the given one. */
   async call (name: string, ...parameters: readonly Parameter[]): Promise<string> {
     const nameOf = namesOf(this.#table)
+    this.#isChecked ||= await this.#query('SELECT to_regproc($1)::text AS reply', [nameOf(`_version_${schemaVersion}`)]) !== ''
     if (!this.#isChecked) {
-      const found = await this.#query('SELECT to_regprocedure($1)::text AS reply', [`${nameOf(`_version_${schemaVersion}`)}()`])
-      if (found === '') {
-        throw new Error(`the schema for the table ${this.#table} is missing or not version ${schemaVersion}: run the SQL of postgresSchema`)
-      }
-      this.#isChecked = true
+      throw new Error(`the schema for the table ${this.#table} is missing or not version ${schemaVersion}: run the SQL of postgresSchema`)
     }
     const places = parameters.map((_, index) => `$${index + 1}`)
     return await this.#query(`SELECT ${nameOf(`_${name}`)}(${places.join()}) AS reply`, parameters.map(textOf))
   }
 
   async #query (text: string, values: (string | null)[]): Promise<string> {
-    const { rows: [row] } = await this.#result(text, values)
-    const { reply }: { reply?: unknown } = Object(row)
-    return String(reply ?? '')
-  }
-
-  async #result (text: string, values: (string | null)[]): ReturnType<PostgresPool['query']> {
-    if (this.#namingPool === undefined) return await this.#pool.query(text, values)
+    const namingPool = this.#namingPool
     try {
-      return await this.#namingPool.query({ name: createHash('sha1').update(text).digest('hex'), text, values })
+      const name = createHash('sha1').update(text).digest('hex')
+      const { rows: [row] } = await (namingPool?.query({ name, text, values }) ?? this.#pool.query(text, values))
+      const { reply }: { reply?: unknown } = Object(row)
+      return String(reply ?? '')
     } catch (error) {
       const { code }: { code?: unknown } = Object(error)
-      if (!unknownNameCodes.includes(String(code))) throw error
+      if (namingPool === undefined || !unknownNameCodes.includes(String(code))) throw error
       this.#namingPool = undefined
-      return await this.#pool.query(text, values)
+      return await this.#query(text, values)
     }
   }
 }
 
 function textOf (value: Parameter): string | null {
   if (value === null || typeof value !== 'object') return value === null ? null : String(value)
-  return `{${value.map((each) => typeof each === 'string' ? `"${each.replaceAll(/["\\]/g, '\\$&')}"` : String(each)).join(',')}}`
+  return `{${value.map((each) => typeof each === 'string' ? `"${each.replaceAll(/["\\]/g, '\\$&')}"` : String(each)).join()}}`
 }
