@@ -1,5 +1,4 @@
-import type { Call, Decided, Driver, Holding, Release, StoredRequest } from '../shared/driver.js'
-import { nameOf } from '../shared/holdings.js'
+import { nameOf, type Call, type Caller, type Decided, type Driver, type Holding, type Release, type StoredRequest } from '../shared/driver.js'
 import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import type { Database } from './database.js'
 
@@ -28,7 +27,7 @@ export class PostgresDriver implements Driver {
     const windows = asked > 0 ? demands.filter(({ holder }) => holder === '') : []
     const slots = [...distinct(windows.map(stateOf)), ...distinct([...demands, ...windows.map(overflowOf)])]
     const numbers = new Map(slots.map((slot, index) => [nameOf(slot), index + 1]))
-    const numbersOf = (rows: readonly Counted[]): number[] => rows.map((row) => numbers.get(nameOf(row)) ?? 0)
+    const numbersOf = (rows: readonly Caller[]): number[] => rows.map((row) => numbers.get(nameOf(row)) ?? 0)
     const [only] = demands
     const reply = demands.length === 1 && asked === 0 && only?.holder === ''
       ? await this.#database.call('acquire_one', time, ...this.#known.get(only.counters) ?? [null, null], this.#cap,
@@ -78,17 +77,15 @@ export class PostgresDriver implements Driver {
   }
 }
 
-interface Counted { readonly counters: string, readonly callerKey: string }
+const stateOf = <Slot extends Caller>(slot: Slot): Slot => ({ ...slot, callerKey: 'state' })
+const overflowOf = <Slot extends Caller>(slot: Slot): Slot => ({ ...slot, callerKey: 'overflow' })
 
-const stateOf = <Slot extends Counted>(slot: Slot): Slot => ({ ...slot, callerKey: 'state' })
-const overflowOf = <Slot extends Counted>(slot: Slot): Slot => ({ ...slot, callerKey: 'overflow' })
-
-function distinct<Slot extends Counted> (slots: readonly Slot[]): Slot[] {
+function distinct<Slot extends Caller> (slots: readonly Slot[]): Slot[] {
   return [...new Map(slots.map((slot) => [nameOf(slot), slot])).values()].sort(inOrder)
 }
 
 /** The order in which each process locks rows, so that no two of them wait for each other. */
-function inOrder (one: Counted, other: Counted): number {
+function inOrder (one: Caller, other: Caller): number {
   return nameOf(one) < nameOf(other) ? -1 : 1
 }
 
