@@ -124,8 +124,10 @@ t.test('a statement waits for the locks of another one only if it must', async (
   const other = await pool.connect()
   t.teardown(() => { other.release() })
 
+  await pool.query("UPDATE llm_quota SET swept_at = 0 WHERE caller = 'state'")
   await other.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'state' FOR UPDATE")
   t.match(await acquireOne(store, 'a'), { count: 2 }, 'a known caller does not wait for the state')
+  t.match(await acquireOne(new PostgresQuotaStore({ pool }), 'a'), { count: 3 }, 'even if a sweep is due')
   await other.query('ROLLBACK')
 
   await pool.query("UPDATE llm_quota SET last_seen = 0 WHERE caller = 'a'; UPDATE llm_quota SET swept_at = 0 WHERE counters = 'default'")
@@ -134,7 +136,7 @@ t.test('a statement waits for the locks of another one only if it must', async (
   await other.query('ROLLBACK')
   t.match(await store.inspect('default'), { trackedCallers: 2, sweeps: 1 })
 
-  await other.query("BEGIN; SELECT llm_quota_acquire(NULL, 10, 1, 0, '{streams.in-flight}', '{a}', '{other}', '{30000}', '{0}', '{1}', '{1}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{NULL}')")
+  await other.query("BEGIN; SELECT llm_quota_acquire(NULL, 10, 1, '{streams.in-flight}', '{a}', '{other}', '{30000}', '{0}', '{1}', '{1}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{NULL}')")
   const asked = acquireOne(store, 'a', place(1))
   while ((await pool.query("SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")).rows.length === 0) await sleep(5)
   await other.query('COMMIT')

@@ -9,8 +9,8 @@ const lease = 30_000
 export class PostgresDriver implements Driver {
   readonly #database: Database
   readonly #cap: number
-  // For each quota, between which times of the server a known caller is decided on at half the cost, as the server has told.
-  readonly #known = new Map<string, readonly string[]>()
+  // For each quota, the times at which a known caller is decided on at half the cost, as the server has told.
+  readonly #known = new Map<string, readonly number[]>()
 
   /** @param cap The caller cap. */
   constructor (database: Database, cap: number) {
@@ -19,30 +19,26 @@ export class PostgresDriver implements Driver {
   }
 
   async acquire (requests: readonly StoredRequest[], { time, holder, sequence }: Call): Promise<(Decided[] | undefined)[]> {
-    const asked = Math.max(...requests.map(({ asked }) => asked))
     const demands = requests.flatMap(({ demands, held, nonce }) => demands.map((demand, index) => {
       const row = demand.window === null ? { holder, length: lease } : { holder: '', length: demand.window }
       return { ...demand, ...row, held: Number(held[index]), nonce: nonce + index }
     }))
-    const windows = asked > 0 ? demands.filter(({ holder }) => holder === '') : []
+    const isNew = requests.every(({ asked }) => asked === 0)
+    const windows = isNew ? [] : demands.filter(({ holder }) => holder === '')
     const slots = [...distinct(windows.map(stateOf)), ...distinct([...demands, ...windows.map(overflowOf)])]
     const numbers = new Map(slots.map((slot, index) => [nameOf(slot), index + 1]))
     const numbersOf = (rows: readonly Caller[]): number[] => rows.map((row) => numbers.get(nameOf(row)) ?? 0)
     const [only] = demands
-    const reply = demands.length === 1 && asked === 0 && only?.holder === ''
-      ? await this.#database.call('acquire_one', time, ...this.#known.get(only.counters) ?? [null, null], this.#cap,
+    const reply = isNew && demands.length === 1 && only?.holder === ''
+      ? await this.#database.call('acquire_one', time, ...this.#known.get(only.counters) ?? [null, null, null], this.#cap,
         ...columns(demands, 'counters', 'callerKey', 'length', 'nonce', 'limit', 'cost', 'end').flat())
-      : await this.#database.call('acquire', time, this.#cap, sequence, asked,
+      : await this.#database.call('acquire', time, this.#cap, sequence,
         ...columns(slots, 'counters', 'callerKey', 'holder', 'length', 'held'), requests.map(({ demands }) => demands.length),
         numbersOf(demands), numbersOf(demands.map(stateOf)), numbersOf(demands.map(overflowOf)),
         ...columns(demands, 'nonce', 'limit', 'cost', 'end'))
-    const [decided = '', known] = reply.split('|')
-    if (known !== undefined) for (const { counters } of demands) this.#known.set(counters, known.split(' '))
-    const replies = decided.split(';')
-    return requests.map(({ demands }, index) => {
-      const each = String(replies[index]).split(',')
-      return each[0] === '' ? undefined : demands.map((demand, index) => readDecided(each[index], demand))
-    })
+    const [known, ...decided]: [number[] | null, ...(number[][] | null)[]] = JSON.parse(reply)
+    if (known !== null) for (const { counters } of demands) this.#known.set(counters, known)
+    return requests.map(({ demands }, index) => decided[index]?.map((each, place) => readDecided(each, Object(demands[place]))))
   }
 
   async release (releases: readonly Release[], holdings: readonly Holding[], { time, holder, sequence }: Call): Promise<void> {
@@ -56,7 +52,7 @@ export class PostgresDriver implements Driver {
     const { counters, callerKey, window, end } = demand
     const reply = await this.#database.call('peek', time, this.#cap, counters, callerKey, end)
     if (reply === '') return window === null ? { count: 0, windowRemaining: null, overflow: false } : null
-    const { admitted, nonce, ...count } = readDecided(reply, demand)
+    const { admitted, nonce, ...count } = readDecided(JSON.parse(reply), demand)
     return count
   }
 
@@ -93,10 +89,7 @@ function columns<Name extends string> (rows: readonly Readonly<Record<Name, stri
   return names.map((name) => rows.map((row) => row[name]))
 }
 
-function readDecided (reply: string | undefined, { window, end }: Demand): Decided {
-  const numbers = String(reply).split(' ').map(Number)
-  if (numbers.some((number) => Number.isNaN(number))) throw new TypeError('unexpected reply of the server')
-  const [count = 0, rest = 0, flags = 0, nonce = 0] = numbers
+function readDecided ([count = 0, rest = 0, flags = 0, nonce = 0]: readonly number[], { window, end }: Demand): Decided {
   const windowEnd = end === null ? { windowRemaining: window === null ? null : rest } : { windowRemaining: null, end: rest }
   return { admitted: flags % 2 === 1, count, ...windowEnd, overflow: flags >= 2, nonce }
 }

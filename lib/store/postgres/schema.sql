@@ -2,7 +2,7 @@
 -- docs/postgres.md lists the privileges that a service needs, and how to remove everything.
 --
 -- Columns are always qualified, because a table can have the name of any variable. Times are milliseconds; null is that of the server.
--- Locks are taken in one order: advisory ones, states, places, counters, each in the order of the arrays, which the store sorts.
+-- Locks are taken in one order: advisory ones, places, states, counters, each in the order of the arrays, which the store sorts.
 DO $schema$ BEGIN
 PERFORM pg_advisory_xact_lock(hashtextextended('fastify-llm-quota', 0)); -- for migrations that run at the same time
 IF to_regclass('llm_quota') IS NOT NULL AND to_regproc('llm_quota_version_3') IS NULL THEN
@@ -49,37 +49,62 @@ BEGIN
 END $function$;
 
 -- Decides on requests in turn. What they need is in slots: counters, places, and for requests that were asked before the state and the
--- overflow counter of each quota with windows. Returns for each request, followed by ';', nothing if it must be asked again, or for each
--- demand, followed by ',': count, time left or end of the window, 1 if there is room plus 2 if on the overflow counter, and number of the
--- window. After '|' it returns between which times of the clock, if it has not been set back, no sweep is due. What needs the lock of a
--- state, a new caller or a sweep, is asked again; at the cap, while a sweep is unfinished, up to 8 times.
+-- overflow counter of each quota with windows. Returns as JSON an array of: between which times of the clock, while nobody sets it back, no
+-- sweep is due, and what to add to the clock; and for each request null if it must be asked again, or an array of its demands: count, time
+-- left or end of the window, 1 if there is room plus 2 if on the overflow counter, and number of the window. A new caller is asked again
+-- with the lock of the state, and at the cap until a sweep is over.
 CREATE OR REPLACE FUNCTION llm_quota_acquire(
-  given_time float8, cap bigint, call_number bigint, asked int,
+  given_time float8, cap bigint, call_number bigint,
   names text[], keys text[], holders text[], lengths float8[], helds bigint[], -- of slots
   sizes int[], -- of requests: the number of demands
   slots int[], states int[], overflows int[], numbers bigint[], limits bigint[], costs bigint[], finishes float8[] -- of demands
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $function$
-DECLARE most CONSTANT bigint := 9007199254740991; moment float8 := llm_quota_now(given_time);
+DECLARE most CONSTANT bigint := 9007199254740991;
+  moment float8 := llm_quota_now(given_time);
+  clock CONSTANT float8 := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000);
   due CONSTANT float8 := (SELECT min(own.swept_at) + 60000 FROM llm_quota AS own WHERE own.counters = ANY (names) AND own.caller = 'state');
-  known CONSTANT text := '|' || moment || ' ' || least(moment + 100, due);
+  reply text := format('[[%s,%s,%s]', clock, least(clock + 100, due - moment + clock), moment - clock); decided text;
   totals bigint[]; starts float8[]; ends float8[]; marks bigint[]; tracks bigint[]; rests text[]; others bigint[]; seen float8;
-  demand int := 0; slot int; state int; has_room boolean[]; is_admitted boolean; is_decided boolean; reply text := '';
-  sweep record; next_rest text; removed bigint;
+  demand int := 0; slot int; state int; has_room boolean[]; is_admitted boolean; is_decided boolean;
+  has_states CONSTANT boolean := 'state' = ANY (keys); sweep record; next_rest text; removed bigint;
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true); -- a crash may lose the counts of the last moments
-  IF asked = 0 AND moment >= due THEN RETURN repeat(';', cardinality(sizes)); END IF;
-  -- Until the transaction ends, no other process takes places of these callers.
-  PERFORM pg_advisory_xact_lock(locks.number) FROM (
-    SELECT DISTINCT hashtextextended(given.key, hashtextextended(given.name, 0)) AS number
-    FROM unnest(names, keys, holders) AS given (name, key, holder) WHERE given.holder <> '' ORDER BY 1) AS locks;
-  INSERT INTO llm_quota AS own (counters, caller, holder, window_length, count, window_start, number, tracked, swept_at, sweeps)
-  SELECT given.*, moment, call_number, 0, moment, 0
-  FROM unnest(names, keys, holders, lengths, helds) AS given (name, key, holder) WHERE given.holder <> '' OR given.key = 'state'
-  ON CONFLICT (counters, caller, holder) DO UPDATE SET count = excluded.count, window_start = moment, number = call_number
-  WHERE own.holder <> '' AND own.number <= call_number;
-  -- A sweep decides by its time which counters are dead. They are deleted step by step. The first request only starts the interval.
-  UPDATE llm_quota AS own SET swept_at = moment, sweeps = own.sweeps + 1, unswept = ''
-  WHERE asked > 0 AND own.counters = ANY (names) AND own.caller = 'state' AND moment - own.swept_at >= 60000;
+  IF '' < ANY (holders) THEN
+    -- Until the transaction ends, no other process takes places of these callers.
+    PERFORM pg_advisory_xact_lock(locks.number) FROM (
+      SELECT DISTINCT hashtextextended(given.key, hashtextextended(given.name, 0)) AS number
+      FROM unnest(names, keys, holders) AS given (name, key, holder) WHERE given.holder <> '' ORDER BY 1) AS locks;
+    INSERT INTO llm_quota AS own (counters, caller, holder, window_length, count, window_start, number)
+    SELECT given.*, moment, call_number FROM unnest(names, keys, holders, lengths, helds) AS given (name, key, holder)
+    WHERE given.holder <> ''
+    ON CONFLICT (counters, caller, holder) DO UPDATE SET count = excluded.count, window_start = moment, number = call_number
+    WHERE own.number <= call_number;
+  END IF;
+  IF has_states THEN
+    INSERT INTO llm_quota (counters, caller, count, tracked, swept_at, sweeps)
+    SELECT given.name, given.key, 0, 0, moment, 0 FROM unnest(names, keys) AS given (name, key) WHERE given.key = 'state'
+    ON CONFLICT (counters, caller, holder) DO UPDATE SET count = 0; -- only locks it
+  END IF;
+  IF has_states OR moment >= due THEN
+    -- A sweep decides by its time which counters are dead. It deletes them step by step, except those that are locked, which are being used
+    -- again. The first request only starts the interval. A decision that has no lock of a state never waits for one.
+    FOR sweep IN
+      SELECT own.* FROM llm_quota AS own WHERE own.counters = ANY (names) AND own.caller = 'state'
+        AND (moment - own.swept_at >= 60000 OR own.unswept IS NOT NULL) FOR UPDATE SKIP LOCKED
+    LOOP
+      IF moment - sweep.swept_at >= 60000 THEN sweep.swept_at := moment; sweep.sweeps := sweep.sweeps + 1; sweep.unswept := ''; END IF;
+      next_rest := (SELECT own.caller FROM llm_quota AS own WHERE own.counters = sweep.counters AND own.caller > sweep.unswept
+        ORDER BY own.caller OFFSET 1999 LIMIT 1);
+      DELETE FROM llm_quota AS own WHERE own.counters = sweep.counters AND own.caller = ANY (ARRAY(
+        SELECT dead.caller FROM llm_quota AS dead WHERE dead.counters = sweep.counters AND dead.caller > sweep.unswept
+          AND dead.caller <= coalesce(next_rest, chr(1114111)) AND dead.caller <> 'overflow'
+          AND sweep.swept_at - dead.last_seen >= dead.window_length + 60000 FOR UPDATE SKIP LOCKED));
+      GET DIAGNOSTICS removed = ROW_COUNT;
+      UPDATE llm_quota AS own
+      SET swept_at = sweep.swept_at, sweeps = sweep.sweeps, unswept = next_rest, tracked = own.tracked - removed
+      WHERE own.counters = sweep.counters AND own.caller = 'state';
+    END LOOP;
+  END IF;
 
   SELECT array_agg(own.count), array_agg(own.window_start), array_agg(own.window_end), array_agg(own.number), array_agg(own.tracked),
     array_agg(own.unswept), array_agg(coalesce(other.held, 0)), max(own.last_seen)
@@ -92,7 +117,7 @@ BEGIN
   moment := greatest(moment, seen);
 
   FOR request IN 1 .. cardinality(sizes) LOOP
-    is_decided := true; is_admitted := true;
+    is_decided := true; is_admitted := true; decided := NULL;
     FOR each IN demand + 1 .. demand + sizes[request] LOOP
       slot := slots[each]; state := states[each];
       IF holders[slot] <> '' THEN
@@ -100,7 +125,7 @@ BEGIN
       ELSIF starts[slot] IS NULL AND tracks[state] < cap THEN
         tracks[state] := tracks[state] + 1;
       ELSIF starts[slot] IS NULL THEN
-        is_decided := tracks[state] IS NOT NULL AND (rests[state] IS NULL OR asked >= 8);
+        is_decided := tracks[state] IS NOT NULL AND rests[state] IS NULL;
         slot := overflows[each]; slots[each] := slot;
       END IF;
       EXIT WHEN NOT is_decided;
@@ -115,50 +140,38 @@ BEGIN
       EXIT WHEN NOT is_decided;
       slot := slots[each];
       IF is_admitted THEN totals[slot] := least(most, totals[slot] + costs[each]); END IF;
-      reply := reply || totals[slot] + others[slot] || ' ' || coalesce(ends[slot], starts[slot] + lengths[slot] - moment) || ' '
-        || has_room[each]::int + 2 * (keys[slot] = 'overflow')::int || ' ' || marks[slot] || ',';
+      decided := concat_ws(',', decided, format('[%s,%s,%s,%s]', totals[slot] + others[slot],
+        coalesce(ends[slot], starts[slot] + lengths[slot] - moment), has_room[each]::int + 2 * (keys[slot] = 'overflow')::int, marks[slot]));
     END LOOP;
-    demand := demand + sizes[request]; reply := reply || ';';
+    demand := demand + sizes[request]; reply := reply || coalesce(',[' || decided || ']', ',null');
   END LOOP;
 
   UPDATE llm_quota AS own SET count = given.total, window_start = given.start, window_end = given.finish, last_seen = moment,
     number = given.mark, tracked = given.tracked
   FROM unnest(names, keys, holders, totals, starts, ends, marks, tracks) AS given (name, key, holder, total, start, finish, mark, tracked)
   WHERE own.counters = given.name AND own.caller = given.key AND own.holder = given.holder AND given.total IS NOT NULL;
-  -- Continues sweeps by some callers, and leaves the rest to later decisions. A dead counter that is locked is being used again.
-  FOR sweep IN
-    SELECT own.* FROM llm_quota AS own WHERE asked > 0 AND own.counters = ANY (names) AND own.caller = 'state' AND own.unswept IS NOT NULL
-  LOOP
-    next_rest := (SELECT own.caller FROM llm_quota AS own WHERE own.counters = sweep.counters AND own.caller > sweep.unswept
-      ORDER BY own.caller OFFSET 1999 LIMIT 1);
-    DELETE FROM llm_quota AS own WHERE own.counters = sweep.counters AND own.caller = ANY (ARRAY(
-      SELECT dead.caller FROM llm_quota AS dead WHERE dead.counters = sweep.counters AND dead.caller > sweep.unswept
-        AND dead.caller <= coalesce(next_rest, chr(1114111)) AND dead.caller NOT IN ('state', 'overflow')
-        AND sweep.swept_at - dead.last_seen >= dead.window_length + 60000 FOR UPDATE SKIP LOCKED));
-    GET DIAGNOSTICS removed = ROW_COUNT;
-    UPDATE llm_quota AS own SET tracked = own.tracked - removed, unswept = next_rest
-    WHERE own.counters = sweep.counters AND own.caller = 'state';
-  END LOOP;
-  RETURN reply || known;
+  RETURN reply || ']';
 END $function$;
 
 -- Decides on a single demand as above; on a known caller with room, between the times of an earlier reply, at half the cost.
 CREATE OR REPLACE FUNCTION llm_quota_acquire_one(
-  given_time float8, since float8, until float8, cap bigint,
+  given_time float8, since float8, until float8, clock_offset float8, cap bigint,
   name text, key text, length float8, number bigint, allowed bigint, cost bigint, finish float8
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $function$
-DECLARE moment CONSTANT float8 := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000); reply text;
+DECLARE clock CONSTANT float8 := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000);
+  moment CONSTANT float8 := clock + clock_offset; reply text;
 BEGIN
-  IF moment >= since AND moment < until THEN
+  IF clock >= since AND clock < until THEN
     PERFORM set_config('synchronous_commit', 'off', true);
     UPDATE llm_quota AS own SET count = own.count + cost, last_seen = greatest(own.last_seen, moment)
     WHERE own.counters = name AND own.caller = key AND own.count + greatest(cost, 1) <= allowed
       AND coalesce(finish <= own.window_end, moment - own.window_start < own.window_length)
-    RETURNING concat_ws(' ', own.count, coalesce(own.window_end, own.window_start + length - own.last_seen), 1, own.number) INTO reply;
+    RETURNING format('[null,[[%s,%s,1,%s]]]', own.count, coalesce(own.window_end, own.window_start + length - own.last_seen), own.number)
+    INTO reply;
     IF FOUND THEN RETURN reply; END IF;
   END IF;
-  RETURN llm_quota_acquire(given_time, cap, 0, 0, ARRAY[name], ARRAY[key], ARRAY[''], ARRAY[length], ARRAY[0], ARRAY[1],
-    ARRAY[1], ARRAY[0], ARRAY[0], ARRAY[number], ARRAY[allowed], ARRAY[cost], ARRAY[finish]);
+  RETURN llm_quota_acquire(given_time, cap, 0, ARRAY[name], ARRAY[key], ARRAY[''], ARRAY[length], ARRAY[0],
+    ARRAY[1], ARRAY[1], ARRAY[0], ARRAY[0], ARRAY[number], ARRAY[allowed], ARRAY[cost], ARRAY[finish]);
 END $function$;
 
 -- Writes how many places this process holds, and gives back amounts in windows. Deletes places whose lease is over, from some pages.
@@ -166,7 +179,7 @@ CREATE OR REPLACE FUNCTION llm_quota_release(
   given_time float8, process text, lease float8, call_number bigint,
   place_names text[], place_keys text[], helds bigint[], names text[], keys text[], numbers bigint[], amounts bigint[]
 ) RETURNS void LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $function$
-DECLARE moment CONSTANT float8 := llm_quota_now(given_time); pages CONSTANT bigint := 8; page bigint;
+DECLARE moment CONSTANT float8 := llm_quota_now(given_time); pages CONSTANT bigint := least(8, cardinality(helds)); page bigint;
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true);
   INSERT INTO llm_quota AS own (counters, caller, count, holder, window_length, window_start, number)
@@ -178,11 +191,13 @@ BEGIN
     WHERE own.counters = names[slot] AND own.caller = keys[slot] AND own.number = numbers[slot];
   END LOOP;
   -- After the last statement that can wait.
-  page := floor(random() * (1 + pg_relation_size('llm_quota'::regclass) / current_setting('block_size')::bigint / pages)) * pages;
-  DELETE FROM llm_quota AS own WHERE own.ctid = ANY (ARRAY(
-    SELECT dead.ctid FROM llm_quota AS dead
-    WHERE dead.ctid >= format('(%s,0)', page)::tid AND dead.ctid < format('(%s,0)', page + pages)::tid
-      AND dead.holder <> '' AND moment - dead.window_start >= dead.window_length AND cardinality(helds) > 0 FOR UPDATE SKIP LOCKED));
+  IF pages > 0 THEN
+    page := floor(random() * (1 + pg_relation_size('llm_quota'::regclass) / current_setting('block_size')::bigint / pages)) * pages;
+    DELETE FROM llm_quota AS own WHERE own.ctid = ANY (ARRAY(
+      SELECT dead.ctid FROM llm_quota AS dead
+      WHERE dead.ctid >= format('(%s,0)', page)::tid AND dead.ctid < format('(%s,0)', page + pages)::tid
+        AND dead.holder <> '' AND moment - dead.window_start >= dead.window_length FOR UPDATE SKIP LOCKED));
+  END IF;
 END $function$;
 
 -- Returns the counter that a demand would use now, as above; nothing for a new window.
@@ -192,13 +207,13 @@ DECLARE moment CONSTANT float8 := llm_quota_now(given_time); state record;
 BEGIN
   SELECT own.* INTO state FROM llm_quota AS own WHERE own.counters = name AND own.caller = 'state';
   IF moment - state.swept_at >= 60000 THEN state.swept_at := moment; state.unswept := ''; END IF;
-  IF state.tracked >= cap AND NOT EXISTS (SELECT FROM llm_quota AS own WHERE own.counters = name AND (own.caller = key OR own.caller NOT IN
-      ('state', 'overflow') AND own.caller > state.unswept AND state.swept_at - own.last_seen >= own.window_length + 60000)) THEN
-    key := 'overflow';
-  END IF;
+  IF state.tracked >= cap AND NOT EXISTS (SELECT FROM llm_quota AS own WHERE own.counters = name AND own.caller = key)
+    AND NOT EXISTS (SELECT FROM llm_quota AS dead WHERE dead.counters = name AND dead.caller > state.unswept AND dead.caller <> 'overflow'
+      AND state.swept_at - dead.last_seen >= dead.window_length + 60000)
+  THEN key := 'overflow'; END IF;
   RETURN (
-    SELECT sum(own.count) || ' ' || max(coalesce(own.window_end, own.window_start + own.window_length - greatest(moment, own.last_seen)))
-      || ' ' || 2 * (key = 'overflow')::int || ' 0'
+    SELECT '[' || sum(own.count) || ',' || max(coalesce(own.window_end, own.window_start + own.window_length - greatest(moment, own.last_seen)))
+      || ',' || 2 * (key = 'overflow')::int || ',0]'
     FROM llm_quota AS own WHERE own.counters = name AND own.caller = key
       AND coalesce(finish <= own.window_end, greatest(moment, own.last_seen) - own.window_start < own.window_length));
 END $function$;
@@ -224,14 +239,19 @@ LANGUAGE sql SET lock_timeout = '1s' AS $function$
     GROUP BY own.caller ORDER BY own.caller LIMIT 1000) AS page
 $function$;
 
--- Returns the number of tracked callers, including those that a sweep has yet to delete, and the number of sweeps, as JSON.
+-- Returns the number of tracked callers, without those that a sweep has yet to delete, and the number of sweeps, as JSON.
 CREATE OR REPLACE FUNCTION llm_quota_inspect(name text) RETURNS text LANGUAGE sql STABLE SET lock_timeout = '1s' AS $function$
-  SELECT json_build_object('sweeps', coalesce(max(own.sweeps), 0), 'trackedCallers', CASE WHEN count(*) > 0 THEN max(own.tracked)
-    ELSE (SELECT count(DISTINCT own.caller) FROM llm_quota AS own WHERE own.counters = name AND own.count > 0) END)::text
-  FROM llm_quota AS own WHERE own.counters = name AND own.caller = 'state'
+  SELECT json_build_object('sweeps', coalesce(state.sweeps, 0), 'trackedCallers', coalesce(
+    state.tracked - (SELECT count(*) FROM llm_quota AS dead WHERE dead.counters = name AND dead.caller > state.unswept
+      AND dead.caller <> 'overflow' AND state.swept_at - dead.last_seen >= dead.window_length + 60000),
+    (SELECT count(DISTINCT own.caller) FROM llm_quota AS own WHERE own.counters = name AND own.count > 0)))::text
+  FROM (SELECT) AS one LEFT JOIN llm_quota AS state ON state.counters = name AND state.caller = 'state'
 $function$;
 
-CREATE OR REPLACE FUNCTION llm_quota_clear() RETURNS void LANGUAGE sql SET lock_timeout = '1s' AS $function$ TRUNCATE llm_quota $function$;
+-- The lock lets only readers pass, so that no other call waits for a row of this one while this one waits for a row of the other.
+CREATE OR REPLACE FUNCTION llm_quota_clear() RETURNS void LANGUAGE sql SET lock_timeout = '1s' AS $function$
+  LOCK TABLE llm_quota IN EXCLUSIVE MODE; DELETE FROM llm_quota
+$function$;
 
 -- The store looks for this function before its first decision.
 CREATE OR REPLACE FUNCTION llm_quota_version_3() RETURNS void LANGUAGE sql AS '';
