@@ -5,12 +5,15 @@ import type { Database } from './database.js'
 // How long a place is held after it was last written, in milliseconds.
 const lease = 30_000
 
+// How long what the server has told of its clock is used, in milliseconds. Longer, and the clock could have been set back to the same time.
+const knownFor = 100
+
 /** The counters and places in the table of a PostgreSQL server. */
 export class PostgresDriver implements Driver {
   readonly #database: Database
   readonly #cap: number
-  // For each quota, the times at which a known caller is decided on at half the cost, as the server has told.
-  readonly #known = new Map<string, readonly number[]>()
+  // For each quota, between which times of the server's clock `acquire_one` can decide, as the server has told a moment ago.
+  readonly #known = new Map<string, { readonly clock: readonly number[], readonly until: number }>()
 
   /** @param cap The caller cap. */
   constructor (database: Database, cap: number) {
@@ -29,15 +32,18 @@ export class PostgresDriver implements Driver {
     const numbers = new Map(slots.map((slot, index) => [nameOf(slot), index + 1]))
     const numbersOf = (rows: readonly Caller[]): number[] => rows.map((row) => numbers.get(nameOf(row)) ?? 0)
     const [only] = demands
+    const known = this.#known.get(String(only?.counters))
+    const clock = known !== undefined && performance.now() < known.until ? known.clock : [null, null, null]
     const reply = isNew && demands.length === 1 && only?.holder === ''
-      ? await this.#database.call('acquire_one', time, ...this.#known.get(only.counters) ?? [null, null, null], this.#cap,
+      ? await this.#database.call('acquire_one', time, ...clock, this.#cap,
         ...columns(demands, 'counters', 'callerKey', 'length', 'nonce', 'limit', 'cost', 'end').flat())
       : await this.#database.call('acquire', time, this.#cap, sequence,
         ...columns(slots, 'counters', 'callerKey', 'holder', 'length', 'held'), requests.map(({ demands }) => demands.length),
         numbersOf(demands), numbersOf(demands.map(stateOf)), numbersOf(demands.map(overflowOf)),
         ...columns(demands, 'nonce', 'limit', 'cost', 'end'))
-    const [known, ...decided]: [number[] | null, ...(number[][] | null)[]] = JSON.parse(reply)
-    if (known !== null) for (const { counters } of demands) this.#known.set(counters, known)
+    const [told, ...decided]: [number[] | null, ...(number[][] | null)[]] = JSON.parse(reply)
+    const until = performance.now() + knownFor
+    if (told !== null) for (const { counters } of demands) this.#known.set(counters, { clock: told, until })
     return requests.map(({ demands }, index) => decided[index]?.map((each, place) => readDecided(each, Object(demands[place]))))
   }
 

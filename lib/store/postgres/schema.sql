@@ -25,27 +25,27 @@ CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota (
   PRIMARY KEY (counters, caller, holder)
 ) WITH (fillfactor = 50);
 
--- Returns the time. It never runs backwards by more than 100 ms: if the clock has been set back, the difference is added from then on. The
--- row of the clock is the state of the counters ''. Nothing ever waits for it once it is there.
-CREATE OR REPLACE FUNCTION llm_quota_now(given_time float8) RETURNS float8 LANGUAGE plpgsql AS $function$
-DECLARE clock record; moment float8;
+-- Returns the time, and what it adds to the clock. It never runs backwards by more than 100 ms: if the clock has been set back, the difference
+-- is added from then on. The row of the clock is the state of the counters ''. Nothing ever waits for it once it is there.
+CREATE OR REPLACE FUNCTION llm_quota_now(given_time float8, OUT moment float8, OUT shift float8) LANGUAGE plpgsql AS $function$
+DECLARE latest float8;
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'the request quota needs the isolation level read committed, not %', current_setting('transaction_isolation');
   END IF;
-  SELECT own.last_seen, own.clock_offset INTO clock FROM llm_quota AS own WHERE own.counters = '' AND own.caller = 'state';
+  SELECT own.last_seen, own.clock_offset INTO latest, shift FROM llm_quota AS own WHERE own.counters = '' AND own.caller = 'state';
   -- The clock is read after the row, so that the time of another decision is never later.
-  moment := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000) + coalesce(clock.clock_offset, 0);
-  IF clock.last_seen IS NULL THEN
+  shift := coalesce(shift, 0);
+  moment := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000) + shift;
+  IF latest IS NULL THEN
     INSERT INTO llm_quota (counters, caller, last_seen, clock_offset) VALUES ('', 'state', moment, 0) ON CONFLICT DO NOTHING;
-  ELSIF moment - clock.last_seen NOT BETWEEN 0 AND 100 THEN
-    clock.clock_offset := clock.clock_offset + greatest(0, clock.last_seen - moment);
-    moment := greatest(moment, clock.last_seen);
-    UPDATE llm_quota AS own SET last_seen = greatest(own.last_seen, moment), clock_offset = greatest(own.clock_offset, clock.clock_offset)
+  ELSIF moment - latest NOT BETWEEN 0 AND 100 THEN
+    shift := shift + greatest(0, latest - moment);
+    moment := greatest(moment, latest);
+    UPDATE llm_quota AS own SET last_seen = greatest(own.last_seen, moment), clock_offset = greatest(own.clock_offset, shift)
     WHERE own.caller = 'state' AND own.counters = (
       SELECT free.counters FROM llm_quota AS free WHERE free.counters = '' AND free.caller = 'state' FOR UPDATE SKIP LOCKED);
   END IF;
-  RETURN moment;
 END $function$;
 
 -- Decides on requests in turn. What they need is in slots: counters, places, and for requests that were asked before the state and the
@@ -60,20 +60,22 @@ CREATE OR REPLACE FUNCTION llm_quota_acquire(
   slots int[], states int[], overflows int[], numbers bigint[], limits bigint[], costs bigint[], finishes float8[] -- of demands
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $function$
 DECLARE most CONSTANT bigint := 9007199254740991;
-  moment float8 := llm_quota_now(given_time);
-  clock CONSTANT float8 := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000);
-  due CONSTANT float8 := (SELECT min(own.swept_at) + 60000 FROM llm_quota AS own WHERE own.counters = ANY (names) AND own.caller = 'state');
-  reply text := format('[[%s,%s,%s]', clock, least(clock + 100, due - moment + clock), moment - clock); decided text;
-  totals bigint[]; starts float8[]; ends float8[]; marks bigint[]; tracks bigint[]; rests text[]; others bigint[]; seen float8;
-  demand int := 0; slot int; state int; has_room boolean[]; is_admitted boolean; is_decided boolean;
-  has_states CONSTANT boolean := 'state' = ANY (keys); sweep record; next_rest text; removed bigint;
+  has_places CONSTANT boolean := '' < ANY (holders); has_states CONSTANT boolean := 'state' = ANY (keys);
+  clock record; moment float8; due float8; seen float8; sweep record; next_rest text; removed bigint;
+  totals bigint[]; starts float8[]; ends float8[]; marks bigint[]; tracks bigint[]; rests text[]; others bigint[];
+  demand int := 0; slot int; state int; has_room boolean[]; is_admitted boolean; is_decided boolean; decided text; reply text;
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true); -- a crash may lose the counts of the last moments
-  IF '' < ANY (holders) THEN
-    -- Until the transaction ends, no other process takes places of these callers.
+  IF has_places THEN
+    -- Until the transaction ends, no other process takes places of these callers. Waits before the table is written, because of clear.
     PERFORM pg_advisory_xact_lock(locks.number) FROM (
       SELECT DISTINCT hashtextextended(given.key, hashtextextended(given.name, 0)) AS number
       FROM unnest(names, keys, holders) AS given (name, key, holder) WHERE given.holder <> '' ORDER BY 1) AS locks;
+  END IF;
+  clock := llm_quota_now(given_time); moment := clock.moment;
+  due := (SELECT min(own.swept_at) + 60000 FROM llm_quota AS own WHERE own.counters = ANY (names) AND own.caller = 'state');
+  reply := format('[[%s,%s,%s]', moment - clock.shift, least(moment + 100, due) - clock.shift, clock.shift);
+  IF has_places THEN
     INSERT INTO llm_quota AS own (counters, caller, holder, window_length, count, window_start, number)
     SELECT given.*, moment, call_number FROM unnest(names, keys, holders, lengths, helds) AS given (name, key, holder)
     WHERE given.holder <> ''
@@ -155,11 +157,11 @@ END $function$;
 
 -- Decides on a single demand as above; on a known caller with room, between the times of an earlier reply, at half the cost.
 CREATE OR REPLACE FUNCTION llm_quota_acquire_one(
-  given_time float8, since float8, until float8, clock_offset float8, cap bigint,
+  given_time float8, since float8, until float8, shift float8, cap bigint,
   name text, key text, length float8, number bigint, allowed bigint, cost bigint, finish float8
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $function$
 DECLARE clock CONSTANT float8 := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000);
-  moment CONSTANT float8 := clock + clock_offset; reply text;
+  moment CONSTANT float8 := clock + shift; reply text;
 BEGIN
   IF clock >= since AND clock < until THEN
     PERFORM set_config('synchronous_commit', 'off', true);
@@ -179,7 +181,7 @@ CREATE OR REPLACE FUNCTION llm_quota_release(
   given_time float8, process text, lease float8, call_number bigint,
   place_names text[], place_keys text[], helds bigint[], names text[], keys text[], numbers bigint[], amounts bigint[]
 ) RETURNS void LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $function$
-DECLARE moment CONSTANT float8 := llm_quota_now(given_time); pages CONSTANT bigint := least(8, cardinality(helds)); page bigint;
+DECLARE moment CONSTANT float8 := (llm_quota_now(given_time)).moment; pages CONSTANT bigint := least(8, cardinality(helds)); page bigint;
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true);
   INSERT INTO llm_quota AS own (counters, caller, count, holder, window_length, window_start, number)
@@ -203,7 +205,7 @@ END $function$;
 -- Returns the counter that a demand would use now, as above; nothing for a new window.
 CREATE OR REPLACE FUNCTION llm_quota_peek(given_time float8, cap bigint, name text, key text, finish float8) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
-DECLARE moment CONSTANT float8 := llm_quota_now(given_time); state record;
+DECLARE moment CONSTANT float8 := (llm_quota_now(given_time)).moment; state record;
 BEGIN
   SELECT own.* INTO state FROM llm_quota AS own WHERE own.counters = name AND own.caller = 'state';
   IF moment - state.swept_at >= 60000 THEN state.swept_at := moment; state.unswept := ''; END IF;
@@ -234,7 +236,7 @@ LANGUAGE sql SET lock_timeout = '1s' AS $function$
     SELECT own.caller, sum(own.count) FILTER (WHERE (own.holder = '' OR own.count > 0)
         AND coalesce(given_date < own.window_end, clock.moment - own.window_start < own.window_length)) AS count,
       max(own.window_start + own.window_length - clock.moment) FILTER (WHERE own.holder = '' AND own.window_end IS NULL) AS rest
-    FROM llm_quota_now(given_time) AS clock (moment), llm_quota AS own
+    FROM llm_quota_now(given_time) AS clock, llm_quota AS own
     WHERE own.counters = name AND own.caller > cursor AND own.caller NOT IN ('state', 'overflow')
     GROUP BY own.caller ORDER BY own.caller LIMIT 1000) AS page
 $function$;
