@@ -85,27 +85,7 @@ BEGIN
   IF has_states THEN
     INSERT INTO llm_quota (counters, caller, count, tracked, swept_at, sweeps)
     SELECT given.name, given.key, 0, 0, moment, 0 FROM unnest(names, keys) AS given (name, key) WHERE given.key = 'state'
-    ON CONFLICT (counters, caller, holder) DO UPDATE SET count = 0; -- only locks it
-  END IF;
-  IF has_states OR moment >= due THEN
-    -- A sweep decides by its time which counters are dead. It deletes them step by step, except those that are locked, which are being used
-    -- again. The first request only starts the interval. A decision that has no lock of a state never waits for one.
-    FOR sweep IN
-      SELECT own.* FROM llm_quota AS own WHERE own.counters = ANY (names) AND own.caller = 'state'
-        AND (moment - own.swept_at >= 60000 OR own.unswept IS NOT NULL) FOR UPDATE SKIP LOCKED
-    LOOP
-      IF moment - sweep.swept_at >= 60000 THEN sweep.swept_at := moment; sweep.sweeps := sweep.sweeps + 1; sweep.unswept := ''; END IF;
-      next_rest := (SELECT own.caller FROM llm_quota AS own WHERE own.counters = sweep.counters AND own.caller > sweep.unswept
-        ORDER BY own.caller OFFSET 1999 LIMIT 1);
-      DELETE FROM llm_quota AS own WHERE own.counters = sweep.counters AND own.caller = ANY (ARRAY(
-        SELECT dead.caller FROM llm_quota AS dead WHERE dead.counters = sweep.counters AND dead.caller > sweep.unswept
-          AND dead.caller <= coalesce(next_rest, chr(1114111)) AND dead.caller <> 'overflow'
-          AND sweep.swept_at - dead.last_seen >= dead.window_length + 60000 FOR UPDATE SKIP LOCKED));
-      GET DIAGNOSTICS removed = ROW_COUNT;
-      UPDATE llm_quota AS own
-      SET swept_at = sweep.swept_at, sweeps = sweep.sweeps, unswept = next_rest, tracked = own.tracked - removed
-      WHERE own.counters = sweep.counters AND own.caller = 'state';
-    END LOOP;
+    ON CONFLICT (counters, caller, holder) DO UPDATE SET count = 0 WHERE false; -- only locks it
   END IF;
 
   SELECT array_agg(own.count), array_agg(own.window_start), array_agg(own.window_end), array_agg(own.number), array_agg(own.tracked),
@@ -152,6 +132,26 @@ BEGIN
     number = given.mark, tracked = given.tracked
   FROM unnest(names, keys, holders, totals, starts, ends, marks, tracks) AS given (name, key, holder, total, start, finish, mark, tracked)
   WHERE own.counters = given.name AND own.caller = given.key AND own.holder = given.holder AND given.total IS NOT NULL;
+  -- A sweep decides by its time which counters are dead. The first request only starts the interval. Dead counters are deleted step by step,
+  -- except those that are locked, which are being used again. This waits for nothing, since it is not in the order of the locks.
+  IF has_states OR moment >= due THEN
+    FOR sweep IN
+      SELECT own.* FROM llm_quota AS own WHERE own.counters = ANY (names) AND own.caller = 'state'
+        AND (moment - own.swept_at >= 60000 OR own.unswept IS NOT NULL) FOR UPDATE SKIP LOCKED
+    LOOP
+      IF moment - sweep.swept_at >= 60000 THEN sweep.swept_at := moment; sweep.sweeps := sweep.sweeps + 1; sweep.unswept := ''; END IF;
+      next_rest := (SELECT own.caller FROM llm_quota AS own WHERE own.counters = sweep.counters AND own.caller > sweep.unswept
+        ORDER BY own.caller OFFSET 1999 LIMIT 1);
+      DELETE FROM llm_quota AS own WHERE own.counters = sweep.counters AND own.caller = ANY (ARRAY(
+        SELECT dead.caller FROM llm_quota AS dead WHERE dead.counters = sweep.counters AND dead.caller > sweep.unswept
+          AND dead.caller <= coalesce(next_rest, chr(1114111)) AND dead.caller <> 'overflow'
+          AND sweep.swept_at - dead.last_seen >= dead.window_length + 60000 FOR UPDATE SKIP LOCKED));
+      GET DIAGNOSTICS removed = ROW_COUNT;
+      UPDATE llm_quota AS own
+      SET swept_at = sweep.swept_at, sweeps = sweep.sweeps, unswept = next_rest, tracked = own.tracked - removed
+      WHERE own.counters = sweep.counters AND own.caller = 'state';
+    END LOOP;
+  END IF;
   RETURN reply || ']';
 END $function$;
 
