@@ -1,6 +1,7 @@
-import { nameOf, type Call, type Caller, type Decided, type Driver, type Holding, type Release, type StoredRequest } from '../shared/driver.js'
+import { nameOf } from '../shared/driver.js'
+import type { Call, Caller, Decided, Driver, Holding, Release, StoredRequest } from '../shared/driver.js'
 import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
-import type { Database } from './database.js'
+import type { CallFunction } from './database.js'
 
 // How long a place is held after it was last written, in milliseconds.
 const lease = 30_000
@@ -10,14 +11,14 @@ const knownFor = 100
 
 /** The counters and places in the table of a PostgreSQL server. */
 export class PostgresDriver implements Driver {
-  readonly #database: Database
+  readonly #call: CallFunction
   readonly #cap: number
   // For each quota, between which times of the server's clock `acquire_one` can decide, as the server has told a moment ago.
   readonly #known = new Map<string, { readonly clock: readonly number[], readonly until: number }>()
 
   /** @param cap The caller cap. */
-  constructor (database: Database, cap: number) {
-    this.#database = database
+  constructor (call: CallFunction, cap: number) {
+    this.#call = call
     this.#cap = cap
   }
 
@@ -35,9 +36,9 @@ export class PostgresDriver implements Driver {
     const known = this.#known.get(String(only?.counters))
     const clock = known !== undefined && performance.now() < known.until ? known.clock : [null, null, null]
     const reply = isNew && demands.length === 1 && only?.holder === ''
-      ? await this.#database.call('acquire_one', time, ...clock, this.#cap,
+      ? await this.#call('acquire_one', time, ...clock, this.#cap,
         ...columns(demands, 'counters', 'callerKey', 'length', 'nonce', 'limit', 'cost', 'end').flat())
-      : await this.#database.call('acquire', time, this.#cap, sequence,
+      : await this.#call('acquire', time, this.#cap, sequence,
         ...columns(slots, 'counters', 'callerKey', 'holder', 'length', 'held'), requests.map(({ demands }) => demands.length),
         numbersOf(demands), numbersOf(demands.map(stateOf)), numbersOf(demands.map(overflowOf)),
         ...columns(demands, 'nonce', 'limit', 'cost', 'end'))
@@ -50,32 +51,32 @@ export class PostgresDriver implements Driver {
   async release (releases: readonly Release[], holdings: readonly Holding[], { time, holder, sequence }: Call): Promise<void> {
     const windows = releases.map((release) => release.overflow ? overflowOf(release) : release).sort(inOrder)
     const places = [...holdings].sort(inOrder)
-    await this.#database.call('release', time, holder, lease, sequence,
+    await this.#call('release', time, holder, lease, sequence,
       ...columns(places, 'counters', 'callerKey', 'held'), ...columns(windows, 'counters', 'callerKey', 'nonce', 'amount'))
   }
 
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
     const { counters, callerKey, window, end } = demand
-    const reply = await this.#database.call('peek', time, this.#cap, counters, callerKey, end)
+    const reply = await this.#call('peek', time, this.#cap, counters, callerKey, end)
     if (reply === '') return window === null ? { count: 0, windowRemaining: null, overflow: false } : null
     const { admitted, nonce, ...count } = readDecided(JSON.parse(reply), demand)
     return count
   }
 
   forget (callerKey: string, counters: string): Promise<unknown> {
-    return this.#database.call('forget', counters, callerKey)
+    return this.#call('forget', counters, callerKey)
   }
 
   async list (counters: string, cursor: string | null, time: number | null, date: number): Promise<CallerPage> {
-    return JSON.parse(await this.#database.call('list', time, date, counters, cursor ?? ''))
+    return JSON.parse(await this.#call('list', time, date, counters, cursor ?? ''))
   }
 
   async inspect (counters: string): Promise<QuotaStoreState> {
-    return JSON.parse(await this.#database.call('inspect', counters))
+    return JSON.parse(await this.#call('inspect', counters))
   }
 
   clear (): Promise<unknown> {
-    return this.#database.call('clear')
+    return this.#call('clear')
   }
 }
 

@@ -1,7 +1,7 @@
 import { assertBoolean, assertFunction, assertOptions, withFunctions } from '../../option-checks.js'
 import { SharedStore } from '../shared/shared-store.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
-import { Database, type PostgresPool } from './database.js'
+import { functionsOf, type PostgresPool } from './database.js'
 import { PostgresDriver } from './postgres-driver.js'
 import { assertTable, defaultTable } from './schema.js'
 
@@ -44,7 +44,7 @@ export class PostgresQuotaStore extends SharedStore {
     })
     const { pool, table = defaultTable, maxTrackedCallers = defaultMaxTrackedCallers, rememberRejections = true, clock } = options
     assertPool(pool, 'pool')
-    super({ drivers: [new PostgresDriver(new Database(pool, table), maxTrackedCallers)], maxTrackedCallers, rememberRejections, clock })
+    super({ drivers: [new PostgresDriver(functionsOf(pool, table), maxTrackedCallers)], maxTrackedCallers, rememberRejections, clock })
     this.table = table
   }
 

@@ -2,7 +2,7 @@
 -- docs/postgres.md lists the privileges that a service needs, and how to remove everything.
 --
 -- Columns are always qualified, because a table can have the name of any variable. Times are milliseconds; null is that of the server.
--- Locks are taken in one order: advisory ones, places, states, counters, each in the order of the arrays, which the store sorts.
+-- Locks are taken in one order: advisory ones, states, places, counters, each in the order of the arrays, which the store sorts.
 DO $schema$ BEGIN
 PERFORM pg_advisory_xact_lock(hashtextextended('fastify-llm-quota', 0)); -- for migrations that run at the same time
 IF to_regclass('llm_quota') IS NOT NULL AND to_regproc('llm_quota_version_3') IS NULL THEN
@@ -25,8 +25,8 @@ CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota (
   PRIMARY KEY (counters, caller, holder)
 ) WITH (fillfactor = 50);
 
--- Returns the time, and what it adds to the clock. It never runs backwards by more than 100 ms: if the clock has been set back, the difference
--- is added from then on. The row of the clock is the state of the counters ''. Nothing ever waits for it once it is there.
+-- Returns the time, and what it adds to the clock. It never runs backwards by more than 100 ms: if the clock has been set back, the
+-- difference is added from then on. The row of the clock is the state of the counters ''. Nothing ever waits for it once it is there.
 CREATE OR REPLACE FUNCTION llm_quota_now(given_time float8, OUT moment float8, OUT shift float8) LANGUAGE plpgsql AS $function$
 DECLARE latest float8;
 BEGIN
@@ -35,13 +35,11 @@ BEGIN
   END IF;
   SELECT own.last_seen, own.clock_offset INTO latest, shift FROM llm_quota AS own WHERE own.counters = '' AND own.caller = 'state';
   -- The clock is read after the row, so that the time of another decision is never later.
-  shift := coalesce(shift, 0);
-  moment := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000) + shift;
+  shift := coalesce(shift, 0); moment := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000) + shift;
   IF latest IS NULL THEN
     INSERT INTO llm_quota (counters, caller, last_seen, clock_offset) VALUES ('', 'state', moment, 0) ON CONFLICT DO NOTHING;
   ELSIF moment - latest NOT BETWEEN 0 AND 100 THEN
-    shift := shift + greatest(0, latest - moment);
-    moment := greatest(moment, latest);
+    shift := shift + greatest(0, latest - moment); moment := greatest(moment, latest);
     UPDATE llm_quota AS own SET last_seen = greatest(own.last_seen, moment), clock_offset = greatest(own.clock_offset, shift)
     WHERE own.caller = 'state' AND own.counters = (
       SELECT free.counters FROM llm_quota AS free WHERE free.counters = '' AND free.caller = 'state' FOR UPDATE SKIP LOCKED);
@@ -75,17 +73,12 @@ BEGIN
   clock := llm_quota_now(given_time); moment := clock.moment;
   due := (SELECT min(own.swept_at) + 60000 FROM llm_quota AS own WHERE own.counters = ANY (names) AND own.caller = 'state');
   reply := format('[[%s,%s,%s]', moment - clock.shift, least(moment + 100, due) - clock.shift, clock.shift);
-  IF has_places THEN
-    INSERT INTO llm_quota AS own (counters, caller, holder, window_length, count, window_start, number)
-    SELECT given.*, moment, call_number FROM unnest(names, keys, holders, lengths, helds) AS given (name, key, holder)
-    WHERE given.holder <> ''
+  IF has_places OR has_states THEN -- a state that is already there is only locked
+    INSERT INTO llm_quota AS own (counters, caller, holder, window_length, count, window_start, number, tracked, swept_at, sweeps)
+    SELECT given.*, moment, call_number, 0, moment, 0 FROM unnest(names, keys, holders, lengths, helds) AS given (name, key, holder)
+    WHERE given.holder <> '' OR given.key = 'state'
     ON CONFLICT (counters, caller, holder) DO UPDATE SET count = excluded.count, window_start = moment, number = call_number
-    WHERE own.number <= call_number;
-  END IF;
-  IF has_states THEN
-    INSERT INTO llm_quota (counters, caller, count, tracked, swept_at, sweeps)
-    SELECT given.name, given.key, 0, 0, moment, 0 FROM unnest(names, keys) AS given (name, key) WHERE given.key = 'state'
-    ON CONFLICT (counters, caller, holder) DO UPDATE SET count = 0 WHERE false; -- only locks it
+    WHERE own.holder <> '' AND own.number <= call_number;
   END IF;
 
   SELECT array_agg(own.count), array_agg(own.window_start), array_agg(own.window_end), array_agg(own.number), array_agg(own.tracked),
@@ -111,8 +104,10 @@ BEGIN
         slot := overflows[each]; slots[each] := slot;
       END IF;
       EXIT WHEN NOT is_decided;
+      IF starts[slot] IS NULL THEN
+        INSERT INTO llm_quota (counters, caller, window_length) VALUES (names[slot], keys[slot], lengths[slot]);
+      END IF;
       IF coalesce(finishes[each] <= ends[slot], moment - starts[slot] < lengths[slot]) IS NOT TRUE THEN
-        INSERT INTO llm_quota (counters, caller, window_length) SELECT names[slot], keys[slot], lengths[slot] WHERE starts[slot] IS NULL;
         totals[slot] := 0; starts[slot] := moment; ends[slot] := finishes[each]; marks[slot] := numbers[each];
       END IF;
       has_room[each] := totals[slot] + others[slot] + greatest(costs[each], 1) <= limits[each] OR limits[each] = most;
@@ -123,7 +118,8 @@ BEGIN
       slot := slots[each];
       IF is_admitted THEN totals[slot] := least(most, totals[slot] + costs[each]); END IF;
       decided := concat_ws(',', decided, format('[%s,%s,%s,%s]', totals[slot] + others[slot],
-        coalesce(ends[slot], starts[slot] + lengths[slot] - moment), has_room[each]::int + 2 * (keys[slot] = 'overflow')::int, marks[slot]));
+        coalesce(ends[slot], starts[slot] + lengths[slot] - moment), has_room[each]::int + 2 * (keys[slot] = 'overflow')::int,
+        marks[slot]));
     END LOOP;
     demand := demand + sizes[request]; reply := reply || coalesce(',[' || decided || ']', ',null');
   END LOOP;
@@ -132,23 +128,24 @@ BEGIN
     number = given.mark, tracked = given.tracked
   FROM unnest(names, keys, holders, totals, starts, ends, marks, tracks) AS given (name, key, holder, total, start, finish, mark, tracked)
   WHERE own.counters = given.name AND own.caller = given.key AND own.holder = given.holder AND given.total IS NOT NULL;
-  -- A sweep decides by its time which counters are dead. The first request only starts the interval. Dead counters are deleted step by step,
-  -- except those that are locked, which are being used again. This waits for nothing, since it is not in the order of the locks.
+  -- A sweep decides by its time which counters are dead. The first request only starts the interval. It deletes them step by step, except
+  -- those that are locked, which are being used again. It is not in the order of the locks, so it never waits, and nothing waits after it.
   IF has_states OR moment >= due THEN
     FOR sweep IN
       SELECT own.* FROM llm_quota AS own WHERE own.counters = ANY (names) AND own.caller = 'state'
         AND (moment - own.swept_at >= 60000 OR own.unswept IS NOT NULL) FOR UPDATE SKIP LOCKED
     LOOP
-      IF moment - sweep.swept_at >= 60000 THEN sweep.swept_at := moment; sweep.sweeps := sweep.sweeps + 1; sweep.unswept := ''; END IF;
+      IF moment - sweep.swept_at >= 60000 THEN
+        sweep.swept_at := moment; sweep.sweeps := sweep.sweeps + 1; sweep.unswept := '';
+      END IF;
       next_rest := (SELECT own.caller FROM llm_quota AS own WHERE own.counters = sweep.counters AND own.caller > sweep.unswept
         ORDER BY own.caller OFFSET 1999 LIMIT 1);
       DELETE FROM llm_quota AS own WHERE own.counters = sweep.counters AND own.caller = ANY (ARRAY(
         SELECT dead.caller FROM llm_quota AS dead WHERE dead.counters = sweep.counters AND dead.caller > sweep.unswept
-          AND dead.caller <= coalesce(next_rest, chr(1114111)) AND dead.caller <> 'overflow'
+          AND dead.caller <= coalesce(next_rest, chr(1114111)) AND dead.caller NOT IN ('state', 'overflow')
           AND sweep.swept_at - dead.last_seen >= dead.window_length + 60000 FOR UPDATE SKIP LOCKED));
       GET DIAGNOSTICS removed = ROW_COUNT;
-      UPDATE llm_quota AS own
-      SET swept_at = sweep.swept_at, sweeps = sweep.sweeps, unswept = next_rest, tracked = own.tracked - removed
+      UPDATE llm_quota AS own SET swept_at = sweep.swept_at, sweeps = sweep.sweeps, unswept = next_rest, tracked = own.tracked - removed
       WHERE own.counters = sweep.counters AND own.caller = 'state';
     END LOOP;
   END IF;
@@ -169,7 +166,7 @@ BEGIN
     WHERE own.counters = name AND own.caller = key AND own.count + greatest(cost, 1) <= allowed
       AND coalesce(finish <= own.window_end, moment - own.window_start < own.window_length)
     RETURNING format('[null,[[%s,%s,1,%s]]]', own.count, coalesce(own.window_end, own.window_start + length - own.last_seen), own.number)
-    INTO reply;
+      INTO reply;
     IF FOUND THEN RETURN reply; END IF;
   END IF;
   RETURN llm_quota_acquire(given_time, cap, 0, ARRAY[name], ARRAY[key], ARRAY[''], ARRAY[length], ARRAY[0],
@@ -210,11 +207,12 @@ BEGIN
   SELECT own.* INTO state FROM llm_quota AS own WHERE own.counters = name AND own.caller = 'state';
   IF moment - state.swept_at >= 60000 THEN state.swept_at := moment; state.unswept := ''; END IF;
   IF state.tracked >= cap AND NOT EXISTS (SELECT FROM llm_quota AS own WHERE own.counters = name AND own.caller = key)
-    AND NOT EXISTS (SELECT FROM llm_quota AS dead WHERE dead.counters = name AND dead.caller > state.unswept AND dead.caller <> 'overflow'
-      AND state.swept_at - dead.last_seen >= dead.window_length + 60000)
+    AND NOT EXISTS (SELECT FROM llm_quota AS dead WHERE dead.counters = name AND dead.caller > state.unswept
+      AND dead.caller NOT IN ('state', 'overflow') AND state.swept_at - dead.last_seen >= dead.window_length + 60000)
   THEN key := 'overflow'; END IF;
   RETURN (
-    SELECT '[' || sum(own.count) || ',' || max(coalesce(own.window_end, own.window_start + own.window_length - greatest(moment, own.last_seen)))
+    SELECT '[' || sum(own.count) || ','
+      || max(coalesce(own.window_end, own.window_start + own.window_length - greatest(moment, own.last_seen)))
       || ',' || 2 * (key = 'overflow')::int || ',0]'
     FROM llm_quota AS own WHERE own.counters = name AND own.caller = key
       AND coalesce(finish <= own.window_end, greatest(moment, own.last_seen) - own.window_start < own.window_length));
@@ -245,7 +243,7 @@ $function$;
 CREATE OR REPLACE FUNCTION llm_quota_inspect(name text) RETURNS text LANGUAGE sql STABLE SET lock_timeout = '1s' AS $function$
   SELECT json_build_object('sweeps', coalesce(state.sweeps, 0), 'trackedCallers', coalesce(
     state.tracked - (SELECT count(*) FROM llm_quota AS dead WHERE dead.counters = name AND dead.caller > state.unswept
-      AND dead.caller <> 'overflow' AND state.swept_at - dead.last_seen >= dead.window_length + 60000),
+      AND dead.caller NOT IN ('state', 'overflow') AND state.swept_at - dead.last_seen >= dead.window_length + 60000),
     (SELECT count(DISTINCT own.caller) FROM llm_quota AS own WHERE own.counters = name AND own.count > 0)))::text
   FROM (SELECT) AS one LEFT JOIN llm_quota AS state ON state.counters = name AND state.caller = 'state'
 $function$;
