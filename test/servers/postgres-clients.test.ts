@@ -31,17 +31,13 @@ t.test('any name of a table can be used, that of a variable, a column or an alia
       [{ overflow: true, count: 2 }, [1, 1], { trackedCallers: 1, sweeps: 0 }], table)
     await store.forget('alice', 'default')
     t.match(await store.inspect('default'), { trackedCallers: 0 })
-    await pool.query(`${postgresSchema({ table }).match(/DROP [^;]+;/g)?.join('')}`)
   }
 })
 
 t.test('the documented statements give the least privileges, and take everything away', async (t) => {
-  const sql = postgresSchema({ table: 'secret' })
-  const statements = (kind: string, text = sql) => [...text.matchAll(new RegExp(`^(?:-- +)?(${kind} [^;]*;)$`, 'gm'))].map(([, statement]) => statement?.replaceAll(/\s+/g, ' ').replaceAll('"', '')).join('\n')
   const page = readFileSync('docs/postgres.md', 'utf8').replaceAll('llm_quota', 'secret')
-  t.equal(statements('GRANT', page), `GRANT USAGE ON SCHEMA public TO service;\n${statements('GRANT')}`)
-  t.equal(statements('DROP', page), statements('DROP'))
-  await pool.query(`CREATE ROLE service LOGIN; ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC; ${sql}; GRANT USAGE ON SCHEMA public TO service`)
+  const statements = (kind: string) => page.match(new RegExp(`^${kind} [^;]*;$`, 'gm'))?.join('\n') ?? ''
+  await pool.query(`CREATE ROLE service LOGIN; ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC; ${postgresSchema({ table: 'secret' })}`)
   const own = server.pool({ connectionString: server.url.replace('postgres@', 'service@') })
   t.teardown(() => own.end())
   const store = new PostgresQuotaStore({ pool: own, table: 'secret' })

@@ -11,60 +11,45 @@ export interface PostgresPool {
 type Parameter = string | number | null | readonly (string | number | null)[]
 
 /** A `Pool` of `pg` can have the server parse a statement with a name only once for each connection, which saves a third of its work. */
-interface NamingPool {
-  query (statement: { readonly name: string, readonly text: string, readonly values: unknown[] }): ReturnType<PostgresPool['query']>
-}
+interface NamingPool { query (statement: { name: string, text: string, values: unknown[] }): ReturnType<PostgresPool['query']> }
 
 // A transaction pooler that does not know named statements: none of this name exists, or one already does. Nothing was executed.
 const unknownNameCodes = ['26000', '42P05']
 
-/** The functions of the schema. */
-export class Database {
-  readonly #pool: PostgresPool
-  readonly #table: string
-  #namingPool: NamingPool | undefined
-  #isChecked = false
+/** Calls the function of the schema whose name is the table's with `_` and the given one. */
+export type CallFunction = (name: string, ...parameters: readonly Parameter[]) => Promise<string>
 
-  constructor (pool: PostgresPool, table: string) {
-    this.#pool = pool
-    this.#table = table
-    if ('totalCount' in pool && hasFunction(pool, 'connect')) this.#namingPool = pool as unknown as NamingPool
-  }
+export function functionsOf (pool: PostgresPool, table: string): CallFunction {
+  const nameOf = namesOf(table)
+  let namingPool = 'totalCount' in pool && hasFunction(pool, 'connect') ? pool as unknown as NamingPool : undefined
+  let isChecked = false
 
-  /** Calls the function whose name is the table's with `_` and the given one. */
-  async call (name: string, ...parameters: readonly Parameter[]): Promise<string> {
-    const nameOf = namesOf(this.#table)
-    if (!this.#isChecked) {
-      const found = await this.#query('SELECT to_regprocedure($1)::text AS reply', [`${nameOf(`_version_${schemaVersion}`)}()`])
-      if (found === '') {
-        throw new Error(`the schema for the table ${this.#table} is missing or not version ${schemaVersion}: run the SQL of postgresSchema`)
-      }
-      this.#isChecked = true
-    }
-    const places = parameters.map((_, index) => `$${index + 1}`)
-    return await this.#query(`SELECT ${nameOf(`_${name}`)}(${places.join()}) AS reply`, parameters.map(textOf))
-  }
-
-  async #query (text: string, values: (string | null)[]): Promise<string> {
-    const { rows: [row] } = await this.#result(text, values)
-    const { reply }: { reply?: unknown } = Object(row)
-    return String(reply ?? '')
-  }
-
-  async #result (text: string, values: (string | null)[]): ReturnType<PostgresPool['query']> {
-    if (this.#namingPool === undefined) return await this.#pool.query(text, values)
+  async function query (text: string, values: (string | null)[]): Promise<string> {
+    const naming = namingPool
     try {
-      return await this.#namingPool.query({ name: createHash('sha1').update(text).digest('hex'), text, values })
+      const name = createHash('sha1').update(text).digest('hex')
+      const { rows: [row] } = await (naming?.query({ name, text, values }) ?? pool.query(text, values))
+      const { reply }: { reply?: unknown } = Object(row)
+      return String(reply ?? '')
     } catch (error) {
       const { code }: { code?: unknown } = Object(error)
-      if (!unknownNameCodes.includes(String(code))) throw error
-      this.#namingPool = undefined
-      return await this.#pool.query(text, values)
+      if (naming === undefined || !unknownNameCodes.includes(String(code))) throw error
+      namingPool = undefined
+      return await query(text, values)
     }
+  }
+
+  return async (name, ...parameters) => {
+    isChecked ||= await query('SELECT to_regproc($1)::text AS reply', [nameOf(`_version_${schemaVersion}`)]) !== ''
+    if (!isChecked) {
+      throw new Error(`the schema for the table ${table} is missing or not version ${schemaVersion}: run the SQL of postgresSchema`)
+    }
+    const places = parameters.map((_, index) => `$${index + 1}`)
+    return await query(`SELECT ${nameOf(`_${name}`)}(${places.join()}) AS reply`, parameters.map(textOf))
   }
 }
 
 function textOf (value: Parameter): string | null {
   if (value === null || typeof value !== 'object') return value === null ? null : String(value)
-  return `{${value.map((each) => typeof each === 'string' ? `"${each.replaceAll(/["\\]/g, '\\$&')}"` : String(each)).join(',')}}`
+  return `{${value.map((each) => typeof each === 'string' ? `"${each.replaceAll(/["\\]/g, '\\$&')}"` : String(each)).join()}}`
 }

@@ -1,110 +1,102 @@
-import type { Call, Decided, Driver, Holding, Release, StoredRequest } from '../shared/driver.js'
+import { nameOf } from '../shared/driver.js'
+import type { Call, Caller, Decided, Driver, Holding, Release, StoredRequest } from '../shared/driver.js'
 import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
-import type { Database } from './database.js'
+import type { CallFunction } from './database.js'
 
-/** The counters and places in the tables of a PostgreSQL server. */
+// How long a place is held after it was last written, in milliseconds.
+const lease = 30_000
+
+// How long what the server has told of its clock is used, in milliseconds. Longer, and the clock could have been set back to the same time.
+const knownFor = 100
+
+/** The counters and places in the table of a PostgreSQL server. */
 export class PostgresDriver implements Driver {
-  readonly #database: Database
+  readonly #call: CallFunction
   readonly #cap: number
+  // For each quota, between which times of the server's clock `acquire_one` can decide, as the server has told a moment ago.
+  readonly #known = new Map<string, { readonly clock: readonly number[], readonly until: number }>()
 
   /** @param cap The caller cap. */
-  constructor (database: Database, cap: number) {
-    this.#database = database
+  constructor (call: CallFunction, cap: number) {
+    this.#call = call
     this.#cap = cap
   }
 
-  async acquire (requests: readonly StoredRequest[], call: Call): Promise<readonly (readonly Decided[] | undefined)[]> {
-    const { time, holder, sequence } = call
-    const [first] = requests
-    const only = first?.demands[0]
-    if (requests.length === 1 && first?.demands.length === 1 && first.asked === 0 && only?.window != null) {
-      const { counters, callerKey, window, limit, cost, end } = only
-      const demanded = [counters, callerKey, window, first.nonce, limit, cost, end]
-      return readDecided(await this.#database.call('acquire_one', time, this.#cap, ...demanded), requests)
-    }
-    const demands = requests.flatMap((request) => request.demands.map((demand, index) => ({ ...demand, held: Number(request.held[index]) })))
-    const slots = [...new Map(demands.map((demand) => [nameOf(demand), demand])).values()].sort(inOrder)
-    const numbers = new Map(slots.map((demand, index) => [nameOf(demand), index + 1]))
-    const reply = await this.#database.call('acquire', time, this.#cap, holder, sequence,
-      slots.map(({ counters }) => counters), slots.map(({ callerKey }) => callerKey),
-      slots.map(({ window }) => window), slots.map(({ held }) => held),
-      requests.map(({ demands }) => demands.length), requests.map(({ asked }) => asked), requests.map(({ nonce }) => nonce),
-      demands.map((demand) => Number(numbers.get(nameOf(demand)))),
-      demands.map(({ limit }) => limit), demands.map(({ cost }) => cost), demands.map(({ end }) => end))
-    return readDecided(reply, requests)
+  async acquire (requests: readonly StoredRequest[], { time, holder, sequence }: Call): Promise<(Decided[] | undefined)[]> {
+    const demands = requests.flatMap(({ demands, held, nonce }) => demands.map((demand, index) => {
+      const row = demand.window === null ? { holder, length: lease } : { holder: '', length: demand.window }
+      return { ...demand, ...row, held: Number(held[index]), nonce: nonce + index }
+    }))
+    const isNew = requests.every(({ asked }) => asked === 0)
+    const windows = isNew ? [] : demands.filter(({ holder }) => holder === '')
+    const slots = [...distinct(windows.map(stateOf)), ...distinct([...demands, ...windows.map(overflowOf)])]
+    const numbers = new Map(slots.map((slot, index) => [nameOf(slot), index + 1]))
+    const numbersOf = (rows: readonly Caller[]): number[] => rows.map((row) => numbers.get(nameOf(row)) ?? 0)
+    const [only] = demands
+    const known = this.#known.get(String(only?.counters))
+    const clock = known !== undefined && performance.now() < known.until ? known.clock : [null, null, null]
+    const reply = isNew && demands.length === 1 && only?.holder === ''
+      ? await this.#call('acquire_one', time, ...clock, this.#cap,
+        ...columns(demands, 'counters', 'callerKey', 'length', 'nonce', 'limit', 'cost', 'end').flat())
+      : await this.#call('acquire', time, this.#cap, sequence,
+        ...columns(slots, 'counters', 'callerKey', 'holder', 'length', 'held'), requests.map(({ demands }) => demands.length),
+        numbersOf(demands), numbersOf(demands.map(stateOf)), numbersOf(demands.map(overflowOf)),
+        ...columns(demands, 'nonce', 'limit', 'cost', 'end'))
+    const [told, ...decided]: [number[] | null, ...(number[][] | null)[]] = JSON.parse(reply)
+    const until = performance.now() + knownFor
+    if (told !== null) for (const { counters } of demands) this.#known.set(counters, { clock: told, until })
+    return requests.map(({ demands }, index) => decided[index]?.map((each, place) => readDecided(each, Object(demands[place]))))
   }
 
   async release (releases: readonly Release[], holdings: readonly Holding[], { time, holder, sequence }: Call): Promise<void> {
-    const given = releases.map((release) => ({ ...release, callerKey: release.overflow ? 'overflow' : release.callerKey }))
-      .sort((one, other) => Number(one.overflow) - Number(other.overflow) || inOrder(one, other))
-    const held = [...holdings].sort(inOrder)
-    await this.#database.call('release', time, holder, sequence,
-      given.map(({ counters }) => counters), given.map(({ callerKey }) => callerKey),
-      given.map(({ nonce }) => nonce), given.map(({ amount }) => amount),
-      held.map(({ counters }) => counters), held.map(({ callerKey }) => callerKey), held.map(({ held }) => held))
+    const windows = releases.map((release) => release.overflow ? overflowOf(release) : release).sort(inOrder)
+    const places = [...holdings].sort(inOrder)
+    await this.#call('release', time, holder, lease, sequence,
+      ...columns(places, 'counters', 'callerKey', 'held'), ...columns(windows, 'counters', 'callerKey', 'nonce', 'amount'))
   }
 
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
-    const reply = await this.#database.call('peek', time, this.#cap, demand.counters, demand.callerKey, demand.window, demand.end)
-    if (reply === '') return null
-    const { flags, nonce, ...count } = readCounter(reply, demand)
+    const { counters, callerKey, window, end } = demand
+    const reply = await this.#call('peek', time, this.#cap, counters, callerKey, end)
+    if (reply === '') return window === null ? { count: 0, windowRemaining: null, overflow: false } : null
+    const { admitted, nonce, ...count } = readDecided(JSON.parse(reply), demand)
     return count
   }
 
-  async forget (callerKey: string, counters: string): Promise<void> {
-    await this.#database.call('forget', counters, callerKey)
+  forget (callerKey: string, counters: string): Promise<unknown> {
+    return this.#call('forget', counters, callerKey)
   }
 
   async list (counters: string, cursor: string | null, time: number | null, date: number): Promise<CallerPage> {
-    const reply = await this.#database.call('list', time, date, counters, cursor ?? '')
-    const page: { callers: readonly [string, number, number | null][], cursor: string | null } = JSON.parse(reply)
-    const callers = page.callers.map(([callerKey, count, windowRemaining]) => ({ callerKey, count, windowRemaining }))
-    return { callers, cursor: page.cursor }
+    return JSON.parse(await this.#call('list', time, date, counters, cursor ?? ''))
   }
 
   async inspect (counters: string): Promise<QuotaStoreState> {
-    const [trackedCallers = 0, sweeps = 0] = readNumbers(await this.#database.call('inspect', counters))
-    return { trackedCallers, sweeps }
+    return JSON.parse(await this.#call('inspect', counters))
   }
 
-  async clear (): Promise<void> {
-    await this.#database.call('clear')
+  clear (): Promise<unknown> {
+    return this.#call('clear')
   }
 }
 
-interface Named { readonly counters: string, readonly callerKey: string }
+const stateOf = <Slot extends Caller>(slot: Slot): Slot => ({ ...slot, callerKey: 'state' })
+const overflowOf = <Slot extends Caller>(slot: Slot): Slot => ({ ...slot, callerKey: 'overflow' })
 
-function nameOf ({ counters, callerKey }: Named): string {
-  return `${counters} ${callerKey}`
+function distinct<Slot extends Caller> (slots: readonly Slot[]): Slot[] {
+  return [...new Map(slots.map((slot) => [nameOf(slot), slot])).values()].sort(inOrder)
 }
 
 /** The order in which each process locks rows, so that no two of them wait for each other. */
-function inOrder (one: Named, other: Named): number {
+function inOrder (one: Caller, other: Caller): number {
   return nameOf(one) < nameOf(other) ? -1 : 1
 }
 
-/** Reads what was decided on each demand of each request; nothing for a request that must be sent again. */
-function readDecided (reply: string, requests: readonly StoredRequest[]): (Decided[] | undefined)[] {
-  const replies = reply.split(';')
-  return requests.map((request, index) => {
-    if (replies[index] === '') return undefined
-    const decided = String(replies[index]).split(',')
-    return request.demands.map((demand, each) => {
-      const { flags, ...others } = readCounter(decided[each], demand)
-      return { admitted: flags % 2 === 1, ...others }
-    })
-  })
+function columns<Name extends string> (rows: readonly Readonly<Record<Name, string | number | null>>[], ...names: readonly Name[]) {
+  return names.map((name) => rows.map((row) => row[name]))
 }
 
-function readCounter (reply: string | undefined, { window, end }: Demand): QuotaCount & { readonly flags: number, readonly nonce: number } {
-  const [count = 0, rest = 0, flags = 0, nonce = 0] = readNumbers(reply)
+function readDecided ([count = 0, rest = 0, flags = 0, nonce = 0]: readonly number[], { window, end }: Demand): Decided {
   const windowEnd = end === null ? { windowRemaining: window === null ? null : rest } : { windowRemaining: null, end: rest }
-  return { count, ...windowEnd, overflow: flags >= 2, flags, nonce }
-}
-
-/** Reads numbers with single spaces between them. */
-function readNumbers (reply: string | undefined): number[] {
-  const numbers = String(reply).split(' ').map(Number)
-  if (numbers.some((number) => Number.isNaN(number))) throw new TypeError('unexpected reply of the server')
-  return numbers
+  return { admitted: flags % 2 === 1, count, ...windowEnd, overflow: flags >= 2, nonce }
 }

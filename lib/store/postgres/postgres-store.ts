@@ -1,7 +1,7 @@
 import { assertBoolean, assertFunction, assertOptions, withFunctions } from '../../option-checks.js'
 import { SharedStore } from '../shared/shared-store.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
-import { Database, type PostgresPool } from './database.js'
+import { functionsOf, type PostgresPool } from './database.js'
 import { PostgresDriver } from './postgres-driver.js'
 import { assertTable, defaultTable } from './schema.js'
 
@@ -11,7 +11,7 @@ const assertPool = withFunctions('a connection pool', 'query')
 export interface PostgresQuotaStoreOptions {
   /** The host's connection pool for PostgreSQL 14 or later: a `Pool` of `pg`, or a `PostgresPool`. The store never closes it. */
   readonly pool: PostgresPool
-  /** The table for the counters that `postgresSchema` has created, with or without a schema. Default `llm_quota`. */
+  /** The table that `postgresSchema` has created, with or without a schema. Default `llm_quota`. */
   readonly table?: string
   /** The caller cap: how many callers can have a counter of their own, in each quota. Default 10,000. */
   readonly maxTrackedCallers?: number
@@ -22,8 +22,8 @@ export interface PostgresQuotaStoreOptions {
 }
 
 /**
- * Stores the quota counters in tables of a PostgreSQL server that several instances of a service share. A decision on all quotas of a
- * request takes one statement, and decisions that arrive together share it. Before the first decision, the host creates the tables with the
+ * Stores the quota counters in a table of a PostgreSQL server that several instances of a service share. A decision on all quotas of a
+ * request takes one statement, and decisions that arrive together share it. Before the first decision, the host creates the table with the
  * SQL of `postgresSchema`.
  *
  * With `rememberRejections`, a rejection from memory is returned synchronously. A result from the server is returned as a promise.
@@ -31,7 +31,7 @@ export interface PostgresQuotaStoreOptions {
  * @throws {OptionError} If an option has an invalid value.
  */
 export class PostgresQuotaStore extends SharedStore {
-  /** The table for the counters. */
+  /** The table. */
   readonly table: string
 
   constructor (options: PostgresQuotaStoreOptions) {
@@ -44,7 +44,7 @@ export class PostgresQuotaStore extends SharedStore {
     })
     const { pool, table = defaultTable, maxTrackedCallers = defaultMaxTrackedCallers, rememberRejections = true, clock } = options
     assertPool(pool, 'pool')
-    super({ drivers: [new PostgresDriver(new Database(pool, table), maxTrackedCallers)], maxTrackedCallers, rememberRejections, clock })
+    super({ drivers: [new PostgresDriver(functionsOf(pool, table), maxTrackedCallers)], maxTrackedCallers, rememberRejections, clock })
     this.table = table
   }
 

@@ -1,11 +1,10 @@
-import { OptionError } from '../../errors.js'
-import { assertBoolean, assertOptions } from '../../option-checks.js'
+import { assertBoolean, assertOptions, checkThat } from '../../option-checks.js'
 import source from './schema.sql.js'
 
 export const defaultTable = 'llm_quota'
 
 /** The version of schema.sql. */
-export const schemaVersion = 2
+export const schemaVersion = 3
 
 // The names of the functions are longer than the table's, and PostgreSQL cuts names after 63 bytes.
 const longestTableName = 48
@@ -14,14 +13,14 @@ const tableAndSchema = /^(?:("(?:[^"]|"")+"|[^".]+)\.)?("(?:[^"]|"")+"|[^".]+)$/
 
 /** Options of `postgresSchema`. */
 export interface PostgresSchemaOptions {
-  /** The table for the counters, as in the options of `PostgresQuotaStore`. Default `llm_quota`. */
+  /** The table, as in the options of `PostgresQuotaStore`. Default `llm_quota`. */
   readonly table?: string
-  /** Whether the tables are `UNLOGGED`: faster, but empty after a crash of the server, and not replicated. Default true. */
+  /** Whether the table is `UNLOGGED`: faster, but empty after a crash of the server, and not replicated. Default true. */
   readonly unlogged?: boolean
 }
 
 /**
- * Returns the SQL that creates the tables and functions of a `PostgresQuotaStore`. Run it once, in a migration. Running it again changes
+ * Returns the SQL that creates the table and functions of a `PostgresQuotaStore`. Run it once, in a migration. Running it again changes
  * nothing. docs/postgres.md lists the privileges that the service needs.
  *
  * @throws {OptionError} If an option has an invalid value.
@@ -35,23 +34,16 @@ export function postgresSchema (options: PostgresSchemaOptions = {}): string {
   return unlogged ? sql : sql.replaceAll('CREATE UNLOGGED TABLE', () => 'CREATE TABLE')
 }
 
-/** Returns a function that returns the quoted name of the table, function or type whose name is the table's with a suffix. */
+/** Returns a function that returns the quoted name of the table or function whose name is the table's with a suffix. */
 export function namesOf (table: string): (suffix: string) => string {
   const parts: RegExpExecArray = Object(tableAndSchema.exec(table))
-  const [schema, name] = parts.slice(1)
-    .map((part?: string) => part?.replace(/^"(.+)"$/s, (_found, inner: string) => inner.replaceAll('""', '"')))
-  return (suffix) => (schema === undefined ? '' : `${quoted(schema)}.`) + quoted(`${name}${suffix}`)
+  const [schema, name = ''] = parts.slice(1).map((part?: string) => part?.replace(/^"(.+)"$/s, '$1').replaceAll('""', '"'))
+  const quoted = (part: string): string => `"${part.replaceAll('"', '""')}"`
+  return (suffix) => (schema === undefined ? '' : `${quoted(schema)}.`) + quoted(name + suffix)
 }
 
 /** Throws an `OptionError` unless the value is the name of a table. */
-export function assertTable (value: unknown, option: string): asserts value is string {
-  const isName = typeof value === 'string' && tableAndSchema.test(value) && !/\0|\$(function|schema)\$/.test(value)
-  if (!isName || Buffer.byteLength(value) > longestTableName) {
-    const rule = `must be a table's name of at most ${longestTableName} bytes, or a schema's and a table's name with a dot between them`
-    throw new OptionError(option, rule, value)
-  }
-}
-
-function quoted (name: string): string {
-  return `"${name.replaceAll('"', '""')}"`
-}
+export const assertTable = checkThat(
+  `must be a table's name of at most ${longestTableName} bytes, or a schema's and a table's name with a dot between them`,
+  (value) => typeof value === 'string' && Buffer.byteLength(value) <= longestTableName &&
+    tableAndSchema.test(value) && !/\0|\$(function|schema)\$/.test(value))
