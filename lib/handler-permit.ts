@@ -35,8 +35,8 @@ export interface QuotaPermit extends AsyncDisposable {
 }
 
 /**
- * Decides, counts and publishes in the middle of a handler, as the hook does for its route: for a message of a socket, a tool call, an item of a batch or
- * a job. The route does not have to be protected.
+ * Decides, counts and publishes in the middle of a handler, as the hook does for its route: for a message of a socket, a tool call, an item
+ * of a batch or a job. The route does not have to be protected.
  *
  * The permit ends with the response of the request, unless `end` is called earlier. A permit that is taken later, or for a request that has
  * not passed the plugin's hook, lasts until `end` is called or the server has closed.
@@ -56,8 +56,8 @@ export type QuotaAcquirer = {
  * Reports what an admitted request has used, even after its response has ended; several reports add up (docs/rules.md, "Costs"). Does
  * nothing if the request was not admitted.
  *
- * @param amounts A number of model tokens, an amount for each unit, or null if nothing is known. An amount is a safe integer of at least 0; any other is
- *   logged as an error and not counted.
+ * @param amounts A number of model tokens, an amount for each unit, or null if nothing is known. An amount is a safe integer of at least 0;
+ *   any other is logged as an error and not counted.
  * @returns A promise that is fulfilled when the store has counted it. It never rejects: if the store fails, the error is logged.
  */
 export type QuotaCharger = {

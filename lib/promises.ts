@@ -5,7 +5,7 @@ export function isPromise<Value> (value: Value | PromiseLike<Value>): value is P
   return typeof then === 'function'
 }
 
-/** Turns what a host's function returned into a promise if it can be awaited. Of some clients' promises, each call of `then` runs a command again. */
+/** Turns what a host's function returned into a promise if it can be awaited. Each `then` of some clients' promises repeats a command. */
 export function promised<Value> (value: Value | PromiseLike<Value>): Value | Promise<Value> {
   return isPromise(value) ? Promise.resolve(value) : value
 }
@@ -53,8 +53,8 @@ export function attempt<Result> (
 }
 
 /**
- * Handles the rejection of a promise that a host's function returned although it must return a value, so that it does not end the process. The
- * caller reports the value as invalid.
+ * Handles the rejection of a promise that a host's function returned although it must return a value, so that it does not end the process.
+ * The caller reports the value as invalid.
  */
 export function ignoreRejection (value: unknown): void {
   Promise.resolve(value).catch(() => {})

@@ -56,8 +56,8 @@ export class Charge {
   }
 
   /**
-   * Ends the request: from now on it counts what was reported, or if nothing was, `unreported` or what it counted when it was admitted. A place
-   * is given back.
+   * Ends the request: from now on it counts what was reported, or if nothing was, `unreported` or what it counted when it was admitted. A
+   * place is given back.
    */
   close (log: QuotaLog): void | Promise<void> {
     this.#isOver = true

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { UnidentifiedReason } from '../caller/caller-key.js'
 import type { Operation } from '../subject/operation.js'
 
-/** What failed, so that no decision could be made: the store, the host's authentication, the mark of the route, or the cost of the request. */
+/** What failed, so that no decision could be made: the store, the host's authentication, the mark of the route, or the cost. */
 export type UnavailableReason = 'store' | 'authentication' | 'mark' | 'cost'
 
 /** What every decision holds. It never contains an identity. */

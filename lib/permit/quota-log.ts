@@ -21,7 +21,7 @@ export class QuotaLog {
   readonly #warned = new Set<string>()
   #unreportedAt = -Infinity
 
-  /** Logs a decision that is not an admission at the level debug. Warns of what points to a mistake, and of the caller cap once for each quota. */
+  /** Logs a decision other than an admission at the level debug. Warns of what points to a mistake, and of the caller cap. */
   decided (decision: QuotaDecision, request: FastifyRequest): void {
     const { outcome, reason, quota, operation, enforced, limit, callerKey, count, overflow } = decision
     if (overflow) {
@@ -48,8 +48,8 @@ export class QuotaLog {
   /** Warns that tokens were reported for a request that no quota counts tokens of. */
   uncountedTokens (request: FastifyRequest): void {
     const operation = { method: request.method, path: request.routeOptions.url }
-    this.#warnOnce(request, 'tokens', { operation }, 'fastify.quotaCharge was called with a number of tokens, and no quota of the request ' +
-      'counts tokens; report another unit as { unit: amount }')
+    this.#warnOnce(request, 'tokens', { operation }, 'fastify.quotaCharge was called with a number of tokens, and no quota of the ' +
+      'request counts tokens; report another unit as { unit: amount }')
   }
 
   #warnOnce ({ log }: FastifyRequest, mistake: string, properties: object, message: string): void {

@@ -15,8 +15,8 @@ export function hasResponseEnded (request: FastifyRequest, { raw }: FastifyReply
 /**
  * Runs a function once when the response to a request has closed, whatever ends it; at once if it already has.
  *
- * The connection is followed as well as the response: if it ends, responses to pipelined requests that wait for their turn emit nothing. An HTTP/2
- * stream that the client resets without an error can emit only `end`.
+ * The connection is followed as well as the response: if it ends, responses to pipelined requests that wait for their turn emit nothing. An
+ * HTTP/2 stream that the client resets without an error can emit only `end`.
  */
 export function whenResponseEnds (request: FastifyRequest, reply: FastifyReply, run: () => void): void {
   const socket = socketOf(request, reply.raw)

@@ -2,8 +2,8 @@
 const nestedLevels = 2
 
 /**
- * Returns the number of model tokens in a usage object, as reported by OpenAI's chat and responses APIs, Anthropic's messages API, the AI SDK, Gemini,
- * Ollama or Cohere: the total that it states, or else the sum of input and output, with Anthropic's cached input.
+ * Returns the number of model tokens in a usage object, as reported by OpenAI's chat and responses APIs, Anthropic's messages API, the AI
+ * SDK, Gemini, Ollama or Cohere: the total that it states, or else the sum of input and output, with Anthropic's cached input.
  *
  * @param usage The usage object: `usage`, `usageMetadata` (Gemini), `meta.tokens` or `usage.tokens` (Cohere), or a final chunk (Ollama).
  * @returns A safe integer of at least 0; null if the object does not state it. Never an estimate.

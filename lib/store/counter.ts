@@ -17,7 +17,7 @@ export function hasRoom (count: number, limit: number, cost: number): boolean {
   return count + Math.max(cost, 1) <= limit || limit === unlimited
 }
 
-/** What is counted for a caller: in one window of a counter, or in flight. What is given back to a window that has ended changes no other. */
+/** What is counted for a caller: in one window of a counter, or in flight. What is given back to a past window changes no other. */
 export class Tally {
   count = 0
 
@@ -49,7 +49,7 @@ export class Window extends Tally {
     return this.end === null ? this.#length - (now - this.#start) : null
   }
 
-  /** Whether a request finds this window open, instead of opening one that ends at `end`, or a new one of a fixed length if `end` is null. */
+  /** Whether a request finds this window open, instead of opening one that ends at `end`, or one of a fixed length if that is null. */
   isOpen (now: number, end: number | null): boolean {
     return this.end === null || end === null ? now - this.#start < this.#length : end <= this.end
   }

@@ -16,7 +16,7 @@ export class MemoryCounters {
     this.#cap = cap
   }
 
-  /** Returns the counter that a request reaches now: the caller's own one, or undefined for the overflow counter. Runs a sweep first if it is due. */
+  /** Returns the caller's own counter, which a request reaches now; undefined for the overflow counter. Runs a sweep first if it is due. */
   own (callerKey: string, now: number, length: number): Counter | undefined {
     if (now - this.#sweptAt >= sweepInterval) this.#sweep(now, length)
     const known = this.#byCaller.get(callerKey)
