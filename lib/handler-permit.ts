@@ -12,7 +12,7 @@ import { Permit, type Amounts } from './permit/permit.js'
 import type { Quota } from './permit/quota.js'
 import type { QuotaList } from './permit/quota-list.js'
 import type { GivenCosts } from './permit/ruling.js'
-import { isResponseOpen, stateOf } from './permit/request-state.js'
+import { isResponseOpen, permitOf, stateOf } from './permit/request-state.js'
 import { proceed } from './promises.js'
 import type { Paths } from './subject/paths.js'
 
@@ -68,7 +68,7 @@ export type QuotaCharger = {
 /** Creates the function for the decorator `fastify.quotaCharge`. */
 export function createQuotaCharger (ledger: Ledger): QuotaCharger {
   return async function quotaCharge (request: FastifyRequest, amounts) {
-    return proceed(stateOf(request).permit ?? new Permit(request, ledger, [], null, []), (permit) => permit.charge(amounts))
+    return proceed(permitOf(request) ?? new Permit(request, ledger, [], null, []), (permit) => permit.charge(amounts))
   }
 }
 

@@ -49,6 +49,11 @@ export function stateOf (request: Carrier): RequestState {
   return request[stateKey]
 }
 
+/** Returns the permit of the hook; a promise while it is pending, and undefined if the request is subject to no quota. */
+export function permitOf (request: Carrier): RequestState['permit'] {
+  return request[stateKey]?.permit
+}
+
 /** Whether the response of a request that has passed the hook is still open. */
 export function isResponseOpen (request: Carrier): boolean {
   const reply = request[stateKey]?.reply

@@ -52,7 +52,15 @@ export class Routes {
     const urls = this.#urlsOf(path)
     // Of the two paths of the route `/` in a scope with a prefix, Fastify reports only the one without a slash at its end.
     if (this.#find(method, path) !== undefined) urls.push(...urls.map((url) => url.replace(/\/$/, '')))
-    return this.known.filter((route) => route.method === method && urls.some((url) => this.#isReached(route, url)))
+    const reached = new Set<unknown>([...urls, ...urls.map((url) => this.#patternAt(method, url))])
+    // In place of parameters of the prefix, requests have what the pattern of a route has there.
+    const open = urls.filter((url) => !isLiteral(url)).map((url) => url.split('/'))
+    const isReached = ({ pattern }: KnownRoute): boolean => open.some((segments) => {
+      const ofRoute = pattern.split('/')
+      const url = segments.map((segment, index) => isLiteral(segment) ? segment : ofRoute[index] ?? segment).join('/')
+      return pattern === url || this.#patternAt(method, url) === pattern
+    })
+    return this.known.filter((route) => route.method === method && (reached.has(route.pattern) || isReached(route)))
   }
 
   /** Returns an operation with a hint about the route that the host may have meant, if there is one. */
@@ -65,12 +73,9 @@ export class Routes {
     return `${method} ${url}${other === undefined ? '' : ` (the route ${method} ${other} has a different prefix)`}`
   }
 
-  /** Whether requests for a URL reach a route. In place of parameters of the prefix, they have what the route's pattern has there. */
-  #isReached ({ method, pattern }: KnownRoute, url: string): boolean {
-    const ofRoute = pattern.split('/')
-    const segments = url.split('/').map((segment, index) => isLiteral(segment) ? segment : ofRoute[index] ?? segment)
-    const path = segments.join('/').replaceAll('::', ':').replaceAll('%', '%25')
-    return pattern === url || this.#router.find('GET', `/${method}${path}`)?.store === pattern
+  /** Returns the pattern of the known route that serves a URL. */
+  #patternAt (method: string, url: string): unknown {
+    return this.#router.find('GET', `/${method}${url.replaceAll('::', ':').replaceAll('%', '%25')}`)?.store
   }
 
   /** Returns the path of a literal route anywhere on the server that serves the operation, if there is one. */

@@ -2,7 +2,7 @@ import { deepStrictEqual, ok } from 'node:assert/strict'
 import { MemoryQuotaStore, type MemoryQuotaStoreOptions } from '../store/memory/memory-store.js'
 import type { Acquisition, QuotaStore } from '../store/store.js'
 import { otherCapScripts, otherScripts, windowCapScripts, windowScripts, type Scripts } from './scripts.js'
-import { day, flat, hour, minute, Quota, range, type Callers, type Steps } from './steps.js'
+import { day, flat, hour, minute, places, Quota, range, type Callers, type Steps } from './steps.js'
 import { VirtualClock } from './virtual-clock.js'
 
 // So small a caller cap that a few callers need overflow counters.
@@ -72,6 +72,7 @@ export function quotaStoreContract (
       }
     } finally {
       // A store on a server would renew the places of requests in flight.
+      await Promise.allSettled((places.get(store) ?? []).map(async (place) => store.release?.(place, 1)))
       await Promise.allSettled([(async () => store.clearCounters?.())()])
     }
   }

@@ -2,6 +2,7 @@ import { doesNotThrow, ok } from 'node:assert/strict'
 import { localAuthentication } from '../caller/authentication.js'
 import { callerKey } from '../caller/caller-key.js'
 import { counterRetention, unlimited } from '../store/counter.js'
+import { haveRoom } from '../store/side-by-side.js'
 import { assertAcquisitions, type Acquisition, type CallerCount, type Demand, type QuotaStore } from '../store/store.js'
 
 /** Calls a store. Returns what is the same for every correct store. `tested` is the store under test if it was called before. */
@@ -84,6 +85,9 @@ export class Quota {
   }
 }
 
+/** The places that each store has given, whether they were released or not. */
+export const places = new WeakMap<QuotaStore, Acquisition[]>()
+
 /** A request. The other store is not asked about the demands about which the store under test was not asked. */
 export function request (...demands: readonly Demand[]): Operation {
   const operation: Operation = new Operation('acquire', async (store, tested) => {
@@ -92,6 +96,8 @@ export function request (...demands: readonly Demand[]): Operation {
     const acquisitions = await store.acquire(asked)
     doesNotThrow(() => { assertAcquisitions(acquisitions, asked) })
     operation.acquired.set(store, acquisitions)
+    const taken = haveRoom(acquisitions) ? acquisitions.filter((_, index) => asked[index]?.window === null) : []
+    places.set(store, [...places.get(store) ?? [], ...taken])
     return acquisitions.filter((acquisition) => acquisition !== null).map(fieldsOf)
   }, demands)
   return operation

@@ -26,7 +26,6 @@ class Visit {
   readonly page: Page
   // Errors in the browser, except for refused requests, and requests to other machines.
   readonly #complaints: string[] = []
-
   private constructor (page: Page) {
     this.page = page
     page.on('console', (message) => { if (message.type() === 'error' && !/status of (4|5)|net::ERR_/.test(message.text())) this.#complaints.push(message.text()) })
@@ -126,7 +125,6 @@ t.test('a user signs in, uses up the quota, is rejected, waits, and continues', 
   await visit.reads('#summary', 'No window is open: the next request opens one.')
   t.equal(await page.locator('#problem').count(), 0, 'the message for visitors disappears')
   t.equal(await page.evaluate('document.activeElement.id'), 'operations')
-
   await visit.run('Justify a term')
   await visit.reads('#answer', 'Invoicing applies')
   await pass(9, visit)
@@ -148,7 +146,6 @@ t.test('a user signs in, uses up the quota, is rejected, waits, and continues', 
   await visit.reads('#limit-message', 'Rate limit exceeded.')
   await page.reload()
   await visit.reads('#limit-message', 'Limit reached: 3 of 3 requests used.')
-
   await page.locator('#anyway').focus()
   await pass(32, visit)
   await page.locator('#limit-reached').waitFor({ state: 'detached' })
@@ -176,7 +173,6 @@ t.test('an administrator sees all callers, changes the limits, and resets a call
   await admin.click('Send one anyway')
   await admin.reads('#limit-message', 'Rate limit exceeded.')
   await admin.check(t, 'administrator')
-
   await admin.setLimits({ 'Requests a minute': '5', 'Tokens a minute': '100', 'Requests at once': '1' })
   await admin.reads('#intro', 'Further limits: 100 tokens a minute, 1 request at once.')
   await alice.reads('h1', '5 model calls a minute')

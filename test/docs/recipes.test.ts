@@ -31,14 +31,12 @@ for (const client of ['openai', 'ai']) {
     const first = await ask()
     t.equal(first.headers.get('ratelimit-policy'), '"tokens";q=5000;w=60;qu="tokens", "streams";q=2;qu="concurrent-requests"')
     t.match(await first.text(), /^Two invoices/)
-
     isWhole = false
     const second = await ask(gone.signal)
     t.match(second.headers.get('ratelimit'), `"tokens";r=${5000 - 42 - 1000};`)
     await second.body?.getReader().read()
     gone.abort()
     await server.abandoned
-
     isWhole = true
     const third = await ask()
     t.match(third.headers.get('ratelimit'), new RegExp(`"tokens";r=${5000 - 42 - 2000};.*"streams";r=1`))

@@ -153,6 +153,11 @@ t.test('a report does nothing before the decision, for a request that was not ad
   t.same(await counts(names), [10, 0, 10])
 })
 
+t.test('a report for a request that cannot be changed and that no hook has seen does nothing', async (t) => {
+  const { app } = await createTokenHost()
+  await t.resolves(Reflect.apply(app.quotaCharge, app, [Object.freeze({ log: app.log }), { tokens: 5 }]))
+})
+
 t.test('a number is warned of once where no quota of the request counts tokens', async (t) => {
   const log = captureLog()
   const { app, begin } = await createHost('money', { quotas: { money: { perDay: { dollars: 10 }, unreported: 0 } } }, { logger: log.logger })

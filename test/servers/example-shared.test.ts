@@ -16,7 +16,6 @@ for (const kind of ['Redis', 'PostgreSQL']) {
     const [one, two] = await Promise.all([startService(t, environment), startService(t, environment)])
     const put = { method: 'PUT' }
     const change = async (limit: number | null) => (await one.as('root', '/api/preferences', { ...put, body: { [perMinute]: limit } })).status
-
     t.equal(await change(3), 200)
     t.match(await (await two.as('root', '/api/preferences')).json(), { [perMinute]: /^3$/ })
     const found = []
@@ -26,7 +25,6 @@ for (const kind of ['Redis', 'PostgreSQL']) {
     t.match(await (await two.as('root', '/api/callers')).json(), { trackedCallers: 1, callers: [{ count: 3 }] })
     t.equal(await change(null), 200)
     t.match(await two.standing('alice'), { default: { limit: 10 } })
-
     await server.kill()
     t.same(await statuses(11, () => one.as('alice', '/api/analyze', analysis)), [...Array(10).fill(200), 429], 'each instance counts for itself, up to the configured limit')
     const response = await one.as('root', '/api/preferences', { method: 'PUT', body: { [perMinute]: 3 } })

@@ -123,25 +123,21 @@ t.test('a statement waits for the locks of another one only if it must', async (
   await acquireOne(store, 'a')
   const other = await pool.connect()
   t.teardown(() => { other.release() })
-
   await pool.query("UPDATE llm_quota SET swept_at = 0 WHERE caller = 'state'")
   await other.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'state' FOR UPDATE")
   t.match(await acquireOne(store, 'a'), { count: 2 }, 'a known caller does not wait for the state')
   t.match(await acquireOne(new PostgresQuotaStore({ pool }), 'a'), { count: 3 }, 'even if a sweep is due')
   await other.query('ROLLBACK')
-
   await pool.query("UPDATE llm_quota SET last_seen = 0 WHERE caller = 'a'; UPDATE llm_quota SET swept_at = 0 WHERE counters = 'default'")
   await other.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'a' FOR UPDATE")
   t.match(await acquireOne(store, 'b'), { count: 1 }, 'a sweep does not wait for a counter that is in use')
   await other.query('ROLLBACK')
   t.match(await store.inspect('default'), { trackedCallers: 2, sweeps: 1 })
-
   await other.query("BEGIN; SELECT llm_quota_acquire(NULL, 10, 1, '{streams.in-flight}', '{a}', '{other}', '{30000}', '{0}', '{1}', '{1}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{NULL}')")
   const asked = acquireOne(store, 'a', place(1))
   while ((await pool.query("SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")).rows.length === 0) await sleep(5)
   await other.query('COMMIT')
   t.match(await asked, { admitted: false, count: 1 }, 'a place is not taken while another process takes one for the same caller')
-
   await other.query(`BEGIN; SELECT llm_quota_release(NULL, 'other', 30000, 2, array_agg('streams.in-flight'::text), array_agg('caller ' || number), array_agg(1), '{}', '{}', '{}', '{}')
     FROM generate_series(1, 5000) AS number`)
   t.match(await acquireOne(store, 'caller 7', place(1)), { admitted: true, count: 1 }, 'a decision does not wait for a renewal')

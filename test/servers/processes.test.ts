@@ -32,7 +32,6 @@ for (const kind of ['Redis', 'PostgreSQL']) {
       t.same(await once(holder, 'message'), [held, undefined])
     }
     const count = async (caller: string) => Number((await store.peek(demand(caller, place())))?.count)
-
     holders.killed?.kill('SIGKILL')
     holders.frozen?.kill('SIGSTOP')
     network.isSilent = true
@@ -46,7 +45,6 @@ for (const kind of ['Redis', 'PostgreSQL']) {
     }
     t.equal(leastHeld, held, 'a process that renews its places keeps them')
     t.same(Object.keys(freeAfter).sort(), ['cut off', 'frozen', 'killed'], 'the others are free')
-
     for (const caller of ['frozen', 'cut off']) {
       const taken = [await acquireOne(store, caller, place(held)), await acquireOne(store, caller, place(held))]
       t.same(taken.map(({ admitted }) => admitted), [true, true], 'others take the places')

@@ -20,7 +20,6 @@ async function recovered (store: QuotaStore): Promise<void> {
 
 for (const [name, connect] of Object.entries(singleClients)) {
   if (/key prefix|wrapper/.test(name)) continue
-
   t.test(`a decision of ${name} whose reply is cut off is counted once, and its promise rejects`, async (t) => {
     const options = { keyPrefix: `${name}, cut:`, rememberRejections: false }
     const { client, close } = await connect([proxy.port])
@@ -33,7 +32,6 @@ for (const [name, connect] of Object.entries(singleClients)) {
     await recovered(store)
     t.match(await new RedisQuotaStore({ client: direct, ...options }).peek(demand('alice')), { count: 1 })
   })
-
   t.test(`decisions of ${name} fail while the server is not running, and succeed after it has restarted`, async (t) => {
     const options = { keyPrefix: `${name}, restarted:`, rememberRejections: false }
     const { client, close } = await connect([server.port])

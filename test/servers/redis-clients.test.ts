@@ -25,13 +25,11 @@ const kinds = [await start(singleClients, [await RedisServer.start()], 1), await
 
 for (const { clients, servers, mostShards, observers, masters } of kinds) {
   const keysOf = async (pattern: string) => (await Promise.all(masters.map((master) => master.keys(pattern)))).flat()
-
   for (const [name, connect] of Object.entries(clients)) {
     t.test(`the store has correct results with ${name}`, async (t) => {
       const { client, close } = await connect(portsOf(servers))
       t.teardown(close)
       for (const observer of observers) await observer.config('RESETSTAT')
-
       t.test('each call has the results of the reference', async (t) => {
         let stores = 0
         const create = (options: { clock: () => number, maxTrackedCallers: number }) =>
@@ -39,13 +37,11 @@ for (const { clients, servers, mostShards, observers, masters } of kinds) {
         const seen = await compareWithReference({ create, walks: 2, length: 200, hasLeases: true, areTogether: true })
         t.ok(seen.admitted > 0 && seen.released > 0, JSON.stringify(seen))
       })
-
       t.test('concurrent decisions are correct', async (t) => {
         const store = new RedisQuotaStore({ client, keyPrefix: `${name} at once:`, shards: mostShards })
         const acquisitions = await Promise.all(Array.from({ length: 400 }, async (_, index) => acquireOne(store, key(index % 100), { limit: 3 })))
         t.equal(acquisitions.filter(({ admitted }) => admitted).length, 300)
       })
-
       t.test('the store sends a script again after the servers have lost it, even if decisions are in flight', async (t) => {
         const store = new RedisQuotaStore({ client, keyPrefix: `${name} flushed:`, shards: mostShards })
         const counts: number[] = []
@@ -57,7 +53,6 @@ for (const { clients, servers, mostShards, observers, masters } of kinds) {
         const expected = Array.from({ length: 500 }, (_, index) => Math.floor(index / 50) + 1)
         t.same(counts.sort((one, other) => one - other), expected, 'each request is counted once')
       })
-
       t.test('each key has the prefixes of the client and of the store, and clearCounters removes it', async (t) => {
         const store = new RedisQuotaStore({ client, keyPrefix: 'mine:', shards: mostShards })
         for (let caller = 0; caller < 20; caller++) await acquireOne(store, key(caller), { limit: 1 })
@@ -67,14 +62,12 @@ for (const { clients, servers, mostShards, observers, masters } of kinds) {
         await store.clearCounters()
         t.same(await keysOf('*mine:*'), [])
       })
-
       t.test('acquire rejects with the error of the server', async (t) => {
         const store = new RedisQuotaStore({ client, keyPrefix: `${name} wrong:` })
         await acquireOne(store, key(1), { limit: 1 })
         for (const master of masters) for (const found of await master.keys(`*${name} wrong:*`)) await master.multi().del(found).set(found, 'another program\'s').exec()
         await t.rejects(() => acquireOne(store, key(2), { limit: 1 }), /WRONGTYPE/)
       })
-
       t.test('scripts run on masters only', async (t) => {
         for (const observer of observers) {
           const scripts = [...(await observer.info('commandstats')).matchAll(/cmdstat_eval\w*:calls=(\d+)/g)].reduce((sum, [, calls]) => sum + Number(calls), 0)

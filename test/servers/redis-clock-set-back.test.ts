@@ -29,7 +29,6 @@ for (const step of [1, 1_000, 30_000, 59_999, 90_000, 3_600_000, 1e11]) {
       }
     }
   })
-
   t.test(`a window becomes longer by at most the time since the last decision if the clock goes back by ${step} ms`, async (t) => {
     for (const [lag, idle] of [[50, 0], [50, 50], [50, 99], [50, 100], [50, 3_000], [50, 30_000], [150, 0]] as const) {
       const { clock, store } = await start()
@@ -41,7 +40,6 @@ for (const step of [1, 1_000, 30_000, 59_999, 90_000, 3_600_000, 1e11]) {
       t.ok(longer >= 0 && longer <= idle, `${lag} and ${idle} ms: ${longer} ms longer`)
     }
   })
-
   t.test(`an inactive caller keeps its place for at most 180 s if the clock is set back by ${step} ms`, async (t) => {
     const { clock, store } = await start(3)
     for (const name of ['one', 'two', 'three']) await acquireOne(store, name, one)

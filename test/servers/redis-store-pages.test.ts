@@ -84,6 +84,9 @@ t.test('a new caller at the cap needs a script for each page of rows at most, an
   const pages = await scriptsOfNewcomer()
   t.ok(pages > 1 && pages <= 4, `${pages} scripts`)
   t.equal(await scriptsOfNewcomer(), 1)
+  clock.advance(120_000)
+  for (let request = 0; request < 5; request++) await acquireOne(store, 'caller 0')
+  t.match(await store.inspect('default'), { trackedCallers: 1 }, 'requests of a known caller complete a sweep')
 })
 
 t.test('requests that arrive together, or while a call is in flight, share a call', async (t) => {

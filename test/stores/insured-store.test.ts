@@ -25,12 +25,10 @@ for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
     t.equal(store.state, 'fallback')
     t.equal(await countOf('a', 1), -1, 'the fallback counts requests')
     t.equal(primary.asked, 2, 'the primary is not called during the cool-down')
-
     clock.advance(100)
     await many('b')
     t.equal(primary.asked, 3, 'one request tries the primary after the cool-down')
     t.equal(store.state, 'fallback')
-
     clock.advance(200)
     primary.manner = 'promises'
     t.same(await many('c'), [77, 1, 2, 3, -3, -3, -3, -3, -3, -3], 'the trial succeeds, and the other requests do not wait for it')

@@ -165,6 +165,33 @@ t.test('the places of a process', async (t) => {
   t.equal(await left(), 0, 'are deleted step by step')
 })
 
+t.test('what a request has counted is given back if its reply is too late', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => { mock.timers.reset() })
+  const held: (() => void)[] = []
+  let isHeld = false
+  const query = async (text: string, values: unknown[]) => {
+    const reply = await pool.query(text, values)
+    if (isHeld) await new Promise<void>((resolve) => { held.push(resolve) })
+    return reply
+  }
+  const { store } = await createStore({ pool: { query } })
+  const counts = async () => [await store.peek(demand('alice')), await store.peek(demand('alice', place()))].map((peeked) => peeked?.count)
+  const turns = async () => { for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate) }
+  const ask = async (cost: number) => store.acquire([demand('alice', { cost, limit: 9 }), demand('alice', place(9))])
+  await ask(1)
+  isHeld = true
+  const late = t.rejects(ask(5), /no response within 5000 ms/)
+  while (held.length === 0) await turns()
+  mock.timers.tick(5_000)
+  await late
+  isHeld = false
+  t.same(await counts(), [6, 2])
+  held.forEach((answer) => { answer() })
+  await turns()
+  t.same(await counts(), [1, 1])
+})
+
 t.test('a statement that arrives late neither lowers nor raises the number of places', async (t) => {
   await createStore()
   const held = async () => (await pool.query("SELECT count::integer AS held FROM llm_quota WHERE holder <> ''")).rows

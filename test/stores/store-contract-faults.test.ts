@@ -75,7 +75,6 @@ const faults: Record<string, Fault> = {
   'races with costs': racing((_, { cost }) => cost > 1),
   'races for a place': racing((_, { window }) => window === null),
   'is atomic for single demands only': racing((_, __, own, demands) => demands.length > 1 && own !== undefined),
-
   'counts what comes before the demand without room': (store, base) => ({
     acquire (demands) {
       const full = demands.findIndex((demand) => !store.hasRoom(store.reach(demand).tally.count, demand))
@@ -85,7 +84,6 @@ const faults: Record<string, Fault> = {
     }
   }),
   'returns one result for several demands': (_, base) => ({ acquire: (demands) => base.acquire(demands).slice(0, 1) }),
-
   'has one counter for all': (_, base) => ({ acquire: (demands) => base.acquire(demands.map((each) => ({ ...each, callerKey: 'all' }))) }),
   'admits one over the limit': () => ({ hasRoom: (count, { cost, limit }) => count + Math.max(cost, 1) <= limit + 1 }),
   'counts rejections': () => ({ amount: ({ cost }) => cost }),
@@ -100,7 +98,6 @@ const faults: Record<string, Fault> = {
       return base.reach(demand)
     }
   }),
-
   'sweeps 1 ms too early': (_, base) => ({ kept: (quota, window) => base.kept(quota, window - 1) }),
   'sweeps 1 ms too late': (_, base) => ({ kept: (quota, window) => base.kept(quota, window + 1) }),
   'sweeps too often': (store) => ({ isSweepDue: ({ sweptAt }) => sweptAt !== undefined && store.clock() - sweptAt >= 59_999 }),
@@ -108,7 +105,6 @@ const faults: Record<string, Fault> = {
     isSweepDue: (quota) => quota.counters.size >= store.maxTrackedCallers && base.isSweepDue(quota)
   }),
   'tracks one caller too many': (store) => ({ maxTrackedCallers: store.maxTrackedCallers + 1 }),
-
   'gives back as often as it is called': (store) => ({
     release (acquisition, amount) {
       const tally = store.held.get(acquisition)?.tally
@@ -118,7 +114,6 @@ const faults: Record<string, Fault> = {
   'gives back in the window that is open now': releaseFromNow((_, amount) => amount),
   'gives back a place as often as it is called': releaseFromNow(({ window }, amount) => window === null ? amount : 0),
   'gives back everything at once': (_, base) => ({ release: (acquisition) => { base.release(acquisition, Infinity) } }),
-
   'peek counts': (_, base) => ({
     peek (demand) {
       base.acquire([{ ...demand, cost: 1 }])
@@ -179,10 +174,14 @@ async function brokenRules (create: (options: QuotaStoreContractOptions) => Quot
 
 t.test('a correct store passes every check, and one passes each check of a function that it does not have', async (t) => {
   t.same(await brokenRules((options) => new ReferenceStore(options)), [])
+  const left: ReferenceStore[] = []
   t.same(await brokenRules((options) => {
     const store = new ReferenceStore(options)
-    return { acquire: (demands) => store.acquire(demands) }
+    left.push(store)
+    return { acquire: (demands) => store.acquire(demands), release (...given) { store.release(...given) } }
   }), [])
+  const inFlight = left.flatMap((store) => ['streams', 'jobs'].flatMap((name) => store.list(`${name}.in-flight`).callers))
+  t.same(inFlight.filter(({ count }) => count > 0), [], 'after a check, the store holds no places')
 })
 
 t.test('each faulty store fails a check, and each check fails for a faulty store', async (t) => {

@@ -53,10 +53,8 @@ export class QuotasModel {
     const decisions = new Map(all.map((asked) => [asked, beforeTheStore(asked)]))
     const outcomeOf = (asked: Asked) => decisions.get(asked)?.outcome
     const refused = (asked: Asked): ModelPermit => ({ decisions: [decisions.get(asked) ?? beforeTheStore(asked)], isAdmitted: false, accounts: [], isOpen: false })
-
     const early = enforced.find((asked) => outcomeOf(asked) === 'unauthenticated') ?? enforced.find((asked) => outcomeOf(asked) === 'unavailable')
     if (early !== undefined) return refused(early)
-
     const hasRoom = (asked: Asked): boolean => {
       const { count, start, end } = this.#reach(time, asked)
       const { limit, period } = asked.quota
@@ -69,7 +67,6 @@ export class QuotasModel {
     const full = enforced.filter((asked) => outcomeOf(asked) === 'admitted' && !hasRoom(asked))
     const [longest] = full.sort((one, other) => one === other || waitFor(one) === waitFor(other) ? 0 : waitFor(other) - waitFor(one))
     if (longest !== undefined) return refused(longest)
-
     const accounts = all.flatMap((asked) => {
       if (outcomeOf(asked) !== 'admitted' || (!asked.quota.isEnforced && !hasRoom(asked))) return []
       const window = this.#reach(time, asked)

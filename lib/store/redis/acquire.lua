@@ -35,7 +35,7 @@ while runAt < #settings do
         local isSweepDue, isEachKnown, isChanged = now - sweptAt >= SWEEP_INTERVAL, true, false
         for caller = 2, demands + 1 do isEachKnown = isEachKnown and found[caller] end
         local rows, overflowBefore, overflowRequest
-        if kind ~= GIVES_BACK and (isSweepDue or isMisdated or not isEachKnown) then
+        if kind ~= GIVES_BACK and (isSweepDue or isMisdated or cursor ~= ALL_CHECKED or not isEachKnown) then
           -- include sweep.part.lua
         end
 

@@ -5,9 +5,9 @@ if isSweepDue then
   if cursor ~= ALL_CHECKED or now - oldest >= retention then cursor, oldest = 0, now end
 end
 if cursor ~= ALL_CHECKED and not (checked or {})[key] then
-  -- Checking so many takes one or two milliseconds. Lua's stack holds about 8,000 values.
+  -- Checking so many takes one or two milliseconds, of all quotas together. Lua's stack holds about 8,000 values.
   local PAGE <const>, REMOVED_AT_ONCE <const> = 1000, 4000
-  local page, dead = call('HSCAN', key, cursor, 'COUNT', PAGE), {}
+  local page, dead = call('HSCAN', key, cursor, 'COUNT', math.ceil(PAGE / (#KEYS - 1))), {}
   for place = 1, #page[2], 2 do
     local caller, row = page[2][place], page[2][place + 1]
     local lastSeen = caller == STATE and now or read('d', row, window == 0 and PART_LENGTH - 7 or LAST_SEEN_POSITION)

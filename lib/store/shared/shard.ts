@@ -102,7 +102,10 @@ export class Shard {
       lastNumber += demands.length
       return { demands, nonce, asked, held: demands.map((demand) => demand.window === null ? tell(this.#placesOf(demand), call) : 0) }
     })
-    const decided = await within(longestWait, this.#driver.acquire(stored, call))
+    const late = (decided: Awaited<ReturnType<Driver['acquire']>>): void => {
+      requests.forEach((demands, index) => { this.#giveBackLate(demands, decided[index] ?? []) })
+    }
+    const decided = await within(longestWait, this.#driver.acquire(stored, call), { late })
     requests.forEach((demands, index) => {
       const acquisitions = decided[index] ?? []
       const isCounted = haveRoom(acquisitions)
@@ -122,6 +125,16 @@ export class Shard {
       places.told += demand.cost
     }
     this.#noteAnswer(places, call)
+  }
+
+  /** Gives back what a request has counted whose reply is too late: costs, and places by stating how many there are without them. */
+  #giveBackLate (demands: readonly Demand[], acquisitions: readonly Decided[]): void {
+    if (!haveRoom(acquisitions)) return
+    acquisitions.forEach(({ overflow, nonce }, index) => {
+      const demand: Demand = Object(demands[index])
+      const { counters, callerKey, cost: amount, window } = demand
+      this.#change(window === null ? this.#placesOf(demand) : { counters, callerKey, overflow, nonce, amount }).catch(() => {})
+    })
   }
 
   async #giveBack ({ counters, callerKey }: Demand, decided: Decided, places: HeldPlaces | undefined, amount: number): Promise<void> {
