@@ -119,7 +119,6 @@ t.test('the dashboard queries metrics that operating.md lists, by job, and descr
   const queries = plain.map((expr, index) => ({ record: `panel_${index}`, expr }))
   t.match(promtool('check rules', 'dashboard.json', { groups: [{ name: 'dashboard', rules: queries }] }), `SUCCESS: ${expressions.length} rules found`)
   for (const expr of expressions) t.equal(expr.match(/job=~"\$job"/g)?.length, expr.match(/llm_quota_/g)?.length, expr)
-
   const listed = [...readFileSync('docs/operating.md', 'utf8').matchAll(/^\| `(llm_quota_\w+)` \|/gm)].map(([, name]) => name)
   const shown = new Set(expressions.flatMap((expr) => expr.match(/llm_quota_\w+/g) ?? []).map((name) => name.replace(/_bucket$/, '')))
   t.same([...shown].sort(), [...new Set(listed)].sort(), 'every metric is shown')

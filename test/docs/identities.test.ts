@@ -57,7 +57,6 @@ t.test('a service that verifies tokens with the published keys of an issuer limi
 class Visitor {
   readonly #origin: string
   #cookie = ''
-
   constructor (origin: string) {
     this.#origin = origin
   }

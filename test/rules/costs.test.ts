@@ -67,6 +67,7 @@ t.test('a request counts the greater of its cost and the reports while it runs, 
       t.equal(await counted(), count, `${what}: ${JSON.stringify(step)}`)
     }
     t.match(log.errors(), what.startsWith('an unreported that') ? [/^unreported failed/] : [])
+    t.notMatch(log.warnings().join(), /quotaCharge was called/)
   }
 })
 

@@ -38,9 +38,7 @@ export class ToldStore implements QuotaStore {
   admitted = true
   /** Completes the pending answer. */
   answerNow = (): void => {}
-
   constructor (readonly clock: VirtualClock) {}
-
   shardOf (callerKey: string): number {
     return Number(/^[a-z](\d)$/.exec(callerKey)?.[1] ?? 0)
   }
