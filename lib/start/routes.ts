@@ -57,7 +57,7 @@ export class Routes {
     const open = urls.filter((url) => !isLiteral(url)).map((url) => url.split('/'))
     const isReached = ({ pattern }: KnownRoute): boolean => open.some((segments) => {
       const ofRoute = pattern.split('/')
-      const url = segments.map((segment, index) => isLiteral(segment) ? segment : ofRoute[index] ?? segment).join('/')
+      const url = segments.map((segment, index) => isLiteral(segment) ? segment : ofRoute[index]).join('/')
       return pattern === url || this.#patternAt(method, url) === pattern
     })
     return this.known.filter((route) => route.method === method && (reached.has(route.pattern) || isReached(route)))

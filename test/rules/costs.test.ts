@@ -143,6 +143,7 @@ t.test('a report does nothing before the decision, for a request that was not ad
     if (request.url === '/marked') late.set(request.headers['x-id'], async () => app.quotaCharge(request, 50))
     await app.quotaCharge(request, 50)
   })
+  app.addHook('onRequest', async (request) => { t.same([request.quota, request.quotaDecisions], [null, []]) })
   const { request, end } = await begin()
   t.same(await counts(names), [0, 0, 2])
   await (await begin()).end()

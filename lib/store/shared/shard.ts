@@ -102,9 +102,9 @@ export class Shard {
       lastNumber += demands.length
       return { demands, nonce, asked, held: demands.map((demand) => demand.window === null ? tell(this.#placesOf(demand), call) : 0) }
     })
-    const late = (decided: Awaited<ReturnType<Driver['acquire']>>): void => {
-      requests.forEach((demands, index) => { this.#giveBackLate(demands, decided[index] ?? []) })
-    }
+    const late = (decided: readonly (readonly Decided[] | undefined)[]): void => decided.forEach((acquisitions, index) => {
+      if (acquisitions !== undefined && haveRoom(acquisitions)) this.#giveBackLate(Object(requests[index]), acquisitions)
+    })
     const decided = await within(longestWait, this.#driver.acquire(stored, call), { late })
     requests.forEach((demands, index) => {
       const acquisitions = decided[index] ?? []
@@ -129,7 +129,6 @@ export class Shard {
 
   /** Gives back what a request has counted whose reply is too late: costs, and places by stating how many there are without them. */
   #giveBackLate (demands: readonly Demand[], acquisitions: readonly Decided[]): void {
-    if (!haveRoom(acquisitions)) return
     acquisitions.forEach(({ overflow, nonce }, index) => {
       const demand: Demand = Object(demands[index])
       const { counters, callerKey, cost: amount, window } = demand

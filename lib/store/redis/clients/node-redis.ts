@@ -15,8 +15,7 @@ export function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
   // A server that has become a replica keeps its connections, and no option makes the client leave it. After `QUIT`, the server closes the
   // connection, and the client connects again. In a pool, each of the commands gets another idle connection. A cluster has other ways.
   const leaveReplica = atMostOnceASecond(() => {
-    if (!isLeaving(client)) return
-    for (let left = client.idleClients ?? 1; left > 0; left--) client.sendCommand(['QUIT']).catch(() => {})
+    if (isLeaving(client)) for (let left = client.idleClients ?? 1; left > 0; left--) client.sendCommand(['QUIT']).catch(() => {})
   })
   const run = async (reply: Promise<unknown>): Promise<unknown> => {
     try {
