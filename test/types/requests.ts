@@ -70,6 +70,6 @@ export const mistakes: readonly QuotaDefinition[] = [
   { perHour: { tokens: 5 }, timeZone: 'Asia/Tokyo' },
   // @ts-expect-error Places have no unit.
   { inFlight: { tokens: 5 } },
-  // @ts-expect-error An earlier name.
+  // @ts-expect-error A limit in a unit is an object.
   { tokensPerMinute: 5 }
 ]
