@@ -1,6 +1,5 @@
-import { assertBoolean, assertFunction, assertOptions, withFunctions } from '../../option-checks.js'
-import { SharedStore } from '../shared/shared-store.js'
-import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
+import { assertOptions, withFunctions } from '../../option-checks.js'
+import { sharedChecks, SharedStore, type SharedQuotaStoreOptions } from '../shared/shared-store.js'
 import { functionsOf, type PostgresPool } from './database.js'
 import { PostgresDriver } from './postgres-driver.js'
 import { assertTable, defaultTable } from './schema.js'
@@ -8,17 +7,11 @@ import { assertTable, defaultTable } from './schema.js'
 const assertPool = withFunctions('a connection pool', 'query')
 
 /** Options of `PostgresQuotaStore`. */
-export interface PostgresQuotaStoreOptions {
+export interface PostgresQuotaStoreOptions extends SharedQuotaStoreOptions {
   /** The host's connection pool for PostgreSQL 14 or later: a `Pool` of `pg`, or a `PostgresPool`. The store never closes it. */
   readonly pool: PostgresPool
   /** The table that `postgresSchema` has created, with or without a schema. Default `llm_quota`. */
   readonly table?: string
-  /** The caller cap: how many callers can have a counter of their own, in each quota. Default 10,000. */
-  readonly maxTrackedCallers?: number
-  /** Whether to reject, for up to a second and without a statement, requests that are known to have no room. Default true. */
-  readonly rememberRejections?: boolean
-  /** Returns monotonic milliseconds. Default: the server's clock. Replace it in tests. */
-  readonly clock?: () => number
 }
 
 /**
@@ -35,20 +28,10 @@ export class PostgresQuotaStore extends SharedStore {
   readonly table: string
 
   constructor (options: PostgresQuotaStoreOptions) {
-    assertOptions<PostgresQuotaStoreOptions>(options, {
-      pool: assertPool,
-      table: assertTable,
-      maxTrackedCallers: assertMaxTrackedCallers,
-      rememberRejections: assertBoolean,
-      clock: assertFunction
-    })
-    const { pool, table = defaultTable, maxTrackedCallers = defaultMaxTrackedCallers, rememberRejections = true, clock } = options
+    assertOptions<PostgresQuotaStoreOptions>(options, { pool: assertPool, table: assertTable, ...sharedChecks })
+    const { pool, table = defaultTable } = options
     assertPool(pool, 'pool')
-    super({ drivers: [new PostgresDriver(functionsOf(pool, table), maxTrackedCallers)], maxTrackedCallers, rememberRejections, clock })
+    super(options, 1, (cap) => new PostgresDriver(functionsOf(pool, table), cap))
     this.table = table
-  }
-
-  override shardOf (): number {
-    return 0
   }
 }

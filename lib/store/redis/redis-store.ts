@@ -1,7 +1,7 @@
 import { OptionError } from '../../errors.js'
-import { assertBoolean, assertFunction, assertOptions, checkThat } from '../../option-checks.js'
-import { SharedStore } from '../shared/shared-store.js'
-import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
+import { assertOptions, checkThat } from '../../option-checks.js'
+import { sharedChecks, SharedStore, type SharedQuotaStoreOptions } from '../shared/shared-store.js'
+import { defaultMaxTrackedCallers } from '../store.js'
 import { adaptClient, type SupportedRedisClient } from './clients/adapt.js'
 import { RedisDriver } from './redis-driver.js'
 import { scriptsOf } from './scripts.js'
@@ -13,7 +13,7 @@ const assertShards = checkThat('must be an integer of at least 1', (value) => Nu
 const [mostShardsOfAnyCap, leastCallersPerShard] = [16, 100]
 
 /** Options of `RedisQuotaStore`. */
-export interface RedisQuotaStoreOptions {
+export interface RedisQuotaStoreOptions extends SharedQuotaStoreOptions {
   /**
    * The host's client for Redis 6.2 or later, or Valkey: a client of `ioredis`, `iovalkey`, `redis` or `@valkey/valkey-glide`, or
    * another implementation of `QuotaRedisClient`. The store never closes it.
@@ -24,17 +24,11 @@ export interface RedisQuotaStoreOptions {
    * service its own prefix.
    */
   readonly keyPrefix?: string
-  /** The caller cap: how many callers can have a counter of their own in each quota, across all shards. Default 10,000. */
-  readonly maxTrackedCallers?: number
   /**
    * The number of shards. Each has a hash slot of its own in a cluster and an equal share of the caller cap. Default 1. At most 16, or one
    * for each 100 callers of the cap, because callers are not spread evenly over shards.
    */
   readonly shards?: number
-  /** Whether to reject, for up to a second and without a command, requests that are known to have no room. Default true. */
-  readonly rememberRejections?: boolean
-  /** Returns monotonic milliseconds. Default: the server's clock. Replace it in tests. */
-  readonly clock?: () => number
 }
 
 /**
@@ -53,35 +47,16 @@ export class RedisQuotaStore extends SharedStore {
   readonly shards: number
 
   constructor (options: RedisQuotaStoreOptions) {
-    assertOptions<RedisQuotaStoreOptions>(options, {
-      client: adaptClient,
-      keyPrefix: assertKeyPrefix,
-      maxTrackedCallers: assertMaxTrackedCallers,
-      shards: assertShards,
-      rememberRejections: assertBoolean,
-      clock: assertFunction
-    })
-    const { keyPrefix = 'llm-quota:', maxTrackedCallers = defaultMaxTrackedCallers, shards = 1, rememberRejections = true, clock } = options
+    assertOptions<RedisQuotaStoreOptions>(options, { client: adaptClient, keyPrefix: assertKeyPrefix, shards: assertShards, ...sharedChecks })
+    const { keyPrefix = 'llm-quota:', maxTrackedCallers = defaultMaxTrackedCallers, shards = 1 } = options
     if (shards > maxTrackedCallers || shards > Math.max(mostShardsOfAnyCap, maxTrackedCallers / leastCallersPerShard)) {
       const rule = `must be at most ${mostShardsOfAnyCap}, or maxTrackedCallers / ${leastCallersPerShard}, and at most maxTrackedCallers`
       throw new OptionError('shards', rule, shards)
     }
     const run = scriptsOf(adaptClient(options.client))
-    const drivers = Array.from({ length: shards }, (_, shard) => {
-      const cap = Math.floor(maxTrackedCallers / shards) + (shard < maxTrackedCallers % shards ? 1 : 0)
-      // With the braces, the hash slot depends only on the shard's number.
-      return new RedisDriver(run, `${keyPrefix}{${shard}}`, cap)
-    })
-    super({ drivers, maxTrackedCallers, rememberRejections, clock })
+    // With the braces, the hash slot depends only on the shard's number.
+    super(options, shards, (cap, shard) => new RedisDriver(run, `${keyPrefix}{${shard}}`, cap))
     this.keyPrefix = keyPrefix
     this.shards = shards
-  }
-
-  /** Returns the number of the caller's shard, from 0. It is the same in every quota. */
-  override shardOf (callerKey: string): number {
-    if (this.shards === 1) return 0
-    let sum = 0
-    for (let index = 0; index < callerKey.length; index++) sum += callerKey.charCodeAt(index)
-    return sum % this.shards
   }
 }

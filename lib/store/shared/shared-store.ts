@@ -1,37 +1,51 @@
-import { hasRoom } from '../counter.js'
+import { assertBoolean, assertFunction } from '../../option-checks.js'
 import { proceed } from '../../promises.js'
+import { hasRoom } from '../counter.js'
 import { acquireSideBySide } from '../side-by-side.js'
+import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
 import type { Acquisition, CallerPage, Demand, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
 import type { Driver } from './driver.js'
 import { RememberedRejections } from './remembered-rejections.js'
 import { counted, Shard } from './shard.js'
 
-/** Settings of a `SharedStore`, with a driver for each shard. Without a clock, it uses the server's. */
-export interface SharedStoreSettings {
-  readonly drivers: readonly Driver[]
-  readonly maxTrackedCallers: number
-  readonly rememberRejections: boolean
-  readonly clock: (() => number) | undefined
+/** Options of a store on a server. */
+export interface SharedQuotaStoreOptions {
+  /** The caller cap: how many callers can have a counter of their own in each quota. Default 10,000. */
+  readonly maxTrackedCallers?: number
+  /** Whether to reject, for up to a second and without asking the server, requests that are known to have no room. Default true. */
+  readonly rememberRejections?: boolean
+  /** Returns monotonic milliseconds. Default: the server's clock. Replace it in tests. */
+  readonly clock?: () => number
 }
 
+export const sharedChecks = { maxTrackedCallers: assertMaxTrackedCallers, rememberRejections: assertBoolean, clock: assertFunction }
+
 /** Keeps the counters of quotas on a server that several processes share, through a driver for that server. */
-export abstract class SharedStore implements QuotaStore {
+export class SharedStore implements QuotaStore {
   /** The caller cap: how many callers can have a counter of their own in each quota. */
   readonly maxTrackedCallers: number
   readonly #shards: readonly Shard[]
   readonly #clock: () => number
   #rejections: RememberedRejections | undefined
 
-  constructor ({ drivers, maxTrackedCallers, rememberRejections, clock }: SharedStoreSettings) {
+  /** @param driverOf Returns the driver of a shard, from 0, which has a share of the caller cap. */
+  constructor (options: SharedQuotaStoreOptions, shards: number, driverOf: (cap: number, shard: number) => Driver) {
+    const { maxTrackedCallers = defaultMaxTrackedCallers, rememberRejections = true, clock } = options
     this.maxTrackedCallers = maxTrackedCallers
     const time = (): number | null => clock === undefined ? null : Math.floor(clock())
-    this.#shards = drivers.map((driver) => new Shard(driver, time))
+    const shareOf = (shard: number): number => Math.ceil((maxTrackedCallers - shard) / shards)
+    this.#shards = Array.from({ length: shards }, (_, shard) => new Shard(driverOf(shareOf(shard), shard), time))
     this.#clock = clock ?? (() => performance.now())
     this.#rejections = rememberRejections ? new RememberedRejections(maxTrackedCallers) : undefined
   }
 
   /** Returns the number of the caller's shard, from 0. It is the same in every quota. */
-  abstract shardOf (callerKey: string): number
+  shardOf (callerKey: string): number {
+    if (this.#shards.length === 1) return 0
+    let sum = 0
+    for (let index = 0; index < callerKey.length; index++) sum += callerKey.charCodeAt(index)
+    return sum % this.#shards.length
+  }
 
   acquire (demands: readonly Demand[]): readonly (Acquisition | null)[] | Promise<readonly (Acquisition | null)[]> {
     const rejections = this.#rejections
