@@ -2,7 +2,7 @@
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { RedisQuotaStore, type QuotaRedisClient } from '../../lib/redis.js'
-import { adaptIoredis } from '../../lib/store/redis/clients/ioredis.js'
+import { adaptClient } from '../../lib/store/redis/clients.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
@@ -12,13 +12,13 @@ t.beforeEach(async () => { await client.flushall() })
 const key = 'llm-quota:{0}:streams.in-flight'
 
 /** Stores of two processes, and a third one that only looks. `renew` makes time pass until both renew their places. */
-function start (t: Test, ownClient: QuotaRedisClient = adaptIoredis(client)) {
+function start (t: Test, ownClient: QuotaRedisClient = adaptClient(client)) {
   const clock = new VirtualClock()
   clock.advance(1_000_000)
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => { mock.timers.reset() })
   const create = (used: QuotaRedisClient) => new RedisQuotaStore({ client: used, clock: clock.now, rememberRejections: false })
-  const [one, other, observer] = [create(ownClient), create(adaptIoredis(client)), create(adaptIoredis(client))]
+  const [one, other, observer] = [create(ownClient), create(adaptClient(client)), create(adaptClient(client))]
   return {
     clock,
     one,
@@ -68,7 +68,7 @@ t.test('rows of ended processes are removed by a sweep', async (t) => {
 })
 
 t.test('a late call neither takes a place nor changes how many a later one has written', async (t) => {
-  const adapted = adaptIoredis(client)
+  const adapted = adaptClient(client)
   const held: (() => Promise<unknown>)[] = []
   let isHeld = false
   const late: QuotaRedisClient['evaluateDigest'] = (script, keys, parameters) => {

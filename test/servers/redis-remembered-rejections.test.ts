@@ -1,7 +1,7 @@
 // The Redis store remembers rejections for a second, unless rememberRejections is false.
 import t from 'tap'
 import { RedisQuotaStore, type RedisQuotaStoreOptions } from '../../lib/redis.js'
-import { adaptIoredis } from '../../lib/store/redis/clients/ioredis.js'
+import { adaptClient } from '../../lib/store/redis/clients.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
 import { acquireOne, demand, manyTurns } from '../support/told-store.js'
@@ -88,7 +88,7 @@ t.test('rejections are remembered for at most as many callers as can be tracked'
 for (const relieve of ['forget', 'clearCounters'] as const) {
   for (const isOvertaking of [true, false]) {
     t.test(`a rejection that ${isOvertaking ? 'overtakes' : 'arrives after the end of'} ${relieve} is not remembered`, async (t) => {
-      const { evaluateDigest, evaluateSource } = adaptIoredis(client)
+      const { evaluateDigest, evaluateSource } = adaptClient(client)
       let release = (): void => {}
       let held: Promise<void> | undefined
       // The script of forget and clearCounters is sent as source first, that of the decision by its digest.

@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { QuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore, type QuotaRedisClient } from '../../lib/redis.js'
-import { adaptIoredis } from '../../lib/store/redis/clients/ioredis.js'
+import { adaptClient } from '../../lib/store/redis/clients.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { startRedis } from '../support/redis-server.js'
 import { ReferenceStore } from '../support/reference-store.js'
@@ -14,7 +14,7 @@ t.beforeEach(async () => { await client.flushall() })
 /** An implementation of the interface for clients, and the parameters of the scripts that it sent. */
 function recorded () {
   const sent: (readonly (string | Buffer)[])[] = []
-  const { evaluateDigest, evaluateSource } = adaptIoredis(client)
+  const { evaluateDigest, evaluateSource } = adaptClient(client)
   const note = (run: QuotaRedisClient['evaluateDigest']): typeof run => (...command) => { sent.push(command[2]); return run(...command) }
   return { client: { evaluateDigest: note(evaluateDigest), evaluateSource: note(evaluateSource) }, sent }
 }
@@ -106,7 +106,7 @@ t.test('requests that arrive together, or while a call is in flight, share a cal
 })
 
 t.test('the requests of one call fail together, and no others fail', async (t) => {
-  const { evaluateSource } = adaptIoredis(client)
+  const { evaluateSource } = adaptClient(client)
   const store = new RedisQuotaStore({ client: { evaluateSource, evaluateDigest () { throw new Error('closed') } } })
   await acquireOne(store, 'first')
   const settled = await Promise.allSettled(names('caller', 2).map((caller) => acquireOne(store, caller)))

@@ -1,25 +1,28 @@
+import { createHash } from 'node:crypto'
 import type { Call, Decided, Driver, Holding, Release, StoredRequest } from '../shared/driver.js'
 import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import acquire from './acquire.lua.js'
 import { changeOf, decisionsOn, invocationOf, windowOf, type Change } from './arguments.js'
 import clear from './clear.lua.js'
+import type { QuotaRedisClient } from './clients.js'
 import forget from './forget.lua.js'
 import list from './list.lua.js'
 import peek from './peek.lua.js'
 import { readDecided, readPage, readPeeked } from './replies.js'
-import type { scriptsOf } from './scripts.js'
 
 /** A part of the callers on a Redis or Valkey server, with a share of the caller cap. All of its keys are in one hash slot. */
 export class RedisDriver implements Driver {
-  readonly #run: ReturnType<typeof scriptsOf>
+  readonly #client: QuotaRedisClient
   readonly #register: string
   readonly #cap: number
+  // The digests of the scripts that were sent.
+  readonly #digests = new Map<string, string>()
   // The server keeps counters for longer than a window after a decision.
   readonly #expectedUntil = new Map<string, number>()
 
   /** @param register The key of the shard, and the beginning of its other keys. */
-  constructor (run: ReturnType<typeof scriptsOf>, register: string, cap: number) {
-    this.#run = run
+  constructor (client: QuotaRedisClient, register: string, cap: number) {
+    this.#client = client
     this.#register = register
     this.#cap = cap
   }
@@ -44,23 +47,21 @@ export class RedisDriver implements Driver {
     return found
   }
 
-  async forget (callerKey: string, counters: string): Promise<void> {
-    await this.#ask(forget, counters, callerKey)
+  forget (callerKey: string, counters: string): Promise<unknown> {
+    return this.#ask(forget, counters, callerKey)
   }
 
-  async list (counters: string, cursor: string | null, time: number | null, date: number): Promise<CallerPage> {
-    const { callers, cursor: next } = readPage(await this.#ask(list, counters, String(time ?? NaN), cursor ?? '0', String(date)))
-    return { callers, cursor: next }
+  async list (counters: string, cursor: string | null, time: number | null, date: number): Promise<CallerPage & QuotaStoreState> {
+    return readPage(await this.#ask(list, counters, String(time ?? NaN), cursor ?? '0', String(date)))
   }
 
-  async inspect (counters: string): Promise<QuotaStoreState> {
-    const { trackedCallers, sweeps } = readPage(await this.#ask(list, counters, 'nan', '0', '0'))
-    return { trackedCallers, sweeps }
+  inspect (counters: string): Promise<QuotaStoreState> {
+    return this.list(counters, null, null, 0)
   }
 
-  async clear (): Promise<void> {
+  clear (): Promise<unknown> {
     this.#expectedUntil.clear()
-    await this.#run(clear, [this.#register])
+    return this.#run(clear, [this.#register])
   }
 
   async #change<Each extends Change> (changes: readonly (readonly Each[])[], call: Call) {
@@ -71,5 +72,19 @@ export class RedisDriver implements Driver {
 
   #ask (script: string, counters: string, ...parameters: readonly string[]): Promise<unknown> {
     return this.#run(script, [`${this.#register}:${counters}`], parameters)
+  }
+
+  /** Sends a script by its digest, but as source the first time and if the server has lost it, as in a restart. */
+  async #run (source: string, keys: readonly string[], parameters: readonly (string | Buffer)[] = []): Promise<unknown> {
+    const digest = this.#digests.get(source)
+    // Commands on one connection run in order, so the ones that follow can use the digest without waiting for this one.
+    this.#digests.set(source, digest ?? createHash('sha1').update(source).digest('hex'))
+    if (digest === undefined) return this.#client.evaluateSource(source, keys, parameters)
+    try {
+      return await this.#client.evaluateDigest(digest, keys, parameters)
+    } catch (error) {
+      if (error instanceof Error && error.message.startsWith('NOSCRIPT')) return this.#client.evaluateSource(source, keys, parameters)
+      throw error
+    }
   }
 }

@@ -2,12 +2,11 @@ import { OptionError } from '../../errors.js'
 import { assertOptions, checkThat } from '../../option-checks.js'
 import { sharedChecks, SharedStore, type SharedQuotaStoreOptions } from '../shared/shared-store.js'
 import { defaultMaxTrackedCallers } from '../store.js'
-import { adaptClient, type SupportedRedisClient } from './clients/adapt.js'
+import { adaptClient, type SupportedRedisClient } from './clients.js'
 import { RedisDriver } from './redis-driver.js'
-import { scriptsOf } from './scripts.js'
 
 // Braces would change the hash slot of the keys.
-const assertKeyPrefix = checkThat('must be a string without braces', (value) => typeof value === 'string' && !/[{}]/.test(value))
+const assertPrefix = checkThat('must be a string without braces', (value) => typeof value === 'string' && !/[{}]/.test(value))
 const assertShards = checkThat('must be an integer of at least 1', (value) => Number.isInteger(value) && Number(value) >= 1)
 // Callers are not divided evenly. With 100 callers in each of 100 shards, the first caller overflows at about three quarters of the cap.
 const [mostShardsOfAnyCap, leastCallersPerShard] = [16, 100]
@@ -47,15 +46,15 @@ export class RedisQuotaStore extends SharedStore {
   readonly shards: number
 
   constructor (options: RedisQuotaStoreOptions) {
-    assertOptions<RedisQuotaStoreOptions>(options, { client: adaptClient, keyPrefix: assertKeyPrefix, shards: assertShards, ...sharedChecks })
+    assertOptions<RedisQuotaStoreOptions>(options, { client: adaptClient, keyPrefix: assertPrefix, shards: assertShards, ...sharedChecks })
     const { keyPrefix = 'llm-quota:', maxTrackedCallers = defaultMaxTrackedCallers, shards = 1 } = options
     if (shards > maxTrackedCallers || shards > Math.max(mostShardsOfAnyCap, maxTrackedCallers / leastCallersPerShard)) {
       const rule = `must be at most ${mostShardsOfAnyCap}, or maxTrackedCallers / ${leastCallersPerShard}, and at most maxTrackedCallers`
       throw new OptionError('shards', rule, shards)
     }
-    const run = scriptsOf(adaptClient(options.client))
+    const client = adaptClient(options.client)
     // With the braces, the hash slot depends only on the shard's number.
-    super(options, shards, (cap, shard) => new RedisDriver(run, `${keyPrefix}{${shard}}`, cap))
+    super(options, shards, (cap, shard) => new RedisDriver(client, `${keyPrefix}{${shard}}`, cap))
     this.keyPrefix = keyPrefix
     this.shards = shards
   }

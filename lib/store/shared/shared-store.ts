@@ -87,7 +87,8 @@ export class SharedStore implements QuotaStore {
 
   async inspect (counters: string): Promise<QuotaStoreState> {
     const states = await Promise.all(this.#shards.map((shard) => shard.ask((driver) => driver.inspect(counters))))
-    return states.reduce((one, other) => ({ trackedCallers: one.trackedCallers + other.trackedCallers, sweeps: one.sweeps + other.sweeps }))
+    const sumOf = (name: keyof QuotaStoreState): number => states.reduce((sum, state) => sum + state[name], 0)
+    return { trackedCallers: sumOf('trackedCallers'), sweeps: sumOf('sweeps') }
   }
 
   clearCounters (): Promise<void> {
