@@ -83,13 +83,9 @@ export class Shard {
 
   async #apply (changes: readonly (Release | HeldPlaces)[]): Promise<true[]> {
     const call = this.#call()
-    const releases: Release[] = []
-    const changed = new Set<HeldPlaces>()
-    for (const change of changes) {
-      if (!('held' in change)) releases.push(change)
-      else if (this.#areHeld(change)) changed.add(change)
-    }
-    const holdings = [...changed].map((places) => ({ ...places, held: tell(places, call) }))
+    const releases = changes.filter((change) => 'amount' in change)
+    const changed = [...new Set(changes.filter((change) => 'held' in change))].filter((places) => this.#areHeld(places))
+    const holdings = changed.map((places) => ({ ...places, held: tell(places, call) }))
     await within(longestWait, this.#driver.release(releases, holdings, call))
     for (const places of changed) this.#noteAnswer(places, call)
     return changes.map(() => true)
@@ -102,37 +98,30 @@ export class Shard {
       lastNumber += demands.length
       return { demands, nonce, asked, held: demands.map((demand) => demand.window === null ? tell(this.#placesOf(demand), call) : 0) }
     })
-    const late = (decided: readonly (readonly Decided[] | undefined)[]): void => decided.forEach((acquisitions, index) => {
-      if (acquisitions !== undefined && haveRoom(acquisitions)) this.#giveBackLate(Object(requests[index]), acquisitions)
+    const noted = this.#driver.acquire(stored, call).then((decided) => {
+      requests.forEach((demands, index) => { this.#note(demands, decided[index] ?? [], call) })
+      return decided
     })
-    const decided = await within(longestWait, this.#driver.acquire(stored, call), { late })
-    requests.forEach((demands, index) => {
-      const acquisitions = decided[index] ?? []
-      const isCounted = haveRoom(acquisitions)
-      acquisitions.forEach((acquisition, each) => { this.#note(Object(demands[each]), acquisition, isCounted, call) })
+    // What a request has counted is given back if its reply is too late.
+    const late = (decided: Awaited<typeof noted>): void => decided.flat().forEach((acquisition) => {
+      const known = acquisition && counted.get(acquisition)
+      known?.giveBack(known.left).catch(() => {})
     })
-    return decided
+    return await within(longestWait, noted, { late })
   }
 
-  #note (demand: Demand, acquisition: Decided, isCounted: boolean, call: Call): void {
-    const places = demand.window === null ? this.#placesOf(demand) : undefined
-    if (isCounted) {
-      counted.set(acquisition, { demand, left: demand.cost, giveBack: (amount) => this.#giveBack(demand, acquisition, places, amount) })
-    }
-    if (places === undefined) return
-    if (isCounted) {
-      places.held += demand.cost
-      places.told += demand.cost
-    }
-    this.#noteAnswer(places, call)
-  }
-
-  /** Gives back what a request has counted whose reply is too late: costs, and places by stating how many there are without them. */
-  #giveBackLate (demands: readonly Demand[], acquisitions: readonly Decided[]): void {
-    acquisitions.forEach(({ overflow, nonce }, index) => {
+  #note (demands: readonly Demand[], acquisitions: readonly Decided[], call: Call): void {
+    const isCounted = haveRoom(acquisitions)
+    acquisitions.forEach((acquisition, index) => {
       const demand: Demand = Object(demands[index])
-      const { counters, callerKey, cost: amount, window } = demand
-      this.#change(window === null ? this.#placesOf(demand) : { counters, callerKey, overflow, nonce, amount }).catch(() => {})
+      const places = demand.window === null ? this.#placesOf(demand) : undefined
+      const giveBack = (amount: number): Promise<void> => this.#giveBack(demand, acquisition, places, amount)
+      if (isCounted) counted.set(acquisition, { demand, left: demand.cost, giveBack })
+      if (places === undefined) return
+      const taken = isCounted ? demand.cost : 0
+      places.held += taken
+      places.told += taken
+      this.#noteAnswer(places, call)
     })
   }
 
