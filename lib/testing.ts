@@ -1,3 +1,2 @@
-export { quotaStoreContract } from './testing/quota-store-contract.js'
+export { quotaStoreContract, type QuotaStoreContractCheck, type QuotaStoreContractOptions } from './testing/quota-store-contract.js'
 export { VirtualClock } from './testing/virtual-clock.js'
-export type { QuotaStoreContractCheck, QuotaStoreContractOptions } from './testing/quota-store-contract.js'

@@ -20,22 +20,16 @@ export interface QuotaStoreContractCheck {
 }
 
 /**
- * Returns the checks of a store, one for each rule (docs/rules.md, "Store"). A check of an optional function that the store does not have
- * passes. The rules of counters are also checked in quotas of an hour and of a day. A store can be divided into shards, each with a share
- * of the caller cap and an overflow counter of its own, as long as every shard tracks at least one caller.
+ * Returns the checks of a store, one for each rule (docs/rules.md, "Store"):
+ * `for (const { name, run } of quotaStoreContract((options) => new MemoryQuotaStore(options))) test(name, run)`.
+ *
+ * A check of an optional function that the store does not have passes. The rules of counters are also checked in quotas of an hour and of
+ * a day. A store can be divided into shards, each with a share of the caller cap and an overflow counter of its own, as long as every
+ * shard tracks at least one caller.
  *
  * @param create Creates an empty store with the given clock and caller cap. A store that outlives the process, such as one on a
  *   server, must use different keys each time.
  * @returns The checks. They can run in any order.
- *
- * @example
- * ```ts
- * import test from 'node:test'
- * import { MemoryQuotaStore } from 'fastify-llm-quota'
- * import { quotaStoreContract } from 'fastify-llm-quota/testing'
- *
- * for (const { name, run } of quotaStoreContract((options) => new MemoryQuotaStore(options))) test(name, run)
- * ```
  */
 export function quotaStoreContract (
   create: (options: QuotaStoreContractOptions) => QuotaStore | Promise<QuotaStore>

@@ -106,17 +106,16 @@ export const windowCapScripts: Scripts = {
 
 /** The rules of requests in flight, of windows that end with the day of a time zone, and of several demands and requests at once. */
 export const otherScripts: Scripts = {
-  'takes a place if the caller has fewer requests in flight in the quota than the limit': () =>
-    [streams, jobs].map((quota) => [[2, 2, 2, 1, 3].map((limit) => quota.acquire(1, limit)), quota.visit([2, 1])]),
+  'takes a place if the caller has fewer requests in flight in the quota than the limit, and gives it back once': () =>
+    [streams, jobs].map((quota) => {
+      const taken = [2, 2, 2, 1, 3].map((limit) => quota.acquire(1, limit))
+      const giveBack = [...taken, ...taken].reverse().map((place) => [release(place), quota.count(1)])
+      return [taken, quota.visit([2, 1]), giveBack, quota.count(2)]
+    }),
   'peek and list return the number of requests in flight, and forget keeps them': () => {
     const [first, second] = [streams.acquire(1), streams.acquire(1)]
     const read = [streams.peek(1), streams.list()]
     return [read, first, second, read, streams.forget(1), read, release(first), release(second), read]
-  },
-  'release gives back one place of the caller, once, and none of other callers': () => {
-    const [first, second, third] = [streams.acquire(1), streams.acquire(1), streams.acquire(1)]
-    const giveBack = [second, second, first, second, third].map((place) => [release(place), streams.count(1)])
-    return [streams.acquire(2), first, second, third, giveBack, streams.count(2)]
   },
   'gives back what each of many concurrent calls of release says, once': (quota) => [quota, streams].map((each) => {
     const costOf = (index: number): number => each === streams ? 1 : index
@@ -170,16 +169,16 @@ function afterPeeks (scripts: Scripts): Scripts {
     [`peek returns what a request finds: ${name}`, (...given) => flat(stepsOf(...given)).map((step) => [peekBefore(step), step])]))
 }
 
-/** Requests at once, after other steps. They find a store that reads a counter and then writes it in a second step. */
+/** The same request many times at once, among others. Finds a store that reads a counter and then writes it in a second step. */
 function concurrent (where: string, before: (callers: Callers) => Steps): Scripts {
   const name = `admits and counts as many concurrent requests, with one demand or several, as there is room for: ${where}`
-  return { [name]: (_, callers) => [1, 4].map((size) => [before(callers), burst(size, callers), 2 * day]) }
-}
-
-/** The same request many times at once, with its demands in both orders. Other callers come in between. */
-function burst (size: number, { overflowing }: Callers): Steps {
-  const [other = 1] = overflowing
-  const demands = together(other, [5 + overflowing.length, 15 + overflowing.length, unlimited, 7], [1, 3, 7, 1]).slice(0, size)
-  const requests = range(32).map((index) => request(...(index % 2 === 0 ? demands : [...demands].reverse())))
-  return [atOnce(...range(32).map((index) => new Quota(`quota-${index}`, day).acquire(index)), ...requests), countsOf(other)]
+  const stepsOf = (size: number, callers: Callers): Steps => {
+    const [caller = 1] = callers.overflowing
+    const used = callers.overflowing.length
+    const demands = together(caller, [5 + used, 15 + used, unlimited, 7], [1, 3, 7, 1]).slice(0, size)
+    const requests = range(32).map((index) => request(...(index % 2 === 0 ? demands : [...demands].reverse())))
+    const others = range(32).map((index) => new Quota(`quota-${index}`, day).acquire(index))
+    return [before(callers), atOnce(...others, ...requests), countsOf(caller), 2 * day]
+  }
+  return { [name]: (_, callers) => [1, 4].map((size) => stepsOf(size, callers)) }
 }

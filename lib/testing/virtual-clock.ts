@@ -3,20 +3,6 @@ import type { QuotaTimers } from '../time-limit.js'
 /**
  * A monotonic clock for tests that advances only when `advance` is called: `new MemoryQuotaStore({ clock: clock.now })`. Its timers run
  * while it advances: `new InsuredQuotaStore({ primary, clock: clock.now, timers: clock })`. `now` and the functions of timers are bound.
- *
- * @example
- * ```ts
- * import { MemoryQuotaStore } from 'fastify-llm-quota'
- * import { VirtualClock } from 'fastify-llm-quota/testing'
- *
- * const clock = new VirtualClock()
- * const store = new MemoryQuotaStore({ clock: clock.now })
- * const demand = { counters: 'default', callerKey: 'a digest', limit: 1, cost: 1, window: 60_000, end: null }
- * const admits = () => store.acquire([demand])[0]?.admitted
- * console.log(admits(), admits()) // true false
- * clock.advance(60_000)
- * console.log(admits()) // true
- * ```
  */
 export class VirtualClock implements QuotaTimers {
   // In the order in which they become due.
