@@ -6,18 +6,10 @@ const mostInCall = 128
 /** How long a call may take, in milliseconds, because a connection can become silent without closing, and how long an item may wait. */
 export const longestWait = 5_000
 
-interface Waiting<Item, Result> {
-  readonly item: Item
-  readonly since: number
-  /** How often it was sent before. */
-  readonly asked: number
-  resolve (result: Result): void
-  reject (error: unknown): void
-}
-
 /** What waits for the next call of one kind. */
 export class Queue<Item, Result> {
-  readonly waiting: Waiting<Item, Result>[] = []
+  // `asked` is how often the item was sent before.
+  readonly waiting: { item: Item, since: number, asked: number, resolve (result: Result): void, reject (error: unknown): void }[] = []
 
   add (item: Item): Promise<Result> {
     return new Promise((resolve, reject) => { this.waiting.push({ item, since: performance.now(), asked: 0, resolve, reject }) })

@@ -38,7 +38,6 @@ export class Shard {
   readonly #places = new Map<string, HeldPlaces>()
   #renewal: NodeJS.Timeout | undefined
 
-  /** @param time Returns the time of the store's own clock; null for the server's clock. */
   constructor (driver: Driver, time: () => Call['time']) {
     this.#driver = driver
     this.#time = time
@@ -114,24 +113,22 @@ export class Shard {
     const isCounted = haveRoom(acquisitions)
     acquisitions.forEach((acquisition, index) => {
       const demand: Demand = Object(demands[index])
-      const places = demand.window === null ? this.#placesOf(demand) : undefined
-      const giveBack = (amount: number): Promise<void> => this.#giveBack(demand, acquisition, places, amount)
-      if (isCounted) counted.set(acquisition, { demand, left: demand.cost, giveBack })
+      const { counters, callerKey, cost, window } = demand
+      const { overflow, nonce } = acquisition
+      const places = window === null ? this.#placesOf(demand) : undefined
+      const giveBack = async (amount: number): Promise<unknown> => {
+        if (places === undefined) return this.#change({ counters, callerKey, overflow, nonce, amount })
+        if (!this.#areHeld(places)) return
+        places.held -= amount
+        return this.#change(places)
+      }
+      if (isCounted) counted.set(acquisition, { demand, left: cost, giveBack })
       if (places === undefined) return
-      const taken = isCounted ? demand.cost : 0
+      const taken = isCounted ? cost : 0
       places.held += taken
       places.told += taken
       this.#noteAnswer(places, call)
     })
-  }
-
-  async #giveBack ({ counters, callerKey }: Demand, decided: Decided, places: HeldPlaces | undefined, amount: number): Promise<void> {
-    if (places === undefined) {
-      await this.#change({ counters, callerKey, overflow: decided.overflow, nonce: decided.nonce, amount })
-    } else if (this.#areHeld(places)) {
-      places.held -= amount
-      await this.#change(places)
-    }
   }
 
   /** Returns the places of a caller, whose lease is renewed until they are dropped. */
