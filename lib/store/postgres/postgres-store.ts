@@ -1,7 +1,7 @@
 import { assertOptions, withFunctions } from '../../option-checks.js'
 import { sharedChecks, SharedStore, type SharedQuotaStoreOptions } from '../shared/shared-store.js'
 import { functionsOf, type PostgresPool } from './database.js'
-import { PostgresDriver } from './postgres-driver.js'
+import { postgresDriver } from './postgres-driver.js'
 import { assertTable, defaultTable } from './schema.js'
 
 const assertPool = withFunctions('a connection pool', 'query')
@@ -31,7 +31,7 @@ export class PostgresQuotaStore extends SharedStore {
     assertOptions<PostgresQuotaStoreOptions>(options, { pool: assertPool, table: assertTable, ...sharedChecks })
     const { pool, table = defaultTable } = options
     assertPool(pool, 'pool')
-    super(options, 1, (cap) => new PostgresDriver(functionsOf(pool, table), cap))
+    super(options, 1, (cap) => postgresDriver(functionsOf(pool, table), cap))
     this.table = table
   }
 }

@@ -126,8 +126,8 @@ function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {
 }
 
 /**
- * Returns a function that awaits a reply and leaves a server that has become a replica, at most once a second: it keeps its connections, and
- * no option makes the client leave it. After `QUIT`, the server closes the connection, and the client connects again.
+ * Returns a function that awaits a reply and leaves a server that has become a replica, at most once a second. The server keeps its
+ * connections, and no option makes the client leave it. After `QUIT`, it closes the connection, and the client connects again.
  */
 function leavingReplicas (quit: () => void): (reply: Promise<unknown>) => Promise<unknown> {
   let leftAt = -Infinity

@@ -1,15 +1,12 @@
-import { OptionError } from '../../errors.js'
 import { assertOptions, checkThat } from '../../option-checks.js'
 import { sharedChecks, SharedStore, type SharedQuotaStoreOptions } from '../shared/shared-store.js'
 import { defaultMaxTrackedCallers } from '../store.js'
 import { adaptClient, type SupportedRedisClient } from './clients.js'
-import { RedisDriver } from './redis-driver.js'
+import { redisDriver } from './redis-driver.js'
 
 // Braces would change the hash slot of the keys.
 const assertPrefix = checkThat('must be a string without braces', (value) => typeof value === 'string' && !/[{}]/.test(value))
 const assertShards = checkThat('must be an integer of at least 1', (value) => Number.isInteger(value) && Number(value) >= 1)
-// Callers are not divided evenly. With 100 callers in each of 100 shards, the first caller overflows at about three quarters of the cap.
-const [mostShardsOfAnyCap, leastCallersPerShard] = [16, 100]
 
 /** Options of `RedisQuotaStore`. */
 export interface RedisQuotaStoreOptions extends SharedQuotaStoreOptions {
@@ -48,13 +45,12 @@ export class RedisQuotaStore extends SharedStore {
   constructor (options: RedisQuotaStoreOptions) {
     assertOptions<RedisQuotaStoreOptions>(options, { client: adaptClient, keyPrefix: assertPrefix, shards: assertShards, ...sharedChecks })
     const { keyPrefix = 'llm-quota:', maxTrackedCallers = defaultMaxTrackedCallers, shards = 1 } = options
-    if (shards > maxTrackedCallers || shards > Math.max(mostShardsOfAnyCap, maxTrackedCallers / leastCallersPerShard)) {
-      const rule = `must be at most ${mostShardsOfAnyCap}, or maxTrackedCallers / ${leastCallersPerShard}, and at most maxTrackedCallers`
-      throw new OptionError('shards', rule, shards)
-    }
+    // Callers are not divided evenly. With 100 callers in each of 100 shards, the first one overflows at about three quarters of the cap.
+    const most = Math.min(maxTrackedCallers, Math.max(16, maxTrackedCallers / 100))
+    checkThat('must be at most 16, or maxTrackedCallers / 100, and at most maxTrackedCallers', () => shards <= most)(shards, 'shards')
     const client = adaptClient(options.client)
     // With the braces, the hash slot depends only on the shard's number.
-    super(options, shards, (cap, shard) => new RedisDriver(client, `${keyPrefix}{${shard}}`, cap))
+    super(options, shards, (cap, shard) => redisDriver(client, `${keyPrefix}{${shard}}`, cap))
     this.keyPrefix = keyPrefix
     this.shards = shards
   }
