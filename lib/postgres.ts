@@ -1,3 +1,2 @@
-export type { PostgresPool } from './store/postgres/database.js'
 export { PostgresQuotaStore, type PostgresQuotaStoreOptions } from './store/postgres/postgres-store.js'
-export { postgresSchema, type PostgresSchemaOptions } from './store/postgres/schema.js'
+export { postgresSchema, type PostgresPool, type PostgresSchemaOptions } from './store/postgres/schema.js'

@@ -1,6 +1,6 @@
 import { nameOf, type Caller, type Decided, type Driver } from '../shared/driver.js'
 import type { Demand } from '../store.js'
-import type { CallFunction } from './database.js'
+import type { CallFunction } from './schema.js'
 
 // How long a place is held after it was last written, in milliseconds.
 const lease = 30_000

@@ -1,8 +1,7 @@
 import { assertOptions, withFunctions } from '../../option-checks.js'
 import { sharedChecks, SharedStore, type SharedQuotaStoreOptions } from '../shared/shared-store.js'
-import { functionsOf, type PostgresPool } from './database.js'
 import { postgresDriver } from './postgres-driver.js'
-import { assertTable, defaultTable } from './schema.js'
+import { assertTable, defaultTable, functionsOf, type PostgresPool } from './schema.js'
 
 const assertPool = withFunctions('a connection pool', 'query')
 
