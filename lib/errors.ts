@@ -13,23 +13,17 @@ export function shown (value: unknown): string {
 /** Formats a value that can hold a password in any form. Of a text, such as a connection string, only the type is shown. */
 export const shownType = (value: unknown): string => typeof value === 'string' && shown(value) !== 'a URL' ? 'a string' : shown(value)
 
-const InvalidOption = createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota: the option %s %s; it got %s', 500, TypeError)
 /** An option has an invalid value. The message contains the name of the option and the value; of an object, only its type. */
-export class OptionError extends InvalidOption {
+export class OptionError extends createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota: the option %s %s; it got %s', 500, TypeError) {
   /** @param rule What the value must be, for example `must be an integer`. */
   constructor (option: string, rule: string, value: unknown, format = shown) {
     super(option, rule, format(value))
   }
 }
 
-const InvalidVariable = createError('FST_ERR_LLM_QUOTA_ENVIRONMENT',
-  'fastify-llm-quota: the environment variable %s %s; it got %s', 500, TypeError)
 /** An environment variable has an invalid value. The message contains the name of the variable and the value. */
-export class EnvironmentError extends InvalidVariable {
-  constructor (variable: string, rule: string, value: unknown) {
-    super(variable, rule, shown(value))
-  }
-}
+export const EnvironmentError = createError('FST_ERR_LLM_QUOTA_ENVIRONMENT',
+  'fastify-llm-quota: the environment variable %s must be an integer; it got %s', 500, TypeError)
 
 /** The plugin is registered a second time for the same requests. */
 export const SecondRegistrationError = createError('FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', 'fastify-llm-quota: registered a second time ' +

@@ -1,6 +1,6 @@
 import fastifyEnv, { type FastifyEnvOptions } from '@fastify/env'
 import type { FastifyInstance } from 'fastify'
-import { EnvironmentError } from '../errors.js'
+import { EnvironmentError, shown } from '../errors.js'
 import { checkThat, isObject } from '../option-checks.js'
 import { toInteger, type perMinuteVariable } from './limit.js'
 
@@ -30,7 +30,7 @@ export async function readConfiguration (fastify: FastifyInstance, defaults: Quo
   const integers = Object.keys(defaults).map((variable) => {
     const text: unknown = Reflect.get(texts, variable)
     const integer = toInteger(text)
-    if (integer === undefined) throw new EnvironmentError(variable, 'must be an integer', text)
+    if (integer === undefined) throw new EnvironmentError(variable, shown(text))
     return [variable, integer]
   })
   return Object.freeze({ ...defaults, ...Object.fromEntries(integers) })
