@@ -94,7 +94,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   })
   fastify.addHook('preHandler', createQuotaHook(new RequestMatcher(quotas.all, paths, named), quotas.all, ledger, options))
   fastify.addHook('onReady', async function quotaReady () {
-    preferences.use(preferencesOf(fastify, reader))
+    preferences.reader = preferencesOf(fastify, reader)
     report(fastify, configured, routes, paths)
   })
   const stopLogging = logStoreChanges(fastify, configured.map(({ store }) => store))
