@@ -1,5 +1,6 @@
 import { validateHeaderValue } from 'node:http'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { OfRequest } from '../any-request.js'
 import { logFailure } from '../log.js'
 import type { QuotaDecision } from '../permit/decision.js'
 import type { Refusal } from '../permit/permit.js'
@@ -15,25 +16,16 @@ export interface RefusalBody {
 }
 
 /** The option `refusalBody`: writes the body of a refusal and its content type. The status and the other headers do not change. */
-export type RefusalBodyWriter = {
-  /** Writes the body. */
-  method (decision: QuotaDecision, request: FastifyRequest): RefusalBody
-}['method']
+export type RefusalBodyWriter = OfRequest<RefusalBody, [decision: QuotaDecision, request: FastifyRequest]>
 
 /** The response of Node.js, with HTTP/1 or HTTP/2. */
-export interface AnyRawReply {
-  /** Whether headers were sent. */
-  readonly headersSent: boolean
+export interface AnyRawReply extends Pick<FastifyReply['raw'], 'headersSent' | 'removeHeader'> {
   /** Sets a header. */
   setHeader (name: string, value: string): unknown
-  /** Removes a header. */
-  removeHeader (name: string): unknown
 }
 
 /** A reply of any Fastify server: with HTTP/1 or HTTP/2, of any route, with any type provider. */
-export interface AnyReply {
-  /** Whether a response has been sent, or the host has taken it over. */
-  readonly sent: boolean
+export interface AnyReply extends Pick<FastifyReply, 'sent'> {
   /** The response of Node.js. */
   readonly raw: AnyRawReply
   /** Sets the status code. */
