@@ -95,7 +95,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.addHook('preHandler', createQuotaHook(new RequestMatcher(quotas.all, paths, named), quotas.all, ledger, options))
   fastify.addHook('onReady', async function quotaReady () {
     preferences.reader = preferencesOf(fastify, reader)
-    report(fastify, configured, routes, paths)
+    report(fastify, configured, routes)
   })
   const stopLogging = logStoreChanges(fastify, configured.map(({ store }) => store))
   fastify.addHook('onClose', async function quotaClose () { stopLogging() })

@@ -6,7 +6,6 @@ import { insuredStoreChanges, type InsuredQuotaStoreChange } from '../store/insu
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
 import { quotasIn } from '../subject/mark.js'
-import type { Paths } from '../subject/paths.js'
 import type { DefinedQuota } from './quotas.js'
 import { markOf, type KnownRoute, type Routes } from './routes.js'
 
@@ -20,20 +19,20 @@ const preHandlerAdvice = 'is protected and has a preHandler of its own, which ru
 type Warn = (properties: object, message: string) => void
 
 /** Logs one line that lists what each quota protects, and where a shared store keeps the counters; and warns of probable mistakes. */
-export function report ({ log }: FastifyInstance, quotas: readonly DefinedQuota[], routes: Routes, paths: Paths): void {
+export function report ({ log }: FastifyInstance, quotas: readonly DefinedQuota[], routes: Routes): void {
   const warn: Warn = (properties, message) => { logLine(log, 'warn', properties, message) }
   const store = quotas[0]?.store
   // Services with the same key prefix on one server share their counters.
   const { keyPrefix, shards, table } = Object(store instanceof InsuredQuotaStore ? store.primary : store)
-  logLine(log, 'info', { keyPrefix, shards, table }, quotas.map((quota) => protectionOf(quota, routes, paths)).join('; '))
+  logLine(log, 'info', { keyPrefix, shards, table }, quotas.map((quota) => protectionOf(quota, routes)).join('; '))
   for (const quota of quotas) if (!quota.isUnused) warnOfQuota(quota, routes, warn)
   const listed = quotas.flatMap(({ operations }) => operations.flatMap((operation) => routes.serving(operation)))
   const marked = routes.known.filter((route) => markOf(route) !== undefined)
-  for (const route of new Set([...listed, ...marked])) warnOfRoute(route, routes, paths, warn)
+  for (const route of new Set([...listed, ...marked])) warnOfRoute(route, routes, warn)
 }
 
-function protectionOf ({ name, period, configured, unit, isEnforced, operations }: DefinedQuota, routes: Routes, paths: Paths): string {
-  const listed = operations.map(({ method, path }) => `${method} ${paths.withPrefix(path)}`)
+function protectionOf ({ name, period, configured, unit, isEnforced, operations }: DefinedQuota, routes: Routes): string {
+  const listed = operations.map(({ method, path }) => `${method} ${routes.paths.prefix}${path}`)
   const all = [...new Set([...listed, ...routes.known.flatMap((route) => markedWith(name, route))])].join(', ')
   const per = period === null ? '' : ` per ${period}`
   const verb = configured === 0 ? 'is disabled, and would protect' : isEnforced ? 'protects' : 'observes'
@@ -68,8 +67,8 @@ function warnOfQuota ({ name, operations, unit, isListed, isFreeUnreported }: De
 }
 
 /** Warns of a protected route whose `HEAD` twin runs the same handler uncounted, or that authenticates after the quota. */
-function warnOfRoute ({ method, pattern, options }: KnownRoute, routes: Routes, paths: Paths, warn: Warn): void {
-  const operation = { method, path: paths.withoutPrefix(pattern) }
+function warnOfRoute ({ method, pattern, options }: KnownRoute, routes: Routes, warn: Warn): void {
+  const operation = { method, path: routes.paths.withoutPrefix(pattern) }
   // The HEAD route of a marked GET route usually has the same mark, so it is subject to the quota.
   const hasTwin = method === 'GET' && routes.known.some((head) => head.method === 'HEAD' && head.pattern === pattern &&
     head.options.handler === options.handler && markOf(head) === undefined)

@@ -13,8 +13,11 @@ export type RouteMark = QuotaNames | OfRequest<QuotaNames>
 export const quotasIn = (mark: unknown): readonly unknown[] =>
   mark === null || mark === false ? [] : [mark === true ? defaultQuota : mark].flat()
 
-/** Returns the quotas in such a mark. `named` returns one by its name, or throws an `UnknownQuotaError` that says where the name stands. */
-export function quotasOf<Each> (mark: unknown, route: string, named: (name: unknown, where: string) => Each): Each[] {
+/** Returns a quota by its name, or throws an `UnknownQuotaError` that says where the name stands. */
+export type Named<Each> = (name: unknown, where: string) => Each
+
+/** Returns the quotas in such a mark. */
+export function quotasOf<Each> (mark: unknown, route: string, named: Named<Each>): Each[] {
   return quotasIn(mark).map((name) => {
     if (typeof name !== 'string') ignoreRejection(name)
     return named(name, `config.quota of the route ${route}`)
