@@ -21,7 +21,7 @@ export type {
 export type { Amounts } from './permit/permit.js'
 export type { QuotaForgetter, QuotaInfo } from './permit/quota-list.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
-export type { AnyRawReply, AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
+export type { AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
 export type { Amount, Cost, QuotaDefinition, QuotaOptions } from './start/options.js'
 export type { InsuredQuotaStoreChange, InsuredQuotaStoreState, InsuredShards } from './store/insured/changes.js'
 export type { InsuredQuotaStoreOptions, PrimaryQuotaStore } from './store/insured/options.js'

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { OfRequest } from '../any-request.js'
 import { logFailure, logLine } from '../log.js'
-import { attempt } from '../promises.js'
+import { attempt, proceed } from '../promises.js'
 import { isAuthentication, tokenAuthentication, type Authentication } from './authentication.js'
 import { keyOf, Unidentified } from './caller-key.js'
 
@@ -20,27 +20,23 @@ const foreign = 'the option authentication returned a value that this package di
   'unauthenticated: wrap verified claims with tokenAuthentication(claims), and a user name with localAuthentication(username); ' +
   'this warning is not repeated'
 
-/**
- * Creates a reader that uses the host's function, if there is one. Otherwise it uses `request.user`, where a value that this package did
- * not create is verified claims, which @fastify/jwt stores there.
- */
-export function callerReader (authentication: AuthenticationReader | undefined): CallerReader {
-  let isWarned = false
-  function callerOf (found: unknown, { log }: FastifyRequest): Caller {
-    const isForeign = found != null && !isAuthentication(found)
-    if (isForeign && !isWarned) logLine(log, 'warn', {}, foreign)
-    isWarned ||= isForeign
-    return keyOf(found)
-  }
+/** Reads `request.user`, where a value that this package did not create is verified claims, which @fastify/jwt stores there. */
+function userOf (request: FastifyRequest): Authentication | null | undefined {
+  const user: unknown = Reflect.get(request, 'user')
+  return user == null ? null : isAuthentication(user) ? user : tokenAuthentication(user)
+}
 
+/** Creates a reader that uses the host's function, if there is one. */
+export function callerReader (authentication: AuthenticationReader = userOf): CallerReader {
+  let isWarned = false
   return (request) => attempt<Caller>(() => {
-    if (authentication === undefined) {
-      const user: unknown = Reflect.get(request, 'user')
-      return keyOf(user == null || isAuthentication(user) ? user : tokenAuthentication(user))
-    }
-    const found = authentication(request)
-    if (found == null || isAuthentication(found)) return keyOf(found)
-    return Promise.resolve(found).then((later) => callerOf(later, request))
+    const read = authentication(request)
+    return proceed(read == null || isAuthentication(read) ? read : Promise.resolve(read), (found) => {
+      const isForeign = found != null && !isAuthentication(found)
+      if (isForeign && !isWarned) logLine(request.log, 'warn', {}, foreign)
+      isWarned ||= isForeign
+      return keyOf(found)
+    })
   }, (error) => {
     const isOutage = Number(Object(error).statusCode) >= 500
     const outcome = isOutage ? 'unavailable' : 'unauthenticated'

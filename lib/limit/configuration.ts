@@ -1,7 +1,6 @@
 import fastifyEnv, { type FastifyEnvOptions } from '@fastify/env'
 import type { FastifyInstance } from 'fastify'
 import { EnvironmentError, shown } from '../errors.js'
-import { checkThat, isObject } from '../option-checks.js'
 import { toInteger, type perMinuteVariable } from './limit.js'
 
 /** The configured limits (docs/rules.md, "Limit"), as in `fastify.quotaConfig`: each applies if its preference is unset or unavailable. */
@@ -14,8 +13,6 @@ export interface QuotaConfig {
 
 /** The `dotenv` option of `@fastify/env`, which reads the environment variables from a file. */
 export type DotenvOptions = FastifyEnvOptions['dotenv']
-
-export const assertDotenv = checkThat('must be true, false or an object', (value) => typeof value === 'boolean' || isObject(value))
 
 /** Reads variables with `@fastify/env`, each with a default. Throws an `EnvironmentError` if one is not an integer. */
 export async function readConfiguration (fastify: FastifyInstance, defaults: QuotaConfig, dotenv: DotenvOptions): Promise<QuotaConfig> {

@@ -22,11 +22,8 @@ export interface QuotaMetricsOptions {
   readonly registry?: QuotaMetricsRegistry
 }
 
-/** Records the decisions of a server until it closes. Does nothing if it is recorded already. */
-type Recorder = (fastify: FastifyInstance) => void
-
 // By the first metric of a registry, which the host can clear. All servers that use the registry share its metrics.
-const recorders = new WeakMap<object, Recorder>()
+const recorders = new WeakMap<object, (fastify: FastifyInstance) => void>()
 const assertRegistry = withFunctions('a registry of prom-client', 'registerMetric', 'getSingleMetric')
 
 async function plugin (fastify: FastifyInstance, options: QuotaMetricsOptions): Promise<void> {
@@ -36,8 +33,8 @@ async function plugin (fastify: FastifyInstance, options: QuotaMetricsOptions): 
   record(fastify)
 }
 
-/** Adds the metrics to a registry. */
-function addMetrics (registry: QuotaMetricsRegistry): Recorder {
+/** Adds the metrics to a registry. Returns a function that records a server until it closes, if it is not recorded already. */
+function addMetrics (registry: QuotaMetricsRegistry) {
   // The lists of quotas of each server's scopes, until it closes.
   const servers = new Map<object, Set<readonly QuotaInfo[]>>()
   const registers = [registry]
@@ -74,7 +71,7 @@ function addMetrics (registry: QuotaMetricsRegistry): Recorder {
     if (unit === 'requests-in-flight' && outcome === 'admitted') inFlight.inc({ quota, unit })
   }
 
-  const record: Recorder = (fastify) => {
+  const record = (fastify: FastifyInstance): void => {
     const { server } = fastify
     if (servers.has(server)) return
     const quotas = new Set<readonly QuotaInfo[]>()

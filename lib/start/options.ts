@@ -1,7 +1,7 @@
 import type { OfRequest } from '../any-request.js'
 import type { AuthenticationReader } from '../caller/request-caller.js'
 import { OptionError } from '../errors.js'
-import { assertDotenv, type DotenvOptions } from '../limit/configuration.js'
+import type { DotenvOptions } from '../limit/configuration.js'
 import { assertTimeZone } from '../limit/calendar.js'
 import { limitKinds, type LimitName } from '../limit/limit.js'
 import { assertPreferenceReader, type PreferenceReader } from '../limit/preferences.js'
@@ -12,7 +12,6 @@ import type { RefusalBodyWriter } from '../refusal/refusal.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { assertOperations, type Operation } from '../subject/operation.js'
-import { assertPrefix } from '../subject/paths.js'
 
 /** Options of `fastify.register(quotaPlugin, options)`. All are optional. Fastify's own `register` options are also accepted. */
 export interface QuotaOptions {
@@ -88,6 +87,8 @@ const assertUnit = checkThat(
 const assertCost = checkThat('must be an integer of at least 0 or a function',
   (value) => typeof value === 'function' || (Number.isSafeInteger(value) && Number(value) >= 0))
 
+const assertPrefix = checkThat('must start with "/"', (value) => typeof value === 'string' && value.startsWith('/'))
+const assertDotenv = checkThat('must be true, false or an object', (value) => typeof value === 'boolean' || isObject(value))
 const assertPreferences: Check = (value, option) => { if (value !== false) assertPreferenceReader(value, option) }
 const assertTimeout: Check = (value, option) => { for (const check of [assertInteger, assertMilliseconds]) check(value, option) }
 

@@ -1,5 +1,4 @@
 import type { FastifyInstance } from 'fastify'
-import { checkThat } from '../option-checks.js'
 
 type RouterOptions = Readonly<Record<'caseSensitive' | 'ignoreTrailingSlash' | 'ignoreDuplicateSlashes', boolean>>
 
@@ -11,8 +10,6 @@ function readRouterOptions (config: FastifyInstance['initialConfig']): RouterOpt
   const [ignoreTrailingSlash, ignoreDuplicateSlashes] = [isSet('ignoreTrailingSlash', true), isSet('ignoreDuplicateSlashes', true)]
   return { caseSensitive: !isSet('caseSensitive', false), ignoreTrailingSlash, ignoreDuplicateSlashes }
 }
-
-export const assertPrefix = checkThat('must start with "/"', (prefix) => typeof prefix === 'string' && prefix.startsWith('/'))
 
 // Two colons stand for a literal colon.
 /** Whether only requests for one path reach a route with this pattern: it has no parameter, wildcard or regular expression. */

@@ -1,4 +1,4 @@
-import type { FastifyContextConfig, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { quotasOf, type Named } from './mark.js'
 import type { Operation } from './operation.js'
 import { isLiteral, type Paths } from './paths.js'
@@ -33,16 +33,13 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
   /** Returns the matches of a request, in the order of the quotas. Throws if the mark of its route fails. */
   match (request: FastifyRequest): readonly Match<Each>[] {
     // Read once, because Fastify creates this object each time it is read.
-    const { config, url: pattern } = request.routeOptions
-    const matcher = this.#routes.get(config)?.get(request.method) ?? this.#createMatcher(config, request.method, pattern)
-    return matcher(request)
-  }
-
-  #createMatcher (config: FastifyContextConfig, method: string, pattern: string | undefined): RouteMatcher<Each> {
+    const { method, routeOptions: { config, url: pattern } } = request
+    const known = this.#routes.get(config)?.get(method)
+    if (known !== undefined) return known(request)
     const [marked, listed] = [this.#matchMark(config.quota, method, pattern), this.#matchPattern(method, pattern)]
     const matcher: RouteMatcher<Each> = (request) => this.#inOrder(marked(request), listed(request))
     this.#routes.set(config, (this.#routes.get(config) ?? new Map<string, RouteMatcher<Each>>()).set(method, matcher))
-    return matcher
+    return matcher(request)
   }
 
   #matchMark (mark: unknown, method: string, pattern: string | undefined): RouteMatcher<Each> {
