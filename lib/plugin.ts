@@ -3,6 +3,7 @@ import createPlugin from 'fastify-plugin'
 import { createQuotaAcquirer, createQuotaCharger, type QuotaAcquirer, type QuotaCharger } from './handler-permit.js'
 import { createQuotaHook } from './hook.js'
 import { readConfiguration, type QuotaConfig } from './limit/configuration.js'
+import { variableOf } from './limit/limit.js'
 import { Preferences } from './limit/preferences.js'
 import type { QuotaDecision } from './permit/decision.js'
 import { Ledger } from './permit/ledger.js'
@@ -44,10 +45,7 @@ declare module 'fastify' {
     readonly quotaDecisions: readonly QuotaDecision[]
   }
   interface FastifyContextConfig {
-    /**
-     * The quotas of the route: `true` for the default quota, the name of another quota, an array of names (with `'default'` for the default
-     * quota), or a function of the request that returns one of these, or null for none. `false` is no mark.
-     */
+    /** The mark of the route: its quotas beside those that list its operation. */
     quota?: RouteMark
   }
 }
@@ -65,7 +63,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   registrations.add(fastify)
 
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
-  const configured = defined.map((quota) => ({ ...quota, configured: Number(configuration[quota.variable]) }))
+  const configured = defined.map((quota) => ({ ...quota, configured: Number(configuration[variableOf(quota.preference)]) }))
   const preferences = new Preferences(fastify.log, options.preferenceTimeout)
   const quotas = new QuotaList(configured.map((settings) => createQuota(settings, preferences)))
   const named = (name: unknown, where: string) => quotas.named(name, where)

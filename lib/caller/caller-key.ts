@@ -27,14 +27,6 @@ export class Unidentified {
  * @param authentication How the caller was authenticated.
  * @returns The digest; null if there is no caller. This is the case if there is no authentication, if it is anonymous or not
  *   authenticated, or if its identity is missing, blank, not a string, not well-formed Unicode, or contains NUL.
- *
- * @example
- * ```ts
- * import { callerKey, localAuthentication, tokenAuthentication } from 'fastify-llm-quota'
- *
- * console.log(callerKey(tokenAuthentication({ iss: 'https://identity.example', sub: 'alice' }))?.length) // 64
- * console.log(callerKey(localAuthentication(' '))) // null
- * ```
  */
 export function callerKey (authentication: Authentication | null | undefined): string | null {
   const key = keyOf(authentication)

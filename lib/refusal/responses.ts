@@ -12,22 +12,19 @@ export interface QuotaResponse {
 }
 
 const text = (description: string) => ({ type: 'string', description })
+const integer = (description: string) => ({ type: 'integer', description })
 const cacheControl = { ...text('The response must not be cached.'), enum: ['no-store'] }
-const retryAfter = { type: 'integer', minimum: 1, description: 'How long to wait before the next attempt, in seconds.' }
+const retryAfter = { ...integer('How long to wait before the next attempt, in seconds.'), minimum: 1 }
 const rateLimit = {
   'RateLimit-Policy': text('The limits and windows of the request\'s quotas, if the service sends them.'),
   RateLimit: text('What is left of the limits, and the seconds until the windows end, if the service sends them.')
 }
 // The host can send errors of its own with the same status, which Fastify serializes with this schema.
-const ofService = {
-  statusCode: { type: 'integer', description: 'The HTTP status code, in an error of the service itself.' },
-  code: text('The code of an error of the service itself.'),
-  message: text('The message of an error of the service itself.')
-}
+const own = 'of an error of the service itself.'
+const error = { statusCode: integer(`The status code ${own}`), code: text(`The code ${own}`), message: text(`The message ${own}`) }
 
 function response (status: number, description: string, headers: Readonly<Record<string, object>>): QuotaResponse {
-  const ofStatus = { type: 'integer', enum: [status], description: 'The HTTP status code.' }
-  const properties = { error: text('A human-readable message.'), status: ofStatus, ...ofService }
+  const properties = { error: text('A human-readable message.'), status: { ...integer('The status code.'), enum: [status] }, ...error }
   const content = { 'application/json': { schema: { type: 'object', properties, additionalProperties: true } } }
   return { description, headers: { 'Cache-Control': cacheControl, ...headers }, content }
 }

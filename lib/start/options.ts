@@ -43,7 +43,6 @@ export interface QuotaOptions {
 
 /** A limit: a number of requests, or of another unit, such as `{ tokens: 20_000 }`. An integer. */
 export type Amount = number | Readonly<Record<string, number>>
-
 /** A cost: a safe integer of at least 0, or a function of the request that returns it. One above the limit counts as the limit. */
 export type Cost = number | OfRequest<number>
 

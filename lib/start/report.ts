@@ -51,9 +51,9 @@ function warnOfQuota ({ name, operations, unit, isListed, isFreeUnreported }: De
   // A host that marks its routes for any quota does not need the default operations.
   const isMarked = routes.known.some((route) => isListed ? markedWith(name, route).length > 0 : markOf(route) !== undefined)
   if (unserved.length === operations.length && !isMarked) {
-    const exception = isListed && operations.length === 0 ? '. If only handlers use it, with fastify.quotaAcquire, ignore this' : ''
-    const missing = operations.length === 0 ? 'that is declared after the plugin is marked with its name' : `serves ${list}`
-    logLine(log, 'warn', { quota: name, operations }, `the quota "${name}" protects nothing: no route ${missing}. ${advice}${exception}`)
+    const unmarked = 'that is declared after the plugin is marked with its name. If only fastify.quotaAcquire uses it, ignore this'
+    const missing = operations.length === 0 ? unmarked : `serves ${list}`
+    logLine(log, 'warn', { quota: name, operations }, `the quota "${name}" protects nothing: no route ${missing}. ${advice}`)
   } else if (isListed && unserved.length > 0) {
     logLine(log, 'warn', { quota: name, operations: unserved }, `no route serves ${list}. ${advice}`)
   }
