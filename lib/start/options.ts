@@ -1,9 +1,8 @@
 import type { OfRequest } from '../any-request.js'
-import type { AuthenticationReader } from '../caller/request-caller.js'
+import type { AuthenticationReader } from '../caller/caller-key.js'
 import { OptionError } from '../errors.js'
-import type { DotenvOptions } from '../limit/configuration.js'
 import { assertTimeZone } from '../limit/calendar.js'
-import { limitKinds, type LimitName } from '../limit/limit.js'
+import { limitKinds, type DotenvOptions, type LimitName } from '../limit/limit.js'
 import { assertPreferenceReader, type PreferenceReader } from '../limit/preferences.js'
 import {
   assertFunction, assertInteger, assertMilliseconds, assertOptions, checkThat, isObject, oneOf, registerOptions, type Check, type Checks

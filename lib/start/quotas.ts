@@ -1,7 +1,6 @@
-import { callerReader, type CallerReader } from '../caller/request-caller.js'
+import { callerReader, type CallerReader } from '../caller/caller-key.js'
 import { Calendar } from '../limit/calendar.js'
-import type { QuotaConfig } from '../limit/configuration.js'
-import { defaultPerMinute, limitKinds, longestDay, perMinuteVariable, preferenceOf, variableOf } from '../limit/limit.js'
+import { defaultPerMinute, limitKinds, longestDay, preferenceOf } from '../limit/limit.js'
 import type { QuotaSettings } from '../permit/quota.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
@@ -62,7 +61,3 @@ export function defineQuotas (options: QuotaOptions, store: QuotaStore): Defined
   }
   return defined
 }
-
-/** Returns the default value of each quota's environment variable. */
-export const configurationDefaults = (quotas: readonly DefinedQuota[]): QuotaConfig =>
-  Object.assign({ [perMinuteVariable]: defaultPerMinute }, ...quotas.map((quota) => ({ [variableOf(quota.preference)]: quota.configured })))

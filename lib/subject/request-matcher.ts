@@ -24,10 +24,8 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
 
   /** @param named Returns the quota that a mark names. Without it, marks are ignored. */
   constructor (readonly quotas: readonly Each[], readonly paths: Paths, readonly named?: Named<Each>) {
-    this.#listed = quotas.flatMap((quota) => quota.operations.map((operation) => {
-      const { path } = operation
-      return { quota, operation: Object.freeze({ ...operation }), form: paths.formOf(path), expression: containingLastSegment(path) }
-    }))
+    this.#listed = quotas.flatMap((quota) => quota.operations.map(({ method, path }) =>
+      ({ quota, operation: Object.freeze({ method, path }), form: paths.formOf(path), expression: containingLastSegment(path) })))
   }
 
   /** Returns the matches of a request, in the order of the quotas. Throws if the mark of its route fails. */
