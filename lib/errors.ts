@@ -13,8 +13,9 @@ export function shown (value: unknown): string {
 /** Formats a value that can hold a password in any form. Of a text, such as a connection string, only the type is shown. */
 export const shownType = (value: unknown): string => typeof value === 'string' && shown(value) !== 'a URL' ? 'a string' : shown(value)
 
+const InvalidOption = createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota: the option %s %s; it got %s', 500, TypeError)
 /** An option has an invalid value. The message contains the name of the option and the value; of an object, only its type. */
-export class OptionError extends createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota: the option %s %s; it got %s', 500, TypeError) {
+export class OptionError extends InvalidOption {
   /** @param rule What the value must be, for example `must be an integer`. */
   constructor (option: string, rule: string, value: unknown, format = shown) {
     super(option, rule, format(value))

@@ -21,9 +21,7 @@ export function shownError (thrown: unknown): Error {
   let name: unknown, code: unknown, message: unknown
   try {
     ({ name, code, message } = Object(thrown))
-  } catch {
-    // A getter of the error threw.
-  }
+  } catch {} // A getter of the error threw.
   const error = Object.assign(new Error(typeof message === 'string' ? message : `${shown(thrown)} was thrown`), {
     name: typeof name === 'string' ? name : 'Error',
     ...((typeof code === 'string' || typeof code === 'number') && { code })

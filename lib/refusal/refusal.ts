@@ -1,6 +1,6 @@
 import { validateHeaderValue } from 'node:http'
 import type { Http2ServerResponse } from 'node:http2'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import type { OfRequest } from '../any-request.js'
 import { logFailure } from '../log.js'
 import type { QuotaDecision } from '../permit/decision.js'
@@ -20,7 +20,9 @@ export interface RefusalBody {
 export type RefusalBodyWriter = OfRequest<RefusalBody, [decision: QuotaDecision, request: FastifyRequest]>
 
 /** A reply of any Fastify server: with HTTP/1 or HTTP/2, of any route, with any type provider. */
-export interface AnyReply extends Pick<FastifyReply, 'sent'> {
+export interface AnyReply {
+  /** Whether a response has been sent, or the host has taken it over. */
+  readonly sent: boolean
   /** The response of Node.js, with HTTP/1 or HTTP/2. */
   readonly raw: Pick<Http2ServerResponse, 'headersSent' | 'setHeader' | 'removeHeader'>
   /** Sets the status code. */

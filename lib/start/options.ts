@@ -16,9 +16,9 @@ import { assertOperations, type Operation } from '../subject/operation.js'
 export interface QuotaOptions {
   /** The deployment context prefix. Default: the route prefix of the Fastify instance on which the plugin is registered. */
   readonly prefix?: string
-  /** The operations that the quota protects, beside the routes that are marked with its name. Default `protectedOperations`. */
+  /** The operations that the quota protects, beside the routes marked with its name. Default `protectedOperations`; in `quotas`, none. */
   readonly operations?: readonly Operation[] | undefined
-  /** The store that holds the counters. Default: the host's `fastify.quotaStore`, or a new `MemoryQuotaStore` if there is none. */
+  /** The store of the counters. Default: the host's `fastify.quotaStore`, or a new `MemoryQuotaStore`; in `quotas`, that of the plugin. */
   readonly store?: QuotaStore | undefined
   /** The reader of runtime preferences; `false` for none. Default: the host's `fastify.preferences`, if any, when the server is ready. */
   readonly preferences?: PreferenceReader | false
@@ -30,13 +30,13 @@ export interface QuotaOptions {
   readonly perMinute?: number
   /** `true`, or the options of a file to read the environment variables from, as `dotenv` of `@fastify/env`. Default: none. */
   readonly dotenv?: DotenvOptions
-  /** Returns whom the quotas count: the authentication of a request, or a promise of it. Default: uses the value of `request.user`. */
+  /** Returns whom to count: the authentication of a request, or a promise of it. Default: `request.user`; in `quotas`, as in the plugin. */
   readonly authentication?: AuthenticationReader | undefined
   /** Adds the headers `RateLimit-Policy` and `RateLimit` to responses to admitted or rejected requests. Default: no such headers. */
   readonly rateLimitHeaders?: 'draft-10'
   /** Returns the body of a refusal and its content type; the status and the other headers do not change. Default: the quota's own body. */
   readonly refusalBody?: RefusalBodyWriter
-  /** In `shadow` mode, decisions are made, counted and published, but nothing is refused. Default `enforce`. */
+  /** In `shadow` mode, decisions are made, counted and published, but refuse nothing. Default `enforce`; in `quotas`, as in the plugin. */
   readonly mode?: 'enforce' | 'shadow' | undefined
 }
 
@@ -45,7 +45,7 @@ export type Amount = number | Readonly<Record<string, number>>
 /** A cost: a safe integer of at least 0, or a function of the request that returns it. One above the limit counts as the limit. */
 export type Cost = number | OfRequest<number>
 
-/** The options of a quota beside its limit. Those of the plugin are their defaults, except that a quota has no operations by default. */
+/** The options of a quota beside its limit. */
 interface DefinitionBase extends Pick<QuotaOptions, 'operations' | 'authentication' | 'mode' | 'store'> {
   /** What a request counts when it is admitted, such as the items of a batch, or an estimate. Default: 1 request, 0 of another unit. */
   readonly cost?: Cost | undefined
