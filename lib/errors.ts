@@ -22,14 +22,9 @@ export class OptionError extends InvalidOption {
   }
 }
 
-const InvalidVariable = createError('FST_ERR_LLM_QUOTA_ENVIRONMENT',
-  'fastify-llm-quota: the environment variable %s %s; it got %s', 500, TypeError)
 /** An environment variable has an invalid value. The message contains the name of the variable and the value. */
-export class EnvironmentError extends InvalidVariable {
-  constructor (variable: string, rule: string, value: unknown) {
-    super(variable, rule, shown(value))
-  }
-}
+export const EnvironmentError = createError('FST_ERR_LLM_QUOTA_ENVIRONMENT',
+  'fastify-llm-quota: the environment variable %s must be an integer; it got %s', 500, TypeError)
 
 /** The plugin is registered a second time for the same requests. */
 export const SecondRegistrationError = createError('FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', 'fastify-llm-quota: registered a second time ' +

@@ -1,10 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { shown } from './errors.js'
 
-/**
- * Logs a line. A logger that throws neither changes a response nor ends the process. If a serializer of the host throws, the line is
- * logged without its properties.
- */
+/** Logs a line, without its properties if a serializer throws. A logger that throws neither changes a response nor ends the process. */
 export function logLine (log: FastifyBaseLogger, level: 'debug' | 'info' | 'warn' | 'error', properties: object, message: string): void {
   try {
     log[level](properties, message)
@@ -19,17 +16,12 @@ export function logLine (log: FastifyBaseLogger, level: 'debug' | 'info' | 'warn
 export const logFailure = (log: FastifyBaseLogger, error: unknown, message: string, properties: object = {}): void =>
   logLine(log, 'error', { err: shownError(error), ...properties }, message)
 
-/**
- * Returns an error with the name, code and message of a thrown value. No other property is logged, because clients attach commands, keys
- * and passwords to their errors.
- */
+/** Returns an error with only the name, code and message of a thrown value: clients attach commands, keys and passwords to their errors. */
 export function shownError (thrown: unknown): Error {
   let name: unknown, code: unknown, message: unknown
   try {
     ({ name, code, message } = Object(thrown))
-  } catch {
-    // A getter of the error threw.
-  }
+  } catch {} // A getter of the error threw.
   const error = Object.assign(new Error(typeof message === 'string' ? message : `${shown(thrown)} was thrown`), {
     name: typeof name === 'string' ? name : 'Error',
     ...((typeof code === 'string' || typeof code === 'number') && { code })

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import { createQuotaAcquirer, createQuotaCharger, type QuotaAcquirer, type QuotaCharger } from './handler-permit.js'
 import { createQuotaHook } from './hook.js'
-import { readConfiguration, type QuotaConfig } from './limit/configuration.js'
+import { configurationDefaults, readConfiguration, variableOf, type QuotaConfig } from './limit/limit.js'
 import { Preferences } from './limit/preferences.js'
 import type { QuotaDecision } from './permit/decision.js'
 import { Ledger } from './permit/ledger.js'
@@ -12,7 +12,7 @@ import { decisionsAccessor, quotaAccessor } from './permit/request-state.js'
 import { createStandingReader, type QuotaStandingReader } from './permit/standing.js'
 import { assertDecorators, chooseStore, preferencesOf, Registrations } from './start/host.js'
 import { assertQuotaOptions, type QuotaOptions } from './start/options.js'
-import { configurationDefaults, defineQuotas } from './start/quotas.js'
+import { defineQuotas } from './start/quotas.js'
 import { logStoreChanges, report } from './start/report.js'
 import { markOf, Routes } from './start/routes.js'
 import type { QuotaStore } from './store/store.js'
@@ -44,10 +44,7 @@ declare module 'fastify' {
     readonly quotaDecisions: readonly QuotaDecision[]
   }
   interface FastifyContextConfig {
-    /**
-     * The quotas of the route: `true` for the default quota, the name of another quota, an array of names (with `'default'` for the default
-     * quota), or a function of the request that returns one of these, or null for none. `false` is no mark.
-     */
+    /** The mark of the route: its quotas beside those that list its operation. */
     quota?: RouteMark
   }
 }
@@ -65,7 +62,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   registrations.add(fastify)
 
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
-  const configured = defined.map((quota) => ({ ...quota, configured: Number(configuration[quota.variable]) }))
+  const configured = defined.map((quota) => ({ ...quota, configured: Number(configuration[variableOf(quota.preference)]) }))
   const preferences = new Preferences(fastify.log, options.preferenceTimeout)
   const quotas = new QuotaList(configured.map((settings) => createQuota(settings, preferences)))
   const named = (name: unknown, where: string) => quotas.named(name, where)
@@ -94,8 +91,8 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   })
   fastify.addHook('preHandler', createQuotaHook(new RequestMatcher(quotas.all, paths, named), quotas.all, ledger, options))
   fastify.addHook('onReady', async function quotaReady () {
-    preferences.use(preferencesOf(fastify, reader))
-    report(fastify, configured, routes, paths)
+    preferences.reader = preferencesOf(fastify, reader)
+    report(fastify, configured, routes)
   })
   const stopLogging = logStoreChanges(fastify, configured.map(({ store }) => store))
   fastify.addHook('onClose', async function quotaClose () { stopLogging() })

@@ -1,6 +1,10 @@
 import { hash } from 'node:crypto'
+import type { FastifyRequest } from 'fastify'
+import type { OfRequest } from '../any-request.js'
+import { logFailure, logLine } from '../log.js'
 import { isObject } from '../option-checks.js'
-import { isAuthentication, type Authentication } from './authentication.js'
+import { attempt, proceed } from '../promises.js'
+import { isAuthentication, tokenAuthentication, type Authentication } from './authentication.js'
 
 /**
  * Why a request has no caller:
@@ -18,6 +22,9 @@ export class Unidentified {
   constructor (readonly reason: UnidentifiedReason | null) {}
 }
 
+/** The key of a caller, or why there is none. */
+export type Caller = string | Unidentified
+
 /**
  * Returns the key of a caller's counters: the SHA-256 digest of the caller's category and identity in lowercase hexadecimal, so that
  * no identity is stored in readable form (docs/rules.md, "Caller"). It is the same in every quota.
@@ -27,14 +34,6 @@ export class Unidentified {
  * @param authentication How the caller was authenticated.
  * @returns The digest; null if there is no caller. This is the case if there is no authentication, if it is anonymous or not
  *   authenticated, or if its identity is missing, blank, not a string, not well-formed Unicode, or contains NUL.
- *
- * @example
- * ```ts
- * import { callerKey, localAuthentication, tokenAuthentication } from 'fastify-llm-quota'
- *
- * console.log(callerKey(tokenAuthentication({ iss: 'https://identity.example', sub: 'alice' }))?.length) // 64
- * console.log(callerKey(localAuthentication(' '))) // null
- * ```
  */
 export function callerKey (authentication: Authentication | null | undefined): string | null {
   const key = keyOf(authentication)
@@ -42,7 +41,7 @@ export function callerKey (authentication: Authentication | null | undefined): s
 }
 
 /** Returns the key of a caller, or why there is none. Only own properties of claims identify a caller, not inherited ones. */
-export function keyOf (authentication: unknown): string | Unidentified {
+function keyOf (authentication: unknown): Caller {
   if (authentication == null) return new Unidentified('no-authentication')
   if (!isAuthentication(authentication) || authentication.authenticated !== true) return new Unidentified('not-authenticated')
   if (authentication.kind === 'anonymous') return new Unidentified('anonymous')
@@ -59,3 +58,41 @@ export function keyOf (authentication: unknown): string | Unidentified {
 /** Whether a value can be a part of the text that is hashed. None contains NUL, so different identities never result in the same text. */
 const isIdentity = (value: unknown): value is string =>
   typeof value === 'string' && value.trim() !== '' && !value.includes('\0') && value.isWellFormed()
+
+/**
+ * The type of the option `authentication`: a function that returns the authentication of a request, or a promise of it. If it throws or
+ * rejects, the response is a 401, or a 503 if the error has a `statusCode` of 500 or more.
+ */
+export type AuthenticationReader = OfRequest<Authentication | null | undefined | PromiseLike<Authentication | null | undefined>>
+
+/** Returns the caller of a request. A promise only if the host's function returned one. */
+export type CallerReader = (request: FastifyRequest) => Caller | Promise<Caller>
+
+const foreign = 'the option authentication returned a value that this package did not create, so the request is treated as ' +
+  'unauthenticated: wrap verified claims with tokenAuthentication(claims), and a user name with localAuthentication(username); ' +
+  'this warning is not repeated'
+
+/** Reads `request.user`, where a value that this package did not create is verified claims, which @fastify/jwt stores there. */
+function userOf (request: FastifyRequest): Authentication | null | undefined {
+  const user: unknown = Reflect.get(request, 'user')
+  return user == null || isAuthentication(user) ? user : tokenAuthentication(user)
+}
+
+/** Creates a reader that uses the host's function, if there is one. */
+export function callerReader (authentication: AuthenticationReader = userOf): CallerReader {
+  let isWarned = false
+  return (request) => attempt<Caller>(() => {
+    const read = authentication(request)
+    return proceed(read == null || isAuthentication(read) ? read : Promise.resolve(read), (found) => {
+      const isForeign = found != null && !isAuthentication(found)
+      if (isForeign && !isWarned) logLine(request.log, 'warn', {}, foreign)
+      isWarned ||= isForeign
+      return keyOf(found)
+    })
+  }, (error) => {
+    const isOutage = Number(Object(error).statusCode) >= 500
+    const outcome = isOutage ? 'unavailable' : 'unauthenticated'
+    logFailure(request.log, error, `the authentication of the request could not be read; the decision on it is ${outcome}`)
+    return new Unidentified(isOutage ? null : 'no-authentication')
+  })
+}

@@ -1,8 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import { readConfiguration } from '../limit/configuration.js'
-import { defaultPerMinute, perMinuteVariable, preferenceOf } from '../limit/limit.js'
+import { defaultPerMinute, perMinuteVariable, preferenceOf, readConfiguration } from '../limit/limit.js'
 import { Preferences } from '../limit/preferences.js'
 import { assertFunction, assertOptions } from '../option-checks.js'
 import { preferencesOf, Registrations } from '../start/host.js'
@@ -53,7 +52,7 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
   // One counter for each address until the process ends: without a caller cap, sweeps and an overflow counter.
   const counters = new Map<string, { readonly count: number, readonly windowStart: number }>()
 
-  fastify.addHook('onReady', async () => { preferences.use(preferencesOf(fastify, options.preferences)) })
+  fastify.addHook('onReady', async () => { preferences.reader = preferencesOf(fastify, options.preferences) })
   fastify.addHook('preHandler', async function earlierQuotaHook (request, reply) {
     const [match] = requests.match(request)
     if (match === undefined || decided.has(request)) return
@@ -62,7 +61,10 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
     const outcome = limit <= 0 ? 'disabled' : hasRoom(clientAddress(request), limit) ? 'admitted' : 'rejected'
     const decision: EarlierQuotaDecision = { outcome, operation: match.operation, limit }
     if (earlierQuotaDecisions.hasSubscribers) earlierQuotaDecisions.publish({ request, decision } satisfies EarlierQuotaDecisionMessage)
-    if (outcome === 'rejected') return refuse(reply, limit)
+    if (outcome !== 'rejected') return
+    const body = { error: `Rate limit exceeded. Maximum ${limit} LLM requests per minute. Please wait.`, status: 429 }
+    const serialize = (body: unknown): string => typeof body === 'string' ? body : JSON.stringify(body)
+    return reply.code(429).type('application/json; charset=utf-8').serializer(serialize).send(serialize(body))
   })
 
   /** Returns true and counts the request if it is admitted. */
@@ -79,12 +81,6 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
 function clientAddress (request: FastifyRequest): string {
   const forwarded = String(request.raw.headers['x-forwarded-for'] ?? '')
   return forwarded.trim() === '' ? String(request.raw.socket.remoteAddress) : forwarded.replace(/,.*/s, '').trim()
-}
-
-async function refuse (reply: FastifyReply, limit: number): Promise<FastifyReply> {
-  const body = { error: `Rate limit exceeded. Maximum ${limit} LLM requests per minute. Please wait.`, status: 429 }
-  const serialize = (body: unknown): string => typeof body === 'string' ? body : JSON.stringify(body)
-  return reply.code(429).type('application/json; charset=utf-8').serializer(serialize).send(serialize(body))
 }
 
 /**

@@ -15,13 +15,11 @@ export const assertTimeZone = checkThat('must be the name of an IANA time zone, 
 
 /** The days or months of a time zone (docs/rules.md, "Several quotas"). */
 export class Calendar {
-  readonly #period: 'day' | 'month'
   readonly #format: Intl.DateTimeFormat
   // The day or month that was asked for last.
   #known = { start: Infinity, end: -Infinity }
 
-  constructor (period: 'day' | 'month', timeZone: string) {
-    this.#period = period
+  constructor (readonly period: 'day' | 'month', timeZone: string) {
     this.#format = new Intl.DateTimeFormat('en-US', { timeZone, calendar: 'iso8601', numberingSystem: 'latn' })
   }
 
@@ -39,7 +37,7 @@ export class Calendar {
 
   /** Finds by bisection the time from which on the local date is later than the given day, or the month of that day. */
   #endOfDate (date: number): number {
-    const next = this.#period === 'day' ? date + 24 * hour : new Date(date).setUTCMonth(new Date(date).getUTCMonth() + 1, 1)
+    const next = this.period === 'day' ? date + 24 * hour : new Date(date).setUTCMonth(new Date(date).getUTCMonth() + 1, 1)
     let [before, after] = [next - largestOffset, next + largestOffset]
     while (after - before > 1) {
       const middle = Math.floor((before + after) / 2)

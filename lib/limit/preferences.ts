@@ -43,27 +43,18 @@ const clock = (): number => performance.now()
 
 /** The host's runtime preferences. */
 export class Preferences {
-  readonly #log: FastifyBaseLogger
-  readonly #timeout: number
-  #reader: PreferenceReader | undefined
+  /** Set when the server is ready. Without a reader, every preference is unset. */
+  reader: PreferenceReader | undefined
 
   /** @param timeout How long an asynchronous reader may take, in milliseconds. */
-  constructor (log: FastifyBaseLogger, timeout = 1000) {
-    this.#log = log
-    this.#timeout = timeout
-  }
-
-  /** Sets the reader, when the server is ready. Without a reader, every preference is unset. */
-  use (reader: PreferenceReader | undefined): void {
-    this.#reader = reader
-  }
+  constructor (readonly log: FastifyBaseLogger, readonly timeout = 1000) {}
 
   /**
    * Returns a function that reads a preference for a request: an integer, or `configured` if it is unset or unavailable; a promise only if
    * the reader returned one. An outage of the preference is logged once, and delays only the first requests and one per second.
    */
   of (preference: string, configured: number): (request: FastifyRequest) => number | Promise<number> {
-    const [log, timeout] = [this.#log, this.#timeout]
+    const { log, timeout } = this
     const resting = `${late} ${timeoutsBeforeRest} times in a row; until it does, only one request per second calls it`
     const onChange = (isOpen: boolean, reason: unknown): void => { if (isOpen) logLine(log, 'warn', Object(reason), resting) }
     // Only timeouts open it.
@@ -84,7 +75,7 @@ export class Preferences {
     }
 
     return (request) => {
-      const reader = this.#reader
+      const { reader } = this
       const era = reader === undefined ? undefined : breaker.startCall()
       if (reader === undefined || era === undefined) return configured
       return attempt(() => {

@@ -8,7 +8,7 @@ import { quotaCharges, type QuotaCharge } from '../permit/charge.js'
 import { storeDurations, type StoreDuration } from '../permit/decide.js'
 import { quotaDecisions, type QuotaDecision, type QuotaDecisionMessage } from '../permit/decision.js'
 import type { QuotaInfo } from '../permit/quota-list.js'
-import { addGauge, addStoreMetrics, ofQuota, type QuotaMetricsRegistry } from './store-metrics.js'
+import { addStoreMetrics, ofQuota, type QuotaMetricsRegistry } from './store-metrics.js'
 
 // The reason is a label only where something failed.
 const series: readonly { readonly outcome: QuotaDecision['outcome'], readonly reason: string }[] = [
@@ -22,11 +22,8 @@ export interface QuotaMetricsOptions {
   readonly registry?: QuotaMetricsRegistry
 }
 
-/** Records the decisions of a server until it closes. Does nothing if it is recorded already. */
-type Recorder = (fastify: FastifyInstance) => void
-
 // By the first metric of a registry, which the host can clear. All servers that use the registry share its metrics.
-const recorders = new WeakMap<object, Recorder>()
+const recorders = new WeakMap<object, (fastify: FastifyInstance) => void>()
 const assertRegistry = withFunctions('a registry of prom-client', 'registerMetric', 'getSingleMetric')
 
 async function plugin (fastify: FastifyInstance, options: QuotaMetricsOptions): Promise<void> {
@@ -36,30 +33,29 @@ async function plugin (fastify: FastifyInstance, options: QuotaMetricsOptions): 
   record(fastify)
 }
 
-/** Adds the metrics to a registry. */
-function addMetrics (registry: QuotaMetricsRegistry): Recorder {
-  // The lists of quotas of each server's scopes, and its requests in flight by quota. Gauges have no values of a server that has closed.
-  const servers = new Map<object, { readonly quotas: Set<readonly QuotaInfo[]>, readonly inFlight: Map<string, number> }>()
+/** Adds the metrics to a registry. Returns a function that records a server until it closes, if it is not recorded already. */
+function addMetrics (registry: QuotaMetricsRegistry) {
+  // The lists of quotas of each server's scopes, until it closes.
+  const servers = new Map<object, Set<readonly QuotaInfo[]>>()
   const registers = [registry]
   const counter = <Label extends string>(name: string, help: string, ...labelNames: readonly Label[]) =>
     new Counter({ name, help, labelNames, registers })
   const decisions = counter('llm_quota_decisions_total', 'Decisions by quota, operation and outcome; not enforced in shadow mode.',
     ...ofQuota, 'operation', 'outcome', 'reason', 'enforced')
   const overflows = counter('llm_quota_overflow_decisions_total', 'Decisions that used the shared overflow counter.', ...ofQuota)
-  const help = 'The effective limit of the latest decision; 0 if the quota is disabled.'
-  const limits = new Gauge({ name: 'llm_quota_limit', help, labelNames: ofQuota, registers, aggregator: 'max' })
+  const ofLimit = 'The effective limit of the latest decision; 0 if the quota is disabled.'
+  const limits = new Gauge({ name: 'llm_quota_limit', help: ofLimit, labelNames: ofQuota, registers, aggregator: 'max' })
+  const ofProcess = 'Requests in flight in this process; a sum over instances is the total.'
+  const inFlight = new Gauge({ name: 'llm_quota_requests_in_flight', help: ofProcess, labelNames: ofQuota, registers })
   const charges = counter('llm_quota_charged_total', 'What was added after the admission, in the unit of the quota.', ...ofQuota)
   const givenBack = counter('llm_quota_given_back_total', 'What the admission had counted too much, in the unit of the quota.', ...ofQuota)
   const failedCharges = counter('llm_quota_failed_charges_total', 'Charges that may not be counted because the store failed.', ...ofQuota)
   const failedPreferences = counter('llm_quota_preference_failures_total',
     'Preferences that were unavailable, so that the configured limit was used.', 'preference')
   const buckets = [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5]
-  const durations = new Histogram(
-    { name: 'llm_quota_store_duration_seconds', help: 'How long decisions waited for the store.', buckets, registers })
-  const ofInstance = 'Requests in flight in this process; a sum over instances is the total.'
-  addGauge(registry, 'llm_quota_requests_in_flight', ofInstance, 'sum', async () => [...servers.values()].flatMap(({ inFlight }) =>
-    [...inFlight].map(([name, value]) => ({ name, unit: 'requests-in-flight', value }))))
-  addStoreMetrics(registry, () => [...servers.values()].flatMap(({ quotas }) => [...quotas].flat()))
+  const ofStore = 'How long decisions waited for the store.'
+  const durations = new Histogram({ name: 'llm_quota_store_duration_seconds', help: ofStore, buckets, registers })
+  addStoreMetrics(registry, () => [...servers.values()].flatMap((quotas) => [...quotas].flat()))
   const started = new Set<string>()
 
   function countDecision ({ quota, unit, operation: { method, path }, outcome, reason, enforced, limit, overflow }: QuotaDecision): void {
@@ -72,13 +68,14 @@ function addMetrics (registry: QuotaMetricsRegistry): Recorder {
     if (quota === null || reason === 'cost') return
     limits.set({ quota, unit }, limit)
     overflows.inc({ quota, unit }, overflow ? 1 : 0)
+    if (unit === 'requests-in-flight' && outcome === 'admitted') inFlight.inc({ quota, unit })
   }
 
-  const record: Recorder = (fastify) => {
+  const record = (fastify: FastifyInstance): void => {
     const { server } = fastify
     if (servers.has(server)) return
-    const [quotas, inFlight] = [new Set<readonly QuotaInfo[]>(), new Map<string, number>()]
-    servers.set(server, { quotas, inFlight })
+    const quotas = new Set<readonly QuotaInfo[]>()
+    servers.set(server, quotas)
 
     function on<Message extends { readonly request: FastifyRequest }> ({ name }: Channel, count: (message: Message) => void): void {
       const listener = (message: unknown): void => {
@@ -89,14 +86,12 @@ function addMetrics (registry: QuotaMetricsRegistry): Recorder {
       fastify.addHook('onClose', async () => { unsubscribe(name, listener) })
     }
 
-    const changeInFlight = (quota: string, change: number): void => { inFlight.set(quota, (inFlight.get(quota) ?? 0) + change) }
     on<QuotaDecisionMessage>(quotaDecisions, ({ request, decision }) => {
       quotas.add(request.server.quotas)
       countDecision(decision)
-      if (decision.unit === 'requests-in-flight' && decision.outcome === 'admitted') changeInFlight(String(decision.quota), 1)
     })
     on<QuotaCharge>(quotaCharges, ({ quota, unit, amount, failed }) => {
-      if (unit === 'requests-in-flight') return changeInFlight(quota, amount)
+      if (unit === 'requests-in-flight') return inFlight.inc({ quota, unit }, amount)
       charges.inc({ quota, unit }, failed ? 0 : Math.max(0, amount))
       givenBack.inc({ quota, unit }, failed ? 0 : Math.max(0, -amount))
       failedCharges.inc({ quota, unit }, failed ? 1 : 0)

@@ -9,9 +9,6 @@ export type QuotaMetricsRegistry = Registry<PrometheusContentType> | Registry<Op
 /** The labels of a quota. */
 export const ofQuota = ['quota', 'unit'] as const
 
-/** The value of a gauge for a quota; NaN if it is unknown. */
-interface QuotaValue { readonly name: string, readonly unit: string, readonly value: number }
-
 // How long `inspect` may take, in milliseconds. The collection of all metrics waits for it.
 const longestInspection = 500
 
@@ -20,52 +17,42 @@ const ofStores = [
   ['sweeps', 'llm_quota_sweeps', 'Sweeps since the store was created or last cleared; no value if unknown.'],
   ['maxTrackedCallers', 'llm_quota_max_tracked_callers', 'The caller cap of the store.']
 ] as const
-
-/** Adds a gauge whose values are read when it is collected. The values of quotas with the same name are combined. */
-export function addGauge (
-  registry: QuotaMetricsRegistry, name: string, help: string, aggregator: 'sum' | 'max', read: () => Promise<readonly QuotaValue[]>
-): void {
-  const collect = async function (this: Gauge<'quota' | 'unit'>): Promise<void> {
-    const all = new Map<string, QuotaValue>()
-    for (const { name, unit, value } of await read()) {
-      const other = all.get(name)?.value ?? 0
-      all.set(name, { name, unit, value: aggregator === 'max' ? Math.max(other, value) : other + value })
-    }
-    this.reset()
-    for (const { name, unit, value } of all.values()) if (!Number.isNaN(value)) this.set({ quota: name, unit }, value)
-  }
-  registry.registerMetric(new Gauge({ name, help, labelNames: ofQuota, registers: [], aggregator, collect }))
-}
+const advice = 'The instances that share a store report the same number: use the maximum, not the sum.'
+const ofShards = 'The share of the shards of an insured store for which the primary decides, from 0 to 1. Without shards, 1 or 0.'
+const ofCalls = 'Calls of an insured store, by the store that decided: primary or fallback.'
 
 /** Adds the metrics that are read from the stores of all servers when they are collected. */
 export function addStoreMetrics (registry: QuotaMetricsRegistry, quotasNow: () => readonly QuotaInfo[]): void {
   const inspectAll = () => Promise.all(quotasNow().filter(({ unit }) => unit !== 'requests-in-flight').map(inspect))
   let inspection: ReturnType<typeof inspectAll> | undefined
-  for (const [part, name, help] of ofStores) {
-    const advice = 'The instances that share a store report the same number: use the maximum, not the sum.'
-    addGauge(registry, name, `${help} ${advice}`, 'max', async () => {
+  for (const [part, name, ofPart] of ofStores) {
+    const collect = async function (this: Gauge<'quota' | 'unit'>): Promise<void> {
       // Gauges that are collected together share one inspection.
       inspection ??= inspectAll().finally(() => { inspection = undefined })
-      return (await inspection).map(({ name, unit, [part]: value }) => ({ name, unit, value }))
-    })
+      // Of the quotas with the same name.
+      const highest = new Map<string, { readonly unit: string, readonly value: number }>()
+      for (const { name, unit, [part]: value } of await inspection) {
+        highest.set(name, { unit, value: Math.max(highest.get(name)?.value ?? 0, value) })
+      }
+      this.reset()
+      for (const [quota, { unit, value }] of highest) if (!Number.isNaN(value)) this.set({ quota, unit }, value)
+    }
+    const help = `${ofPart} ${advice}`
+    registry.registerMetric(new Gauge({ name, help, labelNames: ofQuota, registers: [], aggregator: 'max', collect }))
   }
 
   const insured = () => quotasNow().map(({ store }) => store).filter((store) => store instanceof InsuredQuotaStore)
-  const help = 'The share of the shards of an insured store for which the primary decides, from 0 to 1. Without shards, 1 or 0.'
-  registry.registerMetric(new Gauge({ name: 'llm_quota_insured_primary', help, registers: [], aggregator: 'min', collect: share }))
-  const counted = new WeakMap<InsuredQuotaStore['decisions'], InsuredQuotaStore['decisions']>()
-  const ofCalls = 'Calls of an insured store, by the store that decided: primary or fallback.'
-  registry.registerMetric(
-    new Counter({ name: 'llm_quota_insured_decisions_total', help: ofCalls, labelNames: ['store'], registers: [], collect: count }))
-
-  function share (this: Gauge): void {
+  const share = function (this: Gauge): void {
     this.remove()
     const shares = insured().map(({ shards: { primary, fallback } }) =>
       fallback.length === 0 ? 1 : primary.length / (primary.length + fallback.length))
     if (shares.length > 0) this.set(Math.min(...shares))
   }
+  registry.registerMetric(
+    new Gauge({ name: 'llm_quota_insured_primary', help: ofShards, registers: [], aggregator: 'min', collect: share }))
 
-  function count (this: Counter<'store'>): void {
+  const counted = new WeakMap<InsuredQuotaStore['decisions'], InsuredQuotaStore['decisions']>()
+  const count = function (this: Counter<'store'>): void {
     for (const { decisions } of insured()) {
       const { primary = 0, fallback = 0 } = counted.get(decisions) ?? {}
       this.inc({ store: 'primary' }, decisions.primary - primary)
@@ -73,6 +60,8 @@ export function addStoreMetrics (registry: QuotaMetricsRegistry, quotasNow: () =
       counted.set(decisions, { ...decisions })
     }
   }
+  registry.registerMetric(
+    new Counter({ name: 'llm_quota_insured_decisions_total', help: ofCalls, labelNames: ['store'], registers: [], collect: count }))
 }
 
 /** Returns the state of a quota's counters; NaN for what is unknown, also while the primary of an insured store is down. */

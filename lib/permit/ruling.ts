@@ -1,6 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { UnidentifiedReason } from '../caller/caller-key.js'
-import type { Caller } from '../caller/request-caller.js'
+import type { Caller, UnidentifiedReason } from '../caller/caller-key.js'
 import { proceed } from '../promises.js'
 import type { Acquisition, Demand } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'

@@ -4,10 +4,7 @@ import { secondsUntilEnd, type AnyReply } from './refusal.js'
 // The largest integer in a structured field (RFC 9651, section 3.3.1). A limit can be larger.
 const largestInteger = 999_999_999_999_999
 
-/**
- * Adds an item for each enforced quota whose store decided (draft-ietf-httpapi-ratelimit-headers-10). The headers are set on the raw
- * response, so they are also sent after `reply.hijack()`. A handler can replace them.
- */
+/** Adds an item for each enforced quota whose store decided (draft-ietf-httpapi-ratelimit-headers-10), also to a hijacked response. */
 export function setRateLimitHeaders (reply: Pick<AnyReply, 'raw'>, decisions: readonly QuotaDecision[]): void {
   const counted = decisions.filter(({ enforced, count }) => enforced && count !== null)
   if (counted.length === 0 || reply.raw.headersSent) return

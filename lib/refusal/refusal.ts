@@ -1,5 +1,7 @@
 import { validateHeaderValue } from 'node:http'
+import type { Http2ServerResponse } from 'node:http2'
 import type { FastifyRequest } from 'fastify'
+import type { OfRequest } from '../any-request.js'
 import { logFailure } from '../log.js'
 import type { QuotaDecision } from '../permit/decision.js'
 import type { Refusal } from '../permit/permit.js'
@@ -15,31 +17,18 @@ export interface RefusalBody {
 }
 
 /** The option `refusalBody`: writes the body of a refusal and its content type. The status and the other headers do not change. */
-export type RefusalBodyWriter = {
-  /** Writes the body. */
-  method (decision: QuotaDecision, request: FastifyRequest): RefusalBody
-}['method']
-
-/** The response of Node.js, with HTTP/1 or HTTP/2. */
-export interface AnyRawReply {
-  /** Whether headers were sent. */
-  readonly headersSent: boolean
-  /** Sets a header. */
-  setHeader (name: string, value: string): unknown
-  /** Removes a header. */
-  removeHeader (name: string): unknown
-}
+export type RefusalBodyWriter = OfRequest<RefusalBody, [decision: QuotaDecision, request: FastifyRequest]>
 
 /** A reply of any Fastify server: with HTTP/1 or HTTP/2, of any route, with any type provider. */
 export interface AnyReply {
   /** Whether a response has been sent, or the host has taken it over. */
   readonly sent: boolean
-  /** The response of Node.js. */
-  readonly raw: AnyRawReply
+  /** The response of Node.js, with HTTP/1 or HTTP/2. */
+  readonly raw: Pick<Http2ServerResponse, 'headersSent' | 'setHeader' | 'removeHeader'>
   /** Sets the status code. */
   code (status: number): unknown
-  /** Sets a header. */
-  header (name: string, value: string): unknown
+  /** Sets headers. */
+  headers (values: Readonly<Record<string, string>>): unknown
   /** Sets the serializer of this response. */
   serializer (serialize: (body: unknown) => string): unknown
   /** Sends the body. */
@@ -53,10 +42,9 @@ const mediaType = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
 export function sendRefusal ({ quota, decision }: Refusal, request: FastifyRequest, reply: AnyReply, write?: RefusalBodyWriter): void {
   const status = statuses[decision.outcome]
   const { contentType, body } = hostBody(write, decision, request) ?? ownBody(status, decision, quota?.period ?? null)
+  const retryAfter = status === 401 ? {} : { 'retry-after': String(secondsUntilEnd(decision.windowRemaining)) }
   reply.code(status)
-  reply.header('content-type', contentType)
-  reply.header('cache-control', 'no-store')
-  if (status !== 401) reply.header('retry-after', String(secondsUntilEnd(decision.windowRemaining)))
+  reply.headers({ 'content-type': contentType, 'cache-control': 'no-store', ...retryAfter })
   // After an `onSend` hook has failed, Fastify sends the response of an error handler with the same serializer.
   reply.serializer((body) => typeof body === 'string' ? body : JSON.stringify(body))
   reply.send(body)

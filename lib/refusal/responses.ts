@@ -1,10 +1,3 @@
-const text = (description: string) => ({ type: 'string', description })
-const rateLimitFields = {
-  'RateLimit-Policy': text('The limits and windows of the request\'s quotas, if the service sends them.'),
-  RateLimit: text('What is left of the limits, and the seconds until the windows end, if the service sends them.')
-}
-const retryAfter = (description: string) => ({ 'Retry-After': { type: 'integer', minimum: 1, description } })
-
 /** The description of one refusal, for a route's `schema.response`. */
 export interface QuotaResponse {
   /** What the refusal means. */
@@ -18,17 +11,21 @@ export interface QuotaResponse {
   readonly content: Readonly<Record<never, Readonly<Record<'schema', object>>>>
 }
 
-function response (status: number, description: string, headers: Readonly<Record<string, object>> = {}): QuotaResponse {
-  const properties = {
-    error: text('A human-readable message.'),
-    status: { type: 'integer', enum: [status], description: 'The HTTP status code.' },
-    // The host can send errors of its own with the same status, which Fastify serializes with this schema.
-    statusCode: { type: 'integer', description: 'The HTTP status code, in an error of the service itself.' },
-    code: text('The code of an error of the service itself.'),
-    message: text('The message of an error of the service itself.')
-  }
+const text = (description: string) => ({ type: 'string', description })
+const integer = (description: string) => ({ type: 'integer', description })
+const cacheControl = { ...text('The response must not be cached.'), enum: ['no-store'] }
+const retryAfter = { ...integer('How long to wait before the next attempt, in seconds.'), minimum: 1 }
+const rateLimit = {
+  'RateLimit-Policy': text('The limits and windows of the request\'s quotas, if the service sends them.'),
+  RateLimit: text('What is left of the limits, and the seconds until the windows end, if the service sends them.')
+}
+// The host can send errors of its own with the same status, which Fastify serializes with this schema.
+const own = 'of an error of the service itself.'
+const error = { statusCode: integer(`The status code ${own}`), code: text(`The code ${own}`), message: text(`The message ${own}`) }
+
+function response (status: number, description: string, headers: Readonly<Record<string, object>>): QuotaResponse {
+  const properties = { error: text('A human-readable message.'), status: { ...integer('The status code.'), enum: [status] }, ...error }
   const content = { 'application/json': { schema: { type: 'object', properties, additionalProperties: true } } }
-  const cacheControl = { ...text('The response must not be cached.'), enum: ['no-store'] }
   return { description, headers: { 'Cache-Control': cacheControl, ...headers }, content }
 }
 
@@ -38,9 +35,7 @@ function response (status: number, description: string, headers: Readonly<Record
  * still checked. To send a 401, 429 or 503 of your own from a handler, or to describe the bodies of `refusalBody`, replace `content`.
  */
 export const quotaResponses: Readonly<Record<401 | 429 | 503, QuotaResponse>> = Object.freeze({
-  401: response(401, 'The request has no authenticated caller.'),
-  429: response(429, 'The caller is at its limit.',
-    { ...retryAfter('The time until the caller\'s window ends, in seconds.'), ...rateLimitFields }),
-  503: response(503, 'The quota is unavailable. The operation did not run.',
-    retryAfter('The time to wait before the next attempt, in seconds.'))
+  401: response(401, 'The request has no authenticated caller.', {}),
+  429: response(429, 'The caller is at its limit.', { 'Retry-After': retryAfter, ...rateLimit }),
+  503: response(503, 'The quota is unavailable. The operation did not run.', { 'Retry-After': retryAfter })
 })

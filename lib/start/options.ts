@@ -1,9 +1,8 @@
 import type { OfRequest } from '../any-request.js'
-import type { AuthenticationReader } from '../caller/request-caller.js'
+import type { AuthenticationReader } from '../caller/caller-key.js'
 import { OptionError } from '../errors.js'
-import { assertDotenv, type DotenvOptions } from '../limit/configuration.js'
 import { assertTimeZone } from '../limit/calendar.js'
-import { limitKinds, type LimitName } from '../limit/limit.js'
+import { limitKinds, type DotenvOptions, type LimitName } from '../limit/limit.js'
 import { assertPreferenceReader, type PreferenceReader } from '../limit/preferences.js'
 import {
   assertFunction, assertInteger, assertMilliseconds, assertOptions, checkThat, isObject, oneOf, registerOptions, type Check, type Checks
@@ -12,16 +11,15 @@ import type { RefusalBodyWriter } from '../refusal/refusal.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { assertOperations, type Operation } from '../subject/operation.js'
-import { assertPrefix } from '../subject/paths.js'
 
 /** Options of `fastify.register(quotaPlugin, options)`. All are optional. Fastify's own `register` options are also accepted. */
 export interface QuotaOptions {
   /** The deployment context prefix. Default: the route prefix of the Fastify instance on which the plugin is registered. */
   readonly prefix?: string
-  /** The operations that the default quota protects. Default `protectedOperations`. */
-  readonly operations?: readonly Operation[]
-  /** The store that holds the counters. Default: the host's `fastify.quotaStore`, or a new `MemoryQuotaStore` if there is none. */
-  readonly store?: QuotaStore
+  /** The operations that the quota protects, beside the routes marked with its name. Default `protectedOperations`; in `quotas`, none. */
+  readonly operations?: readonly Operation[] | undefined
+  /** The store of the counters. Default: the host's `fastify.quotaStore`, or a new `MemoryQuotaStore`; in `quotas`, that of the plugin. */
+  readonly store?: QuotaStore | undefined
   /** The reader of runtime preferences; `false` for none. Default: the host's `fastify.preferences`, if any, when the server is ready. */
   readonly preferences?: PreferenceReader | false
   /** The maximum time for an asynchronous preference reader, in milliseconds, an integer. Default 1000. */
@@ -32,38 +30,29 @@ export interface QuotaOptions {
   readonly perMinute?: number
   /** `true`, or the options of a file to read the environment variables from, as `dotenv` of `@fastify/env`. Default: none. */
   readonly dotenv?: DotenvOptions
-  /** Returns the authentication of a request, or a promise of it. Default: uses the value of `request.user`. */
-  readonly authentication?: AuthenticationReader
+  /** Returns whom to count: the authentication of a request, or a promise of it. Default: `request.user`; in `quotas`, as in the plugin. */
+  readonly authentication?: AuthenticationReader | undefined
   /** Adds the headers `RateLimit-Policy` and `RateLimit` to responses to admitted or rejected requests. Default: no such headers. */
   readonly rateLimitHeaders?: 'draft-10'
   /** Returns the body of a refusal and its content type; the status and the other headers do not change. Default: the quota's own body. */
   readonly refusalBody?: RefusalBodyWriter
-  /** In `shadow` mode, decisions are made, counted and published, but every request passes. Default `enforce`. */
-  readonly mode?: 'enforce' | 'shadow'
+  /** In `shadow` mode, decisions are made, counted and published, but refuse nothing. Default `enforce`; in `quotas`, as in the plugin. */
+  readonly mode?: 'enforce' | 'shadow' | undefined
 }
 
 /** A limit: a number of requests, or of another unit, such as `{ tokens: 20_000 }`. An integer. */
 export type Amount = number | Readonly<Record<string, number>>
-
 /** A cost: a safe integer of at least 0, or a function of the request that returns it. One above the limit counts as the limit. */
 export type Cost = number | OfRequest<number>
 
 /** The options of a quota beside its limit. */
-interface DefinitionBase {
-  /** The operations that the quota protects, beside the routes that are marked with its name. Default: none. */
-  readonly operations?: readonly Operation[] | undefined
+interface DefinitionBase extends Pick<QuotaOptions, 'operations' | 'authentication' | 'mode' | 'store'> {
   /** What a request counts when it is admitted, such as the items of a batch, or an estimate. Default: 1 request, 0 of another unit. */
   readonly cost?: Cost | undefined
   /** What a request counts in the end if nothing was reported. Default: what it counted when it was admitted. */
   readonly unreported?: Cost | undefined
   /** The windows are the days or months of this IANA time zone. Default: UTC for months; days open with the first request of a caller. */
   readonly timeZone?: string | undefined
-  /** Returns whom the quota counts, for example the caller's organisation. Default: that of the plugin. */
-  readonly authentication?: AuthenticationReader | undefined
-  /** In `shadow` mode, the quota refuses nothing. Default: that of the plugin. */
-  readonly mode?: 'enforce' | 'shadow' | undefined
-  /** The store that holds the counters. Default: that of the plugin. */
-  readonly store?: QuotaStore | undefined
 }
 
 type Unset<Name extends string> = { readonly [Each in Name]?: undefined }
@@ -96,6 +85,8 @@ const assertUnit = checkThat(
 const assertCost = checkThat('must be an integer of at least 0 or a function',
   (value) => typeof value === 'function' || (Number.isSafeInteger(value) && Number(value) >= 0))
 
+const assertPrefix = checkThat('must start with "/"', (value) => typeof value === 'string' && value.startsWith('/'))
+const assertDotenv = checkThat('must be true, false or an object', (value) => typeof value === 'boolean' || isObject(value))
 const assertPreferences: Check = (value, option) => { if (value !== false) assertPreferenceReader(value, option) }
 const assertTimeout: Check = (value, option) => { for (const check of [assertInteger, assertMilliseconds]) check(value, option) }
 

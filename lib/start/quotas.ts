@@ -1,7 +1,6 @@
-import { callerReader, type CallerReader } from '../caller/request-caller.js'
+import { callerReader, type CallerReader } from '../caller/caller-key.js'
 import { Calendar } from '../limit/calendar.js'
-import type { QuotaConfig } from '../limit/configuration.js'
-import { defaultPerMinute, limitKinds, longestDay, perMinuteVariable, preferenceOf, variableOf } from '../limit/limit.js'
+import { defaultPerMinute, limitKinds, longestDay, preferenceOf } from '../limit/limit.js'
 import type { QuotaSettings } from '../permit/quota.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
@@ -10,8 +9,6 @@ import { limitsIn, type CheckedDefinition, type QuotaOptions } from './options.j
 
 /** A quota as the options define it. Its configured limit is that of the options until the environment is read. */
 export interface DefinedQuota extends QuotaSettings {
-  /** The environment variable that holds the configured limit. */
-  readonly variable: keyof QuotaConfig
   /** Whether the host has listed the operations; false if they are the default ones. */
   readonly isListed: boolean
   /** Whether the host uses only its named quotas: it gives the default quota neither operations nor a limit. */
@@ -54,7 +51,6 @@ export function defineQuotas (options: QuotaOptions, store: QuotaStore): Defined
       window: calendar === null ? window : null,
       longestWindow: calendar !== null && period === 'day' ? longestDay : window,
       counters: isDefault ? name : ofWindow,
-      variable: variableOf(preference),
       cost: cost ?? (unit === 'requests' || period === null ? 1 : 0),
       isFreeUnreported: typeof limit === 'object' && cost === undefined && unreported === undefined
     }
@@ -65,7 +61,3 @@ export function defineQuotas (options: QuotaOptions, store: QuotaStore): Defined
   }
   return defined
 }
-
-/** Returns the default value of each quota's environment variable. */
-export const configurationDefaults = (quotas: readonly DefinedQuota[]): QuotaConfig =>
-  Object.assign({ [perMinuteVariable]: defaultPerMinute }, ...quotas.map(({ variable, configured }) => ({ [variable]: configured })))

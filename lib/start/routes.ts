@@ -20,15 +20,11 @@ export function markOf ({ options }: KnownRoute): unknown {
 /** The routes of a Fastify instance, as far as a plugin can know them. */
 export class Routes {
   readonly known: KnownRoute[] = []
-  readonly #fastify: FastifyInstance
-  readonly #paths: Paths
   // Its paths begin with the method. The host's router has already accepted the patterns.
   readonly #router: ReturnType<typeof createRouter>
 
   /** Must be called while the plugin is being registered, to find the routes of operations that were declared before it. */
-  constructor (fastify: FastifyInstance, paths: Paths, operations: readonly Operation[]) {
-    this.#fastify = fastify
-    this.#paths = paths
+  constructor (readonly fastify: FastifyInstance, readonly paths: Paths, operations: readonly Operation[]) {
     this.#router = createRouter({ ...paths.options, allowUnsafeRegex: true })
     for (const { method, path } of operations) {
       for (const each of method === 'GET' ? ['GET', 'HEAD'] : [method]) {
@@ -52,40 +48,35 @@ export class Routes {
     const urls = this.#urlsOf(path)
     // Of the two paths of the route `/` in a scope with a prefix, Fastify reports only the one without a slash at its end.
     if (this.#find(method, path) !== undefined) urls.push(...urls.map((url) => url.replace(/\/$/, '')))
-    const reached = new Set<unknown>([...urls, ...urls.map((url) => this.#patternAt(method, url))])
-    // In place of parameters of the prefix, requests have what the pattern of a route has there.
-    const open = urls.filter((url) => !isLiteral(url)).map((url) => url.split('/'))
-    const isReached = ({ pattern }: KnownRoute): boolean => open.some((segments) => {
-      const ofRoute = pattern.split('/')
-      const url = segments.map((segment, index) => isLiteral(segment) ? segment : ofRoute[index]).join('/')
-      return pattern === url || this.#patternAt(method, url) === pattern
-    })
-    return this.known.filter((route) => route.method === method && (reached.has(route.pattern) || isReached(route)))
+    return this.known.filter((route) => route.method === method && urls.some((url) => this.#reaches(route, url)))
   }
 
   /** Returns an operation with a hint about the route that the host may have meant, if there is one. */
   describe ({ method, path }: Operation): string {
-    const url = this.#paths.withPrefix(path)
+    const url = this.paths.prefix + path
     if (this.#find(method, path) !== undefined) return `${method} ${url} (its route is outside the scope in which the plugin is registered)`
-    const before = [path, this.#fastify.prefix + path].filter((url) => this.#fastify.hasRoute({ method, url }))
+    const before = [path, this.fastify.prefix + path].filter((url) => this.fastify.hasRoute({ method, url }))
     const patterns = [...this.known.filter((route) => route.method === method).map(({ pattern }) => pattern), ...before]
     const other = patterns.find((pattern) => pattern !== '/' && (pattern.endsWith(path) || url.endsWith(pattern)))
     return `${method} ${url}${other === undefined ? '' : ` (the route ${method} ${other} has a different prefix)`}`
   }
 
-  /** Returns the pattern of the known route that serves a URL. */
-  #patternAt (method: string, url: string): unknown {
-    return this.#router.find('GET', `/${method}${url.replaceAll('::', ':').replaceAll('%', '%25')}`)?.store
+  /** Whether requests for a URL reach a route. In place of parameters of the prefix, they have what the pattern of the route has there. */
+  #reaches ({ method, pattern }: KnownRoute, url: string): boolean {
+    const ofRoute = pattern.split('/')
+    const reached = url.split('/').map((segment, index) => isLiteral(segment) ? segment : ofRoute[index]).join('/')
+    const path = reached.replaceAll('::', ':').replaceAll('%', '%25')
+    return pattern === reached || this.#router.find('GET', `/${method}${path}`)?.store === pattern
   }
 
   /** Returns the path of a literal route anywhere on the server that serves the operation, if there is one. */
   #find (method: string, path: string): string | undefined {
-    return this.#urlsOf(path).find((url) => this.#fastify.hasRoute({ method, url }))
+    return this.#urlsOf(path).find((url) => this.fastify.hasRoute({ method, url }))
   }
 
   /** The application path `/` is also the prefix itself. */
   #urlsOf (path: string): string[] {
-    const url = this.#paths.withPrefix(path)
+    const url = this.paths.prefix + path
     return path === '/' && url !== '/' ? [url, url.slice(0, -1)] : [url]
   }
 }

@@ -19,10 +19,8 @@ export const protectedOperations: readonly Operation[] = Object.freeze([
 const assertList = checkThat('must be an array of { method, path }', Array.isArray)
 const assertOperation = checkThat('must be an object { method, path }', isObject)
 // A token (RFC 9110, section 5.6.2).
-const assertMethod = checkThat('must be an HTTP method',
-  (method) => typeof method === 'string' && /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(method))
-const assertPath = checkThat(
-  'must start with "/" and must not contain "?", "#", ":" or "*" (mark a route with parameters with config.quota)',
+const assertMethod = checkThat('must be an HTTP method', (method) => typeof method === 'string' && /^[\w!#$%&'*+.^`|~-]+$/.test(method))
+const assertPath = checkThat('must start with "/" and not contain "?", "#", ":" or "*" (mark routes with parameters with config.quota)',
   (path) => typeof path === 'string' && /^\/[^?#:*]*$/.test(path))
 
 /** Throws an `OptionError` unless the value is a list of operations that requests can match. */

@@ -1,5 +1,4 @@
 import type { FastifyInstance } from 'fastify'
-import { checkThat } from '../option-checks.js'
 
 type RouterOptions = Readonly<Record<'caseSensitive' | 'ignoreTrailingSlash' | 'ignoreDuplicateSlashes', boolean>>
 
@@ -12,8 +11,6 @@ function readRouterOptions (config: FastifyInstance['initialConfig']): RouterOpt
   return { caseSensitive: !isSet('caseSensitive', false), ignoreTrailingSlash, ignoreDuplicateSlashes }
 }
 
-export const assertPrefix = checkThat('must start with "/"', (prefix) => typeof prefix === 'string' && prefix.startsWith('/'))
-
 // Two colons stand for a literal colon.
 /** Whether only requests for one path reach a route with this pattern: it has no parameter, wildcard or regular expression. */
 export const isLiteral = (pattern: string): boolean => /^(?:[^:*]|::)*$/.test(pattern)
@@ -22,31 +19,21 @@ export const isLiteral = (pattern: string): boolean => /^(?:[^:*]|::)*$/.test(pa
 export class Paths {
   /** The options of the host's router that affect how it compares paths. */
   readonly options: RouterOptions
-  readonly #prefix: string
+  /** The deployment context prefix, without a slash at its end. */
+  readonly prefix: string
   // Undefined in place of a segment with a parameter.
   readonly #prefixSegments: readonly (string | undefined)[]
 
-  /** @param prefix The deployment context prefix. */
   constructor (prefix: string, initialConfig: FastifyInstance['initialConfig']) {
     this.options = readRouterOptions(initialConfig)
-    this.#prefix = prefix.replace(/\/$/, '')
+    this.prefix = prefix.replace(/\/$/, '')
     const formOf = (segment: string) => isLiteral(segment) ? this.formOf(segment.replaceAll('::', ':')) : undefined
-    this.#prefixSegments = this.#prefix.split('/').map(formOf)
+    this.#prefixSegments = this.prefix.split('/').map(formOf)
   }
 
   /** Returns the pattern of a route or the path of an operation without the prefix, as it is written. */
   withoutPrefix (pattern: string): string {
-    return pattern === this.#prefix ? '/' : pattern.startsWith(`${this.#prefix}/`) ? pattern.slice(this.#prefix.length) : pattern
-  }
-
-  /** Returns the path with the prefix, as it is written. */
-  withPrefix (path: string): string {
-    return this.#prefix + path
-  }
-
-  /** Returns the form of the application path of a literal pattern; null if the pattern does not start with the prefix. */
-  ofPattern (pattern: string): string | null {
-    return this.ofRequest(pattern.replaceAll('::', ':'))
+    return pattern === this.prefix ? '/' : pattern.startsWith(`${this.prefix}/`) ? pattern.slice(this.prefix.length) : pattern
   }
 
   /** Returns the form of the application path of a decoded request path; null if the path does not start with the prefix. */
