@@ -70,8 +70,18 @@ t.test('another isolation level than read committed is an error that names it', 
   }
 })
 
-t.test('postgres.js passes each check of quotaStoreContract', { timeout: 300_000 }, async (t) => {
-  const sql = postgres(server.url)
+t.test('a pool of pg can have a query of the host that takes only a text and values', async (t) => {
+  const own = server.pool()
+  t.teardown(() => own.end())
+  const query = own.query.bind(own)
+  Object.assign(own, { query: (text: string, values: unknown[]) => query(text.trim(), values) })
+  t.match(await acquireOne(new PostgresQuotaStore({ pool: own }), 'of-its-own-query'), { count: 1 })
+})
+
+t.test('postgres.js, in a database with another encoding than UTF8, passes each check of quotaStoreContract', { timeout: 300_000 }, async (t) => {
+  await pool.query("CREATE DATABASE latin1 ENCODING 'LATIN1' TEMPLATE template0")
+  const sql = postgres(server.url.replace(/postgres$/, 'latin1'))
+  await sql.unsafe(postgresSchema())
   t.teardown(() => sql.end())
   const client: PostgresPool = { query: async (text, values) => ({ rows: await sql.unsafe(text, values as (string | null)[]) }) }
   const checks = quotaStoreContract(async (options) => {

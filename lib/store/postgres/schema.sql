@@ -142,7 +142,8 @@ BEGIN
         ORDER BY own.caller OFFSET 1999 LIMIT 1);
       DELETE FROM llm_quota AS own WHERE own.counters = sweep.counters AND own.caller = ANY (ARRAY(
         SELECT dead.caller FROM llm_quota AS dead WHERE dead.counters = sweep.counters AND dead.caller > sweep.unswept
-          AND dead.caller <= coalesce(next_rest, chr(1114111)) AND dead.caller NOT IN ('state', 'overflow')
+          AND dead.caller <= coalesce(next_rest, (SELECT max(own.caller) FROM llm_quota AS own WHERE own.counters = sweep.counters))
+          AND dead.caller NOT IN ('state', 'overflow')
           AND sweep.swept_at - dead.last_seen >= dead.window_length + 60000 FOR UPDATE SKIP LOCKED));
       GET DIAGNOSTICS removed = ROW_COUNT;
       UPDATE llm_quota AS own SET swept_at = sweep.swept_at, sweeps = sweep.sweeps, unswept = next_rest, tracked = own.tracked - removed

@@ -77,7 +77,9 @@ export function functionsOf (pool: PostgresPool, table: string): CallFunction {
       return String(reply ?? '')
     } catch (error) {
       const { code }: { code?: unknown } = Object(error)
-      if (naming === undefined || !unknownNameCodes.includes(String(code))) throw error
+      // A host can replace `query` by a function that takes only a text. The first statement, which checks the schema, can be sent again.
+      const isUnnamed = unknownNameCodes.includes(String(code)) || (!isChecked && error instanceof TypeError)
+      if (naming === undefined || !isUnnamed) throw error
       namingPool = undefined
       return await query(text, values)
     }
