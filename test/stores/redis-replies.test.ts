@@ -98,14 +98,16 @@ t.test('a replica is left at most once a second', async (t) => {
   const quits: string[] = []
   const quit = async ([command = '']: string[]) => { if (command === 'QUIT') quits.push(command) }
   const readOnly = async () => { throw new Error('READONLY You can\'t write against a read only replica.') }
+  const glide = (message: string) => ({
+    async customCommand (command: string[]) {
+      await quit(command)
+      throw glideError('RequestError', message)
+    }
+  })
   const clients = {
     redis: { isReady: true, evalSha: readOnly, eval: readOnly, sendCommand: quit },
-    'valkey-glide': {
-      async customCommand (command: string[]) {
-        await quit(command)
-        throw glideError('RequestError', 'An error was signalled by the server: - ReadOnly: You can\'t write against a read only replica.')
-      }
-    }
+    'valkey-glide': glide('An error was signalled by the server: - ReadOnly: You can\'t write against a read only replica.'),
+    'valkey-glide with Redis 6.2': glide('ResponseError: Error running script (call to f_0): @user_script:1: -READONLY You can\'t write against a read only replica.')
   }
   for (const [name, client] of Object.entries(clients)) {
     const store = new RedisQuotaStore({ client })
