@@ -32,7 +32,7 @@ export function decide (
   const asked = proceed(prepared, () => askStores(rulings, request, ledger))
   return ledger.track(proceed(asked, () => {
     const refusal = refusalAmong(rulings)
-    return issue(request, ledger, rulings, refusal, refusal === null ? decisionsOf(rulings) : [refusal.decision])
+    return issued(new Permit(request, ledger, rulings, refusal, refusal === null ? decisionsOf(rulings) : [refusal.decision]), ledger)
   }))
 }
 
@@ -40,20 +40,16 @@ export function decide (
 export function decideUnmatched (quotas: readonly Quota[], request: FastifyRequest, ledger: Ledger): Permit {
   const { method, routeOptions } = request
   const enforced = quotas.some(({ isEnforced }) => isEnforced)
-  const nothing = { limit: 0, callerKey: null, count: null, windowRemaining: null, overflow: false }
-  const operation = { method, path: String(routeOptions.url) }
-  const decision: QuotaDecision = {
-    outcome: 'unavailable', quota: null, unit: 'requests', window: null, reason: 'mark', operation, enforced, ...nothing
-  }
-  return issue(request, ledger, [], enforced ? { quota: null, decision } : null, [decision])
+  const of = { quota: null, unit: 'requests', window: null, operation: { method, path: String(routeOptions.url) }, enforced, limit: 0 }
+  const nothing = { callerKey: null, count: null, windowRemaining: null, overflow: false }
+  const decision: QuotaDecision = { outcome: 'unavailable', reason: 'mark', ...of, ...nothing }
+  return issued(new Permit(request, ledger, [], enforced ? { quota: null, decision } : null, [decision]), ledger)
 }
 
-/** Creates the permit of a request, which is kept until everything is settled, and publishes its decisions. */
-function issue (
-  request: FastifyRequest, ledger: Ledger, rulings: readonly Ruling[], refusal: Refusal | null, decisions: readonly QuotaDecision[]
-): Permit {
-  const permit = new Permit(request, ledger, rulings, refusal, decisions)
-  if (permit.isOpen) ledger.opened(permit)
+/** Keeps the permit of a request until everything is settled, and publishes its decisions. */
+function issued (permit: Permit, ledger: Ledger): Permit {
+  const { request, decisions } = permit
+  if (permit.isOpen) ledger.open.add(permit)
   for (const decision of decisions) {
     if (quotaDecisions.hasSubscribers) quotaDecisions.publish({ request, decision } satisfies QuotaDecisionMessage)
     ledger.log.decided(decision, request)
@@ -94,12 +90,11 @@ function acquire (asked: readonly Asked[], request: FastifyRequest, ledger: Ledg
       for (const ruling of asked) if (ruling.quota.store === store) ruling.decide(ruling.demand, null)
       return demands.map(() => null)
     })
-    return startedAt === null
-      ? acquired
-      : proceed(acquired, (acquisitions) => {
-        storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration)
-        return acquisitions
-      })
+    if (startedAt === null) return acquired
+    return proceed(acquired, (acquisitions) => {
+      storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration)
+      return acquisitions
+    })
   }
   const release = (store: QuotaStore, acquisition: Acquisition, amount: number): void => {
     ledger.track(attempt<void>(() => promised(store.release?.(acquisition, amount)), (error) => {

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { UnidentifiedReason } from '../caller/caller-key.js'
+import type { Unidentified } from '../caller/caller-key.js'
 import type { Caller } from '../caller/request-caller.js'
 import { proceed } from '../promises.js'
 import type { Acquisition, Demand } from '../store/store.js'
@@ -15,9 +15,7 @@ export type GivenCosts = ReadonlyMap<string, number>
 type Outcome<Decision extends QuotaDecision> = Pick<Decision, 'outcome' | 'reason' | 'callerKey'>
 type Uncounted = Outcome<DisabledDecision> | Outcome<UnauthenticatedDecision> | Outcome<UnavailableDecision>
 
-const disabled: Uncounted = { outcome: 'disabled', reason: null, callerKey: null }
-
-function withoutCaller (reason: UnidentifiedReason | null): Uncounted {
+function withoutCaller ({ reason }: Unidentified): Uncounted {
   if (reason === null) return { outcome: 'unavailable', reason: 'authentication', callerKey: null }
   return { outcome: 'unauthenticated', reason, callerKey: null }
 }
@@ -43,12 +41,12 @@ export class Ruling {
   prepare (rulings: readonly Ruling[], request: FastifyRequest, costs: GivenCosts | undefined): void | Promise<void> {
     const { quota } = this
     return proceed(quota.limitOf(request), (limit) => {
-      if (limit === 0) return this.#leave(0, disabled)
+      if (limit === 0) return this.#leave(0, { outcome: 'disabled', reason: null, callerKey: null })
       this.#caller = this.#callerAmong(rulings) ?? quota.callerOf(request)
       return proceed(this.#caller, (caller) => {
-        if (typeof caller !== 'string') return this.#leave(limit, withoutCaller(caller.reason))
+        if (typeof caller !== 'string') return this.#leave(limit, withoutCaller(caller))
         const message = 'the cost of the request could not be determined; the request is not counted'
-        const cost = amountFor(costs?.get(quota.name) ?? quota.cost, request, quota.name, message)
+        const cost = amountFor(costs?.get(quota.name) ?? quota.cost, request, message, { quota: quota.name })
         if (cost === null) this.#leave(limit, { outcome: 'unavailable', reason: 'cost', callerKey: caller })
         else this.demand = demandOn(quota, caller, limit, Math.min(cost, limit))
       })
@@ -64,30 +62,18 @@ export class Ruling {
   /** Decides by what the store returned; null if it has failed. */
   decide ({ callerKey, limit }: Demand, acquisition: Acquisition | null): void {
     if (acquisition === null) return this.#leave(limit, { outcome: 'unavailable', reason: 'store', callerKey })
-    const { quota: { name, unit, window, isEnforced }, operation } = this
-    const { admitted, count, overflow } = acquisition
     this.acquisition = acquisition
+    const { quota: { name: quota, unit, window, isEnforced: enforced }, operation } = this
+    const { count, overflow } = acquisition
+    const outcome = acquisition.admitted ? 'admitted' : 'rejected'
+    const windowRemaining = timeLeft(acquisition)
     // Without a spread, which is slow.
-    this.decision = {
-      outcome: admitted ? 'admitted' : 'rejected',
-      quota: name,
-      unit,
-      window,
-      reason: null,
-      operation,
-      enforced: isEnforced,
-      limit,
-      callerKey,
-      count,
-      windowRemaining: timeLeft(acquisition),
-      overflow
-    }
+    this.decision = { outcome, quota, unit, window, reason: null, operation, enforced, limit, callerKey, count, windowRemaining, overflow }
   }
 
   #leave (limit: number, outcome: Uncounted): void {
-    const { quota: { name, unit, window, isEnforced }, operation } = this
-    const nothing = { count: null, windowRemaining: null, overflow: false } as const
-    this.decision = { quota: name, unit, window, operation, enforced: isEnforced, limit, ...outcome, ...nothing }
+    const { quota: { name: quota, unit, window, isEnforced: enforced }, operation } = this
+    this.decision = { quota, unit, window, operation, enforced, limit, ...outcome, count: null, windowRemaining: null, overflow: false }
   }
 }
 

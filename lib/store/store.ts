@@ -155,6 +155,6 @@ function isCount (value: Unchecked<QuotaCount>, { window, end }: Demand): boolea
   return typeof value.windowRemaining === 'number' && value.windowRemaining > 0 && value.windowRemaining <= Number.MAX_SAFE_INTEGER
 }
 
-function isNatural (value: unknown): boolean {
+export function isNatural (value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
