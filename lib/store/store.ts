@@ -71,7 +71,7 @@ export interface Demand {
 export interface QuotaCount {
   /** What is counted in the current window or in flight. */
   readonly count: number
-  /** Milliseconds until the current window ends, more than 0; null if the demand has an end, and for requests in flight. */
+  /** Milliseconds until the current window ends, more than 0; null for days and months of a time zone, and for requests in flight. */
   readonly windowRemaining: number | null
   /** When the current window ends, in milliseconds since the epoch. Present if the demand has an end. */
   readonly end?: number
@@ -86,14 +86,7 @@ export interface Acquisition extends QuotaCount {
 }
 
 /** A caller with an open window, or with requests in flight. */
-export interface CallerCount {
-  /** The caller's digest. */
-  readonly callerKey: string
-  /** What is counted in the current window or in flight. */
-  readonly count: number
-  /** Milliseconds until the current window ends, as in `QuotaCount`. */
-  readonly windowRemaining: number | null
-}
+export interface CallerCount extends Pick<Demand, 'callerKey'>, Pick<QuotaCount, 'count' | 'windowRemaining'> {}
 
 /** A page of callers, as returned by `list`. */
 export interface CallerPage {
