@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { AnyRequest } from './any-request.js'
 import { OptionError } from './errors.js'
-import { checkThat } from './option-checks.js'
+import { checkThat, isNatural } from './option-checks.js'
 import { setRateLimitHeaders } from './refusal/rate-limit-headers.js'
 import { sendRefusal, type AnyReply } from './refusal/refusal.js'
 import type { ResponseOptions } from './hook.js'
@@ -13,7 +13,6 @@ import type { Quota, QuotaList } from './permit/quota.js'
 import type { GivenCosts } from './permit/ruling.js'
 import { isResponseOpen, permitOf, stateOf } from './permit/request-state.js'
 import { proceed } from './promises.js'
-import { isNatural } from './store/store.js'
 import type { Paths } from './subject/paths.js'
 
 /** A handler's permit for the quotas that it named. `await using` ends it. */

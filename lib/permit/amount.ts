@@ -2,8 +2,8 @@ import type { FastifyRequest } from 'fastify'
 import type { OfRequest } from '../any-request.js'
 import { shown } from '../errors.js'
 import { logFailure } from '../log.js'
+import { isNatural } from '../option-checks.js'
 import { ignoreRejection } from '../promises.js'
-import { isNatural } from '../store/store.js'
 
 /** An amount, or a function of the request that returns it. */
 export type AmountOf = number | OfRequest<number>

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { logFailure } from '../log.js'
 import { attempt, proceed, promised } from '../promises.js'
 import { unlimited } from '../store/counter.js'
-import { assertAcquisitions, type Acquisition, type Demand } from '../store/store.js'
+import { acquireFrom, type Acquisition, type Demand } from '../store/store.js'
 import { amountFor } from './amount.js'
 import type { QuotaLog } from './quota-log.js'
 import { demandOn, type Quota } from './quota.js'
@@ -98,10 +98,7 @@ export class Charge {
     const demands = [demandOn(this.quota, this.#demand.callerKey, unlimited, amount)]
     const counted: Counted = { acquisition: null, amount }
     this.#counted.push(counted)
-    return proceed(promised(this.quota.store.acquire(demands)), (acquisitions) => {
-      assertAcquisitions(acquisitions, demands)
-      counted.acquisition = acquisitions[0]
-    })
+    return proceed(acquireFrom(this.quota.store, demands), (acquisitions) => { counted.acquisition = acquisitions[0] })
   }
 
   /** Gives back what was counted last first, so that the estimate at the admission is kept as long as possible. */

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { logFailure } from '../log.js'
 import { attempt, forAll, proceed, promised } from '../promises.js'
 import { acquireSideBySide } from '../store/side-by-side.js'
-import { assertAcquisitions, type Acquisition, type Demand, type QuotaStore } from '../store/store.js'
+import { acquireFrom, type Acquisition, type Acquisitions, type Demand, type QuotaStore } from '../store/store.js'
 import type { Match } from '../subject/request-matcher.js'
 import { quotaDecisions, type QuotaDecision, type QuotaDecisionMessage } from './decision.js'
 import type { Ledger } from './ledger.js'
@@ -27,7 +27,7 @@ export const storeDurations = channel('fastify-llm-quota:store-duration')
 export function decide (
   matches: readonly Match<Quota>[], request: FastifyRequest, ledger: Ledger, costs?: GivenCosts
 ): Permit | Promise<Permit> {
-  const rulings = matches.map((match) => new Ruling(match))
+  const rulings = matches.map(({ quota, operation }) => new Ruling(quota, operation))
   const prepared = forAll(rulings, (ruling) => ruling.prepare(rulings, request, costs))
   const asked = proceed(prepared, () => askStores(rulings, request, ledger))
   return ledger.track(proceed(asked, () => {
@@ -74,17 +74,12 @@ function askStores (rulings: readonly Ruling[], request: FastifyRequest, ledger:
   })
 }
 
-type Acquisitions = readonly (Acquisition | null)[]
-
 /** Asks the stores of quotas in one step. Those that were not asked, because another one is known to have no room, remain undecided. */
 function acquire (asked: readonly Asked[], request: FastifyRequest, ledger: Ledger): void | Promise<void> {
   if (asked.length === 0) return
-  const acquireFrom = (store: QuotaStore, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> => {
+  const ask = (store: QuotaStore, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> => {
     const startedAt = storeDurations.hasSubscribers ? performance.now() : null
-    const acquired = attempt<Acquisitions>(() => proceed(promised(store.acquire(demands)), (acquisitions) => {
-      assertAcquisitions(acquisitions, demands)
-      return acquisitions
-    }), (error) => {
+    const acquired = attempt<Acquisitions>(() => acquireFrom(store, demands), (error) => {
       const counters = demands.map(({ counters }) => counters)
       logFailure(request.log, error, 'the quota store failed; the request is not counted', { counters })
       for (const ruling of asked) if (ruling.quota.store === store) ruling.decide(ruling.demand, null)
@@ -103,7 +98,7 @@ function acquire (asked: readonly Asked[], request: FastifyRequest, ledger: Ledg
   }
   const demands = asked.map(({ demand }) => demand)
   const stores = asked.map(({ quota }) => quota.store)
-  return proceed(acquireSideBySide(demands, stores, acquireFrom, release), (acquisitions) => {
+  return proceed(acquireSideBySide(demands, stores, ask, release), (acquisitions) => {
     asked.forEach((ruling, index) => {
       const acquisition = acquisitions[index] ?? null
       if (acquisition !== null) ruling.decide(ruling.demand, acquisition)

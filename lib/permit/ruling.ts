@@ -4,7 +4,6 @@ import type { Caller } from '../caller/request-caller.js'
 import { proceed } from '../promises.js'
 import type { Acquisition, Demand } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
-import type { Match } from '../subject/request-matcher.js'
 import { amountFor } from './amount.js'
 import type { DisabledDecision, QuotaDecision, UnauthenticatedDecision, UnavailableDecision } from './decision.js'
 import { demandOn, timeLeft, type Quota } from './quota.js'
@@ -22,8 +21,6 @@ function withoutCaller ({ reason }: Unidentified): Uncounted {
 
 /** One quota of a request: what its store is asked for, what the store has counted, and the decision. */
 export class Ruling {
-  readonly quota: Quota
-  readonly operation: Operation
   /** Null if no store is asked, because the quota is disabled, has no caller, or something failed. */
   demand: Demand | null = null
   /** What the store returned; null if it was not asked or has failed. */
@@ -32,10 +29,7 @@ export class Ruling {
   decision: QuotaDecision | null = null
   #caller: Caller | Promise<Caller> | null = null
 
-  constructor ({ quota, operation }: Match<Quota>) {
-    this.quota = quota
-    this.operation = operation
-  }
+  constructor (readonly quota: Quota, readonly operation: Operation) {}
 
   /** Determines the limit, the caller and the cost. A promise only if the host has returned one. */
   prepare (rulings: readonly Ruling[], request: FastifyRequest, costs: GivenCosts | undefined): void | Promise<void> {

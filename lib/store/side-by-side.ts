@@ -1,7 +1,5 @@
 import { attempt, forAll, proceed } from '../promises.js'
-import type { Acquisition, Demand } from './store.js'
-
-type Acquisitions = readonly (Acquisition | null)[]
+import type { Acquisition, Acquisitions, Demand } from './store.js'
 
 /** What one side, a store or a shard, has decided on in one step; null if it has failed. */
 interface Part<Side> { readonly side: Side, readonly asked: readonly Demand[], acquisitions: Acquisitions | null, error?: unknown }

@@ -4,16 +4,14 @@ import { attempt, isPromise, proceed, promised } from '../../promises.js'
 import { nodeTimers, within } from '../../time-limit.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
 import { acquireSideBySide, haveRoom } from '../side-by-side.js'
-import { assertAcquisitions, assertStore } from '../store.js'
-import type { Acquisition, CallerPage, Demand, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
+import { acquireFrom, assertStore } from '../store.js'
+import type { Acquisition, Acquisitions, CallerPage, Demand, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
 import { insuredStoreChanges, type InsuredQuotaStoreChange, type InsuredQuotaStoreState, type InsuredShards } from './changes.js'
 import type { InsuredQuotaStoreOptions, PrimaryQuotaStore } from './options.js'
 
 // A function that a store lacks is not called, because the insured store then lacks it as well.
 type Functions = Required<QuotaStore>
 const optionalFunctions = ['release', 'peek', 'forget', 'list', 'inspect', 'clearCounters'] satisfies (keyof QuotaStore)[]
-
-type Acquisitions = Awaited<ReturnType<QuotaStore['acquire']>>
 
 // Marks the cursors of the fallback.
 const fallbackMark = 'fallback:'
@@ -158,8 +156,7 @@ export class InsuredQuotaStore implements QuotaStore {
   /** Returns what a store decides if it is valid and arrives in time. What a later result has counted is given back. */
   #decideBy (name: 'primary' | 'fallback', demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
     const store = this.#stores[name]
-    const decided = proceed(promised(store.acquire(demands)), (acquisitions) => {
-      assertAcquisitions(acquisitions, demands)
+    const decided = proceed(acquireFrom(store, demands), (acquisitions) => {
       for (const acquisition of acquisitions) if (acquisition !== null) this.#makers.set(acquisition, store)
       return acquisitions
     })
