@@ -32,7 +32,7 @@ export function decide (
   const asked = proceed(prepared, () => askStores(rulings, request, ledger))
   return ledger.track(proceed(asked, () => {
     const refusal = refusalAmong(rulings)
-    return issued(new Permit(request, ledger, rulings, refusal, refusal === null ? decisionsOf(rulings) : [refusal.decision]), ledger)
+    return issue(request, ledger, rulings, refusal, refusal === null ? decisionsOf(rulings) : [refusal.decision])
   }))
 }
 
@@ -43,12 +43,14 @@ export function decideUnmatched (quotas: readonly Quota[], request: FastifyReque
   const of = { quota: null, unit: 'requests', window: null, operation: { method, path: String(routeOptions.url) }, enforced, limit: 0 }
   const nothing = { callerKey: null, count: null, windowRemaining: null, overflow: false }
   const decision: QuotaDecision = { outcome: 'unavailable', reason: 'mark', ...of, ...nothing }
-  return issued(new Permit(request, ledger, [], enforced ? { quota: null, decision } : null, [decision]), ledger)
+  return issue(request, ledger, [], enforced ? { quota: null, decision } : null, [decision])
 }
 
-/** Keeps the permit of a request until everything is settled, and publishes its decisions. */
-function issued (permit: Permit, ledger: Ledger): Permit {
-  const { request, decisions } = permit
+/** Creates the permit of a request, which is kept until everything is settled, and publishes its decisions. */
+function issue (
+  request: FastifyRequest, ledger: Ledger, rulings: readonly Ruling[], refusal: Refusal | null, decisions: readonly QuotaDecision[]
+): Permit {
+  const permit = new Permit(request, ledger, rulings, refusal, decisions)
   if (permit.isOpen) ledger.open.add(permit)
   for (const decision of decisions) {
     if (quotaDecisions.hasSubscribers) quotaDecisions.publish({ request, decision } satisfies QuotaDecisionMessage)
