@@ -1,16 +1,15 @@
 import type { FastifyRequest } from 'fastify'
 import type { AnyRequest } from './any-request.js'
 import { OptionError } from './errors.js'
+import { checkThat, isNatural } from './option-checks.js'
 import { setRateLimitHeaders } from './refusal/rate-limit-headers.js'
 import { sendRefusal, type AnyReply } from './refusal/refusal.js'
 import type { ResponseOptions } from './hook.js'
-import { invalidAmount, isAmount } from './permit/amount.js'
 import { decide } from './permit/decide.js'
 import type { QuotaDecision } from './permit/decision.js'
 import type { Ledger } from './permit/ledger.js'
 import { Permit, type Amounts } from './permit/permit.js'
-import type { Quota } from './permit/quota.js'
-import type { QuotaList } from './permit/quota-list.js'
+import type { Quota, QuotaList } from './permit/quota.js'
 import type { GivenCosts } from './permit/ruling.js'
 import { isResponseOpen, permitOf, stateOf } from './permit/request-state.js'
 import { proceed } from './promises.js'
@@ -118,7 +117,7 @@ function givenCosts (quotas: readonly Quota[], costs: number | Readonly<Record<s
     if (quota === undefined || quota.longestWindow === null) {
       throw new OptionError(`costs.${name}`, 'must be for one of the given quotas that does not count requests in flight', cost)
     }
-    if (!isAmount(cost)) throw invalidAmount(cost)
+    checkThat('must be a safe integer of at least 0', isNatural)(cost, `costs.${name}`)
     return [name, cost]
   }))
 }

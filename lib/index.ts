@@ -17,7 +17,7 @@ export type {
   CountedDecision, DisabledDecision, QuotaDecision, QuotaDecisionMessage, UnauthenticatedDecision, UnavailableDecision, UnavailableReason
 } from './permit/decision.js'
 export type { Amounts } from './permit/permit.js'
-export type { QuotaForgetter, QuotaInfo } from './permit/quota-list.js'
+export type { QuotaForgetter, QuotaInfo } from './permit/quota.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
 export type { AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
 export type { Amount, Cost, QuotaDefinition, QuotaOptions } from './start/options.js'

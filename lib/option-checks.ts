@@ -23,6 +23,8 @@ export function checkThat (rule: string, isValid: (value: unknown) => boolean, f
 
 /** Whether a value is an object and not an array. */
 export const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null && !Array.isArray(value)
+/** Whether a value is a safe integer of at least 0. */
+export const isNatural = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0
 /** Whether a value is an object with a function of the given name. */
 export const hasFunction = (value: unknown, name: string): boolean => isObject(value) && typeof Reflect.get(value, name) === 'function'
 

@@ -6,8 +6,7 @@ import { configurationDefaults, readConfiguration, variableOf, type QuotaConfig 
 import { Preferences } from './limit/preferences.js'
 import type { QuotaDecision } from './permit/decision.js'
 import { Ledger } from './permit/ledger.js'
-import { createQuota } from './permit/quota.js'
-import { QuotaList, type QuotaForgetter, type QuotaInfo } from './permit/quota-list.js'
+import { QuotaList, type QuotaForgetter, type QuotaInfo } from './permit/quota.js'
 import { decisionsAccessor, quotaAccessor } from './permit/request-state.js'
 import { createStandingReader, type QuotaStandingReader } from './permit/standing.js'
 import { assertDecorators, chooseStore, preferencesOf, Registrations } from './start/host.js'
@@ -64,7 +63,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   const configured = defined.map((quota) => ({ ...quota, configured: Number(configuration[variableOf(quota.preference)]) }))
   const preferences = new Preferences(fastify.log, options.preferenceTimeout)
-  const quotas = new QuotaList(configured.map((settings) => createQuota(settings, preferences)))
+  const quotas = new QuotaList(configured, preferences)
   const named = (name: unknown, where: string) => quotas.named(name, where)
   const ledger = new Ledger()
   const routes = new Routes(fastify, paths, defined.flatMap(({ operations }) => operations))

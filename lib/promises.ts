@@ -19,17 +19,6 @@ export function proceed<Value, Result> (
   return value instanceof Promise ? value.then(step) : step(value)
 }
 
-/** Runs a step with values: at once, or, if some are promises, when all of them are fulfilled. */
-export function proceedAll<Value, Result> (
-  values: readonly (Value | Promise<Value>)[], step: (values: readonly Value[]) => Result | Promise<Result>
-): Result | Promise<Result> {
-  return areKnown(values) ? step(values) : Promise.all(values).then(step)
-}
-
-function areKnown<Value> (values: readonly (Value | Promise<Value>)[]): values is readonly Value[] {
-  return !values.some((value) => value instanceof Promise)
-}
-
 /** Runs a step for each item. A promise only if one of the steps returned one. */
 export function forAll<Item> (items: readonly Item[], step: (item: Item) => void | Promise<void>): void | Promise<void> {
   let pending: Promise<void>[] | undefined
@@ -52,10 +41,7 @@ export function attempt<Result> (
   }
 }
 
-/**
- * Handles the rejection of a promise that a host's function returned although it must return a value, so that it does not end the process.
- * The caller reports the value as invalid.
- */
+/** Handles the rejection of a promise that a host's function returned instead of a value, so that it does not end the process. */
 export function ignoreRejection (value: unknown): void {
   Promise.resolve(value).catch(() => {})
 }

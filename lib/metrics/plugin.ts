@@ -7,7 +7,7 @@ import { assertOptions, registerOptions, withFunctions } from '../option-checks.
 import { quotaCharges, type QuotaCharge } from '../permit/charge.js'
 import { storeDurations, type StoreDuration } from '../permit/decide.js'
 import { quotaDecisions, type QuotaDecision, type QuotaDecisionMessage } from '../permit/decision.js'
-import type { QuotaInfo } from '../permit/quota-list.js'
+import type { QuotaInfo } from '../permit/quota.js'
 import { addStoreMetrics, ofQuota, type QuotaMetricsRegistry } from './store-metrics.js'
 
 // The reason is a label only where something failed.

@@ -1,5 +1,5 @@
 import { Counter, Gauge, type OpenMetricsContentType, type PrometheusContentType, type Registry } from 'prom-client'
-import type { QuotaInfo } from '../permit/quota-list.js'
+import type { QuotaInfo } from '../permit/quota.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import { within } from '../time-limit.js'
 

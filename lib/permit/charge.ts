@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { logFailure } from '../log.js'
 import { attempt, proceed, promised } from '../promises.js'
 import { unlimited } from '../store/counter.js'
-import { assertAcquisitions, type Acquisition, type Demand } from '../store/store.js'
+import { acquireFrom, type Acquisition, type Demand } from '../store/store.js'
 import { amountFor } from './amount.js'
 import type { QuotaLog } from './quota-log.js'
 import { demandOn, type Quota } from './quota.js'
@@ -28,7 +28,6 @@ interface Counted { acquisition: Acquisition | null | undefined, amount: number 
 
 /** What one request counts in one quota, a cost or a place, from its admission until nothing more is reported (docs/rules.md, "Costs"). */
 export class Charge {
-  readonly quota: Quota
   readonly #demand: Demand
   readonly #request: FastifyRequest
   readonly #counted: Counted[]
@@ -40,8 +39,7 @@ export class Charge {
   // The steps of the store run one after another, since one can give back what the previous one has counted.
   #step: void | Promise<void> = undefined
 
-  constructor (quota: Quota, demand: Demand, acquisition: Acquisition, request: FastifyRequest) {
-    this.quota = quota
+  constructor (readonly quota: Quota, demand: Demand, acquisition: Acquisition, request: FastifyRequest) {
     this.#demand = demand
     this.#request = request
     this.#counted = [{ acquisition, amount: demand.cost }]
@@ -64,10 +62,10 @@ export class Charge {
     if (this.#demand.window === null) {
       this.#assumed = 0
     } else if (this.#reported === null) {
-      const { name, unit, unreported } = this.quota
-      log.unreported(this.#request, name, unit)
+      const { name: quota, unit, unreported } = this.quota
+      log.unreported(this.#request, quota, unit)
       const message = 'unreported failed; the request counts what it counted when it was admitted'
-      this.#assumed = amountFor(unreported ?? this.#assumed, this.#request, name, message) ?? this.#assumed
+      this.#assumed = amountFor(unreported ?? this.#assumed, this.#request, message, { quota }) ?? this.#assumed
     }
     return this.#settle()
   }
@@ -89,8 +87,8 @@ export class Charge {
     const isPlace = this.#demand.window === null
     // In this process, the request has ended, whatever the store does.
     if (isPlace) publish(false)
-    const run = (): void | Promise<void> => amount > 0 ? this.#add(amount) : this.#giveBack(-amount)
-    return attempt<void>(() => proceed(run(), () => { if (!isPlace) publish(false) }), (error) => {
+    const run = () => proceed(amount > 0 ? this.#add(amount) : this.#giveBack(-amount), () => { if (!isPlace) publish(false) })
+    return attempt<void>(run, (error) => {
       logFailure(this.#request.log, error, 'the quota store failed; what the request counts may be wrong', { quota, unit, amount })
       if (!isPlace) publish(true)
     })
@@ -100,10 +98,7 @@ export class Charge {
     const demands = [demandOn(this.quota, this.#demand.callerKey, unlimited, amount)]
     const counted: Counted = { acquisition: null, amount }
     this.#counted.push(counted)
-    return proceed(promised(this.quota.store.acquire(demands)), (acquisitions) => {
-      assertAcquisitions(acquisitions, demands)
-      counted.acquisition = acquisitions[0]
-    })
+    return proceed(acquireFrom(this.quota.store, demands), (acquisitions) => { counted.acquisition = acquisitions[0] })
   }
 
   /** Gives back what was counted last first, so that the estimate at the admission is kept as long as possible. */

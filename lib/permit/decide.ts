@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { logFailure } from '../log.js'
 import { attempt, forAll, proceed, promised } from '../promises.js'
 import { acquireSideBySide } from '../store/side-by-side.js'
-import { assertAcquisitions, type Acquisition, type Demand, type QuotaStore } from '../store/store.js'
+import { acquireFrom, type Acquisition, type Acquisitions, type Demand, type QuotaStore } from '../store/store.js'
 import type { Match } from '../subject/request-matcher.js'
 import { quotaDecisions, type QuotaDecision, type QuotaDecisionMessage } from './decision.js'
 import type { Ledger } from './ledger.js'
@@ -27,7 +27,7 @@ export const storeDurations = channel('fastify-llm-quota:store-duration')
 export function decide (
   matches: readonly Match<Quota>[], request: FastifyRequest, ledger: Ledger, costs?: GivenCosts
 ): Permit | Promise<Permit> {
-  const rulings = matches.map((match) => new Ruling(match))
+  const rulings = matches.map(({ quota, operation }) => new Ruling(quota, operation))
   const prepared = forAll(rulings, (ruling) => ruling.prepare(rulings, request, costs))
   const asked = proceed(prepared, () => askStores(rulings, request, ledger))
   return ledger.track(proceed(asked, () => {
@@ -40,11 +40,9 @@ export function decide (
 export function decideUnmatched (quotas: readonly Quota[], request: FastifyRequest, ledger: Ledger): Permit {
   const { method, routeOptions } = request
   const enforced = quotas.some(({ isEnforced }) => isEnforced)
-  const nothing = { limit: 0, callerKey: null, count: null, windowRemaining: null, overflow: false }
-  const operation = { method, path: String(routeOptions.url) }
-  const decision: QuotaDecision = {
-    outcome: 'unavailable', quota: null, unit: 'requests', window: null, reason: 'mark', operation, enforced, ...nothing
-  }
+  const of = { quota: null, unit: 'requests', window: null, operation: { method, path: String(routeOptions.url) }, enforced, limit: 0 }
+  const nothing = { callerKey: null, count: null, windowRemaining: null, overflow: false }
+  const decision: QuotaDecision = { outcome: 'unavailable', reason: 'mark', ...of, ...nothing }
   return issue(request, ledger, [], enforced ? { quota: null, decision } : null, [decision])
 }
 
@@ -53,7 +51,7 @@ function issue (
   request: FastifyRequest, ledger: Ledger, rulings: readonly Ruling[], refusal: Refusal | null, decisions: readonly QuotaDecision[]
 ): Permit {
   const permit = new Permit(request, ledger, rulings, refusal, decisions)
-  if (permit.isOpen) ledger.opened(permit)
+  if (permit.isOpen) ledger.open.add(permit)
   for (const decision of decisions) {
     if (quotaDecisions.hasSubscribers) quotaDecisions.publish({ request, decision } satisfies QuotaDecisionMessage)
     ledger.log.decided(decision, request)
@@ -78,28 +76,22 @@ function askStores (rulings: readonly Ruling[], request: FastifyRequest, ledger:
   })
 }
 
-type Acquisitions = readonly (Acquisition | null)[]
-
 /** Asks the stores of quotas in one step. Those that were not asked, because another one is known to have no room, remain undecided. */
 function acquire (asked: readonly Asked[], request: FastifyRequest, ledger: Ledger): void | Promise<void> {
   if (asked.length === 0) return
-  const acquireFrom = (store: QuotaStore, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> => {
+  const ask = (store: QuotaStore, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> => {
     const startedAt = storeDurations.hasSubscribers ? performance.now() : null
-    const acquired = attempt<Acquisitions>(() => proceed(promised(store.acquire(demands)), (acquisitions) => {
-      assertAcquisitions(acquisitions, demands)
-      return acquisitions
-    }), (error) => {
+    const acquired = attempt<Acquisitions>(() => acquireFrom(store, demands), (error) => {
       const counters = demands.map(({ counters }) => counters)
       logFailure(request.log, error, 'the quota store failed; the request is not counted', { counters })
       for (const ruling of asked) if (ruling.quota.store === store) ruling.decide(ruling.demand, null)
       return demands.map(() => null)
     })
-    return startedAt === null
-      ? acquired
-      : proceed(acquired, (acquisitions) => {
-        storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration)
-        return acquisitions
-      })
+    if (startedAt === null) return acquired
+    return proceed(acquired, (acquisitions) => {
+      storeDurations.publish({ request, seconds: (performance.now() - startedAt) / 1000 } satisfies StoreDuration)
+      return acquisitions
+    })
   }
   const release = (store: QuotaStore, acquisition: Acquisition, amount: number): void => {
     ledger.track(attempt<void>(() => promised(store.release?.(acquisition, amount)), (error) => {
@@ -108,7 +100,7 @@ function acquire (asked: readonly Asked[], request: FastifyRequest, ledger: Ledg
   }
   const demands = asked.map(({ demand }) => demand)
   const stores = asked.map(({ quota }) => quota.store)
-  return proceed(acquireSideBySide(demands, stores, acquireFrom, release), (acquisitions) => {
+  return proceed(acquireSideBySide(demands, stores, ask, release), (acquisitions) => {
     asked.forEach((ruling, index) => {
       const acquisition = acquisitions[index] ?? null
       if (acquisition !== null) ruling.decide(ruling.demand, acquisition)

@@ -2,22 +2,19 @@ import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
 import type { UnidentifiedReason } from '../caller/caller-key.js'
 import type { Operation } from '../subject/operation.js'
+import type { QuotaInfo } from './quota.js'
 
 /** What failed, so that no decision could be made: the store, the host's authentication, the mark of the route, or the cost. */
 export type UnavailableReason = 'store' | 'authentication' | 'mark' | 'cost'
 
 /** What every decision holds. It never contains an identity. */
-interface Decision<Outcome, Reason, CallerKey, Count> {
+interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<QuotaInfo, 'unit' | 'window'> {
   /** The outcome, which distinguishes the decisions. */
   readonly outcome: Outcome
   /** Why the request has no caller, or what failed; null for any other outcome. */
   readonly reason: Reason
   /** The name of the quota: `default`, or a key of the option `quotas`; null if the mark of the route failed. */
   readonly quota: string | null
-  /** What the quota counts: `requests`, `requests-in-flight`, `tokens`, or the host's own unit. */
-  readonly unit: string
-  /** The length of the window, in milliseconds; null for requests in flight and in a time zone. */
-  readonly window: number | null
   /** The protected operation that the request reached. */
   readonly operation: Operation
   /** Whether the decision determined the response; false in shadow mode. */
@@ -28,9 +25,9 @@ interface Decision<Outcome, Reason, CallerKey, Count> {
   readonly callerKey: CallerKey
   /** What is counted in the caller's window or in flight, this request included if it was admitted; null if nothing was counted. */
   readonly count: Count
-  /** Milliseconds until the caller's window ends; null if no window was used. */
+  /** Milliseconds until the caller's window ends; null if there is no open window. */
   readonly windowRemaining: number | null
-  /** Whether the shared overflow counter was used because the caller cap is reached. */
+  /** Whether the shared overflow counter is used because the caller cap is reached. */
   readonly overflow: boolean
 }
 

@@ -1,25 +1,16 @@
+import timers from 'node:timers'
+import { within } from '../time-limit.js'
 import { QuotaLog } from './quota-log.js'
 
 // How long to wait for stores when the server closes, in milliseconds.
 const longestWait = 1000
 
-/** What is to be settled at the end. */
-interface Unsettled { end (): void | Promise<void> }
-
 /** What a server has to settle, and the steps of stores that nobody else waits for. */
 export class Ledger {
   readonly log = new QuotaLog()
-  readonly #open = new Set<Unsettled>()
+  /** The permits that have not ended. */
+  readonly open = new Set<{ end (): unknown }>()
   readonly #pending = new Set<Promise<void>>()
-
-  /** Keeps something until it ends. */
-  opened (unsettled: Unsettled): void {
-    this.#open.add(unsettled)
-  }
-
-  ended (unsettled: Unsettled): void {
-    this.#open.delete(unsettled)
-  }
 
   /** Returns a step of a request or of stores. If it is a promise, the server waits for it when it closes. */
   track<Result> (step: Result | Promise<Result>): Result | Promise<Result> {
@@ -31,17 +22,14 @@ export class Ledger {
     return step
   }
 
-  /** Ends all permits, and waits until everything is settled, but no longer than a second. */
+  /** Ends all permits, and waits until everything is settled, but no longer than a second. The process stays alive until then. */
   async settle (): Promise<void> {
-    let timer: NodeJS.Timeout | undefined
-    const timeout = new Promise<void>((resolve) => { timer = setTimeout(resolve, longestWait) })
-    await Promise.race([this.#settleAll(), timeout])
-    clearTimeout(timer)
+    await within(longestWait, this.#settleAll(), { timers }).catch(() => {})
   }
 
   async #settleAll (): Promise<void> {
-    while (this.#open.size + this.#pending.size > 0) {
-      for (const permit of this.#open) permit.end()
+    while (this.open.size + this.#pending.size > 0) {
+      for (const permit of this.open) permit.end()
       await Promise.all(this.#pending)
     }
   }

@@ -1,7 +1,6 @@
 import type { FastifyRequest } from 'fastify'
-import { logFailure } from '../log.js'
 import { forAll } from '../promises.js'
-import { invalidAmount, isAmount } from './amount.js'
+import { amountFor } from './amount.js'
 import { Charge } from './charge.js'
 import type { QuotaDecision } from './decision.js'
 import type { Ledger } from './ledger.js'
@@ -20,11 +19,6 @@ export interface Refusal {
 
 /** What a request has of its quotas: the decisions on it, and what is to be settled when it ends. */
 export class Permit {
-  readonly request: FastifyRequest
-  /** Those of an admitted request, in the order of its quotas, or the one that it is refused for. */
-  readonly decisions: readonly QuotaDecision[]
-  /** Null if the request is admitted. */
-  readonly refusal: Refusal | null
   /** Whether there is anything to settle. */
   isOpen: boolean
   readonly #rulings: readonly Ruling[]
@@ -32,13 +26,15 @@ export class Permit {
   readonly #charges: Charge[] = []
   #end: void | Promise<void> = undefined
 
-  /** @param rulings One for each quota, in their order. */
+  /**
+   * @param rulings One for each quota, in their order.
+   * @param refusal Null if the request is admitted.
+   * @param decisions Those of an admitted request, in the order of its quotas, or the one that it is refused for.
+   */
   constructor (
-    request: FastifyRequest, ledger: Ledger, rulings: readonly Ruling[], refusal: Refusal | null, decisions: readonly QuotaDecision[]
+    readonly request: FastifyRequest, ledger: Ledger, rulings: readonly Ruling[],
+    readonly refusal: Refusal | null, readonly decisions: readonly QuotaDecision[]
   ) {
-    this.request = request
-    this.decisions = decisions
-    this.refusal = refusal
     this.#rulings = rulings
     this.#ledger = ledger
     if (refusal === null) {
@@ -66,19 +62,18 @@ export class Permit {
   }
 
   #report (unit: string, amount: number): void | Promise<void> {
-    if (isAmount(amount)) {
-      const charges = this.#charges.filter(({ quota }) => quota.unit === unit && quota.longestWindow !== null)
-      return forAll(charges, (charge) => charge.report(amount))
-    }
     const message = 'what a request has cost was reported with an invalid amount, which is not counted'
-    logFailure(this.request.log, invalidAmount(amount), message, { unit })
+    const reported = amountFor(() => amount, this.request, message, { unit })
+    if (reported === null) return
+    const charges = this.#charges.filter(({ quota }) => quota.unit === unit && quota.longestWindow !== null)
+    return forAll(charges, (charge) => charge.report(reported))
   }
 
   /** Settles the costs and gives back the places, once. A promise that never rejects, only if a store returned one. */
   end (): void | Promise<void> {
     if (!this.isOpen) return this.#end
     this.isOpen = false
-    this.#ledger.ended(this)
+    this.#ledger.open.delete(this)
     this.#end = this.#ledger.track(forAll(this.#charges, (charge) => charge.close(this.#ledger.log)))
     return this.#end
   }

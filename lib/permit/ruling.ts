@@ -1,9 +1,8 @@
 import type { FastifyRequest } from 'fastify'
-import type { Caller, UnidentifiedReason } from '../caller/caller-key.js'
+import type { Caller, Unidentified } from '../caller/caller-key.js'
 import { proceed } from '../promises.js'
 import type { Acquisition, Demand } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
-import type { Match } from '../subject/request-matcher.js'
 import { amountFor } from './amount.js'
 import type { DisabledDecision, QuotaDecision, UnauthenticatedDecision, UnavailableDecision } from './decision.js'
 import { demandOn, timeLeft, type Quota } from './quota.js'
@@ -14,17 +13,13 @@ export type GivenCosts = ReadonlyMap<string, number>
 type Outcome<Decision extends QuotaDecision> = Pick<Decision, 'outcome' | 'reason' | 'callerKey'>
 type Uncounted = Outcome<DisabledDecision> | Outcome<UnauthenticatedDecision> | Outcome<UnavailableDecision>
 
-const disabled: Uncounted = { outcome: 'disabled', reason: null, callerKey: null }
-
-function withoutCaller (reason: UnidentifiedReason | null): Uncounted {
+function withoutCaller ({ reason }: Unidentified): Uncounted {
   if (reason === null) return { outcome: 'unavailable', reason: 'authentication', callerKey: null }
   return { outcome: 'unauthenticated', reason, callerKey: null }
 }
 
 /** One quota of a request: what its store is asked for, what the store has counted, and the decision. */
 export class Ruling {
-  readonly quota: Quota
-  readonly operation: Operation
   /** Null if no store is asked, because the quota is disabled, has no caller, or something failed. */
   demand: Demand | null = null
   /** What the store returned; null if it was not asked or has failed. */
@@ -33,21 +28,18 @@ export class Ruling {
   decision: QuotaDecision | null = null
   #caller: Caller | Promise<Caller> | null = null
 
-  constructor ({ quota, operation }: Match<Quota>) {
-    this.quota = quota
-    this.operation = operation
-  }
+  constructor (readonly quota: Quota, readonly operation: Operation) {}
 
   /** Determines the limit, the caller and the cost. A promise only if the host has returned one. */
   prepare (rulings: readonly Ruling[], request: FastifyRequest, costs: GivenCosts | undefined): void | Promise<void> {
     const { quota } = this
     return proceed(quota.limitOf(request), (limit) => {
-      if (limit === 0) return this.#leave(0, disabled)
+      if (limit === 0) return this.#leave(0, { outcome: 'disabled', reason: null, callerKey: null })
       this.#caller = this.#callerAmong(rulings) ?? quota.callerOf(request)
       return proceed(this.#caller, (caller) => {
-        if (typeof caller !== 'string') return this.#leave(limit, withoutCaller(caller.reason))
+        if (typeof caller !== 'string') return this.#leave(limit, withoutCaller(caller))
         const message = 'the cost of the request could not be determined; the request is not counted'
-        const cost = amountFor(costs?.get(quota.name) ?? quota.cost, request, quota.name, message)
+        const cost = amountFor(costs?.get(quota.name) ?? quota.cost, request, message, { quota: quota.name })
         if (cost === null) this.#leave(limit, { outcome: 'unavailable', reason: 'cost', callerKey: caller })
         else this.demand = demandOn(quota, caller, limit, Math.min(cost, limit))
       })
@@ -63,30 +55,18 @@ export class Ruling {
   /** Decides by what the store returned; null if it has failed. */
   decide ({ callerKey, limit }: Demand, acquisition: Acquisition | null): void {
     if (acquisition === null) return this.#leave(limit, { outcome: 'unavailable', reason: 'store', callerKey })
-    const { quota: { name, unit, window, isEnforced }, operation } = this
-    const { admitted, count, overflow } = acquisition
     this.acquisition = acquisition
+    const { quota: { name: quota, unit, window, isEnforced: enforced }, operation } = this
+    const { count, overflow } = acquisition
+    const outcome = acquisition.admitted ? 'admitted' : 'rejected'
+    const windowRemaining = timeLeft(acquisition)
     // Without a spread, which is slow.
-    this.decision = {
-      outcome: admitted ? 'admitted' : 'rejected',
-      quota: name,
-      unit,
-      window,
-      reason: null,
-      operation,
-      enforced: isEnforced,
-      limit,
-      callerKey,
-      count,
-      windowRemaining: timeLeft(acquisition),
-      overflow
-    }
+    this.decision = { outcome, quota, unit, window, reason: null, operation, enforced, limit, callerKey, count, windowRemaining, overflow }
   }
 
   #leave (limit: number, outcome: Uncounted): void {
-    const { quota: { name, unit, window, isEnforced }, operation } = this
-    const nothing = { count: null, windowRemaining: null, overflow: false } as const
-    this.decision = { quota: name, unit, window, operation, enforced: isEnforced, limit, ...outcome, ...nothing }
+    const { quota: { name: quota, unit, window, isEnforced: enforced }, operation } = this
+    this.decision = { quota, unit, window, operation, enforced, limit, ...outcome, count: null, windowRemaining: null, overflow: false }
   }
 }
 

@@ -5,27 +5,17 @@ import { StandingError } from '../errors.js'
 import { logFailure } from '../log.js'
 import { assertPeeked, type QuotaCount } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
-import { demandOn, timeLeft, type Quota } from './quota.js'
-import type { QuotaList } from './quota-list.js'
+import type { CountedDecision } from './decision.js'
+import { demandOn, timeLeft, type Quota, type QuotaList } from './quota.js'
 
-/** The standing of a request's caller in a quota. */
-export interface QuotaStanding {
+/** The standing of a request's caller in a quota. The next request opens a window if none is open. */
+export interface QuotaStanding extends Pick<CountedDecision, 'unit' | 'window' | 'limit' | 'windowRemaining' | 'overflow'> {
   /** The name of the quota. */
   readonly quota: string
-  /** What the quota counts. */
-  readonly unit: string
-  /** The length of the window, in milliseconds; null for requests in flight and in a time zone. */
-  readonly window: number | null
-  /** The effective limit; 0 if the quota is disabled. */
-  readonly limit: number
   /** What is counted in the caller's window or in flight; 0 if no window is open. */
   readonly count: number
   /** How much is left of the limit; null if the limit is 0. */
   readonly remaining: number | null
-  /** Milliseconds until the caller's window ends; null if no window is open, in which case the next request opens one. */
-  readonly windowRemaining: number | null
-  /** Whether the caller would be counted on the shared overflow counter because the caller cap is reached. */
-  readonly overflow: boolean
 }
 
 /**

@@ -1,3 +1,5 @@
+import { isNatural } from '../option-checks.js'
+
 // How much deeper the tokens can stand, so that no object is searched without end.
 const nestedLevels = 2
 
@@ -22,12 +24,12 @@ export function usedTokens (usage: unknown): number | null {
 function tokensIn (usage: unknown, levels: number): number | null {
   if (typeof usage !== 'object' || usage === null) return null
   const total = numberIn(usage, 'total_tokens', 'totalTokens', 'totalTokenCount')
-  if (total !== undefined) return naturalOrNull(total)
   const input = numberIn(usage, 'prompt_tokens', 'input_tokens', 'inputTokens', 'promptTokens', 'prompt_eval_count')
   const output = numberIn(usage, 'completion_tokens', 'output_tokens', 'outputTokens', 'completionTokens', 'eval_count')
-  if (input === undefined && output === undefined) return levels === 0 ? null : nestedIn(usage, levels - 1)
+  if (total === undefined && input === undefined && output === undefined) return levels === 0 ? null : nestedIn(usage, levels - 1)
   const cached = ['cache_creation_input_tokens', 'cache_read_input_tokens'].map((name) => numberIn(usage, name) ?? 0)
-  return naturalOrNull([input ?? NaN, output ?? NaN, ...cached].reduce((sum, part) => sum + (part < 0 ? NaN : part), 0))
+  const sum = total ?? [input ?? NaN, output ?? NaN, ...cached].reduce((sum, part) => sum + (part < 0 ? NaN : part), 0)
+  return isNatural(sum) ? sum : null
 }
 
 /** Cohere states the tokens of a model one or two levels deeper: `{ tokens: { input_tokens, output_tokens } }`, or the same in `meta`. */
@@ -43,8 +45,4 @@ function numberIn (usage: object, ...names: readonly string[]): number | undefin
     if (typeof value === 'number' && !Number.isNaN(value)) return value
   }
   return undefined
-}
-
-function naturalOrNull (number: number): number | null {
-  return Number.isSafeInteger(number) && number >= 0 ? number : null
 }

@@ -1,10 +1,8 @@
-import { attempt, proceed, proceedAll } from '../promises.js'
-import type { Acquisition, Demand } from './store.js'
-
-type Acquisitions = readonly (Acquisition | null)[]
+import { attempt, forAll, proceed } from '../promises.js'
+import type { Acquisition, Acquisitions, Demand } from './store.js'
 
 /** What one side, a store or a shard, has decided on in one step; null if it has failed. */
-interface Part<Side> { side: Side, asked: readonly Demand[], acquisitions: Acquisitions | null, error?: unknown }
+interface Part<Side> { readonly side: Side, readonly asked: readonly Demand[], acquisitions: Acquisitions | null, error?: unknown }
 
 /**
  * Decides on the demands of a request that several sides keep the counters of. Where one of them rejects or fails, what the others have
@@ -23,12 +21,12 @@ export function acquireSideBySide<Side> (
 ): Acquisitions | Promise<Acquisitions> {
   const [first] = sides
   if (first !== undefined && sides.every((side) => side === first)) return acquire(first, demands)
-  const decided = [...new Set(sides)].map((side) => {
-    const asked = demands.filter((_demand, index) => sides[index] === side)
-    return attempt<Part<Side>>(() => proceed(acquire(side, asked), (acquisitions) => ({ side, asked, acquisitions })),
-      (error) => ({ side, asked, acquisitions: null, error }))
-  })
-  return proceedAll(decided, (parts) => {
+  const parts = [...new Set(sides)].map((side): Part<Side> =>
+    ({ side, asked: demands.filter((_demand, index) => sides[index] === side), acquisitions: null }))
+  const decide = (part: Part<Side>): void | Promise<void> => attempt<void>(
+    () => proceed(acquire(part.side, part.asked), (acquisitions) => { part.acquisitions = acquisitions }),
+    (error) => { part.error = error })
+  return proceed(forAll(parts, decide), () => {
     const failed = parts.find(({ acquisitions }) => acquisitions === null)
     const isRejected = parts.some(({ acquisitions }) => acquisitions !== null && !haveRoom(acquisitions))
     const merged = demands.map((demand) => {

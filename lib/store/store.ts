@@ -1,4 +1,5 @@
-import { checkThat, withFunctions } from '../option-checks.js'
+import { checkThat, isNatural, withFunctions } from '../option-checks.js'
+import { proceed, promised } from '../promises.js'
 
 /**
  * Keeps the counters of quotas (docs/rules.md, "Store"). Only `acquire` is required. Costs in a unit other than requests, requests in
@@ -71,7 +72,7 @@ export interface Demand {
 export interface QuotaCount {
   /** What is counted in the current window or in flight. */
   readonly count: number
-  /** Milliseconds until the current window ends, more than 0; null if the demand has an end, and for requests in flight. */
+  /** Milliseconds until the current window ends, more than 0; null for days and months of a time zone, and for requests in flight. */
   readonly windowRemaining: number | null
   /** When the current window ends, in milliseconds since the epoch. Present if the demand has an end. */
   readonly end?: number
@@ -86,14 +87,7 @@ export interface Acquisition extends QuotaCount {
 }
 
 /** A caller with an open window, or with requests in flight. */
-export interface CallerCount {
-  /** The caller's digest. */
-  readonly callerKey: string
-  /** What is counted in the current window or in flight. */
-  readonly count: number
-  /** Milliseconds until the current window ends, as in `QuotaCount`. */
-  readonly windowRemaining: number | null
-}
+export interface CallerCount extends Pick<Demand, 'callerKey'>, Pick<QuotaCount, 'count' | 'windowRemaining'> {}
 
 /** A page of callers, as returned by `list`. */
 export interface CallerPage {
@@ -131,8 +125,19 @@ export function assertStore<Needed extends keyof QuotaStore = 'acquire'> (
 // Stores of a host can be written in JavaScript, so the compiler has not checked their results.
 type Unchecked<Result> = { readonly [Field in keyof Result]?: unknown } | null | undefined
 
-/** Throws unless the value is a usable result of `acquire`, so that no other value admits a request. */
-export function assertAcquisitions (value: unknown, demands: readonly Demand[]): asserts value is readonly (Acquisition | null)[] {
+/** What a store returns for the demands of a request. */
+export type Acquisitions = readonly (Acquisition | null)[]
+
+/** Asks a store. Throws or rejects unless its result is usable, so that no other value admits a request. */
+export function acquireFrom (store: QuotaStore, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
+  return proceed(promised(store.acquire(demands)), (acquisitions) => {
+    assertAcquisitions(acquisitions, demands)
+    return acquisitions
+  })
+}
+
+/** Throws unless the value is a usable result of `acquire`. */
+export function assertAcquisitions (value: unknown, demands: readonly Demand[]): asserts value is Acquisitions {
   const acquisitions: readonly Unchecked<Acquisition>[] = Array.isArray(value) ? value : []
   const isRejected = acquisitions.some((acquisition) => acquisition?.admitted === false)
   const isValid = acquisitions.length === demands.length && demands.every((demand, index) => {
@@ -153,8 +158,4 @@ function isCount (value: Unchecked<QuotaCount>, { window, end }: Demand): boolea
   if (window === null) return true
   if (end !== null) return isNatural(value.end)
   return typeof value.windowRemaining === 'number' && value.windowRemaining > 0 && value.windowRemaining <= Number.MAX_SAFE_INTEGER
-}
-
-function isNatural (value: unknown): boolean {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }

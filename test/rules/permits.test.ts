@@ -61,7 +61,7 @@ t.test('the costs are those of the definitions unless they are given', async (t)
 
 t.test('the promise rejects for names and costs that are not possible, and nothing is counted', async (t) => {
   const { app, request, counts } = await createPermitHost()
-  const invalid: [names: unknown, costs: unknown, code: string | undefined, message: RegExp][] = [
+  const invalid: [names: unknown, costs: unknown, code: string, message: RegExp][] = [
     ['message', undefined, 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', /quotaAcquire.*it got "message"/],
     [['messages', 'message'], undefined, 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', /it got "message"/],
     [undefined, undefined, 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', /it got undefined/],
@@ -70,10 +70,10 @@ t.test('the promise rejects for names and costs that are not possible, and nothi
     ['sockets', 2, 'FST_ERR_LLM_QUOTA_OPTION', /costs.sockets must be for one of the given quotas/],
     [['tokens', 'sockets'], { sockets: 1 }, 'FST_ERR_LLM_QUOTA_OPTION', /costs.sockets must be for one/],
     ['tokens', { messages: 1 }, 'FST_ERR_LLM_QUOTA_OPTION', /costs.messages must be for one/],
-    ...[-1, 1.5, '1'].map((cost): [string, unknown, undefined, RegExp] => ['tokens', { tokens: cost }, undefined, /safe integer of at least 0/])
+    ...[-1, 1.5, '1'].map((cost): [string, unknown, string, RegExp] => ['tokens', { tokens: cost }, 'FST_ERR_LLM_QUOTA_OPTION', /costs.tokens must be a safe integer of at least 0/])
   ]
   for (const [names, costs, code, message] of invalid) {
-    await t.rejects(Reflect.apply(app.quotaAcquire, app, [request, names, costs]), { message, ...(code !== undefined && { code }) }, String(message))
+    await t.rejects(Reflect.apply(app.quotaAcquire, app, [request, names, costs]), { message, code }, String(message))
   }
   t.same(await counts(['messages', 'tokens', 'sockets']), [0, 0, 0])
 })

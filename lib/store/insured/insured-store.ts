@@ -4,17 +4,14 @@ import { attempt, isPromise, proceed, promised } from '../../promises.js'
 import { nodeTimers, within } from '../../time-limit.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
 import { acquireSideBySide, haveRoom } from '../side-by-side.js'
-import {
-  assertAcquisitions, assertStore, type Acquisition, type CallerPage, type Demand, type QuotaCount, type QuotaStore, type QuotaStoreState
-} from '../store.js'
+import { acquireFrom, assertStore } from '../store.js'
+import type { Acquisition, Acquisitions, CallerPage, Demand, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
 import { insuredStoreChanges, type InsuredQuotaStoreChange, type InsuredQuotaStoreState, type InsuredShards } from './changes.js'
 import type { InsuredQuotaStoreOptions, PrimaryQuotaStore } from './options.js'
 
 // A function that a store lacks is not called, because the insured store then lacks it as well.
 type Functions = Required<QuotaStore>
 const optionalFunctions = ['release', 'peek', 'forget', 'list', 'inspect', 'clearCounters'] satisfies (keyof QuotaStore)[]
-
-type Acquisitions = Awaited<ReturnType<QuotaStore['acquire']>>
 
 // Marks the cursors of the fallback.
 const fallbackMark = 'fallback:'
@@ -44,8 +41,7 @@ export class InsuredQuotaStore implements QuotaStore {
   readonly fallback: QuotaStore
   /** The number of calls of `acquire` that each store decided. A request whose callers are in several shards makes several calls. */
   readonly decisions: Record<'primary' | 'fallback', number> = { primary: 0, fallback: 0 }
-  readonly #primary: Functions
-  readonly #fallback: Functions
+  readonly #stores: Readonly<Record<'primary' | 'fallback', Functions>>
   // The timeout is that of each of the two stores.
   readonly #timing: Required<Omit<InsuredQuotaStoreOptions, 'primary' | 'fallback'>>
   readonly #breakers = new Map<number, CircuitBreaker>()
@@ -54,22 +50,16 @@ export class InsuredQuotaStore implements QuotaStore {
   #primaryPromises = false
 
   constructor (options: InsuredQuotaStoreOptions) {
-    assertOptions<InsuredQuotaStoreOptions>(options, {
-      primary: assertStore,
-      fallback: assertStore,
-      timeout: assertMilliseconds,
-      coolDown: assertMilliseconds,
-      clock: assertFunction,
-      timers: withFunctions('timers', 'setTimeout', 'clearTimeout')
-    })
+    const assertTimers = withFunctions('timers', 'setTimeout', 'clearTimeout')
+    const ofTime = { timeout: assertMilliseconds, coolDown: assertMilliseconds, clock: assertFunction, timers: assertTimers }
+    assertOptions<InsuredQuotaStoreOptions>(options, { primary: assertStore, fallback: assertStore, ...ofTime })
     assertStore(options.primary, 'primary')
     const { primary, timeout = 100, coolDown = 1000, clock = () => performance.now(), timers = nodeTimers } = options
     const { maxTrackedCallers } = primary
     const { fallback = new MemoryQuotaStore({ clock, ...(maxTrackedCallers !== undefined && { maxTrackedCallers }) }) } = options
     this.primary = primary
     this.fallback = fallback
-    this.#primary = primary as Functions
-    this.#fallback = fallback as Functions
+    this.#stores = { primary, fallback } as Record<'primary' | 'fallback', Functions>
     this.#timing = { timeout: fallback instanceof MemoryQuotaStore ? timeout : timeout / 2, coolDown, clock, timers }
     for (const name of optionalFunctions) {
       if (!hasFunction(primary, name) || !hasFunction(fallback, name)) Object.defineProperty(this, name, { value: undefined })
@@ -79,15 +69,14 @@ export class InsuredQuotaStore implements QuotaStore {
   /** The store that is currently used. */
   get state (): InsuredQuotaStoreState {
     const { primary, fallback } = this.shards
-    if (fallback.length === 0) return 'primary'
-    return primary.length === 0 ? 'fallback' : 'both'
+    return fallback.length === 0 ? 'primary' : primary.length === 0 ? 'fallback' : 'both'
   }
 
   /** The shards of the primary that a call has reached, by the store that is currently used. A primary without shards has only shard 0. */
   get shards (): InsuredShards {
-    const reached = [...this.#breakers.keys()].sort((one, other) => one - other)
-    const onFallback = (shard: number): boolean => this.#breakers.get(shard)?.isOpen === true
-    return { primary: reached.filter((shard) => !onFallback(shard)), fallback: reached.filter(onFallback) }
+    const reached = [...this.#breakers].sort(([one], [other]) => one - other)
+    const shardsWith = (isOpen: boolean) => reached.filter(([, breaker]) => breaker.isOpen === isOpen).map(([shard]) => shard)
+    return { primary: shardsWith(false), fallback: shardsWith(true) }
   }
 
   acquire (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
@@ -116,13 +105,12 @@ export class InsuredQuotaStore implements QuotaStore {
    * next pages come from the same store. Rejects if it then fails.
    */
   list? (counters: string, cursor?: string): CallerPage | Promise<CallerPage> {
-    const pageOf = (store: Functions, from?: string): CallerPage | Promise<CallerPage> => {
-      return proceed(this.#inTime(store.list(counters, from)), (page) => {
-        return page.cursor === null || store === this.#primary ? page : { ...page, cursor: fallbackMark + page.cursor }
-      })
-    }
+    const { primary, fallback } = this.#stores
+    const pageOf = (store: Functions, from?: string): CallerPage | Promise<CallerPage> =>
+      proceed(this.#inTime(store.list(counters, from)), (page) =>
+        page.cursor === null || store === primary ? page : { ...page, cursor: fallbackMark + page.cursor })
     if (cursor === undefined) return this.#read(this.state === 'fallback', pageOf)
-    return cursor.startsWith(fallbackMark) ? pageOf(this.#fallback, cursor.slice(fallbackMark.length)) : pageOf(this.#primary, cursor)
+    return cursor.startsWith(fallbackMark) ? pageOf(fallback, cursor.slice(fallbackMark.length)) : pageOf(primary, cursor)
   }
 
   /** Clears both stores. Rejects if one of them fails or does not finish in time. Does not change the state. */
@@ -167,9 +155,8 @@ export class InsuredQuotaStore implements QuotaStore {
 
   /** Returns what a store decides if it is valid and arrives in time. What a later result has counted is given back. */
   #decideBy (name: 'primary' | 'fallback', demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
-    const { [name]: store } = this
-    const decided = proceed(promised(store.acquire(demands)), (acquisitions) => {
-      assertAcquisitions(acquisitions, demands)
+    const store = this.#stores[name]
+    const decided = proceed(acquireFrom(store, demands), (acquisitions) => {
       for (const acquisition of acquisitions) if (acquisition !== null) this.#makers.set(acquisition, store)
       return acquisitions
     })
@@ -188,13 +175,13 @@ export class InsuredQuotaStore implements QuotaStore {
   }
 
   #read<Result> (isPrimaryDown: boolean, question: (store: Functions) => Result | Promise<Result>): Result | Promise<Result> {
-    const askFallback = (): Result | Promise<Result> => this.#inTime(question(this.#fallback))
-    return isPrimaryDown ? askFallback() : attempt(() => this.#inTime(question(this.#primary)), askFallback)
+    const ask = (name: 'primary' | 'fallback') => this.#inTime(question(this.#stores[name]))
+    return isPrimaryDown ? ask('fallback') : attempt(() => ask('primary'), () => ask('fallback'))
   }
 
   // Both are called in the same turn of the event loop, so that no request comes between the two calls.
   async #tellBoth (task: (store: Functions) => void | Promise<void>): Promise<void> {
-    await Promise.all([this.#fallback, this.#primary].map(async (store) => this.#inTime(task(store))))
+    await Promise.all(Object.values(this.#stores).map(async (store) => this.#inTime(task(store))))
   }
 
   #inTime<Result> (result: Result | PromiseLike<Result>, late?: (result: Result) => void): Result | Promise<Result> {

@@ -1,11 +1,9 @@
 // Each look at the global `performance` would call a getter.
 import { performance } from 'node:perf_hooks'
 import { assertFunction, assertOptions } from '../../option-checks.js'
-import { hasRoom, Tally } from '../counter.js'
-import {
-  assertMaxTrackedCallers, defaultMaxTrackedCallers, type Acquisition, type CallerPage, type Demand, type QuotaCount, type QuotaStore,
-  type QuotaStoreState
-} from '../store.js'
+import { hasRoom, unlimited } from '../counter.js'
+import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
+import type { Acquisition, CallerPage, Demand, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
 import { MemoryCounters } from './memory-counters.js'
 
 /** Options of `MemoryQuotaStore`. */
@@ -27,7 +25,8 @@ export class MemoryQuotaStore implements QuotaStore {
   readonly maxTrackedCallers: number
   readonly #clock: () => number
   readonly #counters = new Map<string, MemoryCounters>()
-  readonly #places = new Map<string, Map<string, Tally>>()
+  // The requests in flight, by quota and caller. Callers without any are not kept.
+  readonly #places = new Map<string, Map<string, number>>()
 
   constructor (options: MemoryQuotaStoreOptions = {}) {
     assertOptions<MemoryQuotaStoreOptions>(options, { maxTrackedCallers: assertMaxTrackedCallers, clock: assertFunction })
@@ -49,7 +48,7 @@ export class MemoryQuotaStore implements QuotaStore {
   }
 
   peek ({ counters, callerKey, window, end }: Demand): QuotaCount | null {
-    if (window === null) return { count: this.#places.get(counters)?.get(callerKey)?.count ?? 0, windowRemaining: null, overflow: false }
+    if (window === null) return { count: this.#places.get(counters)?.get(callerKey) ?? 0, windowRemaining: null, overflow: false }
     return this.#countersOf(counters).peek(callerKey, this.#clock(), window, end)
   }
 
@@ -59,7 +58,7 @@ export class MemoryQuotaStore implements QuotaStore {
 
   /** Returns all callers on one page. */
   list (counters: string): CallerPage {
-    const places = [...this.#places.get(counters) ?? []].map(([callerKey, { count }]) => ({ callerKey, count, windowRemaining: null }))
+    const places = [...this.#places.get(counters) ?? []].map(([callerKey, count]) => ({ callerKey, count, windowRemaining: null }))
     return { callers: [...places, ...this.#counters.get(counters)?.list(this.#clock()) ?? []], cursor: null }
   }
 
@@ -74,7 +73,8 @@ export class MemoryQuotaStore implements QuotaStore {
 
   #reach ({ counters, callerKey, limit, cost, window: length, end }: Demand, now: number): MemoryAcquisition {
     if (length === null) {
-      const places = this.#placesOf(counters, callerKey)
+      const all = this.#places.get(counters) ?? added(this.#places, counters, new Map<string, number>())
+      const places = new CallerPlaces(all, callerKey)
       return new MemoryAcquisition(places, cost, hasRoom(places.count, limit, cost), null, false)
     }
     const quota = this.#countersOf(counters)
@@ -88,11 +88,6 @@ export class MemoryQuotaStore implements QuotaStore {
   #countersOf (name: string): MemoryCounters {
     return this.#counters.get(name) ?? added(this.#counters, name, new MemoryCounters(this.maxTrackedCallers))
   }
-
-  #placesOf (name: string, callerKey: string): Tally {
-    const places = this.#places.get(name) ?? added(this.#places, name, new Map<string, Tally>())
-    return places.get(callerKey) ?? new CallerPlaces(callerKey, places)
-  }
 }
 
 function added<Value> (map: Map<string, Value>, name: string, value: Value): Value {
@@ -100,58 +95,55 @@ function added<Value> (map: Map<string, Value>, name: string, value: Value): Val
   return value
 }
 
-/** The requests of one caller in flight. It is kept only while there are any. */
-class CallerPlaces extends Tally {
+/** What is counted for a caller: in one window of a counter, or in flight. What is given back to a past window changes no other. */
+interface Tally { count: number }
+
+/** The requests of one caller in flight. */
+class CallerPlaces implements Tally {
+  readonly #all: Map<string, number>
   readonly #callerKey: string
-  readonly #all: Map<string, Tally>
 
-  constructor (callerKey: string, all: Map<string, Tally>) {
-    super()
-    this.#callerKey = callerKey
+  constructor (all: Map<string, number>, callerKey: string) {
     this.#all = all
+    this.#callerKey = callerKey
   }
 
-  override add (amount: number): void {
-    super.add(amount)
-    this.#all.set(this.#callerKey, this)
+  get count (): number {
+    return this.#all.get(this.#callerKey) ?? 0
   }
 
-  override giveBack (amount: number): void {
-    super.giveBack(amount)
-    if (this.count === 0 && this.#all.get(this.#callerKey) === this) this.#all.delete(this.#callerKey)
+  set count (count: number) {
+    if (count === 0) this.#all.delete(this.#callerKey)
+    else this.#all.set(this.#callerKey, count)
   }
 }
 
 /** An acquisition that knows which window, or which caller's places, it was counted in. */
 class MemoryAcquisition implements Acquisition {
-  admitted: boolean
   count: number
-  windowRemaining: number | null
   declare end?: number
-  overflow: boolean
   readonly #tally: Tally
   readonly #cost: number
   // What can still be given back.
   #held = 0
 
-  constructor (tally: Tally, cost: number, admitted: boolean, windowRemaining: number | null, overflow: boolean) {
+  constructor (
+    tally: Tally, cost: number, readonly admitted: boolean, readonly windowRemaining: number | null, readonly overflow: boolean
+  ) {
     this.#tally = tally
     this.#cost = cost
-    this.admitted = admitted
     this.count = tally.count
-    this.windowRemaining = windowRemaining
-    this.overflow = overflow
   }
 
   take (): void {
-    this.#tally.add(this.#cost)
+    this.count = Math.min(this.#tally.count + this.#cost, unlimited)
+    this.#tally.count = this.count
     this.#held = this.#cost
-    this.count = this.#tally.count
   }
 
   giveBack (amount: number): void {
     const given = Math.min(amount, this.#held)
     this.#held -= given
-    this.#tally.giveBack(given)
+    this.#tally.count = Math.max(0, this.#tally.count - given)
   }
 }
