@@ -55,10 +55,7 @@ const cases: Record<string, { fires: Series, silent: Record<string, Series> }> =
       'few requests': { [decisions('unauthenticated')]: '0+4x40', [decisions('admitted')]: '0+1x40' }
     }
   },
-  QuotaCapNear: {
-    fires: { [tracked]: '81x40', [cap]: '100x40' },
-    silent: { '80 %': { [tracked]: '80x40', [cap]: '100x40' } }
-  },
+  QuotaCapNear: { fires: { [tracked]: '81x40', [cap]: '100x40' }, silent: { '80 %': { [tracked]: '80x40', [cap]: '100x40' } } },
   QuotaOverflow: counting('llm_quota_overflow_decisions_total{quota="default"}'),
   QuotaPreferencesUnavailable: counting('llm_quota_preference_failures_total{preference="rate-limit.per-minute"}'),
   QuotaChargesLost: counting('llm_quota_failed_charges_total{quota="tokens"}')

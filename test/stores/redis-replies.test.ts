@@ -98,12 +98,8 @@ t.test('a replica is left at most once a second', async (t) => {
   const quits: string[] = []
   const quit = async ([command = '']: string[]) => { if (command === 'QUIT') quits.push(command) }
   const readOnly = async () => { throw new Error('READONLY You can\'t write against a read only replica.') }
-  const glide = (message: string) => ({
-    async customCommand (command: string[]) {
-      await quit(command)
-      throw glideError('RequestError', message)
-    }
-  })
+  const glide = (message: string) =>
+    ({ customCommand: async (command: string[]) => quit(command).then(() => { throw glideError('RequestError', message) }) })
   const clients = {
     redis: { isReady: true, evalSha: readOnly, eval: readOnly, sendCommand: quit },
     'valkey-glide': glide('An error was signalled by the server: - ReadOnly: You can\'t write against a read only replica.'),

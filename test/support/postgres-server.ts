@@ -46,9 +46,7 @@ export class PostgresServer extends ServerProcess {
     return server
   }
 
-  get url (): string {
-    return `postgres://postgres@127.0.0.1:${this.port}/postgres`
-  }
+  get url (): string { return `postgres://postgres@127.0.0.1:${this.port}/postgres` }
 
   /** @param more Further settings, for this start only. */
   async start (...more: readonly string[]): Promise<void> {

@@ -28,9 +28,7 @@ export class Programs {
   }
 
   /** The lines that the last program has printed so far. */
-  get lines (): readonly string[] {
-    return this.#lines
-  }
+  get lines (): readonly string[] { return this.#lines }
 
   /** Runs a program until it prints a line that matches, by default its address, and returns this line. */
   async run (program: string, environment: Record<string, string> = {}, until = /^http:/): Promise<string> {

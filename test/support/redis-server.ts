@@ -82,9 +82,7 @@ export class RedisServer extends ServerProcess {
     return server
   }
 
-  get url (): string {
-    return `redis://127.0.0.1:${this.port}`
-  }
+  get url (): string { return `redis://127.0.0.1:${this.port}` }
 
   /** @param more Further options, for this start only. */
   async start (...more: readonly string[]): Promise<void> {

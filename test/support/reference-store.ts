@@ -125,9 +125,7 @@ export class ReferenceStore implements Required<QuotaStore> {
     return { trackedCallers: size, sweeps }
   }
 
-  clearCounters (): void {
-    this.quotas.clear()
-  }
+  clearCounters (): void { this.quotas.clear() }
 
   quotaOf (counters: string): Quota {
     const quota = this.quotas.get(counters) ?? new Quota()

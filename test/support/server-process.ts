@@ -26,18 +26,12 @@ export abstract class ServerProcess {
   }
 
   /** The process id while the server runs. */
-  get pid (): number | undefined {
-    return this.#process?.pid
-  }
+  get pid (): number | undefined { return this.#process?.pid }
 
-  signal (name: NodeJS.Signals): void {
-    this.#process?.kill(name)
-  }
+  signal (name: NodeJS.Signals): void { this.#process?.kill(name) }
 
   /** Ends the server as a crash does. */
-  async kill (): Promise<void> {
-    await this.end('SIGKILL')
-  }
+  async kill (): Promise<void> { await this.end('SIGKILL') }
 
   async stop (): Promise<void> {
     await this.end(this.endSignal)
