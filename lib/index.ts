@@ -16,11 +16,12 @@ export type { PreferenceReader } from './limit/preferences.js'
 export type {
   CountedDecision, DisabledDecision, QuotaDecision, QuotaDecisionMessage, UnauthenticatedDecision, UnavailableDecision, UnavailableReason
 } from './permit/decision.js'
+export type { Cost } from './permit/amount.js'
 export type { Amounts } from './permit/permit.js'
 export type { QuotaForgetter, QuotaInfo } from './permit/quota.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
 export type { AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
-export type { Amount, Cost, QuotaDefinition, QuotaOptions } from './start/options.js'
+export type { Amount, QuotaDefinition, QuotaOptions } from './start/options.js'
 export type { InsuredQuotaStoreChange, InsuredQuotaStoreState, InsuredShards } from './store/insured/changes.js'
 export type { InsuredQuotaStoreOptions, PrimaryQuotaStore } from './store/insured/options.js'
 export type { QuotaTimers } from './time-limit.js'

@@ -7,7 +7,7 @@ import type { Preferences } from '../limit/preferences.js'
 import { proceed } from '../promises.js'
 import type { Demand, QuotaCount, QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
-import type { AmountOf } from './amount.js'
+import type { Cost } from './amount.js'
 
 /** A quota of a server, as `fastify.quotas` lists it. */
 export interface QuotaInfo {
@@ -38,9 +38,9 @@ export interface QuotaSettings extends QuotaInfo {
   readonly calendar: Calendar | null
   readonly isEnforced: boolean
   /** What a request counts when it is admitted. */
-  readonly cost: AmountOf
+  readonly cost: Cost
   /** What a request counts in the end if nothing was reported; undefined for what it counted when it was admitted. */
-  readonly unreported: AmountOf | undefined
+  readonly unreported: Cost | undefined
   /** Returns the caller whom it counts. */
   readonly callerOf: CallerReader
 }

@@ -1,12 +1,13 @@
-import type { OfRequest } from '../any-request.js'
 import type { AuthenticationReader } from '../caller/caller-key.js'
 import { OptionError } from '../errors.js'
 import { assertTimeZone } from '../limit/calendar.js'
 import { limitKinds, type DotenvOptions, type LimitName } from '../limit/limit.js'
 import { assertPreferenceReader, type PreferenceReader } from '../limit/preferences.js'
 import {
-  assertFunction, assertInteger, assertMilliseconds, assertOptions, checkThat, isObject, oneOf, registerOptions, type Check, type Checks
+  assertFunction, assertInteger, assertMilliseconds, assertOptions, checkThat, isNatural, isObject, oneOf, registerOptions, type Check,
+  type Checks
 } from '../option-checks.js'
+import type { Cost } from '../permit/amount.js'
 import type { RefusalBodyWriter } from '../refusal/refusal.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
@@ -42,9 +43,6 @@ export interface QuotaOptions {
 
 /** A limit: a number of requests, or of another unit, such as `{ tokens: 20_000 }`. An integer. */
 export type Amount = number | Readonly<Record<string, number>>
-/** A cost: a safe integer of at least 0, or a function of the request that returns it. One above the limit counts as the limit. */
-export type Cost = number | OfRequest<number>
-
 /** The options of a quota beside its limit. */
 interface DefinitionBase extends Pick<QuotaOptions, 'operations' | 'authentication' | 'mode' | 'store'> {
   /** What a request counts when it is admitted, such as the items of a batch, or an estimate. Default: 1 request, 0 of another unit. */
@@ -83,7 +81,7 @@ const assertUnit = checkThat(
   `must have a unit of at most 32 characters from a-z and "-" that starts with a letter and is none of ${reservedUnits.join(', ')}`,
   (unit) => !reservedUnits.includes(String(unit)) && /^[a-z][a-z-]{0,31}$/.test(String(unit)))
 const assertCost = checkThat('must be an integer of at least 0 or a function',
-  (value) => typeof value === 'function' || (Number.isSafeInteger(value) && Number(value) >= 0))
+  (value) => typeof value === 'function' || isNatural(value))
 
 const assertPrefix = checkThat('must start with "/"', (value) => typeof value === 'string' && value.startsWith('/'))
 const assertDotenv = checkThat('must be true, false or an object', (value) => typeof value === 'boolean' || isObject(value))
