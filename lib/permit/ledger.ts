@@ -1,5 +1,3 @@
-import timers from 'node:timers'
-import { within } from '../time-limit.js'
 import { QuotaLog } from './quota-log.js'
 
 // How long to wait for stores when the server closes, in milliseconds.
@@ -24,7 +22,10 @@ export class Ledger {
 
   /** Ends all permits, and waits until everything is settled, but no longer than a second. The process stays alive until then. */
   async settle (): Promise<void> {
-    await within(longestWait, this.#settleAll(), { timers }).catch(() => {})
+    let timer: NodeJS.Timeout | undefined
+    const timeout = new Promise<void>((resolve) => { timer = setTimeout(resolve, longestWait) })
+    await Promise.race([this.#settleAll(), timeout])
+    clearTimeout(timer)
   }
 
   async #settleAll (): Promise<void> {

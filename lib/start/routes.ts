@@ -48,7 +48,8 @@ export class Routes {
     const urls = this.#urlsOf(path)
     // Of the two paths of the route `/` in a scope with a prefix, Fastify reports only the one without a slash at its end.
     if (this.#find(method, path) !== undefined) urls.push(...urls.map((url) => url.replace(/\/$/, '')))
-    return this.known.filter((route) => route.method === method && urls.some((url) => this.#reaches(route, url)))
+    const reaching = urls.map((url) => this.#reaching(method, url))
+    return this.known.filter((route) => route.method === method && reaching.some((isReached) => isReached(route.pattern)))
   }
 
   /** Returns an operation with a hint about the route that the host may have meant, if there is one. */
@@ -61,12 +62,21 @@ export class Routes {
     return `${method} ${url}${other === undefined ? '' : ` (the route ${method} ${other} has a different prefix)`}`
   }
 
-  /** Whether requests for a URL reach a route. In place of parameters of the prefix, they have what the pattern of the route has there. */
-  #reaches ({ method, pattern }: KnownRoute, url: string): boolean {
-    const ofRoute = pattern.split('/')
-    const reached = url.split('/').map((segment, index) => isLiteral(segment) ? segment : ofRoute[index]).join('/')
-    const path = reached.replaceAll('::', ':').replaceAll('%', '%25')
-    return pattern === reached || this.#router.find('GET', `/${method}${path}`)?.store === pattern
+  /** Returns a function that tells whether requests for a URL reach the route with a pattern. */
+  #reaching (method: string, url: string): (pattern: string) => boolean {
+    const patternAt = (path: string): unknown =>
+      this.#router.find('GET', `/${method}${path.replaceAll('::', ':').replaceAll('%', '%25')}`)?.store
+    if (isLiteral(url)) {
+      const found = patternAt(url)
+      return (pattern) => pattern === url || pattern === found
+    }
+    const segments = url.split('/')
+    return (pattern) => {
+      // In place of parameters of the prefix, requests have what the pattern of the route has there.
+      const ofRoute = pattern.split('/')
+      const path = segments.map((segment, index) => isLiteral(segment) ? segment : ofRoute[index]).join('/')
+      return pattern === path || patternAt(path) === pattern
+    }
   }
 
   /** Returns the path of a literal route anywhere on the server that serves the operation, if there is one. */
