@@ -35,8 +35,8 @@ async function plugin (fastify: FastifyInstance, options: QuotaMetricsOptions): 
 
 /** Adds the metrics to a registry. Returns a function that records a server until it closes, if it is not recorded already. */
 function addMetrics (registry: QuotaMetricsRegistry) {
-  // The lists of quotas of each server's scopes, until it closes.
-  const servers = new Map<object, Set<readonly QuotaInfo[]>>()
+  // The lists of quotas of each server's scopes, and its requests in flight by quota, until it closes.
+  const servers = new Map<object, { readonly quotas: Set<readonly QuotaInfo[]>, readonly inFlight: Map<string, number> }>()
   const registers = [registry]
   const counter = <Label extends string>(name: string, help: string, ...labelNames: readonly Label[]) =>
     new Counter({ name, help, labelNames, registers })
@@ -46,7 +46,8 @@ function addMetrics (registry: QuotaMetricsRegistry) {
   const ofLimit = 'The effective limit of the latest decision; 0 if the quota is disabled.'
   const limits = new Gauge({ name: 'llm_quota_limit', help: ofLimit, labelNames: ofQuota, registers, aggregator: 'max' })
   const ofProcess = 'Requests in flight in this process; a sum over instances is the total.'
-  const inFlight = new Gauge({ name: 'llm_quota_requests_in_flight', help: ofProcess, labelNames: ofQuota, registers })
+  registry.registerMetric(new Gauge(
+    { name: 'llm_quota_requests_in_flight', help: ofProcess, labelNames: ofQuota, registers: [], collect: collectInFlight }))
   const charges = counter('llm_quota_charged_total', 'What was added after the admission, in the unit of the quota.', ...ofQuota)
   const givenBack = counter('llm_quota_given_back_total', 'What the admission had counted too much, in the unit of the quota.', ...ofQuota)
   const failedCharges = counter('llm_quota_failed_charges_total', 'Charges that may not be counted because the store failed.', ...ofQuota)
@@ -55,7 +56,7 @@ function addMetrics (registry: QuotaMetricsRegistry) {
   const buckets = [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5]
   const ofStore = 'How long decisions waited for the store.'
   const durations = new Histogram({ name: 'llm_quota_store_duration_seconds', help: ofStore, buckets, registers })
-  addStoreMetrics(registry, () => [...servers.values()].flatMap((quotas) => [...quotas].flat()))
+  addStoreMetrics(registry, () => [...servers.values()].flatMap(({ quotas }) => [...quotas].flat()))
   const started = new Set<string>()
 
   function countDecision ({ quota, unit, operation: { method, path }, outcome, reason, enforced, limit, overflow }: QuotaDecision): void {
@@ -68,14 +69,20 @@ function addMetrics (registry: QuotaMetricsRegistry) {
     if (quota === null || reason === 'cost') return
     limits.set({ quota, unit }, limit)
     overflows.inc({ quota, unit }, overflow ? 1 : 0)
-    if (unit === 'requests-in-flight' && outcome === 'admitted') inFlight.inc({ quota, unit })
+  }
+
+  function collectInFlight (this: Gauge<typeof ofQuota[number]>): void {
+    this.reset()
+    for (const { inFlight } of servers.values()) {
+      for (const [quota, count] of inFlight) this.inc({ quota, unit: 'requests-in-flight' }, count)
+    }
   }
 
   const record = (fastify: FastifyInstance): void => {
     const { server } = fastify
     if (servers.has(server)) return
-    const quotas = new Set<readonly QuotaInfo[]>()
-    servers.set(server, quotas)
+    const [quotas, inFlight] = [new Set<readonly QuotaInfo[]>(), new Map<string, number>()]
+    servers.set(server, { quotas, inFlight })
 
     function on<Message extends { readonly request: FastifyRequest }> ({ name }: Channel, count: (message: Message) => void): void {
       const listener = (message: unknown): void => {
@@ -86,12 +93,15 @@ function addMetrics (registry: QuotaMetricsRegistry) {
       fastify.addHook('onClose', async () => { unsubscribe(name, listener) })
     }
 
+    const changeInFlight = (quota: string, change: number): void => { inFlight.set(quota, (inFlight.get(quota) ?? 0) + change) }
     on<QuotaDecisionMessage>(quotaDecisions, ({ request, decision }) => {
-      quotas.add(request.server.quotas)
+      // A request for a permit can be one of a scope without the plugin.
+      if (request.server.hasDecorator('quotas')) quotas.add(request.server.quotas)
       countDecision(decision)
+      if (decision.unit === 'requests-in-flight' && decision.outcome === 'admitted') changeInFlight(String(decision.quota), 1)
     })
     on<QuotaCharge>(quotaCharges, ({ quota, unit, amount, failed }) => {
-      if (unit === 'requests-in-flight') return inFlight.inc({ quota, unit }, amount)
+      if (unit === 'requests-in-flight') return changeInFlight(quota, amount)
       charges.inc({ quota, unit }, failed ? 0 : Math.max(0, amount))
       givenBack.inc({ quota, unit }, failed ? 0 : Math.max(0, -amount))
       failedCharges.inc({ quota, unit }, failed ? 1 : 0)

@@ -205,6 +205,18 @@ t.test('charges, what was given back, charges that failed, and requests in fligh
   t.same([...during, (await scrape())[`llm_quota_requests_in_flight${ofStreams}`]], [1, 1, 1, 1, 0])
 })
 
+t.test('requests in flight are right after a reset of the registry, and with a permit for a request of a scope without the plugin', async (t) => {
+  const [app, registry]: [FastifyInstance, Registry] = [Fastify(), new Registry()]
+  await app.register(quotaMetricsPlugin, { registry })
+  app.register(async (scope) => {
+    await scope.register(quotaPlugin, { authentication: fromHeader, quotas })
+    app.decorate('acquire', scope.quotaAcquire)
+  })
+  app.get('/', async (request) => Reflect.get(app, 'acquire')(request, 'streams').then(() => { registry.resetMetrics() }).then(() => scrape(registry)))
+  t.match((await app.inject({ url: '/', headers: { 'x-caller': 'alice' } })).json(), { [`llm_quota_requests_in_flight${ofStreams}`]: 1 })
+  await app.close()
+})
+
 t.test('a store that fails or is invalid, insured or not, has no number of tracked callers; other metrics are not affected', async (t) => {
   // The time limits do not keep the process alive.
   const wait = setInterval(() => {}, 1_000)

@@ -29,9 +29,7 @@ function failingStore (error: unknown): QuotaStore {
   return { acquire: () => new Promise((_resolve, reject) => { Reflect.apply(reject, undefined, [error]) }) }
 }
 
-function fail (error: unknown): never {
-  throw error
-}
+function fail (error: unknown): never { throw error }
 
 const places: [string, (error: unknown) => QuotaOptions][] = [
   ['the store', (error) => ({ authentication: asAlice, store: failingStore(error) })],
