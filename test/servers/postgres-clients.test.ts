@@ -74,7 +74,7 @@ t.test('a pool of pg can have a query of the host that takes only a text and val
   const own = server.pool()
   t.teardown(() => own.end())
   const query = own.query.bind(own)
-  Object.assign(own, { query: (text: string, values: unknown[]) => query(text.trim(), values) })
+  Object.assign(own, { query: (text: string, values: unknown[]) => query(`/* service */ ${text}`, values) })
   t.match(await acquireOne(new PostgresQuotaStore({ pool: own }), 'of-its-own-query'), { count: 1 })
 })
 

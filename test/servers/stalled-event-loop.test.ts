@@ -10,9 +10,7 @@ import { RedisServer } from '../support/redis-server.js'
 const demands = [{ counters: 'default', callerKey: 'a', limit: 100, cost: 1, window: 60_000, end: null }]
 
 /** Blocks the event loop. */
-function stall (ms = 150): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
-}
+function stall (ms = 150): void { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms) }
 
 const server = await RedisServer.start()
 t.teardown(() => server.stop())

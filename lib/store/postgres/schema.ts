@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { assertBoolean, assertOptions, checkThat, hasFunction } from '../../option-checks.js'
+import { assertBoolean, assertOptions, checkThat } from '../../option-checks.js'
 import source from './schema.sql.js'
 
 export const defaultTable = 'llm_quota'
@@ -65,7 +65,7 @@ export type CallFunction = (name: string, ...parameters: readonly Parameter[]) =
 
 export function functionsOf (pool: PostgresPool, table: string): CallFunction {
   const nameOf = namesOf(table)
-  let namingPool = 'totalCount' in pool && hasFunction(pool, 'connect') ? pool as unknown as NamingPool : undefined
+  let namingPool = isNamingPool(pool) ? pool : undefined
   let isChecked = false
 
   async function query (text: string, values: (string | null)[]): Promise<string> {
@@ -77,9 +77,7 @@ export function functionsOf (pool: PostgresPool, table: string): CallFunction {
       return String(reply ?? '')
     } catch (error) {
       const { code }: { code?: unknown } = Object(error)
-      // A host can replace `query` by a function that takes only a text. The first statement, which checks the schema, can be sent again.
-      const isUnnamed = unknownNameCodes.includes(String(code)) || (!isChecked && error instanceof TypeError)
-      if (naming === undefined || !isUnnamed) throw error
+      if (naming === undefined || !unknownNameCodes.includes(String(code))) throw error
       namingPool = undefined
       return await query(text, values)
     }
@@ -93,6 +91,17 @@ export function functionsOf (pool: PostgresPool, table: string): CallFunction {
     const places = parameters.map((_, index) => `$${index + 1}`)
     return await query(`SELECT ${nameOf(`_${name}`)}(${places.join()}) AS reply`, parameters.map(textOf))
   }
+}
+
+// If the host has replaced the `query` of `pg`'s `Pool`, perhaps by a function that takes only a text, it does not stand beside `connect`.
+function isNamingPool (pool: object): pool is NamingPool {
+  const owner = chainOf(pool).find((each) => Object.hasOwn(each, 'query'))
+  return 'totalCount' in pool && Object.hasOwn(Object(owner), 'connect')
+}
+
+/** Returns an object and its prototypes. */
+function chainOf (object: object | null): object[] {
+  return object === null ? [] : [object, ...chainOf(Object.getPrototypeOf(object))]
 }
 
 function textOf (value: Parameter): string | null {
