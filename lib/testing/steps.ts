@@ -110,10 +110,10 @@ export function peek (demand: Demand): Operation {
   }, [demand])
 }
 
-/** Gives back what a request with one demand has counted. */
-export function release ({ acquired, demands }: Operation, amount = 1): Operation {
+/** Gives back what one of a request's demands has counted. */
+export function release ({ acquired, demands }: Operation, amount = 1, index = 0): Operation {
   return new Operation('release', async (store) => {
-    const acquisition = acquired.get(store)?.[0]
+    const acquisition = acquired.get(store)?.[index]
     if (acquisition?.admitted === true) await store.release?.(acquisition, amount)
   }, demands)
 }

@@ -29,9 +29,7 @@ class CountingStore extends MemoryQuotaStore {
     super.release(acquisition, amount)
   }
 
-  get inFlight (): number {
-    return this.list('streams.in-flight').callers.reduce((sum, { count }) => sum + count, 0)
-  }
+  get inFlight (): number { return this.list('streams.in-flight').callers.reduce((sum, { count }) => sum + count, 0) }
 
   get tokens (): number {
     return this.peek({ counters: 'tokens.tokens.minute', callerKey: aliceKey, limit: 1, cost: 0, window: 60_000, end: null })?.count ?? 0
@@ -87,9 +85,7 @@ function sendTwoOverHttp2 (t: Test, port: number): [() => void, () => void] {
   return [() => { first.close() }, () => { session.destroy() }]
 }
 
-function endless (): Readable {
-  return new Readable({ read () { setImmediate(() => { this.push('data: x\n\n') }) } })
-}
+function endless (): Readable { return new Readable({ read () { setImmediate(() => { this.push('data: x\n\n') }) } }) }
 
 t.test('as many requests run at once as the limit allows, and no more', async (t) => {
   const { store, ask, begin, counts } = await createHost('streams', { quotas: { streams: { inFlight: 2 } } })

@@ -113,6 +113,17 @@ const faults: Record<string, Fault> = {
   }),
   'gives back in the window that is open now': releaseFromNow((_, amount) => amount),
   'gives back a place as often as it is called': releaseFromNow(({ window }, amount) => window === null ? amount : 0),
+  'gives back nothing of several demands': (_, base) => {
+    const several = new WeakSet<Acquisition>()
+    return {
+      acquire (demands) {
+        const acquisitions = base.acquire(demands)
+        if (demands.length > 1) for (const acquisition of acquisitions) several.add(acquisition)
+        return acquisitions
+      },
+      release: (acquisition, amount) => { if (!several.has(acquisition)) base.release(acquisition, amount) }
+    }
+  },
   'gives back everything at once': (_, base) => ({ release: (acquisition) => { base.release(acquisition, Infinity) } }),
   'peek counts': (_, base) => ({
     peek (demand) {
@@ -135,6 +146,9 @@ const faults: Record<string, Fault> = {
       return { callers: keys.map((callerKey) => ({ callerKey, count: 1, windowRemaining: 1 })), cursor: null }
     }
   }),
+  'list leaves out callers without a count': (_, base) =>
+    ({ list: (name) => ({ callers: base.list(name).callers.filter(({ count }) => count > 0), cursor: null }) }),
+  'forget does nothing in a time zone': (_, base) => ({ forget: (key, name) => { if (!name.includes('/')) base.forget(key, name) } }),
   'list returns the first page only': (_, base) => ({ list: (name) => ({ callers: base.list(name).callers.slice(0, 10), cursor: null }) }),
   'forget removes the caller in every quota': (store) => ({
     forget: (callerKey) => { for (const { counters } of store.quotas.values()) counters.delete(callerKey) }

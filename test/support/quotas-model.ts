@@ -95,9 +95,7 @@ export class QuotasModel {
   }
 
   /** The store forgets a caller, except for requests in flight. */
-  forget (quota: ModelQuota, caller: string): void {
-    if (quota.period !== null) this.#windows.delete(`${quota.name} ${caller}`)
-  }
+  forget (quota: ModelQuota, caller: string): void { if (quota.period !== null) this.#windows.delete(`${quota.name} ${caller}`) }
 
   /** What is counted for a caller. */
   count (time: ModelTime, quota: ModelQuota, caller: string): number {
@@ -140,22 +138,16 @@ function beforeTheStore ({ quota: { name, unit, limit, isEnforced }, caller, cos
   return { quota: name, unit, enforced: isEnforced, outcome, limit, count: null, windowRemaining: null }
 }
 
-function canBeReported ({ asked: { quota: { unit, period } } }: Account): boolean {
-  return unit !== 'requests' && period !== null
-}
+function canBeReported ({ asked: { quota: { unit, period } } }: Account): boolean { return unit !== 'requests' && period !== null }
 
-function costOf ({ quota, cost }: Asked): number {
-  return quota.period === null ? 1 : Math.min(Number(cost), quota.limit)
-}
+function costOf ({ quota, cost }: Asked): number { return quota.period === null ? 1 : Math.min(Number(cost), quota.limit) }
 
 function isOpen (window: Window, quota: ModelQuota, time: ModelTime): boolean {
   if (quota.period === null) return true
   return window.end === null ? time.now - window.start < lengthOf(quota.period) : Number(endOf(quota, time)) <= window.end
 }
 
-function lengthOf (period: NonNullable<ModelQuota['period']>): number {
-  return period === 'month' ? Infinity : lengths[period]
-}
+function lengthOf (period: NonNullable<ModelQuota['period']>): number { return period === 'month' ? Infinity : lengths[period] }
 
 function endOf ({ period, offset }: ModelQuota, { date }: ModelTime): number | null {
   if (offset === null) return null

@@ -70,9 +70,7 @@ export class ReferenceStore implements Required<QuotaStore> {
   }
 
   /** What is counted for a demand. */
-  amount ({ cost }: Demand, _hasRoom: boolean, allHaveRoom: boolean): number {
-    return allHaveRoom ? cost : 0
-  }
+  amount ({ cost }: Demand, _hasRoom: boolean, allHaveRoom: boolean): number { return allHaveRoom ? cost : 0 }
 
   sweep (quota: Quota, window: number): void {
     const now = this.clock()
@@ -83,9 +81,7 @@ export class ReferenceStore implements Required<QuotaStore> {
     quota.sweeps += 1
   }
 
-  isSweepDue ({ sweptAt }: Quota): boolean {
-    return sweptAt !== undefined && this.clock() - sweptAt >= 60_000
-  }
+  isSweepDue ({ sweptAt }: Quota): boolean { return sweptAt !== undefined && this.clock() - sweptAt >= 60_000 }
 
   /** The counters that a sweep keeps now. */
   kept ({ counters }: Quota, window: number): Map<string, Counter> {

@@ -39,9 +39,7 @@ export class ToldStore implements QuotaStore {
   /** Completes the pending answer. */
   answerNow = (): void => {}
   constructor (readonly clock: VirtualClock) {}
-  shardOf (callerKey: string): number {
-    return Number(/^[a-z](\d)$/.exec(callerKey)?.[1] ?? 0)
-  }
+  shardOf (callerKey: string): number { return Number(/^[a-z](\d)$/.exec(callerKey)?.[1] ?? 0) }
 
   acquire (demands: readonly Demand[]): readonly Acquisition[] | Promise<readonly Acquisition[]> {
     this.asked += 1
@@ -75,9 +73,7 @@ export class ToldStore implements QuotaStore {
     return this.#behave(undefined)
   }
 
-  inspect (): QuotaStoreState | Promise<QuotaStoreState> {
-    return this.#behave({ trackedCallers: this.count, sweeps: 0 })
-  }
+  inspect (): QuotaStoreState | Promise<QuotaStoreState> { return this.#behave({ trackedCallers: this.count, sweeps: 0 }) }
 
   #behave<Answer> (answer: Answer, manner = this.manner): Answer | Promise<Answer> {
     switch (manner) {
