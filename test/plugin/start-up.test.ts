@@ -107,6 +107,8 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
     { options: false, after: within('/v1', post('/api/translate'), plugin({ prefix: '/context', operations })) }, differs('/context/api/translate', '/v1/api/translate')
   ],
   'no root route for an operation that ends with a slash': [{ options: { operations: slashed }, after: post('/') }, /no route serves POST \/api\/slashed\/\. Check/],
+  'no operation that ends with a slash and is served by the root route of a scope': [{ options: { operations: slashed }, after: within('/api/slashed', post('/')) }],
+  'no operation / that the prefix itself serves': [{ options: { prefix: '/context', operations: [{ method: 'POST', path: '/' }] }, after: post('/context') }],
   'a route outside the scope of the plugin': [
     { options: false, after: async (app) => { await within('', plugin({}))(app); post('/api/analyze')(app) } },
     /"default" protects nothing: .* POST \/api\/analyze \(its route is outside the scope in which the plugin is registered\).*wrapped with fastify-plugin.*\(encapsulation\)/
