@@ -1,10 +1,6 @@
 import { hash } from 'node:crypto'
-import type { FastifyRequest } from 'fastify'
-import type { OfRequest } from '../any-request.js'
-import { logFailure, logLine } from '../log.js'
 import { isObject } from '../option-checks.js'
-import { attempt, proceed } from '../promises.js'
-import { isAuthentication, tokenAuthentication, type Authentication } from './authentication.js'
+import { isAuthentication, type Authentication } from './authentication.js'
 
 /**
  * Why a request has no caller:
@@ -41,7 +37,7 @@ export function callerKey (authentication: Authentication | null | undefined): s
 }
 
 /** Returns the key of a caller, or why there is none. Only own properties of claims identify a caller, not inherited ones. */
-function keyOf (authentication: unknown): Caller {
+export function keyOf (authentication: unknown): Caller {
   if (authentication == null) return new Unidentified('no-authentication')
   if (!isAuthentication(authentication) || authentication.authenticated !== true) return new Unidentified('not-authenticated')
   if (authentication.kind === 'anonymous') return new Unidentified('anonymous')
@@ -58,41 +54,3 @@ function keyOf (authentication: unknown): Caller {
 /** Whether a value can be a part of the text that is hashed. None contains NUL, so different identities never result in the same text. */
 const isIdentity = (value: unknown): value is string =>
   typeof value === 'string' && value.trim() !== '' && !value.includes('\0') && value.isWellFormed()
-
-/**
- * The type of the option `authentication`: a function that returns the authentication of a request, or a promise of it. If it throws or
- * rejects, the response is a 401, or a 503 if the error has a `statusCode` of 500 or more.
- */
-export type AuthenticationReader = OfRequest<Authentication | null | undefined | PromiseLike<Authentication | null | undefined>>
-
-/** Returns the caller of a request. A promise only if the host's function returned one. */
-export type CallerReader = (request: FastifyRequest) => Caller | Promise<Caller>
-
-const foreign = 'the option authentication returned a value that this package did not create, so the request is treated as ' +
-  'unauthenticated: wrap verified claims with tokenAuthentication(claims), and a user name with localAuthentication(username); ' +
-  'this warning is not repeated'
-
-/** Reads `request.user`, where a value that this package did not create is verified claims, which @fastify/jwt stores there. */
-function userOf (request: FastifyRequest): Authentication | null | undefined {
-  const user: unknown = Reflect.get(request, 'user')
-  return user == null || isAuthentication(user) ? user : tokenAuthentication(user)
-}
-
-/** Creates a reader that uses the host's function, if there is one. */
-export function callerReader (authentication: AuthenticationReader = userOf): CallerReader {
-  let isWarned = false
-  return (request) => attempt<Caller>(() => {
-    const read = authentication(request)
-    return proceed(read == null || isAuthentication(read) ? read : Promise.resolve(read), (found) => {
-      const isForeign = found != null && !isAuthentication(found)
-      if (isForeign && !isWarned) logLine(request.log, 'warn', {}, foreign)
-      isWarned ||= isForeign
-      return keyOf(found)
-    })
-  }, (error) => {
-    const isOutage = Number(Object(error).statusCode) >= 500
-    const outcome = isOutage ? 'unavailable' : 'unauthenticated'
-    logFailure(request.log, error, `the authentication of the request could not be read; the decision on it is ${outcome}`)
-    return new Unidentified(isOutage ? null : 'no-authentication')
-  })
-}

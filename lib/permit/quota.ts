@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { CallerReader } from '../caller/caller-key.js'
+import type { CallerReader } from '../caller/request-caller.js'
 import { shown, UnknownQuotaError } from '../errors.js'
 import type { Calendar } from '../limit/calendar.js'
 import { effectiveLimit, type QuotaPeriod } from '../limit/limit.js'

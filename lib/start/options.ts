@@ -1,7 +1,8 @@
-import type { AuthenticationReader } from '../caller/caller-key.js'
+import type { AuthenticationReader } from '../caller/request-caller.js'
 import { OptionError } from '../errors.js'
 import { assertTimeZone } from '../limit/calendar.js'
-import { limitKinds, type DotenvOptions, type LimitName } from '../limit/limit.js'
+import type { DotenvOptions } from '../limit/configuration.js'
+import { limitKinds, type LimitName } from '../limit/limit.js'
 import { assertPreferenceReader, type PreferenceReader } from '../limit/preferences.js'
 import {
   assertFunction, assertInteger, assertMilliseconds, assertOptions, checkThat, isNatural, isObject, oneOf, registerOptions, type Check,

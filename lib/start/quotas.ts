@@ -1,4 +1,4 @@
-import { callerReader, type CallerReader } from '../caller/caller-key.js'
+import { callerReader, type CallerReader } from '../caller/request-caller.js'
 import { Calendar } from '../limit/calendar.js'
 import { defaultPerMinute, limitKinds, longestDay, preferenceOf } from '../limit/limit.js'
 import type { QuotaSettings } from '../permit/quota.js'
