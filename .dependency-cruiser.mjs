@@ -13,41 +13,83 @@ const rooms = {
 }
 
 const entries = '^lib/(index|redis|postgres|metrics|earlier|testing)\\.ts$'
-// These take a request through the rooms. Every other file beside the rooms is the ground floor, which everything may import.
+// These take a request through the rooms. Every other file beside the rooms is the ground floor,
+// which everything may import.
 const passages = ['hook', 'handler-permit', 'plugin']
 const groundFloor = `^lib/(?!(index|redis|postgres|metrics|earlier|testing|${passages.join('|')})\\.ts$)[^/]+\\.ts$`
 
 const rule = (name, comment, from, to) => ({ name, comment, severity: 'error', from, to })
 
-const roomRules = Object.entries(rooms).map(([room, used]) => rule(
-  `${room}-imports-downwards`,
-  used.length === 0 ? `lib/${room} imports no other room.` : `Of the other rooms, lib/${room} imports only ${used.join(', ')}.`,
-  { path: `^lib/${room}/` },
-  { path: '^lib/', pathNot: [`^lib/(${[room, ...used].join('|')})/`, groundFloor] }
-))
+const roomRules = Object.entries(rooms).map(([room, used]) =>
+  rule(
+    `${room}-imports-downwards`,
+    used.length === 0
+      ? `lib/${room} imports no other room.`
+      : `Of the other rooms, lib/${room} imports only ${used.join(', ')}.`,
+    { path: `^lib/${room}/` },
+    { path: '^lib/', pathNot: [`^lib/(${[room, ...used].join('|')})/`, groundFloor] }
+  )
+)
 
-const passageRules = passages.map((passage, index) => rule(
-  `${passage}-imports-downwards`,
-  `lib/${passage}.ts imports only rooms that a request passes through${index > 0 ? `, and ${passages.slice(0, index).join(' and ')}` : ''}.`,
-  { path: `^lib/${passage}\\.ts$` },
-  { path: [entries, '^lib/(metrics|earlier|testing)/', ...passages.slice(index + 1).map((above) => `^lib/${above}\\.ts$`), ...(passage === 'plugin' ? [] : ['^lib/start/'])] }
-))
+const passageRules = passages.map((passage, index) =>
+  rule(
+    `${passage}-imports-downwards`,
+    `lib/${passage}.ts imports only rooms that a request passes through${index > 0 ? `, and ${passages.slice(0, index).join(' and ')}` : ''}.`,
+    { path: `^lib/${passage}\\.ts$` },
+    {
+      path: [
+        entries,
+        '^lib/(metrics|earlier|testing)/',
+        ...passages.slice(index + 1).map((above) => `^lib/${above}\\.ts$`),
+        ...(passage === 'plugin' ? [] : ['^lib/start/'])
+      ]
+    }
+  )
+)
 
 /** @type {import('dependency-cruiser').IConfiguration} */
 export default {
   forbidden: [
-    rule('no-cycle', 'No file imports itself through others, types included.', {}, { circular: true }),
+    rule(
+      'no-cycle',
+      'No file imports itself through others, types included.',
+      {},
+      { circular: true }
+    ),
     ...roomRules,
     ...passageRules,
-    rule('ground-floor', 'The files beside the rooms import nothing of lib but each other.', { path: groundFloor }, { path: '^lib/', pathNot: groundFloor }),
-    rule('entry-points-on-top', 'Nothing in lib imports an entry point.', { path: '^lib/' }, { path: entries }),
-    rule('lib-stands-alone', 'lib imports nothing else of the repository.', { path: '^lib/' }, { path: '^(test|examples|bench|chaos|scripts)/' }),
-    rule('rooms-are-listed', 'Every folder of lib is a room of the list above.', {}, { path: '^lib/[^/]+/', pathNot: `^lib/(${Object.keys(rooms).join('|')})/` })
+    rule(
+      'ground-floor',
+      'The files beside the rooms import nothing of lib but each other.',
+      { path: groundFloor },
+      { path: '^lib/', pathNot: groundFloor }
+    ),
+    rule(
+      'entry-points-on-top',
+      'Nothing in lib imports an entry point.',
+      { path: '^lib/' },
+      { path: entries }
+    ),
+    rule(
+      'lib-stands-alone',
+      'lib imports nothing else of the repository.',
+      { path: '^lib/' },
+      { path: '^(test|examples|bench|chaos|scripts)/' }
+    ),
+    rule(
+      'rooms-are-listed',
+      'Every folder of lib is a room of the list above.',
+      {},
+      { path: '^lib/[^/]+/', pathNot: `^lib/(${Object.keys(rooms).join('|')})/` }
+    )
   ],
   options: {
     doNotFollow: { path: 'node_modules' },
     tsPreCompilationDeps: true,
     tsConfig: { fileName: 'tsconfig.json' },
-    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'types', 'default'] }
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'types', 'default']
+    }
   }
 }

@@ -6,7 +6,12 @@ import { PostgresQuotaStore } from 'fastify-llm-quota/postgres'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
 import type { Redis } from 'ioredis'
 import type { Pool } from 'pg'
-import { RateLimiterMemory, RateLimiterPostgres, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
+import {
+  RateLimiterMemory,
+  RateLimiterPostgres,
+  RateLimiterRedis,
+  RateLimiterRes
+} from 'rate-limiter-flexible'
 
 /** Where limiters count: on the server of the client that is given, otherwise in memory. */
 export interface Place {
@@ -15,17 +20,28 @@ export interface Place {
 }
 
 /** The table of `rate-limiter-flexible`, unlogged like that of this package. */
-export const peerTable = 'CREATE UNLOGGED TABLE peer (key varchar(255) PRIMARY KEY, points integer NOT NULL DEFAULT 0, expire bigint)'
+export const peerTable =
+  'CREATE UNLOGGED TABLE peer (key varchar(255) PRIMARY KEY, points integer NOT NULL DEFAULT 0, expire bigint)'
 
 export const path = '/api/analyze-node'
 const operations = [{ method: 'GET', path }]
 const tooMany = { error: 'Rate limit exceeded. Please wait.', status: 429 }
 
-/** What is compared: each declares the route at `path`, with a limit for each caller. The key is always the same digest, and no quota headers are sent. */
-export const limiters: Record<string, (app: FastifyInstance, limit: number, place: Place) => Promise<void>> = {
-  'Fastify alone': async (app) => { declare(app) },
+/**
+ * What is compared: each declares the route at `path`, with a limit for each caller. The key is
+ * always the same digest, and no quota headers are sent.
+ */
+export const limiters: Record<
+  string,
+  (app: FastifyInstance, limit: number, place: Place) => Promise<void>
+> = {
+  'Fastify alone': async (app) => {
+    declare(app)
+  },
 
-  'Fastify alone, again': async (app) => { declare(app) },
+  'Fastify alone, again': async (app) => {
+    declare(app)
+  },
 
   'fastify-llm-quota': async (app, limit, place) => {
     await app.register(quotaPlugin, { ...storeAt(place), operations, perMinute: limit })
@@ -43,11 +59,17 @@ export const limiters: Record<string, (app: FastifyInstance, limit: number, plac
       streams: { operations, inFlight: 1_000 }
     } satisfies QuotaOptions['quotas']
     await app.register(quotaPlugin, { ...storeAt(place), operations, perMinute: limit, quotas })
-    declare(app, {}, (request) => { app.quotaCharge(request, 90) })
+    declare(app, {}, (request) => {
+      app.quotaCharge(request, 90)
+    })
   },
 
   '@fastify/rate-limit': async (app, limit, { redis }) => {
-    const off = { 'x-ratelimit-limit': false, 'x-ratelimit-remaining': false, 'x-ratelimit-reset': false }
+    const off = {
+      'x-ratelimit-limit': false,
+      'x-ratelimit-remaining': false,
+      'x-ratelimit-reset': false
+    }
     await app.register(fastifyRateLimit, {
       global: false,
       hook: 'preHandler',
@@ -65,32 +87,49 @@ export const limiters: Record<string, (app: FastifyInstance, limit: number, plac
 
   'rate-limiter-flexible': async (app, limit, { redis, pool }) => {
     const options = { points: limit, duration: 60 }
-    const limiter = redis !== undefined
-      ? new RateLimiterRedis({ ...options, storeClient: redis })
-      : pool !== undefined
-        ? new RateLimiterPostgres({ ...options, storeClient: pool, tableName: 'peer', tableCreated: true, clearExpiredByTimeout: false })
-        : new RateLimiterMemory(options)
+    const limiter =
+      redis !== undefined
+        ? new RateLimiterRedis({ ...options, storeClient: redis })
+        : pool !== undefined
+          ? new RateLimiterPostgres({
+            ...options,
+            storeClient: pool,
+            tableName: 'peer',
+            tableCreated: true,
+            clearExpiredByTimeout: false
+          })
+          : new RateLimiterMemory(options)
     declare(app, {
       preHandler: async (request: FastifyRequest, reply: FastifyReply) => {
         try {
           await limiter.consume(keyOf(request))
         } catch (rejected) {
           if (!(rejected instanceof RateLimiterRes)) throw rejected
-          return reply.code(429).header('retry-after', String(Math.ceil(rejected.msBeforeNext / 1000))).send(tooMany)
+          return reply
+            .code(429)
+            .header('retry-after', String(Math.ceil(rejected.msBeforeNext / 1000)))
+            .send(tooMany)
         }
       }
     })
   }
 }
 
-/** Makes the claims of a token of each request, whose subject is in its header `x-subject`, and registers as many plugins as a service has. */
+/**
+ * Makes the claims of a token of each request, whose subject is in its header `x-subject`, and
+ * registers as many plugins as a service has.
+ */
 export async function prepare (app: FastifyInstance): Promise<void> {
   app.decorateRequest('user')
   app.addHook('onRequest', (request, _reply, done) => {
-    request.user = { iss: 'https://identity.example/realms/taxonomy', sub: request.headers['x-subject'] }
+    request.user = {
+      iss: 'https://identity.example/realms/taxonomy',
+      sub: request.headers['x-subject']
+    }
     done()
   })
-  // The first plugins of an application change how V8 compiles its requests, whatever they do. This must not count as a cost of the limiter.
+  // The first plugins of an application change how V8 compiles its requests, whatever they do. This
+  // must not count as a cost of the limiter.
   for (let registered = 0; registered < 6; registered++) await app.register(async () => {})
 }
 
@@ -104,7 +143,11 @@ function keyOf (request: FastifyRequest): string {
   return hash('sha256', `oidc\0${iss}\0${sub}`, 'hex')
 }
 
-function declare (app: FastifyInstance, options: object = {}, run: (request: FastifyRequest) => void = () => {}): void {
+function declare (
+  app: FastifyInstance,
+  options: object = {},
+  run: (request: FastifyRequest) => void = () => {}
+): void {
   app.get(path, { exposeHeadRoute: false, ...options }, async (request) => {
     run(request)
     return { result: 'from a model' }

@@ -3,7 +3,10 @@ import { readdirSync, readFileSync } from 'node:fs'
 // Linux counts the CPU time of processes in hundredths of a second.
 const microsecondsPerTick = 10_000
 
-/** Returns the CPU time that a PostgreSQL server has used, with all of its processes, in microseconds. */
+/**
+ * Returns the CPU time that a PostgreSQL server has used, with all of its processes, in
+ * microseconds.
+ */
 export function serverCpu (pid: number | undefined): number {
   let ticks = 0
   for (const name of readdirSync('/proc')) {
@@ -15,7 +18,10 @@ export function serverCpu (pid: number | undefined): number {
   return ticks * microsecondsPerTick
 }
 
-/** Returns the fields of a process from its state on, which follows its name in parentheses; none if it has ended. */
+/**
+ * Returns the fields of a process from its state on, which follows its name in parentheses; none if
+ * it has ended.
+ */
 function fieldsOf (name: string): string[] {
   if (!/^\d+$/.test(name)) return []
   try {

@@ -5,14 +5,19 @@ export interface Row {
   readonly costs: Record<string, number>
 }
 
-/** Returns the table in Markdown, with what the limiters add to Fastify alone where that was measured. */
+/**
+ * Returns the table in Markdown, with what the limiters add to Fastify alone where that was
+ * measured.
+ */
 export function tableOf (rows: readonly Row[], limiters: readonly string[]): string {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
-  const shown = (cost: number | undefined): string => cost === undefined ? '' : cost.toFixed(1)
+  const shown = (cost: number | undefined): string => (cost === undefined ? '' : cost.toFixed(1))
   return [
     line(['one request', 'unit', ...limiters]),
     `|---|---|${limiters.map(() => '---:|').join('')}`,
-    ...rows.map(({ title, unit, costs }) => line([title, unit, ...limiters.map((name) => shown(costs[name]))]))
+    ...rows.map(({ title, unit, costs }) =>
+      line([title, unit, ...limiters.map((name) => shown(costs[name]))])
+    )
   ].join('\n')
 }
 

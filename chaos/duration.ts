@@ -1,12 +1,18 @@
 import { readFileSync } from 'node:fs'
 
-/** Milliseconds that have passed, and those of them in which no process of the machine waited for a processor. */
+/**
+ * Milliseconds that have passed, and those of them in which no process of the machine waited for a
+ * processor.
+ */
 export interface Duration {
   readonly wall: number
   readonly own: number
 }
 
-/** Measures a duration, of which the limits of time apply to the machine's own, so that they do not depend on its load. */
+/**
+ * Measures a duration, of which the limits of time apply to the machine's own, so that they do not
+ * depend on its load.
+ */
 export class Stopwatch {
   readonly #startedAt = performance.now()
   readonly #waitedBefore = processorWait()
@@ -17,10 +23,15 @@ export class Stopwatch {
   }
 }
 
-/** The milliseconds in which a process waited for a processor. Only Linux tells this. Elsewhere it is 0, which makes the limits stricter. */
+/**
+ * The milliseconds in which a process waited for a processor. Only Linux tells this. Elsewhere it
+ * is 0, which makes the limits stricter.
+ */
 function processorWait (): number {
   try {
-    return Number(/^some .*total=(\d+)/m.exec(readFileSync('/proc/pressure/cpu', 'utf8'))?.[1]) / 1_000
+    return (
+      Number(/^some .*total=(\d+)/m.exec(readFileSync('/proc/pressure/cpu', 'utf8'))?.[1]) / 1_000
+    )
   } catch {
     return 0
   }

@@ -31,13 +31,21 @@ export class FaultyProxy {
 
   static async start (targetPort: number): Promise<FaultyProxy> {
     const proxy = new FaultyProxy(targetPort)
-    proxy.#listening = await listenOnLoopback(createServer((downstream) => {
-      if (proxy.#rejects) downstream.resetAndDestroy()
-      else {
-        const upstream = connect(proxy.targetPort, '127.0.0.1')
-        proxy.#pass({ downstream, upstream, isSilent: false, sent: Promise.resolve(), latestRequest: '' })
-      }
-    }))
+    proxy.#listening = await listenOnLoopback(
+      createServer((downstream) => {
+        if (proxy.#rejects) downstream.resetAndDestroy()
+        else {
+          const upstream = connect(proxy.targetPort, '127.0.0.1')
+          proxy.#pass({
+            downstream,
+            upstream,
+            isSilent: false,
+            sent: Promise.resolve(),
+            latestRequest: ''
+          })
+        }
+      })
+    )
     return proxy
   }
 
@@ -53,7 +61,8 @@ export class FaultyProxy {
   /**
    * Closes the connections of the next replies, each in the middle of its reply.
    *
-   * @param request Matches the requests whose replies are cut. A client of a cluster also sends commands of its own at any time.
+   * @param request Matches the requests whose replies are cut. A client of a cluster also sends
+   *   commands of its own at any time.
    */
   cut (replies: number, request = /^/): void {
     this.#repliesToCut = replies
@@ -71,7 +80,9 @@ export class FaultyProxy {
 
   /** Resets the connections that are silent. */
   endSilence (): void {
-    for (const { downstream, isSilent } of this.#connections) if (isSilent) downstream.resetAndDestroy()
+    for (const { downstream, isSilent } of this.#connections) {
+      if (isSilent) downstream.resetAndDestroy()
+    }
   }
 
   /** Whether new connections are reset at once. */
@@ -106,7 +117,9 @@ export class FaultyProxy {
       connection.latestRequest = chunk.toString('latin1')
       if (!connection.isSilent && !this.isSilent) upstream.write(chunk)
     })
-    upstream.on('data', (chunk) => { this.#reply(connection, chunk) })
+    upstream.on('data', (chunk) => {
+      this.#reply(connection, chunk)
+    })
   }
 
   #reply (connection: Connection, chunk: Buffer): void {

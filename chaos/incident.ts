@@ -7,16 +7,21 @@ export interface Incident {
   readonly lasts: number
   /** How long instances are stopped, in milliseconds. */
   readonly stalls?: number
-  begin (): unknown
-  /** Ends the fault. Returns how often a server can have lost a caller's count; nothing if it cannot. */
-  end? (): Promise<number | void>
+  begin(): unknown
+  /**
+   * Ends the fault. Returns how often a server can have lost a caller's count; nothing if it
+   * cannot.
+   */
+  end?(): Promise<number | void>
 }
 
 /** A kind of fault of a server, of a connection or of an instance. */
 export type Fault<Subject> = (subject: Subject, random: Random) => Incident
 
 /** The numbers of the servers that an incident affects. */
-interface AffectedServers { readonly servers: ReadonlySet<number> }
+interface AffectedServers {
+  readonly servers: ReadonlySet<number>
+}
 
 /** Draws an incident: one subject, or all of them at once, and the parameters. */
 export type Draw = (random: Random) => Incident & AffectedServers
@@ -27,22 +32,37 @@ export type Draw = (random: Random) => Incident & AffectedServers
  * @param serversOf Returns the numbers of the servers that a fault of this subject affects.
  */
 export function drawsOf<Subject> (
-  name: string, subjects: readonly Subject[], faults: Readonly<Record<string, Fault<Subject>>>, serversOf: (place: number) => number[]
+  name: string,
+  subjects: readonly Subject[],
+  faults: Readonly<Record<string, Fault<Subject>>>,
+  serversOf: (place: number) => number[]
 ): Record<string, Draw> {
   if (subjects.length === 0) return {}
   const places = subjects.map((_, place) => place)
-  return Object.fromEntries(Object.entries(faults).map(([kind, fault]) => [kind, (random) => {
-    const chosen = random.pick([places, ...places.map((place) => [place])])
-    const seed = random.integer(0, 2 ** 32 - 1)
-    const incidents = subjects.filter((_, place) => chosen.includes(place)).map((subject) => fault(subject, new Random(seed)))
-    const { description, lasts, stalls = 0 } = random.pick(incidents)
-    return {
-      description: `${name} ${chosen.join(' and ')} for ${lasts} ms: ${description}`,
-      lasts,
-      stalls,
-      servers: new Set(chosen.flatMap(serversOf)),
-      begin: () => Promise.all(incidents.map((incident) => incident.begin())),
-      end: async () => Math.max(...await Promise.all(incidents.map(async (incident) => await incident.end?.() ?? 0)))
-    }
-  }]))
+  return Object.fromEntries(
+    Object.entries(faults).map(([kind, fault]) => [
+      kind,
+      (random) => {
+        const chosen = random.pick([places, ...places.map((place) => [place])])
+        const seed = random.integer(0, 2 ** 32 - 1)
+        const incidents = subjects
+          .filter((_, place) => chosen.includes(place))
+          .map((subject) => fault(subject, new Random(seed)))
+        const { description, lasts, stalls = 0 } = random.pick(incidents)
+        return {
+          description: `${name} ${chosen.join(' and ')} for ${lasts} ms: ${description}`,
+          lasts,
+          stalls,
+          servers: new Set(chosen.flatMap(serversOf)),
+          begin: () => Promise.all(incidents.map((incident) => incident.begin())),
+          end: async () =>
+            Math.max(
+              ...(await Promise.all(
+                incidents.map(async (incident) => (await incident.end?.()) ?? 0)
+              ))
+            )
+        }
+      }
+    ])
+  )
 }

@@ -10,7 +10,9 @@ export const instanceFaults: Readonly<Record<string, Fault<InstanceProcess>>> = 
       description: `the event loop stalls for ${milliseconds} ms, ${times} times in a row`,
       lasts: milliseconds * times + 50,
       stalls: milliseconds * times,
-      begin: () => { instance.tell('stall', milliseconds, times) }
+      begin: () => {
+        instance.tell('stall', milliseconds, times)
+      }
     }
   },
   freezeInstance (instance, random) {
@@ -19,8 +21,12 @@ export const instanceFaults: Readonly<Record<string, Fault<InstanceProcess>>> = 
       description: 'the process is frozen',
       lasts,
       stalls: lasts,
-      begin: () => { instance.signal('SIGSTOP') },
-      end: async () => { instance.signal('SIGCONT') }
+      begin: () => {
+        instance.signal('SIGSTOP')
+      },
+      end: async () => {
+        instance.signal('SIGCONT')
+      }
     }
   }
 }
@@ -32,8 +38,11 @@ export const clockFaults: Readonly<Record<string, Fault<readonly InstanceProcess
     return {
       description: `the clock of the counters steps by ${seconds} s`,
       lasts: 100,
-      begin: () => { for (const instance of instances) instance.tell('stepClock', seconds * 1_000) },
-      // The clocks of the instances do not step at the same instant, so a window can end on one instance before it ends on the other.
+      begin: () => {
+        for (const instance of instances) instance.tell('stepClock', seconds * 1_000)
+      },
+      // The clocks of the instances do not step at the same instant, so a window can end on one
+      // instance before it ends on the other.
       end: async () => 2
     }
   }

@@ -24,19 +24,24 @@ export interface Order {
 export interface InstanceReport {
   state: InsuredQuotaStoreState
   decisions: InsuredQuotaStore['decisions']
-  /** The published changes: the shard, the store that counts its callers from then on, and the state of the whole store. */
-  changes: { shard: number, to: string, state: InsuredQuotaStoreState }[]
+  /**
+   * The published changes: the shard, the store that counts its callers from then on, and the state
+   * of the whole store.
+   */
+  changes: { shard: number; to: string; state: InsuredQuotaStoreState }[]
   /** The states that were logged, and other lines of the log. */
   logged: string[]
   /** The failures of the primary. */
-  errors: { shard: number, message: string }[]
+  errors: { shard: number; message: string }[]
   /** The number of requests of each caller that the fallback admitted. */
   admittedByFallback: Record<string, number>
   unhandled: string[]
 }
 
 // The instance runs compiled or with types stripped, like this module.
-const program = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? 'instance.ts' : 'instance.js', import.meta.url))
+const program = fileURLToPath(
+  new URL(import.meta.url.endsWith('.ts') ? 'instance.ts' : 'instance.js', import.meta.url)
+)
 
 /** Controls an instance of the service. */
 export class InstanceProcess {
@@ -59,7 +64,7 @@ export class InstanceProcess {
   }
 
   /** Sends one request of a caller. */
-  async ask (caller: string): Promise<{ status: number, body: string }> {
+  async ask (caller: string): Promise<{ status: number; body: string }> {
     const response = await fetch(this.#address, { method: 'POST', headers: { 'x-caller': caller } })
     return { status: response.status, body: await response.text() }
   }

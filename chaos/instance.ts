@@ -1,15 +1,32 @@
-// One instance of a service in a separate process: a quota with an insured store, and the faults that the driver requests.
+// One instance of a service in a separate process: a quota with an insured store, and the faults
+// that the driver requests.
 import { subscribe } from 'node:diagnostics_channel'
 import { Writable } from 'node:stream'
 import Fastify from 'fastify'
-import quotaPlugin, { InsuredQuotaStore, localAuthentication, MemoryQuotaStore } from '../lib/index.js'
-import type { Acquisition, Demand, InsuredQuotaStoreChange, PrimaryQuotaStore, QuotaStore } from '../lib/index.js'
+import quotaPlugin, {
+  InsuredQuotaStore,
+  localAuthentication,
+  MemoryQuotaStore
+} from '../lib/index.js'
+import type {
+  Acquisition,
+  Demand,
+  InsuredQuotaStoreChange,
+  PrimaryQuotaStore,
+  QuotaStore
+} from '../lib/index.js'
 import type { InstanceReport, InstanceSettings, Order } from './instance-process.js'
 import { clients, serverOf } from './stores.js'
 
 const settings: InstanceSettings = JSON.parse(process.argv[2] ?? '')
 let clockOffset = 0
-const report: Omit<InstanceReport, 'state' | 'decisions'> = { changes: [], logged: [], errors: [], admittedByFallback: {}, unhandled: [] }
+const report: Omit<InstanceReport, 'state' | 'decisions'> = {
+  changes: [],
+  logged: [],
+  errors: [],
+  admittedByFallback: {},
+  unhandled: []
+}
 
 /** A fallback that records which callers it admits. */
 class NotedStore extends MemoryQuotaStore {
@@ -23,19 +40,31 @@ class NotedStore extends MemoryQuotaStore {
   }
 }
 
-const stores = await Promise.all(settings.ports.map((port) =>
-  clients[settings.client]?.connect(port, settings.givesTime ? { clock: () => Date.now() + clockOffset } : {}) ?? Promise.reject(new RangeError(`there is no client ${settings.client}`))))
+const stores = await Promise.all(
+  settings.ports.map(
+    (port) =>
+      clients[settings.client]?.connect(
+        port,
+        settings.givesTime ? { clock: () => Date.now() + clockOffset } : {}
+      ) ?? Promise.reject(new RangeError(`there is no client ${settings.client}`))
+  )
+)
 
 const madeBy = new WeakMap<Acquisition, QuotaStore>()
 
-/** A store that divides the callers among several servers. The insured store calls it with the demands of one shard at a time. */
+/**
+ * A store that divides the callers among several servers. The insured store calls it with the
+ * demands of one shard at a time.
+ */
 const primary: PrimaryQuotaStore = {
   shardOf: (callerKey) => serverOf(callerKey, stores.length),
   acquire (demands) {
     const store = stores[serverOf(demands[0]?.callerKey ?? '', stores.length)]
     if (store === undefined) throw new Error('there is no such server')
     const remember = (acquisitions: readonly (Acquisition | null)[]) => {
-      for (const acquisition of acquisitions) if (acquisition !== null) madeBy.set(acquisition, store)
+      for (const acquisition of acquisitions) {
+        if (acquisition !== null) madeBy.set(acquisition, store)
+      }
       return acquisitions
     }
     const acquisitions = store.acquire(demands)
@@ -45,7 +74,9 @@ const primary: PrimaryQuotaStore = {
 }
 const store = new InsuredQuotaStore({ primary, fallback: new NotedStore() })
 
-process.on('unhandledRejection', (reason) => { report.unhandled.push(String(reason)) })
+process.on('unhandledRejection', (reason) => {
+  report.unhandled.push(String(reason))
+})
 subscribe('fastify-llm-quota:insured-store', (message) => {
   const { shard, state: to, error }: InsuredQuotaStoreChange = Object(message)
   report.changes.push({ shard, to, state: store.state })
@@ -69,12 +100,16 @@ const stream = new Writable({
   }
 })
 const app = Fastify({ logger: { level: 'warn', stream } })
-// Beside the limit that is checked, a request takes a place and counts tokens, which are given back.
+// Beside the limit that is checked, a request takes a place and counts tokens, which are given
+// back.
 const operations = [{ method: 'POST', path: '/api/analyze' }]
 await app.register(quotaPlugin, {
   store,
   perMinute: settings.limit,
-  quotas: { tokens: { operations, perMinute: { tokens: 1_000_000 }, cost: 100 }, streams: { operations, inFlight: 100 } },
+  quotas: {
+    tokens: { operations, perMinute: { tokens: 1_000_000 }, cost: 100 },
+    streams: { operations, inFlight: 100 }
+  },
   authentication: ({ headers }) => localAuthentication(String(headers['x-caller']))
 })
 app.post('/api/analyze', async (request) => {
@@ -90,9 +125,21 @@ const orders: { readonly [Name in Order['order']]: (order: Order) => void } = {
     }
     block(times)
   },
-  stepClock ({ milliseconds }) { clockOffset += milliseconds },
-  report () { process.send?.({ ...report, state: store.state, decisions: store.decisions } satisfies InstanceReport) }
+  stepClock ({ milliseconds }) {
+    clockOffset += milliseconds
+  },
+  report () {
+    process.send?.({
+      ...report,
+      state: store.state,
+      decisions: store.decisions
+    } satisfies InstanceReport)
+  }
 }
-process.on('message', (order: Order) => { orders[order.order](order) })
-process.on('disconnect', () => { process.exit() })
+process.on('message', (order: Order) => {
+  orders[order.order](order)
+})
+process.on('disconnect', () => {
+  process.exit()
+})
 process.send?.(await app.listen({ host: '127.0.0.1', port: 0 }))

@@ -2,23 +2,49 @@ import type { FaultyProxy } from './faulty-proxy.js'
 import type { Fault } from './incident.js'
 
 /** Faults of the network between an instance and a server. */
-export function linkFaults ({ noticesSilence }: { readonly noticesSilence: boolean }): Record<string, Fault<FaultyProxy>> {
-  const end = (proxy: FaultyProxy) => async (): Promise<void> => { proxy.recover() }
+export function linkFaults ({
+  noticesSilence
+}: {
+  readonly noticesSilence: boolean
+}): Record<string, Fault<FaultyProxy>> {
+  const end = (proxy: FaultyProxy) => async (): Promise<void> => {
+    proxy.recover()
+  }
   return {
     slow (proxy, random) {
-      const [least, most] = random.pick([[20, 80], [85, 115], [95, 105], [150, 600]] as const)
+      const [least, most] = random.pick([
+        [20, 80],
+        [85, 115],
+        [95, 105],
+        [150, 600]
+      ] as const)
       return {
         description: `replies take ${least} to ${most} ms`,
         lasts: random.integer(300, 2_000),
-        begin: () => { proxy.delay(() => random.integer(least, most)) },
+        begin: () => {
+          proxy.delay(() => random.integer(least, most))
+        },
         end: end(proxy)
       }
     },
     cut (proxy, random) {
       const replies = random.integer(1, 8)
-      return { description: `${replies} replies are cut in the middle`, lasts: 200, begin: () => { proxy.cut(replies) }, end: end(proxy) }
+      return {
+        description: `${replies} replies are cut in the middle`,
+        lasts: 200,
+        begin: () => {
+          proxy.cut(replies)
+        },
+        end: end(proxy)
+      }
     },
-    reset: (proxy, random) => ({ description: 'connections are reset', lasts: random.integer(50, 200), begin: () => { proxy.reset() } }),
+    reset: (proxy, random) => ({
+      description: 'connections are reset',
+      lasts: random.integer(50, 200),
+      begin: () => {
+        proxy.reset()
+      }
+    }),
     unreachable: (proxy, random) => ({
       description: 'connections are reset and rejected',
       lasts: random.integer(50, 2_500),
@@ -31,9 +57,13 @@ export function linkFaults ({ noticesSilence }: { readonly noticesSilence: boole
     silence: (proxy, random) => ({
       description: 'connections fall silent without an end',
       lasts: random.integer(1_000, 1_500),
-      begin: () => { proxy.silence() },
+      begin: () => {
+        proxy.silence()
+      },
       // If the client does not close silent connections, the network resets them.
-      async end () { if (!noticesSilence) proxy.endSilence() }
+      async end () {
+        if (!noticesSilence) proxy.endSilence()
+      }
     })
   }
 }

@@ -8,12 +8,14 @@ const workersOfAnInstance = 3
 const floodingCallers = 4
 const requestsOfACaller = 24
 
-// On a busy machine, a round can outlast a window. The counts of a caller are checked as those of one window.
+// On a busy machine, a round can outlast a window. The counts of a caller are checked as those of
+// one window.
 const longestFlood = windowLength / 2
 
 /**
- * Sends requests to both instances without a pause until it is stopped, for half a window at most. Half of them come from a few callers that exceed their limit all
- * the time, and half from new callers, each of which exceeds its limit.
+ * Sends requests to both instances without a pause until it is stopped, for half a window at most.
+ * Half of them come from a few callers that exceed their limit all the time, and half from new
+ * callers, each of which exceeds its limit.
  */
 export class Load {
   /** For each caller, the counts with which its requests were admitted. */
@@ -31,25 +33,36 @@ export class Load {
   constructor (instances: readonly InstanceProcess[], name: string) {
     this.#name = name
     const endsAt = performance.now() + longestFlood
-    this.#done = Promise.all(instances.flatMap((instance) => Array.from({ length: workersOfAnInstance }, async () => {
-      while (this.#isRunning && performance.now() < endsAt) {
-        await this.ask(instance, this.#nextCaller())
-        await sleep(2)
-      }
-    })))
+    this.#done = Promise.all(
+      instances.flatMap((instance) =>
+        Array.from({ length: workersOfAnInstance }, async () => {
+          while (this.#isRunning && performance.now() < endsAt) {
+            await this.ask(instance, this.#nextCaller())
+            await sleep(2)
+          }
+        })
+      )
+    )
   }
 
   /** Sends one request of a caller to an instance. */
   async ask (instance: InstanceProcess, caller: string): Promise<void> {
     this.requests += 1
     const stopwatch = new Stopwatch()
-    const response = await instance.ask(caller).catch((error: unknown) => ({ status: String(error), body: '' }))
+    const response = await instance
+      .ask(caller)
+      .catch((error: unknown) => ({ status: String(error), body: '' }))
     const { wall, own } = stopwatch.duration
-    this.longestWait = { wall: Math.max(this.longestWait.wall, wall), own: Math.max(this.longestWait.own, own) }
+    this.longestWait = {
+      wall: Math.max(this.longestWait.wall, wall),
+      own: Math.max(this.longestWait.own, own)
+    }
     const counts = this.admitted.get(caller) ?? []
     this.admitted.set(caller, counts)
     if (response.status === 200) counts.push(Number(response.body))
-    else if (response.status !== 429) this.failures.push(`${caller} got the status ${response.status}`)
+    else if (response.status !== 429) {
+      this.failures.push(`${caller} got the status ${response.status}`)
+    }
   }
 
   async stop (): Promise<void> {

@@ -4,7 +4,8 @@ import type { PostgresNode } from './postgres-node.js'
 import type { Random } from './random.js'
 
 const briefly = (random: Random): number => random.integer(50, 1_500)
-const terminate = 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity ' +
+const terminate =
+  'SELECT pg_terminate_backend(pid) FROM pg_stat_activity ' +
   "WHERE backend_type = 'client backend' AND application_name <> 'administrator';"
 
 /** Faults of a PostgreSQL server. */
@@ -15,12 +16,20 @@ export const postgresFaults: Readonly<Record<string, Fault<PostgresNode>>> = {
     begin: () => server.kill(),
     end: () => server.start().then(() => 1)
   }),
-  restart: ({ server }) => ({ description: 'is restarted', lasts: 50, begin: () => server.restart() }),
+  restart: ({ server }) => ({
+    description: 'is restarted',
+    lasts: 50,
+    begin: () => server.restart()
+  }),
   freeze: (node, random) => ({
     description: 'is frozen',
     lasts: random.integer(50, 2_500),
-    begin: () => { node.signal('SIGSTOP') },
-    end: async () => { node.signal('SIGCONT') }
+    begin: () => {
+      node.signal('SIGSTOP')
+    },
+    end: async () => {
+      node.signal('SIGCONT')
+    }
   }),
   terminate: (node, random) => ({
     description: 'terminates its backends, again and again',
@@ -32,9 +41,13 @@ export const postgresFaults: Readonly<Record<string, Fault<PostgresNode>>> = {
   readOnly: (node, random) => ({
     description: 'terminates its backends, and is read-only',
     lasts: briefly(random),
-    begin: () => node.administer(`ALTER DATABASE postgres SET default_transaction_read_only = on; ${terminate}`),
+    begin: () =>
+      node.administer(
+        `ALTER DATABASE postgres SET default_transaction_read_only = on; ${terminate}`
+      ),
     // An operator who ends this state ends the connections as well.
-    end: () => node.administer(`ALTER DATABASE postgres RESET default_transaction_read_only; ${terminate}`)
+    end: () =>
+      node.administer(`ALTER DATABASE postgres RESET default_transaction_read_only; ${terminate}`)
   }),
   lock (node, random) {
     let pool: pg.Pool | undefined
@@ -52,5 +65,10 @@ export const postgresFaults: Readonly<Record<string, Fault<PostgresNode>>> = {
       }
     }
   },
-  truncate: (node) => ({ description: 'TRUNCATE', lasts: 100, begin: () => node.administer('TRUNCATE llm_quota'), end: async () => 1 })
+  truncate: (node) => ({
+    description: 'TRUNCATE',
+    lasts: 100,
+    begin: () => node.administer('TRUNCATE llm_quota'),
+    end: async () => 1
+  })
 }

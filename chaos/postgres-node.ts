@@ -16,14 +16,21 @@ export class PostgresNode {
 
   static async start (instances: number): Promise<PostgresNode> {
     const server = await PostgresServer.start()
-    const node = new PostgresNode(server, await Promise.all(Array.from({ length: instances }, () => FaultyProxy.start(server.port))))
+    const node = new PostgresNode(
+      server,
+      await Promise.all(Array.from({ length: instances }, () => FaultyProxy.start(server.port)))
+    )
     await node.administer(postgresSchema())
     return node
   }
 
   /** Creates a pool for an administrator, with a connection of its own to the server. */
   administrator (): pg.Pool {
-    return this.server.pool({ max: 1, application_name: 'administrator', options: '-c default_transaction_read_only=off' })
+    return this.server.pool({
+      max: 1,
+      application_name: 'administrator',
+      options: '-c default_transaction_read_only=off'
+    })
   }
 
   /** Runs statements on the server directly. */
@@ -37,7 +44,10 @@ export class PostgresNode {
   signal (name: NodeJS.Signals): void {
     const { pid } = this.server
     if (pid === undefined) return
-    for (const each of [pid, ...readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number)]) {
+    for (const each of [
+      pid,
+      ...readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number)
+    ]) {
       try {
         process.kill(each, name)
       } catch {

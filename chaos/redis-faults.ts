@@ -10,7 +10,8 @@ const briefly = (random: Random): number => random.integer(50, 1_500)
 
 // A kilobyte for each, of somebody else, that does not expire.
 const others = Array.from({ length: 500 }, (_, number) => `other data ${number}`)
-const fill = (node: RedisNode): Promise<unknown> => node.administer('MSET', ...others.flatMap((name) => [name, 'x'.repeat(1_024)]))
+const fill = (node: RedisNode): Promise<unknown> =>
+  node.administer('MSET', ...others.flatMap((name) => [name, 'x'.repeat(1_024)]))
 
 /** Faults of a Redis server. */
 export const redisFaults: Readonly<Record<string, Fault<RedisNode>>> = {
@@ -31,8 +32,13 @@ export const redisFaults: Readonly<Record<string, Fault<RedisNode>>> = {
         await node.administer('CONFIG', 'SET', 'rdbcompression', 'no')
         await node.administer('SHUTDOWN', 'SAVE').catch(() => {})
         await node.server.kill()
-        const delay = String(Math.ceil(1_000 * lasts / others.length))
-        started = node.server.start('--key-load-delay', delay, '--loading-process-events-interval-bytes', '1024')
+        const delay = String(Math.ceil((1_000 * lasts) / others.length))
+        started = node.server.start(
+          '--key-load-delay',
+          delay,
+          '--loading-process-events-interval-bytes',
+          '1024'
+        )
       },
       async end () {
         await started
@@ -44,8 +50,12 @@ export const redisFaults: Readonly<Record<string, Fault<RedisNode>>> = {
   freeze: ({ server }, random) => ({
     description: 'is frozen',
     lasts: random.integer(50, 2_500),
-    begin: () => { server.signal('SIGSTOP') },
-    end: async () => { server.signal('SIGCONT') }
+    begin: () => {
+      server.signal('SIGSTOP')
+    },
+    end: async () => {
+      server.signal('SIGCONT')
+    }
   }),
   failOver (node, random) {
     const isPlanned = random.pick([true, false])
@@ -65,8 +75,17 @@ export const redisFaults: Readonly<Record<string, Fault<RedisNode>>> = {
     begin: () => node.administer('REPLICAOF', '127.0.0.1', '1'),
     end: () => node.administer('REPLICAOF', 'NO', 'ONE').then(() => {})
   }),
-  flush: (node) => ({ description: 'FLUSHALL', lasts: 100, begin: () => node.administer('FLUSHALL'), end: async () => 1 }),
-  scriptFlush: (node) => ({ description: 'SCRIPT FLUSH', lasts: 100, begin: () => node.administer('SCRIPT', 'FLUSH') }),
+  flush: (node) => ({
+    description: 'FLUSHALL',
+    lasts: 100,
+    begin: () => node.administer('FLUSHALL'),
+    end: async () => 1
+  }),
+  scriptFlush: (node) => ({
+    description: 'SCRIPT FLUSH',
+    lasts: 100,
+    begin: () => node.administer('SCRIPT', 'FLUSH')
+  }),
   delete (node, random) {
     const times = random.integer(1, 3)
     let lost = 0
@@ -76,19 +95,34 @@ export const redisFaults: Readonly<Record<string, Fault<RedisNode>>> = {
       async begin () {
         for (let time = 0; time < times; time++) {
           const keys = await node.administer('KEYS', 'llm-quota:*')
-          for (const key of Array.isArray(keys) ? keys : []) lost += Number(await node.administer('DEL', String(key)))
+          for (const key of Array.isArray(keys) ? keys : []) {
+            lost += Number(await node.administer('DEL', String(key)))
+          }
         }
       },
       end: async () => lost
     }
   },
-  evict: evicting('is full and evicts keys', ['allkeys-random', 'allkeys-lru', 'volatile-ttl'], async () => 1),
-  evictAmongOthers: evicting('is full of other data and evicts keys', ['allkeys-lru', 'volatile-lru', 'volatile-ttl'], async (node) => {
-    await fill(node)
-    return await node.figure('used_memory') - 50_000
-  }),
+  evict: evicting(
+    'is full and evicts keys',
+    ['allkeys-random', 'allkeys-lru', 'volatile-ttl'],
+    async () => 1
+  ),
+  evictAmongOthers: evicting(
+    'is full of other data and evicts keys',
+    ['allkeys-lru', 'volatile-lru', 'volatile-ttl'],
+    async (node) => {
+      await fill(node)
+      return (await node.figure('used_memory')) - 50_000
+    }
+  ),
   full: configured('is full and evicts nothing', 'maxmemory', '1', '0'),
-  noReplicas: configured('takes no writes, because it has no replicas', 'min-replicas-to-write', '1', '0'),
+  noReplicas: configured(
+    'takes no writes, because it has no replicas',
+    'min-replicas-to-write',
+    '1',
+    '0'
+  ),
   cannotSave: (node, random) => ({
     description: 'takes no writes, because it cannot save',
     lasts: briefly(random),
@@ -96,7 +130,11 @@ export const redisFaults: Readonly<Record<string, Fault<RedisNode>>> = {
       mkdirSync(dataFile(node.server))
       await node.administer('CONFIG', 'SET', 'save', '3600 1')
       await node.administer('BGSAVE')
-      while (!String(await node.administer('INFO', 'persistence')).includes('rdb_last_bgsave_status:err')) await sleep(5)
+      while (
+        !String(await node.administer('INFO', 'persistence')).includes('rdb_last_bgsave_status:err')
+      ) {
+        await sleep(5)
+      }
     },
     async end () {
       await node.administer('CONFIG', 'SET', 'save', '')
@@ -146,11 +184,20 @@ export const redisFaults: Readonly<Record<string, Fault<RedisNode>>> = {
   pause (node, random) {
     const lasts = briefly(random)
     const kind = random.pick(['ALL', 'WRITE'])
-    return { description: `CLIENT PAUSE ${kind}`, lasts, begin: () => node.administer('CLIENT', 'PAUSE', String(lasts), kind) }
+    return {
+      description: `CLIENT PAUSE ${kind}`,
+      lasts,
+      begin: () => node.administer('CLIENT', 'PAUSE', String(lasts), kind)
+    }
   }
 }
 
-function configured (description: string, name: string, bad: string, good: string): Fault<RedisNode> {
+function configured (
+  description: string,
+  name: string,
+  bad: string,
+  good: string
+): Fault<RedisNode> {
   return (node, random) => ({
     description,
     lasts: briefly(random),
@@ -160,7 +207,11 @@ function configured (description: string, name: string, bad: string, good: strin
 }
 
 /** @param prepare Returns the most memory that the server may use. */
-function evicting (description: string, policies: readonly string[], prepare: (node: RedisNode) => Promise<number>): Fault<RedisNode> {
+function evicting (
+  description: string,
+  policies: readonly string[],
+  prepare: (node: RedisNode) => Promise<number>
+): Fault<RedisNode> {
   return (node, random) => {
     const policy = random.pick(policies)
     const lasts = briefly(random)
@@ -178,7 +229,10 @@ function evicting (description: string, policies: readonly string[], prepare: (n
         await node.administer('CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
         await node.administer('DEL', ...others)
         // An instance that notices a loss rests for a second.
-        return Math.min(await node.figure('evicted_keys') - before, 2 * Math.ceil(1 + lasts / 1_000))
+        return Math.min(
+          (await node.figure('evicted_keys')) - before,
+          2 * Math.ceil(1 + lasts / 1_000)
+        )
       }
     }
   }

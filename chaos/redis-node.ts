@@ -6,7 +6,10 @@ import { RedisServer } from '../test/support/redis-server.js'
 import { FaultyProxy } from './faulty-proxy.js'
 import { credentials } from './stores.js'
 
-/** A server of Redis or Valkey behind proxies, one for each instance. Another server can take its place. */
+/**
+ * A server of Redis or Valkey behind proxies, one for each instance. Another server can take its
+ * place.
+ */
 export class RedisNode {
   readonly proxies: readonly FaultyProxy[]
   #server: RedisServer
@@ -19,7 +22,10 @@ export class RedisNode {
 
   static async start (instances: number): Promise<RedisNode> {
     const server = await startServer()
-    return new RedisNode(server, await Promise.all(Array.from({ length: instances }, () => FaultyProxy.start(server.port))))
+    return new RedisNode(
+      server,
+      await Promise.all(Array.from({ length: instances }, () => FaultyProxy.start(server.port)))
+    )
   }
 
   get server (): RedisServer {
@@ -33,14 +39,23 @@ export class RedisNode {
 
   /** Reads a number from the server's INFO. */
   async figure (name: string): Promise<number> {
-    return Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(String(await this.administer('INFO')))?.[1])
+    return Number(
+      new RegExp(`^${name}:(\\d+)`, 'm').exec(String(await this.administer('INFO')))?.[1]
+    )
   }
 
-  /** Replaces the server by a replica of its own: after a crash, or as planned, where the former server keeps its connections. */
+  /**
+   * Replaces the server by a replica of its own: after a crash, or as planned, where the former
+   * server keeps its connections.
+   */
   async failOver (isPlanned: boolean): Promise<void> {
     const replica = await startServer()
     await send(replica, 'REPLICAOF', ['127.0.0.1', String(this.#server.port)])
-    while (!String(await send(replica, 'INFO', ['replication'])).includes('master_link_status:up')) await sleep(20)
+    while (
+      !String(await send(replica, 'INFO', ['replication'])).includes('master_link_status:up')
+    ) {
+      await sleep(20)
+    }
     // A snapshot that stays would be loaded at the next start.
     rmSync(dataFile(replica), { force: true })
     if (!isPlanned) await this.#server.kill()
@@ -67,12 +82,31 @@ export function dataFile ({ directory }: RedisServer): string {
 
 function startServer (): Promise<RedisServer> {
   const { username, password } = credentials
-  return RedisServer.start('--user', username, 'on', `>${password}`, '~*', '&*', '+@all', '--repl-diskless-sync-delay', '0')
+  return RedisServer.start(
+    '--user',
+    username,
+    'on',
+    `>${password}`,
+    '~*',
+    '&*',
+    '+@all',
+    '--repl-diskless-sync-delay',
+    '0'
+  )
 }
 
-async function send ({ port }: RedisServer, command: string, parameters: readonly string[]): Promise<unknown> {
+async function send (
+  { port }: RedisServer,
+  command: string,
+  parameters: readonly string[]
+): Promise<unknown> {
   // While a server is busy with a script, it only accepts the command that ends the script.
-  const client = new Redis({ host: '127.0.0.1', port, enableReadyCheck: false, maxRetriesPerRequest: 0 })
+  const client = new Redis({
+    host: '127.0.0.1',
+    port,
+    enableReadyCheck: false,
+    maxRetriesPerRequest: 0
+  })
   client.on('error', () => {})
   try {
     return await client.call(command, ...parameters)

@@ -27,8 +27,8 @@ export interface RoundResult {
 export const limit = 5
 const timeout = 100
 
-// How long both instances may take after a fault to share counters again: the client's reconnection and the cool-down, and another one if a
-// stall of the machine fails the first trial.
+// How long both instances may take after a fault to share counters again: the client's reconnection
+// and the cool-down, and another one if a stall of the machine fails the first trial.
 const backWithin = 3_000
 
 // The tolerance for late responses, in addition to the time that processes wait for a processor.
@@ -38,20 +38,28 @@ const slack = 1_000
 const patience = 15_000
 
 /** Runs incidents that begin together under load, and checks the guarantees. */
-export async function runRound (name: string, world: World, incidents: readonly RoundIncident[]): Promise<RoundResult> {
+export async function runRound (
+  name: string,
+  world: World,
+  incidents: readonly RoundIncident[]
+): Promise<RoundResult> {
   const before = await reports(world)
   const load = new Load(world.instances, name)
   await sleep(200)
-  const losses = await Promise.all(incidents.map(async (incident) => {
-    await incident.begin()
-    await sleep(incident.lasts)
-    return await incident.end?.() ?? 0
-  }))
+  const losses = await Promise.all(
+    incidents.map(async (incident) => {
+      await incident.begin()
+      await sleep(incident.lasts)
+      return (await incident.end?.()) ?? 0
+    })
+  )
   const backAfter = await backToSharedCount(name, world, load)
   await load.stop()
   const after = await reports(world)
   const mostWait = timeout + sum(incidents.map(({ stalls = 0 }) => stalls)) + slack
-  const failedCalls = after.flatMap(({ errors }, place) => errors.slice(before[place]?.errors.length))
+  const failedCalls = after.flatMap(({ errors }, place) =>
+    errors.slice(before[place]?.errors.length)
+  )
   const decisions = (all: readonly InstanceReport[]): number => {
     return sum(all.map((report) => report.decisions.primary + report.decisions.fallback))
   }
@@ -61,17 +69,33 @@ export async function runRound (name: string, world: World, incidents: readonly 
     mostAdmitted: Math.max(...[...load.admitted.values()].map(({ length }) => length)),
     longestWait: load.longestWait,
     backAfter,
-    changes: sum(after.map(({ changes }) => changes.length)) - sum(before.map(({ changes }) => changes.length)),
+    changes:
+      sum(after.map(({ changes }) => changes.length)) -
+      sum(before.map(({ changes }) => changes.length)),
     reasons: [...new Set(failedCalls.map(({ message }) => message))],
     failures: [
       ...load.failures,
-      ...(counted === load.requests ? [] : [`${counted} of ${load.requests} requests were decided by a store`]),
-      ...[...load.admitted].flatMap(([caller, counts]) => wronglyCounted(caller, counts, after, sum(losses))),
+      ...(counted === load.requests
+        ? []
+        : [`${counted} of ${load.requests} requests were decided by a store`]),
+      ...[...load.admitted].flatMap(([caller, counts]) =>
+        wronglyCounted(caller, counts, after, sum(losses))
+      ),
       ...after.flatMap(wronglyReported),
-      ...failedCalls.filter(({ shard, message }) => !incidents.some(({ servers }) => servers.has(shard)) && !message.startsWith('no response within') && load.longestWait.wall < clientPatience)
+      ...failedCalls
+        .filter(
+          ({ shard, message }) =>
+            !incidents.some(({ servers }) => servers.has(shard)) &&
+            !message.startsWith('no response within') &&
+            load.longestWait.wall < clientPatience
+        )
         .map(({ shard, message }) => `server ${shard} had no fault, and failed with: ${message}`),
-      ...(backAfter.own > backWithin ? [`the shared count was back ${Math.round(backAfter.own)} ms after the fault`] : []),
-      ...(load.longestWait.own > mostWait ? [`a request waited for ${Math.round(load.longestWait.own)} ms`] : [])
+      ...(backAfter.own > backWithin
+        ? [`the shared count was back ${Math.round(backAfter.own)} ms after the fault`]
+        : []),
+      ...(load.longestWait.own > mostWait
+        ? [`a request waited for ${Math.round(load.longestWait.own)} ms`]
+        : [])
     ]
   }
 }
@@ -80,48 +104,76 @@ function reports (world: World): Promise<InstanceReport[]> {
   return Promise.all(world.instances.map((instance) => instance.report()))
 }
 
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0)
+const sum = (numbers: readonly number[]): number =>
+  numbers.reduce((total, number) => total + number, 0)
 
-/** Sends requests of new callers until both instances together admit each of them up to one limit. */
+/**
+ * Sends requests of new callers until both instances together admit each of them up to one limit.
+ */
 async function backToSharedCount (name: string, world: World, load: Load): Promise<Duration> {
   const stopwatch = new Stopwatch()
   for (let attempt = 0; stopwatch.duration.own < patience; attempt++) {
     const newcomer = `${name}, newcomer ${attempt}`
-    for (let turn = 0; turn <= limit; turn++) for (const instance of world.instances) await load.ask(instance, newcomer)
+    for (let turn = 0; turn <= limit; turn++) {
+      for (const instance of world.instances) await load.ask(instance, newcomer)
+    }
     const states = (await reports(world)).map(({ state }) => state)
-    if (load.admitted.get(newcomer)?.length === limit && states.every((state) => state === 'primary')) return stopwatch.duration
+    if (
+      load.admitted.get(newcomer)?.length === limit &&
+      states.every((state) => state === 'primary')
+    ) {
+      return stopwatch.duration
+    }
     await sleep(20)
   }
   return { wall: Infinity, own: Infinity }
 }
 
 /**
- * Checks how often a caller was admitted. Each fallback admits one limit at most, and so do the servers, once more for each time that they lost their
- * counts. A count can come twice: a server gives back what it counted for a request that the fallback has decided on since.
+ * Checks how often a caller was admitted. Each fallback admits one limit at most, and so do the
+ * servers, once more for each time that they lost their counts. A count can come twice: a server
+ * gives back what it counted for a request that the fallback has decided on since.
  */
-function wronglyCounted (caller: string, counts: readonly number[], reports: readonly InstanceReport[], losses: number): string[] {
+function wronglyCounted (
+  caller: string,
+  counts: readonly number[],
+  reports: readonly InstanceReport[],
+  losses: number
+): string[] {
   const key = String(callerKey(localAuthentication(caller)))
   const byFallbacks = reports.map(({ admittedByFallback }) => admittedByFallback[key] ?? 0)
   const byServers = counts.length - sum(byFallbacks)
   return [
-    ...byFallbacks.filter((admitted) => admitted > limit).map((admitted) => `${caller} was admitted ${admitted} times by one fallback`),
+    ...byFallbacks
+      .filter((admitted) => admitted > limit)
+      .map((admitted) => `${caller} was admitted ${admitted} times by one fallback`),
     ...(byServers < 0 || byServers > limit * (1 + losses)
-      ? [`${caller} was admitted ${byServers} times by the servers, which lost their counts ${losses} times`]
+      ? [
+          `${caller} was admitted ${byServers} times by the servers, which lost their counts ${losses} times`
+        ]
       : []),
-    ...counts.filter((count) => !(count >= 1 && count <= limit)).map((count) => `${caller} was admitted with the count ${count}`)
+    ...counts
+      .filter((count) => !(count >= 1 && count <= limit))
+      .map((count) => `${caller} was admitted with the count ${count}`)
   ]
 }
 
-/** Checks that each shard's changes alternate and are published once, and that the log shows each change of the state once. */
+/**
+ * Checks that each shard's changes alternate and are published once, and that the log shows each
+ * change of the state once.
+ */
 function wronglyReported ({ changes, logged, unhandled }: InstanceReport): string[] {
   const shards = [...new Set(changes.map(({ shard }) => shard))]
-  const ofShards = shards.map((shard) => changes.filter((change) => change.shard === shard).map(({ to }) => to))
+  const ofShards = shards.map((shard) =>
+    changes.filter((change) => change.shard === shard).map(({ to }) => to)
+  )
   const changedOnly = (states: readonly string[]): string => {
     return states.filter((state, place) => state !== (states[place - 1] ?? 'primary')).join(', ')
   }
   const states = changedOnly(changes.map(({ state }) => state))
   return [
-    ...ofShards.filter((all) => all.some((to, place) => to !== (place % 2 === 0 ? 'fallback' : 'primary')))
+    ...ofShards
+      .filter((all) => all.some((to, place) => to !== (place % 2 === 0 ? 'fallback' : 'primary')))
       .map((all) => `the published changes of a shard are ${all.join(', ')}`),
     ...(changedOnly(logged) === states && logged.length <= changes.length
       ? []

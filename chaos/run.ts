@@ -1,4 +1,5 @@
-// npm run chaos: runs two instances with real servers under kills, failovers, freezes, stalls, losses, slow replies and clock steps.
+// npm run chaos: runs two instances with real servers under kills, failovers, freezes, stalls,
+// losses, slow replies and clock steps.
 import { parseArgs } from 'node:util'
 import type { Duration } from './duration.js'
 import { Random } from './random.js'
@@ -17,7 +18,9 @@ const { values } = parseArgs({
 const { client, seed, seconds } = values
 const random = new Random(Number(seed))
 const givesTime = random.pick([true, false])
-console.log(`seed ${seed}, client ${client}; ${givesTime ? 'the instances give' : 'the server gives'} the time of the counters`)
+console.log(
+  `seed ${seed}, client ${client}; ${givesTime ? 'the instances give' : 'the server gives'} the time of the counters`
+)
 const world = await World.start({ client, limit, givesTime })
 let failures = 0
 try {
@@ -26,30 +29,39 @@ try {
   for (let round = 1; performance.now() < endsAt; round++) {
     const drawn = incidents.next().value
     const result = await runRound(`round ${round}`, world, drawn)
-    console.log(`round ${round}: ${drawn.map(({ description }) => description).join('; and ')}: ${result.requests} requests, ${result.changes} changes, ` +
-      `at most ${result.mostAdmitted} admitted of a caller, longest wait ${shown(result.longestWait)}, shared count back after ${shown(result.backAfter)}` +
-      (result.reasons.length > 0 ? `; ${result.reasons.join(', ')}` : ''))
+    console.log(
+      `round ${round}: ${drawn.map(({ description }) => description).join('; and ')}: ${result.requests} requests, ${result.changes} changes, ` +
+        `at most ${result.mostAdmitted} admitted of a caller, longest wait ${shown(result.longestWait)}, shared count back after ${shown(result.backAfter)}` +
+        (result.reasons.length > 0 ? `; ${result.reasons.join(', ')}` : '')
+    )
     for (const failure of result.failures) console.log(`  FAILED: ${failure}`)
     failures += result.failures.length
   }
 } finally {
   await world.stop()
 }
-console.log(failures === 0
-  ? 'everything was as promised'
-  : `${failures} failures; to see them again: npm run chaos -- --seed ${seed} --client ${client} --seconds ${seconds}`)
+console.log(
+  failures === 0
+    ? 'everything was as promised'
+    : `${failures} failures; to see them again: npm run chaos -- --seed ${seed} --client ${client} --seconds ${seconds}`
+)
 process.exit(failures === 0 ? 0 : 1)
 
 function shown ({ wall, own }: Duration): string {
   return `${Math.round(wall)} ms (${Math.round(own)} on a machine of its own)`
 }
 
-/** Yields each fault once in random order, and then again in another order. About half of them come together with a fault of an instance. */
+/**
+ * Yields each fault once in random order, and then again in another order. About half of them come
+ * together with a fault of an instance.
+ */
 function * drawIncidents (chosen: readonly string[] | undefined): Generator<RoundIncident[], never> {
   const others = Object.values(world.instanceFaults)
   const all = Object.entries({ ...world.faults, ...world.instanceFaults })
   const draws = all.filter(([name]) => chosen?.includes(name) ?? true).map(([, draw]) => draw)
-  if (draws.length === 0) throw new RangeError(`there are these faults: ${all.map(([name]) => name).join(', ')}`)
+  if (draws.length === 0) {
+    throw new RangeError(`there are these faults: ${all.map(([name]) => name).join(', ')}`)
+  }
   while (true) {
     for (const draw of random.shuffle(draws)) {
       const isAlone = random.pick([true, false]) || others.includes(draw)

@@ -12,8 +12,8 @@ const host = '127.0.0.1'
 /** What the instances authenticate with on Redis. */
 export const credentials = { username: 'instances', password: 'right' }
 
-// The timeout after which a client closes a silent connection. Unlike the store's timeout, it also runs during a stall of the event loop,
-// so it must be longer than a stall.
+// The timeout after which a client closes a silent connection. Unlike the store's timeout, it also
+// runs during a stall of the event loop, so it must be longer than a stall.
 export const clientPatience = 1_000
 
 // The delay before a client connects again.
@@ -29,17 +29,22 @@ const ioOptions = {
   reconnectOnError: ({ message }: Error) => message.includes('READONLY')
 }
 
-/** A client that an instance can use. It does not send commands again after a lost connection, and reconnects soon. */
+/**
+ * A client that an instance can use. It does not send commands again after a lost connection, and
+ * reconnects soon.
+ */
 interface ChaosClient {
   /** Creates a store on one server. */
-  connect (port: number, options: { readonly clock?: () => number }): Promise<QuotaStore>
+  connect(port: number, options: { readonly clock?: () => number }): Promise<QuotaStore>
   /** Whether it closes silent connections. */
   readonly noticesSilence: boolean
 }
 
-type IoClient = IoredisClient & { on (event: 'error', listener: () => void): unknown }
+type IoClient = IoredisClient & { on(event: 'error', listener: () => void): unknown }
 
-const ofIo = (connect: (options: typeof ioOptions & { port: number }) => IoClient): ChaosClient => ({
+const ofIo = (
+  connect: (options: typeof ioOptions & { port: number }) => IoClient
+): ChaosClient => ({
   noticesSilence: true,
   async connect (port, options) {
     const client = connect({ ...ioOptions, port })
@@ -57,9 +62,15 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
       const client = createClient({
         ...credentials,
         disableOfflineQueue: true,
-        // socketTimeout also closes idle connections, and while the primary rests, only pings keep a connection busy.
+        // socketTimeout also closes idle connections, and while the primary rests, only pings keep
+        // a connection busy.
         pingInterval: clientPatience / 3,
-        socket: { host, port, socketTimeout: clientPatience, reconnectStrategy: () => reconnectAfter }
+        socket: {
+          host,
+          port,
+          socketTimeout: clientPatience,
+          reconnectStrategy: () => reconnectAfter
+        }
       })
       client.on('error', () => {})
       await client.connect()

@@ -11,7 +11,10 @@ import { clients } from './stores.js'
 const instancesOfAWorld = 2
 const redisServers = 3
 
-/** The system under test: three servers of Redis that share the callers, or one of PostgreSQL, and two instances, with a proxy for each connection. */
+/**
+ * The system under test: three servers of Redis that share the callers, or one of PostgreSQL, and
+ * two instances, with a proxy for each connection.
+ */
 export class World {
   readonly nodes: readonly (RedisNode | PostgresNode)[]
   readonly instances: readonly InstanceProcess[]
@@ -19,7 +22,11 @@ export class World {
   readonly faults: Readonly<Record<string, Draw>>
   readonly instanceFaults: Readonly<Record<string, Draw>>
 
-  private constructor (nodes: World['nodes'], instances: readonly InstanceProcess[], faults: Readonly<Record<string, Draw>>) {
+  private constructor (
+    nodes: World['nodes'],
+    instances: readonly InstanceProcess[],
+    faults: Readonly<Record<string, Draw>>
+  ) {
     this.nodes = nodes
     this.instances = instances
     this.faults = faults
@@ -28,19 +35,34 @@ export class World {
 
   static async start (settings: Omit<InstanceSettings, 'ports'>): Promise<World> {
     const client = clients[settings.client]
-    if (client === undefined) throw new RangeError(`there are these clients: ${Object.keys(clients).join(', ')}`)
+    if (client === undefined) {
+      throw new RangeError(`there are these clients: ${Object.keys(clients).join(', ')}`)
+    }
     const isPostgres = settings.client === 'postgres'
-    const redis = isPostgres ? [] : await Promise.all(Array.from({ length: redisServers }, () => RedisNode.start(instancesOfAWorld)))
+    const redis = isPostgres
+      ? []
+      : await Promise.all(
+        Array.from({ length: redisServers }, () => RedisNode.start(instancesOfAWorld))
+      )
     const postgres = isPostgres ? [await PostgresNode.start(instancesOfAWorld)] : []
     const nodes = [...redis, ...postgres]
-    const instances = await Promise.all(Array.from({ length: instancesOfAWorld }, (_, instance) =>
-      InstanceProcess.start({ ...settings, ports: nodes.flatMap(({ proxies }) => proxies[instance]?.port ?? []) })))
+    const instances = await Promise.all(
+      Array.from({ length: instancesOfAWorld }, (_, instance) =>
+        InstanceProcess.start({
+          ...settings,
+          ports: nodes.flatMap(({ proxies }) => proxies[instance]?.port ?? [])
+        })
+      )
+    )
     const links = nodes.flatMap(({ proxies }) => proxies)
     return new World(nodes, instances, {
       ...drawsOf('server', redis, redisFaults, (place) => [place]),
       ...drawsOf('server', postgres, postgresFaults, (place) => [place]),
-      ...drawsOf('link', links, linkFaults(client), (place) => [Math.floor(place / instancesOfAWorld)]),
-      ...(settings.givesTime && drawsOf('instances', [instances], clockFaults, () => [...nodes.keys()]))
+      ...drawsOf('link', links, linkFaults(client), (place) => [
+        Math.floor(place / instancesOfAWorld)
+      ]),
+      ...(settings.givesTime &&
+        drawsOf('instances', [instances], clockFaults, () => [...nodes.keys()]))
     })
   }
 

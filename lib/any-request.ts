@@ -7,10 +7,11 @@ export interface AnyRequest extends Pick<FastifyRequest, 'id' | 'method' | 'url'
 }
 
 /**
- * A function that receives a request. TypeScript compares the parameters of methods in both directions, so the function can also be one for
- * the requests of a typed route, such as `FastifyRequest<{ Body: Batch }>`.
+ * A function that receives a request. TypeScript compares the parameters of methods in both
+ * directions, so the function can also be one for the requests of a typed route, such as
+ * `FastifyRequest<{ Body: Batch }>`.
  */
 export type OfRequest<Result, Parameters extends readonly unknown[] = [request: FastifyRequest]> = {
   /** Receives the request. */
-  method (...parameters: Parameters): Result
+  method(...parameters: Parameters): Result
 }['method']

@@ -11,8 +11,9 @@ interface CircuitBreakerOptions {
 }
 
 /**
- * Decides whether something that can fail is called. It is called until it fails, which opens the breaker. Then it is not called for the
- * time `coolDown`, after which one request at a time tries it again until one succeeds, which closes the breaker.
+ * Decides whether something that can fail is called. It is called until it fails, which opens the
+ * breaker. Then it is not called for the time `coolDown`, after which one request at a time tries
+ * it again until one succeeds, which closes the breaker.
  */
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions
@@ -30,7 +31,10 @@ export class CircuitBreaker {
     return this.#failuresInARow >= (this.#options.failures ?? 1)
   }
 
-  /** Returns the era of a call, for its result; undefined if there may be no call now. If the breaker is open, the call is the trial. */
+  /**
+   * Returns the era of a call, for its result; undefined if there may be no call now. If the
+   * breaker is open, the call is the trial.
+   */
   startCall (): number | undefined {
     if (this.isOpen) {
       const rested = this.#options.clock() - this.#failedAt
@@ -50,7 +54,10 @@ export class CircuitBreaker {
     this.#record(era, this.#failuresInARow + 1, error)
   }
 
-  /** Records that a call showed neither a failure nor that the next one will succeed. The next request may try. */
+  /**
+   * Records that a call showed neither a failure nor that the next one will succeed. The next
+   * request may try.
+   */
   provedNothing (): void {
     this.#isBeingTried = false
   }

@@ -1,20 +1,37 @@
 import createError from '@fastify/error'
 
-/** Formats a value in one line. Of objects, functions and URLs, only the type is shown, because they can contain passwords. */
+/**
+ * Formats a value in one line. Of objects, functions and URLs, only the type is shown, because they
+ * can contain passwords.
+ */
 export function shown (value: unknown): string {
   if (typeof value === 'function') return 'a function'
-  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object'
+  if (typeof value === 'object' && value !== null) {
+    return Array.isArray(value) ? 'an array' : 'an object'
+  }
   if (typeof value === 'string' && value.includes('://')) return 'a URL'
   const text = typeof value === 'bigint' ? `${value}n` : String(value)
   const shortened = text.length > 100 ? `${text.slice(0, 100)}…` : text
   return typeof value === 'string' ? JSON.stringify(shortened) : shortened
 }
 
-/** Formats a value that can hold a password in any form. Of a text, such as a connection string, only the type is shown. */
-export const shownType = (value: unknown): string => typeof value === 'string' && shown(value) !== 'a URL' ? 'a string' : shown(value)
+/**
+ * Formats a value that can hold a password in any form. Of a text, such as a connection string,
+ * only the type is shown.
+ */
+export const shownType = (value: unknown): string =>
+  typeof value === 'string' && shown(value) !== 'a URL' ? 'a string' : shown(value)
 
-const InvalidOption = createError('FST_ERR_LLM_QUOTA_OPTION', 'fastify-llm-quota: the option %s %s; it got %s', 500, TypeError)
-/** An option has an invalid value. The message contains the name of the option and the value; of an object, only its type. */
+const InvalidOption = createError(
+  'FST_ERR_LLM_QUOTA_OPTION',
+  'fastify-llm-quota: the option %s %s; it got %s',
+  500,
+  TypeError
+)
+/**
+ * An option has an invalid value. The message contains the name of the option and the value; of an
+ * object, only its type.
+ */
 export class OptionError extends InvalidOption {
   /** @param rule What the value must be, for example `must be an integer`. */
   constructor (option: string, rule: string, value: unknown, format = shown) {
@@ -22,22 +39,47 @@ export class OptionError extends InvalidOption {
   }
 }
 
-/** An environment variable has an invalid value. The message contains the name of the variable and the value. */
-export const EnvironmentError = createError('FST_ERR_LLM_QUOTA_ENVIRONMENT',
-  'fastify-llm-quota: the environment variable %s must be an integer; it got %s', 500, TypeError)
+/**
+ * An environment variable has an invalid value. The message contains the name of the variable and
+ * the value.
+ */
+export const EnvironmentError = createError(
+  'FST_ERR_LLM_QUOTA_ENVIRONMENT',
+  'fastify-llm-quota: the environment variable %s must be an integer; it got %s',
+  500,
+  TypeError
+)
 
 /** The plugin is registered a second time for the same requests. */
-export const SecondRegistrationError = createError('FST_ERR_LLM_QUOTA_SECOND_REGISTRATION', 'fastify-llm-quota: registered a second time ' +
-  'for the same requests (prefix %s), which would be counted twice. Register it once, and define further quotas with the option quotas')
+export const SecondRegistrationError = createError(
+  'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION',
+  'fastify-llm-quota: registered a second time ' +
+    'for the same requests (prefix %s), which would be counted twice. Register it once, and define further quotas with the option quotas'
+)
 
-/** There is no quota with the given name. The message says where it was given, lists the existing quotas and shows the value. */
-export const UnknownQuotaError = createError('FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA',
-  'fastify-llm-quota: %s must name an existing quota (%s); it got %s', 500, TypeError)
+/**
+ * There is no quota with the given name. The message says where it was given, lists the existing
+ * quotas and shows the value.
+ */
+export const UnknownQuotaError = createError(
+  'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA',
+  'fastify-llm-quota: %s must name an existing quota (%s); it got %s',
+  500,
+  TypeError
+)
 
 /** The host already has a decorator with a name that the plugin needs. */
-export const DecoratorError = createError('FST_ERR_LLM_QUOTA_DECORATOR',
-  'fastify-llm-quota: %s a decorator "%s", which the plugin needs; rename the existing decorator')
+export const DecoratorError = createError(
+  'FST_ERR_LLM_QUOTA_DECORATOR',
+  'fastify-llm-quota: %s a decorator "%s", which the plugin needs; rename the existing decorator'
+)
 
-/** The store or the authentication failed in `fastify.quotaStanding`. The message omits its error, which could reach the caller. */
-export const StandingError = createError('FST_ERR_LLM_QUOTA_STANDING',
-  'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown', 503)
+/**
+ * The store or the authentication failed in `fastify.quotaStanding`. The message omits its error,
+ * which could reach the caller.
+ */
+export const StandingError = createError(
+  'FST_ERR_LLM_QUOTA_STANDING',
+  'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown',
+  503
+)

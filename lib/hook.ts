@@ -16,16 +16,28 @@ export interface ResponseOptions {
   readonly refusalBody?: RefusalBodyWriter | undefined
 }
 
-/** Creates the hook that takes each request through all steps: quotas, limits, callers, stores, and refusal or admission. */
-export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readonly Quota[], ledger: Ledger, options: ResponseOptions) {
+/**
+ * Creates the hook that takes each request through all steps: quotas, limits, callers, stores, and
+ * refusal or admission.
+ */
+export function createQuotaHook (
+  requests: RequestMatcher<Quota>,
+  quotas: readonly Quota[],
+  ledger: Ledger,
+  options: ResponseOptions
+) {
   const { rateLimitHeaders, refusalBody } = options
 
   /** Returns nothing if the request is subject to no quota. */
-  function begin (request: FastifyRequest, reply: FastifyReply): Permit | Promise<Permit> | undefined {
+  function begin (
+    request: FastifyRequest,
+    reply: FastifyReply
+  ): Permit | Promise<Permit> | undefined {
     const matches = matchesOf(request)
     if (matches?.length === 0) return undefined
     const state = stateOf(request)
-    const decided = matches === null ? decideUnmatched(quotas, request, ledger) : decide(matches, request, ledger)
+    const decided =
+      matches === null ? decideUnmatched(quotas, request, ledger) : decide(matches, request, ledger)
     state.permit = proceed(decided, (permit) => {
       state.permit = permit
       state.assigned = undefined
@@ -41,31 +53,55 @@ export function createQuotaHook (requests: RequestMatcher<Quota>, quotas: readon
     try {
       return requests.match(request)
     } catch (error) {
-      logFailure(request.log, error, 'the quotas of the request could not be determined; the request is not counted')
+      logFailure(
+        request.log,
+        error,
+        'the quotas of the request could not be determined; the request is not counted'
+      )
       return null
     }
   }
 
-  function finish ({ refusal }: Permit, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+  function finish (
+    { refusal }: Permit,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    done: HookHandlerDoneFunction
+  ): void {
     if (refusal === null) return done()
-    // The host may have responded during an asynchronous step, for example because its own time limit was exceeded.
+    // The host may have responded during an asynchronous step, for example because its own time
+    // limit was exceeded.
     if (!reply.sent) sendRefusal(refusal, request, reply, refusalBody)
   }
 
-  return function quotaHook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+  return function quotaHook (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    done: HookHandlerDoneFunction
+  ): void {
     const state = stateOf(request)
     state.reply = reply
-    // After reply.callNotFound(), a request passes through the hooks again. It is decided only once.
+    // After reply.callNotFound(), a request passes through the hooks again. It is decided only
+    // once.
     const permit = state.permit ?? begin(request, reply)
     if (permit === undefined) return done()
     if (!(permit instanceof Promise)) return finish(permit, request, reply, done)
-    permit.then((permit) => { finish(permit, request, reply, done) }).catch((error: unknown) => {
-      // No other code catches errors after an asynchronous step. Fastify itself throws if it is already responding with an error.
-      try {
-        done(Object(error))
-      } catch (failure) {
-        logFailure(request.log, failure, 'an error after the decision of the quota could not be sent as a response')
-      }
-    })
+    permit
+      .then((permit) => {
+        finish(permit, request, reply, done)
+      })
+      .catch((error: unknown) => {
+        // No other code catches errors after an asynchronous step. Fastify itself throws if it is
+        // already responding with an error.
+        try {
+          done(Object(error))
+        } catch (failure) {
+          logFailure(
+            request.log,
+            failure,
+            'an error after the decision of the quota could not be sent as a response'
+          )
+        }
+      })
   }
 }

@@ -1,22 +1,44 @@
 export { quotaPlugin, quotaPlugin as default } from './plugin.js'
 export { MemoryQuotaStore, type MemoryQuotaStoreOptions } from './store/memory/memory-store.js'
 export { InsuredQuotaStore } from './store/insured/insured-store.js'
-export { anonymousAuthentication, localAuthentication, tokenAuthentication } from './caller/authentication.js'
+export {
+  anonymousAuthentication,
+  localAuthentication,
+  tokenAuthentication
+} from './caller/authentication.js'
 export { callerKey, type UnidentifiedReason } from './caller/caller-key.js'
 export { protectedOperations, type Operation } from './subject/operation.js'
 export { quotaDecisions } from './permit/decision.js'
 export { quotaResponses, type QuotaResponse } from './refusal/responses.js'
 export { usedTokens } from './permit/used-tokens.js'
-export { DecoratorError, EnvironmentError, OptionError, SecondRegistrationError, StandingError, UnknownQuotaError } from './errors.js'
+export {
+  DecoratorError,
+  EnvironmentError,
+  OptionError,
+  SecondRegistrationError,
+  StandingError,
+  UnknownQuotaError
+} from './errors.js'
 export type { AnyRequest, OfRequest } from './any-request.js'
-export type { AnonymousAuthentication, Authentication, LocalAuthentication, TokenAuthentication } from './caller/authentication.js'
+export type {
+  AnonymousAuthentication,
+  Authentication,
+  LocalAuthentication,
+  TokenAuthentication
+} from './caller/authentication.js'
 export type { QuotaAcquirer, QuotaCharger, QuotaPermit } from './handler-permit.js'
 export type { AuthenticationReader } from './caller/request-caller.js'
 export type { DotenvOptions, QuotaConfig } from './limit/configuration.js'
 export type { LimitName } from './limit/limit.js'
 export type { PreferenceReader } from './limit/preferences.js'
 export type {
-  CountedDecision, DisabledDecision, QuotaDecision, QuotaDecisionMessage, UnauthenticatedDecision, UnavailableDecision, UnavailableReason
+  CountedDecision,
+  DisabledDecision,
+  QuotaDecision,
+  QuotaDecisionMessage,
+  UnauthenticatedDecision,
+  UnavailableDecision,
+  UnavailableReason
 } from './permit/decision.js'
 export type { Cost } from './permit/amount.js'
 export type { Amounts } from './permit/permit.js'
@@ -24,8 +46,20 @@ export type { QuotaForgetter, QuotaInfo } from './permit/quota.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
 export type { AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
 export type { Amount, QuotaDefinition, QuotaOptions } from './start/options.js'
-export type { InsuredQuotaStoreChange, InsuredQuotaStoreState, InsuredShards } from './store/insured/changes.js'
+export type {
+  InsuredQuotaStoreChange,
+  InsuredQuotaStoreState,
+  InsuredShards
+} from './store/insured/changes.js'
 export type { InsuredQuotaStoreOptions, PrimaryQuotaStore } from './store/insured/options.js'
 export type { QuotaTimers } from './time-limit.js'
-export type { Acquisition, CallerCount, CallerPage, Demand, QuotaCount, QuotaStore, QuotaStoreState } from './store/store.js'
+export type {
+  Acquisition,
+  CallerCount,
+  CallerPage,
+  Demand,
+  QuotaCount,
+  QuotaStore,
+  QuotaStoreState
+} from './store/store.js'
 export type { QuotaNames, RouteMark } from './subject/mark.js'

@@ -1,2 +1,6 @@
-export { quotaMetricsPlugin, quotaMetricsPlugin as default, type QuotaMetricsOptions } from './metrics/plugin.js'
+export {
+  quotaMetricsPlugin,
+  quotaMetricsPlugin as default,
+  type QuotaMetricsOptions
+} from './metrics/plugin.js'
 export type { QuotaMetricsRegistry } from './metrics/store-metrics.js'

@@ -1,8 +1,17 @@
 import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import { createQuotaAcquirer, createQuotaCharger, type QuotaAcquirer, type QuotaCharger } from './handler-permit.js'
+import {
+  createQuotaAcquirer,
+  createQuotaCharger,
+  type QuotaAcquirer,
+  type QuotaCharger
+} from './handler-permit.js'
 import { createQuotaHook } from './hook.js'
-import { configurationDefaults, readConfiguration, type QuotaConfig } from './limit/configuration.js'
+import {
+  configurationDefaults,
+  readConfiguration,
+  type QuotaConfig
+} from './limit/configuration.js'
 import { variableOf } from './limit/limit.js'
 import { Preferences } from './limit/preferences.js'
 import type { QuotaDecision } from './permit/decision.js'
@@ -38,9 +47,15 @@ declare module 'fastify' {
     quotaForget: QuotaForgetter
   }
   interface FastifyRequest {
-    /** The decision that refuses this request, or else that of its first quota; null if the request is subject to no quota. */
+    /**
+     * The decision that refuses this request, or else that of its first quota; null if the request
+     * is subject to no quota.
+     */
     quota: QuotaDecision | null
-    /** The decision of each quota on this request if it was admitted; the one that refuses it otherwise. */
+    /**
+     * The decision of each quota on this request if it was admitted; the one that refuses it
+     * otherwise.
+     */
     readonly quotaDecisions: readonly QuotaDecision[]
   }
   interface FastifyContextConfig {
@@ -58,22 +73,36 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const defined = defineQuotas(options, store)
   assertDecorators(fastify)
   // Everything that can fail comes first, so that a registration that failed leaves nothing behind.
-  const configuration = await readConfiguration(fastify, configurationDefaults(defined), options.dotenv)
+  const configuration = await readConfiguration(
+    fastify,
+    configurationDefaults(defined),
+    options.dotenv
+  )
   registrations.add(fastify)
 
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
-  const configured = defined.map((quota) => ({ ...quota, configured: Number(configuration[variableOf(quota.preference)]) }))
+  const configured = defined.map((quota) => ({
+    ...quota,
+    configured: Number(configuration[variableOf(quota.preference)])
+  }))
   const preferences = new Preferences(fastify.log, options.preferenceTimeout)
   const quotas = new QuotaList(configured, preferences)
   const named = (name: unknown, where: string) => quotas.named(name, where)
   const ledger = new Ledger()
-  const routes = new Routes(fastify, paths, defined.flatMap(({ operations }) => operations))
-  // Accessors, because plain values would not reach the requests of scopes that existed before the decoration.
+  const routes = new Routes(
+    fastify,
+    paths,
+    defined.flatMap(({ operations }) => operations)
+  )
+  // Accessors, because plain values would not reach the requests of scopes that existed before the
+  // decoration.
   fastify.decorateRequest('quota', quotaAccessor)
   fastify.decorateRequest('quotaDecisions', decisionsAccessor)
   const { preferences: reader } = options
   if (!fastify.hasDecorator('quotaStore')) fastify.decorate('quotaStore', store)
-  if (reader !== undefined && reader !== false && !fastify.hasDecorator('preferences')) fastify.decorate('preferences', reader)
+  if (reader !== undefined && reader !== false && !fastify.hasDecorator('preferences')) {
+    fastify.decorate('preferences', reader)
+  }
   fastify.decorate('quotaConfig', configuration)
   fastify.decorate('quotas', quotas.describe())
   fastify.decorate('quotaAcquire', createQuotaAcquirer(quotas, paths, ledger, options))
@@ -85,20 +114,31 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
       const route = { method, pattern: options.url, options }
       // What a function returns is checked for each request.
       const mark = markOf(route)
-      if (mark !== undefined && typeof mark !== 'function') quotasOf(mark, `${method} ${route.pattern}`, named)
+      if (mark !== undefined && typeof mark !== 'function') {
+        quotasOf(mark, `${method} ${route.pattern}`, named)
+      }
       routes.add(route)
     }
   })
-  fastify.addHook('preHandler', createQuotaHook(new RequestMatcher(quotas.all, paths, named), quotas.all, ledger, options))
+  fastify.addHook(
+    'preHandler',
+    createQuotaHook(new RequestMatcher(quotas.all, paths, named), quotas.all, ledger, options)
+  )
   fastify.addHook('onReady', async function quotaReady () {
     preferences.reader = preferencesOf(fastify, reader)
     report(fastify, configured, routes)
   })
-  const stopLogging = logStoreChanges(fastify, configured.map(({ store }) => store))
-  fastify.addHook('onClose', async function quotaClose () { stopLogging() })
+  const stopLogging = logStoreChanges(
+    fastify,
+    configured.map(({ store }) => store)
+  )
+  fastify.addHook('onClose', async function quotaClose () {
+    stopLogging()
+  })
   let isSettled = false
-  // Settles before the `onClose` hooks of the host, which close the clients of stores: the function that is added last runs first, and now
-  // all others have been added. Fastify's types lack `onClose`, and Fastify 5.0.0 runs this hook twice.
+  // Settles before the `onClose` hooks of the host, which close the clients of stores: the function
+  // that is added last runs first, and now all others have been added. Fastify's types lack
+  // `onClose`, and Fastify 5.0.0 runs this hook twice.
   fastify.addHook('preClose', async function quotaPreClose () {
     if (!isSettled) Reflect.get(fastify, 'onClose').call(fastify, () => ledger.settle())
     isSettled = true
@@ -106,15 +146,21 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
 }
 
 /**
- * Limits how often each authenticated caller can send requests to the protected operations of a service, and what they cost.
+ * Limits how often each authenticated caller can send requests to the protected operations of a
+ * service, and what they cost.
  *
  * Register it on the Fastify instance that declares the protected routes, or on one of its parents:
  * `await fastify.register(quotaPlugin, options)`.
  *
  * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if an option has an invalid value.
- * @throws {EnvironmentError} `FST_ERR_LLM_QUOTA_ENVIRONMENT`, if an environment variable such as `SERVICE_RATE_LIMIT_PER_MINUTE` is not
- *   an integer.
- * @throws {SecondRegistrationError} `FST_ERR_LLM_QUOTA_SECOND_REGISTRATION`, if the plugin already handles the same requests.
- * @throws {DecoratorError} `FST_ERR_LLM_QUOTA_DECORATOR`, if the host already has a decorator with a name that the plugin needs.
+ * @throws {EnvironmentError} `FST_ERR_LLM_QUOTA_ENVIRONMENT`, if an environment variable such as
+ *   `SERVICE_RATE_LIMIT_PER_MINUTE` is not an integer.
+ * @throws {SecondRegistrationError} `FST_ERR_LLM_QUOTA_SECOND_REGISTRATION`, if the plugin already
+ *   handles the same requests.
+ * @throws {DecoratorError} `FST_ERR_LLM_QUOTA_DECORATOR`, if the host already has a decorator with
+ *   a name that the plugin needs.
  */
-export const quotaPlugin = createPlugin(plugin, { fastify: '5.x || ^6.0.0-alpha.4', name: 'fastify-llm-quota' })
+export const quotaPlugin = createPlugin(plugin, {
+  fastify: '5.x || ^6.0.0-alpha.4',
+  name: 'fastify-llm-quota'
+})

@@ -1,2 +1,9 @@
-export { PostgresQuotaStore, type PostgresQuotaStoreOptions } from './store/postgres/postgres-store.js'
-export { postgresSchema, type PostgresPool, type PostgresSchemaOptions } from './store/postgres/schema.js'
+export {
+  PostgresQuotaStore,
+  type PostgresQuotaStoreOptions
+} from './store/postgres/postgres-store.js'
+export {
+  postgresSchema,
+  type PostgresPool,
+  type PostgresSchemaOptions
+} from './store/postgres/schema.js'

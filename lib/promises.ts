@@ -5,7 +5,10 @@ export function isPromise<Value> (value: Value | PromiseLike<Value>): value is P
   return typeof then === 'function'
 }
 
-/** Turns what a host's function returned into a promise if it can be awaited. Each `then` of some clients' promises repeats a command. */
+/**
+ * Turns what a host's function returned into a promise if it can be awaited. Each `then` of some
+ * clients' promises repeats a command.
+ */
 export function promised<Value> (value: Value | PromiseLike<Value>): Value | Promise<Value> {
   return isPromise(value) ? Promise.resolve(value) : value
 }
@@ -14,13 +17,17 @@ export function promised<Value> (value: Value | PromiseLike<Value>): Value | Pro
 
 /** Runs a step with a value: at once, or, if it is a promise, when it is fulfilled. */
 export function proceed<Value, Result> (
-  value: Value | Promise<Value>, step: (value: Value) => Result | Promise<Result>
+  value: Value | Promise<Value>,
+  step: (value: Value) => Result | Promise<Result>
 ): Result | Promise<Result> {
   return value instanceof Promise ? value.then(step) : step(value)
 }
 
 /** Runs a step for each item. A promise only if one of the steps returned one. */
-export function forAll<Item> (items: readonly Item[], step: (item: Item) => void | Promise<void>): void | Promise<void> {
+export function forAll<Item> (
+  items: readonly Item[],
+  step: (item: Item) => void | Promise<void>
+): void | Promise<void> {
   let pending: Promise<void>[] | undefined
   for (const item of items) {
     const running = step(item)
@@ -29,9 +36,12 @@ export function forAll<Item> (items: readonly Item[], step: (item: Item) => void
   if (pending !== undefined) return Promise.all(pending).then(() => {})
 }
 
-/** Runs a function; `recover` receives what it throws, or the reason with which its promise rejects. */
+/**
+ * Runs a function; `recover` receives what it throws, or the reason with which its promise rejects.
+ */
 export function attempt<Result> (
-  run: () => Result | Promise<Result>, recover: (error: unknown) => Result | Promise<Result>
+  run: () => Result | Promise<Result>,
+  recover: (error: unknown) => Result | Promise<Result>
 ): Result | Promise<Result> {
   try {
     const result = run()
@@ -41,7 +51,10 @@ export function attempt<Result> (
   }
 }
 
-/** Handles the rejection of a promise that a host's function returned instead of a value, so that it does not end the process. */
+/**
+ * Handles the rejection of a promise that a host's function returned instead of a value, so that it
+ * does not end the process.
+ */
 export function ignoreRejection (value: unknown): void {
   Promise.resolve(value).catch(() => {})
 }

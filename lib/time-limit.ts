@@ -6,23 +6,27 @@ export interface QuotaTimers {
    * @param delay Milliseconds, not necessarily an integer.
    * @returns The timer, for `clearTimeout`.
    */
-  setTimeout (callback: () => void, delay: number): unknown
+  setTimeout(callback: () => void, delay: number): unknown
   /** Cancels a timer. */
-  clearTimeout (timer: unknown): void
+  clearTimeout(timer: unknown): void
 }
 
 /** Node's timers, unreferenced so that a time limit does not keep the process alive. */
 export const nodeTimers = {
-  setTimeout: (callback: () => void, delay: number): NodeJS.Timeout => setTimeout(callback, delay).unref(),
-  clearTimeout (timer: NodeJS.Timeout): void { clearTimeout(timer) }
+  setTimeout: (callback: () => void, delay: number): NodeJS.Timeout =>
+    setTimeout(callback, delay).unref(),
+  clearTimeout (timer: NodeJS.Timeout): void {
+    clearTimeout(timer)
+  }
 } satisfies QuotaTimers
 
-// A timer that runs after a stall of the event loop runs before the sockets are read. A reply that has arrived by then reaches its
-// reader in one turn of the event loop, or in a few if it passes through TLS or a proxy in the same process.
+// A timer that runs after a stall of the event loop runs before the sockets are read. A reply that
+// has arrived by then reaches its reader in one turn of the event loop, or in a few if it passes
+// through TLS or a proxy in the same process.
 const graceTurns = 5
 
-// A timer that is later than this part of its delay shows that the event loop stalled. A command may not have been sent before the stall,
-// so its result gets the time again, but not without end.
+// A timer that is later than this part of its delay shows that the event loop stalled. A command
+// may not have been sent before the stall, so its result gets the time again, but not without end.
 const lateness = 0.5
 const mostStalls = 3
 
@@ -36,13 +40,22 @@ export class TimeLimitError extends Error {
 }
 
 /**
- * Settles as the promise does, or rejects with a `TimeLimitError` after the milliseconds, not counting stalls of the event loop. `late`
- * receives a result that arrives afterwards; it must not throw.
+ * Settles as the promise does, or rejects with a `TimeLimitError` after the milliseconds, not
+ * counting stalls of the event loop. `late` receives a result that arrives afterwards; it must not
+ * throw.
  */
 export function within<Result> (
-  timeout: number, promise: PromiseLike<Result>,
-  { clock = () => performance.now(), timers = nodeTimers, late = () => {} }:
-  { readonly clock?: () => number, readonly timers?: QuotaTimers, readonly late?: (result: Result) => void } = {}
+  timeout: number,
+  promise: PromiseLike<Result>,
+  {
+    clock = () => performance.now(),
+    timers = nodeTimers,
+    late = () => {}
+  }: {
+    readonly clock?: () => number
+    readonly timers?: QuotaTimers
+    readonly late?: (result: Result) => void
+  } = {}
 ): Promise<Result> {
   return new Promise((resolve, reject) => {
     let isOver = false
@@ -65,6 +78,10 @@ export function within<Result> (
       }
     }
     wait(mostStalls)
-    Promise.resolve(promise).finally(() => { timers.clearTimeout(timer) }).then((result) => isOver ? late(result) : resolve(result), reject)
+    Promise.resolve(promise)
+      .finally(() => {
+        timers.clearTimeout(timer)
+      })
+      .then((result) => (isOver ? late(result) : resolve(result)), reject)
   })
 }

@@ -1,8 +1,10 @@
-// Builds dist/: lib once, as CommonJS, because require, Jest and TypeScript's node16 cannot load an ES module from CommonJS. `import` gets named
-// exports from it as they are. Only an entry point with a default export needs a module for `import`, which passes on the same objects: the
-// default import of a CommonJS file would be all of its exports.
+// Builds dist/: lib once, as CommonJS, because require, Jest and TypeScript's node16 cannot load an
+// ES module from CommonJS. `import` gets named exports from it as they are. Only an entry point
+// with a default export needs a module for `import`, which passes on the same objects: the default
+// import of a CommonJS file would be all of its exports.
 //
-// The scripts of lib in other languages come first: acquire.lua.ts, which git ignores, exports the text of acquire.lua. Its line
+// The scripts of lib in other languages come first: acquire.lua.ts, which git ignores, exports the
+// text of acquire.lua. Its line
 // "-- include layout.part.lua" is replaced by that file, which has no module.
 //
 // Declarations to which no entry point leads are removed, because no compiler loads them.
@@ -11,17 +13,25 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const plugins = { index: 'quotaPlugin', metrics: 'quotaMetricsPlugin', earlier: 'earlierQuotaPlugin' }
+const plugins = {
+  index: 'quotaPlugin',
+  metrics: 'quotaMetricsPlugin',
+  earlier: 'earlierQuotaPlugin'
+}
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)))
 for (const name of readdirSync('lib', { recursive: true, encoding: 'utf8' })) {
   if (!/(?<!\.part)\.(lua|sql)$/.test(name)) continue
-  const text = withValues(read(name).replace(/^ *-- include (.+)$/gm, (_line, part) => read(join(dirname(name), part))))
+  const text = withValues(
+    read(name).replace(/^ *-- include (.+)$/gm, (_line, part) => read(join(dirname(name), part)))
+  )
   writeFileSync(join('lib', `${name}.ts`), `export default ${JSON.stringify(text)}\n`)
 }
 
 rmSync('dist', { recursive: true, force: true })
-execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'], { stdio: 'inherit' })
+execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'], {
+  stdio: 'inherit'
+})
 writeFileSync('dist/package.json', '{ "type": "commonjs" }\n')
 for (const [entry, plugin] of Object.entries(plugins)) {
   const passedOn = `export * from './${entry}.js'\nexport { ${plugin} as default } from './${entry}.js'\n`
@@ -39,12 +49,15 @@ for (const name of readdirSync('dist', { recursive: true, encoding: 'utf8' })) {
   if (name.endsWith('.d.ts') && !loaded.has(join('dist', name))) rmSync(join('dist', name))
 }
 
-// Redis has Lua 5.1. As the compiler of Lua 5.4 does, puts values that are marked <const> where their names are, which costs nothing at run time.
+// Redis has Lua 5.1. As the compiler of Lua 5.4 does, puts values that are marked <const> where
+// their names are, which costs nothing at run time.
 function withValues (text) {
   const values = new Map()
   const others = text.replace(/^ *local ([A-Z_]+ <const>.*) = (.+)\n/gm, (_line, names, list) => {
     const listed = list.split(', ')
-    names.split(', ').forEach((name, index) => values.set(name.replace(' <const>', ''), listed[index]))
+    names
+      .split(', ')
+      .forEach((name, index) => values.set(name.replace(' <const>', ''), listed[index]))
     return ''
   })
   return others.replace(/(?<!-- .*)\b[A-Z_]+\b/g, (name) => values.get(name) ?? name)

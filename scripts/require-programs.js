@@ -1,5 +1,6 @@
-// Checks that the given programs, which the tests need, are on the PATH, or where Debian installs them. Redis can also be elsewhere, if its path
-// is in REDIS_SERVER, and so can PostgreSQL, if the folder of its programs is in POSTGRES_BIN. Installs missing programs if it runs as root on
+// Checks that the given programs, which the tests need, are on the PATH, or where Debian installs
+// them. Redis can also be elsewhere, if its path is in REDIS_SERVER, and so can PostgreSQL, if the
+// folder of its programs is in POSTGRES_BIN. Installs missing programs if it runs as root on
 // Debian; otherwise prints which packages to install.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
@@ -16,24 +17,36 @@ const postgresVersions = '/usr/lib/postgresql'
 const postgresFolders = existsSync(postgresVersions)
   ? readdirSync(postgresVersions).map((version) => `${postgresVersions}/${version}/bin`)
   : []
-const folders = [process.env.PATH, process.env.POSTGRES_BIN ?? postgresFolders].flat().join(delimiter)
+const folders = [process.env.PATH, process.env.POSTGRES_BIN ?? postgresFolders]
+  .flat()
+  .join(delimiter)
 
 // Alternatives for each program, and its Debian packages. A browser needs fonts to show text.
 const known = {
-  'redis-server': { alternatives: ['valkey-server', redisServer ?? []].flat(), debianPackages: ['redis-server'] },
-  chromium: { alternatives: ['chromium-browser', 'google-chrome'], debianPackages: ['chromium', 'fonts-dejavu-core'] },
+  'redis-server': {
+    alternatives: ['valkey-server', redisServer ?? []].flat(),
+    debianPackages: ['redis-server']
+  },
+  chromium: {
+    alternatives: ['chromium-browser', 'google-chrome'],
+    debianPackages: ['chromium', 'fonts-dejavu-core']
+  },
   promtool: { alternatives: [], debianPackages: ['prometheus'] },
   initdb: { alternatives: [], debianPackages: ['postgresql'] },
   pgbouncer: { alternatives: [], debianPackages: ['pgbouncer'] },
   valgrind: { alternatives: [], debianPackages: ['valgrind'] }
 }
 
-const missing = process.argv.slice(2).filter((program) => ![program, ...known[program].alternatives].some(isFound))
+const missing = process.argv
+  .slice(2)
+  .filter((program) => ![program, ...known[program].alternatives].some(isFound))
 if (missing.length > 0) {
   const packages = missing.flatMap((program) => known[program].debianPackages)
   if (process.getuid?.() !== 0 || !isFound('apt-get')) {
-    console.error(`The tests need ${missing.join(' and ')} on the PATH. ` +
-      `Install Debian's ${packages.join(' and ')}, or run the tests as root.`)
+    console.error(
+      `The tests need ${missing.join(' and ')} on the PATH. ` +
+        `Install Debian's ${packages.join(' and ')}, or run the tests as root.`
+    )
     process.exit(1)
   }
   console.log(`Installing Debian's ${packages.join(' and ')}, which the tests need.`)

@@ -1,11 +1,14 @@
-// Passes its arguments on to tap: of a test or a folder of tests, such as test/rules/caller.test.ts or test/rules, the compiled files; and whatever
-// else as it is. Without a file, tap runs what .taprc includes.
+// Passes its arguments on to tap: of a test or a folder of tests, such as test/rules/caller.test.ts
+// or test/rules, the compiled files; and whatever else as it is. Without a file, tap runs what
+// .taprc includes.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 
 // tsc leaves what it has compiled of a test that is gone.
 for (const name of readdirSync('build/test', { recursive: true, encoding: 'utf8' })) {
-  if (name.endsWith('.test.js') && !existsSync(`test/${name.replace(/js$/, 'ts')}`)) rmSync(`build/test/${name}`)
+  if (name.endsWith('.test.js') && !existsSync(`test/${name.replace(/js$/, 'ts')}`)) {
+    rmSync(`build/test/${name}`)
+  }
 }
 
 const words = process.argv.slice(2).map((word) => {
@@ -15,5 +18,8 @@ const words = process.argv.slice(2).map((word) => {
 })
 // Without CI, tap's reporter draws over its last lines again and again, even in a file.
 const env = { ...(!process.stdout.isTTY && { CI: 'true' }), ...process.env }
-const { status } = spawnSync(process.execPath, ['node_modules/tap/dist/esm/run.mjs', ...words], { stdio: 'inherit', env })
+const { status } = spawnSync(process.execPath, ['node_modules/tap/dist/esm/run.mjs', ...words], {
+  stdio: 'inherit',
+  env
+})
 process.exitCode = status ?? 1

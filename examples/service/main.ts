@@ -2,7 +2,11 @@ import { createService } from './service.js'
 
 const app = await createService()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.once(signal, () => { app.close().catch((error: unknown) => { app.log.error(error) }) })
+  process.once(signal, () => {
+    app.close().catch((error: unknown) => {
+      app.log.error(error)
+    })
+  })
 }
 const address = await app.listen({ host: app.config.HOST, port: app.config.PORT })
 console.log(`

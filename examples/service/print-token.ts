@@ -3,7 +3,10 @@ import Fastify from 'fastify'
 import authentication from './plugins/authentication.js'
 import environment from './plugins/environment.js'
 
-const { positionals: [sub], values: { admin } } = parseArgs({ allowPositionals: true, options: { admin: { type: 'boolean' } } })
+const {
+  positionals: [sub],
+  values: { admin }
+} = parseArgs({ allowPositionals: true, options: { admin: { type: 'boolean' } } })
 if (sub === undefined) {
   console.error('Usage: npm run --silent token -- [--admin] SUBJECT')
   process.exit(2)

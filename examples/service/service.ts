@@ -14,10 +14,15 @@ import quotaRoutes from './routes/quota.js'
 import signIn from './routes/sign-in.js'
 
 // A URL can contain a caller's text, so the log holds the route's pattern instead.
-const serializers = { req: ({ method, routeOptions }: FastifyRequest) => ({ method, route: routeOptions.url }) }
+const serializers = {
+  req: ({ method, routeOptions }: FastifyRequest) => ({ method, route: routeOptions.url })
+}
 
 /** Creates the service, which is ready to listen. Tests give it a log and a clock. */
-export async function createService ({ log, ...clock }: Clock & { log?: NodeJS.WritableStream } = {}): Promise<FastifyInstance> {
+export async function createService ({
+  log,
+  ...clock
+}: Clock & { log?: NodeJS.WritableStream } = {}): Promise<FastifyInstance> {
   const app = Fastify({
     logger: { serializers, ...(log && { stream: log }) },
     // Input of another shape is answered with 400 instead of being converted or removed.
@@ -26,8 +31,12 @@ export async function createService ({ log, ...clock }: Clock & { log?: NodeJS.W
     exposeHeadRoutes: false,
     forceCloseConnections: true
   })
-  for (const plugin of [environment, errors, authentication, fastifySSE, metrics, documentation]) await app.register(plugin)
+  for (const plugin of [environment, errors, authentication, fastifySSE, metrics, documentation]) {
+    await app.register(plugin)
+  }
   await app.register(shared, clock)
-  for (const plugin of [quota, model, operations, quotaRoutes, signIn, page]) await app.register(plugin)
+  for (const plugin of [quota, model, operations, quotaRoutes, signIn, page]) {
+    await app.register(plugin)
+  }
   return app
 }

@@ -1,7 +1,10 @@
 interface AuthenticationOf<Kind> {
   /** The kind of the authentication. */
   readonly kind: Kind
-  /** Whether the host verified it: the token or the credentials. An anonymous user has no key in either case. */
+  /**
+   * Whether the host verified it: the token or the credentials. An anonymous user has no key in
+   * either case.
+   */
   readonly authenticated: boolean
 }
 
@@ -20,36 +23,56 @@ export interface LocalAuthentication extends AuthenticationOf<'local'> {
 /** An anonymous user, such as a guest. */
 export interface AnonymousAuthentication extends AuthenticationOf<'anonymous'> {}
 
-/** How the host authenticated a request (docs/rules.md, "Caller"). Only the functions of this package create it. */
+/**
+ * How the host authenticated a request (docs/rules.md, "Caller"). Only the functions of this
+ * package create it.
+ */
 export type Authentication = TokenAuthentication | LocalAuthentication | AnonymousAuthentication
 
-// Verified claims can be any JSON object, so their fields cannot distinguish them from an authentication.
+// Verified claims can be any JSON object, so their fields cannot distinguish them from an
+// authentication.
 class Made {}
-const make = <Kind extends Authentication>(authentication: Kind): Kind => Object.freeze(Object.assign(new Made(), authentication))
-/** Whether a value was created by one of the functions below. This is never true for a token's payload. */
+const make = <Kind extends Authentication>(authentication: Kind): Kind =>
+  Object.freeze(Object.assign(new Made(), authentication))
+/**
+ * Whether a value was created by one of the functions below. This is never true for a token's
+ * payload.
+ */
 export const isAuthentication = (value: unknown): value is Authentication => value instanceof Made
 
 /**
- * Creates the authentication of a token's caller, identified by the claims `iss` (issuer) and `sub` (subject) (docs/rules.md, "Caller").
+ * Creates the authentication of a token's caller, identified by the claims `iss` (issuer) and `sub`
+ * (subject) (docs/rules.md, "Caller").
  *
  * @param claims The verified claims.
  * @param options Set `authenticated` to false if the token was not verified. Default true.
  */
-export function tokenAuthentication (claims: unknown, { authenticated = true } = {}): TokenAuthentication {
+export function tokenAuthentication (
+  claims: unknown,
+  { authenticated = true } = {}
+): TokenAuthentication {
   return make({ kind: 'token', authenticated, claims })
 }
 
 /**
- * Creates the authentication of a local account's caller, identified by the user name (docs/rules.md, "Caller").
+ * Creates the authentication of a local account's caller, identified by the user name
+ * (docs/rules.md, "Caller").
  *
  * @param username The account's user name. If it is blank, the response is a 401.
- * @param options Set `authenticated` to false if the account's credentials were not verified. Default true.
+ * @param options Set `authenticated` to false if the account's credentials were not verified.
+ *   Default true.
  */
-export function localAuthentication (username: string, { authenticated = true } = {}): LocalAuthentication {
+export function localAuthentication (
+  username: string,
+  { authenticated = true } = {}
+): LocalAuthentication {
   return make({ kind: 'local', authenticated, username })
 }
 
-/** Creates the authentication of an anonymous user, such as a guest. The response to its requests is a 401 (docs/rules.md, "Caller"). */
+/**
+ * Creates the authentication of an anonymous user, such as a guest. The response to its requests is
+ * a 401 (docs/rules.md, "Caller").
+ */
 export function anonymousAuthentication (): AnonymousAuthentication {
   return make({ kind: 'anonymous', authenticated: true })
 }

@@ -6,14 +6,24 @@ import { isAuthentication, type Authentication } from './authentication.js'
  * Why a request has no caller:
  *
  * - `no-authentication`: the request has no authentication;
- * - `not-authenticated`: `authenticated` is not true, or the option `authentication` returned an object that this package did not create;
+ * - `not-authenticated`: `authenticated` is not true, or the option `authentication` returned an
+ *   object that this package did not create;
  * - `anonymous`: the authentication is anonymous;
  * - `no-issuer`, `no-subject`: the claim of the token is missing, blank or invalid;
  * - `no-username`: the user name of the local account is missing, blank or invalid.
  */
-export type UnidentifiedReason = 'no-authentication' | 'not-authenticated' | 'anonymous' | 'no-issuer' | 'no-subject' | 'no-username'
+export type UnidentifiedReason =
+  | 'no-authentication'
+  | 'not-authenticated'
+  | 'anonymous'
+  | 'no-issuer'
+  | 'no-subject'
+  | 'no-username'
 
-/** Takes the place of a caller key if there is no caller. The reason is null if an outage of the host's prevented the authentication. */
+/**
+ * Takes the place of a caller key if there is no caller. The reason is null if an outage of the
+ * host's prevented the authentication.
+ */
 export class Unidentified {
   constructor (readonly reason: UnidentifiedReason | null) {}
 }
@@ -22,35 +32,52 @@ export class Unidentified {
 export type Caller = string | Unidentified
 
 /**
- * Returns the key of a caller's counters: the SHA-256 digest of the caller's category and identity in lowercase hexadecimal, so that
- * no identity is stored in readable form (docs/rules.md, "Caller"). It is the same in every quota.
+ * Returns the key of a caller's counters: the SHA-256 digest of the caller's category and identity
+ * in lowercase hexadecimal, so that no identity is stored in readable form (docs/rules.md,
+ * "Caller"). It is the same in every quota.
  *
- * The identity of a token is its `iss` and `sub` claims, and that of a local account is its user name. Both are used unchanged.
+ * The identity of a token is its `iss` and `sub` claims, and that of a local account is its user
+ * name. Both are used unchanged.
  *
  * @param authentication How the caller was authenticated.
- * @returns The digest; null if there is no caller. This is the case if there is no authentication, if it is anonymous or not
- *   authenticated, or if its identity is missing, blank, not a string, not well-formed Unicode, or contains NUL.
+ * @returns The digest; null if there is no caller. This is the case if there is no authentication,
+ *   if it is anonymous or not authenticated, or if its identity is missing, blank, not a string,
+ *   not well-formed Unicode, or contains NUL.
  */
 export function callerKey (authentication: Authentication | null | undefined): string | null {
   const key = keyOf(authentication)
   return typeof key === 'string' ? key : null
 }
 
-/** Returns the key of a caller, or why there is none. Only own properties of claims identify a caller, not inherited ones. */
+/**
+ * Returns the key of a caller, or why there is none. Only own properties of claims identify a
+ * caller, not inherited ones.
+ */
 export function keyOf (authentication: unknown): Caller {
   if (authentication == null) return new Unidentified('no-authentication')
-  if (!isAuthentication(authentication) || authentication.authenticated !== true) return new Unidentified('not-authenticated')
+  if (!isAuthentication(authentication) || authentication.authenticated !== true) {
+    return new Unidentified('not-authenticated')
+  }
   if (authentication.kind === 'anonymous') return new Unidentified('anonymous')
   if (authentication.kind === 'local') {
     const { username } = authentication
-    return isIdentity(username) ? hash('sha256', 'local\0' + username, 'hex') : new Unidentified('no-username')
+    return isIdentity(username)
+      ? hash('sha256', 'local\0' + username, 'hex')
+      : new Unidentified('no-username')
   }
   const claims = isObject(authentication.claims) ? authentication.claims : {}
-  const [iss, sub]: unknown[] = ['iss', 'sub'].map((name) => Object.hasOwn(claims, name) ? Reflect.get(claims, name) : undefined)
+  const [iss, sub]: unknown[] = ['iss', 'sub'].map((name) =>
+    Object.hasOwn(claims, name) ? Reflect.get(claims, name) : undefined
+  )
   if (!isIdentity(iss)) return new Unidentified('no-issuer')
-  return isIdentity(sub) ? hash('sha256', 'oidc\0' + iss + '\0' + sub, 'hex') : new Unidentified('no-subject')
+  return isIdentity(sub)
+    ? hash('sha256', 'oidc\0' + iss + '\0' + sub, 'hex')
+    : new Unidentified('no-subject')
 }
 
-/** Whether a value can be a part of the text that is hashed. None contains NUL, so different identities never result in the same text. */
+/**
+ * Whether a value can be a part of the text that is hashed. None contains NUL, so different
+ * identities never result in the same text.
+ */
 const isIdentity = (value: unknown): value is string =>
   typeof value === 'string' && value.trim() !== '' && !value.includes('\0') && value.isWellFormed()

@@ -4,14 +4,21 @@ const hour = 3_600_000
 // No time zone differs from UTC by more.
 const largestOffset = 16 * hour
 
-export const assertTimeZone = checkThat('must be the name of an IANA time zone, such as Europe/Berlin', (value) => {
-  try {
-    // An offset such as +01:00 is no name.
-    return typeof value === 'string' && /^[A-Za-z]/.test(value) && Boolean(new Intl.DateTimeFormat('en', { timeZone: value }))
-  } catch {
-    return false
+export const assertTimeZone = checkThat(
+  'must be the name of an IANA time zone, such as Europe/Berlin',
+  (value) => {
+    try {
+      // An offset such as +01:00 is no name.
+      return (
+        typeof value === 'string' &&
+        /^[A-Za-z]/.test(value) &&
+        Boolean(new Intl.DateTimeFormat('en', { timeZone: value }))
+      )
+    } catch {
+      return false
+    }
   }
-})
+)
 
 /** The days or months of a time zone (docs/rules.md, "Several quotas"). */
 export class Calendar {
@@ -19,13 +26,21 @@ export class Calendar {
   // The day or month that was asked for last.
   #known = { start: Infinity, end: -Infinity }
 
-  constructor (readonly period: 'day' | 'month', timeZone: string) {
-    this.#format = new Intl.DateTimeFormat('en-US', { timeZone, calendar: 'iso8601', numberingSystem: 'latn' })
+  constructor (
+    readonly period: 'day' | 'month',
+    timeZone: string
+  ) {
+    this.#format = new Intl.DateTimeFormat('en-US', {
+      timeZone,
+      calendar: 'iso8601',
+      numberingSystem: 'latn'
+    })
   }
 
   /**
-   * Returns when the day or month of a time ends, both in milliseconds since the epoch. It depends on the local date alone, so that
-   * processes with different clocks agree on it, also where clocks are set back across midnight.
+   * Returns when the day or month of a time ends, both in milliseconds since the epoch. It depends
+   * on the local date alone, so that processes with different clocks agree on it, also where clocks
+   * are set back across midnight.
    */
   endOf (time: number): number {
     if (time >= this.#known.start && time < this.#known.end) return this.#known.end
@@ -35,9 +50,15 @@ export class Calendar {
     return this.#known.end
   }
 
-  /** Finds by bisection the time from which on the local date is later than the given day, or the month of that day. */
+  /**
+   * Finds by bisection the time from which on the local date is later than the given day, or the
+   * month of that day.
+   */
   #endOfDate (date: number): number {
-    const next = this.period === 'day' ? date + 24 * hour : new Date(date).setUTCMonth(new Date(date).getUTCMonth() + 1, 1)
+    const next =
+      this.period === 'day'
+        ? date + 24 * hour
+        : new Date(date).setUTCMonth(new Date(date).getUTCMonth() + 1, 1)
     let [before, after] = [next - largestOffset, next + largestOffset]
     while (after - before > 1) {
       const middle = Math.floor((before + after) / 2)
@@ -49,7 +70,9 @@ export class Calendar {
 
   /** Returns the local date, as the time at which the same date begins in UTC. */
   #dateOf (time: number): number {
-    const { year, month, day } = Object.fromEntries(this.#format.formatToParts(time).map(({ type, value }) => [type, Number(value)]))
+    const { year, month, day } = Object.fromEntries(
+      this.#format.formatToParts(time).map(({ type, value }) => [type, Number(value)])
+    )
     return Date.UTC(Number(year), Number(month) - 1, Number(day))
   }
 }

@@ -23,10 +23,19 @@ export interface QuotaCharge {
 /** The channel on which each `QuotaCharge` is published. */
 export const quotaCharges = channel('fastify-llm-quota:charge')
 
-/** A part of the cost, and the acquisition that counted it; none if that failed, so that it is unknown whether it was counted. */
-interface Counted { acquisition: Acquisition | null | undefined, amount: number }
+/**
+ * A part of the cost, and the acquisition that counted it; none if that failed, so that it is
+ * unknown whether it was counted.
+ */
+interface Counted {
+  acquisition: Acquisition | null | undefined
+  amount: number
+}
 
-/** What one request counts in one quota, a cost or a place, from its admission until nothing more is reported (docs/rules.md, "Costs"). */
+/**
+ * What one request counts in one quota, a cost or a place, from its admission until nothing more is
+ * reported (docs/rules.md, "Costs").
+ */
 export class Charge {
   readonly #demand: Demand
   readonly #request: FastifyRequest
@@ -36,10 +45,16 @@ export class Charge {
   #assumed: number
   #charged: number
   #isOver = false
-  // The steps of the store run one after another, since one can give back what the previous one has counted.
+  // The steps of the store run one after another, since one can give back what the previous one has
+  // counted.
   #step: void | Promise<void> = undefined
 
-  constructor (readonly quota: Quota, demand: Demand, acquisition: Acquisition, request: FastifyRequest) {
+  constructor (
+    readonly quota: Quota,
+    demand: Demand,
+    acquisition: Acquisition,
+    request: FastifyRequest
+  ) {
     this.#demand = demand
     this.#request = request
     this.#counted = [{ acquisition, amount: demand.cost }]
@@ -54,8 +69,8 @@ export class Charge {
   }
 
   /**
-   * Ends the request: from now on it counts what was reported, or if nothing was, `unreported` or what it counted when it was admitted. A
-   * place is given back.
+   * Ends the request: from now on it counts what was reported, or if nothing was, `unreported` or
+   * what it counted when it was admitted. A place is given back.
    */
   close (log: QuotaLog): void | Promise<void> {
     this.#isOver = true
@@ -65,14 +80,19 @@ export class Charge {
       const { name: quota, unit, unreported } = this.quota
       log.unreported(this.#request, quota, unit)
       const message = 'unreported failed; the request counts what it counted when it was admitted'
-      this.#assumed = amountFor(unreported ?? this.#assumed, this.#request, message, { quota }) ?? this.#assumed
+      this.#assumed =
+        amountFor(unreported ?? this.#assumed, this.#request, message, { quota }) ?? this.#assumed
     }
     return this.#settle()
   }
 
-  /** Counts or gives back the difference between what the request costs now and what was charged. */
+  /**
+   * Counts or gives back the difference between what the request costs now and what was charged.
+   */
   #settle (): void | Promise<void> {
-    const due = this.#isOver ? this.#reported ?? this.#assumed : Math.max(this.#assumed, Number(this.#reported))
+    const due = this.#isOver
+      ? (this.#reported ?? this.#assumed)
+      : Math.max(this.#assumed, Number(this.#reported))
     const amount = due - this.#charged
     this.#charged = due
     if (amount !== 0) this.#step = proceed(this.#step, () => this.#run(amount))
@@ -82,14 +102,30 @@ export class Charge {
   #run (amount: number): void | Promise<void> {
     const { name: quota, unit } = this.quota
     const publish = (failed: boolean): void => {
-      if (quotaCharges.hasSubscribers) quotaCharges.publish({ request: this.#request, quota, unit, amount, failed } satisfies QuotaCharge)
+      if (quotaCharges.hasSubscribers) {
+        quotaCharges.publish({
+          request: this.#request,
+          quota,
+          unit,
+          amount,
+          failed
+        } satisfies QuotaCharge)
+      }
     }
     const isPlace = this.#demand.window === null
     // In this process, the request has ended, whatever the store does.
     if (isPlace) publish(false)
-    const run = () => proceed(amount > 0 ? this.#add(amount) : this.#giveBack(-amount), () => { if (!isPlace) publish(false) })
+    const run = () =>
+      proceed(amount > 0 ? this.#add(amount) : this.#giveBack(-amount), () => {
+        if (!isPlace) publish(false)
+      })
     return attempt<void>(run, (error) => {
-      logFailure(this.#request.log, error, 'the quota store failed; what the request counts may be wrong', { quota, unit, amount })
+      logFailure(
+        this.#request.log,
+        error,
+        'the quota store failed; what the request counts may be wrong',
+        { quota, unit, amount }
+      )
       if (!isPlace) publish(true)
     })
   }
@@ -98,17 +134,23 @@ export class Charge {
     const demands = [demandOn(this.quota, this.#demand.callerKey, unlimited, amount)]
     const counted: Counted = { acquisition: null, amount }
     this.#counted.push(counted)
-    return proceed(acquireFrom(this.quota.store, demands), (acquisitions) => { counted.acquisition = acquisitions[0] })
+    return proceed(acquireFrom(this.quota.store, demands), (acquisitions) => {
+      counted.acquisition = acquisitions[0]
+    })
   }
 
-  /** Gives back what was counted last first, so that the estimate at the admission is kept as long as possible. */
+  /**
+   * Gives back what was counted last first, so that the estimate at the admission is kept as long
+   * as possible.
+   */
   #giveBack (amount: number): void | Promise<void> {
     const last = this.#counted.at(-1)
     if (last === undefined || amount === 0) return
     const given = Math.min(amount, last.amount)
     last.amount -= given
     if (last.amount === 0) this.#counted.pop()
-    const released = last.acquisition == null ? undefined : this.quota.store.release?.(last.acquisition, given)
+    const released =
+      last.acquisition == null ? undefined : this.quota.store.release?.(last.acquisition, given)
     return proceed(promised(released), () => this.#giveBack(amount - given))
   }
 }

@@ -7,23 +7,33 @@ const longestWait = 1000
 export class Ledger {
   readonly log = new QuotaLog()
   /** The permits that have not ended. */
-  readonly open = new Set<{ end (): unknown }>()
+  readonly open = new Set<{ end(): unknown }>()
   readonly #pending = new Set<Promise<void>>()
 
-  /** Returns a step of a request or of stores. If it is a promise, the server waits for it when it closes. */
-  track<Result> (step: Result | Promise<Result>): Result | Promise<Result> {
+  /**
+   * Returns a step of a request or of stores. If it is a promise, the server waits for it when it
+   * closes.
+   */
+  track<Result>(step: Result | Promise<Result>): Result | Promise<Result> {
     if (step instanceof Promise) {
-      const ended = (): void => { this.#pending.delete(pending) }
+      const ended = (): void => {
+        this.#pending.delete(pending)
+      }
       const pending = step.then(ended, ended)
       this.#pending.add(pending)
     }
     return step
   }
 
-  /** Ends all permits, and waits until everything is settled, but no longer than a second. The process stays alive until then. */
+  /**
+   * Ends all permits, and waits until everything is settled, but no longer than a second. The
+   * process stays alive until then.
+   */
   async settle (): Promise<void> {
     let timer: NodeJS.Timeout | undefined
-    const timeout = new Promise<void>((resolve) => { timer = setTimeout(resolve, longestWait) })
+    const timeout = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, longestWait)
+    })
     await Promise.race([this.#settleAll(), timeout])
     clearTimeout(timer)
   }

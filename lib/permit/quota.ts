@@ -32,14 +32,20 @@ export interface QuotaSettings extends QuotaInfo {
   /** The limit that applies if the preference is unset or unavailable, an integer. */
   readonly configured: number
   readonly period: QuotaPeriod
-  /** The length of the window, or the longest in a time zone, in milliseconds; null for requests in flight. */
+  /**
+   * The length of the window, or the longest in a time zone, in milliseconds; null for requests in
+   * flight.
+   */
   readonly longestWindow: number | null
   /** The days or months of its time zone; null if its windows open with the first request. */
   readonly calendar: Calendar | null
   readonly isEnforced: boolean
   /** What a request counts when it is admitted. */
   readonly cost: Cost
-  /** What a request counts in the end if nothing was reported; undefined for what it counted when it was admitted. */
+  /**
+   * What a request counts in the end if nothing was reported; undefined for what it counted when it
+   * was admitted.
+   */
   readonly unreported: Cost | undefined
   /** Returns the caller whom it counts. */
   readonly callerOf: CallerReader
@@ -47,13 +53,28 @@ export interface QuotaSettings extends QuotaInfo {
 
 /** A quota of a server: its settings, and its limit for a request. */
 export interface Quota extends QuotaSettings {
-  /** Returns the effective limit for a request. A promise only if the preference reader returned one. */
-  limitOf (request: FastifyRequest): number | Promise<number>
+  /**
+   * Returns the effective limit for a request. A promise only if the preference reader returned
+   * one.
+   */
+  limitOf(request: FastifyRequest): number | Promise<number>
 }
 
 /** What a quota asks its store for. */
-export function demandOn ({ counters, longestWindow: window, calendar }: Quota, callerKey: string, limit: number, cost: number): Demand {
-  return { counters, callerKey, limit, cost, window, end: calendar === null ? null : calendar.endOf(Date.now()) }
+export function demandOn (
+  { counters, longestWindow: window, calendar }: Quota,
+  callerKey: string,
+  limit: number,
+  cost: number
+): Demand {
+  return {
+    counters,
+    callerKey,
+    limit,
+    cost,
+    window,
+    end: calendar === null ? null : calendar.endOf(Date.now())
+  }
 }
 
 /** Returns the milliseconds until the window of a count ends. */
@@ -65,7 +86,8 @@ export function timeLeft ({ windowRemaining, end }: QuotaCount): number | null {
  * Removes a caller's own counter in every quota. The next request of the caller opens new windows.
  *
  * @param callerKey The caller's digest, as returned by `callerKey`.
- * @returns A promise that rejects if a store fails or has no `forget`, after all others have forgotten the caller.
+ * @returns A promise that rejects if a store fails or has no `forget`, after all others have
+ *   forgotten the caller.
  */
 export type QuotaForgetter = (callerKey: string) => Promise<void>
 
@@ -80,25 +102,40 @@ export class QuotaList {
     })
   }
 
-  /** Returns the quota with a name. Throws an `UnknownQuotaError` that says what the name was given to if there is none. */
+  /**
+   * Returns the quota with a name. Throws an `UnknownQuotaError` that says what the name was given
+   * to if there is none.
+   */
   named (name: unknown, where: string): Quota {
     const quota = this.all.find((each) => each.name === name)
-    if (quota === undefined) throw new UnknownQuotaError(where, this.all.map(({ name }) => name).join(', '), shown(name))
+    if (quota === undefined) {
+      throw new UnknownQuotaError(where, this.all.map(({ name }) => name).join(', '), shown(name))
+    }
     return quota
   }
 
   /** The value of the decorator `fastify.quotas`. */
   describe (): readonly QuotaInfo[] {
-    return Object.freeze(this.all.map(({ name, unit, window, store, counters }) => Object.freeze({ name, unit, window, store, counters })))
+    return Object.freeze(
+      this.all.map(({ name, unit, window, store, counters }) =>
+        Object.freeze({ name, unit, window, store, counters })
+      )
+    )
   }
 
   /** The function for the decorator `fastify.quotaForget`. */
   forget: QuotaForgetter = async (callerKey) => {
-    if (typeof callerKey !== 'string') throw new TypeError(`the caller key must be a string; it got ${shown(callerKey)}`)
-    const results = await Promise.allSettled(this.all.map(async ({ store, counters }) => {
-      if (store.forget === undefined) throw new TypeError('the quota store has no function forget')
-      await store.forget(callerKey, counters)
-    }))
+    if (typeof callerKey !== 'string') {
+      throw new TypeError(`the caller key must be a string; it got ${shown(callerKey)}`)
+    }
+    const results = await Promise.allSettled(
+      this.all.map(async ({ store, counters }) => {
+        if (store.forget === undefined) {
+          throw new TypeError('the quota store has no function forget')
+        }
+        await store.forget(callerKey, counters)
+      })
+    )
     for (const result of results) if (result.status === 'rejected') throw result.reason
   }
 }

@@ -4,10 +4,12 @@ import { isNatural } from '../option-checks.js'
 const nestedLevels = 2
 
 /**
- * Returns the number of model tokens in a usage object, as reported by OpenAI's chat and responses APIs, Anthropic's messages API, the AI
- * SDK, Gemini, Ollama or Cohere: the total that it states, or else the sum of input and output, with Anthropic's cached input.
+ * Returns the number of model tokens in a usage object, as reported by OpenAI's chat and responses
+ * APIs, Anthropic's messages API, the AI SDK, Gemini, Ollama or Cohere: the total that it states,
+ * or else the sum of input and output, with Anthropic's cached input.
  *
- * @param usage The usage object: `usage`, `usageMetadata` (Gemini), `meta.tokens` or `usage.tokens` (Cohere), or a final chunk (Ollama).
+ * @param usage The usage object: `usage`, `usageMetadata` (Gemini), `meta.tokens` or `usage.tokens`
+ *   (Cohere), or a final chunk (Ollama).
  * @returns A safe integer of at least 0; null if the object does not state it. Never an estimate.
  *
  * @example
@@ -24,17 +26,40 @@ export function usedTokens (usage: unknown): number | null {
 function tokensIn (usage: unknown, levels: number): number | null {
   if (typeof usage !== 'object' || usage === null) return null
   const total = numberIn(usage, 'total_tokens', 'totalTokens', 'totalTokenCount')
-  const input = numberIn(usage, 'prompt_tokens', 'input_tokens', 'inputTokens', 'promptTokens', 'prompt_eval_count')
-  const output = numberIn(usage, 'completion_tokens', 'output_tokens', 'outputTokens', 'completionTokens', 'eval_count')
-  if (total === undefined && input === undefined && output === undefined) return levels === 0 ? null : nestedIn(usage, levels - 1)
-  const cached = ['cache_creation_input_tokens', 'cache_read_input_tokens'].map((name) => numberIn(usage, name) ?? 0)
-  const sum = total ?? [input ?? NaN, output ?? NaN, ...cached].reduce((sum, part) => sum + (part < 0 ? NaN : part), 0)
+  const input = numberIn(
+    usage,
+    'prompt_tokens',
+    'input_tokens',
+    'inputTokens',
+    'promptTokens',
+    'prompt_eval_count'
+  )
+  const output = numberIn(
+    usage,
+    'completion_tokens',
+    'output_tokens',
+    'outputTokens',
+    'completionTokens',
+    'eval_count'
+  )
+  if (total === undefined && input === undefined && output === undefined) {
+    return levels === 0 ? null : nestedIn(usage, levels - 1)
+  }
+  const cached = ['cache_creation_input_tokens', 'cache_read_input_tokens'].map(
+    (name) => numberIn(usage, name) ?? 0
+  )
+  const sum =
+    total ??
+    [input ?? NaN, output ?? NaN, ...cached].reduce((sum, part) => sum + (part < 0 ? NaN : part), 0)
   return isNatural(sum) ? sum : null
 }
 
-/** Cohere states the tokens of a model one or two levels deeper: `{ tokens: { input_tokens, output_tokens } }`, or the same in `meta`. */
+/**
+ * Cohere states the tokens of a model one or two levels deeper: `{ tokens: { input_tokens,
+ * output_tokens } }`, or the same in `meta`.
+ */
 function nestedIn (usage: object, levels: number): number | null {
-  const { tokens, meta }: { readonly tokens?: unknown, readonly meta?: unknown } = usage
+  const { tokens, meta }: { readonly tokens?: unknown; readonly meta?: unknown } = usage
   return tokensIn(tokens ?? meta, levels)
 }
 

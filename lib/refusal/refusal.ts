@@ -16,8 +16,14 @@ export interface RefusalBody {
   readonly body: string
 }
 
-/** The option `refusalBody`: writes the body of a refusal and its content type. The status and the other headers do not change. */
-export type RefusalBodyWriter = OfRequest<RefusalBody, [decision: QuotaDecision, request: FastifyRequest]>
+/**
+ * The option `refusalBody`: writes the body of a refusal and its content type. The status and the
+ * other headers do not change.
+ */
+export type RefusalBodyWriter = OfRequest<
+  RefusalBody,
+  [decision: QuotaDecision, request: FastifyRequest]
+>
 
 /** A reply of any Fastify server: with HTTP/1 or HTTP/2, of any route, with any type provider. */
 export interface AnyReply {
@@ -26,56 +32,93 @@ export interface AnyReply {
   /** The response of Node.js, with HTTP/1 or HTTP/2. */
   readonly raw: Pick<Http2ServerResponse, 'headersSent' | 'setHeader' | 'removeHeader'>
   /** Sets the status code. */
-  code (status: number): unknown
+  code(status: number): unknown
   /** Sets headers. */
-  headers (values: Readonly<Record<string, string>>): unknown
+  headers(values: Readonly<Record<string, string>>): unknown
   /** Sets the serializer of this response. */
-  serializer (serialize: (body: unknown) => string): unknown
+  serializer(serialize: (body: unknown) => string): unknown
   /** Sends the body. */
-  send (body: string): unknown
+  send(body: string): unknown
 }
 
-const statuses = { unauthenticated: 401, rejected: 429, unavailable: 503, admitted: 503, disabled: 503 } as const
+const statuses = {
+  unauthenticated: 401,
+  rejected: 429,
+  unavailable: 503,
+  admitted: 503,
+  disabled: 503
+} as const
 const mediaType = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
 
-/** Sends a refusal, byte for byte the same whatever the route's schema and serializer (docs/rules.md, "Refusal"). */
-export function sendRefusal ({ quota, decision }: Refusal, request: FastifyRequest, reply: AnyReply, write?: RefusalBodyWriter): void {
+/**
+ * Sends a refusal, byte for byte the same whatever the route's schema and serializer
+ * (docs/rules.md, "Refusal").
+ */
+export function sendRefusal (
+  { quota, decision }: Refusal,
+  request: FastifyRequest,
+  reply: AnyReply,
+  write?: RefusalBodyWriter
+): void {
   const status = statuses[decision.outcome]
-  const { contentType, body } = hostBody(write, decision, request) ?? ownBody(status, decision, quota?.period ?? null)
-  const retryAfter = status === 401 ? {} : { 'retry-after': String(secondsUntilEnd(decision.windowRemaining)) }
+  const { contentType, body } =
+    hostBody(write, decision, request) ?? ownBody(status, decision, quota?.period ?? null)
+  const retryAfter =
+    status === 401 ? {} : { 'retry-after': String(secondsUntilEnd(decision.windowRemaining)) }
   reply.code(status)
   reply.headers({ 'content-type': contentType, 'cache-control': 'no-store', ...retryAfter })
-  // After an `onSend` hook has failed, Fastify sends the response of an error handler with the same serializer.
-  reply.serializer((body) => typeof body === 'string' ? body : JSON.stringify(body))
+  // After an `onSend` hook has failed, Fastify sends the response of an error handler with the same
+  // serializer.
+  reply.serializer((body) => (typeof body === 'string' ? body : JSON.stringify(body)))
   reply.send(body)
 }
 
-/** Returns how many seconds are left of the milliseconds of a window (docs/rules.md, "Refusal"); 1 if there is none. */
-export const secondsUntilEnd = (windowRemaining: number | null): number => Math.max(1, Math.ceil((windowRemaining ?? 0) / 1000))
+/**
+ * Returns how many seconds are left of the milliseconds of a window (docs/rules.md, "Refusal"); 1
+ * if there is none.
+ */
+export const secondsUntilEnd = (windowRemaining: number | null): number =>
+  Math.max(1, Math.ceil((windowRemaining ?? 0) / 1000))
 
-/** Returns the body from the host's function, if there is one. If it fails or returns an invalid body, logs an error and returns null. */
-function hostBody (write: RefusalBodyWriter | undefined, decision: QuotaDecision, request: FastifyRequest): RefusalBody | null {
+/**
+ * Returns the body from the host's function, if there is one. If it fails or returns an invalid
+ * body, logs an error and returns null.
+ */
+function hostBody (
+  write: RefusalBodyWriter | undefined,
+  decision: QuotaDecision,
+  request: FastifyRequest
+): RefusalBody | null {
   if (write === undefined) return null
   try {
     const written = write(decision, request)
     ignoreRejection(written)
     const { contentType, body } = written
-    if (typeof contentType !== 'string' || !mediaType.test(contentType)) throw new TypeError('its contentType is not a media type')
+    if (typeof contentType !== 'string' || !mediaType.test(contentType)) {
+      throw new TypeError('its contentType is not a media type')
+    }
     if (typeof body !== 'string') throw new TypeError('its body is not a string')
     validateHeaderValue('content-type', contentType)
     return { contentType, body }
   } catch (error) {
-    logFailure(request.log, error, 'refusalBody failed; the refusal has the quota\'s own body')
+    logFailure(request.log, error, "refusalBody failed; the refusal has the quota's own body")
     return null
   }
 }
 
-function ownBody (status: 401 | 429 | 503, { limit, unit }: QuotaDecision, period: Quota['period']): RefusalBody {
+function ownBody (
+  status: 401 | 429 | 503,
+  { limit, unit }: QuotaDecision,
+  period: Quota['period']
+): RefusalBody {
   const amount = period === null ? 'requests at once' : `${unit} per ${period}`
   const errors = {
     401: 'Authentication is required for this LLM operation.',
     429: `Rate limit exceeded. Maximum ${limit} LLM ${amount}. Please wait.`,
     503: 'The request quota is unavailable. Please try again.'
   }
-  return { contentType: 'application/json; charset=utf-8', body: JSON.stringify({ error: errors[status], status }) }
+  return {
+    contentType: 'application/json; charset=utf-8',
+    body: JSON.stringify({ error: errors[status], status })
+  }
 }

@@ -1,4 +1,6 @@
-/** The length of the default quota's window, in milliseconds (docs/rules.md, "Counter and window"). */
+/**
+ * The length of the default quota's window, in milliseconds (docs/rules.md, "Counter and window").
+ */
 export const windowLength = 60_000
 
 /** The minimum time between two sweeps, in milliseconds (docs/rules.md, "Sweep"). */

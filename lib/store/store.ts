@@ -2,51 +2,61 @@ import { checkThat, isNatural, withFunctions } from '../option-checks.js'
 import { proceed, promised } from '../promises.js'
 
 /**
- * Keeps the counters of quotas (docs/rules.md, "Store"). Only `acquire` is required. Costs in a unit other than requests, requests in
- * flight and quotas in two stores need `release`; `quotaStanding` needs `peek`. Each function can return a value or a promise. If `acquire`
- * returns a value, the request takes no extra turn of the event loop. If it throws or rejects, the response is a 503, so no request is
- * admitted without being counted.
+ * Keeps the counters of quotas (docs/rules.md, "Store"). Only `acquire` is required. Costs in a
+ * unit other than requests, requests in flight and quotas in two stores need `release`;
+ * `quotaStanding` needs `peek`. Each function can return a value or a promise. If `acquire` returns
+ * a value, the request takes no extra turn of the event loop. If it throws or rejects, the response
+ * is a 503, so no request is admitted without being counted.
  */
 export interface QuotaStore {
   /**
-   * Decides on all demands in one step: counts each if all of them have room, and none otherwise. In both cases, each demand reaches its
-   * counter: it opens a window, sets `lastSeen` and runs a sweep if one is due. No two demands have the same counters and the same caller.
+   * Decides on all demands in one step: counts each if all of them have room, and none otherwise.
+   * In both cases, each demand reaches its counter: it opens a window, sets `lastSeen` and runs a
+   * sweep if one is due. No two demands have the same counters and the same caller.
    *
-   * @returns One acquisition for each demand, in their order; null for one that was not asked because another is known to have no room.
+   * @returns One acquisition for each demand, in their order; null for one that was not asked
+   *   because another is known to have no room.
    */
-  acquire (demands: readonly Demand[]): readonly (Acquisition | null)[] | Promise<readonly (Acquisition | null)[]>
+  acquire(
+    demands: readonly Demand[]
+  ): readonly (Acquisition | null)[] | Promise<readonly (Acquisition | null)[]>
   /**
-   * Releases a part of what an acquisition of this store counted, in the window that counted it and in no other, and never more than it
-   * counted. A place is released once.
+   * Releases a part of what an acquisition of this store counted, in the window that counted it and
+   * in no other, and never more than it counted. A place is released once.
    *
    * @param acquisition The object that `acquire` returned, whose demand was counted.
    * @param amount An integer of at least 0; 1 for a place.
    * @returns A promise that is fulfilled when the amount has been released.
    */
-  release? (acquisition: Acquisition, amount: number): void | Promise<void>
+  release?(acquisition: Acquisition, amount: number): void | Promise<void>
   /**
-   * Returns the state of the counter that the demand would reach now, after a sweep if one is due. Changes nothing: it neither updates
-   * `lastSeen` nor runs a sweep.
+   * Returns the state of the counter that the demand would reach now, after a sweep if one is due.
+   * Changes nothing: it neither updates `lastSeen` nor runs a sweep.
    *
-   * @returns The count; null if the demand would open a new window, and never null for requests in flight.
+   * @returns The count; null if the demand would open a new window, and never null for requests in
+   *   flight.
    */
-  peek? (demand: Demand): QuotaCount | null | Promise<QuotaCount | null>
+  peek?(demand: Demand): QuotaCount | null | Promise<QuotaCount | null>
   /**
-   * Removes the caller's own counter. The next request of the caller opens a new window. Does nothing if the caller has no counter of its
-   * own: the overflow counter keeps its count, and requests in flight keep their places. Does not run a sweep.
+   * Removes the caller's own counter. The next request of the caller opens a new window. Does
+   * nothing if the caller has no counter of its own: the overflow counter keeps its count, and
+   * requests in flight keep their places. Does not run a sweep.
    */
-  forget? (callerKey: string, counters: string): void | Promise<void>
+  forget?(callerKey: string, counters: string): void | Promise<void>
   /**
-   * Returns a page of the callers that have a counter of their own with an open window. A caller whose window stays open is on at least one
-   * page.
+   * Returns a page of the callers that have a counter of their own with an open window. A caller
+   * whose window stays open is on at least one page.
    *
    * @param cursor The cursor of the previous page. Default: the first page.
    */
-  list? (counters: string, cursor?: string): CallerPage | Promise<CallerPage>
+  list?(counters: string, cursor?: string): CallerPage | Promise<CallerPage>
   /** Returns the number of tracked callers and the number of sweeps. */
-  inspect? (counters: string): QuotaStoreState | Promise<QuotaStoreState>
-  /** Removes all counters of every quota, places and overflow counters included, and resets the numbers of sweeps. Intended for tests. */
-  clearCounters? (): void | Promise<void>
+  inspect?(counters: string): QuotaStoreState | Promise<QuotaStoreState>
+  /**
+   * Removes all counters of every quota, places and overflow counters included, and resets the
+   * numbers of sweeps. Intended for tests.
+   */
+  clearCounters?(): void | Promise<void>
 }
 
 /** What a quota asks of a store. */
@@ -57,13 +67,19 @@ export interface Demand {
   readonly callerKey: string
   /** The effective limit, an integer of at least 1. `Number.MAX_SAFE_INTEGER` always has room. */
   readonly limit: number
-  /** What to count, an integer from 0 to the limit. There is room if `count + max(cost, 1) <= limit`. */
+  /**
+   * What to count, an integer from 0 to the limit. There is room if `count + max(cost, 1) <=
+   * limit`.
+   */
   readonly cost: number
-  /** The length of the window in milliseconds, or the longest if windows differ; null for requests in flight. */
+  /**
+   * The length of the window in milliseconds, or the longest if windows differ; null for requests
+   * in flight.
+   */
   readonly window: number | null
   /**
-   * When the day or month of a time zone ends, in milliseconds since the epoch. The counter opens a new window only for a later end. Null
-   * if the window opens with the first request.
+   * When the day or month of a time zone ends, in milliseconds since the epoch. The counter opens a
+   * new window only for a later end. Null if the window opens with the first request.
    */
   readonly end: number | null
 }
@@ -72,9 +88,15 @@ export interface Demand {
 export interface QuotaCount {
   /** What is counted in the current window or in flight. */
   readonly count: number
-  /** Milliseconds until the current window ends, more than 0; null for days and months of a time zone, and for requests in flight. */
+  /**
+   * Milliseconds until the current window ends, more than 0; null for days and months of a time
+   * zone, and for requests in flight.
+   */
   readonly windowRemaining: number | null
-  /** When the current window ends, in milliseconds since the epoch. Present if the demand has an end. */
+  /**
+   * When the current window ends, in milliseconds since the epoch. Present if the demand has an
+   * end.
+   */
   readonly end?: number
   /** Whether this is the shared overflow counter, which is used when the caller cap is reached. */
   readonly overflow: boolean
@@ -87,7 +109,8 @@ export interface Acquisition extends QuotaCount {
 }
 
 /** A caller with an open window, or with requests in flight. */
-export interface CallerCount extends Pick<Demand, 'callerKey'>, Pick<QuotaCount, 'count' | 'windowRemaining'> {}
+export interface CallerCount
+  extends Pick<Demand, 'callerKey'>, Pick<QuotaCount, 'count' | 'windowRemaining'> {}
 
 /** A page of callers, as returned by `list`. */
 export interface CallerPage {
@@ -105,19 +128,30 @@ export interface QuotaStoreState {
   readonly sweeps: number
 }
 
-/** The default caller cap: how many callers can have a counter of their own (docs/rules.md, "Caller cap and overflow counter"). */
+/**
+ * The default caller cap: how many callers can have a counter of their own (docs/rules.md, "Caller
+ * cap and overflow counter").
+ */
 export const defaultMaxTrackedCallers = 10_000
 
 // The capacity of a JavaScript `Map`.
 const largestMaxTrackedCallers = 2 ** 24
 
 /** Throws an `OptionError` unless the value is a usable caller cap. */
-export const assertMaxTrackedCallers = checkThat(`must be an integer from 1 to ${largestMaxTrackedCallers}`,
-  (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= largestMaxTrackedCallers)
+export const assertMaxTrackedCallers = checkThat(
+  `must be an integer from 1 to ${largestMaxTrackedCallers}`,
+  (value) =>
+    Number.isInteger(value) && Number(value) >= 1 && Number(value) <= largestMaxTrackedCallers
+)
 
-/** Throws an `OptionError` with the name of the option or decorator unless the value has the functions. */
+/**
+ * Throws an `OptionError` with the name of the option or decorator unless the value has the
+ * functions.
+ */
 export function assertStore<Needed extends keyof QuotaStore = 'acquire'> (
-  value: unknown, name: string, ...needed: readonly Needed[]
+  value: unknown,
+  name: string,
+  ...needed: readonly Needed[]
 ): asserts value is QuotaStore & Required<Pick<QuotaStore, Needed>> {
   withFunctions('a store', 'acquire', ...needed)(value, name)
 }
@@ -128,8 +162,14 @@ type Unchecked<Result> = { readonly [Field in keyof Result]?: unknown } | null |
 /** What a store returns for the demands of a request. */
 export type Acquisitions = readonly (Acquisition | null)[]
 
-/** Asks a store. Throws or rejects unless its result is usable, so that no other value admits a request. */
-export function acquireFrom (store: QuotaStore, demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
+/**
+ * Asks a store. Throws or rejects unless its result is usable, so that no other value admits a
+ * request.
+ */
+export function acquireFrom (
+  store: QuotaStore,
+  demands: readonly Demand[]
+): Acquisitions | Promise<Acquisitions> {
   return proceed(promised(store.acquire(demands)), (acquisitions) => {
     assertAcquisitions(acquisitions, demands)
     return acquisitions
@@ -137,18 +177,28 @@ export function acquireFrom (store: QuotaStore, demands: readonly Demand[]): Acq
 }
 
 /** Throws unless the value is a usable result of `acquire`. */
-export function assertAcquisitions (value: unknown, demands: readonly Demand[]): asserts value is Acquisitions {
+export function assertAcquisitions (
+  value: unknown,
+  demands: readonly Demand[]
+): asserts value is Acquisitions {
   const acquisitions: readonly Unchecked<Acquisition>[] = Array.isArray(value) ? value : []
   const isRejected = acquisitions.some((acquisition) => acquisition?.admitted === false)
-  const isValid = acquisitions.length === demands.length && demands.every((demand, index) => {
-    const acquisition = acquisitions[index]
-    return acquisition === null ? isRejected : typeof acquisition?.admitted === 'boolean' && isCount(acquisition, demand)
-  })
+  const isValid =
+    acquisitions.length === demands.length &&
+    demands.every((demand, index) => {
+      const acquisition = acquisitions[index]
+      return acquisition === null
+        ? isRejected
+        : typeof acquisition?.admitted === 'boolean' && isCount(acquisition, demand)
+    })
   if (!isValid) throw new TypeError('the quota store returned an invalid result from acquire')
 }
 
 /** Throws unless the value is a usable result of `peek`. */
-export function assertPeeked (value: Unchecked<QuotaCount>, demand: Demand): asserts value is QuotaCount | null {
+export function assertPeeked (
+  value: Unchecked<QuotaCount>,
+  demand: Demand
+): asserts value is QuotaCount | null {
   const isValid = value === null ? demand.window !== null : isCount(value, demand)
   if (!isValid) throw new TypeError('the quota store returned an invalid result from peek')
 }
@@ -157,5 +207,9 @@ function isCount (value: Unchecked<QuotaCount>, { window, end }: Demand): boolea
   if (value == null || !isNatural(value.count) || typeof value.overflow !== 'boolean') return false
   if (window === null) return true
   if (end !== null) return isNatural(value.end)
-  return typeof value.windowRemaining === 'number' && value.windowRemaining > 0 && value.windowRemaining <= Number.MAX_SAFE_INTEGER
+  return (
+    typeof value.windowRemaining === 'number' &&
+    value.windowRemaining > 0 &&
+    value.windowRemaining <= Number.MAX_SAFE_INTEGER
+  )
 }

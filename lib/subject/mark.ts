@@ -3,14 +3,25 @@ import { ignoreRejection } from '../promises.js'
 
 /** The name of the default quota. */
 export const defaultQuota = 'default'
-/** The quotas of a marked route: `true` or `'default'` for the default quota, a name, or an array of names; `false` and null for none. */
+/**
+ * The quotas of a marked route: `true` or `'default'` for the default quota, a name, or an array of
+ * names; `false` and null for none.
+ */
 export type QuotaNames = boolean | string | readonly string[] | null
-/** The value of a route's `config.quota`: its quotas, or a function of the request that returns them. `false` is no mark. */
+/**
+ * The value of a route's `config.quota`: its quotas, or a function of the request that returns
+ * them. `false` is no mark.
+ */
 export type RouteMark = QuotaNames | OfRequest<QuotaNames>
-/** Returns a quota by its name, or throws an `UnknownQuotaError` that says where the name stands. */
+/**
+ * Returns a quota by its name, or throws an `UnknownQuotaError` that says where the name stands.
+ */
 export type Named<Each> = (name: unknown, where: string) => Each
 
-/** Returns the names in a mark that is not a function. They are not checked: one can be unknown, or not a string. */
+/**
+ * Returns the names in a mark that is not a function. They are not checked: one can be unknown, or
+ * not a string.
+ */
 export const quotasIn = (mark: unknown): readonly unknown[] =>
   mark === null || mark === false ? [] : [mark === true ? defaultQuota : mark].flat()
 /** Returns the quotas in such a mark. */

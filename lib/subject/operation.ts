@@ -1,6 +1,9 @@
 import { checkThat, isObject } from '../option-checks.js'
 
-/** An HTTP operation: a method and an application path, which is the request path without the deployment context prefix. */
+/**
+ * An HTTP operation: a method and an application path, which is the request path without the
+ * deployment context prefix.
+ */
 export interface Operation {
   /** The HTTP method, in any case (RFC 9110, section 9.1). */
   readonly method: string
@@ -19,9 +22,14 @@ export const protectedOperations: readonly Operation[] = Object.freeze([
 const assertList = checkThat('must be an array of { method, path }', Array.isArray)
 const assertOperation = checkThat('must be an object { method, path }', isObject)
 // A token (RFC 9110, section 5.6.2).
-const assertMethod = checkThat('must be an HTTP method', (method) => typeof method === 'string' && /^[\w!#$%&'*+.^`|~-]+$/.test(method))
-const assertPath = checkThat('must start with "/" and not contain "?", "#", ":" or "*" (mark routes with parameters with config.quota)',
-  (path) => typeof path === 'string' && /^\/[^?#:*]*$/.test(path))
+const assertMethod = checkThat(
+  'must be an HTTP method',
+  (method) => typeof method === 'string' && /^[\w!#$%&'*+.^`|~-]+$/.test(method)
+)
+const assertPath = checkThat(
+  'must start with "/" and not contain "?", "#", ":" or "*" (mark routes with parameters with config.quota)',
+  (path) => typeof path === 'string' && /^\/[^?#:*]*$/.test(path)
+)
 
 /** Throws an `OptionError` unless the value is a list of operations that requests can match. */
 export function assertOperations (operations: unknown, option: string): void {

@@ -1,18 +1,30 @@
 import type { FastifyInstance } from 'fastify'
 
-type RouterOptions = Readonly<Record<'caseSensitive' | 'ignoreTrailingSlash' | 'ignoreDuplicateSlashes', boolean>>
+type RouterOptions = Readonly<
+  Record<'caseSensitive' | 'ignoreTrailingSlash' | 'ignoreDuplicateSlashes', boolean>
+>
 
-// Fastify fills in its defaults both in `routerOptions` and at the deprecated top level. If the two differ, the host has set the value that
-// is not the default.
+// Fastify fills in its defaults both in `routerOptions` and at the deprecated top level. If the two
+// differ, the host has set the value that is not the default.
 function readRouterOptions (config: FastifyInstance['initialConfig']): RouterOptions {
   const isSet = (name: keyof RouterOptions, value: boolean): boolean =>
     [config, config.routerOptions].some((place) => place?.[name] === value)
-  const [ignoreTrailingSlash, ignoreDuplicateSlashes] = [isSet('ignoreTrailingSlash', true), isSet('ignoreDuplicateSlashes', true)]
-  return { caseSensitive: !isSet('caseSensitive', false), ignoreTrailingSlash, ignoreDuplicateSlashes }
+  const [ignoreTrailingSlash, ignoreDuplicateSlashes] = [
+    isSet('ignoreTrailingSlash', true),
+    isSet('ignoreDuplicateSlashes', true)
+  ]
+  return {
+    caseSensitive: !isSet('caseSensitive', false),
+    ignoreTrailingSlash,
+    ignoreDuplicateSlashes
+  }
 }
 
 // Two colons stand for a literal colon.
-/** Whether only requests for one path reach a route with this pattern: it has no parameter, wildcard or regular expression. */
+/**
+ * Whether only requests for one path reach a route with this pattern: it has no parameter, wildcard
+ * or regular expression.
+ */
 export const isLiteral = (pattern: string): boolean => /^(?:[^:*]|::)*$/.test(pattern)
 
 /** Returns application paths in the form in which the host's router compares them. */
@@ -27,20 +39,34 @@ export class Paths {
   constructor (prefix: string, initialConfig: FastifyInstance['initialConfig']) {
     this.options = readRouterOptions(initialConfig)
     this.prefix = prefix.replace(/\/$/, '')
-    const formOf = (segment: string) => isLiteral(segment) ? this.formOf(segment.replaceAll('::', ':')) : undefined
+    const formOf = (segment: string) =>
+      isLiteral(segment) ? this.formOf(segment.replaceAll('::', ':')) : undefined
     this.#prefixSegments = this.prefix.split('/').map(formOf)
   }
 
-  /** Returns the pattern of a route or the path of an operation without the prefix, as it is written. */
+  /**
+   * Returns the pattern of a route or the path of an operation without the prefix, as it is
+   * written.
+   */
   withoutPrefix (pattern: string): string {
-    return pattern === this.prefix ? '/' : pattern.startsWith(`${this.prefix}/`) ? pattern.slice(this.prefix.length) : pattern
+    return pattern === this.prefix
+      ? '/'
+      : pattern.startsWith(`${this.prefix}/`)
+        ? pattern.slice(this.prefix.length)
+        : pattern
   }
 
-  /** Returns the form of the application path of a decoded request path; null if the path does not start with the prefix. */
+  /**
+   * Returns the form of the application path of a decoded request path; null if the path does not
+   * start with the prefix.
+   */
   ofRequest (path: string): string | null {
     const segments = this.formOf(path).split('/')
     const prefix = this.#prefixSegments
-    const isPrefixed = prefix.every((expected, index) => index < segments.length && (expected ?? segments[index]) === segments[index])
+    const isPrefixed = prefix.every(
+      (expected, index) =>
+        index < segments.length && (expected ?? segments[index]) === segments[index]
+    )
     return isPrefixed ? `/${segments.slice(prefix.length).join('/')}` : null
   }
 

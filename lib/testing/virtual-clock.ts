@@ -1,12 +1,13 @@
 import type { QuotaTimers } from '../time-limit.js'
 
 /**
- * A monotonic clock for tests that advances only when `advance` is called: `new MemoryQuotaStore({ clock: clock.now })`. Its timers run
- * while it advances: `new InsuredQuotaStore({ primary, clock: clock.now, timers: clock })`. `now` and the functions of timers are bound.
+ * A monotonic clock for tests that advances only when `advance` is called: `new MemoryQuotaStore({
+ * clock: clock.now })`. Its timers run while it advances: `new InsuredQuotaStore({ primary, clock:
+ * clock.now, timers: clock })`. `now` and the functions of timers are bound.
  */
 export class VirtualClock implements QuotaTimers {
   // In the order in which they become due.
-  #timers: readonly { readonly due: number, readonly callback: () => void }[] = []
+  #timers: readonly { readonly due: number; readonly callback: () => void }[] = []
   #time = 0
 
   /** Returns the time in milliseconds. */
@@ -18,7 +19,9 @@ export class VirtualClock implements QuotaTimers {
     return timer
   }
 
-  readonly clearTimeout = (timer: unknown): void => { this.#timers = this.#timers.filter((each) => each !== timer) }
+  readonly clearTimeout = (timer: unknown): void => {
+    this.#timers = this.#timers.filter((each) => each !== timer)
+  }
 
   /**
    * Advances the clock and runs each timer that becomes due at its own time.
@@ -27,7 +30,9 @@ export class VirtualClock implements QuotaTimers {
    * @throws {RangeError} If `ms` is negative or not a finite number.
    */
   advance (ms: number): void {
-    if (!Number.isFinite(ms) || ms < 0) throw new RangeError(`ms must be a finite number of 0 or more; got ${ms}`)
+    if (!Number.isFinite(ms) || ms < 0) {
+      throw new RangeError(`ms must be a finite number of 0 or more; got ${ms}`)
+    }
     const end = this.#time + ms
     for (let [next] = this.#timers; next !== undefined && next.due <= end; [next] = this.#timers) {
       this.#time = next.due

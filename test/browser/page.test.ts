@@ -1,4 +1,5 @@
-// The example's page in a real browser. The minute of waiting passes on the virtual clocks of the service and of the browser.
+// The example's page in a real browser. The minute of waiting passes on the virtual clocks of the
+// service and of the browser.
 import { spawnSync } from 'node:child_process'
 import axe from 'axe-core'
 import { type Browser, chromium, type Page } from 'playwright-core'
@@ -8,14 +9,25 @@ import t, { type Test } from 'tap'
 import { startOpenAiServer, streamPart } from '../support/openai-server.js'
 
 const passwords = { alice: 'wonderland', admin: 'looking-glass' }
-const arguments_ = ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync']
+const arguments_ = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync'
+]
 
 let browser: Promise<Browser> | undefined
 
 /** Starts the Chromium that is on the PATH, once for all tests of the process. */
 async function startBrowser (): Promise<Browser> {
-  const executablePath = ['chromium', 'chromium-browser', 'google-chrome'].map((name) => spawnSync('which', [name], { encoding: 'utf8' }).stdout.trim()).find((path) => path !== '')
-  if (executablePath === undefined) throw new Error('there is no chromium on the PATH; install Debian\'s chromium')
+  const executablePath = ['chromium', 'chromium-browser', 'google-chrome']
+    .map((name) => spawnSync('which', [name], { encoding: 'utf8' }).stdout.trim())
+    .find((path) => path !== '')
+  if (executablePath === undefined) {
+    throw new Error("there is no chromium on the PATH; install Debian's chromium")
+  }
   const started = await chromium.launch({ executablePath, args: arguments_ })
   t.teardown(() => started.close())
   return started
@@ -28,14 +40,28 @@ class Visit {
   readonly #complaints: string[] = []
   private constructor (page: Page) {
     this.page = page
-    page.on('console', (message) => { if (message.type() === 'error' && !/status of (4|5)|net::ERR_/.test(message.text())) this.#complaints.push(message.text()) })
-    page.on('pageerror', (error) => { this.#complaints.push(String(error)) })
-    page.on('request', (request) => { if (new URL(request.url()).hostname !== '127.0.0.1') this.#complaints.push(request.url()) })
-    page.on('dialog', (dialog) => { dialog.accept().catch((error: unknown) => { this.#complaints.push(String(error)) }) })
+    page.on('console', (message) => {
+      if (message.type() === 'error' && !/status of (4|5)|net::ERR_/.test(message.text())) {
+        this.#complaints.push(message.text())
+      }
+    })
+    page.on('pageerror', (error) => {
+      this.#complaints.push(String(error))
+    })
+    page.on('request', (request) => {
+      if (new URL(request.url()).hostname !== '127.0.0.1') this.#complaints.push(request.url())
+    })
+    page.on('dialog', (dialog) => {
+      dialog.accept().catch((error: unknown) => {
+        this.#complaints.push(String(error))
+      })
+    })
   }
 
   static async begin (address: string): Promise<Visit> {
-    const context = await (await (browser ??= startBrowser())).newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 900 } })
+    const context = await (
+      await (browser ??= startBrowser())
+    ).newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 900 } })
     const visit = new Visit(await context.newPage())
     visit.page.setDefaultTimeout(20_000)
     await visit.page.clock.install()
@@ -48,11 +74,17 @@ class Visit {
     try {
       await this.page.locator(selector).filter({ hasText: expected }).first().waitFor()
     } catch (cause) {
-      throw new Error(`${selector} is not ${String(expected)}; the page says: ${await this.page.locator('body').innerText()}`, { cause })
+      throw new Error(
+        `${selector} is not ${String(expected)}; the page says: ${await this.page.locator('body').innerText()}`,
+        { cause }
+      )
     }
   }
 
-  async signIn (username: keyof typeof passwords, password: string = passwords[username]): Promise<void> {
+  async signIn (
+    username: keyof typeof passwords,
+    password: string = passwords[username]
+  ): Promise<void> {
     await this.page.getByLabel('User name').fill(username)
     await this.page.getByLabel('Password').fill(password)
     await this.click('Sign in')
@@ -64,35 +96,60 @@ class Visit {
   }
 
   /** Runs an operation and waits for what the page says. */
-  async run (operation: string, selector = '#progress', expected: RegExp | string = 'Done.'): Promise<void> {
+  async run (
+    operation: string,
+    selector = '#progress',
+    expected: RegExp | string = 'Done.'
+  ): Promise<void> {
     await this.page.getByText(operation, { exact: true }).click()
     await this.click('Run')
     await this.reads(selector, expected)
   }
 
   async setLimits (limits: Record<string, string>): Promise<void> {
-    for (const [label, limit] of Object.entries(limits)) await this.page.getByLabel(label).fill(limit)
+    for (const [label, limit] of Object.entries(limits)) {
+      await this.page.getByLabel(label).fill(limit)
+    }
     await this.click('Change the limits')
     await this.reads('#limit-status', 'The limits have changed.')
   }
 
-  /** Checks a state in both colour schemes, on a desktop and on a phone, and takes screenshots in a folder that git ignores. */
+  /**
+   * Checks a state in both colour schemes, on a desktop and on a phone, and takes screenshots in a
+   * folder that git ignores.
+   */
   async check (t: Test, state: string): Promise<void> {
-    for (const [name, width, colorScheme] of [['light', 1280, 'light'], ['dark', 1280, 'dark'], ['phone', 390, 'light'], ['phone-dark', 390, 'dark']] as const) {
+    for (const [name, width, colorScheme] of [
+      ['light', 1280, 'light'],
+      ['dark', 1280, 'dark'],
+      ['phone', 390, 'light'],
+      ['phone-dark', 390, 'dark']
+    ] as const) {
       await this.page.setViewportSize({ width, height: 900 })
       await this.page.emulateMedia({ colorScheme })
-      if (!await this.page.evaluate('"axe" in globalThis')) await this.page.evaluate(axe.source)
-      t.same(await this.page.evaluate(
-        'axe.run().then(({ violations }) => violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))'
-      ), [], `${state}, ${name}: accessible`)
-      t.ok(await this.page.evaluate('document.documentElement.scrollWidth <= innerWidth'), `${state}, ${name}: nothing is too wide`)
+      if (!(await this.page.evaluate('"axe" in globalThis'))) await this.page.evaluate(axe.source)
+      t.same(
+        await this.page.evaluate(
+          'axe.run().then(({ violations }) => violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))'
+        ),
+        [],
+        `${state}, ${name}: accessible`
+      )
+      t.ok(
+        await this.page.evaluate('document.documentElement.scrollWidth <= innerWidth'),
+        `${state}, ${name}: nothing is too wide`
+      )
       await this.page.screenshot({ path: `build/screenshots/${name}-${state}.png`, fullPage: true })
     }
     await this.page.setViewportSize({ width: 1280, height: 900 })
   }
 
   async end (t: Test): Promise<void> {
-    t.same(this.#complaints, [], 'the browser complains of nothing, and loads nothing from elsewhere')
+    t.same(
+      this.#complaints,
+      [],
+      'the browser complains of nothing, and loads nothing from elsewhere'
+    )
     await this.page.context().close()
   }
 }
@@ -100,7 +157,11 @@ class Visit {
 /** Starts the service with a limit of three requests and a clock that a test moves. */
 async function startPage (t: Test, environment: Record<string, string> = {}) {
   const clock = new VirtualClock()
-  const { address, app } = await startService(t, { SERVICE_RATE_LIMIT_PER_MINUTE: '3', LOG_LEVEL: 'error', ...environment }, clock.now)
+  const { address, app } = await startService(
+    t,
+    { SERVICE_RATE_LIMIT_PER_MINUTE: '3', LOG_LEVEL: 'error', ...environment },
+    clock.now
+  )
   return {
     app,
     begin: async () => await Visit.begin(address),
@@ -137,10 +198,19 @@ t.test('a user signs in, uses up the quota, is rejected, waits, and continues', 
   await visit.reads('#limit-message', 'Limit reached: 3 of 3 requests used.')
   await pass(6, visit)
   await visit.click('Send one anyway')
-  await visit.reads('#limit-message', 'Rate limit exceeded. Maximum 3 LLM requests per minute. Please wait.')
+  await visit.reads(
+    '#limit-message',
+    'Rate limit exceeded. Maximum 3 LLM requests per minute. Please wait.'
+  )
   await visit.reads('#wait', /Run again in 3[01]\ss\./)
   await visit.reads('#summary', /^3 of 3 admitted, 1 rejected\.$/)
-  for (const [mark, count] of [['circle.admitted', 3], ['path.rejected', 1], ['line.limit', 1]] as const) t.equal(await page.locator(`#timeline ${mark}`).count(), count, mark)
+  for (const [mark, count] of [
+    ['circle.admitted', 3],
+    ['path.rejected', 1],
+    ['line.limit', 1]
+  ] as const) {
+    t.equal(await page.locator(`#timeline ${mark}`).count(), count, mark)
+  }
   t.equal(await page.locator('#run-button').getAttribute('aria-disabled'), 'true')
   await page.locator('#run').evaluate('(form) => form.requestSubmit()')
   await visit.reads('#limit-message', 'Rate limit exceeded.')
@@ -149,7 +219,11 @@ t.test('a user signs in, uses up the quota, is rejected, waits, and continues', 
   await page.locator('#anyway').focus()
   await pass(32, visit)
   await page.locator('#limit-reached').waitFor({ state: 'detached' })
-  t.equal(await page.evaluate('document.activeElement.id'), 'run-button', 'the focus moves from the button that has disappeared')
+  t.equal(
+    await page.evaluate('document.activeElement.id'),
+    'run-button',
+    'the focus moves from the button that has disappeared'
+  )
   await visit.run('Stream')
   t.equal(await page.locator('#answer li').count(), 4)
   await visit.reads('#summary', /^1 of 3 admitted, 0 rejected; the window ends in (60|59)\ss\.$/)
@@ -173,7 +247,11 @@ t.test('an administrator sees all callers, changes the limits, and resets a call
   await admin.click('Send one anyway')
   await admin.reads('#limit-message', 'Rate limit exceeded.')
   await admin.check(t, 'administrator')
-  await admin.setLimits({ 'Requests a minute': '5', 'Tokens a minute': '100', 'Requests at once': '1' })
+  await admin.setLimits({
+    'Requests a minute': '5',
+    'Tokens a minute': '100',
+    'Requests at once': '1'
+  })
   await admin.reads('#intro', 'Further limits: 100 tokens a minute, 1 request at once.')
   await alice.reads('h1', '5 model calls a minute')
   // The text has 38 tokens.
@@ -187,7 +265,11 @@ t.test('an administrator sees all callers, changes the limits, and resets a call
   await admin.click('Forget fe8a67d0')
   await admin.reads('#limit-status', 'The caller fe8a67d0 starts with a new window.')
   await alice.reads('#summary', 'No window is open')
-  await admin.setLimits({ 'Requests a minute': '0', 'Tokens a minute': '0', 'Requests at once': '0' })
+  await admin.setLimits({
+    'Requests a minute': '0',
+    'Tokens a minute': '0',
+    'Requests at once': '0'
+  })
   await alice.reads('#window-card', 'No quota is on')
   await alice.reads('h1', 'Model calls without a limit')
   await admin.click('Use the configured limits')
@@ -199,7 +281,9 @@ t.test('an administrator sees all callers, changes the limits, and resets a call
 t.test('the page can be used with the keyboard alone', async (t) => {
   const visit = await (await startPage(t)).begin()
   const { keyboard } = visit.page
-  const press = async (...keys: string[]): Promise<void> => { for (const key of keys) await keyboard.press(key) }
+  const press = async (...keys: string[]): Promise<void> => {
+    for (const key of keys) await keyboard.press(key)
+  }
   await press('Tab', 'Tab')
   await keyboard.type('alice')
   await press('Tab')
@@ -213,25 +297,30 @@ t.test('the page can be used with the keyboard alone', async (t) => {
   await visit.end(t)
 })
 
-t.test('the page says that a session has ended, and that the service or its model does not answer', async (t) => {
-  const model = await startOpenAiServer(t, ({ stream }, response) => {
-    if (!stream) return response.writeHead(500).end()
-    streamPart(response, '{"text":"Invoices are late.","sentiment":0,"entities":[]}\n')
-    return response.write(': comment\n\n', () => response.destroy())
-  })
-  const { app, begin } = await startPage(t, { MODEL_URL: model.url, MODEL_NAME: 'small' })
-  const visit = await begin()
-  await visit.signIn('alice')
-  await visit.run('Analyze', '#problem', /The model failed\. Please try again in 5\ss\./)
-  await visit.run('Stream', '#problem', 'The answer is incomplete: it has 1 sentences.')
-  await visit.check(t, 'problem')
-  await visit.page.evaluate('sessionStorage.setItem(\'token\', \'x.\' + btoa(\'{"sub":"alice"}\') + \'.x\')')
-  await visit.page.reload()
-  await visit.reads('#notice', 'Your session has ended. Sign in again.')
-  await visit.signIn('alice')
-  await app.close()
-  await visit.reads('#window-card', 'Live updates are interrupted.')
-  await visit.click('Run')
-  await visit.reads('#problem', 'The service cannot be reached. Please try again.')
-  await visit.end(t)
-})
+t.test(
+  'the page says that a session has ended, and that the service or its model does not answer',
+  async (t) => {
+    const model = await startOpenAiServer(t, ({ stream }, response) => {
+      if (!stream) return response.writeHead(500).end()
+      streamPart(response, '{"text":"Invoices are late.","sentiment":0,"entities":[]}\n')
+      return response.write(': comment\n\n', () => response.destroy())
+    })
+    const { app, begin } = await startPage(t, { MODEL_URL: model.url, MODEL_NAME: 'small' })
+    const visit = await begin()
+    await visit.signIn('alice')
+    await visit.run('Analyze', '#problem', /The model failed\. Please try again in 5\ss\./)
+    await visit.run('Stream', '#problem', 'The answer is incomplete: it has 1 sentences.')
+    await visit.check(t, 'problem')
+    await visit.page.evaluate(
+      "sessionStorage.setItem('token', 'x.' + btoa('{\"sub\":\"alice\"}') + '.x')"
+    )
+    await visit.page.reload()
+    await visit.reads('#notice', 'Your session has ended. Sign in again.')
+    await visit.signIn('alice')
+    await app.close()
+    await visit.reads('#window-card', 'Live updates are interrupted.')
+    await visit.click('Run')
+    await visit.reads('#problem', 'The service cannot be reached. Please try again.')
+    await visit.end(t)
+  }
+)

@@ -1,5 +1,6 @@
-// The programs of docs/clients.md: each client sends a request while its caller is at the limit. Time is virtual: an expected wait ends
-// immediately and advances the clock of the store by the same amount.
+// The programs of docs/clients.md: each client sends a request while its caller is at the limit.
+// Time is virtual: an expected wait ends immediately and advances the clock of the store by the
+// same amount.
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { ask as askAi, patientFetch } from '../../documented/clients/ai.js'
@@ -13,14 +14,25 @@ const minute = 60_000
 async function startService (t: Test, clock: VirtualClock) {
   const statuses: number[] = []
   const app = Fastify()
-  app.addHook('onSend', async (_request, reply) => { statuses.push(reply.statusCode) })
+  app.addHook('onSend', async (_request, reply) => {
+    statuses.push(reply.statusCode)
+  })
   await app.register(quotaPlugin, {
     perMinute: 1,
     store: new MemoryQuotaStore({ clock: clock.now }),
-    authentication: ({ headers }) => headers.authorization === 'Bearer nobody' ? null : localAuthentication(String(headers.authorization))
+    authentication: ({ headers }) =>
+      headers.authorization === 'Bearer nobody'
+        ? null
+        : localAuthentication(String(headers.authorization))
   })
   app.post('/v1/chat/completions', { config: { quota: true } }, async () => ({
-    id: '1', object: 'chat.completion', created: 1, model: 'any', choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'Two invoices.' } }]
+    id: '1',
+    object: 'chat.completion',
+    created: 1,
+    model: 'any',
+    choices: [
+      { index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'Two invoices.' } }
+    ]
   }))
   const address = await app.listen({ port: 0, host: '127.0.0.1' })
   t.teardown(() => app.close())
@@ -31,7 +43,9 @@ async function startService (t: Test, clock: VirtualClock) {
 function skipWaits (t: Test, clock: VirtualClock): number[] {
   const waits: number[] = []
   const real = globalThis.setTimeout
-  t.teardown(() => { Reflect.set(globalThis, 'setTimeout', real) })
+  t.teardown(() => {
+    Reflect.set(globalThis, 'setTimeout', real)
+  })
   Reflect.set(globalThis, 'setTimeout', (callback: () => void, delay: number) => {
     if (delay !== minute) return real(callback, delay)
     waits.push(delay)
@@ -42,19 +56,29 @@ function skipWaits (t: Test, clock: VirtualClock): number[] {
 }
 
 async function askWithFetch (address: string, token: string): Promise<unknown> {
-  const response = await patientFetch(`${address}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${token}` } })
+  const response = await patientFetch(`${address}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` }
+  })
   return Object(await response.json()).choices?.[0].message.content
 }
 
-for (const [name, ask] of [['openai', askOpenAi], ['ai', askAi], ['fetch', askWithFetch]] as const) {
-  t.test(`${name} waits until the window ends, sends the request once more, and does not retry a 401`, async (t) => {
-    const clock = new VirtualClock()
-    const { address, statuses } = await startService(t, clock)
-    await ask(address, 'alice')
-    const waits = skipWaits(t, clock)
-    t.equal(await ask(address, 'alice'), 'Two invoices.')
-    t.same([waits, statuses], [[minute], [200, 429, 200]])
-    await ask(address, 'nobody').catch(() => {})
-    t.same(statuses.slice(3), [401])
-  })
+for (const [name, ask] of [
+  ['openai', askOpenAi],
+  ['ai', askAi],
+  ['fetch', askWithFetch]
+] as const) {
+  t.test(
+    `${name} waits until the window ends, sends the request once more, and does not retry a 401`,
+    async (t) => {
+      const clock = new VirtualClock()
+      const { address, statuses } = await startService(t, clock)
+      await ask(address, 'alice')
+      const waits = skipWaits(t, clock)
+      t.equal(await ask(address, 'alice'), 'Two invoices.')
+      t.same([waits, statuses], [[minute], [200, 429, 200]])
+      await ask(address, 'nobody').catch(() => {})
+      t.same(statuses.slice(3), [401])
+    }
+  )
 }

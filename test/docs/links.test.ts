@@ -3,31 +3,63 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 
-const documents = [...readdirSync('.'), ...readdirSync('docs').map((name) => `docs/${name}`), 'examples/service/README.md'].filter((name) => name.endsWith('.md'))
+const documents = [
+  ...readdirSync('.'),
+  ...readdirSync('docs').map((name) => `docs/${name}`),
+  'examples/service/README.md'
+].filter((name) => name.endsWith('.md'))
 
 /** The names by which links refer to the headings of a document. */
 function anchorsOf (text: string): string[] {
   const headings = [...text.replaceAll(/^ *```.*?^ *```$/gms, '').matchAll(/^#+ (.*)$/gm)]
-  return headings.map(([, title = '']) => title.toLowerCase().replaceAll(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-'))
+  return headings.map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-')
+  )
 }
 
 for (const document of documents) {
   t.test(`the links of ${document} lead somewhere`, async (t) => {
     const text = readFileSync(document, 'utf8')
-    const targets = [...text.matchAll(/\]\(([^)\s]+)\)|<img src="([^"]+)"/g)].map(([, link, image]) => link ?? image ?? '').filter((target) => !target.startsWith('http'))
-    t.same(targets.filter((target) => {
-      const [path = '', anchor] = target.split('#')
-      const file = path === '' ? document : join(dirname(document), path)
-      return !existsSync(file) || (anchor !== undefined && !anchorsOf(readFileSync(file, 'utf8')).includes(anchor))
-    }), [])
+    const targets = [...text.matchAll(/\]\(([^)\s]+)\)|<img src="([^"]+)"/g)]
+      .map(([, link, image]) => link ?? image ?? '')
+      .filter((target) => !target.startsWith('http'))
+    t.same(
+      targets.filter((target) => {
+        const [path = '', anchor] = target.split('#')
+        const file = path === '' ? document : join(dirname(document), path)
+        return (
+          !existsSync(file) ||
+          (anchor !== undefined && !anchorsOf(readFileSync(file, 'utf8')).includes(anchor))
+        )
+      }),
+      []
+    )
   })
 }
 
 t.test('the headings that comments in lib, test, bench and chaos name exist', async (t) => {
-  const named = ['lib', 'test', 'bench', 'chaos'].flatMap((folder) => readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)))
+  const named = ['lib', 'test', 'bench', 'chaos']
+    .flatMap((folder) =>
+      readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name))
+    )
     .filter((name) => /\.(?:ts|lua|sql)$/.test(name))
-    .flatMap((name) => [...readFileSync(name, 'utf8').matchAll(/(docs\/[\w-]+\.md), "([^"\n]+)"/g)].map(([, document = '', heading = '']) => ({ name, document, heading })))
+    .flatMap((name) =>
+      [...readFileSync(name, 'utf8').matchAll(/(docs\/[\w-]+\.md), "([^"\n]+)"/g)].map(
+        ([, document = '', heading = '']) => ({ name, document, heading })
+      )
+    )
   t.ok(named.length > 20)
-  t.same(named.filter(({ document, heading }) => !existsSync(document) ||
-    !readFileSync(document, 'utf8').split('\n').some((line) => /^#+ /.test(line) && line.replace(/^#+ /, '') === heading)), [])
+  t.same(
+    named.filter(
+      ({ document, heading }) =>
+        !existsSync(document) ||
+        !readFileSync(document, 'utf8')
+          .split('\n')
+          .some((line) => /^#+ /.test(line) && line.replace(/^#+ /, '') === heading)
+    ),
+    []
+  )
 })

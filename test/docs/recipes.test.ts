@@ -1,4 +1,5 @@
-// The programs of the documents that need a model, several processes or a host of their own, run unchanged.
+// The programs of the documents that need a model, several processes or a host of their own, run
+// unchanged.
 import { spawn } from 'node:child_process'
 import { createRequire } from 'node:module'
 import Fastify from 'fastify'
@@ -14,78 +15,140 @@ import { Programs } from '../support/programs.js'
 const programs = Programs.start(t)
 const usage = { prompt_tokens: 12, completion_tokens: 30, total_tokens: 42 }
 // The secret of docs/recipes.md, service.ts.
-const bearer = (sub: string) => ({ authorization: `Bearer ${hs256({ sub }, 'a secret of at least 32 characters')}` })
-
-for (const client of ['openai', 'ai']) {
-  t.test(`the tokens that a model states to ${client} are charged, and the estimate if the caller goes away`, async (t) => {
-    let isWhole = true
-    const server = await startOpenAiServer(t, (_, response) => {
-      streamPart(response, 'Two invoices.')
-      if (isWhole) endStream(response, usage)
-    })
-    const address = await programs.run('recipes/tokens.ts', { MODEL_URL: server.url.replace('/v1', '') })
-    const gone = new AbortController()
-    const ask = async (signal: AbortSignal | null = null) => await fetch(`${address}/ask/${client}`, {
-      method: 'POST', headers: { ...bearer('mira'), 'content-type': 'application/json' }, body: '{"prompt":"Which invoices are late?"}', signal
-    })
-    const first = await ask()
-    t.equal(first.headers.get('ratelimit-policy'), '"tokens";q=5000;w=60;qu="tokens", "streams";q=2;qu="concurrent-requests"')
-    t.match(await first.text(), /^Two invoices/)
-    isWhole = false
-    const second = await ask(gone.signal)
-    t.match(second.headers.get('ratelimit'), `"tokens";r=${5000 - 42 - 1000};`)
-    await second.body?.getReader().read()
-    gone.abort()
-    await server.abandoned
-    isWhole = true
-    const third = await ask()
-    t.match(third.headers.get('ratelimit'), new RegExp(`"tokens";r=${5000 - 42 - 2000};.*"streams";r=1`))
-    await third.text()
-  })
-}
-
-t.test('the model in the body chooses the quota, its usage is charged, and OpenAI\'s client understands the refusals', async (t) => {
-  const server = await startOpenAiServer(t, (request, response) => {
-    if (!request.stream) return complete(response, 'Two invoices.', usage)
-    streamPart(response, 'Two invoices.')
-    endStream(response, usage)
-  })
-  const address = await programs.run('recipes/openai-proxy.ts', { MODEL_URL: server.url })
-  const client = new OpenAI({ baseURL: `${address}/v1`, apiKey: hs256({ exp: Math.floor(Date.now() / 1000) + 3600 }), maxRetries: 0 })
-  const ask = async (model: string) => await client.chat.completions.create({ model, max_tokens: 4096, messages: [{ role: 'user', content: 'Which invoices are late?' }] })
-  // Six estimates of 4,096 tokens would not fit into 20,000.
-  for (const size of ['small', 'small', 'small', 'large', 'large']) t.equal((await ask(`${size}-model`)).usage?.total_tokens, 42, size)
-  let text = ''
-  for await (const { choices } of await client.chat.completions.create({ model: 'small-model', max_tokens: 4096, stream: true, messages: [] })) text += choices[0]?.delta.content ?? ''
-  t.equal(text, 'Two invoices.')
-  t.same(server.requests.at(-1)?.stream_options, { include_usage: true })
-  await t.rejects(ask('small-model'), { status: 429, code: 'rate_limit_exceeded', type: 'requests', message: '429 The limit of 4 requests is reached.' })
-  const rejected = await ask('large-model').catch((error: unknown) => error)
-  t.ok(rejected instanceof OpenAI.APIError && rejected.headers?.get('x-should-retry') === 'false', 'clients do not wait until the next day')
-  t.match(await ask('unknown-model').catch((error: unknown) => error), { status: 400 })
-  const unauthenticated = await fetch(`${address}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: 'Bearer invalid', 'content-type': 'application/json' },
-    body: '{"model":"small-model","messages":[]}'
-  })
-  t.match([unauthenticated.status, await unauthenticated.json()], [401, { error: { code: 'invalid_api_key' } }])
+const bearer = (sub: string) => ({
+  authorization: `Bearer ${hs256({ sub }, 'a secret of at least 32 characters')}`
 })
 
+for (const client of ['openai', 'ai']) {
+  t.test(
+    `the tokens that a model states to ${client} are charged, and the estimate if the caller goes away`,
+    async (t) => {
+      let isWhole = true
+      const server = await startOpenAiServer(t, (_, response) => {
+        streamPart(response, 'Two invoices.')
+        if (isWhole) endStream(response, usage)
+      })
+      const address = await programs.run('recipes/tokens.ts', {
+        MODEL_URL: server.url.replace('/v1', '')
+      })
+      const gone = new AbortController()
+      const ask = async (signal: AbortSignal | null = null) =>
+        await fetch(`${address}/ask/${client}`, {
+          method: 'POST',
+          headers: { ...bearer('mira'), 'content-type': 'application/json' },
+          body: '{"prompt":"Which invoices are late?"}',
+          signal
+        })
+      const first = await ask()
+      t.equal(
+        first.headers.get('ratelimit-policy'),
+        '"tokens";q=5000;w=60;qu="tokens", "streams";q=2;qu="concurrent-requests"'
+      )
+      t.match(await first.text(), /^Two invoices/)
+      isWhole = false
+      const second = await ask(gone.signal)
+      t.match(second.headers.get('ratelimit'), `"tokens";r=${5000 - 42 - 1000};`)
+      await second.body?.getReader().read()
+      gone.abort()
+      await server.abandoned
+      isWhole = true
+      const third = await ask()
+      t.match(
+        third.headers.get('ratelimit'),
+        new RegExp(`"tokens";r=${5000 - 42 - 2000};.*"streams";r=1`)
+      )
+      await third.text()
+    }
+  )
+}
+
+t.test(
+  "the model in the body chooses the quota, its usage is charged, and OpenAI's client understands the refusals",
+  async (t) => {
+    const server = await startOpenAiServer(t, (request, response) => {
+      if (!request.stream) return complete(response, 'Two invoices.', usage)
+      streamPart(response, 'Two invoices.')
+      endStream(response, usage)
+    })
+    const address = await programs.run('recipes/openai-proxy.ts', { MODEL_URL: server.url })
+    const client = new OpenAI({
+      baseURL: `${address}/v1`,
+      apiKey: hs256({ exp: Math.floor(Date.now() / 1000) + 3600 }),
+      maxRetries: 0
+    })
+    const ask = async (model: string) =>
+      await client.chat.completions.create({
+        model,
+        max_tokens: 4096,
+        messages: [{ role: 'user', content: 'Which invoices are late?' }]
+      })
+    // Six estimates of 4,096 tokens would not fit into 20,000.
+    for (const size of ['small', 'small', 'small', 'large', 'large']) {
+      t.equal((await ask(`${size}-model`)).usage?.total_tokens, 42, size)
+    }
+    let text = ''
+    for await (const { choices } of await client.chat.completions.create({
+      model: 'small-model',
+      max_tokens: 4096,
+      stream: true,
+      messages: []
+    })) {
+      text += choices[0]?.delta.content ?? ''
+    }
+    t.equal(text, 'Two invoices.')
+    t.same(server.requests.at(-1)?.stream_options, { include_usage: true })
+    await t.rejects(ask('small-model'), {
+      status: 429,
+      code: 'rate_limit_exceeded',
+      type: 'requests',
+      message: '429 The limit of 4 requests is reached.'
+    })
+    const rejected = await ask('large-model').catch((error: unknown) => error)
+    t.ok(
+      rejected instanceof OpenAI.APIError && rejected.headers?.get('x-should-retry') === 'false',
+      'clients do not wait until the next day'
+    )
+    t.match(await ask('unknown-model').catch((error: unknown) => error), { status: 400 })
+    const unauthenticated = await fetch(`${address}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer invalid', 'content-type': 'application/json' },
+      body: '{"model":"small-model","messages":[]}'
+    })
+    t.match(
+      [unauthenticated.status, await unauthenticated.json()],
+      [401, { error: { code: 'invalid_api_key' } }]
+    )
+  }
+)
+
 t.test('the workers of a cluster share one limit', async (t) => {
-  const primary = spawn(process.execPath, ['build/documented/recipes/processes.js'], { env: plainEnvironment({ PORT: '0' }), stdio: ['ignore', 'pipe', 'inherit'] })
-  t.teardown(() => { primary.kill() })
+  const primary = spawn(process.execPath, ['build/documented/recipes/processes.js'], {
+    env: plainEnvironment({ PORT: '0' }),
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  t.teardown(() => {
+    primary.kill()
+  })
   let printed = ''
-  for await (const text of primary.stdout.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
+  for await (const text of primary.stdout
+    .setEncoding('utf8')
+    .iterator({ destroyOnReturn: false })) {
     printed += text
     if (printed.split('\n').length > 2) break
   }
   const [address] = printed.split('\n')
   const workers = new Set<unknown>()
-  t.same(await statuses(6, async () => {
-    const response = await fetch(`${address}/api/analyze`, { method: 'POST', headers: { ...bearer('mira'), connection: 'close' } })
-    workers.add(Object(await response.json()).process)
-    return response
-  }), [200, 200, 200, 429, 429, 429])
+  t.same(
+    await statuses(6, async () => {
+      const response = await fetch(`${address}/api/analyze`, {
+        method: 'POST',
+        headers: { ...bearer('mira'), connection: 'close' }
+      })
+      workers.add(Object(await response.json()).process)
+      return response
+    }),
+    [200, 200, 200, 429, 429, 429]
+  )
   workers.delete(undefined)
   t.equal(workers.size, 2)
 })
@@ -93,19 +156,39 @@ t.test('the workers of a cluster share one limit', async (t) => {
 t.test('the quota protects the routes of another file in the layout of fastify-cli', async (t) => {
   process.env['JWT_SECRET'] = secret
   const app = Fastify()
-  await app.register(createRequire(import.meta.url)('../../../documented/recipes/plugins/quota.cjs'))
-  await app.register(async (routes) => { routes.post('/analyze', async () => 'ran') }, { prefix: '/api' })
+  await app.register(
+    createRequire(import.meta.url)('../../../documented/recipes/plugins/quota.cjs')
+  )
+  await app.register(
+    async (routes) => {
+      routes.post('/analyze', async () => 'ran')
+    },
+    { prefix: '/api' }
+  )
   const headers = { authorization: `Bearer ${hs256()}` }
-  t.same(await statuses(4, async () => ({ status: (await app.inject({ method: 'POST', url: '/api/analyze', headers })).statusCode })), [200, 200, 200, 429])
+  t.same(
+    await statuses(4, async () => ({
+      status: (await app.inject({ method: 'POST', url: '/api/analyze', headers })).statusCode
+    })),
+    [200, 200, 200, 429]
+  )
 })
 
-t.test('a module prints each decision in which the quota and its earlier version differ', async (t) => {
-  const lines = t.capture(console, 'log')
-  await import('../../documented/migrating/compare-decisions.js')
-  const app = Fastify()
-  await app.register(quotaPlugin, { mode: 'shadow' })
-  await app.register(earlierQuotaPlugin, { perMinute: 1 })
-  app.post('/api/analyze', async () => 'ran')
-  for (let request = 0; request < 2; request++) await app.inject({ method: 'POST', url: '/api/analyze' })
-  t.same(lines().map(({ args }) => args[0]), ['POST /api/analyze: earlier admitted, new unauthenticated'])
-})
+t.test(
+  'a module prints each decision in which the quota and its earlier version differ',
+  async (t) => {
+    const lines = t.capture(console, 'log')
+    await import('../../documented/migrating/compare-decisions.js')
+    const app = Fastify()
+    await app.register(quotaPlugin, { mode: 'shadow' })
+    await app.register(earlierQuotaPlugin, { perMinute: 1 })
+    app.post('/api/analyze', async () => 'ran')
+    for (let request = 0; request < 2; request++) {
+      await app.inject({ method: 'POST', url: '/api/analyze' })
+    }
+    t.same(
+      lines().map(({ args }) => args[0]),
+      ['POST /api/analyze: earlier admitted, new unauthenticated']
+    )
+  }
+)

@@ -1,22 +1,50 @@
-// The four operations with the embedded model, and with a server that speaks OpenAI's protocol over a socket and fails as servers do.
+// The four operations with the embedded model, and with a server that speaks OpenAI's protocol over
+// a socket and fails as servers do.
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { complete, endStream, type ChatAnswer, startOpenAiServer, streamPart } from '../support/openai-server.js'
-import { analysis, type RunningService, startService, stream, text } from '../support/example-service.js'
+import {
+  complete,
+  endStream,
+  type ChatAnswer,
+  startOpenAiServer,
+  streamPart
+} from '../support/openai-server.js'
+import {
+  analysis,
+  type RunningService,
+  startService,
+  stream,
+  text
+} from '../support/example-service.js'
 
 const node = `/api/analyze-node?${new URLSearchParams({ ...text, parentCode: 'FIN' }).toString()}`
 const justification = { method: 'POST', body: { ...text, leaf: 'FIN-INV' } }
-const limits = { SERVICE_RATE_LIMIT_PER_MINUTE: '1000', SERVICE_RATE_LIMIT_TOKENS_PER_MINUTE: '100000' }
+const limits = {
+  SERVICE_RATE_LIMIT_PER_MINUTE: '1000',
+  SERVICE_RATE_LIMIT_TOKENS_PER_MINUTE: '100000'
+}
 const usage = { prompt_tokens: 30, completion_tokens: 12, total_tokens: 42 }
 const estimate = Math.ceil(text.businessText.length / 4)
 const sentence = '{"text":"Invoices are late.","sentiment":-0.4,"entities":[]}'
 
 async function start (t: Test, answer?: ChatAnswer, environment: Record<string, string> = {}) {
   const server = await startOpenAiServer(t, answer)
-  return { server, ...await startService(t, { MODEL_URL: server.url, MODEL_NAME: 'small', MODEL_KEY: 'the-key', ...limits, ...environment }) }
+  return {
+    server,
+    ...(await startService(t, {
+      MODEL_URL: server.url,
+      MODEL_NAME: 'small',
+      MODEL_KEY: 'the-key',
+      ...limits,
+      ...environment
+    }))
+  }
 }
 
-/** Waits until a caller has used as many tokens, because a response can arrive before they are settled. */
+/**
+ * Waits until a caller has used as many tokens, because a response can arrive before they are
+ * settled.
+ */
 async function uses (service: RunningService, subject: string, tokens: number): Promise<void> {
   while ((await service.standing(subject))['tokens']?.count !== tokens) await setImmediate()
 }
@@ -24,77 +52,191 @@ async function uses (service: RunningService, subject: string, tokens: number): 
 t.test('the embedded model answers each operation, and its tokens are charged', async (t) => {
   const service = await startService(t, limits)
   const { as } = service
-  const post = async (caller: string, path: string, body: object) => (await as(caller, path, { method: 'POST', body })).json()
+  const post = async (caller: string, path: string, body: object) =>
+    (await as(caller, path, { method: 'POST', body })).json()
   const [first, second] = ['Our invoices were late in March 2025.', 'Customers complain loudly!']
   t.match(await post('alice', '/api/analyze', { businessText: `${first} ${second}` }), {
-    sentences: [{ text: first, entities: [{ text: 'March 2025', type: 'DATE' }] }, { text: second }], sentiment: Number
+    sentences: [
+      { text: first, entities: [{ text: 'March 2025', type: 'DATE' }] },
+      { text: second }
+    ],
+    sentiment: Number
   })
-  t.match(await post('bob', '/api/justify-leaf', justification.body), { leaf: 'Invoicing', evidence: [{ shared: ['invoices'] }] })
-  t.match(await post('bob', '/api/justify-leaf', { ...text, leaf: 'volcanoes' }), { applies: false, score: 0, evidence: [] })
-  t.match(await (await as('carol', node)).json(), { parent: 'FIN', children: [{ code: 'FIN-INV' }, { score: 0 }, { score: 0 }] })
-  t.match(await (await as('dave', stream)).text(), /^id: 1\nevent: sentence\ndata: \{"text":"Invoices are late\.",.*\n\nevent: end\ndata: \{"sentences":1\}\n\n$/)
-  for (const [caller, tokens] of [['alice', 12], ['bob', 8], ['carol', 4], ['dave', 4]] as const) await uses(service, caller, tokens)
+  t.match(await post('bob', '/api/justify-leaf', justification.body), {
+    leaf: 'Invoicing',
+    evidence: [{ shared: ['invoices'] }]
+  })
+  t.match(await post('bob', '/api/justify-leaf', { ...text, leaf: 'volcanoes' }), {
+    applies: false,
+    score: 0,
+    evidence: []
+  })
+  t.match(await (await as('carol', node)).json(), {
+    parent: 'FIN',
+    children: [{ code: 'FIN-INV' }, { score: 0 }, { score: 0 }]
+  })
+  t.match(
+    await (await as('dave', stream)).text(),
+    /^id: 1\nevent: sentence\ndata: \{"text":"Invoices are late\.",.*\n\nevent: end\ndata: \{"sentences":1\}\n\n$/
+  )
+  for (const [caller, tokens] of [
+    ['alice', 12],
+    ['bob', 8],
+    ['carol', 4],
+    ['dave', 4]
+  ] as const) {
+    await uses(service, caller, tokens)
+  }
 })
 
-t.test('the embedded model does not block other requests, and a call that takes too long ends', async (t) => {
-  const { as, address } = await startService(t, { MODEL_TIMEOUT: '1' })
-  const slow = as('alice', '/api/analyze', analysis)
-  t.equal((await fetch(`${address}/health`)).status, 200)
-  const response = await slow
-  t.same([response.status, response.headers.get('retry-after'), await response.json()],
-    [503, '5', { error: 'The model took too long. Please try again, or send a shorter text.', status: 503 }])
-})
+t.test(
+  'the embedded model does not block other requests, and a call that takes too long ends',
+  async (t) => {
+    const { as, address } = await startService(t, { MODEL_TIMEOUT: '1' })
+    const slow = as('alice', '/api/analyze', analysis)
+    t.equal((await fetch(`${address}/health`)).status, 200)
+    const response = await slow
+    t.same(
+      [response.status, response.headers.get('retry-after'), await response.json()],
+      [
+        503,
+        '5',
+        { error: 'The model took too long. Please try again, or send a shorter text.', status: 503 }
+      ]
+    )
+  }
+)
 
-t.test('a request to a server has a schema and the text only as data, and its answer is returned', async (t) => {
-  const answers: Record<string, object> = {
-    analysis: { sentences: [JSON.parse(sentence)], sentiment: -0.4 },
-    justification: { applies: true, score: 0.9, explanation: 'It is about invoices.', evidence: [{ sentence: 'Invoices are late.', shared: ['invoices'] }] },
-    scores: { scores: [{ code: 'FIN-INV', score: 0.2 }, { code: 'FIN-ACC', score: 0.9 }, { code: 'another', score: 1 }] }
+t.test(
+  'a request to a server has a schema and the text only as data, and its answer is returned',
+  async (t) => {
+    const answers: Record<string, object> = {
+      analysis: { sentences: [JSON.parse(sentence)], sentiment: -0.4 },
+      justification: {
+        applies: true,
+        score: 0.9,
+        explanation: 'It is about invoices.',
+        evidence: [{ sentence: 'Invoices are late.', shared: ['invoices'] }]
+      },
+      scores: {
+        scores: [
+          { code: 'FIN-INV', score: 0.2 },
+          { code: 'FIN-ACC', score: 0.9 },
+          { code: 'another', score: 1 }
+        ]
+      }
+    }
+    const service = await start(t, ({ response_format: format }, to) => {
+      complete(to, answers[format?.json_schema.name ?? ''], usage)
+    })
+    const { as, server } = service
+    t.same(await (await as('alice', '/api/analyze', analysis)).json(), answers['analysis'])
+    t.same(await (await as('alice', '/api/justify-leaf', justification)).json(), {
+      leaf: 'Invoicing',
+      ...answers['justification']
+    })
+    t.match(await (await as('alice', node)).json(), {
+      children: [
+        { code: 'FIN-ACC', name: 'Accounting', score: 0.9 },
+        { code: 'FIN-INV', score: 0.2 },
+        { code: 'FIN-PLN', score: 0 }
+      ]
+    })
+    for (const {
+      model,
+      messages: [system, user],
+      response_format: format
+    } of server.requests) {
+      t.equal(model, 'small')
+      t.match(format, {
+        json_schema: { strict: true, schema: { additionalProperties: false, required: Array } }
+      })
+      t.notMatch(system?.content, text.businessText)
+      t.match(JSON.parse(user?.content ?? ''), { text: text.businessText })
+    }
+    await uses(service, 'alice', 126)
   }
-  const service = await start(t, ({ response_format: format }, to) => { complete(to, answers[format?.json_schema.name ?? ''], usage) })
-  const { as, server } = service
-  t.same(await (await as('alice', '/api/analyze', analysis)).json(), answers['analysis'])
-  t.same(await (await as('alice', '/api/justify-leaf', justification)).json(), { leaf: 'Invoicing', ...answers['justification'] })
-  t.match(await (await as('alice', node)).json(), { children: [{ code: 'FIN-ACC', name: 'Accounting', score: 0.9 }, { code: 'FIN-INV', score: 0.2 }, { code: 'FIN-PLN', score: 0 }] })
-  for (const { model, messages: [system, user], response_format: format } of server.requests) {
-    t.equal(model, 'small')
-    t.match(format, { json_schema: { strict: true, schema: { additionalProperties: false, required: Array } } })
-    t.notMatch(system?.content, text.businessText)
-    t.match(JSON.parse(user?.content ?? ''), { text: text.businessText })
-  }
-  await uses(service, 'alice', 126)
-})
+)
 
 t.test('a stream is forwarded as it arrives, and its tokens are charged at the end', async (t) => {
   let goOn = (): void => {}
   const service = await start(t, async (_request, response) => {
     streamPart(response, '```json\n' + sentence.slice(0, 20))
     streamPart(response, `${sentence.slice(20)}\n`)
-    await new Promise<void>((resolve) => { goOn = resolve })
+    await new Promise<void>((resolve) => {
+      goOn = resolve
+    })
     streamPart(response, `${sentence}\n\`\`\``)
     endStream(response, usage)
   })
   const response = await service.as('alice', stream)
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
-  t.equal((await reader?.read())?.value, `id: 1\nevent: sentence\ndata: ${sentence}\n\n`, 'the first sentence arrives before the second')
+  t.equal(
+    (await reader?.read())?.value,
+    `id: 1\nevent: sentence\ndata: ${sentence}\n\n`,
+    'the first sentence arrives before the second'
+  )
   goOn()
   let rest = ''
-  for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) rest += part.value
-  t.equal(rest, `id: 2\nevent: sentence\ndata: ${sentence}\n\nevent: end\ndata: {"sentences":2}\n\n`)
+  for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) {
+    rest += part.value
+  }
+  t.equal(
+    rest,
+    `id: 2\nevent: sentence\ndata: ${sentence}\n\nevent: end\ndata: {"sentences":2}\n\n`
+  )
   await uses(service, 'alice', 42)
 })
 
-const status = (code: number, headers = {}): ChatAnswer =>
-  (_request, response) => response.writeHead(code, headers).end(JSON.stringify({ error: { message: `the-key ${text.businessText}` } }))
+const status =
+  (code: number, headers = {}): ChatAnswer =>
+    (_request, response) =>
+      response
+        .writeHead(code, headers)
+        .end(JSON.stringify({ error: { message: `the-key ${text.businessText}` } }))
 
 for (const [what, answer, expected, error, tokens] of [
   ['429', status(429, { 'retry-after': '7' }), 503, 'The model is busy. Please try again.', 0],
   ['500', status(500), 503, 'The model failed. Please try again.', 0],
-  ['401', status(401), 502, 'The model does not accept the request. The service logs the status.', 0],
-  ['a closed connection', (_request, response) => response.destroy(), 503, 'The model failed. Please try again.', estimate],
-  ['no JSON', (_request, response) => { complete(response, 'I cannot do that.', usage) }, 502, 'The model\'s answer cannot be used. Please try again.', 42],
-  ['another shape', (_request, response) => { complete(response, { sentences: [{ text: 5 }] }, usage) }, 502, 'The model\'s answer cannot be used. Please try again.', 42],
-  ['no choice', (_, response) => response.end('{"choices":[]}'), 502, 'The model\'s answer cannot be used. Please try again.', estimate]
+  [
+    '401',
+    status(401),
+    502,
+    'The model does not accept the request. The service logs the status.',
+    0
+  ],
+  [
+    'a closed connection',
+    (_request, response) => response.destroy(),
+    503,
+    'The model failed. Please try again.',
+    estimate
+  ],
+  [
+    'no JSON',
+    (_request, response) => {
+      complete(response, 'I cannot do that.', usage)
+    },
+    502,
+    "The model's answer cannot be used. Please try again.",
+    42
+  ],
+  [
+    'another shape',
+    (_request, response) => {
+      complete(response, { sentences: [{ text: 5 }] }, usage)
+    },
+    502,
+    "The model's answer cannot be used. Please try again.",
+    42
+  ],
+  [
+    'no choice',
+    (_, response) => response.end('{"choices":[]}'),
+    502,
+    "The model's answer cannot be used. Please try again.",
+    estimate
+  ]
 ] satisfies [string, ChatAnswer, number, string, number][]) {
   t.test(`a server that answers with ${what} results in ${expected}`, async (t) => {
     const service = await start(t, answer)
@@ -106,17 +248,26 @@ for (const [what, answer, expected, error, tokens] of [
   })
 }
 
-t.test('a stream that fails after its first sentence ends with an error event, and one that fails earlier has a status', async (t) => {
-  const { as, server } = await start(t)
-  server.answer = async (_request, response) => {
-    streamPart(response, `${sentence}\n`)
-    await new Promise((resolve) => response.write(': comment\n\n', resolve))
-    response.destroy()
+t.test(
+  'a stream that fails after its first sentence ends with an error event, and one that fails earlier has a status',
+  async (t) => {
+    const { as, server } = await start(t)
+    server.answer = async (_request, response) => {
+      streamPart(response, `${sentence}\n`)
+      await new Promise((resolve) => response.write(': comment\n\n', resolve))
+      response.destroy()
+    }
+    t.match(
+      await (await as('alice', stream)).text(),
+      /^id: 1\nevent: sentence\n[^]*event: error\ndata: \{"error":"The model[^"]+"\}\n\n$/
+    )
+    server.answer = (_request, response) => {
+      streamPart(response, '', 'length')
+      response.end()
+    }
+    t.equal((await as('alice', stream)).status, 502)
   }
-  t.match(await (await as('alice', stream)).text(), /^id: 1\nevent: sentence\n[^]*event: error\ndata: \{"error":"The model[^"]+"\}\n\n$/)
-  server.answer = (_request, response) => { streamPart(response, '', 'length'); response.end() }
-  t.equal((await as('alice', stream)).status, 502)
-})
+)
 
 t.test('a call of a server that hangs ends after the time limit', async (t) => {
   const { as, server } = await start(t, undefined, { MODEL_TIMEOUT: '100' })
@@ -124,23 +275,42 @@ t.test('a call of a server that hangs ends after the time limit', async (t) => {
   await server.abandoned
 })
 
-for (const [what, path, request] of [['an operation', '/api/analyze', analysis], ['a stream', stream, {}]] as const) {
-  t.test(`a client that disconnects from ${what} ends the call, gives its place back, and pays the estimate`, async (t) => {
-    let arrived = (): void => {}
-    const asked = new Promise<void>((resolve) => { arrived = resolve })
-    const service = await start(t, ({ stream }, response) => {
-      if (stream) streamPart(response, `${sentence}\n`)
-      arrived()
-    }, { SERVICE_RATE_LIMIT_CONCURRENCY_IN_FLIGHT: '1' })
-    const gone = new AbortController()
-    const open = service.as('alice', path, { ...request, signal: gone.signal }).then((response) => response.text()).catch(() => 'gone')
-    await asked
-    t.equal((await service.as('alice', '/api/analyze', analysis)).status, 429, 'the only place is taken')
-    gone.abort()
-    t.equal(await open, 'gone')
-    await service.server.abandoned
-    while ((await service.standing('alice'))['concurrency']?.count !== 0) await setImmediate()
-    await uses(service, 'alice', estimate)
-    t.notMatch(service.log.join(''), '"level":50', 'the service has not failed')
-  })
+for (const [what, path, request] of [
+  ['an operation', '/api/analyze', analysis],
+  ['a stream', stream, {}]
+] as const) {
+  t.test(
+    `a client that disconnects from ${what} ends the call, gives its place back, and pays the estimate`,
+    async (t) => {
+      let arrived = (): void => {}
+      const asked = new Promise<void>((resolve) => {
+        arrived = resolve
+      })
+      const service = await start(
+        t,
+        ({ stream }, response) => {
+          if (stream) streamPart(response, `${sentence}\n`)
+          arrived()
+        },
+        { SERVICE_RATE_LIMIT_CONCURRENCY_IN_FLIGHT: '1' }
+      )
+      const gone = new AbortController()
+      const open = service
+        .as('alice', path, { ...request, signal: gone.signal })
+        .then((response) => response.text())
+        .catch(() => 'gone')
+      await asked
+      t.equal(
+        (await service.as('alice', '/api/analyze', analysis)).status,
+        429,
+        'the only place is taken'
+      )
+      gone.abort()
+      t.equal(await open, 'gone')
+      await service.server.abandoned
+      while ((await service.standing('alice'))['concurrency']?.count !== 0) await setImmediate()
+      await uses(service, 'alice', estimate)
+      t.notMatch(service.log.join(''), '"level":50', 'the service has not failed')
+    }
+  )
 }

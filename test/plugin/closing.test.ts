@@ -1,23 +1,54 @@
-// Closing: when the server has closed, and before the onClose hooks of the host run, no place is taken and everything is charged.
+// Closing: when the server has closed, and before the onClose hooks of the host run, no place is
+// taken and everything is charged.
 import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
-import quotaPlugin, { callerKey, localAuthentication, MemoryQuotaStore, type Acquisition, type Demand, type QuotaStore } from '../../lib/index.js'
+import quotaPlugin, {
+  callerKey,
+  localAuthentication,
+  MemoryQuotaStore,
+  type Acquisition,
+  type Demand,
+  type QuotaStore
+} from '../../lib/index.js'
 import { fromHeader } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
 
 // `npm run nodes` runs this file with Fastify 6 in place of `fastify`.
-const versions: [string, typeof Fastify][] = [['fastify', Fastify], ['fastify-lowest', createRequire(import.meta.url)('fastify-lowest')]]
+const versions: [string, typeof Fastify][] = [
+  ['fastify', Fastify],
+  ['fastify-lowest', createRequire(import.meta.url)('fastify-lowest')]
+]
 const streams = 5
 const alice = String(callerKey(localAuthentication('alice')))
-const places = { counters: 'streams.in-flight', callerKey: alice, limit: 1, cost: 0, window: null, end: null }
-const tokens = { counters: 'tokens.tokens.minute', callerKey: alice, limit: 1, cost: 0, window: 60_000, end: null }
+const places = {
+  counters: 'streams.in-flight',
+  callerKey: alice,
+  limit: 1,
+  cost: 0,
+  window: null,
+  end: null
+}
+const tokens = {
+  counters: 'tokens.tokens.minute',
+  callerKey: alice,
+  limit: 1,
+  cost: 0,
+  window: 60_000,
+  end: null
+}
 
-/** A store on a server that takes some turns to answer, and that fails once the host has closed its client. */
-function slowStore (memory: MemoryQuotaStore, client: { isOpen: boolean, isSilent: boolean, asked: number }): QuotaStore {
+/**
+ * A store on a server that takes some turns to answer, and that fails once the host has closed its
+ * client.
+ */
+function slowStore (
+  memory: MemoryQuotaStore,
+  client: { isOpen: boolean; isSilent: boolean; asked: number }
+): QuotaStore {
   async function answer<Result> (run: () => Result): Promise<Result> {
     await delay(5)
     if (client.isSilent) await new Promise(() => {})
@@ -29,7 +60,10 @@ function slowStore (memory: MemoryQuotaStore, client: { isOpen: boolean, isSilen
       client.asked += 1
       return answer(() => memory.acquire(demands))
     },
-    release: (acquisition: Acquisition, amount: number) => answer(() => { memory.release(acquisition, amount) })
+    release: (acquisition: Acquisition, amount: number) =>
+      answer(() => {
+        memory.release(acquisition, amount)
+      })
   }
 }
 
@@ -57,7 +91,11 @@ async function start (t: Test, create: typeof Fastify, forceCloseConnections: bo
     operations: [],
     authentication: fromHeader,
     store: slowStore(memory, client),
-    quotas: { streams: { inFlight: 10 }, tokens: { perMinute: { tokens: 10_000 }, cost: 50, unreported: 70 }, full: { perMinute: 1, store: fullStore } }
+    quotas: {
+      streams: { inFlight: 10 },
+      tokens: { perMinute: { tokens: 10_000 }, cost: 50, unreported: 70 },
+      full: { perMinute: 1, store: fullStore }
+    }
   })
   app.addHook('onClose', close)
   const ends: (() => void)[] = []
@@ -65,65 +103,115 @@ async function start (t: Test, create: typeof Fastify, forceCloseConnections: bo
     reply.hijack()
     reply.raw.writeHead(200)
     reply.raw.write('begun')
-    await new Promise<void>((resolve) => { ends.push(resolve) })
+    await new Promise<void>((resolve) => {
+      ends.push(resolve)
+    })
     app.quotaCharge(request, 100)
     reply.raw.end('done')
   })
-  app.post('/permit', async (request) => { await app.quotaAcquire(request, ['streams', 'tokens']) })
+  app.post('/permit', async (request) => {
+    await app.quotaAcquire(request, ['streams', 'tokens'])
+  })
   app.post('/rejected', { config: { quota: ['streams', 'full'] } }, async () => 'not reached')
   // The documented shutdown: streams end when the server begins to close.
   let endsStreams = true
-  app.addHook('preClose', async () => { if (endsStreams) for (const end of ends) end() })
+  app.addHook('preClose', async () => {
+    if (endsStreams) for (const end of ends) end()
+  })
   const port = await listen(app)
   async function send (url: string): Promise<void> {
-    const socket = connect(port, '127.0.0.1').on('error', () => {}).resume()
-    t.teardown(() => { socket.destroy() })
+    const socket = connect(port, '127.0.0.1')
+      .on('error', () => {})
+      .resume()
+    t.teardown(() => {
+      socket.destroy()
+    })
     await once(socket, 'connect')
     socket.write(`POST ${url} HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n`)
   }
   for (let stream = 0; stream < streams; stream++) await send('/stream')
   while (ends.length < streams) await delay(1)
-  return { app, memory, client, atClose, send, leaveStreamsOpen: () => { endsStreams = false } }
+  return {
+    app,
+    memory,
+    client,
+    atClose,
+    send,
+    leaveStreamsOpen: () => {
+      endsStreams = false
+    }
+  }
 }
 
 for (const [version, create] of versions) {
   for (const forceCloseConnections of [false, 'idle', true] as const) {
-    t.test(`streams that end while the server closes are settled: ${version}, ${forceCloseConnections}`, async (t) => {
-      const { app, memory, atClose } = await start(t, create, forceCloseConnections)
-      t.same([memory.peek(places)?.count, memory.peek(tokens)?.count], [streams, 50 * streams])
-      await app.close()
-      t.same(atClose, [[0, 100 * streams], [0, 100 * streams]], 'before each onClose hook of the host')
-    })
+    t.test(
+      `streams that end while the server closes are settled: ${version}, ${forceCloseConnections}`,
+      async (t) => {
+        const { app, memory, atClose } = await start(t, create, forceCloseConnections)
+        t.same([memory.peek(places)?.count, memory.peek(tokens)?.count], [streams, 50 * streams])
+        await app.close()
+        t.same(
+          atClose,
+          [
+            [0, 100 * streams],
+            [0, 100 * streams]
+          ],
+          'before each onClose hook of the host'
+        )
+      }
+    )
   }
-  t.test(`streams that nobody ends are settled without a report when the server has closed: ${version}`, async (t) => {
-    const { app, atClose, leaveStreamsOpen } = await start(t, create, true)
-    leaveStreamsOpen()
-    await app.close()
-    t.same(atClose, [[0, 70 * streams], [0, 70 * streams]])
-  })
+  t.test(
+    `streams that nobody ends are settled without a report when the server has closed: ${version}`,
+    async (t) => {
+      const { app, atClose, leaveStreamsOpen } = await start(t, create, true)
+      leaveStreamsOpen()
+      await app.close()
+      t.same(atClose, [
+        [0, 70 * streams],
+        [0, 70 * streams]
+      ])
+    }
+  )
   for (const url of ['/stream', '/permit']) {
-    t.test(`what is decided after the connections were closed is settled: ${version}, ${url}`, async (t) => {
-      const { app, client, atClose, send } = await start(t, create, true)
-      await send(url)
-      while (client.asked === streams) await delay(1)
-      await app.close()
-      t.same(atClose, [[0, 100 * streams + 70], [0, 100 * streams + 70]])
-    })
+    t.test(
+      `what is decided after the connections were closed is settled: ${version}, ${url}`,
+      async (t) => {
+        const { app, client, atClose, send } = await start(t, create, true)
+        await send(url)
+        while (client.asked === streams) await delay(1)
+        await app.close()
+        t.same(atClose, [
+          [0, 100 * streams + 70],
+          [0, 100 * streams + 70]
+        ])
+      }
+    )
   }
-  t.test(`what one store has counted for a request that another one rejects after the connections were closed is given back: ${version}`, async (t) => {
-    const { app, memory, atClose, send } = await start(t, create, true)
-    await send('/rejected')
-    while (memory.peek(places)?.count === streams) await delay(1)
-    await app.close()
-    t.same(atClose, [[0, 100 * streams], [0, 100 * streams]])
-  })
-  t.test(`a store that does not answer delays the end by a second at most: ${version}`, async (t) => {
-    const { app, client, atClose } = await start(t, create, true)
-    client.isSilent = true
-    const startedAt = performance.now()
-    await app.close()
-    const seconds = (performance.now() - startedAt) / 1000
-    t.ok(seconds > 0.9 && seconds < 1.9, `${seconds} s`)
-    t.equal(atClose.length, 2)
-  })
+  t.test(
+    `what one store has counted for a request that another one rejects after the connections were closed is given back: ${version}`,
+    async (t) => {
+      const { app, memory, atClose, send } = await start(t, create, true)
+      await send('/rejected')
+      while (memory.peek(places)?.count === streams) await delay(1)
+      await app.close()
+      t.same(atClose, [
+        [0, 100 * streams],
+        [0, 100 * streams]
+      ])
+    }
+  )
+  t.test(
+    `a store that does not answer delays the end by a second at most: ${version}`,
+    async (t) => {
+      const { app, client, atClose } = await start(t, create, true)
+      client.isSilent = true
+      const startedAt = performance.now()
+      await app.close()
+      const seconds = (performance.now() - startedAt) / 1000
+      t.ok(seconds > 0.9 && seconds < 1.9, `${seconds} s`)
+      t.equal(atClose.length, 2)
+    }
+  )
 }

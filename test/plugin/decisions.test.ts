@@ -1,8 +1,22 @@
 // Decisions in request.quota, on the diagnostics channel and in the log, and shadow mode.
 import { channel } from 'node:diagnostics_channel'
 import t from 'tap'
-import { callerKey, MemoryQuotaStore, quotaDecisions, tokenAuthentication, type QuotaOptions } from '../../lib/index.js'
-import { alice, analyze, bob, captureLog, createService, published, statuses } from '../support/service.js'
+import {
+  callerKey,
+  MemoryQuotaStore,
+  quotaDecisions,
+  tokenAuthentication,
+  type QuotaOptions
+} from '../../lib/index.js'
+import {
+  alice,
+  analyze,
+  bob,
+  captureLog,
+  createService,
+  published,
+  statuses
+} from '../support/service.js'
 
 const operation = { method: 'POST', path: '/api/analyze' }
 const aliceKey = callerKey(tokenAuthentication(alice))
@@ -12,71 +26,190 @@ t.test('quotaDecisions is the channel fastify-llm-quota:decision', async (t) => 
   t.equal(quotaDecisions.hasSubscribers, false)
 })
 
-const reasons: Record<string, string> = { unauthenticated: 'no-authentication', unavailable: 'store' }
+const reasons: Record<string, string> = {
+  unauthenticated: 'no-authentication',
+  unavailable: 'store'
+}
 const uncounted = { count: null, windowRemaining: null, overflow: false }
 const outcomes: [string, QuotaOptions, object | null, object, number][] = [
-  ['admitted', { perMinute: 2 }, alice, { limit: 2, callerKey: aliceKey, count: 1, windowRemaining: 60_000, overflow: false }, 200],
-  ['rejected', { perMinute: -1 }, alice, { limit: 1, callerKey: aliceKey, count: 1, overflow: false }, 429],
+  [
+    'admitted',
+    { perMinute: 2 },
+    alice,
+    { limit: 2, callerKey: aliceKey, count: 1, windowRemaining: 60_000, overflow: false },
+    200
+  ],
+  [
+    'rejected',
+    { perMinute: -1 },
+    alice,
+    { limit: 1, callerKey: aliceKey, count: 1, overflow: false },
+    429
+  ],
   ['unauthenticated', {}, null, { limit: 10, callerKey: null, ...uncounted }, 401],
   ['disabled', { perMinute: 0 }, alice, { limit: 0, callerKey: null, ...uncounted }, 200],
-  ['unavailable', { store: { async acquire () { throw new Error('the counters are gone') } } }, alice, { limit: 10, callerKey: aliceKey, ...uncounted }, 503]
+  [
+    'unavailable',
+    {
+      store: {
+        async acquire () {
+          throw new Error('the counters are gone')
+        }
+      }
+    },
+    alice,
+    { limit: 10, callerKey: aliceKey, ...uncounted },
+    503
+  ]
 ]
 
-t.test('one message is published for each protected request, with each of the five outcomes', async (t) => {
-  for (const mode of ['enforce', 'shadow'] as const) {
-    for (const [outcome, options, claims, fields, status] of outcomes) {
-      const app = await createService({ mode, ...options })
-      if (outcome === 'rejected') await analyze(app, claims)
-      const messages = await published(async () => { t.same(await statuses(app, claims, 1), [mode === 'shadow' ? 200 : status], `${mode}: ${outcome}`) })
-      t.equal(messages.length, 1)
-      const { request, decision } = messages[0] ?? {}
-      t.match(decision, { outcome, quota: 'default', unit: 'requests', window: 60_000, reason: reasons[outcome] ?? null, operation, enforced: mode === 'enforce', ...fields })
-      t.same(Object.keys(decision ?? {}).sort(), ['callerKey', 'count', 'enforced', 'limit', 'operation', 'outcome', 'overflow', 'quota', 'reason', 'unit', 'window', 'windowRemaining'])
-      t.equal(request?.quota, decision, 'request.quota holds the same object')
-      t.same(request?.quotaDecisions, [decision])
-      t.equal(request?.quotaDecisions, request?.quotaDecisions, 'the list is one array')
-      t.notMatch(JSON.stringify(decision), 'alice', 'the decision contains no identity')
+t.test(
+  'one message is published for each protected request, with each of the five outcomes',
+  async (t) => {
+    for (const mode of ['enforce', 'shadow'] as const) {
+      for (const [outcome, options, claims, fields, status] of outcomes) {
+        const app = await createService({ mode, ...options })
+        if (outcome === 'rejected') await analyze(app, claims)
+        const messages = await published(async () => {
+          t.same(
+            await statuses(app, claims, 1),
+            [mode === 'shadow' ? 200 : status],
+            `${mode}: ${outcome}`
+          )
+        })
+        t.equal(messages.length, 1)
+        const { request, decision } = messages[0] ?? {}
+        t.match(decision, {
+          outcome,
+          quota: 'default',
+          unit: 'requests',
+          window: 60_000,
+          reason: reasons[outcome] ?? null,
+          operation,
+          enforced: mode === 'enforce',
+          ...fields
+        })
+        t.same(Object.keys(decision ?? {}).sort(), [
+          'callerKey',
+          'count',
+          'enforced',
+          'limit',
+          'operation',
+          'outcome',
+          'overflow',
+          'quota',
+          'reason',
+          'unit',
+          'window',
+          'windowRemaining'
+        ])
+        t.equal(request?.quota, decision, 'request.quota holds the same object')
+        t.same(request?.quotaDecisions, [decision])
+        t.equal(request?.quotaDecisions, request?.quotaDecisions, 'the list is one array')
+        t.notMatch(JSON.stringify(decision), 'alice', 'the decision contains no identity')
+      }
     }
   }
-})
+)
 
 for (const mode of ['enforce', 'shadow'] as const) {
-  t.test(`what the mode ${mode} refuses or would refuse is logged at debug with a shortened caller key`, async (t) => {
-    const log = captureLog('debug')
-    const app = await createService({ mode, perMinute: 1 }, { logger: log.logger })
-    await statuses(app, alice, 2)
-    await analyze(app, null)
-    const enforced = mode === 'enforce'
-    const lines = log.lines.filter(({ outcome }) => outcome !== undefined)
-    const msg = enforced ? 'the quota refuses the request' : 'the quota would refuse the request'
-    t.match(lines, [
-      { level: 20, msg, quota: 'default', outcome: 'rejected', caller: /^[0-9a-f]{8}$/, limit: 1, count: 1, overflow: false, enforced },
-      { level: 20, msg, outcome: 'unauthenticated', reason: 'no-authentication', caller: undefined }
-    ])
-    t.equal(lines.length, 2, 'an admitted request leaves no line')
-    t.notMatch(JSON.stringify(log.lines), 'identity.example')
-  })
+  t.test(
+    `what the mode ${mode} refuses or would refuse is logged at debug with a shortened caller key`,
+    async (t) => {
+      const log = captureLog('debug')
+      const app = await createService({ mode, perMinute: 1 }, { logger: log.logger })
+      await statuses(app, alice, 2)
+      await analyze(app, null)
+      const enforced = mode === 'enforce'
+      const lines = log.lines.filter(({ outcome }) => outcome !== undefined)
+      const msg = enforced ? 'the quota refuses the request' : 'the quota would refuse the request'
+      t.match(lines, [
+        {
+          level: 20,
+          msg,
+          quota: 'default',
+          outcome: 'rejected',
+          caller: /^[0-9a-f]{8}$/,
+          limit: 1,
+          count: 1,
+          overflow: false,
+          enforced
+        },
+        {
+          level: 20,
+          msg,
+          outcome: 'unauthenticated',
+          reason: 'no-authentication',
+          caller: undefined
+        }
+      ])
+      t.equal(lines.length, 2, 'an admitted request leaves no line')
+      t.notMatch(JSON.stringify(log.lines), 'identity.example')
+    }
+  )
 }
 
-t.test('a decision by the overflow counter says so, and the first one causes one warning', async (t) => {
-  const log = captureLog('debug')
-  const app = await createService({ store: new MemoryQuotaStore({ maxTrackedCallers: 1 }) }, { logger: log.logger })
-  const messages = await published(async () => { for (const claims of [alice, bob, alice, { ...alice, sub: 'carol' }, bob]) await analyze(app, claims) })
-  t.match(messages, [false, true, false, true, true].map((overflow) => ({ decision: { outcome: 'admitted', overflow } })))
-  t.match(log.lines.filter(({ level }) => level === 40), [{ quota: 'default', msg: /maxTrackedCallers.*this warning is not repeated$/ }])
-  t.equal(log.warnings().length, 1)
-})
-
-t.test('a request with credentials that nobody has verified causes one warning, and one without credentials none', async (t) => {
-  for (const [headers, count] of [[{ 'x-token': 'a' }, 0], [{ cookie: 'session=1' }, 1], [{ authorization: 'Basic YTpi' }, 1]] as const) {
-    const log = captureLog()
-    const app = await createService({ authentication: () => null }, { logger: log.logger }, {
-      // What verifies tokens in this service leaves other credentials alone.
-      before: (app) => app.addHook('onRequest', async (request) => { Object.assign(request.headers, headers) })
+t.test(
+  'a decision by the overflow counter says so, and the first one causes one warning',
+  async (t) => {
+    const log = captureLog('debug')
+    const app = await createService(
+      { store: new MemoryQuotaStore({ maxTrackedCallers: 1 }) },
+      { logger: log.logger }
+    )
+    const messages = await published(async () => {
+      for (const claims of [alice, bob, alice, { ...alice, sub: 'carol' }, bob]) {
+        await analyze(app, claims)
+      }
     })
-    t.same(await statuses(app, null, 2), [401, 401])
-    const warnings = log.lines.filter(({ level, reason }) => level === 40 && reason === 'no-authentication')
-    t.equal(warnings.length, count, JSON.stringify(headers))
-    if (count === 1) t.match(warnings, [{ quota: 'default', operation: { path: '/api/analyze' }, msg: /carries credentials.*verify them in onRequest or preValidation/ }])
+    t.match(
+      messages,
+      [false, true, false, true, true].map((overflow) => ({
+        decision: { outcome: 'admitted', overflow }
+      }))
+    )
+    t.match(
+      log.lines.filter(({ level }) => level === 40),
+      [{ quota: 'default', msg: /maxTrackedCallers.*this warning is not repeated$/ }]
+    )
+    t.equal(log.warnings().length, 1)
   }
-})
+)
+
+t.test(
+  'a request with credentials that nobody has verified causes one warning, and one without credentials none',
+  async (t) => {
+    for (const [headers, count] of [
+      [{ 'x-token': 'a' }, 0],
+      [{ cookie: 'session=1' }, 1],
+      [{ authorization: 'Basic YTpi' }, 1]
+    ] as const) {
+      const log = captureLog()
+      const app = await createService(
+        { authentication: () => null },
+        { logger: log.logger },
+        {
+          // What verifies tokens in this service leaves other credentials alone.
+          before: (app) =>
+            app.addHook('onRequest', async (request) => {
+              Object.assign(request.headers, headers)
+            })
+        }
+      )
+      t.same(await statuses(app, null, 2), [401, 401])
+      const warnings = log.lines.filter(
+        ({ level, reason }) => level === 40 && reason === 'no-authentication'
+      )
+      t.equal(warnings.length, count, JSON.stringify(headers))
+      if (count === 1) {
+        t.match(warnings, [
+          {
+            quota: 'default',
+            operation: { path: '/api/analyze' },
+            msg: /carries credentials.*verify them in onRequest or preValidation/
+          }
+        ])
+      }
+    }
+  }
+)

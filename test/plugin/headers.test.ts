@@ -11,39 +11,63 @@ import { alice, analyze, asAlice, createService, statuses } from '../support/ser
 
 /** Parses both fields with an independent parser of structured fields: names and parameters. */
 function fields (headers: Record<string, unknown>): unknown {
-  const [policy, state] = ['ratelimit-policy', 'ratelimit'].map((name) => parseList(String(headers[name])).map(([item, parameters]) => [item, Object.fromEntries(parameters)]))
+  const [policy, state] = ['ratelimit-policy', 'ratelimit'].map((name) =>
+    parseList(String(headers[name])).map(([item, parameters]) => [
+      item,
+      Object.fromEntries(parameters)
+    ])
+  )
   return { policy, state }
 }
 
-const left = (r: number, seconds: number) => ({ policy: [['default', { q: 2, w: 60 }]], state: [['default', { r, t: seconds }]] })
+const left = (r: number, seconds: number) => ({
+  policy: [['default', { q: 2, w: 60 }]],
+  state: [['default', { r, t: seconds }]]
+})
 
 const alone: QuotaOptions = { rateLimitHeaders: 'draft-10', authentication: asAlice, perMinute: 2 }
 
-t.test('the responses to admitted and rejected requests have both fields, and t is equal to Retry-After', async (t) => {
-  const clock = new VirtualClock()
-  const app = await createService({ rateLimitHeaders: 'draft-10', perMinute: 2, store: new MemoryQuotaStore({ clock: clock.now }) })
-  const first = await analyze(app, alice)
-  t.equal(first.headers['ratelimit-policy'], '"default";q=2;w=60')
-  t.equal(first.headers.ratelimit, '"default";r=1;t=60')
-  t.same(fields(first.headers), left(1, 60))
-  clock.advance(17_001)
-  t.same(fields((await analyze(app, alice)).headers), left(0, 43))
-  clock.advance(42_000)
-  const rejected = await analyze(app, alice)
-  t.equal(rejected.statusCode, 429)
-  t.same(fields(rejected.headers), left(0, 1))
-  t.equal(rejected.headers['retry-after'], '1')
-})
+t.test(
+  'the responses to admitted and rejected requests have both fields, and t is equal to Retry-After',
+  async (t) => {
+    const clock = new VirtualClock()
+    const app = await createService({
+      rateLimitHeaders: 'draft-10',
+      perMinute: 2,
+      store: new MemoryQuotaStore({ clock: clock.now })
+    })
+    const first = await analyze(app, alice)
+    t.equal(first.headers['ratelimit-policy'], '"default";q=2;w=60')
+    t.equal(first.headers.ratelimit, '"default";r=1;t=60')
+    t.same(fields(first.headers), left(1, 60))
+    clock.advance(17_001)
+    t.same(fields((await analyze(app, alice)).headers), left(0, 43))
+    clock.advance(42_000)
+    const rejected = await analyze(app, alice)
+    t.equal(rejected.statusCode, 429)
+    t.same(fields(rejected.headers), left(0, 1))
+    t.equal(rejected.headers['retry-after'], '1')
+  }
+)
 
-t.test('r is never negative, and no number exceeds the range of an Integer in structured fields', async (t) => {
-  const preferences = new Map<string, unknown>([['rate-limit.per-minute', 3]])
-  const app = await createService({ rateLimitHeaders: 'draft-10', preferences })
-  await statuses(app, alice, 3)
-  preferences.set('rate-limit.per-minute', 1)
-  t.match(fields((await analyze(app, alice)).headers), { policy: [['default', { q: 1 }]], state: [['default', { r: 0 }]] })
-  preferences.set('rate-limit.per-minute', Number.MAX_SAFE_INTEGER)
-  t.match(fields((await analyze(app, alice)).headers), { policy: [['default', { q: 999_999_999_999_999 }]], state: [['default', { r: 999_999_999_999_999 }]] })
-})
+t.test(
+  'r is never negative, and no number exceeds the range of an Integer in structured fields',
+  async (t) => {
+    const preferences = new Map<string, unknown>([['rate-limit.per-minute', 3]])
+    const app = await createService({ rateLimitHeaders: 'draft-10', preferences })
+    await statuses(app, alice, 3)
+    preferences.set('rate-limit.per-minute', 1)
+    t.match(fields((await analyze(app, alice)).headers), {
+      policy: [['default', { q: 1 }]],
+      state: [['default', { r: 0 }]]
+    })
+    preferences.set('rate-limit.per-minute', Number.MAX_SAFE_INTEGER)
+    t.match(fields((await analyze(app, alice)).headers), {
+      policy: [['default', { q: 999_999_999_999_999 }]],
+      state: [['default', { r: 999_999_999_999_999 }]]
+    })
+  }
+)
 
 t.test('a response has no fields if nothing was counted or enforced', async (t) => {
   const without: [string, QuotaOptions, object | null, number][] = [
@@ -62,34 +86,58 @@ t.test('a response has no fields if nothing was counted or enforced', async (t) 
   t.notOk('ratelimit' in (await app.inject('/other')).headers, 'a request that is not subject')
 })
 
-t.test('streams and hijacked replies have the fields, and a handler can replace or remove them', async (t) => {
-  const app = await createService({ ...alone, perMinute: 100 })
-  t.teardown(() => app.close())
-  const quota = true
-  app.get('/stream', { config: { quota } }, async (_request, reply) => reply.send(Readable.from(['a', 'b'])))
-  app.get('/hijacked', { config: { quota } }, (_request, reply) => {
-    reply.hijack()
-    reply.raw.writeHead(200, { 'content-type': 'text/event-stream' })
-    reply.raw.end('data: a\n\n')
-  })
-  app.get('/replaced', { config: { quota } }, async (_request, reply) => reply.header('RateLimit', '"own";r=1').send('a'))
-  app.get('/removed', { config: { quota } }, async (_, reply) => reply.removeHeader('ratelimit').removeHeader('ratelimit-policy').send('a'))
-  const port = await listen(app)
-  const ratelimit = async (path: string) => {
-    const [response] = await once(get({ port, path, agent: false }), 'response')
-    response.resume()
-    return response.headers.ratelimit
+t.test(
+  'streams and hijacked replies have the fields, and a handler can replace or remove them',
+  async (t) => {
+    const app = await createService({ ...alone, perMinute: 100 })
+    t.teardown(() => app.close())
+    const quota = true
+    app.get('/stream', { config: { quota } }, async (_request, reply) =>
+      reply.send(Readable.from(['a', 'b']))
+    )
+    app.get('/hijacked', { config: { quota } }, (_request, reply) => {
+      reply.hijack()
+      reply.raw.writeHead(200, { 'content-type': 'text/event-stream' })
+      reply.raw.end('data: a\n\n')
+    })
+    app.get('/replaced', { config: { quota } }, async (_request, reply) =>
+      reply.header('RateLimit', '"own";r=1').send('a')
+    )
+    app.get('/removed', { config: { quota } }, async (_, reply) =>
+      reply.removeHeader('ratelimit').removeHeader('ratelimit-policy').send('a')
+    )
+    const port = await listen(app)
+    const ratelimit = async (path: string) => {
+      const [response] = await once(get({ port, path, agent: false }), 'response')
+      response.resume()
+      return response.headers.ratelimit
+    }
+    t.match(await ratelimit('/stream'), '"default";r=99;t=60')
+    t.match(await ratelimit('/hijacked'), '"default";r=98;t=60')
+    t.equal(await ratelimit('/replaced'), '"own";r=1')
+    t.equal(await ratelimit('/removed'), undefined)
   }
-  t.match(await ratelimit('/stream'), '"default";r=99;t=60')
-  t.match(await ratelimit('/hijacked'), '"default";r=98;t=60')
-  t.equal(await ratelimit('/replaced'), '"own";r=1')
-  t.equal(await ratelimit('/removed'), undefined)
-})
+)
 
-t.test('a response that the host has begun before the decision has no fields, and continues', async (t) => {
-  const app = await createService({ ...alone, preferences: { get: async () => 2 } }, {}, { handler: (_request, reply) => { reply.hijack(); reply.raw.end('host') } })
-  app.addHook('preValidation', async (_request, reply) => { reply.raw.writeHead(200); reply.raw.write('of the ') })
-  const response = await analyze(app, null)
-  t.equal(response.body, 'of the host')
-  t.notOk('ratelimit' in response.headers)
-})
+t.test(
+  'a response that the host has begun before the decision has no fields, and continues',
+  async (t) => {
+    const app = await createService(
+      { ...alone, preferences: { get: async () => 2 } },
+      {},
+      {
+        handler: (_request, reply) => {
+          reply.hijack()
+          reply.raw.end('host')
+        }
+      }
+    )
+    app.addHook('preValidation', async (_request, reply) => {
+      reply.raw.writeHead(200)
+      reply.raw.write('of the ')
+    })
+    const response = await analyze(app, null)
+    t.equal(response.body, 'of the host')
+    t.notOk('ratelimit' in response.headers)
+  }
+)

@@ -1,8 +1,18 @@
-// The metrics of fastify-llm-quota/metrics: exact to the request, with several quotas, and with several servers in a process.
+// The metrics of fastify-llm-quota/metrics: exact to the request, with several quotas, and with
+// several servers in a process.
 import Fastify, { type FastifyInstance } from 'fastify'
 import { AggregatorRegistry, Registry } from 'prom-client'
 import t, { type Test } from 'tap'
-import quotaPlugin, { InsuredQuotaStore, localAuthentication, MemoryQuotaStore, quotaDecisions, type Acquisition, type Demand, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
+import quotaPlugin, {
+  InsuredQuotaStore,
+  localAuthentication,
+  MemoryQuotaStore,
+  quotaDecisions,
+  type Acquisition,
+  type Demand,
+  type QuotaOptions,
+  type QuotaStore
+} from '../../lib/index.js'
 import quotaMetricsPlugin, { type QuotaMetricsRegistry } from '../../lib/metrics.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { fromHeader } from '../support/quota-host.js'
@@ -14,10 +24,17 @@ const ofChat = '{quota="chat",unit="tokens"}'
 const ofStreams = '{quota="streams",unit="requests-in-flight"}'
 const admitted = 'default requests POST /api/analyze admitted'
 const chat = { method: 'POST', path: '/api/chat' }
-const quotas: QuotaOptions['quotas'] = { chat: { operations: [chat], perMinute: { tokens: 70 }, cost: 10 }, streams: { operations: [chat], inFlight: 9 } }
+const quotas: QuotaOptions['quotas'] = {
+  chat: { operations: [chat], perMinute: { tokens: 70 }, cost: 10 },
+  streams: { operations: [chat], inFlight: 9 }
+}
 
 /** A server with the quota and its metrics. Callers are identified by a header. */
-async function createServer (t: Test, options: QuotaOptions = {}, registry: QuotaMetricsRegistry = new Registry()) {
+async function createServer (
+  t: Test,
+  options: QuotaOptions = {},
+  registry: QuotaMetricsRegistry = new Registry()
+) {
   const app: FastifyInstance = Fastify()
   t.teardown(() => app.close())
   await app.register(quotaPlugin, { authentication: fromHeader, ...options })
@@ -26,249 +43,537 @@ async function createServer (t: Test, options: QuotaOptions = {}, registry: Quot
   app.post('/api/marked', { config: { quota: () => 'nothing' } }, async () => 'ran')
   const ask = async (url = '/api/analyze', caller = 'alice', count = 1): Promise<number[]> => {
     const statuses = []
-    for (let request = 0; request < count; request++) statuses.push((await app.inject({ method: 'POST', url, headers: { 'x-caller': caller } })).statusCode)
+    for (let request = 0; request < count; request++) {
+      statuses.push(
+        (await app.inject({ method: 'POST', url, headers: { 'x-caller': caller } })).statusCode
+      )
+    }
     return statuses
   }
-  return { app, registry, ask, close: () => app.close(), decisions: () => decisionsIn(registry), scrape: () => scrape(registry) }
+  return {
+    app,
+    registry,
+    ask,
+    close: () => app.close(),
+    decisions: () => decisionsIn(registry),
+    scrape: () => scrape(registry)
+  }
 }
 
 /** Returns the value of each series in a scrape. */
 async function scrape (registry: QuotaMetricsRegistry): Promise<Record<string, number>> {
   const text = await registry.metrics()
-  return Object.fromEntries([...text.matchAll(/^([a-z]\S*(?:\{[^}]*\})?) (\S+)$/gm)].map(([, series = '', value]) => [series, Number(value)]))
+  return Object.fromEntries(
+    [...text.matchAll(/^([a-z]\S*(?:\{[^}]*\})?) (\S+)$/gm)].map(([, series = '', value]) => [
+      series,
+      Number(value)
+    ])
+  )
 }
 
-/** Returns the counts above 0 of decisions, by quota, unit, operation, `false` if they are not enforced, outcome and reason. */
+/**
+ * Returns the counts above 0 of decisions, by quota, unit, operation, `false` if they are not
+ * enforced, outcome and reason.
+ */
 async function decisionsIn (registry: QuotaMetricsRegistry): Promise<Record<string, number>> {
-  const series = Object.entries(await scrape(registry)).filter(([name, value]) => name.startsWith('llm_quota_decisions_total') && value > 0)
-  return Object.fromEntries(series.map(([name, value]) => [[...name.matchAll(/="([^"]*)"/g)].map(([, label]) => label).filter((label) => label !== '' && label !== 'true').join(' '), value]))
+  const series = Object.entries(await scrape(registry)).filter(
+    ([name, value]) => name.startsWith('llm_quota_decisions_total') && value > 0
+  )
+  return Object.fromEntries(
+    series.map(([name, value]) => [
+      [...name.matchAll(/="([^"]*)"/g)]
+        .map(([, label]) => label)
+        .filter((label) => label !== '' && label !== 'true')
+        .join(' '),
+      value
+    ])
+  )
 }
 
-t.test('each decision is counted by quota, unit, operation and outcome, also of concurrent requests', async (t) => {
-  const preferences = new Map<string, number>()
-  const { app, registry, ask, decisions, scrape } = await createServer(t, { perMinute: 2, preferences, quotas })
-  await Promise.all([ask('/api/analyze', 'alice', 5), ask('/api/analyze', 'bob', 5), ask(chat.path, 'alice', 9), ask(chat.path, '', 3)])
-  preferences.set('rate-limit.per-minute', 0)
-  await ask('/api/analyze', 'alice', 4)
-  t.same(await decisions(), {
-    [admitted]: 4,
-    'default requests POST /api/analyze rejected': 6,
-    'default requests POST /api/analyze disabled': 4,
-    'chat tokens POST /api/chat admitted': 7,
-    'chat tokens POST /api/chat rejected': 2,
-    'chat tokens POST /api/chat unauthenticated': 3,
-    'streams requests-in-flight POST /api/chat admitted': 7
-  })
-  const text = await registry.metrics()
-  t.equal(text.match(
-    /^llm_quota_decisions_total\{quota="default".*outcome="(admitted|rejected|unauthenticated|disabled|unavailable)"/gm
-  )?.length, 8, 'each outcome and reason of an operation starts from 0')
-  t.notMatch(text, /alice|[0-9a-f]{64}/, 'no label identifies a caller')
-  t.match(await scrape(), { [`llm_quota_limit${ofDefault}`]: 0, [`llm_quota_limit${ofChat}`]: 70, [`llm_quota_limit${ofStreams}`]: 9 })
-  t.equal((await app.inject('/metrics')).statusCode, 404, 'no route is added')
-})
+t.test(
+  'each decision is counted by quota, unit, operation and outcome, also of concurrent requests',
+  async (t) => {
+    const preferences = new Map<string, number>()
+    const { app, registry, ask, decisions, scrape } = await createServer(t, {
+      perMinute: 2,
+      preferences,
+      quotas
+    })
+    await Promise.all([
+      ask('/api/analyze', 'alice', 5),
+      ask('/api/analyze', 'bob', 5),
+      ask(chat.path, 'alice', 9),
+      ask(chat.path, '', 3)
+    ])
+    preferences.set('rate-limit.per-minute', 0)
+    await ask('/api/analyze', 'alice', 4)
+    t.same(await decisions(), {
+      [admitted]: 4,
+      'default requests POST /api/analyze rejected': 6,
+      'default requests POST /api/analyze disabled': 4,
+      'chat tokens POST /api/chat admitted': 7,
+      'chat tokens POST /api/chat rejected': 2,
+      'chat tokens POST /api/chat unauthenticated': 3,
+      'streams requests-in-flight POST /api/chat admitted': 7
+    })
+    const text = await registry.metrics()
+    t.equal(
+      text.match(
+        /^llm_quota_decisions_total\{quota="default".*outcome="(admitted|rejected|unauthenticated|disabled|unavailable)"/gm
+      )?.length,
+      8,
+      'each outcome and reason of an operation starts from 0'
+    )
+    t.notMatch(text, /alice|[0-9a-f]{64}/, 'no label identifies a caller')
+    t.match(await scrape(), {
+      [`llm_quota_limit${ofDefault}`]: 0,
+      [`llm_quota_limit${ofChat}`]: 70,
+      [`llm_quota_limit${ofStreams}`]: 9
+    })
+    t.equal((await app.inject('/metrics')).statusCode, 404, 'no route is added')
+  }
+)
 
-t.test('what is unavailable is counted with its reason, and a mark or a cost that fails touches no limit', async (t) => {
-  const outage = Object.assign(new Error('no directory'), { statusCode: 503 })
-  const store = Object.assign(new ToldStore(new VirtualClock()), { manner: 'throws' })
-  const { ask, decisions, scrape } = await createServer(t, {
-    store,
-    quotas: {
-      batch: { operations: [chat], perMinute: { tokens: 5 }, cost: () => -1 },
-      away: { operations: [{ method: 'POST', path: '/api/marked' }], authentication: () => { throw outage } }
-    }
-  })
-  for (const url of ['/api/analyze', chat.path, '/api/marked']) t.same(await ask(url), [503], url)
-  t.match(await decisions(),
-    { 'default requests POST /api/analyze unavailable store': 1, 'batch tokens POST /api/chat unavailable cost': 1, 'requests POST /api/marked unavailable mark': 1 })
-  t.same(Object.keys(await scrape()).filter((series) => series.startsWith('llm_quota_limit')), [`llm_quota_limit${ofDefault}`])
-  const other = await createServer(t, { authentication: () => { throw outage }, mode: 'shadow' })
-  t.same(await other.ask(), [200])
-  t.same(await other.decisions(), { 'default requests POST /api/analyze false unavailable authentication': 1 }, 'not enforced')
-})
+t.test(
+  'what is unavailable is counted with its reason, and a mark or a cost that fails touches no limit',
+  async (t) => {
+    const outage = Object.assign(new Error('no directory'), { statusCode: 503 })
+    const store = Object.assign(new ToldStore(new VirtualClock()), { manner: 'throws' })
+    const { ask, decisions, scrape } = await createServer(t, {
+      store,
+      quotas: {
+        batch: { operations: [chat], perMinute: { tokens: 5 }, cost: () => -1 },
+        away: {
+          operations: [{ method: 'POST', path: '/api/marked' }],
+          authentication: () => {
+            throw outage
+          }
+        }
+      }
+    })
+    for (const url of ['/api/analyze', chat.path, '/api/marked']) t.same(await ask(url), [503], url)
+    t.match(await decisions(), {
+      'default requests POST /api/analyze unavailable store': 1,
+      'batch tokens POST /api/chat unavailable cost': 1,
+      'requests POST /api/marked unavailable mark': 1
+    })
+    t.same(
+      Object.keys(await scrape()).filter((series) => series.startsWith('llm_quota_limit')),
+      [`llm_quota_limit${ofDefault}`]
+    )
+    const other = await createServer(t, {
+      authentication: () => {
+        throw outage
+      },
+      mode: 'shadow'
+    })
+    t.same(await other.ask(), [200])
+    t.same(
+      await other.decisions(),
+      { 'default requests POST /api/analyze false unavailable authentication': 1 },
+      'not enforced'
+    )
+  }
+)
 
 t.test('the metrics have a description, a type, labels and buckets', async (t) => {
-  const { registry, ask } = await createServer(t, { store: new InsuredQuotaStore({ primary: new MemoryQuotaStore() }) })
+  const { registry, ask } = await createServer(t, {
+    store: new InsuredQuotaStore({ primary: new MemoryQuotaStore() })
+  })
   await ask()
   const lines = (await registry.metrics()).split('\n')
   const kinds = {
-    counter: ['decisions_total', 'overflow_decisions_total', 'charged_total', 'given_back_total', 'failed_charges_total', 'preference_failures_total', 'insured_decisions_total'],
+    counter: [
+      'decisions_total',
+      'overflow_decisions_total',
+      'charged_total',
+      'given_back_total',
+      'failed_charges_total',
+      'preference_failures_total',
+      'insured_decisions_total'
+    ],
     histogram: ['store_duration_seconds'],
-    gauge: ['limit', 'requests_in_flight', 'insured_primary', 'tracked_callers', 'sweeps', 'max_tracked_callers']
+    gauge: [
+      'limit',
+      'requests_in_flight',
+      'insured_primary',
+      'tracked_callers',
+      'sweeps',
+      'max_tracked_callers'
+    ]
   }
-  t.same(lines.filter((line) => line.startsWith('# TYPE')).sort(), Object.entries(kinds).flatMap(([kind, names]) => names.map((name) => `# TYPE llm_quota_${name} ${kind}`)).sort())
-  for (const name of ['tracked_callers', 'sweeps', 'max_tracked_callers']) t.match(lines.find((line) => line.startsWith(`# HELP llm_quota_${name} `)), /use the maximum, not the sum\.$/)
-  t.same(lines.flatMap((line) => /duration_seconds_bucket\{le="(.*)"\}/.exec(line)?.[1] ?? []), ['0.00001', '0.0001', '0.001', '0.005', '0.01', '0.05', '0.1', '0.5', '+Inf'])
-})
-
-t.test('the metrics of several processes are aggregated: counts add up, gauges of stores do not, the highest limit is used, and one fallback is visible', async (t) => {
-  const failing = Object.assign(new ToldStore(new VirtualClock()), { manner: 'throws' })
-  const processes: [number, QuotaStore][] = [[5, new MemoryQuotaStore()], [7, failing], [6, new MemoryQuotaStore()]]
-  const servers = await Promise.all(processes.map(([perMinute, primary]) => createServer(t, { perMinute, store: new InsuredQuotaStore({ primary }) })))
-  for (const { ask } of servers) await ask()
-  const together = AggregatorRegistry.aggregate(await Promise.all(servers.map(({ registry }) => registry.getMetricsAsJSON())))
-  const answers = { 'llm_quota_insured_decisions_total{store="primary"}': 2, 'llm_quota_insured_decisions_total{store="fallback"}': 1, llm_quota_insured_primary: 0 }
-  t.match(await scrape(together), { [`llm_quota_limit${ofDefault}`]: 7, [`llm_quota_tracked_callers${ofDefault}`]: 1, ...answers })
-  t.same(await decisionsIn(together), { [admitted]: 3 })
-})
-
-t.test('servers are counted in their own registry, or together in one, until they close', async (t) => {
-  const shared = new Registry()
-  const [one, other, third] = [await createServer(t, {}, shared), await createServer(t, {}, shared), await createServer(t)]
-  for (const { ask } of [one, other, third]) for (const caller of ['alice', 'bob']) await ask('/api/analyze', caller)
-  await other.ask('/api/analyze', 'carol')
-  t.same([await decisionsIn(shared), await third.decisions()], [{ [admitted]: 5 }, { [admitted]: 2 }])
-  t.match(await scrape(shared), { [`llm_quota_tracked_callers${ofDefault}`]: 3 }, 'the gauge is the number of the fullest store')
-  for (const { close } of [one, other]) await close()
-  t.notOk(`llm_quota_tracked_callers${ofDefault}` in await scrape(shared), 'a closed server has no store')
-  await third.ask()
-  t.same(await third.decisions(), { [admitted]: 3 }, 'a server that closes does not affect another one')
-  await third.close()
-  t.notOk(quotaDecisions.hasSubscribers, 'a closed server does not subscribe to decisions')
-  await (await createServer(t, {}, shared)).ask()
-  t.same(await decisionsIn(shared), { [admitted]: 6 }, 'a server that starts later continues the counts')
-  shared.clear()
-  await (await createServer(t, {}, shared)).ask()
-  t.same(await decisionsIn(shared), { [admitted]: 1 }, 'a registry that the host has cleared gets the metrics again')
-})
-
-t.test('the metrics plugin can be registered before the quota, outside its scopes, and again for another registry', async (t) => {
-  const [registry, another] = [new Registry(), new Registry()]
-  const app: FastifyInstance = Fastify()
-  t.teardown(() => app.close())
-  for (const each of [registry, registry, another]) await app.register(async (scope) => { await scope.register(quotaMetricsPlugin, { registry: each, prefix: '/x', logLevel: 'warn' }) })
-  for (const prefix of ['/one', '/other']) {
-    await app.register(async (scope) => {
-      await scope.register(quotaPlugin, { authentication: () => localAuthentication('alice') })
-      scope.post('/api/analyze', async () => 'ran')
-    }, { prefix })
+  t.same(
+    lines.filter((line) => line.startsWith('# TYPE')).sort(),
+    Object.entries(kinds)
+      .flatMap(([kind, names]) => names.map((name) => `# TYPE llm_quota_${name} ${kind}`))
+      .sort()
+  )
+  for (const name of ['tracked_callers', 'sweeps', 'max_tracked_callers']) {
+    t.match(
+      lines.find((line) => line.startsWith(`# HELP llm_quota_${name} `)),
+      /use the maximum, not the sum\.$/
+    )
   }
-  for (const url of ['/one/api/analyze', '/other/api/analyze']) t.equal((await app.inject({ method: 'POST', url })).statusCode, 200)
-  t.same([await decisionsIn(registry), await decisionsIn(another)], [{ [admitted]: 2 }, { [admitted]: 2 }], 'no decision is counted twice')
-  t.match(await scrape(registry), { [`llm_quota_tracked_callers${ofDefault}`]: 1 }, 'each scope has a store of its own')
+  t.same(
+    lines.flatMap((line) => /duration_seconds_bucket\{le="(.*)"\}/.exec(line)?.[1] ?? []),
+    ['0.00001', '0.0001', '0.001', '0.005', '0.01', '0.05', '0.1', '0.5', '+Inf']
+  )
 })
 
-t.test('the metrics contain the decisions by the overflow counter, the tracked callers and the sweeps', async (t) => {
-  const clock = new VirtualClock()
-  const { app, ask, scrape } = await createServer(t, { quotas, store: new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 2 }) })
-  await app.ready()
-  const series = (tracked: number, sweeps: number) =>
-    ({
-      [`llm_quota_tracked_callers${ofDefault}`]: tracked, [`llm_quota_sweeps${ofDefault}`]: sweeps, [`llm_quota_max_tracked_callers${ofDefault}`]: 2, [`llm_quota_tracked_callers${ofChat}`]: 0
+t.test(
+  'the metrics of several processes are aggregated: counts add up, gauges of stores do not, the highest limit is used, and one fallback is visible',
+  async (t) => {
+    const failing = Object.assign(new ToldStore(new VirtualClock()), { manner: 'throws' })
+    const processes: [number, QuotaStore][] = [
+      [5, new MemoryQuotaStore()],
+      [7, failing],
+      [6, new MemoryQuotaStore()]
+    ]
+    const servers = await Promise.all(
+      processes.map(([perMinute, primary]) =>
+        createServer(t, { perMinute, store: new InsuredQuotaStore({ primary }) })
+      )
+    )
+    for (const { ask } of servers) await ask()
+    const together = AggregatorRegistry.aggregate(
+      await Promise.all(servers.map(({ registry }) => registry.getMetricsAsJSON()))
+    )
+    const answers = {
+      'llm_quota_insured_decisions_total{store="primary"}': 2,
+      'llm_quota_insured_decisions_total{store="fallback"}': 1,
+      llm_quota_insured_primary: 0
+    }
+    t.match(await scrape(together), {
+      [`llm_quota_limit${ofDefault}`]: 7,
+      [`llm_quota_tracked_callers${ofDefault}`]: 1,
+      ...answers
     })
-  t.match(await scrape(), series(0, 0))
-  for (const caller of ['alice', 'bob', 'carol', 'dave', 'alice']) await ask('/api/analyze', caller)
-  t.match(await scrape(), { [`llm_quota_overflow_decisions_total${ofDefault}`]: 2, ...series(2, 0) })
-  clock.advance(120_000)
-  await ask('/api/analyze', 'carol')
-  t.match(await scrape(), { [`llm_quota_overflow_decisions_total${ofDefault}`]: 2, ...series(1, 1) })
-  t.notOk(Object.keys(await scrape()).some((name) => /tracked|sweeps/.test(name) && name.includes('streams')), 'a quota of requests in flight tracks no callers')
-})
+    t.same(await decisionsIn(together), { [admitted]: 3 })
+  }
+)
 
-t.test('llm_quota_insured_primary is the share of the shards that are on the primary, and absent if no store is insured', async (t) => {
-  const plain = await createServer(t)
-  await plain.ask()
-  t.notOk('llm_quota_insured_primary' in await plain.scrape())
-  const primary = new ToldStore(new VirtualClock())
-  const store = new InsuredQuotaStore({ primary })
-  const { app, scrape } = await createServer(t, { store })
-  await app.ready()
-  t.match(await scrape(), { llm_quota_insured_primary: 1 })
-  primary.manners.set(2, 'throws')
-  for (const caller of ['a0', 'a1', 'a2', 'a3', 'a2']) await store.acquire([demand(caller)])
-  t.match(await scrape(), { llm_quota_insured_primary: 0.75, 'llm_quota_insured_decisions_total{store="primary"}': 3, 'llm_quota_insured_decisions_total{store="fallback"}': 2 })
-})
+t.test(
+  'servers are counted in their own registry, or together in one, until they close',
+  async (t) => {
+    const shared = new Registry()
+    const [one, other, third] = [
+      await createServer(t, {}, shared),
+      await createServer(t, {}, shared),
+      await createServer(t)
+    ]
+    for (const { ask } of [one, other, third]) {
+      for (const caller of ['alice', 'bob']) await ask('/api/analyze', caller)
+    }
+    await other.ask('/api/analyze', 'carol')
+    t.same(
+      [await decisionsIn(shared), await third.decisions()],
+      [{ [admitted]: 5 }, { [admitted]: 2 }]
+    )
+    t.match(
+      await scrape(shared),
+      { [`llm_quota_tracked_callers${ofDefault}`]: 3 },
+      'the gauge is the number of the fullest store'
+    )
+    for (const { close } of [one, other]) await close()
+    t.notOk(
+      `llm_quota_tracked_callers${ofDefault}` in (await scrape(shared)),
+      'a closed server has no store'
+    )
+    await third.ask()
+    t.same(
+      await third.decisions(),
+      { [admitted]: 3 },
+      'a server that closes does not affect another one'
+    )
+    await third.close()
+    t.notOk(quotaDecisions.hasSubscribers, 'a closed server does not subscribe to decisions')
+    await (await createServer(t, {}, shared)).ask()
+    t.same(
+      await decisionsIn(shared),
+      { [admitted]: 6 },
+      'a server that starts later continues the counts'
+    )
+    shared.clear()
+    await (await createServer(t, {}, shared)).ask()
+    t.same(
+      await decisionsIn(shared),
+      { [admitted]: 1 },
+      'a registry that the host has cleared gets the metrics again'
+    )
+  }
+)
 
-t.test('charges, what was given back, charges that failed, and requests in flight are counted by quota and unit', async (t) => {
-  const store = new MemoryQuotaStore()
-  const { app, ask, scrape } = await createServer(t, { store, quotas })
-  const during: unknown[] = []
-  let reported = 30
-  app.addHook('preHandler', async (request) => {
-    await app.quotaCharge(request, reported)
-    during.push((await scrape())[`llm_quota_requests_in_flight${ofStreams}`])
-  })
-  const charges = (charged: number, givenBack: number, failed: number) =>
-    ({ [`llm_quota_charged_total${ofChat}`]: charged, [`llm_quota_given_back_total${ofChat}`]: givenBack, [`llm_quota_failed_charges_total${ofChat}`]: failed })
-  await ask(chat.path)
-  t.match(await scrape(), charges(20, 0, 0))
-  reported = 4
-  await ask(chat.path)
-  t.match(await scrape(), charges(20, 6, 0))
-  store.release = (_acquisition: Acquisition) => { throw new Error('no connection') }
-  await ask(chat.path)
-  reported = 15
-  const acquire = store.acquire.bind(store)
-  store.acquire = (demands: readonly Demand[]) => { if (demands[0]?.limit === Number.MAX_SAFE_INTEGER) throw new Error('no connection'); return acquire(demands) }
-  await ask(chat.path)
-  t.match(await scrape(), charges(20, 6, 2))
-  t.same([...during, (await scrape())[`llm_quota_requests_in_flight${ofStreams}`]], [1, 1, 1, 1, 0])
-})
-
-t.test('requests in flight are right after a reset of the registry, and with a permit for a request of a scope without the plugin', async (t) => {
-  const [app, registry]: [FastifyInstance, Registry] = [Fastify(), new Registry()]
-  await app.register(quotaMetricsPlugin, { registry })
-  app.register(async (scope) => {
-    await scope.register(quotaPlugin, { authentication: fromHeader, quotas })
-    app.decorate('acquire', scope.quotaAcquire)
-  })
-  app.get('/', async (request) => Reflect.get(app, 'acquire')(request, 'streams').then(() => { registry.resetMetrics() }).then(() => scrape(registry)))
-  t.match((await app.inject({ url: '/', headers: { 'x-caller': 'alice' } })).json(), { [`llm_quota_requests_in_flight${ofStreams}`]: 1 })
-  await app.close()
-})
-
-t.test('a store that fails or is invalid, insured or not, has no number of tracked callers; other metrics are not affected', async (t) => {
-  // The time limits do not keep the process alive.
-  const wait = setInterval(() => {}, 1_000)
-  t.teardown(() => { clearInterval(wait) })
-  const tracked = `llm_quota_tracked_callers${ofDefault}`
-  for (const manner of ['throws', 'rejects', 'hangs', 'answers nonsense', 'promises nonsense'] as const) {
-    for (const isInsured of [false, true]) {
-      const store = new ToldStore(new VirtualClock())
-      const { ask, scrape } = await createServer(t, {
-        store: isInsured ? new InsuredQuotaStore({ primary: store, timeout: 1 }) : store,
-        preferences: { get () { throw new Error('no preferences') } }
+t.test(
+  'the metrics plugin can be registered before the quota, outside its scopes, and again for another registry',
+  async (t) => {
+    const [registry, another] = [new Registry(), new Registry()]
+    const app: FastifyInstance = Fastify()
+    t.teardown(() => app.close())
+    for (const each of [registry, registry, another]) {
+      await app.register(async (scope) => {
+        await scope.register(quotaMetricsPlugin, { registry: each, prefix: '/x', logLevel: 'warn' })
       })
-      await ask()
-      t.match(await scrape(), { [tracked]: 77 })
-      store.manner = manner
-      const values = await scrape()
-      t.notOk(tracked in values || `llm_quota_sweeps${ofDefault}` in values, `${manner}: no value is reported that could be wrong`)
-      t.match(values, { llm_quota_store_duration_seconds_count: 1, [`llm_quota_limit${ofDefault}`]: 10, 'llm_quota_preference_failures_total{preference="rate-limit.per-minute"}': 1 })
-      if (isInsured) {
-        t.same(await ask(), [200])
-        t.notOk(tracked in await scrape(), `${manner}: nor on the fallback`)
+    }
+    for (const prefix of ['/one', '/other']) {
+      await app.register(
+        async (scope) => {
+          await scope.register(quotaPlugin, { authentication: () => localAuthentication('alice') })
+          scope.post('/api/analyze', async () => 'ran')
+        },
+        { prefix }
+      )
+    }
+    for (const url of ['/one/api/analyze', '/other/api/analyze']) {
+      t.equal((await app.inject({ method: 'POST', url })).statusCode, 200)
+    }
+    t.same(
+      [await decisionsIn(registry), await decisionsIn(another)],
+      [{ [admitted]: 2 }, { [admitted]: 2 }],
+      'no decision is counted twice'
+    )
+    t.match(
+      await scrape(registry),
+      { [`llm_quota_tracked_callers${ofDefault}`]: 1 },
+      'each scope has a store of its own'
+    )
+  }
+)
+
+t.test(
+  'the metrics contain the decisions by the overflow counter, the tracked callers and the sweeps',
+  async (t) => {
+    const clock = new VirtualClock()
+    const { app, ask, scrape } = await createServer(t, {
+      quotas,
+      store: new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 2 })
+    })
+    await app.ready()
+    const series = (tracked: number, sweeps: number) => ({
+      [`llm_quota_tracked_callers${ofDefault}`]: tracked,
+      [`llm_quota_sweeps${ofDefault}`]: sweeps,
+      [`llm_quota_max_tracked_callers${ofDefault}`]: 2,
+      [`llm_quota_tracked_callers${ofChat}`]: 0
+    })
+    t.match(await scrape(), series(0, 0))
+    for (const caller of ['alice', 'bob', 'carol', 'dave', 'alice']) {
+      await ask('/api/analyze', caller)
+    }
+    t.match(await scrape(), {
+      [`llm_quota_overflow_decisions_total${ofDefault}`]: 2,
+      ...series(2, 0)
+    })
+    clock.advance(120_000)
+    await ask('/api/analyze', 'carol')
+    t.match(await scrape(), {
+      [`llm_quota_overflow_decisions_total${ofDefault}`]: 2,
+      ...series(1, 1)
+    })
+    t.notOk(
+      Object.keys(await scrape()).some(
+        (name) => /tracked|sweeps/.test(name) && name.includes('streams')
+      ),
+      'a quota of requests in flight tracks no callers'
+    )
+  }
+)
+
+t.test(
+  'llm_quota_insured_primary is the share of the shards that are on the primary, and absent if no store is insured',
+  async (t) => {
+    const plain = await createServer(t)
+    await plain.ask()
+    t.notOk('llm_quota_insured_primary' in (await plain.scrape()))
+    const primary = new ToldStore(new VirtualClock())
+    const store = new InsuredQuotaStore({ primary })
+    const { app, scrape } = await createServer(t, { store })
+    await app.ready()
+    t.match(await scrape(), { llm_quota_insured_primary: 1 })
+    primary.manners.set(2, 'throws')
+    for (const caller of ['a0', 'a1', 'a2', 'a3', 'a2']) await store.acquire([demand(caller)])
+    t.match(await scrape(), {
+      llm_quota_insured_primary: 0.75,
+      'llm_quota_insured_decisions_total{store="primary"}': 3,
+      'llm_quota_insured_decisions_total{store="fallback"}': 2
+    })
+  }
+)
+
+t.test(
+  'charges, what was given back, charges that failed, and requests in flight are counted by quota and unit',
+  async (t) => {
+    const store = new MemoryQuotaStore()
+    const { app, ask, scrape } = await createServer(t, { store, quotas })
+    const during: unknown[] = []
+    let reported = 30
+    app.addHook('preHandler', async (request) => {
+      await app.quotaCharge(request, reported)
+      during.push((await scrape())[`llm_quota_requests_in_flight${ofStreams}`])
+    })
+    const charges = (charged: number, givenBack: number, failed: number) => ({
+      [`llm_quota_charged_total${ofChat}`]: charged,
+      [`llm_quota_given_back_total${ofChat}`]: givenBack,
+      [`llm_quota_failed_charges_total${ofChat}`]: failed
+    })
+    await ask(chat.path)
+    t.match(await scrape(), charges(20, 0, 0))
+    reported = 4
+    await ask(chat.path)
+    t.match(await scrape(), charges(20, 6, 0))
+    store.release = (_acquisition: Acquisition) => {
+      throw new Error('no connection')
+    }
+    await ask(chat.path)
+    reported = 15
+    const acquire = store.acquire.bind(store)
+    store.acquire = (demands: readonly Demand[]) => {
+      if (demands[0]?.limit === Number.MAX_SAFE_INTEGER) throw new Error('no connection')
+      return acquire(demands)
+    }
+    await ask(chat.path)
+    t.match(await scrape(), charges(20, 6, 2))
+    t.same(
+      [...during, (await scrape())[`llm_quota_requests_in_flight${ofStreams}`]],
+      [1, 1, 1, 1, 0]
+    )
+  }
+)
+
+t.test(
+  'requests in flight are right after a reset of the registry, and with a permit for a request of a scope without the plugin',
+  async (t) => {
+    const [app, registry]: [FastifyInstance, Registry] = [Fastify(), new Registry()]
+    await app.register(quotaMetricsPlugin, { registry })
+    app.register(async (scope) => {
+      await scope.register(quotaPlugin, { authentication: fromHeader, quotas })
+      app.decorate('acquire', scope.quotaAcquire)
+    })
+    app.get('/', async (request) =>
+      Reflect.get(app, 'acquire')(request, 'streams')
+        .then(() => {
+          registry.resetMetrics()
+        })
+        .then(() => scrape(registry))
+    )
+    t.match((await app.inject({ url: '/', headers: { 'x-caller': 'alice' } })).json(), {
+      [`llm_quota_requests_in_flight${ofStreams}`]: 1
+    })
+    await app.close()
+  }
+)
+
+t.test(
+  'a store that fails or is invalid, insured or not, has no number of tracked callers; other metrics are not affected',
+  async (t) => {
+    // The time limits do not keep the process alive.
+    const wait = setInterval(() => {}, 1_000)
+    t.teardown(() => {
+      clearInterval(wait)
+    })
+    const tracked = `llm_quota_tracked_callers${ofDefault}`
+    for (const manner of [
+      'throws',
+      'rejects',
+      'hangs',
+      'answers nonsense',
+      'promises nonsense'
+    ] as const) {
+      for (const isInsured of [false, true]) {
+        const store = new ToldStore(new VirtualClock())
+        const { ask, scrape } = await createServer(t, {
+          store: isInsured ? new InsuredQuotaStore({ primary: store, timeout: 1 }) : store,
+          preferences: {
+            get () {
+              throw new Error('no preferences')
+            }
+          }
+        })
+        await ask()
+        t.match(await scrape(), { [tracked]: 77 })
+        store.manner = manner
+        const values = await scrape()
+        t.notOk(
+          tracked in values || `llm_quota_sweeps${ofDefault}` in values,
+          `${manner}: no value is reported that could be wrong`
+        )
+        t.match(values, {
+          llm_quota_store_duration_seconds_count: 1,
+          [`llm_quota_limit${ofDefault}`]: 10,
+          'llm_quota_preference_failures_total{preference="rate-limit.per-minute"}': 1
+        })
+        if (isInsured) {
+          t.same(await ask(), [200])
+          t.notOk(tracked in (await scrape()), `${manner}: nor on the fallback`)
+        }
       }
     }
   }
-})
+)
 
-t.test('the metrics call no function of a store while they count, so that one that throws ends no process', async (t) => {
-  const memory = new MemoryQuotaStore()
-  const fails = (): never => { throw new Error('a function of the store') }
-  const store: QuotaStore = { acquire: (demands) => memory.acquire(demands), release: () => new Promise(() => {}), peek: fails, forget: fails, list: fails, inspect: fails, clearCounters: fails }
-  const { ask, scrape } = await createServer(t, { store, quotas })
-  t.same(await ask(chat.path, 'alice', 2), [200, 200])
-  // What a subscriber throws would be an uncaught exception by now. No place is given back, but no request is in flight.
-  await new Promise((resolve) => { setImmediate(resolve) })
-  t.match(await scrape(), { [`llm_quota_limit${ofChat}`]: 70, [`llm_quota_requests_in_flight${ofStreams}`]: 0 })
-})
-
-t.test('each call of the store is timed: how long a decision waits for it, whatever its result', async (t) => {
-  const clock = virtualPerformance(t)
-  const store = new ToldStore(new VirtualClock())
-  const { ask, scrape } = await createServer(t, { store })
-  for (const [manner, status] of [['answers', 200], ['promises', 200], ['throws', 503], ['rejects', 503], ['answers nonsense', 503], ['promises nonsense', 503]] as const) {
-    store.manner = manner
-    t.same(await ask(), [status], manner)
+t.test(
+  'the metrics call no function of a store while they count, so that one that throws ends no process',
+  async (t) => {
+    const memory = new MemoryQuotaStore()
+    const fails = (): never => {
+      throw new Error('a function of the store')
+    }
+    const store: QuotaStore = {
+      acquire: (demands) => memory.acquire(demands),
+      release: () => new Promise(() => {}),
+      peek: fails,
+      forget: fails,
+      list: fails,
+      inspect: fails,
+      clearCounters: fails
+    }
+    const { ask, scrape } = await createServer(t, { store, quotas })
+    t.same(await ask(chat.path, 'alice', 2), [200, 200])
+    // What a subscriber throws would be an uncaught exception by now. No place is given back, but
+    // no request is in flight.
+    await new Promise((resolve) => {
+      setImmediate(resolve)
+    })
+    t.match(await scrape(), {
+      [`llm_quota_limit${ofChat}`]: 70,
+      [`llm_quota_requests_in_flight${ofStreams}`]: 0
+    })
   }
-  t.match(await scrape(), { llm_quota_store_duration_seconds_count: 6, llm_quota_store_duration_seconds_sum: 0 })
-  store.manner = 'hangs'
-  const answered = ask()
-  while (store.asked === 6) await new Promise((resolve) => { setImmediate(resolve) })
-  clock.advance(20)
-  store.answerNow()
-  t.same(await answered, [200])
-  store.manner = 'answers'
-  t.match(await scrape(), { llm_quota_store_duration_seconds_count: 7, llm_quota_store_duration_seconds_sum: 0.02 })
-})
+)
+
+t.test(
+  'each call of the store is timed: how long a decision waits for it, whatever its result',
+  async (t) => {
+    const clock = virtualPerformance(t)
+    const store = new ToldStore(new VirtualClock())
+    const { ask, scrape } = await createServer(t, { store })
+    for (const [manner, status] of [
+      ['answers', 200],
+      ['promises', 200],
+      ['throws', 503],
+      ['rejects', 503],
+      ['answers nonsense', 503],
+      ['promises nonsense', 503]
+    ] as const) {
+      store.manner = manner
+      t.same(await ask(), [status], manner)
+    }
+    t.match(await scrape(), {
+      llm_quota_store_duration_seconds_count: 6,
+      llm_quota_store_duration_seconds_sum: 0
+    })
+    store.manner = 'hangs'
+    const answered = ask()
+    while (store.asked === 6) {
+      await new Promise((resolve) => {
+        setImmediate(resolve)
+      })
+    }
+    clock.advance(20)
+    store.answerNow()
+    t.same(await answered, [200])
+    store.manner = 'answers'
+    t.match(await scrape(), {
+      llm_quota_store_duration_seconds_count: 7,
+      llm_quota_store_duration_seconds_sum: 0.02
+    })
+  }
+)

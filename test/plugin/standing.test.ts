@@ -1,6 +1,12 @@
 // fastify.quotaStanding, fastify.quotas and fastify.quotaForget.
 import t from 'tap'
-import { callerKey, localAuthentication, MemoryQuotaStore, type Demand, type QuotaOptions } from '../../lib/index.js'
+import {
+  callerKey,
+  localAuthentication,
+  MemoryQuotaStore,
+  type Demand,
+  type QuotaOptions
+} from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { createHost } from '../support/quota-host.js'
 import { alice, analyze, bearer, bob, captureLog, createService } from '../support/service.js'
@@ -8,34 +14,74 @@ import { alice, analyze, bearer, bob, captureLog, createService } from '../suppo
 async function service (options: QuotaOptions = {}) {
   const clock = new VirtualClock()
   const log = captureLog()
-  const app = await createService({ perMinute: 2, store: new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 1 }), ...options }, { logger: log.logger })
-  app.get<{ Querystring: { name?: string } }>('/api/quota', async (request) => ({ standing: await app.quotaStanding(request, request.query.name) }))
+  const app = await createService(
+    {
+      perMinute: 2,
+      store: new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 1 }),
+      ...options
+    },
+    { logger: log.logger }
+  )
+  app.get<{ Querystring: { name?: string } }>('/api/quota', async (request) => ({
+    standing: await app.quotaStanding(request, request.query.name)
+  }))
   const standing = async (claims: object | null, query = '') => {
-    const response = await app.inject({ url: `/api/quota${query}`, headers: claims === null ? {} : bearer(app, claims) })
+    const response = await app.inject({
+      url: `/api/quota${query}`,
+      headers: claims === null ? {} : bearer(app, claims)
+    })
     return response.statusCode === 200 ? response.json().standing : response.json()
   }
   return { app, clock, log, standing }
 }
 
-t.test('quotaStanding returns the standing of the caller, and does not count the request', async (t) => {
-  const { app, clock, standing } = await service()
-  t.same(await standing(alice), { quota: 'default', unit: 'requests', window: 60_000, limit: 2, count: 0, remaining: 2, windowRemaining: null, overflow: false })
-  t.same(app.quotaStore.inspect?.('default'), { trackedCallers: 0, sweeps: 0 })
-  await analyze(app, alice)
-  clock.advance(1_000)
-  for (let time = 0; time < 3; time++) {
-    t.same(await standing(alice), { quota: 'default', unit: 'requests', window: 60_000, limit: 2, count: 1, remaining: 1, windowRemaining: 59_000, overflow: false })
+t.test(
+  'quotaStanding returns the standing of the caller, and does not count the request',
+  async (t) => {
+    const { app, clock, standing } = await service()
+    t.same(await standing(alice), {
+      quota: 'default',
+      unit: 'requests',
+      window: 60_000,
+      limit: 2,
+      count: 0,
+      remaining: 2,
+      windowRemaining: null,
+      overflow: false
+    })
+    t.same(app.quotaStore.inspect?.('default'), { trackedCallers: 0, sweeps: 0 })
+    await analyze(app, alice)
+    clock.advance(1_000)
+    for (let time = 0; time < 3; time++) {
+      t.same(await standing(alice), {
+        quota: 'default',
+        unit: 'requests',
+        window: 60_000,
+        limit: 2,
+        count: 1,
+        remaining: 1,
+        windowRemaining: 59_000,
+        overflow: false
+      })
+    }
+    await analyze(app, bob)
+    t.match(await standing(bob), { count: 1, overflow: true })
   }
-  await analyze(app, bob)
-  t.match(await standing(bob), { count: 1, overflow: true })
-})
+)
 
 t.test('remaining is never negative, and null if the limit is 0', async (t) => {
   const preferences = new Map<string, unknown>()
-  const { app, standing } = await service({ preferences: { get: async (key) => preferences.get(key) } })
+  const { app, standing } = await service({
+    preferences: { get: async (key) => preferences.get(key) }
+  })
   await analyze(app, alice)
   await analyze(app, alice)
-  for (const [value, limit, remaining] of [[1, 1, 0], [-5, 1, 0], [0, 0, null], [9, 9, 7]]) {
+  for (const [value, limit, remaining] of [
+    [1, 1, 0],
+    [-5, 1, 0],
+    [0, 0, null],
+    [9, 9, 7]
+  ]) {
     preferences.set('rate-limit.per-minute', value)
     t.match(await standing(alice), { limit, count: 2, remaining })
   }
@@ -43,7 +89,11 @@ t.test('remaining is never negative, and null if the limit is 0', async (t) => {
 
 t.test('quotaStanding returns null if there is no caller', async (t) => {
   t.equal(await (await service()).standing(null), null)
-  const { standing, log } = await service({ authentication: async () => { throw new Error('gone') } })
+  const { standing, log } = await service({
+    authentication: async () => {
+      throw new Error('gone')
+    }
+  })
   t.equal(await standing(alice), null)
   t.match(log.errors(), [/authentication of the request could not be read/])
 })
@@ -51,55 +101,116 @@ t.test('quotaStanding returns null if there is no caller', async (t) => {
 t.test('quotaStanding rejects if the quota does not exist', async (t) => {
   const { standing } = await service({ quotas: { chat: {} } })
   for (const name of ['search', '__proto__', 'constructor']) {
-    t.match(await standing(alice, `?name=${name}`),
-      { code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: `fastify-llm-quota: quotaStanding must name an existing quota (default, chat); it got "${name}"` })
+    t.match(await standing(alice, `?name=${name}`), {
+      code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA',
+      message: `fastify-llm-quota: quotaStanding must name an existing quota (default, chat); it got "${name}"`
+    })
   }
 })
 
-t.test('quotaStanding rejects if the store fails or has no peek, or while the authentication is down', async (t) => {
-  const memory = new MemoryQuotaStore()
-  const fail = () => { throw new Error('gone') }
-  const values = ['{}', '{"count":1,"windowRemaining":0}', '5']
-  const peeks = [undefined, fail, async () => fail(), async () => JSON.parse('{}').count, ...values.map((value) => () => JSON.parse(value))]
-  const failing: QuotaOptions[] = [
-    ...peeks.map((peek) => ({ store: { acquire: (demands: readonly Demand[]) => memory.acquire(demands), ...(peek && { peek }) } })),
-    { authentication () { throw Object.assign(new Error('the session store failed'), { statusCode: 503 }) } }
-  ]
-  for (const options of failing) {
-    const { standing, log } = await service(options)
-    t.match(await standing(alice),
-      { statusCode: 503, code: 'FST_ERR_LLM_QUOTA_STANDING', message: 'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown' })
-    if (options === failing[0]) t.match(log.lines.filter(({ level }) => level === 50), [{ err: { message: 'the quota store has no function peek' } }])
+t.test(
+  'quotaStanding rejects if the store fails or has no peek, or while the authentication is down',
+  async (t) => {
+    const memory = new MemoryQuotaStore()
+    const fail = () => {
+      throw new Error('gone')
+    }
+    const values = ['{}', '{"count":1,"windowRemaining":0}', '5']
+    const peeks = [
+      undefined,
+      fail,
+      async () => fail(),
+      async () => JSON.parse('{}').count,
+      ...values.map((value) => () => JSON.parse(value))
+    ]
+    const failing: QuotaOptions[] = [
+      ...peeks.map((peek) => ({
+        store: {
+          acquire: (demands: readonly Demand[]) => memory.acquire(demands),
+          ...(peek && { peek })
+        }
+      })),
+      {
+        authentication () {
+          throw Object.assign(new Error('the session store failed'), { statusCode: 503 })
+        }
+      }
+    ]
+    for (const options of failing) {
+      const { standing, log } = await service(options)
+      t.match(await standing(alice), {
+        statusCode: 503,
+        code: 'FST_ERR_LLM_QUOTA_STANDING',
+        message:
+          'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown'
+      })
+      if (options === failing[0]) {
+        t.match(
+          log.lines.filter(({ level }) => level === 50),
+          [{ err: { message: 'the quota store has no function peek' } }]
+        )
+      }
+    }
   }
-})
+)
 
-t.test('fastify.quotas lists the quotas, whose stores list the callers; quotaForget forgets a caller in each of them', async (t) => {
-  const budgets = new MemoryQuotaStore()
-  const tokens = { perDay: { tokens: 100 }, cost: 30, timeZone: 'Europe/Berlin', store: budgets }
-  const { app, store, ask, counts } = await createHost(['default', 'tokens', 'hours'], { quotas: { tokens, hours: { perHour: 5 } } })
-  t.same(app.quotas, [
-    { name: 'default', unit: 'requests', window: 60_000, store, counters: 'default' },
-    { name: 'tokens', unit: 'tokens', window: null, store: budgets, counters: 'tokens.tokens.day.Europe/Berlin' },
-    { name: 'hours', unit: 'requests', window: 3_600_000, store, counters: 'hours.requests.hour' }
-  ])
-  await ask()
-  await ask({ headers: { 'x-caller': 'bob' } })
-  const key = String(callerKey(localAuthentication('alice')))
-  t.match(budgets.list('tokens.tokens.day.Europe/Berlin').callers, [{ callerKey: key, count: 30 }, { count: 30 }])
-  await app.quotaForget(key)
-  t.same(await counts(['default', 'tokens', 'hours']), [0, 0, 0])
-  t.same(await counts(['default', 'tokens', 'hours'], { 'x-caller': 'bob' }), [1, 30, 1])
-  await t.rejects(app.quotaForget(JSON.parse('5')), { name: 'TypeError', message: /caller key must be a string; it got 5/ })
-})
-
-t.test('quotaForget rejects if a store fails or has no forget, after the others have forgotten the caller', async (t) => {
-  const key = String(callerKey(localAuthentication('alice')))
-  const acquire = () => { throw new Error('unused') }
-  for (const [forget, message] of [[undefined, /no function forget/], [async () => { throw new Error('gone') }, /gone/]] as const) {
-    const store = { acquire, release () {}, ...(forget && { forget }) }
-    const { app, ask, counts } = await createHost('default', { quotas: { broken: { store } } })
+t.test(
+  'fastify.quotas lists the quotas, whose stores list the callers; quotaForget forgets a caller in each of them',
+  async (t) => {
+    const budgets = new MemoryQuotaStore()
+    const tokens = { perDay: { tokens: 100 }, cost: 30, timeZone: 'Europe/Berlin', store: budgets }
+    const { app, store, ask, counts } = await createHost(['default', 'tokens', 'hours'], {
+      quotas: { tokens, hours: { perHour: 5 } }
+    })
+    t.same(app.quotas, [
+      { name: 'default', unit: 'requests', window: 60_000, store, counters: 'default' },
+      {
+        name: 'tokens',
+        unit: 'tokens',
+        window: null,
+        store: budgets,
+        counters: 'tokens.tokens.day.Europe/Berlin'
+      },
+      { name: 'hours', unit: 'requests', window: 3_600_000, store, counters: 'hours.requests.hour' }
+    ])
     await ask()
-    await t.rejects(app.quotaForget(key), { message })
-    t.same(await counts(['default']), [0])
+    await ask({ headers: { 'x-caller': 'bob' } })
+    const key = String(callerKey(localAuthentication('alice')))
+    t.match(budgets.list('tokens.tokens.day.Europe/Berlin').callers, [
+      { callerKey: key, count: 30 },
+      { count: 30 }
+    ])
+    await app.quotaForget(key)
+    t.same(await counts(['default', 'tokens', 'hours']), [0, 0, 0])
+    t.same(await counts(['default', 'tokens', 'hours'], { 'x-caller': 'bob' }), [1, 30, 1])
+    await t.rejects(app.quotaForget(JSON.parse('5')), {
+      name: 'TypeError',
+      message: /caller key must be a string; it got 5/
+    })
   }
-})
+)
+
+t.test(
+  'quotaForget rejects if a store fails or has no forget, after the others have forgotten the caller',
+  async (t) => {
+    const key = String(callerKey(localAuthentication('alice')))
+    const acquire = () => {
+      throw new Error('unused')
+    }
+    for (const [forget, message] of [
+      [undefined, /no function forget/],
+      [
+        async () => {
+          throw new Error('gone')
+        },
+        /gone/
+      ]
+    ] as const) {
+      const store = { acquire, release () {}, ...(forget && { forget }) }
+      const { app, ask, counts } = await createHost('default', { quotas: { broken: { store } } })
+      await ask()
+      await t.rejects(app.quotaForget(key), { message })
+      t.same(await counts(['default']), [0])
+    }
+  }
+)

@@ -2,15 +2,28 @@
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
 import { Redis } from 'ioredis'
 import t from 'tap'
-import quotaPlugin, { InsuredQuotaStore, protectedOperations, type QuotaOptions, type RouteMark } from '../../lib/index.js'
+import quotaPlugin, {
+  InsuredQuotaStore,
+  protectedOperations,
+  type QuotaOptions,
+  type RouteMark
+} from '../../lib/index.js'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { captureLog } from '../support/service.js'
 
 type Declare = (app: FastifyInstance) => unknown
 
-/** What a host declares before and after it registers the plugin, or, with the options `false`, registers it itself. */
-interface Host { options?: QuotaOptions | false, server?: FastifyServerOptions, before?: Declare, after?: Declare }
+/**
+ * What a host declares before and after it registers the plugin, or, with the options `false`,
+ * registers it itself.
+ */
+interface Host {
+  options?: QuotaOptions | false
+  server?: FastifyServerOptions
+  before?: Declare
+  after?: Declare
+}
 
 async function start ({ options = {}, server = {}, before = () => {}, after = () => {} }: Host) {
   const log = captureLog()
@@ -26,21 +39,48 @@ async function noop (): Promise<void> {}
 const ran = async () => 'ran'
 const marked = { config: { quota: true } }
 const noHead = { exposeHeadRoute: false }
-const post = (pattern: string, options = {}): Declare => (app) => app.post(pattern, options, ran)
-const get = (pattern: string, options = {}): Declare => (app) => app.get(pattern, options, async () => 'ran')
-const all = (...declarations: Declare[]): Declare => (app) => { for (const declare of declarations) declare(app) }
+const post =
+  (pattern: string, options = {}): Declare =>
+    (app) =>
+      app.post(pattern, options, ran)
+const get =
+  (pattern: string, options = {}): Declare =>
+    (app) =>
+      app.get(pattern, options, async () => 'ran')
+const all =
+  (...declarations: Declare[]): Declare =>
+    (app) => {
+      for (const declare of declarations) declare(app)
+    }
 /** Declares the four default operations. */
-const declareAll = (prefix = ''): Declare => all(...protectedOperations.map(({ method, path }): Declare =>
-  (app) => app.route({ method, url: prefix + path, ...noHead, handler: ran })))
+const declareAll = (prefix = ''): Declare =>
+  all(
+    ...protectedOperations.map(
+      ({ method, path }): Declare =>
+        (app) =>
+          app.route({ method, url: prefix + path, ...noHead, handler: ran })
+    )
+  )
 /** Declares within a scope that has a prefix. */
-const within = (prefix: string, ...declarations: Declare[]): Declare => (app) =>
-  app.register(async (scope) => { for (const declare of declarations) await declare(scope) }, { prefix })
-const plugin = (options: QuotaOptions): Declare => (app) => app.register(quotaPlugin, options)
+const within =
+  (prefix: string, ...declarations: Declare[]): Declare =>
+    (app) =>
+      app.register(
+        async (scope) => {
+          for (const declare of declarations) await declare(scope)
+        },
+        { prefix }
+      )
+const plugin =
+  (options: QuotaOptions): Declare =>
+    (app) =>
+      app.register(quotaPlugin, options)
 
 const translate = { method: 'POST', path: '/api/translate' }
 const operations = [translate]
 const forHost = (host: string): object => ({ ...noHead, constraints: { host } })
-const differs = (path: string, served: string) => new RegExp(`serves POST ${path} \\(the route POST ${served} has a different prefix\\)`)
+const differs = (path: string, served: string) =>
+  new RegExp(`serves POST ${path} \\(the route POST ${served} has a different prefix\\)`)
 const slashed = [{ method: 'POST', path: '/api/slashed/' }]
 
 t.test('one info line lists what each quota protects, with its limit', async (t) => {
@@ -50,16 +90,26 @@ t.test('one info line lists what each quota protects, with its limit', async (t)
     off: { perHour: 0 }
   } as const
   const model = (quota: RouteMark) => ({ config: { quota } })
-  const { log: { lines } } = await start({
+  const {
+    log: { lines }
+  } = await start({
     options: { prefix: '/context', perMinute: 20, quotas },
     after: all(
-      declareAll('/context'), post('/context/api/translate'), get('/v1/models/:model', model(['chat', 'images'])),
-      post('/v1/models/:model', model(true)), post('/v1/other', model(() => 'off'))
+      declareAll('/context'),
+      post('/context/api/translate'),
+      get('/v1/models/:model', model(['chat', 'images'])),
+      post('/v1/models/:model', model(true)),
+      post(
+        '/v1/other',
+        model(() => 'off')
+      )
     )
   })
   const asDecided = 'POST /v1/other (as its function decides)'
   const both = `GET /v1/models/:model, HEAD /v1/models/:model, ${asDecided}`
-  const listed = protectedOperations.map(({ method, path }) => `${method} /context${path}`).join(', ')
+  const listed = protectedOperations
+    .map(({ method, path }) => `${method} /context${path}`)
+    .join(', ')
   t.equal(lines.length, 1)
   t.match(lines, [{ level: 30 }])
   t.same(String(lines[0]?.msg).split('; '), [
@@ -72,8 +122,14 @@ t.test('one info line lists what each quota protects, with its limit', async (t)
 
 t.test('the info line tells where a shared store keeps the counters', async (t) => {
   const redis = new RedisQuotaStore({ client: new Redis({ lazyConnect: true }), shards: 4 })
-  const postgres = new PostgresQuotaStore({ pool: { query: async () => ({ rows: [] }) }, table: 'limits.chat' })
-  for (const [primary, place] of [[redis, { keyPrefix: 'llm-quota:', shards: 4 }], [postgres, { table: 'limits.chat' }]] as const) {
+  const postgres = new PostgresQuotaStore({
+    pool: { query: async () => ({ rows: [] }) },
+    table: 'limits.chat'
+  })
+  for (const [primary, place] of [
+    [redis, { keyPrefix: 'llm-quota:', shards: 4 }],
+    [postgres, { table: 'limits.chat' }]
+  ] as const) {
     for (const store of [primary, new InsuredQuotaStore({ primary })]) {
       const { log } = await start({ options: { store }, after: declareAll() })
       t.match(log.lines, [{ level: 30, ...place }])
@@ -83,10 +139,14 @@ t.test('the info line tells where a shared store keeps the counters', async (t) 
 
 // Each host with all of its warnings.
 const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
-  'operations of the host\'s own list, and a quota that protects nothing': [
+  "operations of the host's own list, and a quota that protects nothing": [
     {
       options: {
-        operations: [translate, { method: 'get', path: '/api/other' }, { method: 'POST', path: '/api/served' }],
+        operations: [
+          translate,
+          { method: 'get', path: '/api/other' },
+          { method: 'POST', path: '/api/served' }
+        ],
         quotas: { chat: { operations: [{ method: 'POST', path: '/chat' }] } }
       },
       after: post('/api/served')
@@ -94,23 +154,61 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
     /^no route serves POST \/api\/translate, GET \/api\/other\. Check the options prefix and operations.* declared before the plugin cannot be checked$/,
     /^the quota "chat" protects nothing: no route serves POST \/chat\. .*must be wrapped with fastify-plugin.*encapsulation/
   ],
-  'the default operations if none is served': [{}, /no route serves POST \/api\/analyze, POST \/api\/justify-leaf, GET \/api\/analyze-stream, GET \/api\/analyze-node\./],
-  'each default operation that the host lists itself': [{ options: { operations: protectedOperations }, after: post('/api/analyze') }, /no route serves POST \/api\/justify-leaf, GET/],
+  'the default operations if none is served': [
+    {},
+    /no route serves POST \/api\/analyze, POST \/api\/justify-leaf, GET \/api\/analyze-stream, GET \/api\/analyze-node\./
+  ],
+  'each default operation that the host lists itself': [
+    { options: { operations: protectedOperations }, after: post('/api/analyze') },
+    /no route serves POST \/api\/justify-leaf, GET/
+  ],
   'a quota without operations and marked routes': [
-    { options: { operations: [] } }, /^the quota "default" protects nothing: no route that is declared after the plugin is marked with its name\. /
+    { options: { operations: [] } },
+    /^the quota "default" protects nothing: no route that is declared after the plugin is marked with its name\. /
   ],
-  'no default operations if the host marks its routes instead': [{ after: post('/v1/:model', marked) }],
-  'a forgotten prefix': [{ after: declareAll('/context') }, differs('/api/analyze', '/context/api/analyze')],
-  'a wrong prefix': [{ options: { prefix: '/contxt' }, after: declareAll('/context') }, differs('/contxt/api/analyze', '/context/api/analyze')],
-  'a prefix within the path': [{ options: { operations }, after: post('/translate') }, differs('/api/translate', '/translate')],
+  'no default operations if the host marks its routes instead': [
+    { after: post('/v1/:model', marked) }
+  ],
+  'a forgotten prefix': [
+    { after: declareAll('/context') },
+    differs('/api/analyze', '/context/api/analyze')
+  ],
+  'a wrong prefix': [
+    { options: { prefix: '/contxt' }, after: declareAll('/context') },
+    differs('/contxt/api/analyze', '/context/api/analyze')
+  ],
+  'a prefix within the path': [
+    { options: { operations }, after: post('/translate') },
+    differs('/api/translate', '/translate')
+  ],
   'a wrong prefix in a scope that has a prefix, before the plugin': [
-    { options: false, after: within('/v1', post('/api/translate'), plugin({ prefix: '/context', operations })) }, differs('/context/api/translate', '/v1/api/translate')
+    {
+      options: false,
+      after: within('/v1', post('/api/translate'), plugin({ prefix: '/context', operations }))
+    },
+    differs('/context/api/translate', '/v1/api/translate')
   ],
-  'no root route for an operation that ends with a slash': [{ options: { operations: slashed }, after: post('/') }, /no route serves POST \/api\/slashed\/\. Check/],
-  'no operation that ends with a slash and is served by the root route of a scope': [{ options: { operations: slashed }, after: within('/api/slashed', post('/')) }],
-  'no operation / that the prefix itself serves': [{ options: { prefix: '/context', operations: [{ method: 'POST', path: '/' }] }, after: post('/context') }],
+  'no root route for an operation that ends with a slash': [
+    { options: { operations: slashed }, after: post('/') },
+    /no route serves POST \/api\/slashed\/\. Check/
+  ],
+  'no operation that ends with a slash and is served by the root route of a scope': [
+    { options: { operations: slashed }, after: within('/api/slashed', post('/')) }
+  ],
+  'no operation / that the prefix itself serves': [
+    {
+      options: { prefix: '/context', operations: [{ method: 'POST', path: '/' }] },
+      after: post('/context')
+    }
+  ],
   'a route outside the scope of the plugin': [
-    { options: false, after: async (app) => { await within('', plugin({}))(app); post('/api/analyze')(app) } },
+    {
+      options: false,
+      after: async (app) => {
+        await within('', plugin({}))(app)
+        post('/api/analyze')(app)
+      }
+    },
     /"default" protects nothing: .* POST \/api\/analyze \(its route is outside the scope in which the plugin is registered\).*wrapped with fastify-plugin.*\(encapsulation\)/
   ],
   'that a parametric route before the plugin cannot be checked': [
@@ -118,54 +216,123 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
     /no route serves POST \/api\/translate\. .*Marked routes and routes with parameters, wildcards or constraints that are declared before the plugin cannot be checked$/
   ],
   'no pattern that the router treats as equal to another': [
-    { after: all(get('/:one/same', forHost('one.example')), get('/:other/same', forHost('other.example')), post('/api/analyze')) }
+    {
+      after: all(
+        get('/:one/same', forHost('one.example')),
+        get('/:other/same', forHost('other.example')),
+        post('/api/analyze')
+      )
+    }
   ],
-  'the one HEAD route of two protected operations': [{ options: { prefix: '/context' }, after: get('/context/api/:operation') }, /^HEAD/],
-  'no HEAD route of a marked route, which is also subject': [{ after: get('/api/analyze-node', marked) }],
+  'the one HEAD route of two protected operations': [
+    { options: { prefix: '/context' }, after: get('/context/api/:operation') },
+    /^HEAD/
+  ],
+  'no HEAD route of a marked route, which is also subject': [
+    { after: get('/api/analyze-node', marked) }
+  ],
   'the HEAD route of one of several routes that differ in their constraints': [
-    { after: all(get('/api/analyze-node', forHost('one.example')), get('/api/analyze-node', { constraints: { host: 'two.example' } })) },
+    {
+      after: all(
+        get('/api/analyze-node', forHost('one.example')),
+        get('/api/analyze-node', { constraints: { host: 'two.example' } })
+      )
+    },
     /^HEAD \/api\/analyze-node runs the handler of the protected GET/
   ],
   'no operation that two routes serve whose patterns differ in the names of their parameters': [
-    { options: { operations }, after: all(post('/api/:one', forHost('one.example')), post('/api/:other')) }
+    {
+      options: { operations },
+      after: all(post('/api/:one', forHost('one.example')), post('/api/:other'))
+    }
   ],
-  'no operation that routes below a prefix with a parameter serve': [{
-    options: { prefix: '/:tenant', operations: [...operations, ...protectedOperations] },
-    after: all(within('/acme', post('/api/translate'), get('/api/:one', noHead)), post('*'))
-  }],
-  'an operation that no route below a prefix with a parameter serves':
-    [{ options: { prefix: '/:tenant', operations }, after: within('/acme', post('/other/translate')) }, /no route serves POST \/:tenant/],
-  'no HEAD route with its own handler': [{
-    after: all((app) => app.head('/api/analyze-node', noop), get('/api/analyze-node'), (app) => app.route({ method: ['HEAD', 'POST'], url: '/api/analyze', handler: ran }))
-  }],
+  'no operation that routes below a prefix with a parameter serve': [
+    {
+      options: { prefix: '/:tenant', operations: [...operations, ...protectedOperations] },
+      after: all(within('/acme', post('/api/translate'), get('/api/:one', noHead)), post('*'))
+    }
+  ],
+  'an operation that no route below a prefix with a parameter serves': [
+    {
+      options: { prefix: '/:tenant', operations },
+      after: within('/acme', post('/other/translate'))
+    },
+    /no route serves POST \/:tenant/
+  ],
+  'no HEAD route with its own handler': [
+    {
+      after: all(
+        (app) => app.head('/api/analyze-node', noop),
+        get('/api/analyze-node'),
+        (app) => app.route({ method: ['HEAD', 'POST'], url: '/api/analyze', handler: ran })
+      )
+    }
+  ],
   'each protected route with its own preHandler, which runs after the quota': [
     {
       before: (app) => app.addHook('preHandler', noop),
       after: all(
-        post('/api/analyze', { preHandler: noop }), post('/api/justify-leaf', { preHandler: [noop, noop] }), get('/api/analyze-node', { ...noHead, preHandler: [] }),
-        get('/api/analyze-stream', { ...noHead, onRequest: noop, preValidation: noop }), get('/api/models/:model', { ...marked, preHandler: noop }), post('/api/other', { preHandler: noop })
+        post('/api/analyze', { preHandler: noop }),
+        post('/api/justify-leaf', { preHandler: [noop, noop] }),
+        get('/api/analyze-node', { ...noHead, preHandler: [] }),
+        get('/api/analyze-stream', { ...noHead, onRequest: noop, preValidation: noop }),
+        get('/api/models/:model', { ...marked, preHandler: noop }),
+        post('/api/other', { preHandler: noop })
       )
     },
-    /^POST \/api\/analyze is protected and has a preHandler of its own, which runs after the quota/, /^POST \/api\/justify-leaf is protected/, /^GET \/api\/models\/:model is protected/
+    /^POST \/api\/analyze is protected and has a preHandler of its own, which runs after the quota/,
+    /^POST \/api\/justify-leaf is protected/,
+    /^GET \/api\/models\/:model is protected/
   ],
-  'the preHandler of a marked route that is also a listed operation, once': [{ after: post('/api/analyze', { ...marked, preHandler: noop }) }, /^POST \/api\/analyze is protected/],
+  'the preHandler of a marked route that is also a listed operation, once': [
+    { after: post('/api/analyze', { ...marked, preHandler: noop }) },
+    /^POST \/api\/analyze is protected/
+  ],
   'a preHandler that another plugin adds to a route': [
-    { after: all((app) => app.addHook('onRoute', (route) => { route.preHandler = [async () => {}] }), post('/api/analyze')) }, /^POST \/api\/analyze is protected/
+    {
+      after: all(
+        (app) =>
+          app.addHook('onRoute', (route) => {
+            route.preHandler = [async () => {}]
+          }),
+        post('/api/analyze')
+      )
+    },
+    /^POST \/api\/analyze is protected/
   ],
   'the HEAD route of a pattern that the router accepts only with allowUnsafeRegex': [
-    { server: { routerOptions: { allowUnsafeRegex: true } }, after: get('/api/:operation(^(?:[a-z]+-?)*$)') }, /^HEAD \/api\/:operation/
+    {
+      server: { routerOptions: { allowUnsafeRegex: true } },
+      after: get('/api/:operation(^(?:[a-z]+-?)*$)')
+    },
+    /^HEAD \/api\/:operation/
   ]
 }
-for (const pattern of ['/api/translate', '/api/:operation', '/:a/:b', '/api/*', '*', '/api/:operation(^[a-z]+$)']) {
+for (const pattern of [
+  '/api/translate',
+  '/api/:operation',
+  '/:a/:b',
+  '/api/*',
+  '*',
+  '/api/:operation(^[a-z]+$)'
+]) {
   cases[`no operation that ${pattern} serves`] = [{ options: { operations }, after: post(pattern) }]
 }
-const asRead = [[{ caseSensitive: false }, '/API/Translate'], [{ ignoreTrailingSlash: true }, '/api/translate/'], [{ ignoreDuplicateSlashes: true }, '//api//translate']] as const
+const asRead = [
+  [{ caseSensitive: false }, '/API/Translate'],
+  [{ ignoreTrailingSlash: true }, '/api/translate/'],
+  [{ ignoreDuplicateSlashes: true }, '//api//translate']
+] as const
 for (const order of ['before', 'after']) {
   for (const [routerOptions, pattern] of asRead) {
-    cases[`no operation that ${pattern} serves as the router reads paths, ${order} the plugin`] = [{ options: { operations }, server: { routerOptions }, [order]: post(pattern) }]
+    cases[`no operation that ${pattern} serves as the router reads paths, ${order} the plugin`] = [
+      { options: { operations }, server: { routerOptions }, [order]: post(pattern) }
+    ]
   }
   cases[`the HEAD route of a protected GET operation, ${order} the plugin`] = [
-    { [order]: all(get('/api/analyze-node'), get('/api/analyze-stream', noHead), get('/api/other')) },
+    {
+      [order]: all(get('/api/analyze-node'), get('/api/analyze-stream', noHead), get('/api/other'))
+    },
     /^HEAD \/api\/analyze-node runs the handler of the protected GET .* exposeHeadRoute: false/
   ]
 }
@@ -175,29 +342,60 @@ for (const [what, [host, ...warnings]] of Object.entries(cases)) {
     const { log } = await start(host)
     t.match(log.warnings(), warnings)
     t.equal(log.warnings().length, warnings.length)
-    t.ok(log.lines.filter(({ level }) => level === 40).every(({ operation, operations, preHandlers = ['noop()'] }) =>
-      (Array.isArray(operations) || operation !== undefined) && /^(noop|anonymous)\(\)/.test(String(preHandlers))))
+    t.ok(
+      log.lines
+        .filter(({ level }) => level === 40)
+        .every(
+          ({ operation, operations, preHandlers = ['noop()'] }) =>
+            (Array.isArray(operations) || operation !== undefined) &&
+            /^(noop|anonymous)\(\)/.test(String(preHandlers))
+        )
+    )
   })
 }
 
-t.test('the operation / of a scope with a prefix is counted, and no warning says that no route serves it', async (t) => {
-  for (const prefix of ['/context', '/:tenant']) {
-    const operations = [{ method: 'POST', path: '/' }]
-    const { log, app } = await start({ options: false, after: within(prefix, plugin({ operations }), post('/')) })
-    for (const url of ['/context', '/context/']) t.equal((await app.inject({ method: 'POST', url })).statusCode, 401, prefix)
-    t.same(log.warnings(), [], prefix)
-  }
-})
-
-t.test('the HEAD twin of a route that a hook marks is subject to the quota, or a warning names it', async (t) => {
-  for (const order of ['before', 'after'] as const) {
-    for (const marksBoth of [false, true]) {
-      const mark: Declare = (app) => app.addHook('onRoute', (route) => { if (marksBoth || route.method === 'GET') route.config = { ...route.config, quota: true } })
-      const declare = get('/v1/models/:model')
-      const { log, app } = await start({ options: { operations: [] }, ...(order === 'before' ? { before: mark, after: declare } : { after: all(mark, declare) }) })
-      const [ofGet, ofHead] = [await app.inject('/v1/models/a'), await app.inject({ method: 'HEAD', url: '/v1/models/a' })]
-      const isWarned = log.warnings().some((warning) => warning.startsWith('HEAD /v1/models/:model runs the handler of the protected GET'))
-      t.same([ofGet.statusCode, ofHead.statusCode === 401], [401, !isWarned])
+t.test(
+  'the operation / of a scope with a prefix is counted, and no warning says that no route serves it',
+  async (t) => {
+    for (const prefix of ['/context', '/:tenant']) {
+      const operations = [{ method: 'POST', path: '/' }]
+      const { log, app } = await start({
+        options: false,
+        after: within(prefix, plugin({ operations }), post('/'))
+      })
+      for (const url of ['/context', '/context/']) {
+        t.equal((await app.inject({ method: 'POST', url })).statusCode, 401, prefix)
+      }
+      t.same(log.warnings(), [], prefix)
     }
   }
-})
+)
+
+t.test(
+  'the HEAD twin of a route that a hook marks is subject to the quota, or a warning names it',
+  async (t) => {
+    for (const order of ['before', 'after'] as const) {
+      for (const marksBoth of [false, true]) {
+        const mark: Declare = (app) =>
+          app.addHook('onRoute', (route) => {
+            if (marksBoth || route.method === 'GET') route.config = { ...route.config, quota: true }
+          })
+        const declare = get('/v1/models/:model')
+        const { log, app } = await start({
+          options: { operations: [] },
+          ...(order === 'before' ? { before: mark, after: declare } : { after: all(mark, declare) })
+        })
+        const [ofGet, ofHead] = [
+          await app.inject('/v1/models/a'),
+          await app.inject({ method: 'HEAD', url: '/v1/models/a' })
+        ]
+        const isWarned = log
+          .warnings()
+          .some((warning) =>
+            warning.startsWith('HEAD /v1/models/:model runs the handler of the protected GET')
+          )
+        t.same([ofGet.statusCode, ofHead.statusCode === 401], [401, !isWarned])
+      }
+    }
+  }
+)

@@ -1,12 +1,21 @@
-// What the host does while a decision is pending, and errors after one that was: they ended the process, or served a rejected request.
+// What the host does while a decision is pending, and errors after one that was: they ended the
+// process, or served a rejected request.
 import { connect } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
-import quotaPlugin, { InsuredQuotaStore, MemoryQuotaStore, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
+import quotaPlugin, {
+  InsuredQuotaStore,
+  MemoryQuotaStore,
+  type QuotaOptions,
+  type QuotaStore
+} from '../../lib/index.js'
 import { listen, sendRaw } from '../support/raw-socket.js'
 import { analyze, asAlice, captureLog, createService } from '../support/service.js'
 
-const soon = async (): Promise<void> => new Promise((resolve) => { setImmediate(resolve) })
+const soon = async (): Promise<void> =>
+  new Promise((resolve) => {
+    setImmediate(resolve)
+  })
 const authentication = asAlice
 const result = { count: 1, windowRemaining: 60_000, overflow: false }
 
@@ -15,149 +24,279 @@ function pendingStore (admitted: boolean) {
   let decide = (): void => {}
   let calls = 0
   const store: QuotaStore = {
-    acquire: () => new Promise((resolve) => {
-      calls += 1
-      decide = () => { resolve([{ ...result, admitted }]) }
-    })
+    acquire: () =>
+      new Promise((resolve) => {
+        calls += 1
+        decide = () => {
+          resolve([{ ...result, admitted }])
+        }
+      })
   }
-  return { store, decide: () => { decide() }, calls: () => calls }
+  return {
+    store,
+    decide: () => {
+      decide()
+    },
+    calls: () => calls
+  }
 }
 
-t.test('the error of a refusal after headers that the host has written is passed to Fastify', async (t) => {
-  const { store, decide } = pendingStore(false)
-  const app = await createService({ store, authentication })
-  app.addHook('preValidation', async (_request, reply) => {
-    reply.raw.writeHead(200)
-    reply.raw.write('begun')
-    setImmediate(() => { setImmediate(decide) })
-  })
-  const code = new Promise<unknown>((resolve) => {
-    // An asynchronous hook would turn the error that Fastify itself then throws into an unhandled rejection.
-    app.addHook('onError', (_request, _reply, error, done) => { resolve(error.code); done() })
-  })
-  const socket = connect(await listen(app), '127.0.0.1').on('error', () => {}).resume()
-  socket.write('POST /api/analyze HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')
-  t.equal(await code, 'ERR_HTTP_HEADERS_SENT')
-  // Whether Fastify then ends the response depends on its version.
-  socket.destroy()
-  await app.close()
-})
-
-t.test('a reply that the host hijacks before the decision gets no response of the quota', async (t) => {
-  const log = captureLog()
-  const { store, decide } = pendingStore(false)
-  const app = await createService({ store, authentication }, { logger: log.logger })
-  app.addHook('preValidation', async (_request, reply) => {
-    setImmediate(() => {
-      reply.hijack()
-      decide()
-      setImmediate(() => { setImmediate(() => { reply.raw.end('of the host') }) })
+t.test(
+  'the error of a refusal after headers that the host has written is passed to Fastify',
+  async (t) => {
+    const { store, decide } = pendingStore(false)
+    const app = await createService({ store, authentication })
+    app.addHook('preValidation', async (_request, reply) => {
+      reply.raw.writeHead(200)
+      reply.raw.write('begun')
+      setImmediate(() => {
+        setImmediate(decide)
+      })
     })
-  })
-  t.equal((await analyze(app, null)).body, 'of the host')
-  t.same(log.warnings(), [])
-})
+    const code = new Promise<unknown>((resolve) => {
+      // An asynchronous hook would turn the error that Fastify itself then throws into an unhandled
+      // rejection.
+      app.addHook('onError', (_request, _reply, error, done) => {
+        resolve(error.code)
+        done()
+      })
+    })
+    const socket = connect(await listen(app), '127.0.0.1')
+      .on('error', () => {})
+      .resume()
+    socket.write(
+      'POST /api/analyze HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'
+    )
+    t.equal(await code, 'ERR_HTTP_HEADERS_SENT')
+    // Whether Fastify then ends the response depends on its version.
+    socket.destroy()
+    await app.close()
+  }
+)
 
-t.test('a refusal while Fastify responds to an error of the host is logged, and the response does not change', async (t) => {
-  const log = captureLog()
-  const { store, decide } = pendingStore(false)
-  let respond = (): void => {}
-  const app = await createService({ store, authentication }, { logger: log.logger })
-  app.addHook('onError', (_request, _reply, _error, done) => {
-    respond = done
-    decide()
-  })
-  app.addHook('preValidation', async (_request, reply) => {
-    setImmediate(() => { reply.send(Object.assign(new Error('too slow'), { statusCode: 504 })) })
-  })
-  const response = analyze(app, null)
-  for (let turn = 0; turn < 5; turn++) await soon()
-  respond()
-  t.equal((await response).statusCode, 504)
-  t.match(log.lines.filter(({ msg }) => /after the decision/.test(String(msg))), [{ err: { code: 'FST_ERR_SEND_INSIDE_ONERR' } }])
-})
+t.test(
+  'a reply that the host hijacks before the decision gets no response of the quota',
+  async (t) => {
+    const log = captureLog()
+    const { store, decide } = pendingStore(false)
+    const app = await createService({ store, authentication }, { logger: log.logger })
+    app.addHook('preValidation', async (_request, reply) => {
+      setImmediate(() => {
+        reply.hijack()
+        decide()
+        setImmediate(() => {
+          setImmediate(() => {
+            reply.raw.end('of the host')
+          })
+        })
+      })
+    })
+    t.equal((await analyze(app, null)).body, 'of the host')
+    t.same(log.warnings(), [])
+  }
+)
 
-t.test('a response of the host that is in an asynchronous onSend hook is sent once, and the operation does not run', async (t) => {
-  const { store, decide } = pendingStore(false)
-  let runs = 0
-  const app = await createService({ store, authentication }, {}, { handler: async () => { runs += 1 } })
-  app.addHook('preValidation', async (_request, reply) => { setImmediate(() => { reply.code(504).send('too slow') }) })
-  app.addHook('onSend', async (_request, _reply, payload) => {
-    // Fastify 5.0.0 ends the process if two responses to a request leave this hook, so the refusal does not leave it.
-    if (payload !== 'too slow') await new Promise(() => {})
-    decide()
+t.test(
+  'a refusal while Fastify responds to an error of the host is logged, and the response does not change',
+  async (t) => {
+    const log = captureLog()
+    const { store, decide } = pendingStore(false)
+    let respond = (): void => {}
+    const app = await createService({ store, authentication }, { logger: log.logger })
+    app.addHook('onError', (_request, _reply, _error, done) => {
+      respond = done
+      decide()
+    })
+    app.addHook('preValidation', async (_request, reply) => {
+      setImmediate(() => {
+        reply.send(Object.assign(new Error('too slow'), { statusCode: 504 }))
+      })
+    })
+    const response = analyze(app, null)
     for (let turn = 0; turn < 5; turn++) await soon()
-    return payload
-  })
-  t.teardown(() => app.close())
-  t.same(await sendRaw(await listen(app), [{ method: 'POST', target: '/api/analyze' }]), [{ status: 429, body: 'too slow' }])
-  t.equal(runs, 0)
-})
+    respond()
+    t.equal((await response).statusCode, 504)
+    t.match(
+      log.lines.filter(({ msg }) => /after the decision/.test(String(msg))),
+      [{ err: { code: 'FST_ERR_SEND_INSIDE_ONERR' } }]
+    )
+  }
+)
+
+t.test(
+  'a response of the host that is in an asynchronous onSend hook is sent once, and the operation does not run',
+  async (t) => {
+    const { store, decide } = pendingStore(false)
+    let runs = 0
+    const app = await createService(
+      { store, authentication },
+      {},
+      {
+        handler: async () => {
+          runs += 1
+        }
+      }
+    )
+    app.addHook('preValidation', async (_request, reply) => {
+      setImmediate(() => {
+        reply.code(504).send('too slow')
+      })
+    })
+    app.addHook('onSend', async (_request, _reply, payload) => {
+      // Fastify 5.0.0 ends the process if two responses to a request leave this hook, so the
+      // refusal does not leave it.
+      if (payload !== 'too slow') await new Promise(() => {})
+      decide()
+      for (let turn = 0; turn < 5; turn++) await soon()
+      return payload
+    })
+    t.teardown(() => app.close())
+    t.same(await sendRaw(await listen(app), [{ method: 'POST', target: '/api/analyze' }]), [
+      { status: 429, body: 'too slow' }
+    ])
+    t.equal(runs, 0)
+  }
+)
 
 const notFound: Record<string, (app: FastifyInstance) => void> = {
-  'a timer': (app) => { app.addHook('preValidation', async (_request, reply) => { setImmediate(() => { reply.callNotFound() }) }) },
+  'a timer': (app) => {
+    app.addHook('preValidation', async (_request, reply) => {
+      setImmediate(() => {
+        reply.callNotFound()
+      })
+    })
+  },
   'an error handler': (app) => {
-    app.setErrorHandler((_error, _request, reply) => { reply.callNotFound() })
-    app.addHook('preValidation', async (_request, reply) => { setImmediate(() => { reply.send(new Error('of the host')) }) })
+    app.setErrorHandler((_error, _request, reply) => {
+      reply.callNotFound()
+    })
+    app.addHook('preValidation', async (_request, reply) => {
+      setImmediate(() => {
+        reply.send(new Error('of the host'))
+      })
+    })
   }
 }
 
 for (const [way, before] of Object.entries(notFound)) {
   for (const admitted of [false, true]) {
-    t.test(`callNotFound in ${way} while the decision is pending ${admitted ? 'serves a request that the store admits' : 'does not serve a request that the store rejects'}`, async (t) => {
-      const { store, decide, calls } = pendingStore(admitted)
-      const ran: string[] = []
-      const app = await createService({ store, authentication }, {}, { before, handler: async () => { ran.push('handler') } })
-      app.setNotFoundHandler(async (_request, reply) => { ran.push('not found'); return reply.code(404).send('lost') })
-      const response = analyze(app, null).then(({ statusCode }) => statusCode)
-      for (let turn = 0; turn < 10; turn++) await soon()
-      t.same([ran, calls()], [[], 1], 'nothing runs before the decision, and the store is asked once')
-      decide()
-      const status = await response
-      if (admitted) t.ok(ran.length > 0)
-      else t.same([status, ran], [429, []])
-    })
+    t.test(
+      `callNotFound in ${way} while the decision is pending ${admitted ? 'serves a request that the store admits' : 'does not serve a request that the store rejects'}`,
+      async (t) => {
+        const { store, decide, calls } = pendingStore(admitted)
+        const ran: string[] = []
+        const app = await createService(
+          { store, authentication },
+          {},
+          {
+            before,
+            handler: async () => {
+              ran.push('handler')
+            }
+          }
+        )
+        app.setNotFoundHandler(async (_request, reply) => {
+          ran.push('not found')
+          return reply.code(404).send('lost')
+        })
+        const response = analyze(app, null).then(({ statusCode }) => statusCode)
+        for (let turn = 0; turn < 10; turn++) await soon()
+        t.same(
+          [ran, calls()],
+          [[], 1],
+          'nothing runs before the decision, and the store is asked once'
+        )
+        decide()
+        const status = await response
+        if (admitted) t.ok(ran.length > 0)
+        else t.same([status, ran], [429, []])
+      }
+    )
   }
 }
 
-t.test('the host\'s own serializer of errors gets an Error with a stack of one line; if serializers throw, the lines are logged without properties', async (t) => {
-  const away = Object.assign(new Error('away'), { statusCode: 500 })
-  const fails = async () => { await soon(); throw away }
-  const memory = new MemoryQuotaStore()
-  const keeping: QuotaStore = { acquire: (demands) => memory.acquire(demands), release: fails }
-  const full: QuotaStore = { acquire: () => [{ admitted: false, count: 9, windowRemaining: 1, overflow: false }], release () {} }
-  const cases = (): [QuotaOptions, mark: unknown, status: number][] => [
-    [{ store: { acquire: fails } }, true, 503],
-    [{ store: new InsuredQuotaStore({ primary: { acquire: fails } }) }, true, 200],
-    [{ preferences: { get: fails } }, true, 200],
-    [{ authentication: fails }, true, 503],
-    [{ authentication: () => null, refusalBody: () => { throw away } }, true, 401],
-    [{}, () => { throw away }, 503],
-    [{ store: keeping, quotas: { used: { perMinute: { tokens: 50 }, cost: 9, unreported: 0 } } }, 'used', 200],
-    [{ store: keeping, quotas: { used: { inFlight: 50 } } }, 'used', 200],
-    [{ store: keeping, quotas: { used: {}, full: { store: full } } }, ['used', 'full'], 429]
-  ]
-  for (const isBroken of [false, true]) {
-    for (const [options, quota, status] of cases()) {
-      const log = captureLog()
-      const errors: string[] = []
-      const err = ({ constructor, message, stack }: Error) => {
-        if (isBroken) throw new Error('of the serializer')
-        errors.push(`${constructor.name}: ${message}, ${stack?.split('\n').length} line`)
-        return { type: constructor.name, message, stack: '' }
-      }
-      const app = Fastify({ logger: { ...log.logger, serializers: { err } } })
-      await app.register(quotaPlugin, { authentication, operations: [], ...options })
-      app.post('/run', { config: { quota } as object }, async () => 'ran')
-      t.equal((await app.inject({ method: 'POST', url: '/run' })).statusCode, status)
-      // A rejection that nobody handles would end this process now.
-      for (let turn = 0; turn < 5; turn++) await soon()
-      if (!isBroken) t.same(errors, ['Error: away, 1 line'])
-      t.match([...log.warnings(), ...log.errors()].at(-1), /fails|failed|could not be|unavailable/)
+t.test(
+  "the host's own serializer of errors gets an Error with a stack of one line; if serializers throw, the lines are logged without properties",
+  async (t) => {
+    const away = Object.assign(new Error('away'), { statusCode: 500 })
+    const fails = async () => {
+      await soon()
+      throw away
     }
+    const memory = new MemoryQuotaStore()
+    const keeping: QuotaStore = { acquire: (demands) => memory.acquire(demands), release: fails }
+    const full: QuotaStore = {
+      acquire: () => [{ admitted: false, count: 9, windowRemaining: 1, overflow: false }],
+      release () {}
+    }
+    const cases = (): [QuotaOptions, mark: unknown, status: number][] => [
+      [{ store: { acquire: fails } }, true, 503],
+      [{ store: new InsuredQuotaStore({ primary: { acquire: fails } }) }, true, 200],
+      [{ preferences: { get: fails } }, true, 200],
+      [{ authentication: fails }, true, 503],
+      [
+        {
+          authentication: () => null,
+          refusalBody: () => {
+            throw away
+          }
+        },
+        true,
+        401
+      ],
+      [
+        {},
+        () => {
+          throw away
+        },
+        503
+      ],
+      [
+        { store: keeping, quotas: { used: { perMinute: { tokens: 50 }, cost: 9, unreported: 0 } } },
+        'used',
+        200
+      ],
+      [{ store: keeping, quotas: { used: { inFlight: 50 } } }, 'used', 200],
+      [{ store: keeping, quotas: { used: {}, full: { store: full } } }, ['used', 'full'], 429]
+    ]
+    for (const isBroken of [false, true]) {
+      for (const [options, quota, status] of cases()) {
+        const log = captureLog()
+        const errors: string[] = []
+        const err = ({ constructor, message, stack }: Error) => {
+          if (isBroken) throw new Error('of the serializer')
+          errors.push(`${constructor.name}: ${message}, ${stack?.split('\n').length} line`)
+          return { type: constructor.name, message, stack: '' }
+        }
+        const app = Fastify({ logger: { ...log.logger, serializers: { err } } })
+        await app.register(quotaPlugin, { authentication, operations: [], ...options })
+        app.post('/run', { config: { quota } as object }, async () => 'ran')
+        t.equal((await app.inject({ method: 'POST', url: '/run' })).statusCode, status)
+        // A rejection that nobody handles would end this process now.
+        for (let turn = 0; turn < 5; turn++) await soon()
+        if (!isBroken) t.same(errors, ['Error: away, 1 line'])
+        t.match(
+          [...log.warnings(), ...log.errors()].at(-1),
+          /fails|failed|could not be|unavailable/
+        )
+      }
+    }
+    const app = Fastify({
+      logger: {
+        level: 'error',
+        stream: {
+          write () {
+            throw new Error('no space left')
+          }
+        }
+      }
+    })
+    await app.register(quotaPlugin, { authentication, operations: [], store: { acquire: fails } })
+    app.post('/run', { config: { quota: true } }, async () => 'ran')
+    t.equal(
+      (await app.inject({ method: 'POST', url: '/run' })).statusCode,
+      503,
+      'a logger that always throws changes no response'
+    )
   }
-  const app = Fastify({ logger: { level: 'error', stream: { write () { throw new Error('no space left') } } } })
-  await app.register(quotaPlugin, { authentication, operations: [], store: { acquire: fails } })
-  app.post('/run', { config: { quota: true } }, async () => 'ran')
-  t.equal((await app.inject({ method: 'POST', url: '/run' })).statusCode, 503, 'a logger that always throws changes no response')
-})
+)

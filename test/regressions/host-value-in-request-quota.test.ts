@@ -1,4 +1,5 @@
-// A value that a host wrote to request.quota was treated as a decision, and the request was not counted.
+// A value that a host wrote to request.quota was treated as a decision, and the request was not
+// counted.
 import Fastify, { type FastifyRequest } from 'fastify'
 import t from 'tap'
 import quotaPlugin from '../../lib/index.js'
@@ -7,42 +8,66 @@ import { analyze, asAlice, createService, statuses } from '../support/service.js
 const options = { perMinute: 2, authentication: asAlice }
 const write = (request: FastifyRequest, value: unknown) => Reflect.set(request, 'quota', value)
 
-t.test('a value that the host writes to request.quota before the decision does not affect it, and is read until then', async (t) => {
-  for (const value of [{ tenant: 'x' }, 7, 'admitted', null, { outcome: 'admitted' }]) {
-    const read: unknown[] = []
-    const authentication = async (request: FastifyRequest) => {
-      await new Promise(setImmediate)
-      read.push(request.quota)
-      return asAlice()
+t.test(
+  'a value that the host writes to request.quota before the decision does not affect it, and is read until then',
+  async (t) => {
+    for (const value of [{ tenant: 'x' }, 7, 'admitted', null, { outcome: 'admitted' }]) {
+      const read: unknown[] = []
+      const authentication = async (request: FastifyRequest) => {
+        await new Promise(setImmediate)
+        read.push(request.quota)
+        return asAlice()
+      }
+      const handler = async ({ quota }: FastifyRequest) =>
+        Reflect.set(Object(quota?.operation), 'path', '/other') || quota
+      const app = await createService({ ...options, authentication }, {}, { handler })
+      app.addHook('onRequest', async (request) => {
+        write(request, value)
+      })
+      t.match((await analyze(app, null)).json(), {
+        outcome: 'admitted',
+        count: 1,
+        operation: { path: '/api/analyze' }
+      })
+      t.same(read, [value])
+      t.same(await statuses(app, null, 2), [200, 429])
     }
-    const handler = async ({ quota }: FastifyRequest) => Reflect.set(Object(quota?.operation), 'path', '/other') || quota
-    const app = await createService({ ...options, authentication }, {}, { handler })
-    app.addHook('onRequest', async (request) => { write(request, value) })
-    t.match((await analyze(app, null)).json(), { outcome: 'admitted', count: 1, operation: { path: '/api/analyze' } })
-    t.same(read, [value])
-    t.same(await statuses(app, null, 2), [200, 429])
   }
-})
+)
 
-t.test('a request decorator quota in a scope that was created before the plugin does not affect the decision', async (t) => {
-  const app = Fastify()
-  await app.register(async (scope) => {
-    scope.decorateRequest('quota', JSON.parse('7'))
-    scope.after(() => { scope.post('/api/analyze', async (request) => request.quota) })
-  })
-  await app.register(quotaPlugin, options)
-  t.same(await statuses(app, null, 3), [200, 200, 429])
-})
+t.test(
+  'a request decorator quota in a scope that was created before the plugin does not affect the decision',
+  async (t) => {
+    const app = Fastify()
+    await app.register(async (scope) => {
+      scope.decorateRequest('quota', JSON.parse('7'))
+      scope.after(() => {
+        scope.post('/api/analyze', async (request) => request.quota)
+      })
+    })
+    await app.register(quotaPlugin, options)
+    t.same(await statuses(app, null, 3), [200, 200, 429])
+  }
+)
 
-t.test('a request that passes the hooks again is counted once, whatever the host writes in between', async (t) => {
-  const app = await createService(options, {}, {
-    handler (request, reply) {
-      if (request.headers['x-forget'] === 'yes') write(request, null)
-      reply.callNotFound()
-    }
-  })
-  app.setNotFoundHandler((request, reply) => { reply.code(404).send({ count: request.quota?.count }) })
-  t.same((await analyze(app, null)).json(), { count: 1 })
-  t.same(await statuses(app, null, 1, { headers: { 'x-forget': 'yes' } }), [404])
-  t.same(await statuses(app, null, 1), [429])
-})
+t.test(
+  'a request that passes the hooks again is counted once, whatever the host writes in between',
+  async (t) => {
+    const app = await createService(
+      options,
+      {},
+      {
+        handler (request, reply) {
+          if (request.headers['x-forget'] === 'yes') write(request, null)
+          reply.callNotFound()
+        }
+      }
+    )
+    app.setNotFoundHandler((request, reply) => {
+      reply.code(404).send({ count: request.quota?.count })
+    })
+    t.same((await analyze(app, null)).json(), { count: 1 })
+    t.same(await statuses(app, null, 1, { headers: { 'x-forget': 'yes' } }), [404])
+    t.same(await statuses(app, null, 1), [429])
+  }
+)

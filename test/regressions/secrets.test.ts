@@ -1,4 +1,5 @@
-// Log lines and a response contained what clients attach to their errors: commands, keys, passwords.
+// Log lines and a response contained what clients attach to their errors: commands, keys,
+// passwords.
 import t from 'tap'
 import { InsuredQuotaStore, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
 import { analyze, asAlice, captureLog, createService } from '../support/service.js'
@@ -6,7 +7,11 @@ import { analyze, asAlice, captureLog, createService } from '../support/service.
 const secret = 'hunter2'
 
 function clientError (): Error {
-  const error = Object.assign(new Error('WRONGPASS invalid username-password pair'), { code: 'WRONGPASS', command: { name: 'auth', args: [secret] }, previousErrors: [{ args: [secret] }] })
+  const error = Object.assign(new Error('WRONGPASS invalid username-password pair'), {
+    code: 'WRONGPASS',
+    command: { name: 'auth', args: [secret] },
+    previousErrors: [{ args: [secret] }]
+  })
   error.cause = new Error(secret)
   error.stack = `Error: at ${secret}`
   return error
@@ -14,26 +19,51 @@ function clientError (): Error {
 
 // Values that can be thrown or rejected with, and how they are logged.
 const thrown: [unknown, object][] = [
-  [clientError(), { name: 'Error', code: 'WRONGPASS', message: 'WRONGPASS invalid username-password pair' }],
-  [Object.assign(new TypeError('x'), { code: 7, secret }), { name: 'TypeError', code: 7, message: 'x' }],
+  [
+    clientError(),
+    { name: 'Error', code: 'WRONGPASS', message: 'WRONGPASS invalid username-password pair' }
+  ],
+  [
+    Object.assign(new TypeError('x'), { code: 7, secret }),
+    { name: 'TypeError', code: 7, message: 'x' }
+  ],
   [Object.assign(new Error('x'), { code: { secret } }), { name: 'Error', message: 'x' }],
-  [{ message: 'no error', secret }, { name: 'Error', message: 'no error' }],
+  [
+    { message: 'no error', secret },
+    { name: 'Error', message: 'no error' }
+  ],
   [{ secret }, { name: 'Error', message: 'an object was thrown' }],
   ['a text', { name: 'Error', message: '"a text" was thrown' }],
   [undefined, { name: 'Error', message: 'undefined was thrown' }],
   [Symbol('s'), { name: 'Error', message: 'Symbol(s) was thrown' }],
-  [Object.defineProperty(new Error(secret), 'message', { get: () => fail(secret) }), { name: 'Error', message: 'an object was thrown' }]
+  [
+    Object.defineProperty(new Error(secret), 'message', { get: () => fail(secret) }),
+    { name: 'Error', message: 'an object was thrown' }
+  ]
 ]
 
 function failingStore (error: unknown): QuotaStore {
-  return { acquire: () => new Promise((_resolve, reject) => { Reflect.apply(reject, undefined, [error]) }) }
+  return {
+    acquire: () =>
+      new Promise((_resolve, reject) => {
+        Reflect.apply(reject, undefined, [error])
+      })
+  }
 }
 
-function fail (error: unknown): never { throw error }
+function fail (error: unknown): never {
+  throw error
+}
 
 const places: [string, (error: unknown) => QuotaOptions][] = [
   ['the store', (error) => ({ authentication: asAlice, store: failingStore(error) })],
-  ['the primary store', (error) => ({ authentication: asAlice, store: new InsuredQuotaStore({ primary: failingStore(error) }) })],
+  [
+    'the primary store',
+    (error) => ({
+      authentication: asAlice,
+      store: new InsuredQuotaStore({ primary: failingStore(error) })
+    })
+  ],
   ['the preference reader', (error) => ({ preferences: { get: () => fail(error) } })],
   ['the authentication', (error) => ({ authentication: () => fail(error) })],
   ['refusalBody', (error) => ({ refusalBody: () => fail(error) })]
@@ -54,13 +84,25 @@ for (const [place, optionsFor] of places) {
   })
 }
 
-t.test('the response of quotaStanding contains nothing of an error of the store, and the log its name, code and message', async (t) => {
-  const log = captureLog()
-  const app = await createService({ store: { acquire: () => fail(clientError()), peek: () => fail(clientError()) }, authentication: asAlice }, { logger: log.logger })
-  app.get('/api/quota', async (request) => app.quotaStanding(request))
-  const { statusCode, payload } = await app.inject('/api/quota')
-  t.equal(statusCode, 503)
-  t.notMatch(payload, /WRONGPASS|hunter2/)
-  t.notMatch(JSON.stringify(log.lines), secret)
-  t.match(log.lines.find(({ msg }) => /^the quota store failed/.test(String(msg))), { err: { code: 'WRONGPASS', message: /^WRONGPASS/ } })
-})
+t.test(
+  'the response of quotaStanding contains nothing of an error of the store, and the log its name, code and message',
+  async (t) => {
+    const log = captureLog()
+    const app = await createService(
+      {
+        store: { acquire: () => fail(clientError()), peek: () => fail(clientError()) },
+        authentication: asAlice
+      },
+      { logger: log.logger }
+    )
+    app.get('/api/quota', async (request) => app.quotaStanding(request))
+    const { statusCode, payload } = await app.inject('/api/quota')
+    t.equal(statusCode, 503)
+    t.notMatch(payload, /WRONGPASS|hunter2/)
+    t.notMatch(JSON.stringify(log.lines), secret)
+    t.match(
+      log.lines.find(({ msg }) => /^the quota store failed/.test(String(msg))),
+      { err: { code: 'WRONGPASS', message: /^WRONGPASS/ } }
+    )
+  }
+)

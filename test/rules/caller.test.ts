@@ -1,38 +1,103 @@
 // docs/rules.md, "Caller".
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
-import { anonymousAuthentication, callerKey, localAuthentication, tokenAuthentication, type Authentication, type AuthenticationReader, type QuotaDecision } from '../../lib/index.js'
-import { alice, analyze, bob, captureLog, createService, issuer, published, statuses } from '../support/service.js'
+import {
+  anonymousAuthentication,
+  callerKey,
+  localAuthentication,
+  tokenAuthentication,
+  type Authentication,
+  type AuthenticationReader,
+  type QuotaDecision
+} from '../../lib/index.js'
+import {
+  alice,
+  analyze,
+  bob,
+  captureLog,
+  createService,
+  issuer,
+  published,
+  statuses
+} from '../support/service.js'
 
 // Values that cannot be an issuer, a subject or a user name.
 const nobodies: [string, unknown][] = [
-  ['missing', undefined], ['null', null], ['true', true], ['false', false], ['a number', 5], ['zero', 0], ['an array', ['alice']],
-  ['an object', { toString: () => 'alice' }], ['empty', ''], ['a space', ' '], ['white space', ' \t\r\n\u00a0\u2003\ufeff'],
-  ['with NUL', 'al\0ice'], ['a lone high surrogate', 'al\ud83e'], ['a lone low surrogate', '\udd8aice']
+  ['missing', undefined],
+  ['null', null],
+  ['true', true],
+  ['false', false],
+  ['a number', 5],
+  ['zero', 0],
+  ['an array', ['alice']],
+  ['an object', { toString: () => 'alice' }],
+  ['empty', ''],
+  ['a space', ' '],
+  ['white space', ' \t\r\n\u00a0\u2003\ufeff'],
+  ['with NUL', 'al\0ice'],
+  ['a lone high surrogate', 'al\ud83e'],
+  ['a lone low surrogate', '\udd8aice']
 ]
 
-const account = (username: unknown): Authentication => Reflect.apply(localAuthentication, undefined, [username])
+const account = (username: unknown): Authentication =>
+  Reflect.apply(localAuthentication, undefined, [username])
 const forged = { kind: 'local', authenticated: true, username: 'alice' }
 
 // Authentications, and the reason why they have no caller; null if they have one.
 const authentications: [string, unknown, QuotaDecision['reason']][] = [
   ['null', null, 'no-authentication'],
   ['undefined', undefined, 'no-authentication'],
-  ['a token not marked authenticated', tokenAuthentication(alice, { authenticated: false }), 'not-authenticated'],
-  ['a local account not marked authenticated', localAuthentication('alice', { authenticated: false }), 'not-authenticated'],
+  [
+    'a token not marked authenticated',
+    tokenAuthentication(alice, { authenticated: false }),
+    'not-authenticated'
+  ],
+  [
+    'a local account not marked authenticated',
+    localAuthentication('alice', { authenticated: false }),
+    'not-authenticated'
+  ],
   ['an object that this package did not make', forged, 'not-authenticated'],
   ['anonymous', anonymousAuthentication(), 'anonymous'],
   ['a token', tokenAuthentication(alice), null],
   ['a local account', localAuthentication('alice'), null],
-  ['a token whose claims have no prototype', tokenAuthentication(Object.assign(Object.create(null), alice)), null],
-  ['a token with an inherited issuer', tokenAuthentication(Object.assign(Object.create({ iss: issuer }), { sub: 'alice' })), 'no-issuer'],
+  [
+    'a token whose claims have no prototype',
+    tokenAuthentication(Object.assign(Object.create(null), alice)),
+    null
+  ],
+  [
+    'a token with an inherited issuer',
+    tokenAuthentication(Object.assign(Object.create({ iss: issuer }), { sub: 'alice' })),
+    'no-issuer'
+  ],
   ['a token with inherited claims', tokenAuthentication(Object.create(alice)), 'no-issuer'],
-  ['a token with __proto__', tokenAuthentication(JSON.parse(`{ "__proto__": ${JSON.stringify(alice)} }`)), 'no-issuer'],
-  ['a token with a preferred user name instead of a subject', tokenAuthentication({ iss: issuer, preferred_username: 'alice' }), 'no-subject'],
+  [
+    'a token with __proto__',
+    tokenAuthentication(JSON.parse(`{ "__proto__": ${JSON.stringify(alice)} }`)),
+    'no-issuer'
+  ],
+  [
+    'a token with a preferred user name instead of a subject',
+    tokenAuthentication({ iss: issuer, preferred_username: 'alice' }),
+    'no-subject'
+  ],
   ['a token without an issuer', tokenAuthentication({ sub: 'alice' }), 'no-issuer'],
-  ...[null, undefined, true, 5, 'alice', [], [issuer, 'alice'], {}, Object.assign(() => {}, alice)].map(
-    (claims): [string, unknown, 'no-issuer'] => [`the claims ${JSON.stringify(claims)}`, tokenAuthentication(claims), 'no-issuer']
-  ),
+  ...[
+    null,
+    undefined,
+    true,
+    5,
+    'alice',
+    [],
+    [issuer, 'alice'],
+    {},
+    Object.assign(() => {}, alice)
+  ].map((claims): [string, unknown, 'no-issuer'] => [
+    `the claims ${JSON.stringify(claims)}`,
+    tokenAuthentication(claims),
+    'no-issuer'
+  ]),
   ...nobodies.flatMap(([what, value]): [string, unknown, QuotaDecision['reason']][] => [
     [`an issuer that is ${what}`, tokenAuthentication({ iss: value, sub: 'alice' }), 'no-issuer'],
     [`a subject that is ${what}`, tokenAuthentication({ iss: issuer, sub: value }), 'no-subject'],
@@ -40,100 +105,242 @@ const authentications: [string, unknown, QuotaDecision['reason']][] = [
   ])
 ]
 
-t.test('a request without a caller gets 401, its decision tells the reason, and mistakes of the host are warned of once', async (t) => {
-  const log = captureLog('debug')
-  let authentication: unknown
-  const app = await createService({ perMinute: 100, authentication: () => authentication as Authentication }, { logger: log.logger })
-  for (const [what, given, reason] of [...authentications, ...authentications]) {
-    authentication = given
-    const [message] = await published(async () => { t.equal((await analyze(app, null)).statusCode, reason === null ? 200 : 401, what) })
-    t.match(message?.decision, { outcome: reason === null ? 'admitted' : 'unauthenticated', reason }, what)
-    t.equal(Reflect.apply(callerKey, undefined, [given]) === null, reason !== null, what)
+t.test(
+  'a request without a caller gets 401, its decision tells the reason, and mistakes of the host are warned of once',
+  async (t) => {
+    const log = captureLog('debug')
+    let authentication: unknown
+    const app = await createService(
+      { perMinute: 100, authentication: () => authentication as Authentication },
+      { logger: log.logger }
+    )
+    for (const [what, given, reason] of [...authentications, ...authentications]) {
+      authentication = given
+      const [message] = await published(async () => {
+        t.equal((await analyze(app, null)).statusCode, reason === null ? 200 : 401, what)
+      })
+      t.match(
+        message?.decision,
+        { outcome: reason === null ? 'admitted' : 'unauthenticated', reason },
+        what
+      )
+      t.equal(Reflect.apply(callerKey, undefined, [given]) === null, reason !== null, what)
+    }
+    const warnings = log.lines.filter(({ level, reason }) => level === 40 && reason !== undefined)
+    t.match(warnings, [
+      {
+        reason: 'no-issuer',
+        quota: 'default',
+        operation: { path: '/api/analyze' },
+        msg: /no issuer that is a string: sign tokens with the claim iss/
+      },
+      { reason: 'no-subject', msg: /no subject that is a string: sign tokens with the claim sub/ },
+      { reason: 'no-username', msg: /localAuthentication/ }
+    ])
+    t.equal(warnings.length, 3)
+    const unauthenticated = authentications.filter(([, , reason]) => reason !== null)
+    t.equal(
+      log.lines.filter(({ level, reason }) => level === 20 && reason != null).length,
+      2 * unauthenticated.length,
+      'at debug'
+    )
+    t.notMatch(JSON.stringify(log.lines), 'alice', 'the log contains no identity')
   }
-  const warnings = log.lines.filter(({ level, reason }) => level === 40 && reason !== undefined)
-  t.match(warnings, [
-    { reason: 'no-issuer', quota: 'default', operation: { path: '/api/analyze' }, msg: /no issuer that is a string: sign tokens with the claim iss/ },
-    { reason: 'no-subject', msg: /no subject that is a string: sign tokens with the claim sub/ },
-    { reason: 'no-username', msg: /localAuthentication/ }
-  ])
-  t.equal(warnings.length, 3)
-  const unauthenticated = authentications.filter(([,, reason]) => reason !== null)
-  t.equal(log.lines.filter(({ level, reason }) => level === 20 && reason != null).length, 2 * unauthenticated.length, 'at debug')
-  t.notMatch(JSON.stringify(log.lines), 'alice', 'the log contains no identity')
-})
+)
 
 // What the host has put into `request.user`: an authentication, or else verified claims.
 const users: [unknown, QuotaDecision['reason']][] = [
-  [undefined, 'no-authentication'], [null, 'no-authentication'], [anonymousAuthentication(), 'anonymous'], [localAuthentication('alice', { authenticated: false }), 'not-authenticated'],
-  [alice, null], [{ sub: 'alice' }, 'no-issuer'], [tokenAuthentication(alice), null], [localAuthentication('alice'), null], [localAuthentication(' '), 'no-username'],
-  ...[true, 5, 'alice', [], Symbol('alice'), Object.assign(() => {}, alice), { ...localAuthentication('alice') }].map((user): [unknown, 'no-issuer'] => [user, 'no-issuer'])
+  [undefined, 'no-authentication'],
+  [null, 'no-authentication'],
+  [anonymousAuthentication(), 'anonymous'],
+  [localAuthentication('alice', { authenticated: false }), 'not-authenticated'],
+  [alice, null],
+  [{ sub: 'alice' }, 'no-issuer'],
+  [tokenAuthentication(alice), null],
+  [localAuthentication('alice'), null],
+  [localAuthentication(' '), 'no-username'],
+  ...[
+    true,
+    5,
+    'alice',
+    [],
+    Symbol('alice'),
+    Object.assign(() => {}, alice),
+    { ...localAuthentication('alice') }
+  ].map((user): [unknown, 'no-issuer'] => [user, 'no-issuer'])
 ]
 
-t.test('request.user determines the caller by default: an authentication, or else verified claims', async (t) => {
-  let user: unknown
-  const app = await createService({ perMinute: 100 })
-  app.addHook('onRequest', async (request) => { Object.assign(request, { user }) })
-  for (const [index, [given, reason]] of users.entries()) {
-    user = given
-    const [message] = await published(async () => { t.equal((await analyze(app, null)).statusCode, reason === null ? 200 : 401, `row ${index}`) })
-    t.equal(message?.decision.reason, reason, `row ${index}`)
+t.test(
+  'request.user determines the caller by default: an authentication, or else verified claims',
+  async (t) => {
+    let user: unknown
+    const app = await createService({ perMinute: 100 })
+    app.addHook('onRequest', async (request) => {
+      Object.assign(request, { user })
+    })
+    for (const [index, [given, reason]] of users.entries()) {
+      user = given
+      const [message] = await published(async () => {
+        t.equal((await analyze(app, null)).statusCode, reason === null ? 200 : 401, `row ${index}`)
+      })
+      t.equal(message?.decision.reason, reason, `row ${index}`)
+    }
   }
-})
+)
 
-t.test('the issuer and the subject of a token determine its key, and the user name that of a local account', async (t) => {
-  t.equal(callerKey(tokenAuthentication({ iss: issuer, sub: '550e8400-e29b-41d4-a716-446655440000' })), '3dd015944d16e52cf8dfcb5094d51cf2b23d34a80c16deced40ea4d685fd8f52')
-  t.equal(callerKey(localAuthentication('alice')), 'fe8a67d0acb52eb7cc76f6caf3e1c8dac02ef079d711f65787903610c4f0ec05')
-  t.equal(callerKey(localAuthentication('Zoë 🦊')), 'dfe30b24890847c35602eb1738d2a65530c80c3a319a6b46fb2edac888e18a81')
-})
+t.test(
+  'the issuer and the subject of a token determine its key, and the user name that of a local account',
+  async (t) => {
+    t.equal(
+      callerKey(tokenAuthentication({ iss: issuer, sub: '550e8400-e29b-41d4-a716-446655440000' })),
+      '3dd015944d16e52cf8dfcb5094d51cf2b23d34a80c16deced40ea4d685fd8f52'
+    )
+    t.equal(
+      callerKey(localAuthentication('alice')),
+      'fe8a67d0acb52eb7cc76f6caf3e1c8dac02ef079d711f65787903610c4f0ec05'
+    )
+    t.equal(
+      callerKey(localAuthentication('Zoë 🦊')),
+      'dfe30b24890847c35602eb1738d2a65530c80c3a319a6b46fb2edac888e18a81'
+    )
+  }
+)
 
 t.test('forwarding headers and network addresses are never identities', async (t) => {
   const app = await createService({ perMinute: 2 }, { trustProxy: true })
   const received = []
   for (const address of ['192.0.2.1', '192.0.2.2', '192.0.2.3']) {
-    const request = { headers: { 'x-forwarded-for': address, forwarded: `for=${address}`, 'x-real-ip': address }, remoteAddress: address }
+    const request = {
+      headers: { 'x-forwarded-for': address, forwarded: `for=${address}`, 'x-real-ip': address },
+      remoteAddress: address
+    }
     t.same(await statuses(app, null, 1, request), [401])
-    received.push(...await statuses(app, alice, 1, request))
+    received.push(...(await statuses(app, alice, 1, request)))
   }
   t.same(received, [200, 200, 429], 'a different address is not a different caller')
-  t.same(await statuses(app, bob, 1, { headers: { 'x-forwarded-for': '192.0.2.1' } }), [200], 'the same address is not the same caller')
+  t.same(
+    await statuses(app, bob, 1, { headers: { 'x-forwarded-for': '192.0.2.1' } }),
+    [200],
+    'the same address is not the same caller'
+  )
 })
 
-t.test('the option authentication, or what it promises, determines the caller instead of request.user', async (t) => {
-  const read: AuthenticationReader = ({ headers }) => localAuthentication(String(headers['x-account']))
-  const thenable = (request: FastifyRequest) => ({ then: (resolve: (value: unknown) => void) => { resolve(read(request)) } })
-  const readers: AuthenticationReader[] = [read, async (request) => read(request), (request) => Object(thenable(request)), (request) => Object.assign(() => {}, thenable(request)) as never]
-  for (const authentication of readers) {
-    const log = captureLog()
-    const app = await createService({ perMinute: 1, authentication }, { logger: log.logger })
-    const by = (account: string) => ({ headers: { 'x-account': account } })
-    t.same([...await statuses(app, alice, 2, by('one')), ...await statuses(app, alice, 1, by('two'))], [200, 429, 200])
-    t.same(log.errors(), [])
-  }
-})
-
-const failing: ((e: Error) => unknown)[] = [(error) => { throw error }, async (error) => { throw error }, (error) => ({ then () { throw error } })]
-
-t.test('an authentication that fails results in 401, or in 503 if its error has a statusCode of 500 or more; it is logged', async (t) => {
-  for (const [statusCode, status] of [[undefined, 401], [401, 401], [499, 401], [500, 503], [599, 503], ['503', 503]] as const) {
-    for (const authentication of failing) {
+t.test(
+  'the option authentication, or what it promises, determines the caller instead of request.user',
+  async (t) => {
+    const read: AuthenticationReader = ({ headers }) =>
+      localAuthentication(String(headers['x-account']))
+    const thenable = (request: FastifyRequest) => ({
+      then: (resolve: (value: unknown) => void) => {
+        resolve(read(request))
+      }
+    })
+    const readers: AuthenticationReader[] = [
+      read,
+      async (request) => read(request),
+      (request) => Object(thenable(request)),
+      (request) => Object.assign(() => {}, thenable(request)) as never
+    ]
+    for (const authentication of readers) {
       const log = captureLog()
-      const app = await createService({ authentication: () => authentication(Object.assign(new Error('the session store failed'), { statusCode })) as null }, { logger: log.logger })
-      const [message] = await published(async () => { t.equal((await analyze(app, null)).statusCode, status, `${authentication} with ${statusCode}`) })
-      const expected = status === 503 ? { outcome: 'unavailable', reason: 'authentication' } : { outcome: 'unauthenticated', reason: 'no-authentication' }
-      t.match(message?.decision, { ...expected, callerKey: null, count: null })
-      t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /^the authentication of the request could not be read/, err: { message: 'the session store failed' } }])
+      const app = await createService({ perMinute: 1, authentication }, { logger: log.logger })
+      const by = (account: string) => ({ headers: { 'x-account': account } })
+      t.same(
+        [
+          ...(await statuses(app, alice, 2, by('one'))),
+          ...(await statuses(app, alice, 1, by('two')))
+        ],
+        [200, 429, 200]
+      )
+      t.same(log.errors(), [])
     }
   }
-})
+)
 
-t.test('claims are no authentication if the option authentication returns them, and one warning says how to wrap them', async (t) => {
-  const readers: AuthenticationReader[] = [(request) => Object(request.user), async (request) => Object(request.user)]
-  for (const authentication of readers) {
-    const log = captureLog()
-    const app = await createService({ authentication }, { logger: log.logger })
-    for (const claims of [forged, { ...forged, ...alice }, { kind: 'token', authenticated: true, claims: alice }]) t.same(await statuses(app, claims, 1), [401])
-    t.same(app.quotaStore.inspect?.('default'), { trackedCallers: 0, sweeps: 0 })
-    t.match(log.warnings(), [/tokenAuthentication\(claims\).*localAuthentication\(username\).*not repeated$/])
-    t.equal(log.warnings().length, 1)
+const failing: ((e: Error) => unknown)[] = [
+  (error) => {
+    throw error
+  },
+  async (error) => {
+    throw error
+  },
+  (error) => ({
+    then () {
+      throw error
+    }
+  })
+]
+
+t.test(
+  'an authentication that fails results in 401, or in 503 if its error has a statusCode of 500 or more; it is logged',
+  async (t) => {
+    for (const [statusCode, status] of [
+      [undefined, 401],
+      [401, 401],
+      [499, 401],
+      [500, 503],
+      [599, 503],
+      ['503', 503]
+    ] as const) {
+      for (const authentication of failing) {
+        const log = captureLog()
+        const app = await createService(
+          {
+            authentication: () =>
+              authentication(
+                Object.assign(new Error('the session store failed'), { statusCode })
+              ) as null
+          },
+          { logger: log.logger }
+        )
+        const [message] = await published(async () => {
+          t.equal(
+            (await analyze(app, null)).statusCode,
+            status,
+            `${authentication} with ${statusCode}`
+          )
+        })
+        const expected =
+          status === 503
+            ? { outcome: 'unavailable', reason: 'authentication' }
+            : { outcome: 'unauthenticated', reason: 'no-authentication' }
+        t.match(message?.decision, { ...expected, callerKey: null, count: null })
+        t.match(
+          log.lines.filter(({ level }) => level === 50),
+          [
+            {
+              msg: /^the authentication of the request could not be read/,
+              err: { message: 'the session store failed' }
+            }
+          ]
+        )
+      }
+    }
   }
-})
+)
+
+t.test(
+  'claims are no authentication if the option authentication returns them, and one warning says how to wrap them',
+  async (t) => {
+    const readers: AuthenticationReader[] = [
+      (request) => Object(request.user),
+      async (request) => Object(request.user)
+    ]
+    for (const authentication of readers) {
+      const log = captureLog()
+      const app = await createService({ authentication }, { logger: log.logger })
+      for (const claims of [
+        forged,
+        { ...forged, ...alice },
+        { kind: 'token', authenticated: true, claims: alice }
+      ]) {
+        t.same(await statuses(app, claims, 1), [401])
+      }
+      t.same(app.quotaStore.inspect?.('default'), { trackedCallers: 0, sweeps: 0 })
+      t.match(log.warnings(), [
+        /tokenAuthentication\(claims\).*localAuthentication\(username\).*not repeated$/
+      ])
+      t.equal(log.warnings().length, 1)
+    }
+  }
+)

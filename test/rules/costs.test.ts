@@ -1,181 +1,509 @@
 // docs/rules.md, "Costs": what a request counts when it is admitted, while it runs, and in the end.
 import t from 'tap'
-import { MemoryQuotaStore, usedTokens, type Amounts, type Cost, type Demand, type QuotaDefinition, type QuotaStore } from '../../lib/index.js'
+import {
+  MemoryQuotaStore,
+  usedTokens,
+  type Amounts,
+  type Cost,
+  type Demand,
+  type QuotaDefinition,
+  type QuotaStore
+} from '../../lib/index.js'
 import { quotaCharges, type QuotaCharge } from '../../lib/permit/charge.js'
 import { createHost } from '../support/quota-host.js'
 import { captureLog, published } from '../support/service.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 
-interface Costs { readonly cost?: Cost, readonly unreported?: Cost }
+interface Costs {
+  readonly cost?: Cost
+  readonly unreported?: Cost
+}
 
 /** A service with a quota of tokens, its log, and what the quota has counted for a caller. */
 async function createTokenHost (costs: Costs = {}, tokens = 100, store?: QuotaStore) {
   const log = captureLog()
-  const host = await createHost('tokens', { quotas: { tokens: { perMinute: { tokens }, ...costs } }, ...(store && { store }) }, { logger: log.logger })
+  const host = await createHost(
+    'tokens',
+    { quotas: { tokens: { perMinute: { tokens }, ...costs } }, ...(store && { store }) },
+    { logger: log.logger }
+  )
   const counted = async () => (await host.counts(['tokens']))[0]
   return { ...host, log, counted }
 }
 
-const failing = () => { throw new Error('of the host') }
+const failing = () => {
+  throw new Error('of the host')
+}
 
 type Step = Amounts | 'closes' | 'later' | 'beside'
 
-// Steps of one request after its admission, each with what the window counts then: a report, the end of its response, the next window, or
-// another request that counts 20.
-const orders: [what: string, costs: Costs, admitted: number, steps: [step: Step, count: number][]][] = [
+// Steps of one request after its admission, each with what the window counts then: a report, the
+// end of its response, the next window, or another request that counts 20.
+const orders: [
+  what: string,
+  costs: Costs,
+  admitted: number,
+  steps: [step: Step, count: number][]
+][] = [
   ['a cost without a report', { cost: 5 }, 5, [['closes', 5]]],
-  ['a report of less', { cost: 5 }, 5, [[3, 5], ['closes', 3]]],
-  ['a report of more', { cost: 5 }, 5, [[8, 8], ['closes', 8]]],
-  ['reports that add up', { cost: 5 }, 5, [[2, 5], [2, 5], [2, 6], ['closes', 6]]],
-  ['a late report', { cost: 5 }, 5, [['closes', 5], [3, 3], [4, 7]]],
-  ['an early and a late report', { cost: 5 }, 5, [[3, 5], ['closes', 3], [4, 7]]],
-  ['a report of 0', { cost: 5 }, 5, [[0, 5], ['closes', 0]]],
-  ['a report of null or of nothing', { cost: 5, unreported: 4 }, 5, [[null, 5], [{}, 5], ['closes', 4]]],
-  ['a report in another unit', { cost: 5, unreported: 4 }, 5, [[{ requests: 7, images: 7 }, 5], ['closes', 4]]],
-  ['a report of several units', { cost: 5 }, 5, [[{ tokens: 7, images: 9 }, 7], ['closes', 7]]],
+  [
+    'a report of less',
+    { cost: 5 },
+    5,
+    [
+      [3, 5],
+      ['closes', 3]
+    ]
+  ],
+  [
+    'a report of more',
+    { cost: 5 },
+    5,
+    [
+      [8, 8],
+      ['closes', 8]
+    ]
+  ],
+  [
+    'reports that add up',
+    { cost: 5 },
+    5,
+    [
+      [2, 5],
+      [2, 5],
+      [2, 6],
+      ['closes', 6]
+    ]
+  ],
+  [
+    'a late report',
+    { cost: 5 },
+    5,
+    [
+      ['closes', 5],
+      [3, 3],
+      [4, 7]
+    ]
+  ],
+  [
+    'an early and a late report',
+    { cost: 5 },
+    5,
+    [
+      [3, 5],
+      ['closes', 3],
+      [4, 7]
+    ]
+  ],
+  [
+    'a report of 0',
+    { cost: 5 },
+    5,
+    [
+      [0, 5],
+      ['closes', 0]
+    ]
+  ],
+  [
+    'a report of null or of nothing',
+    { cost: 5, unreported: 4 },
+    5,
+    [
+      [null, 5],
+      [{}, 5],
+      ['closes', 4]
+    ]
+  ],
+  [
+    'a report in another unit',
+    { cost: 5, unreported: 4 },
+    5,
+    [
+      [{ requests: 7, images: 7 }, 5],
+      ['closes', 4]
+    ]
+  ],
+  [
+    'a report of several units',
+    { cost: 5 },
+    5,
+    [
+      [{ tokens: 7, images: 9 }, 7],
+      ['closes', 7]
+    ]
+  ],
   ['unreported', { unreported: 7 }, 0, [['closes', 7]]],
-  ['unreported and a report', { unreported: 7 }, 0, [[3, 3], ['closes', 3]]],
-  ['unreported and a late report of less', { unreported: 7 }, 0, [['closes', 7], [3, 3]]],
-  ['unreported and late reports of more', { unreported: 7 }, 0, [['closes', 7], [3, 3], [6, 9]]],
-  ['unreported below the cost', { cost: 5, unreported: 2 }, 5, [['closes', 2], [4, 4]]],
-  ['unreported above the cost', { cost: 5, unreported: 7 }, 5, [['closes', 7], [4, 4], [5, 9]]],
+  [
+    'unreported and a report',
+    { unreported: 7 },
+    0,
+    [
+      [3, 3],
+      ['closes', 3]
+    ]
+  ],
+  [
+    'unreported and a late report of less',
+    { unreported: 7 },
+    0,
+    [
+      ['closes', 7],
+      [3, 3]
+    ]
+  ],
+  [
+    'unreported and late reports of more',
+    { unreported: 7 },
+    0,
+    [
+      ['closes', 7],
+      [3, 3],
+      [6, 9]
+    ]
+  ],
+  [
+    'unreported below the cost',
+    { cost: 5, unreported: 2 },
+    5,
+    [
+      ['closes', 2],
+      [4, 4]
+    ]
+  ],
+  [
+    'unreported above the cost',
+    { cost: 5, unreported: 7 },
+    5,
+    [
+      ['closes', 7],
+      [4, 4],
+      [5, 9]
+    ]
+  ],
   ['unreported 0', { cost: 5, unreported: 0 }, 5, [['closes', 0]]],
-  ['neither', {}, 0, [[4, 4], ['closes', 4]]],
-  ['neither and no report', {}, 0, [['closes', 0], [4, 4]]],
-  ['functions of the request', { cost: ({ headers }) => Number(headers['x-cost']), unreported: ({ headers }) => Number(headers['x-cost']) + 1 }, 6, [['closes', 7]]],
+  [
+    'neither',
+    {},
+    0,
+    [
+      [4, 4],
+      ['closes', 4]
+    ]
+  ],
+  [
+    'neither and no report',
+    {},
+    0,
+    [
+      ['closes', 0],
+      [4, 4]
+    ]
+  ],
+  [
+    'functions of the request',
+    {
+      cost: ({ headers }) => Number(headers['x-cost']),
+      unreported: ({ headers }) => Number(headers['x-cost']) + 1
+    },
+    6,
+    [['closes', 7]]
+  ],
   ['an unreported that fails', { cost: 5, unreported: failing }, 5, [['closes', 5]]],
   ['an unreported that returns no amount', { cost: 5, unreported: () => -1 }, 5, [['closes', 5]]],
-  ['an unreported that rejects', { cost: 5, unreported: async () => failing() } as never, 5, [['closes', 5]]],
-  ['too much, given back in no later window', { cost: 5 }, 5, [['later', 0], ['beside', 20], [3, 20], ['closes', 20]]],
-  ['more, added to the window that is open then', { cost: 5 }, 5, [['later', 0], [8, 3], ['closes', 3], ['later', 0], [2, 2]]],
-  ['unreported, added to the window that is open then', { cost: 5, unreported: 7 }, 5, [['later', 0], ['closes', 2]]],
-  ['the last, given back first', { cost: 5, unreported: 9 }, 5, [['later', 0], ['closes', 4], ['beside', 24], [4, 20], ['later', 0]]],
-  ['what was added, given back in no later window', { unreported: 9 }, 0, [['closes', 9], ['later', 0], ['beside', 20], [3, 20]]]
+  [
+    'an unreported that rejects',
+    { cost: 5, unreported: async () => failing() } as never,
+    5,
+    [['closes', 5]]
+  ],
+  [
+    'too much, given back in no later window',
+    { cost: 5 },
+    5,
+    [
+      ['later', 0],
+      ['beside', 20],
+      [3, 20],
+      ['closes', 20]
+    ]
+  ],
+  [
+    'more, added to the window that is open then',
+    { cost: 5 },
+    5,
+    [
+      ['later', 0],
+      [8, 3],
+      ['closes', 3],
+      ['later', 0],
+      [2, 2]
+    ]
+  ],
+  [
+    'unreported, added to the window that is open then',
+    { cost: 5, unreported: 7 },
+    5,
+    [
+      ['later', 0],
+      ['closes', 2]
+    ]
+  ],
+  [
+    'the last, given back first',
+    { cost: 5, unreported: 9 },
+    5,
+    [
+      ['later', 0],
+      ['closes', 4],
+      ['beside', 24],
+      [4, 20],
+      ['later', 0]
+    ]
+  ],
+  [
+    'what was added, given back in no later window',
+    { unreported: 9 },
+    0,
+    [
+      ['closes', 9],
+      ['later', 0],
+      ['beside', 20],
+      [3, 20]
+    ]
+  ]
 ]
 
-t.test('a request counts the greater of its cost and the reports while it runs, then the reports, or else unreported', async (t) => {
-  for (const [what, { cost = 0, unreported }, admitted, steps] of orders) {
-    const costOf: Cost = (request) => request.headers['x-beside'] === 'yes' ? 20 : typeof cost === 'number' ? cost : cost(request)
-    const { app, begin, clock, counted, log } = await createTokenHost({ cost: costOf, ...(unreported !== undefined && { unreported }) })
-    const { request, end } = await begin({ 'x-cost': '6' })
-    t.equal(await counted(), admitted, `${what}: admitted`)
-    for (const [step, count] of steps) {
-      if (step === 'closes') await end()
-      else if (step === 'later') clock.advance(60_000)
-      else if (step === 'beside') await begin({ 'x-beside': 'yes' })
-      else await app.quotaCharge(request, step)
-      t.equal(await counted(), count, `${what}: ${JSON.stringify(step)}`)
+t.test(
+  'a request counts the greater of its cost and the reports while it runs, then the reports, or else unreported',
+  async (t) => {
+    for (const [what, { cost = 0, unreported }, admitted, steps] of orders) {
+      const costOf: Cost = (request) =>
+        request.headers['x-beside'] === 'yes' ? 20 : typeof cost === 'number' ? cost : cost(request)
+      const { app, begin, clock, counted, log } = await createTokenHost({
+        cost: costOf,
+        ...(unreported !== undefined && { unreported })
+      })
+      const { request, end } = await begin({ 'x-cost': '6' })
+      t.equal(await counted(), admitted, `${what}: admitted`)
+      for (const [step, count] of steps) {
+        if (step === 'closes') await end()
+        else if (step === 'later') clock.advance(60_000)
+        else if (step === 'beside') await begin({ 'x-beside': 'yes' })
+        else await app.quotaCharge(request, step)
+        t.equal(await counted(), count, `${what}: ${JSON.stringify(step)}`)
+      }
+      t.match(log.errors(), what.startsWith('an unreported that') ? [/^unreported failed/] : [])
+      t.notMatch(log.warnings().join(), /quotaCharge was called/)
     }
-    t.match(log.errors(), what.startsWith('an unreported that') ? [/^unreported failed/] : [])
-    t.notMatch(log.warnings().join(), /quotaCharge was called/)
   }
-})
+)
 
-t.test('an estimate keeps parallel requests within the limit, and a cost above the limit counts as the limit', async (t) => {
-  const { app, begin, statuses, counted } = await createTokenHost({ cost: 4 }, 10)
-  const running = [await begin(), await begin()]
-  t.same(await statuses(1), [429])
-  for (const { request, end } of running) {
-    await app.quotaCharge(request, 1)
+t.test(
+  'an estimate keeps parallel requests within the limit, and a cost above the limit counts as the limit',
+  async (t) => {
+    const { app, begin, statuses, counted } = await createTokenHost({ cost: 4 }, 10)
+    const running = [await begin(), await begin()]
+    t.same(await statuses(1), [429])
+    for (const { request, end } of running) {
+      await app.quotaCharge(request, 1)
+      await end()
+    }
+    t.equal(await counted(), 2)
+    const large = await createTokenHost({ cost: 50 }, 10)
+    const { request, end } = await large.begin()
+    t.match(request.quota, { outcome: 'admitted', count: 10, limit: 10 })
+    t.same(await large.statuses(1), [429])
+    await large.app.quotaCharge(request, 60)
     await end()
+    t.equal(await large.counted(), 60, 'a report is not bounded')
   }
-  t.equal(await counted(), 2)
-  const large = await createTokenHost({ cost: 50 }, 10)
-  const { request, end } = await large.begin()
-  t.match(request.quota, { outcome: 'admitted', count: 10, limit: 10 })
-  t.same(await large.statuses(1), [429])
-  await large.app.quotaCharge(request, 60)
-  await end()
-  t.equal(await large.counted(), 60, 'a report is not bounded')
-})
+)
 
-t.test('count + max(cost, 1) <= limit admits a request; the cost of requests is never settled', async (t) => {
-  const quotas: Record<string, QuotaDefinition> = { batch: { perMinute: 10, cost: ({ headers }) => Number(headers['x-items']) } }
-  const { app, begin, statuses, counts } = await createHost('batch', { quotas })
-  const sent: [items: number, status: number, count: number][] = [[4, 200, 4], [7, 429, 4], [0, 200, 4], [6, 200, 10], [0, 429, 10]]
-  for (const [items, status, count] of sent) t.same([await statuses(1, { 'x-items': String(items) }), await counts(['batch'])], [[status], [count]], String(items))
-  const { request, end } = await begin({ 'x-items': '3', 'x-caller': 'bob' })
-  await app.quotaCharge(request, { requests: 1 })
-  await end()
-  t.same(await counts(['batch'], { 'x-caller': 'bob' }), [3])
-})
+t.test(
+  'count + max(cost, 1) <= limit admits a request; the cost of requests is never settled',
+  async (t) => {
+    const quotas: Record<string, QuotaDefinition> = {
+      batch: { perMinute: 10, cost: ({ headers }) => Number(headers['x-items']) }
+    }
+    const { app, begin, statuses, counts } = await createHost('batch', { quotas })
+    const sent: [items: number, status: number, count: number][] = [
+      [4, 200, 4],
+      [7, 429, 4],
+      [0, 200, 4],
+      [6, 200, 10],
+      [0, 429, 10]
+    ]
+    for (const [items, status, count] of sent) {
+      t.same(
+        [await statuses(1, { 'x-items': String(items) }), await counts(['batch'])],
+        [[status], [count]],
+        String(items)
+      )
+    }
+    const { request, end } = await begin({ 'x-items': '3', 'x-caller': 'bob' })
+    await app.quotaCharge(request, { requests: 1 })
+    await end()
+    t.same(await counts(['batch'], { 'x-caller': 'bob' }), [3])
+  }
+)
 
 const notAmounts: [string, () => unknown][] = [
-  ['throws', failing], ...[-1, 1.5, NaN, Infinity, 2 ** 53, '5', null, undefined, 5n, {}].map((value): [string, () => unknown] => [`is ${String(value)}`, () => value]),
-  ['is a promise', async () => 5], ['is a promise that rejects', async () => { throw new Error('gone') }]
+  ['throws', failing],
+  ...[-1, 1.5, NaN, Infinity, 2 ** 53, '5', null, undefined, 5n, {}].map(
+    (value): [string, () => unknown] => [`is ${String(value)}`, () => value]
+  ),
+  ['is a promise', async () => 5],
+  [
+    'is a promise that rejects',
+    async () => {
+      throw new Error('gone')
+    }
+  ]
 ]
 
-t.test('a cost that fails answers the request with 503, and counts nothing; a shadow quota refuses nothing', async (t) => {
-  for (const [what, cost] of notAmounts) {
-    for (const mode of ['enforce', 'shadow'] as const) {
-      const log = captureLog()
-      const quotas: Record<string, QuotaDefinition> = { batch: { perMinute: 10, cost: cost as () => number, mode } }
-      const { ask, counts } = await createHost(['default', 'batch'], { quotas }, { logger: log.logger })
-      const [message] = (await published(async () => { t.equal((await ask()).statusCode, mode === 'enforce' ? 503 : 200, what) })).slice(-1)
-      t.match(message?.decision, { outcome: 'unavailable', reason: 'cost', quota: 'batch', callerKey: /^\w{64}$/, count: null })
-      t.same(await counts(['default', 'batch']), [mode === 'enforce' ? 0 : 1, 0])
-      t.match(log.lines.filter(({ level }) => level === 50), [{ quota: 'batch', msg: /^the cost of the request could not be determined/ }])
+t.test(
+  'a cost that fails answers the request with 503, and counts nothing; a shadow quota refuses nothing',
+  async (t) => {
+    for (const [what, cost] of notAmounts) {
+      for (const mode of ['enforce', 'shadow'] as const) {
+        const log = captureLog()
+        const quotas: Record<string, QuotaDefinition> = {
+          batch: { perMinute: 10, cost: cost as () => number, mode }
+        }
+        const { ask, counts } = await createHost(
+          ['default', 'batch'],
+          { quotas },
+          { logger: log.logger }
+        )
+        const [message] = (
+          await published(async () => {
+            t.equal((await ask()).statusCode, mode === 'enforce' ? 503 : 200, what)
+          })
+        ).slice(-1)
+        t.match(message?.decision, {
+          outcome: 'unavailable',
+          reason: 'cost',
+          quota: 'batch',
+          callerKey: /^\w{64}$/,
+          count: null
+        })
+        t.same(await counts(['default', 'batch']), [mode === 'enforce' ? 0 : 1, 0])
+        t.match(
+          log.lines.filter(({ level }) => level === 50),
+          [{ quota: 'batch', msg: /^the cost of the request could not be determined/ }]
+        )
+      }
     }
   }
-})
+)
 
-t.test('a report with an invalid amount is an error in the log, and neither throws nor counts; other units of it count', async (t) => {
-  for (const amount of [-1, 1.5, NaN, Infinity, 2 ** 53, '5', 5n, true, () => 5]) {
-    const { app, begin, counted, log } = await createTokenHost({ unreported: 7 })
+t.test(
+  'a report with an invalid amount is an error in the log, and neither throws nor counts; other units of it count',
+  async (t) => {
+    for (const amount of [-1, 1.5, NaN, Infinity, 2 ** 53, '5', 5n, true, () => 5]) {
+      const { app, begin, counted, log } = await createTokenHost({ unreported: 7 })
+      const { request, end } = await begin()
+      for (const amounts of [amount, { tokens: amount }]) {
+        await t.resolves(Reflect.apply(app.quotaCharge, app, [request, amounts]))
+      }
+      t.match(
+        log.lines.filter(({ level }) => level === 50),
+        [0, 1].map(() => ({ unit: 'tokens', err: { name: 'RangeError' }, msg: /invalid amount/ })),
+        String(amount)
+      )
+      await app.quotaCharge(request, { images: -1, tokens: 5 })
+      t.equal(await counted(), 5)
+      await end()
+      t.equal(await counted(), 5)
+    }
+  }
+)
+
+t.test(
+  'a report does nothing before the decision, for a request that was not admitted, and in a disabled or a full shadow quota',
+  async (t) => {
+    const quotas: Record<string, QuotaDefinition> = {
+      enforced: { perMinute: { tokens: 10 } },
+      off: { perMinute: { tokens: 0 } },
+      shadow: { perMinute: { tokens: 2 }, cost: 2, mode: 'shadow' }
+    }
+    const names = Object.keys(quotas)
+    const { app, begin, ask, counts } = await createHost(names, { quotas })
+    const late = new Map<unknown, () => Promise<void>>()
+    app.addHook('onRequest', async (request) => {
+      if (request.url === '/marked') {
+        late.set(request.headers['x-id'], async () => app.quotaCharge(request, 50))
+      }
+      await app.quotaCharge(request, 50)
+    })
+    app.addHook('onRequest', async (request) => {
+      t.same([request.quota, request.quotaDecisions], [null, []])
+    })
     const { request, end } = await begin()
-    for (const amounts of [amount, { tokens: amount }]) await t.resolves(Reflect.apply(app.quotaCharge, app, [request, amounts]))
-    t.match(log.lines.filter(({ level }) => level === 50), [0, 1].map(() => ({ unit: 'tokens', err: { name: 'RangeError' }, msg: /invalid amount/ })), String(amount))
-    await app.quotaCharge(request, { images: -1, tokens: 5 })
-    t.equal(await counted(), 5)
+    t.same(await counts(names), [0, 0, 2])
+    await (await begin()).end()
+    await app.quotaCharge(request, 10)
+    t.same(
+      await counts(names),
+      [10, 0, 10],
+      'the second request has not counted in the shadow quota'
+    )
+    t.same(
+      [
+        (await ask({ headers: { 'x-id': 'full' } })).statusCode,
+        (await ask({ headers: { 'x-id': 'nobody', 'x-caller': '' } })).statusCode
+      ],
+      [429, 401]
+    )
+    for (const id of ['full', 'nobody']) await late.get(id)?.()
     await end()
-    t.equal(await counted(), 5)
+    t.same(await counts(names), [10, 0, 10])
   }
-})
+)
 
-t.test('a report does nothing before the decision, for a request that was not admitted, and in a disabled or a full shadow quota', async (t) => {
-  const quotas: Record<string, QuotaDefinition> = {
-    enforced: { perMinute: { tokens: 10 } }, off: { perMinute: { tokens: 0 } }, shadow: { perMinute: { tokens: 2 }, cost: 2, mode: 'shadow' }
+t.test(
+  'a report for a request that cannot be changed and that no hook has seen does nothing',
+  async (t) => {
+    const { app } = await createTokenHost()
+    await t.resolves(
+      Reflect.apply(app.quotaCharge, app, [Object.freeze({ log: app.log }), { tokens: 5 }])
+    )
   }
-  const names = Object.keys(quotas)
-  const { app, begin, ask, counts } = await createHost(names, { quotas })
-  const late = new Map<unknown, () => Promise<void>>()
-  app.addHook('onRequest', async (request) => {
-    if (request.url === '/marked') late.set(request.headers['x-id'], async () => app.quotaCharge(request, 50))
-    await app.quotaCharge(request, 50)
-  })
-  app.addHook('onRequest', async (request) => { t.same([request.quota, request.quotaDecisions], [null, []]) })
-  const { request, end } = await begin()
-  t.same(await counts(names), [0, 0, 2])
-  await (await begin()).end()
-  await app.quotaCharge(request, 10)
-  t.same(await counts(names), [10, 0, 10], 'the second request has not counted in the shadow quota')
-  t.same([(await ask({ headers: { 'x-id': 'full' } })).statusCode, (await ask({ headers: { 'x-id': 'nobody', 'x-caller': '' } })).statusCode], [429, 401])
-  for (const id of ['full', 'nobody']) await late.get(id)?.()
-  await end()
-  t.same(await counts(names), [10, 0, 10])
-})
-
-t.test('a report for a request that cannot be changed and that no hook has seen does nothing', async (t) => {
-  const { app } = await createTokenHost()
-  await t.resolves(Reflect.apply(app.quotaCharge, app, [Object.freeze({ log: app.log }), { tokens: 5 }]))
-})
+)
 
 t.test('a number is warned of once where no quota of the request counts tokens', async (t) => {
   const log = captureLog()
-  const { app, begin } = await createHost('money', { quotas: { money: { perDay: { dollars: 10 }, unreported: 0 } } }, { logger: log.logger })
+  const { app, begin } = await createHost(
+    'money',
+    { quotas: { money: { perDay: { dollars: 10 }, unreported: 0 } } },
+    { logger: log.logger }
+  )
   const { request, end } = await begin()
   await app.quotaCharge(request, { dollars: 1, tokens: 5 })
-  t.same(log.warnings().filter((line) => /quotaCharge was called/.test(line)), [])
+  t.same(
+    log.warnings().filter((line) => /quotaCharge was called/.test(line)),
+    []
+  )
   for (const amount of [5, 6]) await app.quotaCharge(request, amount)
   await end()
-  t.match(log.warnings().filter((line) => /quotaCharge/.test(line)), [/called with a number of tokens, and no quota of the request counts tokens.*not repeated$/])
+  t.match(
+    log.warnings().filter((line) => /quotaCharge/.test(line)),
+    [/called with a number of tokens, and no quota of the request counts tokens.*not repeated$/]
+  )
 })
 
 t.test('a request that ends without a report is warned of, once a minute', async (t) => {
   const time = virtualPerformance(t)
   const { app, begin, log } = await createTokenHost({ cost: 4 })
-  const warned = () => log.lines.filter(({ msg }) => /its tokens were not reported/.test(String(msg)))
-  const rows: [later: number, isReported: boolean, number][] = [[0, true, 0], [0, false, 1], [59_999, false, 1], [1, true, 1], [0, false, 2]]
+  const warned = () =>
+    log.lines.filter(({ msg }) => /its tokens were not reported/.test(String(msg)))
+  const rows: [later: number, isReported: boolean, number][] = [
+    [0, true, 0],
+    [0, false, 1],
+    [59_999, false, 1],
+    [1, true, 1],
+    [0, false, 2]
+  ]
   for (const [later, isReported, count] of rows) {
     time.advance(later)
     const { request, end } = await begin()
@@ -186,15 +514,24 @@ t.test('a request that ends without a report is warned of, once a minute', async
   t.match(warned()[0], { level: 40, quota: 'tokens', unit: 'tokens' })
 })
 
-t.test('a quota of another unit with neither cost nor unreported is warned of at start-up', async (t) => {
-  const log = captureLog()
-  const quotas: Record<string, QuotaDefinition> = {
-    neither: { perDay: { tokens: 9 } }, cost: { perDay: { tokens: 9 }, cost: 1 }, unreported: { perDay: { tokens: 9 }, unreported: 0 }, requests: { perDay: 9 }
+t.test(
+  'a quota of another unit with neither cost nor unreported is warned of at start-up',
+  async (t) => {
+    const log = captureLog()
+    const quotas: Record<string, QuotaDefinition> = {
+      neither: { perDay: { tokens: 9 } },
+      cost: { perDay: { tokens: 9 }, cost: 1 },
+      unreported: { perDay: { tokens: 9 }, unreported: 0 },
+      requests: { perDay: 9 }
+    }
+    await (await createHost(Object.keys(quotas), { quotas }, { logger: log.logger })).app.ready()
+    t.match(
+      log.warnings().filter((line) => /neither/.test(line)),
+      [/^the quota "neither" has neither cost nor unreported/]
+    )
+    t.equal(log.warnings().filter((line) => /neither/.test(line)).length, 1)
   }
-  await (await createHost(Object.keys(quotas), { quotas }, { logger: log.logger })).app.ready()
-  t.match(log.warnings().filter((line) => /neither/.test(line)), [/^the quota "neither" has neither cost nor unreported/])
-  t.equal(log.warnings().filter((line) => /neither/.test(line)).length, 1)
-})
+)
 
 /** A memory store that fails as a test tells it, after a turn of the event loop. */
 class FailingStore extends MemoryQuotaStore {
@@ -206,10 +543,12 @@ class FailingStore extends MemoryQuotaStore {
   }
 
   override release (...released: Parameters<MemoryQuotaStore['release']>): void {
-    return this.#later('release', () => { super.release(...released) }) as never
+    return this.#later('release', () => {
+      super.release(...released)
+    }) as never
   }
 
-  async #later<Result> (name: string, run: () => Result): Promise<Result> {
+  async #later<Result>(name: string, run: () => Result): Promise<Result> {
     this.calls += 1
     await new Promise(setImmediate)
     if (this.fails === name) throw new Error('gone')
@@ -217,71 +556,193 @@ class FailingStore extends MemoryQuotaStore {
   }
 }
 
-t.test('a report is fulfilled when the store has counted it, and what it changes is published', async (t) => {
-  const { app, begin, counted } = await createTokenHost({ cost: 5 }, 100, new FailingStore())
-  const { request, end } = await begin()
-  const charges = await published<QuotaCharge>(async () => {
-    await app.quotaCharge(request, 8)
-    t.equal(await counted(), 8)
-    await end()
-    await Promise.all([app.quotaCharge(request, 3), app.quotaCharge(request, 2)])
-    t.equal(await counted(), 13)
-  }, quotaCharges.name)
-  t.match(charges, [3, 3, 2].map((amount) => ({ request, quota: 'tokens', unit: 'tokens', amount, failed: false })))
-})
+t.test(
+  'a report is fulfilled when the store has counted it, and what it changes is published',
+  async (t) => {
+    const { app, begin, counted } = await createTokenHost({ cost: 5 }, 100, new FailingStore())
+    const { request, end } = await begin()
+    const charges = await published<QuotaCharge>(async () => {
+      await app.quotaCharge(request, 8)
+      t.equal(await counted(), 8)
+      await end()
+      await Promise.all([app.quotaCharge(request, 3), app.quotaCharge(request, 2)])
+      t.equal(await counted(), 13)
+    }, quotaCharges.name)
+    t.match(
+      charges,
+      [3, 3, 2].map((amount) => ({
+        request,
+        quota: 'tokens',
+        unit: 'tokens',
+        amount,
+        failed: false
+      }))
+    )
+  }
+)
 
 // What fails, the report then, what is published, the next report, and the count.
-const failures: [fails: 'acquire' | 'release', first: number, amount: number, next: number, count: number][] = [['acquire', 9, 4, 0, 5], ['release', 2, -3, 4, 9]]
+const failures: [
+  fails: 'acquire' | 'release',
+  first: number,
+  amount: number,
+  next: number,
+  count: number
+][] = [
+  ['acquire', 9, 4, 0, 5],
+  ['release', 2, -3, 4, 9]
+]
 
-t.test('a store that fails is an error in the log and published, is not asked again, and changes nothing else', async (t) => {
-  for (const [fails, first, amount, next, count] of failures) {
+t.test(
+  'a store that fails is an error in the log and published, is not asked again, and changes nothing else',
+  async (t) => {
+    for (const [fails, first, amount, next, count] of failures) {
+      const store = new FailingStore()
+      const { app, begin, counted, log } = await createTokenHost({ cost: 5 }, 100, store)
+      const { request, end } = await begin()
+      await end()
+      store.fails = fails
+      const before = store.calls
+      const charges = await published<QuotaCharge>(async () => {
+        await t.resolves(app.quotaCharge(request, first))
+      }, quotaCharges.name)
+      t.equal(store.calls, before + 1)
+      t.match(charges, [{ amount, failed: true }])
+      t.match(
+        log.lines.filter(({ level }) => level === 50),
+        [
+          {
+            quota: 'tokens',
+            unit: 'tokens',
+            amount,
+            err: { message: 'gone' },
+            msg: /what the request counts may be wrong/
+          }
+        ]
+      )
+      store.fails = undefined
+      await app.quotaCharge(request, next)
+      t.equal(await counted(), count, fails)
+    }
     const store = new FailingStore()
-    const { app, begin, counted, log } = await createTokenHost({ cost: 5 }, 100, store)
+    const { app, begin, counted } = await createTokenHost({ cost: 5, unreported: 9 }, 100, store)
     const { request, end } = await begin()
+    store.fails = 'acquire'
     await end()
-    store.fails = fails
-    const before = store.calls
-    const charges = await published<QuotaCharge>(async () => { await t.resolves(app.quotaCharge(request, first)) }, quotaCharges.name)
-    t.equal(store.calls, before + 1)
-    t.match(charges, [{ amount, failed: true }])
-    t.match(log.lines.filter(({ level }) => level === 50), [{ quota: 'tokens', unit: 'tokens', amount, err: { message: 'gone' }, msg: /what the request counts may be wrong/ }])
+    await new Promise(setImmediate)
     store.fails = undefined
-    await app.quotaCharge(request, next)
-    t.equal(await counted(), count, fails)
+    await app.quotaCharge(request, 6)
+    t.equal(
+      await counted(),
+      5,
+      'what may not have been added is not given back from what the admission has counted'
+    )
   }
-  const store = new FailingStore()
-  const { app, begin, counted } = await createTokenHost({ cost: 5, unreported: 9 }, 100, store)
-  const { request, end } = await begin()
-  store.fails = 'acquire'
-  await end()
-  await new Promise(setImmediate)
-  store.fails = undefined
-  await app.quotaCharge(request, 6)
-  t.equal(await counted(), 5, 'what may not have been added is not given back from what the admission has counted')
-})
+)
 
-t.test('usedTokens reads the usage of the known clients, and returns null for anything that does not state it', async (t) => {
-  const usages: [string, unknown, number | null][] = [
-    ['OpenAI chat', { prompt_tokens: 12, completion_tokens: 30, total_tokens: 42, prompt_tokens_details: { cached_tokens: 8 } }, 42],
-    ['OpenAI responses', { input_tokens: 12, input_tokens_details: { cached_tokens: 8 }, output_tokens: 30, total_tokens: 42 }, 42],
-    ['Anthropic with cached input', { input_tokens: 2, cache_creation_input_tokens: 4, cache_read_input_tokens: 6, output_tokens: 30, service_tier: 'standard' }, 42],
-    ['AI SDK 4 with an unknown total', { promptTokens: 12, completionTokens: 30, totalTokens: NaN }, 42],
-    ['AI SDK 5 without a total', { inputTokens: 12, outputTokens: 30, totalTokens: undefined }, 42],
-    ['Gemini', { promptTokenCount: 12, candidatesTokenCount: 25, thoughtsTokenCount: 5, totalTokenCount: 42 }, 42],
-    ['Ollama', { model: 'm', done: true, prompt_eval_count: 12, eval_count: 30, eval_duration: 5 }, 42],
-    ['Cohere', { billed_units: { input_tokens: 1, output_tokens: 2 }, tokens: { input_tokens: 12, output_tokens: 30 } }, 42],
-    ['Cohere, a whole response', { meta: { tokens: { input_tokens: 12, output_tokens: 30 } } }, 42],
-    ['nothing used', { input_tokens: 0, output_tokens: 0 }, 0],
-    ['the greatest safe integer', { total_tokens: Number.MAX_SAFE_INTEGER }, Number.MAX_SAFE_INTEGER],
-    ...[
-      { promptTokens: NaN, completionTokens: NaN, totalTokens: NaN }, { input_tokens: 12 }, { outputTokens: 30, totalTokens: undefined },
-      { total_tokens: '42' }, { total_tokens: -42 }, { total_tokens: 4.2 }, { total_tokens: 2 ** 53 }, { input_tokens: -1, output_tokens: 30 },
-      { input_tokens: 12, output_tokens: 30, cache_read_input_tokens: -1 }, { input_tokens: Number.MAX_SAFE_INTEGER, output_tokens: 1 },
-      { tokens: 42 }, null, undefined, 42, '42', true, [], () => {}
-    ].map((usage): [string, unknown, null] => [JSON.stringify(usage), usage, null])
-  ]
-  for (const [what, usage, tokens] of usages) t.equal(usedTokens(usage), tokens, what)
-  const endless: { tokens?: unknown } = {}
-  endless.tokens = endless
-  t.equal(usedTokens(endless), null, 'an object in itself')
-})
+t.test(
+  'usedTokens reads the usage of the known clients, and returns null for anything that does not state it',
+  async (t) => {
+    const usages: [string, unknown, number | null][] = [
+      [
+        'OpenAI chat',
+        {
+          prompt_tokens: 12,
+          completion_tokens: 30,
+          total_tokens: 42,
+          prompt_tokens_details: { cached_tokens: 8 }
+        },
+        42
+      ],
+      [
+        'OpenAI responses',
+        {
+          input_tokens: 12,
+          input_tokens_details: { cached_tokens: 8 },
+          output_tokens: 30,
+          total_tokens: 42
+        },
+        42
+      ],
+      [
+        'Anthropic with cached input',
+        {
+          input_tokens: 2,
+          cache_creation_input_tokens: 4,
+          cache_read_input_tokens: 6,
+          output_tokens: 30,
+          service_tier: 'standard'
+        },
+        42
+      ],
+      [
+        'AI SDK 4 with an unknown total',
+        { promptTokens: 12, completionTokens: 30, totalTokens: NaN },
+        42
+      ],
+      [
+        'AI SDK 5 without a total',
+        { inputTokens: 12, outputTokens: 30, totalTokens: undefined },
+        42
+      ],
+      [
+        'Gemini',
+        {
+          promptTokenCount: 12,
+          candidatesTokenCount: 25,
+          thoughtsTokenCount: 5,
+          totalTokenCount: 42
+        },
+        42
+      ],
+      [
+        'Ollama',
+        { model: 'm', done: true, prompt_eval_count: 12, eval_count: 30, eval_duration: 5 },
+        42
+      ],
+      [
+        'Cohere',
+        {
+          billed_units: { input_tokens: 1, output_tokens: 2 },
+          tokens: { input_tokens: 12, output_tokens: 30 }
+        },
+        42
+      ],
+      [
+        'Cohere, a whole response',
+        { meta: { tokens: { input_tokens: 12, output_tokens: 30 } } },
+        42
+      ],
+      ['nothing used', { input_tokens: 0, output_tokens: 0 }, 0],
+      [
+        'the greatest safe integer',
+        { total_tokens: Number.MAX_SAFE_INTEGER },
+        Number.MAX_SAFE_INTEGER
+      ],
+      ...[
+        { promptTokens: NaN, completionTokens: NaN, totalTokens: NaN },
+        { input_tokens: 12 },
+        { outputTokens: 30, totalTokens: undefined },
+        { total_tokens: '42' },
+        { total_tokens: -42 },
+        { total_tokens: 4.2 },
+        { total_tokens: 2 ** 53 },
+        { input_tokens: -1, output_tokens: 30 },
+        { input_tokens: 12, output_tokens: 30, cache_read_input_tokens: -1 },
+        { input_tokens: Number.MAX_SAFE_INTEGER, output_tokens: 1 },
+        { tokens: 42 },
+        null,
+        undefined,
+        42,
+        '42',
+        true,
+        [],
+        () => {}
+      ].map((usage): [string, unknown, null] => [JSON.stringify(usage), usage, null])
+    ]
+    for (const [what, usage, tokens] of usages) t.equal(usedTokens(usage), tokens, what)
+    const endless: { tokens?: unknown } = {}
+    endless.tokens = endless
+    t.equal(usedTokens(endless), null, 'an object in itself')
+  }
+)

@@ -1,4 +1,5 @@
-// docs/rules.md, "Store": what a memory store has beside the rules of every store, which are checked in test/stores.
+// docs/rules.md, "Store": what a memory store has beside the rules of every store, which are
+// checked in test/stores.
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
@@ -14,57 +15,86 @@ function heap (): number {
 
 /** Acquires one request of a caller, or of one in flight. */
 function acquire (store: MemoryQuotaStore, callerKey: string, window: number | null = 60_000) {
-  const [acquisition] = store.acquire([{ counters: 'default', callerKey, limit: 1, cost: 1, window, end: null }])
+  const [acquisition] = store.acquire([
+    { counters: 'default', callerKey, limit: 1, cost: 1, window, end: null }
+  ])
   if (acquisition === undefined) throw new Error('nothing was acquired')
   return acquisition
 }
 
 // A function of its own, because the frame of a loop can keep what it has iterated over alive.
 function releaseAll (store: MemoryQuotaStore, acquisitions: readonly Acquisition[]): void {
-  acquisitions.forEach((acquisition) => { store.release(acquisition, 1) })
+  acquisitions.forEach((acquisition) => {
+    store.release(acquisition, 1)
+  })
 }
 
 t.test('at most 10,000 callers have a counter of their own by default', async (t) => {
   const store = new MemoryQuotaStore()
-  const overflowing = Array.from({ length: 10_000 }, (_, caller) => acquire(store, `caller ${caller}`)).filter(({ overflow }) => overflow)
+  const overflowing = Array.from({ length: 10_000 }, (_, caller) =>
+    acquire(store, `caller ${caller}`)
+  ).filter(({ overflow }) => overflow)
   t.same(overflowing, [])
   t.equal(acquire(store, 'one more').overflow, true)
   t.equal(store.inspect('default').trackedCallers, 10_000)
 })
 
-t.test('the memory of counters is freed by a sweep, and that of places by their releases', async (t) => {
-  const clock = new VirtualClock()
-  const store = new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 100_000 })
-  for (const window of [60_000, null]) {
-    const empty = heap()
-    const acquisitions = Array.from({ length: 100_000 }, (_, caller) => acquire(store, `caller ${caller}`, window))
-    const full = heap()
-    clock.advance(120_000)
-    if (window === null) releaseAll(store, acquisitions)
-    else acquire(store, 'somebody')
-    acquisitions.length = 0
-    const left = heap()
-    t.ok(left - empty < (full - empty) / 4, `${full - empty} bytes for 100,000 callers, ${left - empty} bytes after them`)
+t.test(
+  'the memory of counters is freed by a sweep, and that of places by their releases',
+  async (t) => {
+    const clock = new VirtualClock()
+    const store = new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 100_000 })
+    for (const window of [60_000, null]) {
+      const empty = heap()
+      const acquisitions = Array.from({ length: 100_000 }, (_, caller) =>
+        acquire(store, `caller ${caller}`, window)
+      )
+      const full = heap()
+      clock.advance(120_000)
+      if (window === null) releaseAll(store, acquisitions)
+      else acquire(store, 'somebody')
+      acquisitions.length = 0
+      const left = heap()
+      t.ok(
+        left - empty < (full - empty) / 4,
+        `${full - empty} bytes for 100,000 callers, ${left - empty} bytes after them`
+      )
+    }
   }
-})
+)
 
 t.test('the default clock is monotonic', async (t) => {
   const store = new MemoryQuotaStore()
   const wallClock = Date.now
-  t.teardown(() => { Date.now = wallClock })
+  t.teardown(() => {
+    Date.now = wallClock
+  })
   acquire(store, 'a')
   Date.now = () => wallClock() + 3_600_000
   t.equal(acquire(store, 'a').admitted, false)
 })
 
-t.test('the constructor throws an error with the name and the value of an invalid option', async (t) => {
-  const invalid: [unknown, RegExp][] = [
-    ...[0, 1.5, 2 ** 24 + 1].map((maxTrackedCallers): [object, RegExp] =>
-      [{ maxTrackedCallers }, new RegExp(`option maxTrackedCallers must be an integer from 1 to 16777216; it got ${maxTrackedCallers}`)]),
-    [{ clock: 5 }, /option clock must be a function; it got 5/],
-    [{ max: 3 }, /option max does not exist; it got 3/],
-    [null, /option options must be an object; it got null/],
-    [3, /option options must be an object; it got 3/]
-  ]
-  for (const [options, message] of invalid) t.throws(() => Reflect.construct(MemoryQuotaStore, [options]), { code: 'FST_ERR_LLM_QUOTA_OPTION', message }, String(message))
-})
+t.test(
+  'the constructor throws an error with the name and the value of an invalid option',
+  async (t) => {
+    const invalid: [unknown, RegExp][] = [
+      ...[0, 1.5, 2 ** 24 + 1].map((maxTrackedCallers): [object, RegExp] => [
+        { maxTrackedCallers },
+        new RegExp(
+          `option maxTrackedCallers must be an integer from 1 to 16777216; it got ${maxTrackedCallers}`
+        )
+      ]),
+      [{ clock: 5 }, /option clock must be a function; it got 5/],
+      [{ max: 3 }, /option max does not exist; it got 3/],
+      [null, /option options must be an object; it got null/],
+      [3, /option options must be an object; it got 3/]
+    ]
+    for (const [options, message] of invalid) {
+      t.throws(
+        () => Reflect.construct(MemoryQuotaStore, [options]),
+        { code: 'FST_ERR_LLM_QUOTA_OPTION', message },
+        String(message)
+      )
+    }
+  }
+)

@@ -1,4 +1,5 @@
-// docs/rules.md, "Earlier behaviour": one test for each row of the table, compared with the current behaviour.
+// docs/rules.md, "Earlier behaviour": one test for each row of the table, compared with the current
+// behaviour.
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
 import t from 'tap'
 import earlierQuotaPlugin, * as entry from '../../lib/earlier.js'
@@ -9,22 +10,42 @@ import { published, statuses } from '../support/service.js'
 const methods = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS'] as const
 const channel = 'fastify-llm-quota:earlier-decision'
 
-async function createEarlier (options: entry.EarlierQuotaOptions = {}, server: FastifyServerOptions = {}): Promise<FastifyInstance> {
+async function createEarlier (
+  options: entry.EarlierQuotaOptions = {},
+  server: FastifyServerOptions = {}
+): Promise<FastifyInstance> {
   const app: FastifyInstance = Fastify(server)
   await app.register(earlierQuotaPlugin, options)
-  for (const { path } of protectedOperations) app.route({ method: [...methods], url: path, exposeHeadRoute: false, handler: async () => 'ran' })
+  for (const { path } of protectedOperations) {
+    app.route({
+      method: [...methods],
+      url: path,
+      exposeHeadRoute: false,
+      handler: async () => 'ran'
+    })
+  }
   return app
 }
 
 /** A request to `POST /api/analyze` with this `X-Forwarded-For`. */
-const from = (forwarded?: string, remoteAddress = '192.0.2.9') => ({ remoteAddress, ...(forwarded !== undefined && { headers: { 'x-forwarded-for': forwarded } }) })
+const from = (forwarded?: string, remoteAddress = '192.0.2.9') => ({
+  remoteAddress,
+  ...(forwarded !== undefined && { headers: { 'x-forwarded-for': forwarded } })
+})
 
 t.test('a request to one of the four paths is counted with any method', async (t) => {
   const app = await createEarlier({ perMinute: 1 })
   for (const { path } of protectedOperations) {
     for (const method of methods) {
       const headers = { 'x-forwarded-for': `${method} ${path}` }
-      t.same([...await statuses(app, null, 1, { method, url: path, headers }), ...await statuses(app, null, 1, { method, url: `${path}?again`, headers })], [200, 429], `${method} ${path}`)
+      t.same(
+        [
+          ...(await statuses(app, null, 1, { method, url: path, headers })),
+          ...(await statuses(app, null, 1, { method, url: `${path}?again`, headers }))
+        ],
+        [200, 429],
+        `${method} ${path}`
+      )
     }
   }
 })
@@ -33,87 +54,167 @@ t.test('no other path is counted', async (t) => {
   const app = await createEarlier({ perMinute: 1, prefix: '/context' })
   app.post('/context/api/analyze', async () => 'ran')
   t.same(await statuses(app, null, 2), [200, 200])
-  t.same([...await statuses(app, null, 1, { url: '/context/api/analyze' }), ...await statuses(app, null, 1, { url: '/context/api/%61nalyze' })], [200, 429])
+  t.same(
+    [
+      ...(await statuses(app, null, 1, { url: '/context/api/analyze' })),
+      ...(await statuses(app, null, 1, { url: '/context/api/%61nalyze' }))
+    ],
+    [200, 429]
+  )
 })
 
 // Two requests, each with its X-Forwarded-For and its peer, and whether they have one caller.
-const callers: [one: [string | undefined, string?], other: [string | undefined, string?], isSame: boolean][] = [
-  [['198.51.100.1'], [' 198.51.100.1 ', '192.0.2.8'], true], [['198.51.100.1, 10.0.0.1'], ['198.51.100.1,10.0.0.2'], true], [['198.51.100.1'], ['198.51.100.2'], false],
-  [['10.0.0.1, 198.51.100.1'], ['10.0.0.2, 198.51.100.1'], false], [['unknown words'], ['unknown words'], true], [[', 198.51.100.1'], [',198.51.100.2'], true],
-  ...[undefined, '', '   '].flatMap((none): typeof callers => [[[none, '192.0.2.1'], [none, '192.0.2.2'], false], [[none, '192.0.2.1'], [none, '192.0.2.1'], true]])
+const callers: [
+  one: [string | undefined, string?],
+  other: [string | undefined, string?],
+  isSame: boolean
+][] = [
+  [['198.51.100.1'], [' 198.51.100.1 ', '192.0.2.8'], true],
+  [['198.51.100.1, 10.0.0.1'], ['198.51.100.1,10.0.0.2'], true],
+  [['198.51.100.1'], ['198.51.100.2'], false],
+  [['10.0.0.1, 198.51.100.1'], ['10.0.0.2, 198.51.100.1'], false],
+  [['unknown words'], ['unknown words'], true],
+  [[', 198.51.100.1'], [',198.51.100.2'], true],
+  ...[undefined, '', '   '].flatMap((none): typeof callers => [
+    [[none, '192.0.2.1'], [none, '192.0.2.2'], false],
+    [[none, '192.0.2.1'], [none, '192.0.2.1'], true]
+  ])
 ]
 
-t.test('the first entry of X-Forwarded-For, trimmed, identifies the caller, or the address of the peer if that is blank', async (t) => {
-  for (const [one, other, isSame] of callers) {
-    const app = await createEarlier({ perMinute: 1 }, { trustProxy: true })
-    t.same([...await statuses(app, null, 1, from(...one)), ...await statuses(app, null, 1, from(...other))], [200, isSame ? 429 : 200], `${one} and ${other}`)
+t.test(
+  'the first entry of X-Forwarded-For, trimmed, identifies the caller, or the address of the peer if that is blank',
+  async (t) => {
+    for (const [one, other, isSame] of callers) {
+      const app = await createEarlier({ perMinute: 1 }, { trustProxy: true })
+      t.same(
+        [
+          ...(await statuses(app, null, 1, from(...one))),
+          ...(await statuses(app, null, 1, from(...other)))
+        ],
+        [200, isSame ? 429 : 200],
+        `${one} and ${other}`
+      )
+    }
   }
-})
+)
 
-t.test('authentication is not checked, and a limit of 0 or a negative limit disables the quota', async (t) => {
-  for (const perMinute of [0, -1, -100]) t.same(await statuses(await createEarlier({ perMinute }), null, 2), [200, 200], String(perMinute))
-  t.same(await statuses(await createEarlier({ perMinute: 1 }), null, 2), [200, 429])
-})
+t.test(
+  'authentication is not checked, and a limit of 0 or a negative limit disables the quota',
+  async (t) => {
+    for (const perMinute of [0, -1, -100]) {
+      t.same(
+        await statuses(await createEarlier({ perMinute }), null, 2),
+        [200, 200],
+        String(perMinute)
+      )
+    }
+    t.same(await statuses(await createEarlier({ perMinute: 1 }), null, 2), [200, 429])
+  }
+)
 
-t.test('a new window begins after more than 60 s; the request that begins it counts as 1', async (t) => {
-  const clock = new VirtualClock()
-  const app = await createEarlier({ perMinute: 2, clock: clock.now })
-  t.same(await statuses(app, null, 3), [200, 200, 429])
-  clock.advance(60_000)
-  t.same(await statuses(app, null, 1), [429], 'the current quota would begin a new window now')
-  clock.advance(1)
-  t.same(await statuses(app, null, 3), [200, 200, 429])
-})
+t.test(
+  'a new window begins after more than 60 s; the request that begins it counts as 1',
+  async (t) => {
+    const clock = new VirtualClock()
+    const app = await createEarlier({ perMinute: 2, clock: clock.now })
+    t.same(await statuses(app, null, 3), [200, 200, 429])
+    clock.advance(60_000)
+    t.same(await statuses(app, null, 1), [429], 'the current quota would begin a new window now')
+    clock.advance(1)
+    t.same(await statuses(app, null, 3), [200, 200, 429])
+  }
+)
 
-t.test('a 429 has the same body as in the current quota, but neither Retry-After nor Cache-Control', async (t) => {
-  const app = await createEarlier({ perMinute: 1 })
-  await statuses(app, null, 1)
-  const { statusCode, body, headers } = await app.inject({ method: 'POST', url: '/api/analyze' })
-  t.same([statusCode, body], [429, '{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.","status":429}'])
-  t.match(headers, { 'content-type': 'application/json; charset=utf-8', 'retry-after': undefined, 'cache-control': undefined })
-})
+t.test(
+  'a 429 has the same body as in the current quota, but neither Retry-After nor Cache-Control',
+  async (t) => {
+    const app = await createEarlier({ perMinute: 1 })
+    await statuses(app, null, 1)
+    const { statusCode, body, headers } = await app.inject({ method: 'POST', url: '/api/analyze' })
+    t.same(
+      [statusCode, body],
+      [
+        429,
+        '{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.","status":429}'
+      ]
+    )
+    t.match(headers, {
+      'content-type': 'application/json; charset=utf-8',
+      'retry-after': undefined,
+      'cache-control': undefined
+    })
+  }
+)
 
 t.test('all callers are tracked: there is no cap, no sweep and no overflow counter', async (t) => {
   const clock = new VirtualClock()
   const app = await createEarlier({ perMinute: 1, clock: clock.now })
   const addresses = Array.from({ length: 10_050 }, (_, address) => `address ${address}`)
-  const statusesOf = () => Promise.all(addresses.map(async (address) => (await statuses(app, null, 1, from(address)))[0]))
+  const statusesOf = () =>
+    Promise.all(addresses.map(async (address) => (await statuses(app, null, 1, from(address)))[0]))
   t.same(new Set(await statusesOf()), new Set([200]))
   clock.advance(60_000)
   t.same(new Set(await statusesOf()), new Set([429]))
 })
 
-t.test('the preference key and the default of 10 are the same as in the current quota', async (t) => {
-  t.same(await statuses(await createEarlier(), null, 11), [...Array(10).fill(200), 429])
-  for (const preferences of [new Map([['rate-limit.per-minute', '1']]), { get: async (key: string) => key === 'rate-limit.per-minute' ? 1 : 5 }]) {
-    t.same(await statuses(await createEarlier({ preferences }), null, 2), [200, 429])
+t.test(
+  'the preference key and the default of 10 are the same as in the current quota',
+  async (t) => {
+    t.same(await statuses(await createEarlier(), null, 11), [...Array(10).fill(200), 429])
+    for (const preferences of [
+      new Map([['rate-limit.per-minute', '1']]),
+      { get: async (key: string) => (key === 'rate-limit.per-minute' ? 1 : 5) }
+    ]) {
+      t.same(await statuses(await createEarlier({ preferences }), null, 2), [200, 429])
+    }
+    const host = await createEarlier()
+    host.decorate('preferences', new Map([['rate-limit.per-minute', 1]]))
+    t.same(await statuses(host, null, 2), [200, 429])
   }
-  const host = await createEarlier()
-  host.decorate('preferences', new Map([['rate-limit.per-minute', 1]]))
-  t.same(await statuses(host, null, 2), [200, 429])
-})
+)
 
 t.test('the start-up checks are those of the current quota', async (t) => {
-  for (const [options, message] of [[{ store: {} }, /option store does not exist/],
-    [{ clock: 5 }, /option clock must be a function; it got 5/], [{ perMinute: 'x' }, /option perMinute/]] as const) {
+  for (const [options, message] of [
+    [{ store: {} }, /option store does not exist/],
+    [{ clock: 5 }, /option clock must be a function; it got 5/],
+    [{ perMinute: 'x' }, /option perMinute/]
+  ] as const) {
     await t.rejects(createEarlier(Object(options)), { code: 'FST_ERR_LLM_QUOTA_OPTION', message })
   }
   const app = await createEarlier()
-  await t.rejects(async () => { await app.register(earlierQuotaPlugin) }, { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION' })
+  await t.rejects(
+    async () => {
+      await app.register(earlierQuotaPlugin)
+    },
+    { code: 'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION' }
+  )
 })
 
-t.test('the earlier plugin decorates nothing, and works together with the current one in shadow mode', async (t) => {
-  const app = Fastify()
-  const before = Object.keys(app).length
-  await app.register(earlierQuotaPlugin, { perMinute: 1 })
-  t.equal(Object.keys(app).length, before)
-  await app.register(quotaPlugin, { perMinute: 5, mode: 'shadow' })
-  app.post('/api/analyze', async (_request, reply) => reply.callNotFound())
-  const current: unknown[] = []
-  const earlier = await published(async () => {
-    current.push(...await published(async () => { t.same(await statuses(app, null, 2), [404, 429]) }))
-  }, channel)
-  const operation = { method: 'POST', path: '/api/analyze' }
-  t.same(earlier.map(({ decision }) => decision), [{ outcome: 'admitted', operation, limit: 1 }, { outcome: 'rejected', operation, limit: 1 }])
-  t.match(current, [{ decision: { outcome: 'unauthenticated' } }])
-})
+t.test(
+  'the earlier plugin decorates nothing, and works together with the current one in shadow mode',
+  async (t) => {
+    const app = Fastify()
+    const before = Object.keys(app).length
+    await app.register(earlierQuotaPlugin, { perMinute: 1 })
+    t.equal(Object.keys(app).length, before)
+    await app.register(quotaPlugin, { perMinute: 5, mode: 'shadow' })
+    app.post('/api/analyze', async (_request, reply) => reply.callNotFound())
+    const current: unknown[] = []
+    const earlier = await published(async () => {
+      current.push(
+        ...(await published(async () => {
+          t.same(await statuses(app, null, 2), [404, 429])
+        }))
+      )
+    }, channel)
+    const operation = { method: 'POST', path: '/api/analyze' }
+    t.same(
+      earlier.map(({ decision }) => decision),
+      [
+        { outcome: 'admitted', operation, limit: 1 },
+        { outcome: 'rejected', operation, limit: 1 }
+      ]
+    )
+    t.match(current, [{ decision: { outcome: 'unauthenticated' } }])
+  }
+)

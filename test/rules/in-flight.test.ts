@@ -1,4 +1,5 @@
-// docs/rules.md, "Several quotas": requests in flight. A place is given back exactly once, whatever ends the response.
+// docs/rules.md, "Several quotas": requests in flight. A place is given back exactly once, whatever
+// ends the response.
 import { once } from 'node:events'
 import { connect as connectHttp2, constants } from 'node:http2'
 import { connect, type Socket } from 'node:net'
@@ -6,7 +7,15 @@ import { Readable } from 'node:stream'
 import fastifyWebsocket from '@fastify/websocket'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
-import quotaPlugin, { callerKey, localAuthentication, MemoryQuotaStore, type Acquisition, type AuthenticationReader, type Demand, type QuotaOptions } from '../../lib/index.js'
+import quotaPlugin, {
+  callerKey,
+  localAuthentication,
+  MemoryQuotaStore,
+  type Acquisition,
+  type AuthenticationReader,
+  type Demand,
+  type QuotaOptions
+} from '../../lib/index.js'
 import { createHost, fromHeader } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
 import { asAlice, captureLog } from '../support/service.js'
@@ -20,7 +29,9 @@ class CountingStore extends MemoryQuotaStore {
 
   override acquire (demands: readonly Demand[]): readonly Acquisition[] {
     const acquisitions = super.acquire(demands)
-    if (acquisitions.every(({ admitted }) => admitted)) this.taken += demands.filter(({ window }) => window === null).length
+    if (acquisitions.every(({ admitted }) => admitted)) {
+      this.taken += demands.filter(({ window }) => window === null).length
+    }
     return acquisitions
   }
 
@@ -29,21 +40,45 @@ class CountingStore extends MemoryQuotaStore {
     super.release(acquisition, amount)
   }
 
-  get inFlight (): number { return this.list('streams.in-flight').callers.reduce((sum, { count }) => sum + count, 0) }
+  get inFlight (): number {
+    return this.list('streams.in-flight').callers.reduce((sum, { count }) => sum + count, 0)
+  }
 
   get tokens (): number {
-    return this.peek({ counters: 'tokens.tokens.minute', callerKey: aliceKey, limit: 1, cost: 0, window: 60_000, end: null })?.count ?? 0
+    return (
+      this.peek({
+        counters: 'tokens.tokens.minute',
+        callerKey: aliceKey,
+        limit: 1,
+        cost: 0,
+        window: 60_000,
+        end: null
+      })?.count ?? 0
+    )
   }
 }
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => unknown
-interface Host extends QuotaOptions { server?: object, mark?: string | string[], before?: (app: FastifyInstance) => unknown }
+interface Host extends QuotaOptions {
+  server?: object
+  mark?: string | string[]
+  before?: (app: FastifyInstance) => unknown
+}
 
 /** A service with one route, `POST /run`, in a quota of requests in flight. */
-async function start (t: Test, handler: Handler, { server = {}, mark = 'streams', before, ...options }: Host) {
+async function start (
+  t: Test,
+  handler: Handler,
+  { server = {}, mark = 'streams', before, ...options }: Host
+) {
   const app = Fastify({ forceCloseConnections: true, ...server }) as FastifyInstance
   await before?.(app)
-  await app.register(quotaPlugin, { operations: [], authentication: fromHeader, quotas: { streams: { inFlight: 2 } }, ...options })
+  await app.register(quotaPlugin, {
+    operations: [],
+    authentication: fromHeader,
+    quotas: { streams: { inFlight: 2 } },
+    ...options
+  })
   app.post('/run', { config: { quota: mark } }, handler)
   t.teardown(() => app.close())
   return app
@@ -68,31 +103,73 @@ async function send (port: number, headers = '', times = 1): Promise<Socket> {
 function openHttp2 (t: Test, port: number) {
   const session = connectHttp2(`http://127.0.0.1:${port}`)
   session.on('error', () => {})
-  t.teardown(() => { session.destroy() })
-  return { session, post: () => session.request({ ':method': 'POST', ':path': '/run' }).on('error', () => {}) }
+  t.teardown(() => {
+    session.destroy()
+  })
+  return {
+    session,
+    post: () => session.request({ ':method': 'POST', ':path': '/run' }).on('error', () => {})
+  }
 }
 
 /** Sends two requests, and returns functions that abort them. */
 async function sendTwo (port: number): Promise<[() => void, () => void]> {
-  const [first, second] = [await send(port, 'Connection: close\r\n'), await send(port, 'Connection: close\r\n')]
-  return [() => { first.resetAndDestroy() }, () => { second.resetAndDestroy() }]
+  const [first, second] = [
+    await send(port, 'Connection: close\r\n'),
+    await send(port, 'Connection: close\r\n')
+  ]
+  return [
+    () => {
+      first.resetAndDestroy()
+    },
+    () => {
+      second.resetAndDestroy()
+    }
+  ]
 }
 
 function sendTwoOverHttp2 (t: Test, port: number): [() => void, () => void] {
   const { session, post } = openHttp2(t, port)
   const first = post()
   post()
-  return [() => { first.close() }, () => { session.destroy() }]
+  return [
+    () => {
+      first.close()
+    },
+    () => {
+      session.destroy()
+    }
+  ]
 }
 
-function endless (): Readable { return new Readable({ read () { setImmediate(() => { this.push('data: x\n\n') }) } }) }
+function endless (): Readable {
+  return new Readable({
+    read () {
+      setImmediate(() => {
+        this.push('data: x\n\n')
+      })
+    }
+  })
+}
 
 t.test('as many requests run at once as the limit allows, and no more', async (t) => {
-  const { store, ask, begin, counts } = await createHost('streams', { quotas: { streams: { inFlight: 2 } } })
+  const { store, ask, begin, counts } = await createHost('streams', {
+    quotas: { streams: { inFlight: 2 } }
+  })
   const running = [await begin(), await begin()]
-  t.match(running.map(({ request }) => request.quota), [1, 2].map((count) =>
-    ({ outcome: 'admitted', unit: 'requests-in-flight', window: null, count, windowRemaining: null, overflow: false })))
-  const body = '{"error":"Rate limit exceeded. Maximum 2 LLM requests at once. Please wait.","status":429}'
+  t.match(
+    running.map(({ request }) => request.quota),
+    [1, 2].map((count) => ({
+      outcome: 'admitted',
+      unit: 'requests-in-flight',
+      window: null,
+      count,
+      windowRemaining: null,
+      overflow: false
+    }))
+  )
+  const body =
+    '{"error":"Rate limit exceeded. Maximum 2 LLM requests at once. Please wait.","status":429}'
   t.match(await ask(), { body, headers: { 'retry-after': '1', 'cache-control': 'no-store' } })
   t.equal((await ask({ headers: { 'x-caller': 'bob' } })).statusCode, 200)
   await running[0]?.end()
@@ -106,18 +183,41 @@ t.test('as many requests run at once as the limit allows, and no more', async (t
 
 const handlers: Record<string, Handler> = {
   'the handler returns': async () => 'ran',
-  'the handler throws an error': async () => { throw new Error('of the handler') },
+  'the handler throws an error': async () => {
+    throw new Error('of the handler')
+  },
   'the handler sends a stream': async (_request, reply) => reply.send(Readable.from(['a', 'b'])),
-  'the handler sends a stream that breaks': async (_request, reply) => reply.send(Readable.from((async function * () { yield 'a'; throw new Error('broken') })())),
-  'the handler hijacks the reply': (_request, reply) => { reply.hijack(); reply.raw.end('of the host') },
-  'the handler calls callNotFound': (_request, reply) => { reply.callNotFound() },
-  'the handler destroys the socket': (_request, reply) => { reply.hijack(); reply.raw.destroy() }
+  'the handler sends a stream that breaks': async (_request, reply) =>
+    reply.send(
+      Readable.from(
+        (async function * () {
+          yield 'a'
+          throw new Error('broken')
+        })()
+      )
+    ),
+  'the handler hijacks the reply': (_request, reply) => {
+    reply.hijack()
+    reply.raw.end('of the host')
+  },
+  'the handler calls callNotFound': (_request, reply) => {
+    reply.callNotFound()
+  },
+  'the handler destroys the socket': (_request, reply) => {
+    reply.hijack()
+    reply.raw.destroy()
+  }
 }
 
 const aborts: Record<string, Handler> = {
   'the client aborts before the response': async () => new Promise(() => {}),
   'the client aborts in a stream': async (_request, reply) => reply.send(endless()),
-  'the client aborts in a hijacked stream': (_request, reply) => { reply.hijack(); endless().on('error', () => {}).pipe(reply.raw) }
+  'the client aborts in a hijacked stream': (_request, reply) => {
+    reply.hijack()
+    endless()
+      .on('error', () => {})
+      .pipe(reply.raw)
+  }
 }
 
 for (const [how, handler] of Object.entries({ ...handlers, ...aborts })) {
@@ -141,37 +241,60 @@ for (const [how, handler] of Object.entries({ ...handlers, ...aborts })) {
   }
 }
 
-t.test('a place is given back if the client has gone, or the host has responded, while the decision was pending', async (t) => {
-  for (const ends of ['the client', 'the host']) {
-    let decide = (): void => {}
-    let isAsked = false
-    const memory = new CountingStore()
-    const store = {
-      acquire: async (all: readonly Demand[]) => { await new Promise<void>((resolve) => { decide = resolve }); return memory.acquire(all) },
-      release: memory.release.bind(memory)
-    }
-    const app = await start(t, async () => 'ran', {
-      store,
-      before: (app) => app.addHook('preValidation', async (_request, reply) => {
-        isAsked = true
-        if (ends === 'the host') setImmediate(() => { reply.code(504).send('too slow') })
+t.test(
+  'a place is given back if the client has gone, or the host has responded, while the decision was pending',
+  async (t) => {
+    for (const ends of ['the client', 'the host']) {
+      let decide = (): void => {}
+      let isAsked = false
+      const memory = new CountingStore()
+      const store = {
+        acquire: async (all: readonly Demand[]) => {
+          await new Promise<void>((resolve) => {
+            decide = resolve
+          })
+          return memory.acquire(all)
+        },
+        release: memory.release.bind(memory)
+      }
+      const app = await start(t, async () => 'ran', {
+        store,
+        before: (app) =>
+          app.addHook('preValidation', async (_request, reply) => {
+            isAsked = true
+            if (ends === 'the host') {
+              setImmediate(() => {
+                reply.code(504).send('too slow')
+              })
+            }
+          })
       })
-    })
-    const socket = await send(await listen(app), 'Connection: close\r\n')
-    await until(() => isAsked)
-    if (ends === 'the client') socket.resetAndDestroy()
-    if (!socket.closed) await once(socket, 'close')
-    for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
-    decide()
-    await until(() => memory.givenBack === 1)
-    t.equal(memory.inFlight, 0, ends)
+      const socket = await send(await listen(app), 'Connection: close\r\n')
+      await until(() => isAsked)
+      if (ends === 'the client') socket.resetAndDestroy()
+      if (!socket.closed) await once(socket, 'close')
+      for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+      decide()
+      await until(() => memory.givenBack === 1)
+      t.equal(memory.inFlight, 0, ends)
+    }
   }
-})
+)
 
-/** A service in a quota of requests in flight and one of tokens, which count 7 without a report. Its requests never end by default. */
-async function startCharged (t: Test, host: Host, handler: Handler = async () => new Promise(() => {})) {
+/**
+ * A service in a quota of requests in flight and one of tokens, which count 7 without a report. Its
+ * requests never end by default.
+ */
+async function startCharged (
+  t: Test,
+  host: Host,
+  handler: Handler = async () => new Promise(() => {})
+) {
   const store = new CountingStore()
-  const quotas = { streams: { inFlight: 500 }, tokens: { perMinute: { tokens: 10_000 }, cost: 5, unreported: 7 } }
+  const quotas = {
+    streams: { inFlight: 500 },
+    tokens: { perMinute: { tokens: 10_000 }, cost: 5, unreported: 7 }
+  }
   const app = await start(t, handler, { store, quotas, mark: ['streams', 'tokens'], ...host })
   /** Resolves when all of so many requests have given their places back, and been charged. */
   const settled = async (requests: number): Promise<void> => {
@@ -182,35 +305,61 @@ async function startCharged (t: Test, host: Host, handler: Handler = async () =>
 }
 
 // Such requests end without an event of their response.
-t.test('pipelined requests give back their places and are charged if the connection ends before their turn', async (t) => {
-  const { port, store, settled } = await startCharged(t, { authentication: async () => asAlice() })
-  const warnings: Error[] = []
-  const warn = (warning: Error): void => { warnings.push(warning) }
-  process.on('warning', warn)
-  t.teardown(() => { process.off('warning', warn) })
-  const socket = await send(port, '', 12)
-  await until(() => store.inFlight === 12)
-  socket.resetAndDestroy()
-  await settled(12)
-  t.same(warnings, [])
-})
+t.test(
+  'pipelined requests give back their places and are charged if the connection ends before their turn',
+  async (t) => {
+    const { port, store, settled } = await startCharged(t, {
+      authentication: async () => asAlice()
+    })
+    const warnings: Error[] = []
+    const warn = (warning: Error): void => {
+      warnings.push(warning)
+    }
+    process.on('warning', warn)
+    t.teardown(() => {
+      process.off('warning', warn)
+    })
+    const socket = await send(port, '', 12)
+    await until(() => store.inFlight === 12)
+    socket.resetAndDestroy()
+    await settled(12)
+    t.same(warnings, [])
+  }
+)
 
-t.test('an HTTP/2 request that is reset while its decision is pending gives back its place and is charged', async (t) => {
-  let decide: (() => void) | undefined
-  const authentication: AuthenticationReader = () => new Promise((resolve) => { decide = () => { resolve(asAlice()) } })
-  const { port, settled } = await startCharged(t, { server: { http2: true }, authentication })
-  const { session, post } = openHttp2(t, port)
-  const stream = post()
-  await until(() => decide !== undefined)
-  stream.close(8)
-  await once(stream, 'close')
-  // The server has seen the reset before it answers a later frame.
-  await new Promise<void>((resolve, reject) => { session.ping((error) => { if (error === null) resolve(); else reject(error) }) })
-  decide?.()
-  await settled(1)
-})
+t.test(
+  'an HTTP/2 request that is reset while its decision is pending gives back its place and is charged',
+  async (t) => {
+    let decide: (() => void) | undefined
+    const authentication: AuthenticationReader = () =>
+      new Promise((resolve) => {
+        decide = () => {
+          resolve(asAlice())
+        }
+      })
+    const { port, settled } = await startCharged(t, { server: { http2: true }, authentication })
+    const { session, post } = openHttp2(t, port)
+    const stream = post()
+    await until(() => decide !== undefined)
+    stream.close(8)
+    await once(stream, 'close')
+    // The server has seen the reset before it answers a later frame.
+    await new Promise<void>((resolve, reject) => {
+      session.ping((error) => {
+        if (error === null) resolve()
+        else reject(error)
+      })
+    })
+    decide?.()
+    await settled(1)
+  }
+)
 
-const hijacks: Handler = (_request, reply) => { reply.hijack(); reply.raw.writeHead(200); reply.raw.write('a') }
+const hijacks: Handler = (_request, reply) => {
+  reply.hijack()
+  reply.raw.writeHead(200)
+  reply.raw.write('a')
+}
 const resets: [how: string, code: number, isAtOnce: boolean, handler: Handler | undefined][] = [
   // Of these, Node.js emits neither `close` nor `aborted`.
   ['without an error, at once', constants.NGHTTP2_NO_ERROR, true, undefined],
@@ -220,79 +369,150 @@ const resets: [how: string, code: number, isAtOnce: boolean, handler: Handler | 
   ['with an error, while they are hijacked', constants.NGHTTP2_CANCEL, false, hijacks]
 ]
 for (const [how, code, isAtOnce, handler] of resets) {
-  t.test(`300 HTTP/2 streams that the client resets ${how}, their bodies open, give their places back`, async (t) => {
-    const { port, store, settled } = await startCharged(t, {
-      server: { http2: true },
-      before: (app) => app.addContentTypeParser('text/plain', (_request, _payload, done) => { done(null) })
-    }, handler)
-    const { session } = openHttp2(t, port)
-    await once(session, 'connect')
-    const streams = Array.from({ length: 300 }, () => {
-      const stream = session.request({ ':method': 'POST', ':path': '/run', 'content-type': 'text/plain' }, { endStream: false }).on('error', () => {})
-      stream.write('x')
-      return stream.resume()
-    })
-    const reset = () => { for (const stream of streams) stream.close(code) }
-    if (isAtOnce) process.nextTick(reset)
-    await until(() => store.taken === 300)
-    reset()
-    await settled(300)
-    t.equal(session.destroyed, false)
-  })
+  t.test(
+    `300 HTTP/2 streams that the client resets ${how}, their bodies open, give their places back`,
+    async (t) => {
+      const { port, store, settled } = await startCharged(
+        t,
+        {
+          server: { http2: true },
+          before: (app) =>
+            app.addContentTypeParser('text/plain', (_request, _payload, done) => {
+              done(null)
+            })
+        },
+        handler
+      )
+      const { session } = openHttp2(t, port)
+      await once(session, 'connect')
+      const streams = Array.from({ length: 300 }, () => {
+        const stream = session
+          .request(
+            { ':method': 'POST', ':path': '/run', 'content-type': 'text/plain' },
+            { endStream: false }
+          )
+          .on('error', () => {})
+        stream.write('x')
+        return stream.resume()
+      })
+      const reset = () => {
+        for (const stream of streams) stream.close(code)
+      }
+      if (isAtOnce) process.nextTick(reset)
+      await until(() => store.taken === 300)
+      reset()
+      await settled(300)
+      t.equal(session.destroyed, false)
+    }
+  )
 }
 
-t.test('an upload that is aborted has taken no place, or gives it back where the handler reads the body', async (t) => {
-  const { port, store, settled } = await startCharged(t, {
-    before: (app) => app.addContentTypeParser('application/octet-stream', (_request, payload, done) => { done(null, payload) })
-  }, ({ body }) => new Promise((_resolve, reject) => { if (body instanceof Readable) body.resume().on('error', reject) }))
-  const upload = async (type: string) => {
-    const socket = connect(port, '127.0.0.1').on('error', () => {})
-    await once(socket, 'connect')
-    socket.write(`POST /run HTTP/1.1\r\nHost: h\r\nContent-Type: application/${type}\r\nContent-Length: 100\r\n\r\n{"a":`)
-    return socket
+t.test(
+  'an upload that is aborted has taken no place, or gives it back where the handler reads the body',
+  async (t) => {
+    const { port, store, settled } = await startCharged(
+      t,
+      {
+        before: (app) =>
+          app.addContentTypeParser('application/octet-stream', (_request, payload, done) => {
+            done(null, payload)
+          })
+      },
+      ({ body }) =>
+        new Promise((_resolve, reject) => {
+          if (body instanceof Readable) body.resume().on('error', reject)
+        })
+    )
+    const upload = async (type: string) => {
+      const socket = connect(port, '127.0.0.1').on('error', () => {})
+      await once(socket, 'connect')
+      socket.write(
+        `POST /run HTTP/1.1\r\nHost: h\r\nContent-Type: application/${type}\r\nContent-Length: 100\r\n\r\n{"a":`
+      )
+      return socket
+    }
+    const [parsed, read] = [await upload('json'), await upload('octet-stream')]
+    await until(() => store.inFlight === 1)
+    parsed.destroy()
+    read.resetAndDestroy()
+    await settled(1)
   }
-  const [parsed, read] = [await upload('json'), await upload('octet-stream')]
-  await until(() => store.inFlight === 1)
-  parsed.destroy()
-  read.resetAndDestroy()
-  await settled(1)
-})
+)
 
-interface TestSocket { on (event: 'message', run: () => void): void, send (text: string): void, terminate (): void }
+interface TestSocket {
+  on(event: 'message', run: () => void): void
+  send(text: string): void
+  terminate(): void
+}
 
 for (const order of ['before', 'after']) {
-  t.test(`a WebSocket holds its place until it closes, injected or on a connection, with its plugin ${order} the quota`, async (t) => {
-    const store = new CountingStore()
-    const register = (app: FastifyInstance) => app.register(fastifyWebsocket)
-    const app = await start(t, async () => 'ran', { store, ...(order === 'before' && { before: register }) })
-    if (order === 'after') await register(app)
-    await app.register(async (scope) => {
-      scope.get('/socket', { websocket: true, config: { quota: 'streams' } }, (socket: TestSocket) => { socket.on('message', () => { socket.send('pong') }) })
-    })
-    await app.ready()
-    const injected = await app.injectWS('/socket')
-    t.equal(store.inFlight, 1)
-    injected.terminate()
-    await until(() => store.givenBack === 1)
+  t.test(
+    `a WebSocket holds its place until it closes, injected or on a connection, with its plugin ${order} the quota`,
+    async (t) => {
+      const store = new CountingStore()
+      const register = (app: FastifyInstance) => app.register(fastifyWebsocket)
+      const app = await start(t, async () => 'ran', {
+        store,
+        ...(order === 'before' && { before: register })
+      })
+      if (order === 'after') await register(app)
+      await app.register(async (scope) => {
+        scope.get(
+          '/socket',
+          { websocket: true, config: { quota: 'streams' } },
+          (socket: TestSocket) => {
+            socket.on('message', () => {
+              socket.send('pong')
+            })
+          }
+        )
+      })
+      await app.ready()
+      const injected = await app.injectWS('/socket')
+      t.equal(store.inFlight, 1)
+      injected.terminate()
+      await until(() => store.givenBack === 1)
 
-    const socket = connect(await listen(app), '127.0.0.1')
-    const key = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
-    socket.write(`GET /socket HTTP/1.1\r\nHost: h\r\n${key}\r\n\r\n`)
-    t.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 101 /)
-    for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
-    t.same([store.taken, store.inFlight], [2, 1], 'the place is held while the socket is open')
-    socket.destroy()
-    await until(() => store.givenBack === 2)
-    t.equal(store.inFlight, 0)
-  })
+      const socket = connect(await listen(app), '127.0.0.1')
+      const key =
+        'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+      socket.write(`GET /socket HTTP/1.1\r\nHost: h\r\n${key}\r\n\r\n`)
+      t.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 101 /)
+      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+      t.same([store.taken, store.inFlight], [2, 1], 'the place is held while the socket is open')
+      socket.destroy()
+      await until(() => store.givenBack === 2)
+      t.equal(store.inFlight, 0)
+    }
+  )
 }
 
 t.test('a store that fails to give a place back is an error in the log', async (t) => {
-  for (const release of [() => { throw new Error('gone') }, async () => { throw new Error('gone') }]) {
+  for (const release of [
+    () => {
+      throw new Error('gone')
+    },
+    async () => {
+      throw new Error('gone')
+    }
+  ]) {
     const log = captureLog()
     const store = Object.assign(new MemoryQuotaStore(), { release })
-    const { begin } = await createHost('streams', { store, quotas: { streams: { inFlight: 2 } } }, { logger: log.logger })
+    const { begin } = await createHost(
+      'streams',
+      { store, quotas: { streams: { inFlight: 2 } } },
+      { logger: log.logger }
+    )
     await (await begin()).end()
-    t.match(log.lines.filter(({ level }) => level === 50), [{ quota: 'streams', err: { message: 'gone' }, msg: /^the quota store failed; what the request counts may be wrong/ }])
+    t.match(
+      log.lines.filter(({ level }) => level === 50),
+      [
+        {
+          quota: 'streams',
+          err: { message: 'gone' },
+          msg: /^the quota store failed; what the request counts may be wrong/
+        }
+      ]
+    )
   }
 })

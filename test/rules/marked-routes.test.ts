@@ -10,20 +10,82 @@ const marked = { config: { quota: true } }
 
 const model = 'default POST /v1/models/:model'
 
-/** The routes of a service, and requests: method and URL, status, and the quotas and operations of the decisions, or none. */
-const cases: [rule: string, options: QuotaOptions, routes: [method: HTTPMethods, url: string, quota?: RouteMark][], requests: [string, status: number, decisions: string][]][] = [
-  ['with any parameters, and the operation is its method and pattern', {}, [['POST', '/v1/models/:model']],
-    [['POST /v1/models/a', 200, model], ['POST /v1/models/b?x', 200, model], ['POST /v1/models/%63', 429, model], ['POST /v1/other', 404, 'none']]],
-  ['its HEAD route as well', {}, [['GET', '/stream']], [['HEAD /stream', 200, 'default HEAD /stream'],
-    ['GET /stream', 200, 'default GET /stream'], ['HEAD /stream', 429, 'default HEAD /stream']]],
-  ['with each of its methods', {}, [['PUT', '/both'], ['POST', '/both']],
-    [['PUT /both', 200, 'default PUT /both'], ['POST /both', 200, 'default POST /both'], ['PUT /both', 429, 'default PUT /both']]],
-  ['as its pattern without the prefix', { prefix: '/context', perMinute: 9 }, [['POST', '/context'], ['POST', '/context/v1/:model'], ['POST', '/contexts/v1']],
-    [['POST /context', 200, 'default POST /'], ['POST /context/v1/a', 200, 'default POST /v1/:model'], ['POST /contexts/v1', 200, 'default POST /contexts/v1']]],
-  ['beside the quota that lists an operation it could be reached as', { quotas: { chat: {} } }, [['POST', '/api/:operation', 'chat']],
-    [['POST /api/analyze', 200, 'default POST /api/analyze, chat POST /api/:operation'], ['POST /api/other', 200, 'chat POST /api/:operation']]],
-  ['once, if its quota also lists its operation', { perMinute: 1 }, [['POST', '/api/analyze']],
-    [['POST /api/analyze', 200, 'default POST /api/analyze'], ['POST /api/analyze', 429, 'default POST /api/analyze']]]
+/**
+ * The routes of a service, and requests: method and URL, status, and the quotas and operations of
+ * the decisions, or none.
+ */
+const cases: [
+  rule: string,
+  options: QuotaOptions,
+  routes: [method: HTTPMethods, url: string, quota?: RouteMark][],
+  requests: [string, status: number, decisions: string][]
+][] = [
+  [
+    'with any parameters, and the operation is its method and pattern',
+    {},
+    [['POST', '/v1/models/:model']],
+    [
+      ['POST /v1/models/a', 200, model],
+      ['POST /v1/models/b?x', 200, model],
+      ['POST /v1/models/%63', 429, model],
+      ['POST /v1/other', 404, 'none']
+    ]
+  ],
+  [
+    'its HEAD route as well',
+    {},
+    [['GET', '/stream']],
+    [
+      ['HEAD /stream', 200, 'default HEAD /stream'],
+      ['GET /stream', 200, 'default GET /stream'],
+      ['HEAD /stream', 429, 'default HEAD /stream']
+    ]
+  ],
+  [
+    'with each of its methods',
+    {},
+    [
+      ['PUT', '/both'],
+      ['POST', '/both']
+    ],
+    [
+      ['PUT /both', 200, 'default PUT /both'],
+      ['POST /both', 200, 'default POST /both'],
+      ['PUT /both', 429, 'default PUT /both']
+    ]
+  ],
+  [
+    'as its pattern without the prefix',
+    { prefix: '/context', perMinute: 9 },
+    [
+      ['POST', '/context'],
+      ['POST', '/context/v1/:model'],
+      ['POST', '/contexts/v1']
+    ],
+    [
+      ['POST /context', 200, 'default POST /'],
+      ['POST /context/v1/a', 200, 'default POST /v1/:model'],
+      ['POST /contexts/v1', 200, 'default POST /contexts/v1']
+    ]
+  ],
+  [
+    'beside the quota that lists an operation it could be reached as',
+    { quotas: { chat: {} } },
+    [['POST', '/api/:operation', 'chat']],
+    [
+      ['POST /api/analyze', 200, 'default POST /api/analyze, chat POST /api/:operation'],
+      ['POST /api/other', 200, 'chat POST /api/:operation']
+    ]
+  ],
+  [
+    'once, if its quota also lists its operation',
+    { perMinute: 1 },
+    [['POST', '/api/analyze']],
+    [
+      ['POST /api/analyze', 200, 'default POST /api/analyze'],
+      ['POST /api/analyze', 429, 'default POST /api/analyze']
+    ]
+  ]
 ]
 
 for (const [rule, options, routes, requests] of cases) {
@@ -31,9 +93,16 @@ for (const [rule, options, routes, requests] of cases) {
     const app = Fastify()
     await app.register(quotaPlugin, { authentication: asAlice, perMinute: 2, ...options })
     app.addHook('onSend', async ({ quotaDecisions }, reply) => {
-      reply.header('x-quota', quotaDecisions.map(({ quota, operation: { method, path } }) => `${quota} ${method} ${path}`).join(', ') || 'none')
+      reply.header(
+        'x-quota',
+        quotaDecisions
+          .map(({ quota, operation: { method, path } }) => `${quota} ${method} ${path}`)
+          .join(', ') || 'none'
+      )
     })
-    for (const [method, url, quota = true] of routes) app.route({ method, url, config: { quota }, handler: ran })
+    for (const [method, url, quota = true] of routes) {
+      app.route({ method, url, config: { quota }, handler: ran })
+    }
     for (const [request, status, decisions] of requests) {
       const [method, url = ''] = request.split(' ')
       const { statusCode, headers } = await app.inject({ method: method as 'GET', url })
@@ -45,81 +114,212 @@ for (const [rule, options, routes, requests] of cases) {
 const quotas = { chat: {}, images: {} }
 const none: readonly string[] = []
 
-t.test('a mark is true, a name, an array of names, or a function that returns one; false, null and an empty array are none', async (t) => {
-  const marks: [mark: unknown, names: readonly string[]][] = [
-    [true, ['default']], ['chat', ['chat']], ['default', ['default']], [['chat', 'default'], ['default', 'chat']], [['images', 'chat', 'images'], ['chat', 'images']],
-    [false, none], [[], none]
-  ]
-  const functions = [...marks, [null, none] as const].map(([mark, names]): [mark: unknown, names: readonly string[]] => [() => mark, names])
-  for (const [mark, names] of [...marks, [undefined, none] as const, ...functions]) {
-    const { ask } = await createHost(mark as RouteMark, { quotas })
-    const decisions = (await ask()).json()
-    t.match(decisions, names.map((quota) => ({ quota, outcome: 'admitted', count: 1, operation: { method: 'POST', path: '/marked' } })), `${String(mark)} is ${names}`)
-    t.equal(decisions.length, names.length)
-  }
-})
-
-t.test('the function of a mark gets the request, and is called once for each request', async (t) => {
-  let calls = 0
-  const mark: RouteMark = ({ headers }) => {
-    calls += 1
-    return headers['x-exempt'] === undefined ? ['images', 'chat'] : null
-  }
-  const { app, ask } = await createHost(mark, { quotas })
-  app.post('/lost', { config: { quota: mark } }, (_request, reply) => { reply.callNotFound() })
-  t.match((await ask()).json(), [{ quota: 'chat' }, { quota: 'images' }])
-  t.same((await ask({ headers: { 'x-exempt': 'yes', 'x-caller': '' } })).json(), [], 'without a caller')
-  t.equal(calls, 2)
-  t.same([(await ask({ url: '/lost' })).statusCode, (await ask({ url: '/lost', headers: { 'x-exempt': 'yes' } })).statusCode], [404, 404])
-  t.equal(calls, 4)
-})
-
-t.test('a function that throws, or returns undefined or the name of no quota, refuses with 503, except in shadow mode', async (t) => {
-  const fail = () => { throw new Error('of the host') }
-  const values = [undefined, 'chatt', ['chat', 'chatt'], 5, {}, [true]]
-  const marks: (() => unknown)[] = [fail, async () => fail(), async () => 'chat', ...values.map((value) => () => value)]
-  for (const mark of marks) {
-    for (const [mode, chatMode, status] of [['enforce', 'enforce', 503], ['shadow', 'enforce', 503], ['shadow', 'shadow', 200]] as const) {
-      const log = captureLog()
-      const { ask, counts } = await createHost(mark as RouteMark, { mode, quotas: { chat: { mode: chatMode } } }, { logger: log.logger })
-      const messages = await published(async () => { t.equal((await ask()).statusCode, status, `${mark} ${mode}`) })
-      t.match(messages.map(({ decision }) => decision), [{ quota: null, outcome: 'unavailable', reason: 'mark', enforced: status === 503, callerKey: null }])
-      t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /quotas of the request could not be determined/, err: { message: /of the host|POST \/marked/ } }])
-      t.same(await counts(['default', 'chat']), [0, 0])
+t.test(
+  'a mark is true, a name, an array of names, or a function that returns one; false, null and an empty array are none',
+  async (t) => {
+    const marks: [mark: unknown, names: readonly string[]][] = [
+      [true, ['default']],
+      ['chat', ['chat']],
+      ['default', ['default']],
+      [
+        ['chat', 'default'],
+        ['default', 'chat']
+      ],
+      [
+        ['images', 'chat', 'images'],
+        ['chat', 'images']
+      ],
+      [false, none],
+      [[], none]
+    ]
+    const functions = [...marks, [null, none] as const].map(
+      ([mark, names]): [mark: unknown, names: readonly string[]] => [() => mark, names]
+    )
+    for (const [mark, names] of [...marks, [undefined, none] as const, ...functions]) {
+      const { ask } = await createHost(mark as RouteMark, { quotas })
+      const decisions = (await ask()).json()
+      t.match(
+        decisions,
+        names.map((quota) => ({
+          quota,
+          outcome: 'admitted',
+          count: 1,
+          operation: { method: 'POST', path: '/marked' }
+        })),
+        `${String(mark)} is ${names}`
+      )
+      t.equal(decisions.length, names.length)
     }
   }
-})
+)
+
+t.test(
+  'the function of a mark gets the request, and is called once for each request',
+  async (t) => {
+    let calls = 0
+    const mark: RouteMark = ({ headers }) => {
+      calls += 1
+      return headers['x-exempt'] === undefined ? ['images', 'chat'] : null
+    }
+    const { app, ask } = await createHost(mark, { quotas })
+    app.post('/lost', { config: { quota: mark } }, (_request, reply) => {
+      reply.callNotFound()
+    })
+    t.match((await ask()).json(), [{ quota: 'chat' }, { quota: 'images' }])
+    t.same(
+      (await ask({ headers: { 'x-exempt': 'yes', 'x-caller': '' } })).json(),
+      [],
+      'without a caller'
+    )
+    t.equal(calls, 2)
+    t.same(
+      [
+        (await ask({ url: '/lost' })).statusCode,
+        (await ask({ url: '/lost', headers: { 'x-exempt': 'yes' } })).statusCode
+      ],
+      [404, 404]
+    )
+    t.equal(calls, 4)
+  }
+)
+
+t.test(
+  'a function that throws, or returns undefined or the name of no quota, refuses with 503, except in shadow mode',
+  async (t) => {
+    const fail = () => {
+      throw new Error('of the host')
+    }
+    const values = [undefined, 'chatt', ['chat', 'chatt'], 5, {}, [true]]
+    const marks: (() => unknown)[] = [
+      fail,
+      async () => fail(),
+      async () => 'chat',
+      ...values.map((value) => () => value)
+    ]
+    for (const mark of marks) {
+      for (const [mode, chatMode, status] of [
+        ['enforce', 'enforce', 503],
+        ['shadow', 'enforce', 503],
+        ['shadow', 'shadow', 200]
+      ] as const) {
+        const log = captureLog()
+        const { ask, counts } = await createHost(
+          mark as RouteMark,
+          { mode, quotas: { chat: { mode: chatMode } } },
+          { logger: log.logger }
+        )
+        const messages = await published(async () => {
+          t.equal((await ask()).statusCode, status, `${mark} ${mode}`)
+        })
+        t.match(
+          messages.map(({ decision }) => decision),
+          [
+            {
+              quota: null,
+              outcome: 'unavailable',
+              reason: 'mark',
+              enforced: status === 503,
+              callerKey: null
+            }
+          ]
+        )
+        t.match(
+          log.lines.filter(({ level }) => level === 50),
+          [
+            {
+              msg: /quotas of the request could not be determined/,
+              err: { message: /of the host|POST \/marked/ }
+            }
+          ]
+        )
+        t.same(await counts(['default', 'chat']), [0, 0])
+      }
+    }
+  }
+)
 
 t.test('start-up fails if a mark names a quota that does not exist', async (t) => {
-  const failure = (value: string) =>
-    ({ code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: `fastify-llm-quota: config.quota of the route POST /v1/:model must name an existing quota (default, chat); it got ${value}` })
-  for (const [mark, value] of [['chatt', '"chatt"'], [['chat', 'chatt'], '"chatt"'],
-    [5, '5'], ['', '""'], ['true', '"true"'], [{}, 'an object'], [[true], 'true'], ['__proto__', '"__proto__"']] as const) {
+  const failure = (value: string) => ({
+    code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA',
+    message: `fastify-llm-quota: config.quota of the route POST /v1/:model must name an existing quota (default, chat); it got ${value}`
+  })
+  for (const [mark, value] of [
+    ['chatt', '"chatt"'],
+    [['chat', 'chatt'], '"chatt"'],
+    [5, '5'],
+    ['', '""'],
+    ['true', '"true"'],
+    [{}, 'an object'],
+    [[true], 'true'],
+    ['__proto__', '"__proto__"']
+  ] as const) {
     const app = Fastify()
     await app.register(quotaPlugin, { quotas: { chat: {} } })
-    const declare = (scope: FastifyInstance) => { scope.post('/v1/:model', { config: { quota: mark } as object }, ran) }
-    t.throws(() => { declare(app) }, failure(value))
-    await t.rejects(async () => { await app.register(async (scope) => { declare(scope) }) }, failure(value), 'within a plugin')
+    const declare = (scope: FastifyInstance) => {
+      scope.post('/v1/:model', { config: { quota: mark } as object }, ran)
+    }
+    t.throws(() => {
+      declare(app)
+    }, failure(value))
+    await t.rejects(
+      async () => {
+        await app.register(async (scope) => {
+          declare(scope)
+        })
+      },
+      failure(value),
+      'within a plugin'
+    )
   }
 })
 
-t.test('a marked route that is declared before the plugin is subject to the quota, and one that names no quota gets 503', async (t) => {
-  const log = captureLog()
-  const app: FastifyInstance = Fastify({ logger: log.logger })
-  for (const [url, quota] of [['/marked', true], ['/function', () => 'default'], ['/mistaken', 'chatt']] as const) app.post(url, { config: { quota } }, ran)
-  await app.register(quotaPlugin, { authentication: asAlice, perMinute: 2 })
-  const statuses = []
-  for (const url of ['/marked', '/function', '/marked', '/mistaken']) statuses.push((await app.inject({ method: 'POST', url })).statusCode)
-  t.same(statuses, [200, 200, 429, 503])
-  t.match(log.lines.filter(({ level }) => level === 50), [{ err: { code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', message: /POST \/mistaken .*it got "chatt"$/ } }])
-})
+t.test(
+  'a marked route that is declared before the plugin is subject to the quota, and one that names no quota gets 503',
+  async (t) => {
+    const log = captureLog()
+    const app: FastifyInstance = Fastify({ logger: log.logger })
+    for (const [url, quota] of [
+      ['/marked', true],
+      ['/function', () => 'default'],
+      ['/mistaken', 'chatt']
+    ] as const) {
+      app.post(url, { config: { quota } }, ran)
+    }
+    await app.register(quotaPlugin, { authentication: asAlice, perMinute: 2 })
+    const statuses = []
+    for (const url of ['/marked', '/function', '/marked', '/mistaken']) {
+      statuses.push((await app.inject({ method: 'POST', url })).statusCode)
+    }
+    t.same(statuses, [200, 200, 429, 503])
+    t.match(
+      log.lines.filter(({ level }) => level === 50),
+      [
+        {
+          err: {
+            code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA',
+            message: /POST \/mistaken .*it got "chatt"$/
+          }
+        }
+      ]
+    )
+  }
+)
 
 t.test('a mark has no effect outside the scope of the plugin', async (t) => {
   const app: FastifyInstance = Fastify()
   app.post('/outside', marked, ran)
-  await app.register(async (scope) => {
-    await scope.register(quotaPlugin)
-    scope.post('/inside', marked, ran)
-  }, { prefix: '/scope' })
-  t.same([(await app.inject({ method: 'POST', url: '/outside' })).statusCode, (await app.inject({ method: 'POST', url: '/scope/inside' })).statusCode], [200, 401])
+  await app.register(
+    async (scope) => {
+      await scope.register(quotaPlugin)
+      scope.post('/inside', marked, ran)
+    },
+    { prefix: '/scope' }
+  )
+  t.same(
+    [
+      (await app.inject({ method: 'POST', url: '/outside' })).statusCode,
+      (await app.inject({ method: 'POST', url: '/scope/inside' })).statusCode
+    ],
+    [200, 401]
+  )
 })

@@ -1,6 +1,11 @@
 // docs/rules.md, "Permits in a handler": fastify.quotaAcquire.
 import t from 'tap'
-import { MemoryQuotaStore, type QuotaDefinition, type QuotaPermit, type QuotaStore } from '../../lib/index.js'
+import {
+  MemoryQuotaStore,
+  type QuotaDefinition,
+  type QuotaPermit,
+  type QuotaStore
+} from '../../lib/index.js'
 import { createHost, fromHeader, fromOrganisation } from '../support/quota-host.js'
 import { published } from '../support/service.js'
 
@@ -15,36 +20,69 @@ const quotas: Record<string, QuotaDefinition> = {
 /** A service whose route without a mark belongs to no quota, with a request whose handler runs. */
 async function createPermitHost (options: object = {}, mark: string | string[] = []) {
   const host = await createHost(mark, { quotas, ...options })
-  return { ...host, ...await host.begin() }
+  return { ...host, ...(await host.begin()) }
 }
 
 const late: QuotaStore = (() => {
   const memory = new MemoryQuotaStore()
   return {
-    acquire: async (demands) => { await new Promise(setImmediate); return memory.acquire(demands) },
-    release: async (...given) => { memory.release(...given) },
+    acquire: async (demands) => {
+      await new Promise(setImmediate)
+      return memory.acquire(demands)
+    },
+    release: async (...given) => {
+      memory.release(...given)
+    },
     peek: memory.peek.bind(memory)
   }
 })()
 
-t.test('a permit decides, counts and publishes as the hook does, on any route; request.quota stays that of the hook', async (t) => {
-  const { app, request, counts } = await createPermitHost({}, 'default')
-  const { quota, quotaDecisions } = request
-  let permit: QuotaPermit | undefined
-  const messages = await published(async () => { permit = await app.quotaAcquire(request, ['tried', 'off', 'tokens', 'sockets', 'messages', 'tokens']) })
-  const operation = { method: 'POST', path: '/held' }
-  t.match(permit, {
-    refusal: null,
-    decisions: [
-      { quota: 'messages', outcome: 'admitted', count: 1, operation, callerKey: quota?.callerKey }, { quota: 'tokens', count: 2 }, { quota: 'sockets', count: 1 },
-      { quota: 'off', outcome: 'disabled' }, { quota: 'tried', outcome: 'admitted', enforced: false }
-    ]
-  })
-  t.same(messages, permit?.decisions.map((decision) => ({ request, decision })))
-  t.same(await counts(['default', 'messages', 'tokens', 'sockets', 'tried']), [1, 1, 2, 1, 1])
-  t.equal((await app.quotaAcquire(request, 'tried')).refusal, null, 'a shadow quota refuses nothing')
-  t.same([request.quota, request.quotaDecisions], [quota, quotaDecisions])
-})
+t.test(
+  'a permit decides, counts and publishes as the hook does, on any route; request.quota stays that of the hook',
+  async (t) => {
+    const { app, request, counts } = await createPermitHost({}, 'default')
+    const { quota, quotaDecisions } = request
+    let permit: QuotaPermit | undefined
+    const messages = await published(async () => {
+      permit = await app.quotaAcquire(request, [
+        'tried',
+        'off',
+        'tokens',
+        'sockets',
+        'messages',
+        'tokens'
+      ])
+    })
+    const operation = { method: 'POST', path: '/held' }
+    t.match(permit, {
+      refusal: null,
+      decisions: [
+        {
+          quota: 'messages',
+          outcome: 'admitted',
+          count: 1,
+          operation,
+          callerKey: quota?.callerKey
+        },
+        { quota: 'tokens', count: 2 },
+        { quota: 'sockets', count: 1 },
+        { quota: 'off', outcome: 'disabled' },
+        { quota: 'tried', outcome: 'admitted', enforced: false }
+      ]
+    })
+    t.same(
+      messages,
+      permit?.decisions.map((decision) => ({ request, decision }))
+    )
+    t.same(await counts(['default', 'messages', 'tokens', 'sockets', 'tried']), [1, 1, 2, 1, 1])
+    t.equal(
+      (await app.quotaAcquire(request, 'tried')).refusal,
+      null,
+      'a shadow quota refuses nothing'
+    )
+    t.same([request.quota, request.quotaDecisions], [quota, quotaDecisions])
+  }
+)
 
 t.test('the costs are those of the definitions unless they are given', async (t) => {
   const { app, request, counts } = await createPermitHost()
@@ -59,59 +97,147 @@ t.test('the costs are those of the definitions unless they are given', async (t)
   t.same(await counts(names), [3, 10, 2])
 })
 
-t.test('the promise rejects for names and costs that are not possible, and nothing is counted', async (t) => {
-  const { app, request, counts } = await createPermitHost()
-  const invalid: [names: unknown, costs: unknown, code: string, message: RegExp][] = [
-    ['message', undefined, 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', /quotaAcquire.*it got "message"/],
-    [['messages', 'message'], undefined, 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', /it got "message"/],
-    [undefined, undefined, 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', /it got undefined/],
-    [[], undefined, 'FST_ERR_LLM_QUOTA_OPTION', /names must contain the name of a quota/],
-    [['messages', 'tokens'], 2, 'FST_ERR_LLM_QUOTA_OPTION', /costs must be an object with the cost of each quota by name; it got 2/],
-    ['sockets', 2, 'FST_ERR_LLM_QUOTA_OPTION', /costs.sockets must be for one of the given quotas/],
-    [['tokens', 'sockets'], { sockets: 1 }, 'FST_ERR_LLM_QUOTA_OPTION', /costs.sockets must be for one/],
-    ['tokens', { messages: 1 }, 'FST_ERR_LLM_QUOTA_OPTION', /costs.messages must be for one/],
-    ...[-1, 1.5, '1'].map((cost): [string, unknown, string, RegExp] => ['tokens', { tokens: cost }, 'FST_ERR_LLM_QUOTA_OPTION', /costs.tokens must be a safe integer of at least 0/])
-  ]
-  for (const [names, costs, code, message] of invalid) {
-    await t.rejects(Reflect.apply(app.quotaAcquire, app, [request, names, costs]), { message, code }, String(message))
+t.test(
+  'the promise rejects for names and costs that are not possible, and nothing is counted',
+  async (t) => {
+    const { app, request, counts } = await createPermitHost()
+    const invalid: [names: unknown, costs: unknown, code: string, message: RegExp][] = [
+      ['message', undefined, 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', /quotaAcquire.*it got "message"/],
+      [['messages', 'message'], undefined, 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', /it got "message"/],
+      [undefined, undefined, 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA', /it got undefined/],
+      [[], undefined, 'FST_ERR_LLM_QUOTA_OPTION', /names must contain the name of a quota/],
+      [
+        ['messages', 'tokens'],
+        2,
+        'FST_ERR_LLM_QUOTA_OPTION',
+        /costs must be an object with the cost of each quota by name; it got 2/
+      ],
+      [
+        'sockets',
+        2,
+        'FST_ERR_LLM_QUOTA_OPTION',
+        /costs.sockets must be for one of the given quotas/
+      ],
+      [
+        ['tokens', 'sockets'],
+        { sockets: 1 },
+        'FST_ERR_LLM_QUOTA_OPTION',
+        /costs.sockets must be for one/
+      ],
+      ['tokens', { messages: 1 }, 'FST_ERR_LLM_QUOTA_OPTION', /costs.messages must be for one/],
+      ...[-1, 1.5, '1'].map((cost): [string, unknown, string, RegExp] => [
+        'tokens',
+        { tokens: cost },
+        'FST_ERR_LLM_QUOTA_OPTION',
+        /costs.tokens must be a safe integer of at least 0/
+      ])
+    ]
+    for (const [names, costs, code, message] of invalid) {
+      await t.rejects(
+        Reflect.apply(app.quotaAcquire, app, [request, names, costs]),
+        { message, code },
+        String(message)
+      )
+    }
+    t.same(await counts(['messages', 'tokens', 'sockets']), [0, 0, 0])
   }
-  t.same(await counts(['messages', 'tokens', 'sockets']), [0, 0, 0])
-})
+)
 
-t.test('refuse sends the refusal as the hook would, with the RateLimit headers of the permit in place of those of the hook', async (t) => {
-  const memory = new MemoryQuotaStore()
-  const failing: QuotaStore = { acquire () { throw new Error('gone') }, release () {} }
-  const all: Record<string, QuotaDefinition> = { ...quotas, organisation: { authentication: fromOrganisation }, failing: { store: failing } }
-  const { app } = await createHost('default', { quotas: all, store: memory, rateLimitHeaders: 'draft-10' })
-  app.post<{ Params: { name: string } }>('/call/:name', { config: { quota: 'default' } }, async (request, reply) => {
-    await app.quotaAcquire(request, request.params.name, request.params.name === 'messages' ? 3 : undefined)
-    const permit = await app.quotaAcquire(request, request.params.name)
-    return permit.refusal === null ? 'ran' : permit.refuse(reply)
-  })
-  app.setNotFoundHandler(async (request) => (await app.quotaAcquire(request, 'off')).decisions)
-  const rows: [name: string, status: number, body: RegExp, headers: object][] = [
-    ['messages', 429, /Maximum 3 LLM requests per minute/, { 'retry-after': '60', 'cache-control': 'no-store', ratelimit: '"messages";r=0;t=60', 'ratelimit-policy': '"messages";q=3;w=60' }],
-    ['organisation', 401, /Authentication is required/, { 'cache-control': 'no-store', ratelimit: undefined, 'ratelimit-policy': undefined }],
-    ['failing', 503, /unavailable/, { 'retry-after': '1', 'cache-control': 'no-store', ratelimit: undefined }],
-    ['off', 200, /ran/, { ratelimit: /^"default";r=\d;t=60$/ }]
-  ]
-  const call = (name: string) => app.inject({ method: 'POST', url: `/call/${name}` })
-  for (const [name, statusCode, body, headers] of rows) t.match(await call(name), { statusCode, body, headers }, name)
-  t.match((await app.inject('/nowhere?a=b')).json(), [{ outcome: 'disabled', operation: { method: 'GET', path: '/nowhere' } }])
-})
+t.test(
+  'refuse sends the refusal as the hook would, with the RateLimit headers of the permit in place of those of the hook',
+  async (t) => {
+    const memory = new MemoryQuotaStore()
+    const failing: QuotaStore = {
+      acquire () {
+        throw new Error('gone')
+      },
+      release () {}
+    }
+    const all: Record<string, QuotaDefinition> = {
+      ...quotas,
+      organisation: { authentication: fromOrganisation },
+      failing: { store: failing }
+    }
+    const { app } = await createHost('default', {
+      quotas: all,
+      store: memory,
+      rateLimitHeaders: 'draft-10'
+    })
+    app.post<{ Params: { name: string } }>(
+      '/call/:name',
+      { config: { quota: 'default' } },
+      async (request, reply) => {
+        await app.quotaAcquire(
+          request,
+          request.params.name,
+          request.params.name === 'messages' ? 3 : undefined
+        )
+        const permit = await app.quotaAcquire(request, request.params.name)
+        return permit.refusal === null ? 'ran' : permit.refuse(reply)
+      }
+    )
+    app.setNotFoundHandler(async (request) => (await app.quotaAcquire(request, 'off')).decisions)
+    const rows: [name: string, status: number, body: RegExp, headers: object][] = [
+      [
+        'messages',
+        429,
+        /Maximum 3 LLM requests per minute/,
+        {
+          'retry-after': '60',
+          'cache-control': 'no-store',
+          ratelimit: '"messages";r=0;t=60',
+          'ratelimit-policy': '"messages";q=3;w=60'
+        }
+      ],
+      [
+        'organisation',
+        401,
+        /Authentication is required/,
+        { 'cache-control': 'no-store', ratelimit: undefined, 'ratelimit-policy': undefined }
+      ],
+      [
+        'failing',
+        503,
+        /unavailable/,
+        { 'retry-after': '1', 'cache-control': 'no-store', ratelimit: undefined }
+      ],
+      ['off', 200, /ran/, { ratelimit: /^"default";r=\d;t=60$/ }]
+    ]
+    const call = (name: string) => app.inject({ method: 'POST', url: `/call/${name}` })
+    for (const [name, statusCode, body, headers] of rows) {
+      t.match(await call(name), { statusCode, body, headers }, name)
+    }
+    t.match((await app.inject('/nowhere?a=b')).json(), [
+      { outcome: 'disabled', operation: { method: 'GET', path: '/nowhere' } }
+    ])
+  }
+)
 
-t.test('refuse uses refusalBody, and throws if there is no refusal or headers were sent', async (t) => {
-  const { app } = await createHost([], { quotas, refusalBody: ({ quota }) => ({ contentType: 'text/plain', body: `no ${quota}` }) })
-  app.post('/call', async (request, reply) => {
-    const admitted = await app.quotaAcquire(request, 'messages', 3)
-    t.throws(() => admitted.refuse(reply), { name: 'TypeError', message: /there is no refusal/ })
-    const refused = await app.quotaAcquire(request, 'messages')
-    refused.refuse(reply)
-    t.throws(() => refused.refuse(reply), { name: 'TypeError', message: /the response has begun/ })
-    return reply
-  })
-  t.match(await app.inject({ method: 'POST', url: '/call' }), { statusCode: 429, body: 'no messages', headers: { 'content-type': 'text/plain' } })
-})
+t.test(
+  'refuse uses refusalBody, and throws if there is no refusal or headers were sent',
+  async (t) => {
+    const { app } = await createHost([], {
+      quotas,
+      refusalBody: ({ quota }) => ({ contentType: 'text/plain', body: `no ${quota}` })
+    })
+    app.post('/call', async (request, reply) => {
+      const admitted = await app.quotaAcquire(request, 'messages', 3)
+      t.throws(() => admitted.refuse(reply), { name: 'TypeError', message: /there is no refusal/ })
+      const refused = await app.quotaAcquire(request, 'messages')
+      refused.refuse(reply)
+      t.throws(() => refused.refuse(reply), {
+        name: 'TypeError',
+        message: /the response has begun/
+      })
+      return reply
+    })
+    t.match(await app.inject({ method: 'POST', url: '/call' }), {
+      statusCode: 429,
+      body: 'no messages',
+      headers: { 'content-type': 'text/plain' }
+    })
+  }
+)
 
 t.test('charge and end settle the permit alone, once; await using ends it', async (t) => {
   const { app, request, counts } = await createPermitHost({}, ['tokens', 'sockets'])
@@ -134,7 +260,9 @@ t.test('charge and end settle the permit alone, once; await using ends it', asyn
 })
 
 t.test('permits end with the response of their request, however many there are', async (t) => {
-  const { app, request, end, counts } = await createPermitHost({ quotas: { ...quotas, sockets: { inFlight: 99 } } })
+  const { app, request, end, counts } = await createPermitHost({
+    quotas: { ...quotas, sockets: { inFlight: 99 } }
+  })
   for (let permit = 0; permit < 50; permit++) await app.quotaAcquire(request, 'sockets')
   await (await app.quotaAcquire(request, ['sockets', 'tokens'])).charge(1)
   t.same(await counts(['sockets', 'tokens']), [51, 2])
@@ -143,7 +271,10 @@ t.test('permits end with the response of their request, however many there are',
 })
 
 t.test('a permit whose response closes while its store is asked ends at once', async (t) => {
-  const { app, request, end, counts } = await createPermitHost({ store: late, authentication: () => fromHeader(Object({ headers: { 'x-caller': 'late' } })) })
+  const { app, request, end, counts } = await createPermitHost({
+    store: late,
+    authentication: () => fromHeader(Object({ headers: { 'x-caller': 'late' } }))
+  })
   await app.quotaAcquire(request, 'sockets')
   const asked = app.quotaAcquire(request, 'sockets')
   await end()
@@ -152,17 +283,24 @@ t.test('a permit whose response closes while its store is asked ends at once', a
   t.same(await counts(['sockets']), [0])
 })
 
-t.test('a permit from after the response has closed, or before the hook, lasts until it ends or the server has closed', async (t) => {
-  const taken: Promise<QuotaPermit>[] = []
-  const { app, store, begin, counts } = await createHost([], { quotas })
-  app.addHook('onRequest', async (request) => { if (request.url === '/held' && taken.length === 0) taken.push(app.quotaAcquire(request, 'sockets')) })
-  const { request, end } = await begin()
-  await end()
-  taken.push(app.quotaAcquire(request, 'sockets'))
-  t.match(await Promise.all(taken), [{ refusal: null }, { refusal: null }])
-  t.same(await counts(['sockets']), [2])
-  await (await taken[0])?.end()
-  t.same(await counts(['sockets']), [1])
-  await app.close()
-  t.same(store.list('sockets.in-flight').callers, [])
-})
+t.test(
+  'a permit from after the response has closed, or before the hook, lasts until it ends or the server has closed',
+  async (t) => {
+    const taken: Promise<QuotaPermit>[] = []
+    const { app, store, begin, counts } = await createHost([], { quotas })
+    app.addHook('onRequest', async (request) => {
+      if (request.url === '/held' && taken.length === 0) {
+        taken.push(app.quotaAcquire(request, 'sockets'))
+      }
+    })
+    const { request, end } = await begin()
+    await end()
+    taken.push(app.quotaAcquire(request, 'sockets'))
+    t.match(await Promise.all(taken), [{ refusal: null }, { refusal: null }])
+    t.same(await counts(['sockets']), [2])
+    await (await taken[0])?.end()
+    t.same(await counts(['sockets']), [1])
+    await app.close()
+    t.same(store.list('sockets.in-flight').callers, [])
+  }
+)

@@ -1,4 +1,5 @@
-// docs/rules.md, "Limit": preference readers that fail, hang or recover, and the log lines about them.
+// docs/rules.md, "Limit": preference readers that fail, hang or recover, and the log lines about
+// them.
 import { mock } from 'node:test'
 import t from 'tap'
 import { createHost } from '../support/quota-host.js'
@@ -11,114 +12,250 @@ const never = async () => new Promise(() => {})
 const good = () => 7
 const bad = () => 'many'
 
-/** A service with a reader that the test controls and a timeout of one millisecond, and the limits that it used. */
+/**
+ * A service with a reader that the test controls and a timeout of one millisecond, and the limits
+ * that it used.
+ */
 async function serviceReading (read: () => unknown) {
   const log = captureLog()
   const state = { read, asked: 0 }
-  const preferences = { get () { state.asked += 1; return state.read() } }
-  const app = await createService({ preferences, perMinute: configured, preferenceTimeout: 1 }, { logger: log.logger })
+  const preferences = {
+    get () {
+      state.asked += 1
+      return state.read()
+    }
+  }
+  const app = await createService(
+    { preferences, perMinute: configured, preferenceTimeout: 1 },
+    { logger: log.logger }
+  )
   const ask = async () => (await published(() => analyze(app, alice)))[0]?.decision.limit
   return { log, state, ask }
 }
 
-t.test('a reader that does not answer in time is warned of once, and is left alone for a second after three times in a row', async (t) => {
-  const clock = virtualPerformance(t)
-  const { log, state, ask } = await serviceReading(never)
-  // Each step: the milliseconds before it, what the reader does, the requests at once, and the calls of the reader so far.
-  const steps: [later: number, read: () => unknown, requests: number, asked: number][] = [
-    [0, never, 1, 1], [0, never, 1, 2], [0, good, 1, 3], [0, never, 1, 4], [0, never, 1, 5], [0, never, 1, 6],
-    [0, never, 1, 6], [999.9, never, 1, 6], [0.1, never, 4, 7], [0, good, 1, 7], [1_000, good, 1, 8], [0, good, 1, 9], [0, never, 1, 10], [0, never, 1, 11]
-  ]
-  for (const [later, read, requests, asked] of steps) {
-    clock.advance(later)
-    state.read = read
-    const isAsked = state.asked < asked
-    const limits = await Promise.all(Array.from({ length: requests }, ask))
-    t.same(limits, limits.map(() => isAsked && read === good ? 7 : configured))
-    t.equal(state.asked, asked)
+t.test(
+  'a reader that does not answer in time is warned of once, and is left alone for a second after three times in a row',
+  async (t) => {
+    const clock = virtualPerformance(t)
+    const { log, state, ask } = await serviceReading(never)
+    // Each step: the milliseconds before it, what the reader does, the requests at once, and the
+    // calls of the reader so far.
+    const steps: [later: number, read: () => unknown, requests: number, asked: number][] = [
+      [0, never, 1, 1],
+      [0, never, 1, 2],
+      [0, good, 1, 3],
+      [0, never, 1, 4],
+      [0, never, 1, 5],
+      [0, never, 1, 6],
+      [0, never, 1, 6],
+      [999.9, never, 1, 6],
+      [0.1, never, 4, 7],
+      [0, good, 1, 7],
+      [1_000, good, 1, 8],
+      [0, good, 1, 9],
+      [0, never, 1, 10],
+      [0, never, 1, 11]
+    ]
+    for (const [later, read, requests, asked] of steps) {
+      clock.advance(later)
+      state.read = read
+      const isAsked = state.asked < asked
+      const limits = await Promise.all(Array.from({ length: requests }, ask))
+      t.same(
+        limits,
+        limits.map(() => (isAsked && read === good ? 7 : configured))
+      )
+      t.equal(state.asked, asked)
+    }
+    t.match(
+      log.lines.filter(({ level }) => level === 40),
+      [
+        {
+          timeout: 1,
+          preference: key,
+          configured,
+          msg: /did not return in time; the configured limit applies/
+        },
+        { msg: /3 times in a row; until it does, only one request per second calls it/ }
+      ]
+    )
+    t.equal(log.warnings().length, 2)
   }
-  t.match(log.lines.filter(({ level }) => level === 40), [
-    { timeout: 1, preference: key, configured, msg: /did not return in time; the configured limit applies/ }, { msg: /3 times in a row; until it does, only one request per second calls it/ }
-  ])
-  t.equal(log.warnings().length, 2)
-})
+)
 
 t.test('a preference that fails or is left alone does not affect another', async (t) => {
   virtualPerformance(t)
   const asked: string[] = []
-  const preferences = { get: (key: string) => { asked.push(key); return key.includes('chat') ? never() : 7 } }
-  const { ask } = await createHost(['default', 'chat'], { preferences, preferenceTimeout: 1, quotas: { chat: {} } })
-  for (let request = 0; request < 5; request++) t.match((await ask()).json(), [{ limit: 7 }, { limit: 10 }])
-  t.same(asked.filter((key) => key.includes('chat')), Array(3).fill('rate-limit.chat.per-minute'))
+  const preferences = {
+    get: (key: string) => {
+      asked.push(key)
+      return key.includes('chat') ? never() : 7
+    }
+  }
+  const { ask } = await createHost(['default', 'chat'], {
+    preferences,
+    preferenceTimeout: 1,
+    quotas: { chat: {} }
+  })
+  for (let request = 0; request < 5; request++) {
+    t.match((await ask()).json(), [{ limit: 7 }, { limit: 10 }])
+  }
+  t.same(
+    asked.filter((key) => key.includes('chat')),
+    Array(3).fill('rate-limit.chat.per-minute')
+  )
 })
 
-t.test('an answer that arrives after the timeout has no effect, and no timer remains after one in time', async (t) => {
-  for (const settle of ['resolve', 'reject'] as const) {
-    let settleLate = (): void => {}
-    const { log, state, ask } = await serviceReading(() =>
-      new Promise((resolve, reject) => { settleLate = settle === 'resolve' ? () => { resolve(7) } : () => { reject(new Error('late')) } }))
-    t.equal(await ask(), configured)
-    settleLate()
-    await new Promise(setImmediate)
-    t.equal(await ask(), configured)
-    t.same([state.asked, log.warnings().length], [2, 1])
+t.test(
+  'an answer that arrives after the timeout has no effect, and no timer remains after one in time',
+  async (t) => {
+    for (const settle of ['resolve', 'reject'] as const) {
+      let settleLate = (): void => {}
+      const { log, state, ask } = await serviceReading(
+        () =>
+          new Promise((resolve, reject) => {
+            settleLate =
+              settle === 'resolve'
+                ? () => {
+                    resolve(7)
+                  }
+                : () => {
+                    reject(new Error('late'))
+                  }
+          })
+      )
+      t.equal(await ask(), configured)
+      settleLate()
+      await new Promise(setImmediate)
+      t.equal(await ask(), configured)
+      t.same([state.asked, log.warnings().length], [2, 1])
+    }
+    const timers = () =>
+      process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+    for (const get of [
+      async () => 7,
+      async () => {
+        throw new Error('gone')
+      }
+    ]) {
+      const app = await createService({ preferences: { get }, preferenceTimeout: 1_000_000 })
+      const before = timers()
+      await analyze(app, alice)
+      t.equal(timers(), before)
+    }
   }
-  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
-  for (const get of [async () => 7, async () => { throw new Error('gone') }]) {
-    const app = await createService({ preferences: { get }, preferenceTimeout: 1_000_000 })
-    const before = timers()
-    await analyze(app, alice)
-    t.equal(timers(), before)
-  }
-})
+)
 
-t.test('a reader that alternates between valid and invalid values does not flood the log', async (t) => {
-  const clock = virtualPerformance(t)
-  const { log, state, ask } = await serviceReading(bad)
-  // Each step: the value that the reader returns, the milliseconds since the previous step, and the warnings so far.
-  const steps: [() => unknown, number, number][] = [
-    [bad, 0, 1], [good, 10, 1], [bad, 10, 1], [good, 0, 1], [good, 59_999, 1], [bad, 0, 1], [good, 120_000, 1], [bad, 1, 1],
-    [good, 0, 1], [bad, 60_000, 2], [good, 0, 2], [good, 60_000, 2], [good, 1, 2], [bad, 0, 3], [bad, 600_000, 3]
-  ]
-  for (const [read, later, warnings] of steps) {
-    clock.advance(later)
-    state.read = read
-    t.equal(await ask(), read === good ? 7 : configured)
-    t.equal(log.warnings().length, warnings, `${read.name} at ${clock.now()} ms`)
+t.test(
+  'a reader that alternates between valid and invalid values does not flood the log',
+  async (t) => {
+    const clock = virtualPerformance(t)
+    const { log, state, ask } = await serviceReading(bad)
+    // Each step: the value that the reader returns, the milliseconds since the previous step, and
+    // the warnings so far.
+    const steps: [() => unknown, number, number][] = [
+      [bad, 0, 1],
+      [good, 10, 1],
+      [bad, 10, 1],
+      [good, 0, 1],
+      [good, 59_999, 1],
+      [bad, 0, 1],
+      [good, 120_000, 1],
+      [bad, 1, 1],
+      [good, 0, 1],
+      [bad, 60_000, 2],
+      [good, 0, 2],
+      [good, 60_000, 2],
+      [good, 1, 2],
+      [bad, 0, 3],
+      [bad, 600_000, 3]
+    ]
+    for (const [read, later, warnings] of steps) {
+      clock.advance(later)
+      state.read = read
+      t.equal(await ask(), read === good ? 7 : configured)
+      t.equal(log.warnings().length, warnings, `${read.name} at ${clock.now()} ms`)
+    }
   }
-})
+)
 
-t.test('one warning tells why a reader failed: its error, or a string or number that it returned, but no object', async (t) => {
-  const secret = 'hunter2'
-  const failure = Object.assign(new Error('the preferences are down'), { secret })
-  const failing: [read: () => unknown, shown: object][] = [
-    ...[() => { throw failure }, async () => { throw failure }, () => ({ then () { throw failure } })].map((read): [() => unknown, object] => [read, { err: { message: failure.message } }]),
-    ...([['many', '"many"'], [1.5, '1.5'], [4n, '4n'], [{ secret }, 'an object'],
-      [Object.assign(() => {}, { secret }), 'a function'], [[secret], 'an array'], [`https://user:${secret}@host`, 'a URL']] as const)
-      .map(([value, shown]): [() => unknown, object] => [() => value, { value: shown }])
-  ]
-  for (const [read, shown] of failing) {
-    const { log, ask } = await serviceReading(read)
-    t.same([await ask(), await ask()], [configured, configured])
-    t.match(log.lines.filter(({ level }) => level === 40), [{ preference: key, configured, ...shown }])
-    t.equal(log.warnings().length, 1)
-    t.notMatch(JSON.stringify(log.lines), secret)
+t.test(
+  'one warning tells why a reader failed: its error, or a string or number that it returned, but no object',
+  async (t) => {
+    const secret = 'hunter2'
+    const failure = Object.assign(new Error('the preferences are down'), { secret })
+    const failing: [read: () => unknown, shown: object][] = [
+      ...[
+        () => {
+          throw failure
+        },
+        async () => {
+          throw failure
+        },
+        () => ({
+          then () {
+            throw failure
+          }
+        })
+      ].map((read): [() => unknown, object] => [read, { err: { message: failure.message } }]),
+      ...(
+        [
+          ['many', '"many"'],
+          [1.5, '1.5'],
+          [4n, '4n'],
+          [{ secret }, 'an object'],
+          [Object.assign(() => {}, { secret }), 'a function'],
+          [[secret], 'an array'],
+          [`https://user:${secret}@host`, 'a URL']
+        ] as const
+      ).map(([value, shown]): [() => unknown, object] => [() => value, { value: shown }])
+    ]
+    for (const [read, shown] of failing) {
+      const { log, ask } = await serviceReading(read)
+      t.same([await ask(), await ask()], [configured, configured])
+      t.match(
+        log.lines.filter(({ level }) => level === 40),
+        [{ preference: key, configured, ...shown }]
+      )
+      t.equal(log.warnings().length, 1)
+      t.notMatch(JSON.stringify(log.lines), secret)
+    }
   }
-})
+)
 
-t.test('a reader delays a request by one second at most by default, and an answer that has arrived by then is used', async (t) => {
-  mock.timers.enable({ apis: ['setTimeout'] })
-  t.teardown(() => { mock.timers.reset() })
-  let noteAsked = (): void => {}
-  let answer = (_limit: number): void => {}
-  const app = await createService({ preferences: { get: () => new Promise((resolve) => { answer = resolve; noteAsked() }) }, perMinute: 1 })
-  for (const [status, isAnswered] of [[200, false], [429, false], [200, true]] as const) {
-    const asked = new Promise<void>((resolve) => { noteAsked = resolve })
-    const response = analyze(app, alice)
-    await asked
-    mock.timers.tick(1_000)
-    // As after a stall of the event loop, in which the answer had arrived.
-    if (isAnswered) answer(2)
-    t.equal((await response).statusCode, status)
+t.test(
+  'a reader delays a request by one second at most by default, and an answer that has arrived by then is used',
+  async (t) => {
+    mock.timers.enable({ apis: ['setTimeout'] })
+    t.teardown(() => {
+      mock.timers.reset()
+    })
+    let noteAsked = (): void => {}
+    let answer = (_limit: number): void => {}
+    const app = await createService({
+      preferences: {
+        get: () =>
+          new Promise((resolve) => {
+            answer = resolve
+            noteAsked()
+          })
+      },
+      perMinute: 1
+    })
+    for (const [status, isAnswered] of [
+      [200, false],
+      [429, false],
+      [200, true]
+    ] as const) {
+      const asked = new Promise<void>((resolve) => {
+        noteAsked = resolve
+      })
+      const response = analyze(app, alice)
+      await asked
+      mock.timers.tick(1_000)
+      // As after a stall of the event loop, in which the answer had arrived.
+      if (isAnswered) answer(2)
+      t.equal((await response).statusCode, status)
+    }
   }
-})
+)

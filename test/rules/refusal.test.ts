@@ -2,165 +2,407 @@
 import { gzipSync } from 'node:zlib'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
-import quotaPlugin, { MemoryQuotaStore, type QuotaStore, type RefusalBody, type RefusalBodyWriter } from '../../lib/index.js'
+import quotaPlugin, {
+  MemoryQuotaStore,
+  type QuotaStore,
+  type RefusalBody,
+  type RefusalBodyWriter
+} from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 import { alice, analyze, asAlice, captureLog, createService, statuses } from '../support/service.js'
 
-const unauthenticated = '{"error":"Authentication is required for this LLM operation.","status":401}'
+const unauthenticated =
+  '{"error":"Authentication is required for this LLM operation.","status":401}'
 
-t.test('Retry-After is the time until the window ends, in seconds, rounded up and at least 1', async (t) => {
-  const clock = new VirtualClock()
-  const app = await createService({ perMinute: 1, store: new MemoryQuotaStore({ clock: clock.now }) })
-  await analyze(app, alice)
-  for (const [at, seconds] of [[0, '60'], [0.5, '60'], [1, '60'],
-    [999, '60'], [1_000, '59'], [1_000.25, '59'], [30_000, '30'], [58_999, '2'], [59_000, '1'], [59_999, '1'], [59_999.75, '1']] as const) {
-    clock.advance(at - clock.now())
-    t.equal((await analyze(app, alice)).headers['retry-after'], seconds, `${at} ms into the window`)
+t.test(
+  'Retry-After is the time until the window ends, in seconds, rounded up and at least 1',
+  async (t) => {
+    const clock = new VirtualClock()
+    const app = await createService({
+      perMinute: 1,
+      store: new MemoryQuotaStore({ clock: clock.now })
+    })
+    await analyze(app, alice)
+    for (const [at, seconds] of [
+      [0, '60'],
+      [0.5, '60'],
+      [1, '60'],
+      [999, '60'],
+      [1_000, '59'],
+      [1_000.25, '59'],
+      [30_000, '30'],
+      [58_999, '2'],
+      [59_000, '1'],
+      [59_999, '1'],
+      [59_999.75, '1']
+    ] as const) {
+      clock.advance(at - clock.now())
+      t.equal(
+        (await analyze(app, alice)).headers['retry-after'],
+        seconds,
+        `${at} ms into the window`
+      )
+    }
+    clock.advance(60_000 - clock.now())
+    t.same(await statuses(app, alice, 1), [200])
   }
-  clock.advance(60_000 - clock.now())
-  t.same(await statuses(app, alice, 1), [200])
-})
+)
 
 const valid = { admitted: true, count: 1, windowRemaining: 5000, overflow: false }
 // What a store returns for the one demand of a request.
 const invalid: unknown[] = [
-  undefined, null, 5, {}, { admitted: true }, { ...valid, admitted: 'yes' }, { ...valid, overflow: 'no' }, { admitted: true, count: 1, windowRemaining: 5000 },
-  ...[-5, 1.5, 1n, '1'].map((count) => ({ ...valid, count })), ...[0, NaN, '5000', [5000], 5000n, 1e300, null].map((windowRemaining) => ({ ...valid, windowRemaining }))
+  undefined,
+  null,
+  5,
+  {},
+  { admitted: true },
+  { ...valid, admitted: 'yes' },
+  { ...valid, overflow: 'no' },
+  { admitted: true, count: 1, windowRemaining: 5000 },
+  ...[-5, 1.5, 1n, '1'].map((count) => ({ ...valid, count })),
+  ...[0, NaN, '5000', [5000], 5000n, 1e300, null].map((windowRemaining) => ({
+    ...valid,
+    windowRemaining
+  }))
 ]
 
-t.test('a store can return its result, a promise, or an object with a function then; an invalid result is a 503', async (t) => {
-  const failures = [...invalid.map((result) => [result]), valid, [], [valid, valid], 'no', null]
-  const results = [...failures.map((result): [unknown, number] => [result, 503]), [[valid], 200] as const]
-  for (const [result, status] of results) {
-    for (const given of [result, Promise.resolve(result), { then: (resolve: (value: unknown) => void) => { resolve(result) } }]) {
-      const log = captureLog()
-      const store: QuotaStore = Object.assign(new MemoryQuotaStore(), { acquire: () => given })
-      const app = await createService({ store, authentication: asAlice }, { logger: log.logger })
-      t.same(await statuses(app, null, 1), [status], String(result))
-      const failure = { msg: /store failed/, counters: ['default'], err: { message: 'the quota store returned an invalid result from acquire' } }
-      t.match(log.lines.filter(({ level }) => level === 50), status === 200 ? [] : [failure])
+t.test(
+  'a store can return its result, a promise, or an object with a function then; an invalid result is a 503',
+  async (t) => {
+    const failures = [...invalid.map((result) => [result]), valid, [], [valid, valid], 'no', null]
+    const results = [
+      ...failures.map((result): [unknown, number] => [result, 503]),
+      [[valid], 200] as const
+    ]
+    for (const [result, status] of results) {
+      for (const given of [
+        result,
+        Promise.resolve(result),
+        {
+          then: (resolve: (value: unknown) => void) => {
+            resolve(result)
+          }
+        }
+      ]) {
+        const log = captureLog()
+        const store: QuotaStore = Object.assign(new MemoryQuotaStore(), { acquire: () => given })
+        const app = await createService({ store, authentication: asAlice }, { logger: log.logger })
+        t.same(await statuses(app, null, 1), [status], String(result))
+        const failure = {
+          msg: /store failed/,
+          counters: ['default'],
+          err: { message: 'the quota store returned an invalid result from acquire' }
+        }
+        t.match(
+          log.lines.filter(({ level }) => level === 50),
+          status === 200 ? [] : [failure]
+        )
+      }
     }
   }
-})
+)
 
 const bodies: Record<string, [body: string, retryAfter: string | undefined]> = {
   401: [unauthenticated, undefined],
-  429: ['{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.","status":429}', '60'],
+  429: [
+    '{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.","status":429}',
+    '60'
+  ],
   503: ['{"error":"The request quota is unavailable. Please try again.","status":503}', '1']
 }
 
 // What a host does that must not affect a refusal.
 const habits: Record<string, (app: FastifyInstance) => void> = {
-  'an error handler': (app) => { app.setErrorHandler(async (_error, _request, reply) => reply.code(418).send('another answer')) },
-  'a reply serializer': (app) => { app.setReplySerializer((payload) => `wrapped ${JSON.stringify(payload)}`) },
-  'a serializer compiler': (app) => { app.setSerializerCompiler(() => () => 'compiled') },
-  'a status, a type and headers set early': (app) => { app.addHook('onRequest', async (_request, reply) => { reply.code(201).type('text/plain').headers({ 'cache-control': 'public' }) }) },
-  'a serializer set early': (app) => { app.addHook('onRequest', async (_request, reply) => { reply.serializer(() => 'serialized') }) },
-  'an asynchronous onSend hook': (app) => { app.addHook('onSend', async (_request, _reply, payload) => { await null; return payload }) },
-  'a preSerialization hook': (app) => { app.addHook('preSerialization', async () => ({ replaced: true })) },
-  'an onError hook': (app) => { app.addHook('onError', async (_request, reply) => { reply.code(418) }) }
+  'an error handler': (app) => {
+    app.setErrorHandler(async (_error, _request, reply) => reply.code(418).send('another answer'))
+  },
+  'a reply serializer': (app) => {
+    app.setReplySerializer((payload) => `wrapped ${JSON.stringify(payload)}`)
+  },
+  'a serializer compiler': (app) => {
+    app.setSerializerCompiler(() => () => 'compiled')
+  },
+  'a status, a type and headers set early': (app) => {
+    app.addHook('onRequest', async (_request, reply) => {
+      reply.code(201).type('text/plain').headers({ 'cache-control': 'public' })
+    })
+  },
+  'a serializer set early': (app) => {
+    app.addHook('onRequest', async (_request, reply) => {
+      reply.serializer(() => 'serialized')
+    })
+  },
+  'an asynchronous onSend hook': (app) => {
+    app.addHook('onSend', async (_request, _reply, payload) => {
+      await null
+      return payload
+    })
+  },
+  'a preSerialization hook': (app) => {
+    app.addHook('preSerialization', async () => ({ replaced: true }))
+  },
+  'an onError hook': (app) => {
+    app.addHook('onError', async (_request, reply) => {
+      reply.code(418)
+    })
+  }
 }
 
 const schemas = [
-  { '4xx': { type: 'object', properties: {}, additionalProperties: false }, '5xx': { type: 'string' } }, { 401: { type: 'array' }, 429: { type: 'number' }, 503: { type: 'null' } },
-  { default: { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] } }
+  {
+    '4xx': { type: 'object', properties: {}, additionalProperties: false },
+    '5xx': { type: 'string' }
+  },
+  { 401: { type: 'array' }, 429: { type: 'number' }, 503: { type: 'null' } },
+  {
+    default: { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] }
+  }
 ]
 
-t.test('the bytes of a refusal do not depend on hooks, handlers, serializers and schemas of the host', async (t) => {
-  const hosts: [string, ((app: FastifyInstance) => void) | undefined, object | undefined][] = [
-    ...Object.entries(habits).map(([what, habit]): [string, typeof habit, undefined] => [what, habit, undefined]),
-    ...schemas.map((schema): [string, undefined, object] => [JSON.stringify(schema), undefined, schema]),
-    ['all of them', (app) => { for (const habit of Object.values(habits)) habit(app) }, schemas[0]]
-  ]
-  for (const [what, habit, schema] of hosts) {
-    for (const [status, [body, retryAfter]] of Object.entries(bodies)) {
-      const app = Fastify()
-      const memory = new MemoryQuotaStore({ clock: new VirtualClock().now })
-      const store: QuotaStore = status === '503' ? { acquire () { throw new Error('gone') } } : memory
-      habit?.(app)
-      await app.register(quotaPlugin, { perMinute: 1, store, authentication: () => status === '401' ? null : asAlice() })
-      let ran = 0
-      app.post('/api/analyze', { ...(schema && { schema: { response: schema } }) }, async () => { ran += 1; return { message: 'ran' } })
-      const responses = [await app.inject({ method: 'POST', url: '/api/analyze' }), await app.inject({ method: 'POST', url: '/api/analyze' })]
-      const { statusCode, body: sent, headers } = responses[1] ?? {}
-      t.same([statusCode, sent, headers?.['content-type'], headers?.['cache-control'], headers?.['retry-after']],
-        [Number(status), body, 'application/json; charset=utf-8', 'no-store', retryAfter], what)
-      t.equal(ran, status === '429' ? 1 : 0)
+t.test(
+  'the bytes of a refusal do not depend on hooks, handlers, serializers and schemas of the host',
+  async (t) => {
+    const hosts: [string, ((app: FastifyInstance) => void) | undefined, object | undefined][] = [
+      ...Object.entries(habits).map(([what, habit]): [string, typeof habit, undefined] => [
+        what,
+        habit,
+        undefined
+      ]),
+      ...schemas.map((schema): [string, undefined, object] => [
+        JSON.stringify(schema),
+        undefined,
+        schema
+      ]),
+      [
+        'all of them',
+        (app) => {
+          for (const habit of Object.values(habits)) habit(app)
+        },
+        schemas[0]
+      ]
+    ]
+    for (const [what, habit, schema] of hosts) {
+      for (const [status, [body, retryAfter]] of Object.entries(bodies)) {
+        const app = Fastify()
+        const memory = new MemoryQuotaStore({ clock: new VirtualClock().now })
+        const store: QuotaStore =
+          status === '503'
+            ? {
+                acquire () {
+                  throw new Error('gone')
+                }
+              }
+            : memory
+        habit?.(app)
+        await app.register(quotaPlugin, {
+          perMinute: 1,
+          store,
+          authentication: () => (status === '401' ? null : asAlice())
+        })
+        let ran = 0
+        app.post('/api/analyze', { ...(schema && { schema: { response: schema } }) }, async () => {
+          ran += 1
+          return { message: 'ran' }
+        })
+        const responses = [
+          await app.inject({ method: 'POST', url: '/api/analyze' }),
+          await app.inject({ method: 'POST', url: '/api/analyze' })
+        ]
+        const { statusCode, body: sent, headers } = responses[1] ?? {}
+        t.same(
+          [
+            statusCode,
+            sent,
+            headers?.['content-type'],
+            headers?.['cache-control'],
+            headers?.['retry-after']
+          ],
+          [Number(status), body, 'application/json; charset=utf-8', 'no-store', retryAfter],
+          what
+        )
+        t.equal(ran, status === '429' ? 1 : 0)
+      }
     }
   }
-})
+)
 
 t.test('the onSend hooks of the host run, and can encode the refusal', async (t) => {
-  const app = await createService({}, {}, {
-    before: (app) => app.addHook('onSend', async (_request, reply, payload) => {
-      t.equal(payload, unauthenticated)
-      reply.header('content-encoding', 'gzip')
-      return gzipSync(String(payload))
-    })
-  })
+  const app = await createService(
+    {},
+    {},
+    {
+      before: (app) =>
+        app.addHook('onSend', async (_request, reply, payload) => {
+          t.equal(payload, unauthenticated)
+          reply.header('content-encoding', 'gzip')
+          return gzipSync(String(payload))
+        })
+    }
+  )
   t.same((await analyze(app, null)).rawPayload, gzipSync(unauthenticated))
 })
 
-t.test('an error handler can send an object in place of a refusal whose onSend hook has failed', async (t) => {
-  const app = await createService({}, {}, {
-    before (app) {
-      app.setErrorHandler(async () => ({ failed: true }))
-      app.addHook('onSend', async (_request, _reply, payload) => { if (payload === unauthenticated) throw new Error('no encoder') })
-    }
-  })
-  t.same((await analyze(app, null)).json(), { failed: true })
-})
+t.test(
+  'an error handler can send an object in place of a refusal whose onSend hook has failed',
+  async (t) => {
+    const app = await createService(
+      {},
+      {},
+      {
+        before (app) {
+          app.setErrorHandler(async () => ({ failed: true }))
+          app.addHook('onSend', async (_request, _reply, payload) => {
+            if (payload === unauthenticated) throw new Error('no encoder')
+          })
+        }
+      }
+    )
+    t.same((await analyze(app, null)).json(), { failed: true })
+  }
+)
 
-t.test('refusalBody replaces the body and its content type; the status and the other headers do not change', async (t) => {
-  const contentType = 'application/problem+json'
-  const refusalBody: RefusalBodyWriter = ({ outcome, quota, limit }, { url }) => ({ contentType, body: JSON.stringify({ outcome, quota, limit, url }) })
-  const memory = new MemoryQuotaStore({ clock: new VirtualClock().now })
-  const store: QuotaStore = { acquire: (...asked) => memory.acquire(...asked) }
-  const app = await createService({ perMinute: 1, refusalBody, store })
-  const headers = { 'content-type': contentType, 'cache-control': 'no-store' }
-  const bodyOf = (outcome: string) => `{"outcome":"${outcome}","quota":"default","limit":1,"url":"/api/analyze"}`
-  t.equal((await analyze(app, alice)).body, '{"ran":"/api/analyze"}')
-  t.match(await analyze(app, alice), { statusCode: 429, body: bodyOf('rejected'), headers: { ...headers, 'retry-after': '60', 'content-length': String(bodyOf('rejected').length) } })
-  t.match(await analyze(app, null), { statusCode: 401, body: bodyOf('unauthenticated'), headers })
-  store.acquire = () => { throw new Error('gone') }
-  t.match(await analyze(app, alice), { statusCode: 503, body: bodyOf('unavailable'), headers: { ...headers, 'retry-after': '1' } })
-})
+t.test(
+  'refusalBody replaces the body and its content type; the status and the other headers do not change',
+  async (t) => {
+    const contentType = 'application/problem+json'
+    const refusalBody: RefusalBodyWriter = ({ outcome, quota, limit }, { url }) => ({
+      contentType,
+      body: JSON.stringify({ outcome, quota, limit, url })
+    })
+    const memory = new MemoryQuotaStore({ clock: new VirtualClock().now })
+    const store: QuotaStore = { acquire: (...asked) => memory.acquire(...asked) }
+    const app = await createService({ perMinute: 1, refusalBody, store })
+    const headers = { 'content-type': contentType, 'cache-control': 'no-store' }
+    const bodyOf = (outcome: string) =>
+      `{"outcome":"${outcome}","quota":"default","limit":1,"url":"/api/analyze"}`
+    t.equal((await analyze(app, alice)).body, '{"ran":"/api/analyze"}')
+    t.match(await analyze(app, alice), {
+      statusCode: 429,
+      body: bodyOf('rejected'),
+      headers: {
+        ...headers,
+        'retry-after': '60',
+        'content-length': String(bodyOf('rejected').length)
+      }
+    })
+    t.match(await analyze(app, null), { statusCode: 401, body: bodyOf('unauthenticated'), headers })
+    store.acquire = () => {
+      throw new Error('gone')
+    }
+    t.match(await analyze(app, alice), {
+      statusCode: 503,
+      body: bodyOf('unavailable'),
+      headers: { ...headers, 'retry-after': '1' }
+    })
+  }
+)
 
 const failing: [string, () => unknown][] = [
-  ['throws', () => { throw new Error('of the host') }],
+  [
+    'throws',
+    () => {
+      throw new Error('of the host')
+    }
+  ],
   ['returns a promise', async () => ({ contentType: 'text/plain', body: 'no' })],
-  ['returns a promise that rejects', async () => { throw new Error('of the host') }],
-  ['returns an object that cannot be read', () => ({ get body () { throw new Error('of the host') } })],
-  ...[undefined, 'no', { body: 'no' }, { contentType: 'text/plain' }, { contentType: 'text/plain', body: {} }].map(
-    (value): [string, () => unknown] => [`returns ${JSON.stringify(value)}`, () => value]
-  ),
-  ...['', 'plain', '/plain', 'text/', 'text/;charset=utf-8', ' text/plain',
-    'text/(plain', 'text /plain', 'text/plain, text/html', 'text/plain x; charset=utf-8', 'text//plain', 'text/plain; a="\n"']
-    .map((contentType): [string, () => unknown] => [`returns the content type "${contentType}"`, () => ({ contentType, body: 'no' })])
+  [
+    'returns a promise that rejects',
+    async () => {
+      throw new Error('of the host')
+    }
+  ],
+  [
+    'returns an object that cannot be read',
+    () => ({
+      get body () {
+        throw new Error('of the host')
+      }
+    })
+  ],
+  ...[
+    undefined,
+    'no',
+    { body: 'no' },
+    { contentType: 'text/plain' },
+    { contentType: 'text/plain', body: {} }
+  ].map((value): [string, () => unknown] => [`returns ${JSON.stringify(value)}`, () => value]),
+  ...[
+    '',
+    'plain',
+    '/plain',
+    'text/',
+    'text/;charset=utf-8',
+    ' text/plain',
+    'text/(plain',
+    'text /plain',
+    'text/plain, text/html',
+    'text/plain x; charset=utf-8',
+    'text//plain',
+    'text/plain; a="\n"'
+  ].map((contentType): [string, () => unknown] => [
+    `returns the content type "${contentType}"`,
+    () => ({ contentType, body: 'no' })
+  ])
 ]
 
-t.test('the refusal has the default body if refusalBody fails, and the error is logged', async (t) => {
-  for (const [what, refusalBody] of failing) {
-    const log = captureLog()
-    const app = await createService({ refusalBody: refusalBody as () => RefusalBody }, { logger: log.logger })
-    t.match(await analyze(app, null), { statusCode: 401, body: unauthenticated, headers: { 'content-type': 'application/json; charset=utf-8' } }, what)
-    t.match(log.lines.filter(({ level }) => level === 50), [{ msg: /refusalBody failed/, err: { message: /\w/ } }], what)
+t.test(
+  'the refusal has the default body if refusalBody fails, and the error is logged',
+  async (t) => {
+    for (const [what, refusalBody] of failing) {
+      const log = captureLog()
+      const app = await createService(
+        { refusalBody: refusalBody as () => RefusalBody },
+        { logger: log.logger }
+      )
+      t.match(
+        await analyze(app, null),
+        {
+          statusCode: 401,
+          body: unauthenticated,
+          headers: { 'content-type': 'application/json; charset=utf-8' }
+        },
+        what
+      )
+      t.match(
+        log.lines.filter(({ level }) => level === 50),
+        [{ msg: /refusalBody failed/, err: { message: /\w/ } }],
+        what
+      )
+    }
   }
-})
+)
 
 t.test('the content type can be any media type, with or without parameters', async (t) => {
-  for (const contentType of ['a/b', 'application/vnd.api+json', "!#$%&'*+.^`|~-_9/!#$%&'*+.^`|~-_9", 'text/plain;charset=utf-8', 'text/plain  ; charset=utf-8', 'text/plain ']) {
-    const { body, headers } = await analyze(await createService({ refusalBody: () => ({ contentType, body: 'of the host' }) }), null)
+  for (const contentType of [
+    'a/b',
+    'application/vnd.api+json',
+    "!#$%&'*+.^`|~-_9/!#$%&'*+.^`|~-_9",
+    'text/plain;charset=utf-8',
+    'text/plain  ; charset=utf-8',
+    'text/plain '
+  ]) {
+    const { body, headers } = await analyze(
+      await createService({ refusalBody: () => ({ contentType, body: 'of the host' }) }),
+      null
+    )
     t.equal(body, 'of the host', contentType)
     t.ok(String(headers['content-type']).startsWith(contentType.trim()), contentType)
   }
 })
 
-t.test('refusalBody is not called in shadow mode or for admitted requests, and without it a refusal logs no error', async (t) => {
-  const log = captureLog()
-  const refusalBody = () => { throw new Error('not to be called') }
-  await analyze(await createService({ refusalBody, mode: 'shadow' }, { logger: log.logger }), null)
-  await analyze(await createService({ refusalBody }, { logger: log.logger }), alice)
-  await analyze(await createService({}, { logger: log.logger }), null)
-  t.same(log.errors(), [])
-})
+t.test(
+  'refusalBody is not called in shadow mode or for admitted requests, and without it a refusal logs no error',
+  async (t) => {
+    const log = captureLog()
+    const refusalBody = () => {
+      throw new Error('not to be called')
+    }
+    await analyze(
+      await createService({ refusalBody, mode: 'shadow' }, { logger: log.logger }),
+      null
+    )
+    await analyze(await createService({ refusalBody }, { logger: log.logger }), alice)
+    await analyze(await createService({}, { logger: log.logger }), null)
+    t.same(log.errors(), [])
+  }
+)

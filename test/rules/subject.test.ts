@@ -6,8 +6,14 @@ import { alice, analyze, bearer, createService, statuses } from '../support/serv
 
 const ran = async () => 'ran'
 
-/** Returns the statuses of a service for requests without a caller: 401 for those that are subject to the quota. Each route is served. */
-async function statusesOf (routes: readonly { method: HTTPMethods, url: string }[], options: QuotaOptions = {}) {
+/**
+ * Returns the statuses of a service for requests without a caller: 401 for those that are subject
+ * to the quota. Each route is served.
+ */
+async function statusesOf (
+  routes: readonly { method: HTTPMethods; url: string }[],
+  options: QuotaOptions = {}
+) {
   const app = Fastify()
   await app.register(quotaPlugin, options)
   for (const route of routes) app.route({ ...route, exposeHeadRoute: false, handler: ran })
@@ -23,45 +29,85 @@ t.test('the quota applies to exactly the four operations', async (t) => {
   ])
   t.ok(Object.isFrozen(protectedOperations) && protectedOperations.every(Object.isFrozen))
   const methods = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'HEAD'] as const
-  const routes = protectedOperations.flatMap(({ method, path }) => methods.map((other) => ({ method: other, url: path, status: other === method ? 401 : 200 })))
-  t.same(await statusesOf(routes), routes.map(({ status }) => status), 'another method is not subject')
-  const others = ['/', '/api', '/api/analyze/', '/api/analyze/x',
-    '/api/analyz', '/api/analyzer', '/API/ANALYZE', '/x/api/analyze', '/api/analyze-tree'].map((url) => ({ method: 'POST' as const, url }))
-  t.same(await statusesOf(others), others.map(() => 200), 'another path is not subject')
+  const routes = protectedOperations.flatMap(({ method, path }) =>
+    methods.map((other) => ({ method: other, url: path, status: other === method ? 401 : 200 }))
+  )
+  t.same(
+    await statusesOf(routes),
+    routes.map(({ status }) => status),
+    'another method is not subject'
+  )
+  const others = [
+    '/',
+    '/api',
+    '/api/analyze/',
+    '/api/analyze/x',
+    '/api/analyz',
+    '/api/analyzer',
+    '/API/ANALYZE',
+    '/x/api/analyze',
+    '/api/analyze-tree'
+  ].map((url) => ({ method: 'POST' as const, url }))
+  t.same(
+    await statusesOf(others),
+    others.map(() => 200),
+    'another path is not subject'
+  )
 })
 
 t.test('requests that do not match pass unchanged and are never counted', async (t) => {
   const app = await createService({ perMinute: 1 })
   app.post('/api/other', async (request) => ({ body: request.body, quota: request.quota }))
   for (let request = 0; request < 5; request++) {
-    const response = await app.inject({ method: 'POST', url: '/api/other', payload: { text: 'as it was' }, headers: bearer(app, alice) })
+    const response = await app.inject({
+      method: 'POST',
+      url: '/api/other',
+      payload: { text: 'as it was' },
+      headers: bearer(app, alice)
+    })
     t.same(response.json(), { body: { text: 'as it was' }, quota: null })
   }
   t.same(await statuses(app, alice, 1), [200])
   t.same(app.quotaStore.inspect?.('default'), { trackedCallers: 1, sweeps: 0 })
 })
 
-t.test('an admitted request reaches the operation, and the quota adds no headers to its response', async (t) => {
-  const unlimited = await analyze(await createService({ perMinute: 0 }), alice)
-  const admitted = await analyze(await createService(), alice)
-  t.same(admitted.json(), { ran: '/api/analyze' })
-  t.same(Object.keys(admitted.headers), Object.keys(unlimited.headers))
-  t.notOk(Object.keys(admitted.headers).some((name) => /limit|retry/i.test(name)))
-})
-
-t.test('routes and scopes that are declared before the plugin are protected, whatever their constraints', async (t) => {
-  const app = Fastify()
-  app.post('/api/analyze', { constraints: { host: 'one.example' } }, ran)
-  app.post('/api/analyze', { constraints: { version: '2.0.0' } }, ran)
-  await app.register(async (scope) => {
-    scope.decorateRequest('ofTheScope', true)
-    scope.post('/api/justify-leaf', ran)
-    scope.post('/api/other', async (request) => ({ quota: request.quota, decisions: request.quotaDecisions }))
-  })
-  await app.register(quotaPlugin)
-  for (const headers of [{ host: 'one.example' }, { 'accept-version': '2.x' }, { host: 'three.example' }]) {
-    t.equal((await app.inject({ method: 'POST', url: '/api/analyze', headers })).statusCode, 401)
+t.test(
+  'an admitted request reaches the operation, and the quota adds no headers to its response',
+  async (t) => {
+    const unlimited = await analyze(await createService({ perMinute: 0 }), alice)
+    const admitted = await analyze(await createService(), alice)
+    t.same(admitted.json(), { ran: '/api/analyze' })
+    t.same(Object.keys(admitted.headers), Object.keys(unlimited.headers))
+    t.notOk(Object.keys(admitted.headers).some((name) => /limit|retry/i.test(name)))
   }
-  t.equal((await app.inject({ method: 'POST', url: '/api/justify-leaf' })).statusCode, 401)
-  t.same((await app.inject({ method: 'POST', url: '/api/other' })).json(), { quota: null, decisions: [] })
-})
+)
+
+t.test(
+  'routes and scopes that are declared before the plugin are protected, whatever their constraints',
+  async (t) => {
+    const app = Fastify()
+    app.post('/api/analyze', { constraints: { host: 'one.example' } }, ran)
+    app.post('/api/analyze', { constraints: { version: '2.0.0' } }, ran)
+    await app.register(async (scope) => {
+      scope.decorateRequest('ofTheScope', true)
+      scope.post('/api/justify-leaf', ran)
+      scope.post('/api/other', async (request) => ({
+        quota: request.quota,
+        decisions: request.quotaDecisions
+      }))
+    })
+    await app.register(quotaPlugin)
+    for (const headers of [
+      { host: 'one.example' },
+      { 'accept-version': '2.x' },
+      { host: 'three.example' }
+    ]) {
+      t.equal((await app.inject({ method: 'POST', url: '/api/analyze', headers })).statusCode, 401)
+    }
+    t.equal((await app.inject({ method: 'POST', url: '/api/justify-leaf' })).statusCode, 401)
+    t.same((await app.inject({ method: 'POST', url: '/api/other' })).json(), {
+      quota: null,
+      decisions: []
+    })
+  }
+)

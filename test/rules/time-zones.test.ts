@@ -6,7 +6,9 @@ import { createHost } from '../support/quota-host.js'
 /** Replaces the wall clock. The monotonic clock of a host goes on by itself. */
 function setWallClock (t: Test): (time: string | number) => number {
   const { now } = Date
-  t.teardown(() => { Date.now = now })
+  t.teardown(() => {
+    Date.now = now
+  })
   return (time) => {
     const ms = typeof time === 'string' ? Date.parse(time) : time
     Date.now = () => ms
@@ -17,18 +19,68 @@ function setWallClock (t: Test): (time: string | number) => number {
 // When a day or a month begins and ends, in UTC.
 const windows: [what: string, definition: QuotaDefinition, begin: string, end: string][] = [
   ['a day of UTC', { perDay: 1, timeZone: 'UTC' }, '2026-11-24T00:00Z', '2026-11-25T00:00Z'],
-  ['a day of 23 hours', { perDay: 1, timeZone: 'Europe/Berlin' }, '2026-03-28T23:00Z', '2026-03-29T22:00Z'],
-  ['a day of 25 hours', { perDay: 1, timeZone: 'Europe/Berlin' }, '2026-10-24T22:00Z', '2026-10-25T23:00Z'],
-  ['a day without a midnight', { perDay: 1, timeZone: 'America/Havana' }, '2026-03-08T05:00Z', '2026-03-09T04:00Z'],
-  ['the day before one that does not exist', { perDay: 1, timeZone: 'Pacific/Apia' }, '2011-12-29T10:00Z', '2011-12-30T10:00Z'],
-  ['the day after one that does not exist', { perDay: 1, timeZone: 'Pacific/Apia' }, '2011-12-30T10:00Z', '2011-12-31T10:00Z'],
-  ['a day of 25 hours, 45 minutes beside the others', { perDay: 1, timeZone: 'Pacific/Chatham' }, '2026-04-04T10:15Z', '2026-04-05T11:15Z'],
-  ['a day of 27 hours', { perDay: 1, timeZone: 'Antarctica/Casey' }, '2018-03-10T13:00Z', '2018-03-11T16:00Z'],
-  ['a day of 21 hours', { perDay: 1, timeZone: 'Antarctica/Casey' }, '2016-10-21T16:00Z', '2016-10-22T13:00Z'],
+  [
+    'a day of 23 hours',
+    { perDay: 1, timeZone: 'Europe/Berlin' },
+    '2026-03-28T23:00Z',
+    '2026-03-29T22:00Z'
+  ],
+  [
+    'a day of 25 hours',
+    { perDay: 1, timeZone: 'Europe/Berlin' },
+    '2026-10-24T22:00Z',
+    '2026-10-25T23:00Z'
+  ],
+  [
+    'a day without a midnight',
+    { perDay: 1, timeZone: 'America/Havana' },
+    '2026-03-08T05:00Z',
+    '2026-03-09T04:00Z'
+  ],
+  [
+    'the day before one that does not exist',
+    { perDay: 1, timeZone: 'Pacific/Apia' },
+    '2011-12-29T10:00Z',
+    '2011-12-30T10:00Z'
+  ],
+  [
+    'the day after one that does not exist',
+    { perDay: 1, timeZone: 'Pacific/Apia' },
+    '2011-12-30T10:00Z',
+    '2011-12-31T10:00Z'
+  ],
+  [
+    'a day of 25 hours, 45 minutes beside the others',
+    { perDay: 1, timeZone: 'Pacific/Chatham' },
+    '2026-04-04T10:15Z',
+    '2026-04-05T11:15Z'
+  ],
+  [
+    'a day of 27 hours',
+    { perDay: 1, timeZone: 'Antarctica/Casey' },
+    '2018-03-10T13:00Z',
+    '2018-03-11T16:00Z'
+  ],
+  [
+    'a day of 21 hours',
+    { perDay: 1, timeZone: 'Antarctica/Casey' },
+    '2016-10-21T16:00Z',
+    '2016-10-22T13:00Z'
+  ],
   ['a month, in UTC by default', { perMonth: 1 }, '2026-02-01T00:00Z', '2026-03-01T00:00Z'],
   ['the February of a leap year', { perMonth: 1 }, '2028-02-01T00:00Z', '2028-03-01T00:00Z'],
-  ['a month with a day of 23 hours', { perMonth: 1, timeZone: 'Europe/Berlin' }, '2026-02-28T23:00Z', '2026-03-31T22:00Z'],
-  ['a month with a day of 25 hours', { perMonth: 1, timeZone: 'Europe/Berlin' }, '2026-09-30T22:00Z', '2026-10-31T23:00Z']
+  [
+    'a month with a day of 23 hours',
+    { perMonth: 1, timeZone: 'Europe/Berlin' },
+    '2026-02-28T23:00Z',
+    '2026-03-31T22:00Z'
+  ],
+  [
+    'a month with a day of 25 hours',
+    { perMonth: 1, timeZone: 'Europe/Berlin' },
+    '2026-09-30T22:00Z',
+    '2026-10-31T23:00Z'
+  ]
 ]
 
 t.test('a window ends when the day or month does in its time zone', async (t) => {
@@ -39,7 +91,11 @@ t.test('a window ends when the day or month does in its time zone', async (t) =>
     for (const time of [begin, end - 1]) {
       const { ask } = await createHost('quota', { quotas: { quota } })
       set(time)
-      t.match((await ask()).json(), [{ outcome: 'admitted', window: null, windowRemaining: end - time }], `${what}: ${time}`)
+      t.match(
+        (await ask()).json(),
+        [{ outcome: 'admitted', window: null, windowRemaining: end - time }],
+        `${what}: ${time}`
+      )
       set(end - 1)
       t.match(await ask(), { statusCode: 429, headers: { 'retry-after': '1' } }, what)
       set(end)
@@ -48,8 +104,15 @@ t.test('a window ends when the day or month does in its time zone', async (t) =>
   }
 })
 
-/** Returns the statuses of a caller's requests, each at its time and to a process of its own on one store. */
-async function statusesAt (t: Test, quota: QuotaDefinition, times: readonly string[]): Promise<number[]> {
+/**
+ * Returns the statuses of a caller's requests, each at its time and to a process of its own on one
+ * store.
+ */
+async function statusesAt (
+  t: Test,
+  quota: QuotaDefinition,
+  times: readonly string[]
+): Promise<number[]> {
   const set = setWallClock(t)
   const store: QuotaStore = new MemoryQuotaStore()
   const statuses = []
@@ -61,29 +124,85 @@ async function statusesAt (t: Test, quota: QuotaDefinition, times: readonly stri
   return statuses
 }
 
-t.test('a window opens anew only for a later end, so processes whose clocks differ agree on it', async (t) => {
-  const daily: QuotaDefinition = { perDay: 2, timeZone: 'UTC' }
-  const times = ['2026-11-24T23:59:59Z', '2026-11-25T00:00:01Z', '2026-11-24T23:59:58Z', '2026-11-25T00:00:02Z', '2026-11-24T00:00Z', '2026-11-26T00:00Z', '2026-11-25T23:59:59Z']
-  t.same(await statusesAt(t, daily, times), [200, 200, 200, 429, 429, 200, 200])
-  const monthly: QuotaDefinition = { perMonth: 1, timeZone: 'Asia/Tokyo' }
-  t.same(await statusesAt(t, monthly, ['2026-11-30T14:59Z', '2026-11-30T15:00Z', '2026-11-30T14:59Z', '2026-12-31T14:59Z', '2026-12-31T15:00Z']), [200, 200, 429, 429, 200])
-})
+t.test(
+  'a window opens anew only for a later end, so processes whose clocks differ agree on it',
+  async (t) => {
+    const daily: QuotaDefinition = { perDay: 2, timeZone: 'UTC' }
+    const times = [
+      '2026-11-24T23:59:59Z',
+      '2026-11-25T00:00:01Z',
+      '2026-11-24T23:59:58Z',
+      '2026-11-25T00:00:02Z',
+      '2026-11-24T00:00Z',
+      '2026-11-26T00:00Z',
+      '2026-11-25T23:59:59Z'
+    ]
+    t.same(await statusesAt(t, daily, times), [200, 200, 200, 429, 429, 200, 200])
+    const monthly: QuotaDefinition = { perMonth: 1, timeZone: 'Asia/Tokyo' }
+    t.same(
+      await statusesAt(t, monthly, [
+        '2026-11-30T14:59Z',
+        '2026-11-30T15:00Z',
+        '2026-11-30T14:59Z',
+        '2026-12-31T14:59Z',
+        '2026-12-31T15:00Z'
+      ]),
+      [200, 200, 429, 429, 200]
+    )
+  }
+)
 
 t.test('where clocks are set back across midnight, no day begins twice', async (t) => {
   // In St Johns until 2011, one minute after midnight; in Casey in 2010, two hours after it.
-  const stJohns = ['2010-11-07T02:29Z', '2010-11-07T02:30:30Z', '2010-11-07T03:00Z', '2010-11-07T03:31Z', '2010-11-08T03:29Z', '2010-11-08T03:30Z']
-  t.same(await statusesAt(t, { perDay: 1, timeZone: 'America/St_Johns' }, stJohns), [200, 200, 429, 429, 429, 200])
-  const casey = ['2010-03-04T12:59Z', '2010-03-04T13:30Z', '2010-03-04T15:30Z', '2010-03-04T16:30Z', '2010-03-05T15:59Z', '2010-03-05T16:00Z']
-  t.same(await statusesAt(t, { perDay: 1, timeZone: 'Antarctica/Casey' }, casey), [200, 200, 429, 429, 429, 200])
+  const stJohns = [
+    '2010-11-07T02:29Z',
+    '2010-11-07T02:30:30Z',
+    '2010-11-07T03:00Z',
+    '2010-11-07T03:31Z',
+    '2010-11-08T03:29Z',
+    '2010-11-08T03:30Z'
+  ]
+  t.same(
+    await statusesAt(t, { perDay: 1, timeZone: 'America/St_Johns' }, stJohns),
+    [200, 200, 429, 429, 429, 200]
+  )
+  const casey = [
+    '2010-03-04T12:59Z',
+    '2010-03-04T13:30Z',
+    '2010-03-04T15:30Z',
+    '2010-03-04T16:30Z',
+    '2010-03-05T15:59Z',
+    '2010-03-05T16:00Z'
+  ]
+  t.same(
+    await statusesAt(t, { perDay: 1, timeZone: 'Antarctica/Casey' }, casey),
+    [200, 200, 429, 429, 429, 200]
+  )
 })
 
-t.test('the headers of a month have no window, and the standing tells how long it lasts', async (t) => {
-  const set = setWallClock(t)
-  set('2026-11-30T23:59:50Z')
-  const { app, ask, begin } = await createHost('budget', { rateLimitHeaders: 'draft-10', quotas: { budget: { perMonth: { dollars: 5 }, cost: 5 } } })
-  const { request } = await begin()
-  t.match(await app.quotaStanding(request, 'budget'), { unit: 'dollars', window: null, count: 5, remaining: 0, windowRemaining: 10_000 })
-  t.match((await ask()).headers, { 'retry-after': '10', 'ratelimit-policy': '"budget";q=5;qu="dollars"', ratelimit: '"budget";r=0;t=10' })
-  set('2026-12-01T00:00Z')
-  t.match(await app.quotaStanding(request, 'budget'), { count: 0, windowRemaining: null })
-})
+t.test(
+  'the headers of a month have no window, and the standing tells how long it lasts',
+  async (t) => {
+    const set = setWallClock(t)
+    set('2026-11-30T23:59:50Z')
+    const { app, ask, begin } = await createHost('budget', {
+      rateLimitHeaders: 'draft-10',
+      quotas: { budget: { perMonth: { dollars: 5 }, cost: 5 } }
+    })
+    const { request } = await begin()
+    t.match(await app.quotaStanding(request, 'budget'), {
+      unit: 'dollars',
+      window: null,
+      count: 5,
+      remaining: 0,
+      windowRemaining: 10_000
+    })
+    t.match((await ask()).headers, {
+      'retry-after': '10',
+      'ratelimit-policy': '"budget";q=5;qu="dollars"',
+      ratelimit: '"budget";r=0;t=10'
+    })
+    set('2026-12-01T00:00Z')
+    t.match(await app.quotaStanding(request, 'budget'), { count: 0, windowRemaining: null })
+  }
+)

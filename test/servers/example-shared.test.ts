@@ -1,4 +1,5 @@
-// Instances of the example service with a shared server or database, and what applies while it is not running.
+// Instances of the example service with a shared server or database, and what applies while it is
+// not running.
 import t from 'tap'
 import { statuses } from '../support/credentials.js'
 import { analysis, startService } from '../support/example-service.js'
@@ -9,27 +10,55 @@ const perMinute = 'rate-limit.per-minute'
 const password = 'a secret'
 
 for (const kind of ['Redis', 'PostgreSQL']) {
-  t.test(`two instances with ${kind} enforce one limit, and continue while it is not running`, async (t) => {
-    const server = kind === 'Redis' ? await RedisServer.startWithPassword(password) : await PostgresServer.start()
-    t.teardown(() => server.stop())
-    const environment = kind === 'Redis' ? { REDIS_URL: `${server.url.replace('//', `//:${encodeURIComponent(password)}@`)}/1` } : { DATABASE_URL: server.url }
-    const [one, two] = await Promise.all([startService(t, environment), startService(t, environment)])
-    const put = { method: 'PUT' }
-    const change = async (limit: number | null) => (await one.as('root', '/api/preferences', { ...put, body: { [perMinute]: limit } })).status
-    t.equal(await change(3), 200)
-    t.match(await (await two.as('root', '/api/preferences')).json(), { [perMinute]: /^3$/ })
-    const found = []
-    for (const service of [one, two, one, two, one]) found.push((await service.as('alice', '/api/analyze', analysis)).status)
-    t.same(found, [200, 200, 200, 429, 429])
-    t.match(await two.standing('alice'), { default: { limit: 3, count: 3 } })
-    t.match(await (await two.as('root', '/api/callers')).json(), { trackedCallers: 1, callers: [{ count: 3 }] })
-    t.equal(await change(null), 200)
-    t.match(await two.standing('alice'), { default: { limit: 10 } })
-    await server.kill()
-    t.same(await statuses(11, () => one.as('alice', '/api/analyze', analysis)), [...Array(10).fill(200), 429], 'each instance counts for itself, up to the configured limit')
-    const response = await one.as('root', '/api/preferences', { method: 'PUT', body: { [perMinute]: 3 } })
-    t.same([response.status, await response.json()], [500, { error: 'The service failed. Please try again.', status: 500 }])
-    t.match(one.log.join(''), 'primary store fails; its fallback counts')
-    t.notMatch(one.log.join(''), password)
-  })
+  t.test(
+    `two instances with ${kind} enforce one limit, and continue while it is not running`,
+    async (t) => {
+      const server =
+        kind === 'Redis'
+          ? await RedisServer.startWithPassword(password)
+          : await PostgresServer.start()
+      t.teardown(() => server.stop())
+      const environment =
+        kind === 'Redis'
+          ? { REDIS_URL: `${server.url.replace('//', `//:${encodeURIComponent(password)}@`)}/1` }
+          : { DATABASE_URL: server.url }
+      const [one, two] = await Promise.all([
+        startService(t, environment),
+        startService(t, environment)
+      ])
+      const put = { method: 'PUT' }
+      const change = async (limit: number | null) =>
+        (await one.as('root', '/api/preferences', { ...put, body: { [perMinute]: limit } })).status
+      t.equal(await change(3), 200)
+      t.match(await (await two.as('root', '/api/preferences')).json(), { [perMinute]: /^3$/ })
+      const found = []
+      for (const service of [one, two, one, two, one]) {
+        found.push((await service.as('alice', '/api/analyze', analysis)).status)
+      }
+      t.same(found, [200, 200, 200, 429, 429])
+      t.match(await two.standing('alice'), { default: { limit: 3, count: 3 } })
+      t.match(await (await two.as('root', '/api/callers')).json(), {
+        trackedCallers: 1,
+        callers: [{ count: 3 }]
+      })
+      t.equal(await change(null), 200)
+      t.match(await two.standing('alice'), { default: { limit: 10 } })
+      await server.kill()
+      t.same(
+        await statuses(11, () => one.as('alice', '/api/analyze', analysis)),
+        [...Array(10).fill(200), 429],
+        'each instance counts for itself, up to the configured limit'
+      )
+      const response = await one.as('root', '/api/preferences', {
+        method: 'PUT',
+        body: { [perMinute]: 3 }
+      })
+      t.same(
+        [response.status, await response.json()],
+        [500, { error: 'The service failed. Please try again.', status: 500 }]
+      )
+      t.match(one.log.join(''), 'primary store fails; its fallback counts')
+      t.notMatch(one.log.join(''), password)
+    }
+  )
 }

@@ -1,4 +1,5 @@
-// The PostgreSQL store with the server's clock, on any table, with the least privileges, and with another client than pg.
+// The PostgreSQL store with the server's clock, on any table, with the least privileges, and with
+// another client than pg.
 import { readFileSync } from 'node:fs'
 import postgres from 'postgres'
 import t from 'tap'
@@ -12,61 +13,119 @@ const { server, pool } = await startPostgres(t)
 t.test('the store uses the clock of the server', async (t) => {
   const store = new PostgresQuotaStore({ pool, rememberRejections: false })
   await acquireOne(store, 'alice')
-  await pool.query('UPDATE llm_quota SET window_start = window_start - 59000, last_seen = last_seen - 59000')
+  await pool.query(
+    'UPDATE llm_quota SET window_start = window_start - 59000, last_seen = last_seen - 59000'
+  )
   const { windowRemaining } = await acquireOne(store, 'alice')
   t.ok(Number(windowRemaining) > 0 && Number(windowRemaining) <= 1_000, `${windowRemaining} ms`)
 })
 
-t.test('any name of a table can be used, that of a variable, a column or an alias of the functions included', async (t) => {
-  const variables = ['caller', 'cap', 'costs', 'count', 'counters', 'given', 'held', 'keys', 'limits', 'moment', 'names', 'own', 'place', 'request', 'state', 'time']
-  await pool.query('CREATE SCHEMA "my limits"; CREATE SCHEMA "a""b"')
-  for (const table of ['public.llm_quota_2', '"my limits"."Quota"', '"a""b"."it\'s $1 \\ llm_quota"', ...variables]) {
-    await pool.query(postgresSchema({ table }))
-    const store = new PostgresQuotaStore({ pool, table, maxTrackedCallers: 1, rememberRejections: false })
-    const acquisition = await acquireOne(store, 'alice')
-    await store.release(acquisition, 1)
-    await store.acquire([demand('bob', { cost: 2 }), demand('bob', place())])
-    const pages = [await store.list('default'), await store.list('streams.in-flight')]
-    t.match([await store.peek(demand('bob')), pages.map(({ callers }) => callers.length), await store.inspect('default')],
-      [{ overflow: true, count: 2 }, [1, 1], { trackedCallers: 1, sweeps: 0 }], table)
+t.test(
+  'any name of a table can be used, that of a variable, a column or an alias of the functions included',
+  async (t) => {
+    const variables = [
+      'caller',
+      'cap',
+      'costs',
+      'count',
+      'counters',
+      'given',
+      'held',
+      'keys',
+      'limits',
+      'moment',
+      'names',
+      'own',
+      'place',
+      'request',
+      'state',
+      'time'
+    ]
+    await pool.query('CREATE SCHEMA "my limits"; CREATE SCHEMA "a""b"')
+    for (const table of [
+      'public.llm_quota_2',
+      '"my limits"."Quota"',
+      '"a""b"."it\'s $1 \\ llm_quota"',
+      ...variables
+    ]) {
+      await pool.query(postgresSchema({ table }))
+      const store = new PostgresQuotaStore({
+        pool,
+        table,
+        maxTrackedCallers: 1,
+        rememberRejections: false
+      })
+      const acquisition = await acquireOne(store, 'alice')
+      await store.release(acquisition, 1)
+      await store.acquire([demand('bob', { cost: 2 }), demand('bob', place())])
+      const pages = [await store.list('default'), await store.list('streams.in-flight')]
+      t.match(
+        [
+          await store.peek(demand('bob')),
+          pages.map(({ callers }) => callers.length),
+          await store.inspect('default')
+        ],
+        [{ overflow: true, count: 2 }, [1, 1], { trackedCallers: 1, sweeps: 0 }],
+        table
+      )
+      await store.forget('alice', 'default')
+      t.match(await store.inspect('default'), { trackedCallers: 0 })
+    }
+  }
+)
+
+t.test(
+  'the documented statements give the least privileges, and take everything away',
+  async (t) => {
+    const page = readFileSync('docs/postgres.md', 'utf8').replaceAll('llm_quota', 'secret')
+    const statements = (kind: string) =>
+      page.match(new RegExp(`^${kind} [^;]*;$`, 'gm'))?.join('\n') ?? ''
+    await pool.query(
+      `CREATE ROLE service LOGIN; ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC; ${postgresSchema({ table: 'secret' })}`
+    )
+    const own = server.pool({ connectionString: server.url.replace('postgres@', 'service@') })
+    t.teardown(() => own.end())
+    const store = new PostgresQuotaStore({ pool: own, table: 'secret' })
+    await t.rejects(acquireOne(store, 'alice'), { code: '42501' })
+    await pool.query(statements('GRANT'))
+    for (const more of [{}, place()]) {
+      await store.release(await acquireOne(store, 'alice', more), 1)
+      t.match(await store.peek(demand('alice', more)), { count: 0 })
+      t.equal((await store.list(demand('alice', more).counters)).cursor, null)
+    }
     await store.forget('alice', 'default')
     t.match(await store.inspect('default'), { trackedCallers: 0 })
+    await store.clearCounters()
+    await pool.query(statements('DROP'))
+    const { rows } = await pool.query(
+      "SELECT relname AS name FROM pg_class WHERE relname LIKE 'secret%' UNION SELECT proname FROM pg_proc WHERE proname LIKE 'secret%'"
+    )
+    t.same(rows, [])
   }
-})
-
-t.test('the documented statements give the least privileges, and take everything away', async (t) => {
-  const page = readFileSync('docs/postgres.md', 'utf8').replaceAll('llm_quota', 'secret')
-  const statements = (kind: string) => page.match(new RegExp(`^${kind} [^;]*;$`, 'gm'))?.join('\n') ?? ''
-  await pool.query(`CREATE ROLE service LOGIN; ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC; ${postgresSchema({ table: 'secret' })}`)
-  const own = server.pool({ connectionString: server.url.replace('postgres@', 'service@') })
-  t.teardown(() => own.end())
-  const store = new PostgresQuotaStore({ pool: own, table: 'secret' })
-  await t.rejects(acquireOne(store, 'alice'), { code: '42501' })
-  await pool.query(statements('GRANT'))
-  for (const more of [{}, place()]) {
-    await store.release(await acquireOne(store, 'alice', more), 1)
-    t.match(await store.peek(demand('alice', more)), { count: 0 })
-    t.equal((await store.list(demand('alice', more).counters)).cursor, null)
-  }
-  await store.forget('alice', 'default')
-  t.match(await store.inspect('default'), { trackedCallers: 0 })
-  await store.clearCounters()
-  await pool.query(statements('DROP'))
-  const { rows } = await pool.query("SELECT relname AS name FROM pg_class WHERE relname LIKE 'secret%' UNION SELECT proname FROM pg_proc WHERE proname LIKE 'secret%'")
-  t.same(rows, [])
-})
+)
 
 t.test('migrations that run at the same time succeed', async (t) => {
-  await t.resolves(Promise.all(Array.from({ length: 8 }, () => pool.query(postgresSchema({ table: 'together' })))))
-  t.match(await acquireOne(new PostgresQuotaStore({ pool, table: 'together' }), 'alice'), { count: 1 })
+  await t.resolves(
+    Promise.all(Array.from({ length: 8 }, () => pool.query(postgresSchema({ table: 'together' }))))
+  )
+  t.match(await acquireOne(new PostgresQuotaStore({ pool, table: 'together' }), 'alice'), {
+    count: 1
+  })
 })
 
 t.test('another isolation level than read committed is an error that names it', async (t) => {
   for (const level of ['repeatable read', 'serializable']) {
-    const strict = server.pool({ options: `-c default_transaction_isolation=${level.replace(' ', '\\ ')}` })
+    const strict = server.pool({
+      options: `-c default_transaction_isolation=${level.replace(' ', '\\ ')}`
+    })
     t.teardown(() => strict.end())
     const store = new PostgresQuotaStore({ pool: strict })
-    for (const more of [{}, place()]) await t.rejects(acquireOne(store, 'alice', more), new RegExp(`needs the isolation level read committed, not ${level}`))
+    for (const more of [{}, place()]) {
+      await t.rejects(
+        acquireOne(store, 'alice', more),
+        new RegExp(`needs the isolation level read committed, not ${level}`)
+      )
+    }
   }
 })
 
@@ -74,20 +133,28 @@ t.test('a pool of pg can have a query of the host that takes only a text and val
   const own = server.pool()
   t.teardown(() => own.end())
   const query = own.query.bind(own)
-  Object.assign(own, { query: (text: string, values: unknown[]) => query(`/* service */ ${text}`, values) })
+  Object.assign(own, {
+    query: (text: string, values: unknown[]) => query(`/* service */ ${text}`, values)
+  })
   t.match(await acquireOne(new PostgresQuotaStore({ pool: own }), 'of-its-own-query'), { count: 1 })
 })
 
-t.test('postgres.js, in a database with another encoding than UTF8, passes each check of quotaStoreContract', { timeout: 300_000 }, async (t) => {
-  await pool.query("CREATE DATABASE latin1 ENCODING 'LATIN1' TEMPLATE template0")
-  const sql = postgres(server.url.replace(/postgres$/, 'latin1'))
-  await sql.unsafe(postgresSchema())
-  t.teardown(() => sql.end())
-  const client: PostgresPool = { query: async (text, values) => ({ rows: await sql.unsafe(text, values as (string | null)[]) }) }
-  const checks = quotaStoreContract(async (options) => {
-    const store = new PostgresQuotaStore({ pool: client, rememberRejections: false, ...options })
-    await store.clearCounters()
-    return store
-  })
-  for (const { name, run } of checks) await t.resolves(run(), name)
-})
+t.test(
+  'postgres.js, in a database with another encoding than UTF8, passes each check of quotaStoreContract',
+  { timeout: 300_000 },
+  async (t) => {
+    await pool.query("CREATE DATABASE latin1 ENCODING 'LATIN1' TEMPLATE template0")
+    const sql = postgres(server.url.replace(/postgres$/, 'latin1'))
+    await sql.unsafe(postgresSchema())
+    t.teardown(() => sql.end())
+    const client: PostgresPool = {
+      query: async (text, values) => ({ rows: await sql.unsafe(text, values as (string | null)[]) })
+    }
+    const checks = quotaStoreContract(async (options) => {
+      const store = new PostgresQuotaStore({ pool: client, rememberRejections: false, ...options })
+      await store.clearCounters()
+      return store
+    })
+    for (const { name, run } of checks) await t.resolves(run(), name)
+  }
+)

@@ -1,4 +1,5 @@
-// docs/rules.md, "Requests in flight": the places of processes that are killed, frozen, or cut off from the server.
+// docs/rules.md, "Requests in flight": the places of processes that are killed, frozen, or cut off
+// from the server.
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -15,51 +16,73 @@ const held = 2
 t.jobs = 2
 
 for (const kind of ['Redis', 'PostgreSQL']) {
-  t.test(`the places of a process on ${kind} are free within 30 s of its last renewal, and it takes them again when it wakes`, {
-    buffered: true
-  }, async (t) => {
-    const { server, store } = await (kind === 'Redis' ? onRedis : onPostgres)(t)
-    const network = await FaultyProxy.start(server.port)
-    const holders: Record<string, ChildProcess> = {}
-    t.teardown(async () => {
-      for (const holder of Object.values(holders)) holder.kill('SIGKILL')
-      await network.stop()
-    })
-    for (const caller of ['healthy', 'killed', 'frozen', 'cut off']) {
-      const url = caller === 'cut off' ? server.url.replace(String(server.port), String(network.port)) : server.url
-      const holder = fork('build/test/support/place-holder.js', [url, caller, String(held)], { env: plainEnvironment() })
-      holders[caller] = holder
-      t.same(await once(holder, 'message'), [held, undefined])
+  t.test(
+    `the places of a process on ${kind} are free within 30 s of its last renewal, and it takes them again when it wakes`,
+    {
+      buffered: true
+    },
+    async (t) => {
+      const { server, store } = await (kind === 'Redis' ? onRedis : onPostgres)(t)
+      const network = await FaultyProxy.start(server.port)
+      const holders: Record<string, ChildProcess> = {}
+      t.teardown(async () => {
+        for (const holder of Object.values(holders)) holder.kill('SIGKILL')
+        await network.stop()
+      })
+      for (const caller of ['healthy', 'killed', 'frozen', 'cut off']) {
+        const url =
+          caller === 'cut off'
+            ? server.url.replace(String(server.port), String(network.port))
+            : server.url
+        const holder = fork('build/test/support/place-holder.js', [url, caller, String(held)], {
+          env: plainEnvironment()
+        })
+        holders[caller] = holder
+        t.same(await once(holder, 'message'), [held, undefined])
+      }
+      const count = async (caller: string) =>
+        Number((await store.peek(demand(caller, place())))?.count)
+      holders.killed?.kill('SIGKILL')
+      holders.frozen?.kill('SIGSTOP')
+      network.isSilent = true
+      const freeAfter: Record<string, number> = {}
+      let leastHeld = held
+      const started = performance.now()
+      while (performance.now() - started < 31_000) {
+        leastHeld = Math.min(leastHeld, await count('healthy'))
+        for (const caller of ['killed', 'frozen', 'cut off']) {
+          if ((await count(caller)) === 0) freeAfter[caller] ??= performance.now() - started
+        }
+        await sleep(100)
+      }
+      t.equal(leastHeld, held, 'a process that renews its places keeps them')
+      t.same(Object.keys(freeAfter).sort(), ['cut off', 'frozen', 'killed'], 'the others are free')
+      for (const caller of ['frozen', 'cut off']) {
+        const taken = [
+          await acquireOne(store, caller, place(held)),
+          await acquireOne(store, caller, place(held))
+        ]
+        t.same(
+          taken.map(({ admitted }) => admitted),
+          [true, true],
+          'others take the places'
+        )
+        if (caller === 'frozen') holders[caller]?.kill('SIGCONT')
+        else network.isSilent = false
+        while ((await count(caller)) < 2 * held) await sleep(20)
+        t.match(await acquireOne(store, caller, place(2 * held)), {
+          admitted: false,
+          count: 2 * held
+        })
+        await leave(holders[caller])
+        t.equal(await count(caller), held, 'and only its own are given back')
+        for (const acquisition of taken) await store.release(acquisition, 1)
+        t.equal(await count(caller), 0)
+      }
+      await leave(holders.healthy)
+      t.equal(await count('healthy'), 0)
     }
-    const count = async (caller: string) => Number((await store.peek(demand(caller, place())))?.count)
-    holders.killed?.kill('SIGKILL')
-    holders.frozen?.kill('SIGSTOP')
-    network.isSilent = true
-    const freeAfter: Record<string, number> = {}
-    let leastHeld = held
-    const started = performance.now()
-    while (performance.now() - started < 31_000) {
-      leastHeld = Math.min(leastHeld, await count('healthy'))
-      for (const caller of ['killed', 'frozen', 'cut off']) if (await count(caller) === 0) freeAfter[caller] ??= performance.now() - started
-      await sleep(100)
-    }
-    t.equal(leastHeld, held, 'a process that renews its places keeps them')
-    t.same(Object.keys(freeAfter).sort(), ['cut off', 'frozen', 'killed'], 'the others are free')
-    for (const caller of ['frozen', 'cut off']) {
-      const taken = [await acquireOne(store, caller, place(held)), await acquireOne(store, caller, place(held))]
-      t.same(taken.map(({ admitted }) => admitted), [true, true], 'others take the places')
-      if (caller === 'frozen') holders[caller]?.kill('SIGCONT')
-      else network.isSilent = false
-      while (await count(caller) < 2 * held) await sleep(20)
-      t.match(await acquireOne(store, caller, place(2 * held)), { admitted: false, count: 2 * held })
-      await leave(holders[caller])
-      t.equal(await count(caller), held, 'and only its own are given back')
-      for (const acquisition of taken) await store.release(acquisition, 1)
-      t.equal(await count(caller), 0)
-    }
-    await leave(holders.healthy)
-    t.equal(await count('healthy'), 0)
-  })
+  )
 }
 
 async function leave (holder: ChildProcess | undefined): Promise<void> {

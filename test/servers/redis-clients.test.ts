@@ -10,21 +10,37 @@ import { acquireOne } from '../support/told-store.js'
 const key = (number: number) => String(callerKey(localAuthentication(`caller ${number}`)))
 
 /** Clients, the servers that they connect to, and a client of the test for each server. */
-async function start (clients: Record<string, Connect>, servers: readonly RedisServer[], mostShards: number) {
+async function start (
+  clients: Record<string, Connect>,
+  servers: readonly RedisServer[],
+  mostShards: number
+) {
   const observers = servers.map((server) => server.client())
   t.teardown(async () => {
     for (const observer of observers) observer.disconnect()
     await Promise.all(servers.map((server) => server.stop()))
   })
-  const isMaster = await Promise.all(observers.map(async (observer) => (await observer.info('replication')).includes('role:master')))
-  return { clients, servers, mostShards, observers, masters: observers.filter((_, index) => isMaster[index]) }
+  const isMaster = await Promise.all(
+    observers.map(async (observer) => (await observer.info('replication')).includes('role:master'))
+  )
+  return {
+    clients,
+    servers,
+    mostShards,
+    observers,
+    masters: observers.filter((_, index) => isMaster[index])
+  }
 }
 
 t.comment(serverVersion())
-const kinds = [await start(singleClients, [await RedisServer.start()], 1), await start(clusterClients, await startCluster(), 8)]
+const kinds = [
+  await start(singleClients, [await RedisServer.start()], 1),
+  await start(clusterClients, await startCluster(), 8)
+]
 
 for (const { clients, servers, mostShards, observers, masters } of kinds) {
-  const keysOf = async (pattern: string) => (await Promise.all(masters.map((master) => master.keys(pattern)))).flat()
+  const keysOf = async (pattern: string) =>
+    (await Promise.all(masters.map((master) => master.keys(pattern)))).flat()
   for (const [name, connect] of Object.entries(clients)) {
     t.test(`the store has correct results with ${name}`, async (t) => {
       const { client, close } = await connect(portsOf(servers))
@@ -32,45 +48,92 @@ for (const { clients, servers, mostShards, observers, masters } of kinds) {
       for (const observer of observers) await observer.config('RESETSTAT')
       t.test('each call has the results of the reference', async (t) => {
         let stores = 0
-        const create = (options: { clock: () => number, maxTrackedCallers: number }) =>
-          new RedisQuotaStore({ client, keyPrefix: `${name} ${++stores}:`, rememberRejections: false, ...options })
-        const seen = await compareWithReference({ create, walks: 2, length: 200, hasLeases: true, areTogether: true })
+        const create = (options: { clock: () => number; maxTrackedCallers: number }) =>
+          new RedisQuotaStore({
+            client,
+            keyPrefix: `${name} ${++stores}:`,
+            rememberRejections: false,
+            ...options
+          })
+        const seen = await compareWithReference({
+          create,
+          walks: 2,
+          length: 200,
+          hasLeases: true,
+          areTogether: true
+        })
         t.ok(seen.admitted > 0 && seen.released > 0, JSON.stringify(seen))
       })
       t.test('concurrent decisions are correct', async (t) => {
-        const store = new RedisQuotaStore({ client, keyPrefix: `${name} at once:`, shards: mostShards })
-        const acquisitions = await Promise.all(Array.from({ length: 400 }, async (_, index) => acquireOne(store, key(index % 100), { limit: 3 })))
+        const store = new RedisQuotaStore({
+          client,
+          keyPrefix: `${name} at once:`,
+          shards: mostShards
+        })
+        const acquisitions = await Promise.all(
+          Array.from({ length: 400 }, async (_, index) =>
+            acquireOne(store, key(index % 100), { limit: 3 })
+          )
+        )
         t.equal(acquisitions.filter(({ admitted }) => admitted).length, 300)
       })
-      t.test('the store sends a script again after the servers have lost it, even if decisions are in flight', async (t) => {
-        const store = new RedisQuotaStore({ client, keyPrefix: `${name} flushed:`, shards: mostShards })
-        const counts: number[] = []
-        for (let round = 0; round < 5; round++) {
-          const acquisitions = Promise.all(Array.from({ length: 100 }, async (_, index) => acquireOne(store, key(index % 50), { limit: 1_000 })))
-          await Promise.all(observers.map((observer) => observer.script('FLUSH')))
-          counts.push(...(await acquisitions).map(({ count }) => count))
+      t.test(
+        'the store sends a script again after the servers have lost it, even if decisions are in flight',
+        async (t) => {
+          const store = new RedisQuotaStore({
+            client,
+            keyPrefix: `${name} flushed:`,
+            shards: mostShards
+          })
+          const counts: number[] = []
+          for (let round = 0; round < 5; round++) {
+            const acquisitions = Promise.all(
+              Array.from({ length: 100 }, async (_, index) =>
+                acquireOne(store, key(index % 50), { limit: 1_000 })
+              )
+            )
+            await Promise.all(observers.map((observer) => observer.script('FLUSH')))
+            counts.push(...(await acquisitions).map(({ count }) => count))
+          }
+          const expected = Array.from({ length: 500 }, (_, index) => Math.floor(index / 50) + 1)
+          t.same(
+            counts.sort((one, other) => one - other),
+            expected,
+            'each request is counted once'
+          )
         }
-        const expected = Array.from({ length: 500 }, (_, index) => Math.floor(index / 50) + 1)
-        t.same(counts.sort((one, other) => one - other), expected, 'each request is counted once')
-      })
-      t.test('each key has the prefixes of the client and of the store, and clearCounters removes it', async (t) => {
-        const store = new RedisQuotaStore({ client, keyPrefix: 'mine:', shards: mostShards })
-        for (let caller = 0; caller < 20; caller++) await acquireOne(store, key(caller), { limit: 1 })
-        const keys = await keysOf('*mine:*')
-        t.equal(keys.length, 2 * mostShards, 'the counters and the register of each shard')
-        for (const key of keys) t.ok(key.startsWith(name.includes('a key prefix') ? 'all:mine:' : 'mine:'), key)
-        await store.clearCounters()
-        t.same(await keysOf('*mine:*'), [])
-      })
+      )
+      t.test(
+        'each key has the prefixes of the client and of the store, and clearCounters removes it',
+        async (t) => {
+          const store = new RedisQuotaStore({ client, keyPrefix: 'mine:', shards: mostShards })
+          for (let caller = 0; caller < 20; caller++) {
+            await acquireOne(store, key(caller), { limit: 1 })
+          }
+          const keys = await keysOf('*mine:*')
+          t.equal(keys.length, 2 * mostShards, 'the counters and the register of each shard')
+          for (const key of keys) {
+            t.ok(key.startsWith(name.includes('a key prefix') ? 'all:mine:' : 'mine:'), key)
+          }
+          await store.clearCounters()
+          t.same(await keysOf('*mine:*'), [])
+        }
+      )
       t.test('acquire rejects with the error of the server', async (t) => {
         const store = new RedisQuotaStore({ client, keyPrefix: `${name} wrong:` })
         await acquireOne(store, key(1), { limit: 1 })
-        for (const master of masters) for (const found of await master.keys(`*${name} wrong:*`)) await master.multi().del(found).set(found, 'another program\'s').exec()
+        for (const master of masters) {
+          for (const found of await master.keys(`*${name} wrong:*`)) {
+            await master.multi().del(found).set(found, "another program's").exec()
+          }
+        }
         await t.rejects(() => acquireOne(store, key(2), { limit: 1 }), /WRONGTYPE/)
       })
       t.test('scripts run on masters only', async (t) => {
         for (const observer of observers) {
-          const scripts = [...(await observer.info('commandstats')).matchAll(/cmdstat_eval\w*:calls=(\d+)/g)].reduce((sum, [, calls]) => sum + Number(calls), 0)
+          const scripts = [
+            ...(await observer.info('commandstats')).matchAll(/cmdstat_eval\w*:calls=(\d+)/g)
+          ].reduce((sum, [, calls]) => sum + Number(calls), 0)
           t.ok(masters.includes(observer) ? scripts > 20 : scripts === 0, `${scripts} scripts`)
         }
       })

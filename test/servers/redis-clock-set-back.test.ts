@@ -11,60 +11,101 @@ const one = { limit: 1 }
 async function start (maxTrackedCallers = 10_000) {
   await client.flushall()
   const clock = { time: 1e12 }
-  const create = () => new RedisQuotaStore({ client, clock: () => clock.time, maxTrackedCallers, rememberRejections: false })
+  const create = () =>
+    new RedisQuotaStore({
+      client,
+      clock: () => clock.time,
+      maxTrackedCallers,
+      rememberRejections: false
+    })
   return { clock, create, store: create() }
 }
 
 for (const step of [1, 1_000, 30_000, 59_999, 90_000, 3_600_000, 1e11]) {
-  t.test(`a window does not become longer, and no wait negative, if the clock is set back by ${step} ms after a decision`, async (t) => {
-    for (const latest of ['alice', 'bob']) {
-      const { clock, store } = await start()
-      await acquireOne(store, 'alice', one)
-      clock.time += 20_000
-      await acquireOne(store, latest, one)
+  t.test(
+    `a window does not become longer, and no wait negative, if the clock is set back by ${step} ms after a decision`,
+    async (t) => {
+      for (const latest of ['alice', 'bob']) {
+        const { clock, store } = await start()
+        await acquireOne(store, 'alice', one)
+        clock.time += 20_000
+        await acquireOne(store, latest, one)
+        clock.time -= step
+        for (const [later, expected] of [
+          [0, 40_000],
+          [39_999, 1],
+          [1, 60_000]
+        ] as const) {
+          clock.time += later
+          t.match(await acquireOne(store, 'alice', one), {
+            admitted: expected === 60_000,
+            windowRemaining: expected
+          })
+        }
+      }
+    }
+  )
+  t.test(
+    `a window becomes longer by at most the time since the last decision if the clock goes back by ${step} ms`,
+    async (t) => {
+      for (const [lag, idle] of [
+        [50, 0],
+        [50, 50],
+        [50, 99],
+        [50, 100],
+        [50, 3_000],
+        [50, 30_000],
+        [150, 0]
+      ] as const) {
+        const { clock, store } = await start()
+        for (const [caller, later] of [
+          ['alice', 20_000],
+          ['bob', lag],
+          ['bob', idle - step]
+        ] as const) {
+          await acquireOne(store, caller, one)
+          clock.time += later
+        }
+        const longer =
+          Number((await acquireOne(store, 'alice', one)).windowRemaining) -
+          (60_000 - 20_000 - lag - idle)
+        t.ok(longer >= 0 && longer <= idle, `${lag} and ${idle} ms: ${longer} ms longer`)
+      }
+    }
+  )
+  t.test(
+    `an inactive caller keeps its place for at most 180 s if the clock is set back by ${step} ms`,
+    async (t) => {
+      const { clock, store } = await start(3)
+      for (const name of ['one', 'two', 'three']) await acquireOne(store, name, one)
+      t.match(await acquireOne(store, 'newcomer', one), { overflow: true })
       clock.time -= step
-      for (const [later, expected] of [[0, 40_000], [39_999, 1], [1, 60_000]] as const) {
-        clock.time += later
-        t.match(await acquireOne(store, 'alice', one), { admitted: expected === 60_000, windowRemaining: expected })
+      for (let second = 0; second < 180; second += 10) {
+        clock.time += 10_000
+        await acquireOne(store, 'one', one)
       }
+      t.match(await acquireOne(store, 'newcomer', one), { overflow: false })
+      t.match(await store.inspect('default'), { trackedCallers: 2 })
     }
-  })
-  t.test(`a window becomes longer by at most the time since the last decision if the clock goes back by ${step} ms`, async (t) => {
-    for (const [lag, idle] of [[50, 0], [50, 50], [50, 99], [50, 100], [50, 3_000], [50, 30_000], [150, 0]] as const) {
-      const { clock, store } = await start()
-      for (const [caller, later] of [['alice', 20_000], ['bob', lag], ['bob', idle - step]] as const) {
-        await acquireOne(store, caller, one)
-        clock.time += later
-      }
-      const longer = Number((await acquireOne(store, 'alice', one)).windowRemaining) - (60_000 - 20_000 - lag - idle)
-      t.ok(longer >= 0 && longer <= idle, `${lag} and ${idle} ms: ${longer} ms longer`)
-    }
-  })
-  t.test(`an inactive caller keeps its place for at most 180 s if the clock is set back by ${step} ms`, async (t) => {
-    const { clock, store } = await start(3)
-    for (const name of ['one', 'two', 'three']) await acquireOne(store, name, one)
-    t.match(await acquireOne(store, 'newcomer', one), { overflow: true })
-    clock.time -= step
-    for (let second = 0; second < 180; second += 10) {
-      clock.time += 10_000
-      await acquireOne(store, 'one', one)
-    }
-    t.match(await acquireOne(store, 'newcomer', one), { overflow: false })
-    t.match(await store.inspect('default'), { trackedCallers: 2 })
-  })
+  )
 }
 
-t.test('sweeps continue after the clock has been set back, and no lease outlives the step by more than 30 s', async (t) => {
-  const { clock, create, store } = await start()
-  await acquireOne(store, 'alice', one)
-  await acquireOne(store, 'alice', place(1))
-  clock.time -= 3_600_000
-  const other = create()
-  t.match(await acquireOne(other, 'alice', place(1)), { admitted: false, count: 1 })
-  for (let minute = 0; minute < 3; minute++) {
-    await acquireOne(store, 'bob', one)
-    clock.time += 60_000
-    if (minute === 0) t.match(await acquireOne(other, 'alice', place(1)), { admitted: true, count: 1 })
+t.test(
+  'sweeps continue after the clock has been set back, and no lease outlives the step by more than 30 s',
+  async (t) => {
+    const { clock, create, store } = await start()
+    await acquireOne(store, 'alice', one)
+    await acquireOne(store, 'alice', place(1))
+    clock.time -= 3_600_000
+    const other = create()
+    t.match(await acquireOne(other, 'alice', place(1)), { admitted: false, count: 1 })
+    for (let minute = 0; minute < 3; minute++) {
+      await acquireOne(store, 'bob', one)
+      clock.time += 60_000
+      if (minute === 0) {
+        t.match(await acquireOne(other, 'alice', place(1)), { admitted: true, count: 1 })
+      }
+    }
+    t.equal((await store.inspect('default')).sweeps, 2)
   }
-  t.equal((await store.inspect('default')).sweeps, 2)
-})
+)

@@ -9,14 +9,22 @@ import { startRedis } from '../support/redis-server.js'
 const { client } = await startRedis(t)
 
 let stores = 0
-const redis = (shards: number, rememberRejections: boolean) => (options: QuotaStoreContractOptions) =>
-  new RedisQuotaStore({ client, keyPrefix: `contract-${++stores}:`, shards, rememberRejections, ...options })
+const redis =
+  (shards: number, rememberRejections: boolean) => (options: QuotaStoreContractOptions) =>
+    new RedisQuotaStore({
+      client,
+      keyPrefix: `contract-${++stores}:`,
+      shards,
+      rememberRejections,
+      ...options
+    })
 
 const subjects: Record<string, (options: QuotaStoreContractOptions) => QuotaStore> = {
   'the Redis store': redis(1, false),
   'the Redis store with four shards': redis(4, false),
   'the Redis store that remembers rejections': redis(1, true),
-  'the insured store over Redis': (options) => new InsuredQuotaStore({ primary: redis(1, false)(options), timeout: 10_000 })
+  'the insured store over Redis': (options) =>
+    new InsuredQuotaStore({ primary: redis(1, false)(options), timeout: 10_000 })
 }
 
 for (const [name, create] of Object.entries(subjects)) {
@@ -29,10 +37,23 @@ const walks = Number(process.env.RANDOM_WALKS ?? 20)
 
 for (const areTogether of [false, true]) {
   const how = areTogether ? 'some together' : 'each on its own'
-  // A failure is shrunk for as long as the test may take, and a busy machine needs longer than tap's default of 30 s.
-  t.test(`the Redis store has the results of the reference, in ${walks * 500} random steps, ${how}`, { timeout: 300_000 }, async (t) => {
-    const seen = await compareWithReference({ create: redis(1, false), walks, areTogether, hasLeases: true })
-    t.comment(JSON.stringify(seen))
-    t.ok(Object.values(seen).every((count) => count > 10 * walks), 'every kind of step was taken often')
-  })
+  // A failure is shrunk for as long as the test may take, and a busy machine needs longer than
+  // tap's default of 30 s.
+  t.test(
+    `the Redis store has the results of the reference, in ${walks * 500} random steps, ${how}`,
+    { timeout: 300_000 },
+    async (t) => {
+      const seen = await compareWithReference({
+        create: redis(1, false),
+        walks,
+        areTogether,
+        hasLeases: true
+      })
+      t.comment(JSON.stringify(seen))
+      t.ok(
+        Object.values(seen).every((count) => count > 10 * walks),
+        'every kind of step was taken often'
+      )
+    }
+  )
 }

@@ -1,5 +1,5 @@
-// If the server lost one of the store's keys, all callers shared the overflow counter for two minutes, or twice as many callers as the cap
-// were tracked and a key never expired.
+// If the server lost one of the store's keys, all callers shared the overflow counter for two
+// minutes, or twice as many callers as the cap were tracked and a key never expired.
 import type { Redis } from 'ioredis'
 import tap from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
@@ -8,16 +8,19 @@ import { startRedis } from '../support/redis-server.js'
 import { acquireOne } from '../support/told-store.js'
 
 const maxTrackedCallers = 6
-const names = (kind: string, count: number) => Array.from({ length: count }, (_, number) => `${kind} ${number}`)
+const names = (kind: string, count: number) =>
+  Array.from({ length: count }, (_, number) => `${kind} ${number}`)
 
 const { client } = await startRedis(tap)
 
 /** All that a server could lose: each key, and each field of each hash. */
 async function losses (client: Redis): Promise<(() => Promise<unknown>)[]> {
-  const found = await Promise.all((await client.keys('*')).map(async (key) => {
-    const fields = await client.type(key) === 'hash' ? await client.hkeysBuffer(key) : []
-    return [() => client.unlink(key), ...fields.map((field) => () => client.hdel(key, field))]
-  }))
+  const found = await Promise.all(
+    (await client.keys('*')).map(async (key) => {
+      const fields = (await client.type(key)) === 'hash' ? await client.hkeysBuffer(key) : []
+      return [() => client.unlink(key), ...fields.map((field) => () => client.hdel(key, field))]
+    })
+  )
   return found.flat()
 }
 
@@ -25,8 +28,15 @@ async function filled () {
   await client.flushall()
   const clock = new VirtualClock()
   clock.advance(1_000_000)
-  const store = new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers, rememberRejections: false })
-  for (const name of [...names('early', maxTrackedCallers), 'one too many']) await acquireOne(store, name, { limit: 2 })
+  const store = new RedisQuotaStore({
+    client,
+    clock: clock.now,
+    maxTrackedCallers,
+    rememberRejections: false
+  })
+  for (const name of [...names('early', maxTrackedCallers), 'one too many']) {
+    await acquireOne(store, name, { limit: 2 })
+  }
   return { clock, store }
 }
 
@@ -35,39 +45,62 @@ const count = (await losses(client)).length
 tap.ok(count > maxTrackedCallers, `${count} keys and fields can be lost`)
 
 for (let index = 0; index < count; index++) {
-  tap.test(`after loss ${index + 1} of ${count}, the cap holds, and one window later, every caller has its own counter and limit`, async (t) => {
-    const { clock, store } = await filled()
-    await (await losses(client))[index]?.()
-    clock.advance(60_000)
-    const acquisitions = []
-    for (const name of names('early', maxTrackedCallers)) {
-      for (let request = 0; request < 3; request++) acquisitions.push(await acquireOne(store, name, { limit: 2 }))
+  tap.test(
+    `after loss ${index + 1} of ${count}, the cap holds, and one window later, every caller has its own counter and limit`,
+    async (t) => {
+      const { clock, store } = await filled()
+      await (await losses(client))[index]?.()
+      clock.advance(60_000)
+      const acquisitions = []
+      for (const name of names('early', maxTrackedCallers)) {
+        for (let request = 0; request < 3; request++) {
+          acquisitions.push(await acquireOne(store, name, { limit: 2 }))
+        }
+      }
+      t.same(
+        acquisitions.filter(({ overflow }) => overflow),
+        [],
+        'each caller has a counter of its own'
+      )
+      t.equal(
+        acquisitions.filter(({ admitted }) => admitted).length,
+        2 * maxTrackedCallers,
+        'every limit holds'
+      )
+      t.equal(await tracked(store, names('late', maxTrackedCallers)), 0, 'the cap holds')
+      const other = await filled()
+      await (await losses(client))[index]?.()
+      const fresh = names('fresh', 2 * maxTrackedCallers)
+      await tracked(other.store, fresh)
+      t.ok(
+        (await tracked(other.store, [...names('early', maxTrackedCallers), ...fresh])) <=
+          maxTrackedCallers,
+        'the cap holds for new callers'
+      )
+      other.clock.advance(180_000)
+      const late = [...names('late', maxTrackedCallers), 'one more']
+      t.equal(
+        await tracked(other.store, late),
+        maxTrackedCallers,
+        'inactive callers do not keep their places'
+      )
+      for (const key of await client.keys('*')) {
+        const left = await client.pttl(key)
+        t.ok(left > 0 && left <= 180_000, `${key} expires`)
+      }
     }
-    t.same(acquisitions.filter(({ overflow }) => overflow), [], 'each caller has a counter of its own')
-    t.equal(acquisitions.filter(({ admitted }) => admitted).length, 2 * maxTrackedCallers, 'every limit holds')
-    t.equal(await tracked(store, names('late', maxTrackedCallers)), 0, 'the cap holds')
-    const other = await filled()
-    await (await losses(client))[index]?.()
-    const fresh = names('fresh', 2 * maxTrackedCallers)
-    await tracked(other.store, fresh)
-    t.ok(await tracked(other.store, [...names('early', maxTrackedCallers), ...fresh]) <= maxTrackedCallers, 'the cap holds for new callers')
-    other.clock.advance(180_000)
-    const late = [...names('late', maxTrackedCallers), 'one more']
-    t.equal(await tracked(other.store, late), maxTrackedCallers, 'inactive callers do not keep their places')
-    for (const key of await client.keys('*')) {
-      const left = await client.pttl(key)
-      t.ok(left > 0 && left <= 180_000, `${key} expires`)
-    }
-  })
+  )
 }
 
 async function tracked (store: RedisQuotaStore, callers: readonly string[]): Promise<number> {
   let own = 0
-  for (const caller of callers) if (!(await acquireOne(store, caller, { limit: 2 })).overflow) own += 1
+  for (const caller of callers) {
+    if (!(await acquireOne(store, caller, { limit: 2 })).overflow) own += 1
+  }
   return own
 }
 
-tap.test('with the server\'s clock, a decision that meets a lost field is sent again', async (t) => {
+tap.test("with the server's clock, a decision that meets a lost field is sent again", async (t) => {
   await client.flushall()
   const store = new RedisQuotaStore({ client, rememberRejections: false })
   await acquireOne(store, 'alice', { limit: 2 })
@@ -77,5 +110,9 @@ tap.test('with the server\'s clock, a decision that meets a lost field is sent a
     t.match(await acquireOne(store, 'bob', { limit: 1_000 }), { admitted: true, overflow: false })
   }
   for (const key of await client.keys('*default')) await client.persist(key)
-  t.ok((await acquireOne(store, 'alice')).count > 0 && await client.pttl('llm-quota:{0}:default') > 0, 'a lost expiry is set again at once')
+  t.ok(
+    (await acquireOne(store, 'alice')).count > 0 &&
+      (await client.pttl('llm-quota:{0}:default')) > 0,
+    'a lost expiry is set again at once'
+  )
 })

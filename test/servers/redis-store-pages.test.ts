@@ -9,95 +9,164 @@ import { ReferenceStore } from '../support/reference-store.js'
 import { acquireOne, demand } from '../support/told-store.js'
 
 const { client } = await startRedis(t)
-t.beforeEach(async () => { await client.flushall() })
+t.beforeEach(async () => {
+  await client.flushall()
+})
 
-/** An implementation of the interface for clients, and the parameters of the scripts that it sent. */
+/**
+ * An implementation of the interface for clients, and the parameters of the scripts that it sent.
+ */
 function recorded () {
   const sent: (readonly (string | Buffer)[])[] = []
   const { evaluateDigest, evaluateSource } = adaptClient(client)
-  const note = (run: QuotaRedisClient['evaluateDigest']): typeof run => (...command) => { sent.push(command[2]); return run(...command) }
-  return { client: { evaluateDigest: note(evaluateDigest), evaluateSource: note(evaluateSource) }, sent }
+  const note =
+    (run: QuotaRedisClient['evaluateDigest']): typeof run =>
+      (...command) => {
+        sent.push(command[2])
+        return run(...command)
+      }
+  return {
+    client: { evaluateDigest: note(evaluateDigest), evaluateSource: note(evaluateSource) },
+    sent
+  }
 }
 
-const names = (kind: string, count: number) => Array.from({ length: count }, (_, number) => `${kind} ${number}`)
-const plain = (results: unknown) => JSON.parse(JSON.stringify(results ?? null, (name, value) => name === 'nonce' ? undefined : value))
+const names = (kind: string, count: number) =>
+  Array.from({ length: count }, (_, number) => `${kind} ${number}`)
+const plain = (results: unknown) =>
+  JSON.parse(
+    JSON.stringify(results ?? null, (name, value) => (name === 'nonce' ? undefined : value))
+  )
 
 for (const silent of [0, 1]) {
-  t.test(`the results at a cap of several pages are those of the reference, with ${silent} dead rows`, async (t) => {
-    const { client, sent } = recorded()
-    const clock = new VirtualClock()
-    const maxTrackedCallers = 3_500
-    const store = new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers, rememberRejections: false })
-    const reference = new ReferenceStore({ clock: clock.now, maxTrackedCallers })
-    const newcomer = demand('newcomer')
-    const same = async (ask: (each: Required<QuotaStore>) => unknown, message: string) => { t.same(plain(await ask(store)), plain(await ask(reference)), message) }
-    const touch = (...callers: string[]) => same((each) => Promise.all(callers.map((caller) => each.acquire([demand(caller)]))), `${callers.length} callers`)
-    // One caller was seen before the others, and then again.
-    const [early = '', ...others] = names('caller', maxTrackedCallers)
-    await touch(early, ...others)
-    clock.advance(35_000)
-    await touch(early)
-    clock.advance(900)
-    await touch(...others.slice(silent))
-    clock.advance(34_100)
-    await touch(early)
-    clock.advance(50_000)
-    await touch('newcomer')
-    clock.advance(35_500)
-    await same((each) => each.peek(newcomer), 'peek with a due sweep')
-    t.equal(await store.peek(newcomer) === null, silent === 1, 'the window of the overflow counter is open if no row is dead')
-    const before = sent.length
-    // The first of these quotas knows the caller, and is not counted until the second one does.
-    const two = (each: Required<QuotaStore>, caller: string) => each.acquire([demand(caller, { counters: 'another' }), demand(caller)])
-    for (const caller of ['newcomer', 'another', 'newcomer']) await same((each) => two(each, caller), caller)
-    t.ok(sent.length - before > 3, `${sent.length - before} scripts`)
-    await same((each) => each.peek(newcomer), 'peek')
-    await same((each) => each.inspect('default'), 'inspect after the sweep')
-    await same((each) => each.forget(early, 'default'), 'forget')
-    await touch('newcomer', 'third')
-    const listed: string[] = []
-    for (let page = await store.list('default'); ; page = await store.list('default', page.cursor)) {
-      t.ok(page.callers.length < 200)
-      listed.push(...page.callers.map(({ callerKey }) => callerKey))
-      if (page.cursor === null) break
+  t.test(
+    `the results at a cap of several pages are those of the reference, with ${silent} dead rows`,
+    async (t) => {
+      const { client, sent } = recorded()
+      const clock = new VirtualClock()
+      const maxTrackedCallers = 3_500
+      const store = new RedisQuotaStore({
+        client,
+        clock: clock.now,
+        maxTrackedCallers,
+        rememberRejections: false
+      })
+      const reference = new ReferenceStore({ clock: clock.now, maxTrackedCallers })
+      const newcomer = demand('newcomer')
+      const same = async (ask: (each: Required<QuotaStore>) => unknown, message: string) => {
+        t.same(plain(await ask(store)), plain(await ask(reference)), message)
+      }
+      const touch = (...callers: string[]) =>
+        same(
+          (each) => Promise.all(callers.map((caller) => each.acquire([demand(caller)]))),
+          `${callers.length} callers`
+        )
+      // One caller was seen before the others, and then again.
+      const [early = '', ...others] = names('caller', maxTrackedCallers)
+      await touch(early, ...others)
+      clock.advance(35_000)
+      await touch(early)
+      clock.advance(900)
+      await touch(...others.slice(silent))
+      clock.advance(34_100)
+      await touch(early)
+      clock.advance(50_000)
+      await touch('newcomer')
+      clock.advance(35_500)
+      await same((each) => each.peek(newcomer), 'peek with a due sweep')
+      t.equal(
+        (await store.peek(newcomer)) === null,
+        silent === 1,
+        'the window of the overflow counter is open if no row is dead'
+      )
+      const before = sent.length
+      // The first of these quotas knows the caller, and is not counted until the second one does.
+      const two = (each: Required<QuotaStore>, caller: string) =>
+        each.acquire([demand(caller, { counters: 'another' }), demand(caller)])
+      for (const caller of ['newcomer', 'another', 'newcomer']) {
+        await same((each) => two(each, caller), caller)
+      }
+      t.ok(sent.length - before > 3, `${sent.length - before} scripts`)
+      await same((each) => each.peek(newcomer), 'peek')
+      await same((each) => each.inspect('default'), 'inspect after the sweep')
+      await same((each) => each.forget(early, 'default'), 'forget')
+      await touch('newcomer', 'third')
+      const listed: string[] = []
+      for (
+        let page = await store.list('default');
+        ;
+        page = await store.list('default', page.cursor)
+      ) {
+        t.ok(page.callers.length < 200)
+        listed.push(...page.callers.map(({ callerKey }) => callerKey))
+        if (page.cursor === null) break
+      }
+      t.same(
+        [...new Set(listed)].sort(),
+        reference
+          .list('default')
+          .callers.map(({ callerKey }) => callerKey)
+          .sort()
+      )
     }
-    t.same([...new Set(listed)].sort(), reference.list('default').callers.map(({ callerKey }) => callerKey).sort())
-  })
+  )
 }
 
-t.test('a new caller at the cap needs a script for each page of rows at most, and only the first one after a sweep', async (t) => {
-  const everybody = names('caller', 3_000)
-  const { client, sent } = recorded()
-  const clock = new VirtualClock()
-  const store = new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers: everybody.length })
-  const touch = () => Promise.all(everybody.map((caller) => acquireOne(store, caller)))
-  const scriptsOfNewcomer = async () => {
-    const before = sent.length
-    t.match(await acquireOne(store, 'newcomer'), { overflow: true })
-    return sent.length - before
+t.test(
+  'a new caller at the cap needs a script for each page of rows at most, and only the first one after a sweep',
+  async (t) => {
+    const everybody = names('caller', 3_000)
+    const { client, sent } = recorded()
+    const clock = new VirtualClock()
+    const store = new RedisQuotaStore({
+      client,
+      clock: clock.now,
+      maxTrackedCallers: everybody.length
+    })
+    const touch = () => Promise.all(everybody.map((caller) => acquireOne(store, caller)))
+    const scriptsOfNewcomer = async () => {
+      const before = sent.length
+      t.match(await acquireOne(store, 'newcomer'), { overflow: true })
+      return sent.length - before
+    }
+    await touch()
+    clock.advance(60_000)
+    t.equal(await scriptsOfNewcomer(), 1, 'no row can be dead yet')
+    await touch()
+    clock.advance(60_000)
+    const pages = await scriptsOfNewcomer()
+    t.ok(pages > 1 && pages <= 4, `${pages} scripts`)
+    t.equal(await scriptsOfNewcomer(), 1)
+    clock.advance(120_000)
+    for (let request = 0; request < 5; request++) await acquireOne(store, 'caller 0')
+    t.match(
+      await store.inspect('default'),
+      { trackedCallers: 1 },
+      'requests of a known caller complete a sweep'
+    )
   }
-  await touch()
-  clock.advance(60_000)
-  t.equal(await scriptsOfNewcomer(), 1, 'no row can be dead yet')
-  await touch()
-  clock.advance(60_000)
-  const pages = await scriptsOfNewcomer()
-  t.ok(pages > 1 && pages <= 4, `${pages} scripts`)
-  t.equal(await scriptsOfNewcomer(), 1)
-  clock.advance(120_000)
-  for (let request = 0; request < 5; request++) await acquireOne(store, 'caller 0')
-  t.match(await store.inspect('default'), { trackedCallers: 1 }, 'requests of a known caller complete a sweep')
-})
+)
 
 t.test('requests that arrive together, or while a call is in flight, share a call', async (t) => {
   const { client, sent } = recorded()
   const store = new RedisQuotaStore({ client, rememberRejections: false })
-  const together = (callers: readonly string[]) => Promise.all(callers.map((caller) => acquireOne(store, caller, { limit: 2 })))
+  const together = (callers: readonly string[]) =>
+    Promise.all(callers.map((caller) => acquireOne(store, caller, { limit: 2 })))
   const first = together(['one'])
-  await new Promise((resolve) => { setImmediate(resolve) })
+  await new Promise((resolve) => {
+    setImmediate(resolve)
+  })
   await Promise.all([first, together(names('caller', 130))])
-  t.same(sent.map(({ length }) => length - 1), [1, 128, 2], 'the callers')
-  t.match(await together(['one', 'one', 'one']), [{ admitted: true, count: 2 }, { admitted: false }, { admitted: false }], 'in order')
+  t.same(
+    sent.map(({ length }) => length - 1),
+    [1, 128, 2],
+    'the callers'
+  )
+  t.match(
+    await together(['one', 'one', 'one']),
+    [{ admitted: true, count: 2 }, { admitted: false }, { admitted: false }],
+    'in order'
+  )
   sent.length = 0
   const acquired = await together(names('other', 16))
   await Promise.all(acquired.map((acquisition) => store.release(acquisition, 1)))
@@ -107,9 +176,21 @@ t.test('requests that arrive together, or while a call is in flight, share a cal
 
 t.test('the requests of one call fail together, and no others fail', async (t) => {
   const { evaluateSource } = adaptClient(client)
-  const store = new RedisQuotaStore({ client: { evaluateSource, evaluateDigest () { throw new Error('closed') } } })
+  const store = new RedisQuotaStore({
+    client: {
+      evaluateSource,
+      evaluateDigest () {
+        throw new Error('closed')
+      }
+    }
+  })
   await acquireOne(store, 'first')
-  const settled = await Promise.allSettled(names('caller', 2).map((caller) => acquireOne(store, caller)))
-  t.same(settled.map(({ status }) => status), ['rejected', 'rejected'])
+  const settled = await Promise.allSettled(
+    names('caller', 2).map((caller) => acquireOne(store, caller))
+  )
+  t.same(
+    settled.map(({ status }) => status),
+    ['rejected', 'rejected']
+  )
   await t.rejects(acquireOne(store, 'later'), /closed/)
 })

@@ -7,35 +7,62 @@ import { commandsDuring, startRedis } from '../support/redis-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
 
 const { server, client } = await startRedis(t)
-t.beforeEach(async () => { await client.flushall() })
+t.beforeEach(async () => {
+  await client.flushall()
+})
 
 const key = (name: string) => String(callerKey(localAuthentication(name)))
 const tokens = { counters: 'chat.tokens.day', window: 86_400_000 }
 
-t.test('four processes admit no more than any limit, and what each quota counted is what was admitted', async (t) => {
-  const clients = Array.from({ length: 4 }, (_, index) => server.client({ enableAutoPipelining: index % 2 === 0 }))
-  const stores = clients.map((client) => new RedisQuotaStore({ client }))
-  for (let round = 0; round < 50; round++) {
-    const caller = key(`caller ${round}`)
-    const demands = [demand(caller, { limit: 20 }), demand(caller, { ...tokens, limit: 90, cost: 10 }), demand(caller, place(12))]
-    const requests = await Promise.all(Array.from({ length: 40 }, (_, request) => stores[request % 4]?.acquire(demands) ?? []))
-    t.equal(requests.filter((acquisitions) => acquisitions.every((each) => each?.admitted)).length, 9)
-    t.match(await Promise.all(demands.map((each) => stores[0]?.peek(each))), [{ count: 9 }, { count: 90 }, { count: 9 }])
+t.test(
+  'four processes admit no more than any limit, and what each quota counted is what was admitted',
+  async (t) => {
+    const clients = Array.from({ length: 4 }, (_, index) =>
+      server.client({ enableAutoPipelining: index % 2 === 0 })
+    )
+    const stores = clients.map((client) => new RedisQuotaStore({ client }))
+    for (let round = 0; round < 50; round++) {
+      const caller = key(`caller ${round}`)
+      const demands = [
+        demand(caller, { limit: 20 }),
+        demand(caller, { ...tokens, limit: 90, cost: 10 }),
+        demand(caller, place(12))
+      ]
+      const requests = await Promise.all(
+        Array.from({ length: 40 }, (_, request) => stores[request % 4]?.acquire(demands) ?? [])
+      )
+      t.equal(
+        requests.filter((acquisitions) => acquisitions.every((each) => each?.admitted)).length,
+        9
+      )
+      t.match(await Promise.all(demands.map((each) => stores[0]?.peek(each))), [
+        { count: 9 },
+        { count: 90 },
+        { count: 9 }
+      ])
+    }
+    for (const client of clients) client.disconnect()
   }
-  for (const client of clients) client.disconnect()
-})
+)
 
-t.test('a request with three quotas takes one round trip and one command, and so does what it gives back', async (t) => {
-  const store = new RedisQuotaStore({ client })
-  const demands = [demand('alice'), demand('alice', { ...tokens, cost: 3 }), demand('alice', place())]
-  for (const first of [true, false]) {
-    const sent = await commandsDuring(client, async () => {
-      const acquisitions = await store.acquire(demands)
-      await Promise.all(acquisitions.slice(1).map(async (each) => each && store.release(each, 1)))
-    })
-    t.match([sent.eval, sent.evalsha], first ? [1, 1] : [undefined, 2])
+t.test(
+  'a request with three quotas takes one round trip and one command, and so does what it gives back',
+  async (t) => {
+    const store = new RedisQuotaStore({ client })
+    const demands = [
+      demand('alice'),
+      demand('alice', { ...tokens, cost: 3 }),
+      demand('alice', place())
+    ]
+    for (const first of [true, false]) {
+      const sent = await commandsDuring(client, async () => {
+        const acquisitions = await store.acquire(demands)
+        await Promise.all(acquisitions.slice(1).map(async (each) => each && store.release(each, 1)))
+      })
+      t.match([sent.eval, sent.evalsha], first ? [1, 1] : [undefined, 2])
+    }
   }
-})
+)
 
 t.test('the store uses the clock of the server', async (t) => {
   const store = new RedisQuotaStore({ client, rememberRejections: false })
@@ -45,21 +72,50 @@ t.test('the store uses the clock of the server', async (t) => {
   t.ok(later < 60_000 && later > 50_000)
 })
 
-t.test('requests of two callers at the cap that are sent together have the results of the memory store', async (t) => {
-  const { now: clock } = new VirtualClock()
-  const stores = [new RedisQuotaStore({ client, clock, maxTrackedCallers: 1 }), new MemoryQuotaStore({ clock, maxTrackedCallers: 1 })]
-  const requests = [3, 9, 2, 9].map((limit) => ['own', 'bob', 'carol'].map((caller) => demand(caller, { limit, cost: 1 })))
-  const [actual, expected] = await Promise.all(stores.map((store) => Promise.all(requests.map((demands) => store.acquire(demands)))))
-  t.match(actual, expected?.map((each) => each.map((acquisition) => ({ ...acquisition }))))
-})
+t.test(
+  'requests of two callers at the cap that are sent together have the results of the memory store',
+  async (t) => {
+    const { now: clock } = new VirtualClock()
+    const stores = [
+      new RedisQuotaStore({ client, clock, maxTrackedCallers: 1 }),
+      new MemoryQuotaStore({ clock, maxTrackedCallers: 1 })
+    ]
+    const requests = [3, 9, 2, 9].map((limit) =>
+      ['own', 'bob', 'carol'].map((caller) => demand(caller, { limit, cost: 1 }))
+    )
+    const [actual, expected] = await Promise.all(
+      stores.map((store) => Promise.all(requests.map((demands) => store.acquire(demands))))
+    )
+    t.match(
+      actual,
+      expected?.map((each) => each.map((acquisition) => ({ ...acquisition })))
+    )
+  }
+)
 
 t.test('keys that are not digests have their own counters, also in shards', async (t) => {
   for (const shards of [1, 3]) {
-    const store = new RedisQuotaStore({ client, shards, rememberRejections: false, keyPrefix: `${shards}:` })
+    const store = new RedisQuotaStore({
+      client,
+      shards,
+      rememberRejections: false,
+      keyPrefix: `${shards}:`
+    })
     const digest = key('alice')
-    const keys = ['', 'alice', 'bob', digest, `x${digest}`, `${digest}x`, digest.toUpperCase(), ...Array.from({ length: 30 }, (_, number) => `caller ${number}`)]
+    const keys = [
+      '',
+      'alice',
+      'bob',
+      digest,
+      `x${digest}`,
+      `${digest}x`,
+      digest.toUpperCase(),
+      ...Array.from({ length: 30 }, (_, number) => `caller ${number}`)
+    ]
     for (const admitted of [true, false]) {
-      for (const callerKey of keys) t.equal((await acquireOne(store, callerKey, { limit: 1 })).admitted, admitted, callerKey)
+      for (const callerKey of keys) {
+        t.equal((await acquireOne(store, callerKey, { limit: 1 })).admitted, admitted, callerKey)
+      }
     }
     t.same(await store.inspect('default'), { trackedCallers: keys.length, sweeps: 0 })
   }
@@ -69,92 +125,174 @@ t.test('what another shard has counted is given back where one rejects', async (
   const store = new RedisQuotaStore({ client, shards: 2 })
   const [one, other] = ['a0000000', 'a0000001']
   await acquireOne(store, other, { limit: 1 })
-  t.match(await store.acquire([demand(one), demand(other, { limit: 1 })]), [{ admitted: true, count: 0 }, { admitted: false, count: 1 }])
+  t.match(await store.acquire([demand(one), demand(other, { limit: 1 })]), [
+    { admitted: true, count: 0 },
+    { admitted: false, count: 1 }
+  ])
   let count = 1
   while (count > 0) count = (await store.peek(demand(one)))?.count ?? 0
   t.match(await acquireOne(store, one), { admitted: true, count: 1 })
 })
 
-t.test('each key begins with the prefix and has the name of its counters, contains digests only, and expires', async (t) => {
-  const clock = new VirtualClock()
-  const store = new RedisQuotaStore({ client, keyPrefix: 'mine:', maxTrackedCallers: 2, clock: clock.now })
-  const expiries: Record<string, number> = { 'mine:{0}:default': 180_000, 'mine:{0}:chat.tokens.day': 86_520_000, 'mine:{0}:streams.in-flight': 90_000, 'mine:{0}': 86_520_000 }
-  // They are created, and created again after they were removed.
-  for (let minute = 0; minute < 6; minute++) {
-    for (const name of ['alice', 'bob', 'carol']) await store.acquire([demand(key(name), { limit: 50 }), demand(key(name), tokens), demand(key(name), place(50))])
-    t.same((await client.keys('*')).sort(), Object.keys(expiries).sort())
-    for (const [name, expiry] of Object.entries(expiries)) {
-      const left = await client.pttl(name)
-      t.ok(left > expiry - 10_000 && left <= expiry, `${name} expires in ${left} ms`)
+t.test(
+  'each key begins with the prefix and has the name of its counters, contains digests only, and expires',
+  async (t) => {
+    const clock = new VirtualClock()
+    const store = new RedisQuotaStore({
+      client,
+      keyPrefix: 'mine:',
+      maxTrackedCallers: 2,
+      clock: clock.now
+    })
+    const expiries: Record<string, number> = {
+      'mine:{0}:default': 180_000,
+      'mine:{0}:chat.tokens.day': 86_520_000,
+      'mine:{0}:streams.in-flight': 90_000,
+      'mine:{0}': 86_520_000
     }
-    clock.advance(60_000)
+    // They are created, and created again after they were removed.
+    for (let minute = 0; minute < 6; minute++) {
+      for (const name of ['alice', 'bob', 'carol']) {
+        await store.acquire([
+          demand(key(name), { limit: 50 }),
+          demand(key(name), tokens),
+          demand(key(name), place(50))
+        ])
+      }
+      t.same((await client.keys('*')).sort(), Object.keys(expiries).sort())
+      for (const [name, expiry] of Object.entries(expiries)) {
+        const left = await client.pttl(name)
+        t.ok(left > expiry - 10_000 && left <= expiry, `${name} expires in ${left} ms`)
+      }
+      clock.advance(60_000)
+    }
+    const fields = (await client.hkeysBuffer('mine:{0}:default'))
+      .filter((field) => !field.includes(255))
+      .map(String)
+    t.same(fields.sort(), [key('alice'), key('bob')].sort())
   }
-  const fields = (await client.hkeysBuffer('mine:{0}:default')).filter((field) => !field.includes(255)).map(String)
-  t.same(fields.sort(), [key('alice'), key('bob')].sort())
-})
+)
 
-t.test('clearCounters removes every quota that any process has used, places included', async (t) => {
-  const store = new RedisQuotaStore({ client, shards: 2 })
-  for (const caller of ['a0000000', 'a0000001']) await store.acquire([demand(caller), demand(caller, tokens), demand(caller, place())])
-  const places = await acquireOne(store, 'a0000000', place())
-  await new RedisQuotaStore({ client, shards: 2 }).clearCounters()
-  t.same(await client.keys('*'), [])
-  await store.clearCounters()
-  t.match(await acquireOne(store, 'a0000000', place()), { count: 1 })
-  await store.release(places, 1)
-  t.match(await store.peek(demand('a0000000', place())), { count: 1 }, 'a place that was cleared is not given back')
-})
-
-t.test('nothing is given back in a window that opened at the same time after the counters were lost', async (t) => {
-  const clock = new VirtualClock()
-  const create = () => new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers: 1 })
-  const [store, other] = [create(), create()]
-  const losses = [() => client.flushall(), () => other.clearCounters(), () => other.forget('alice', 'default')]
-  for (const [lose, end] of losses.flatMap((each) => [[each, null], [each, 9e12]] as const)) {
-    const acquisition = await acquireOne(store, 'alice', { cost: 3, end })
-    await lose()
-    t.match(await acquireOne(other, 'alice', { cost: 2, end }), { admitted: true, count: 2 })
-    await store.release(acquisition, 3)
-    t.match(await other.peek(demand('alice', { end })), { count: 2 })
-    await client.flushall()
+t.test(
+  'clearCounters removes every quota that any process has used, places included',
+  async (t) => {
+    const store = new RedisQuotaStore({ client, shards: 2 })
+    for (const caller of ['a0000000', 'a0000001']) {
+      await store.acquire([demand(caller), demand(caller, tokens), demand(caller, place())])
+    }
+    const places = await acquireOne(store, 'a0000000', place())
+    await new RedisQuotaStore({ client, shards: 2 }).clearCounters()
+    t.same(await client.keys('*'), [])
+    await store.clearCounters()
+    t.match(await acquireOne(store, 'a0000000', place()), { count: 1 })
+    await store.release(places, 1)
+    t.match(
+      await store.peek(demand('a0000000', place())),
+      { count: 1 },
+      'a place that was cleared is not given back'
+    )
   }
-})
+)
+
+t.test(
+  'nothing is given back in a window that opened at the same time after the counters were lost',
+  async (t) => {
+    const clock = new VirtualClock()
+    const create = () => new RedisQuotaStore({ client, clock: clock.now, maxTrackedCallers: 1 })
+    const [store, other] = [create(), create()]
+    const losses = [
+      () => client.flushall(),
+      () => other.clearCounters(),
+      () => other.forget('alice', 'default')
+    ]
+    for (const [lose, end] of losses.flatMap(
+      (each) =>
+        [
+          [each, null],
+          [each, 9e12]
+        ] as const
+    )) {
+      const acquisition = await acquireOne(store, 'alice', { cost: 3, end })
+      await lose()
+      t.match(await acquireOne(other, 'alice', { cost: 2, end }), { admitted: true, count: 2 })
+      await store.release(acquisition, 3)
+      t.match(await other.peek(demand('alice', { end })), { count: 2 })
+      await client.flushall()
+    }
+  }
+)
 
 t.test('a layout of another version is refused by name', async (t) => {
   const store = new RedisQuotaStore({ client })
   const acquisition = await acquireOne(store, 'alice')
   const [hash, field] = ['llm-quota:{0}:default', Buffer.from([255])] as const
   const state = await client.hgetBuffer(hash, field)
-  await client.hset(hash, field, Buffer.concat([Buffer.from('1'), state?.subarray(1) ?? Buffer.alloc(0)]))
+  await client.hset(
+    hash,
+    field,
+    Buffer.concat([Buffer.from('1'), state?.subarray(1) ?? Buffer.alloc(0)])
+  )
   const calls: (() => unknown)[] = [
-    () => acquireOne(store, 'alice'), () => store.release(acquisition, 1), () => store.peek(demand('alice')),
-    () => store.list('default'), () => store.inspect('default'), () => store.forget('alice', 'default')
+    () => acquireOne(store, 'alice'),
+    () => store.release(acquisition, 1),
+    () => store.peek(demand('alice')),
+    () => store.list('default'),
+    () => store.inspect('default'),
+    () => store.forget('alice', 'default')
   ]
-  for (const call of calls) await t.rejects(async () => call(), /VERSION llm-quota:\{0\}:default has the layout of another version/)
+  for (const call of calls) {
+    await t.rejects(
+      async () => call(),
+      /VERSION llm-quota:\{0\}:default has the layout of another version/
+    )
+  }
 })
 
-t.test('the error for an invalid option of a RedisQuotaStore contains its name and value', async (t) => {
-  const invalid: [object, RegExp][] = [
-    [{ client: undefined }, /option client must be a client of ioredis, iovalkey, redis or @valkey\/valkey-glide, or a QuotaRedisClient; it got undefined/],
-    [{ client: { host: 'redis.example', password: 'secret' } }, /option client .* it got an object$/],
-    [{ client: 'redis://:secret@redis.example' }, /option client .* it got a URL$/],
-    [{ keyPrefix: 'a{b}' }, /option keyPrefix .* it got "a{b}"/],
-    [{ maxTrackedCallers: 0 }, /option maxTrackedCallers .* it got 0/],
-    [{ shards: 0 }, /option shards must be an integer of at least 1; it got 0/],
-    [{ shards: 3, maxTrackedCallers: 2 }, /option shards .* it got 3/],
-    [{ shards: 101 }, /option shards must be at most 16, or maxTrackedCallers \/ 100, and at most maxTrackedCallers; it got 101/],
-    [{ rememberRejections: 'yes' }, /option rememberRejections must be true or false; it got "yes"/],
-    [{ clock: 5 }, /option clock must be a function; it got 5/],
-    [{ prefix: 'my-service:' }, /option prefix does not exist; it got a string/]
-  ]
-  for (const [options, message] of invalid) {
-    t.throws(() => Reflect.construct(RedisQuotaStore, [{ client, ...options }]), { code: 'FST_ERR_LLM_QUOTA_OPTION', message })
+t.test(
+  'the error for an invalid option of a RedisQuotaStore contains its name and value',
+  async (t) => {
+    const invalid: [object, RegExp][] = [
+      [
+        { client: undefined },
+        /option client must be a client of ioredis, iovalkey, redis or @valkey\/valkey-glide, or a QuotaRedisClient; it got undefined/
+      ],
+      [
+        { client: { host: 'redis.example', password: 'secret' } },
+        /option client .* it got an object$/
+      ],
+      [{ client: 'redis://:secret@redis.example' }, /option client .* it got a URL$/],
+      [{ keyPrefix: 'a{b}' }, /option keyPrefix .* it got "a{b}"/],
+      [{ maxTrackedCallers: 0 }, /option maxTrackedCallers .* it got 0/],
+      [{ shards: 0 }, /option shards must be an integer of at least 1; it got 0/],
+      [{ shards: 3, maxTrackedCallers: 2 }, /option shards .* it got 3/],
+      [
+        { shards: 101 },
+        /option shards must be at most 16, or maxTrackedCallers \/ 100, and at most maxTrackedCallers; it got 101/
+      ],
+      [
+        { rememberRejections: 'yes' },
+        /option rememberRejections must be true or false; it got "yes"/
+      ],
+      [{ clock: 5 }, /option clock must be a function; it got 5/],
+      [{ prefix: 'my-service:' }, /option prefix does not exist; it got a string/]
+    ]
+    for (const [options, message] of invalid) {
+      t.throws(() => Reflect.construct(RedisQuotaStore, [{ client, ...options }]), {
+        code: 'FST_ERR_LLM_QUOTA_OPTION',
+        message
+      })
+    }
+    t.throws(() => Reflect.construct(RedisQuotaStore, []), {
+      code: 'FST_ERR_LLM_QUOTA_OPTION',
+      message: /option options must be an object; it got undefined/
+    })
   }
-  t.throws(() => Reflect.construct(RedisQuotaStore, []), { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /option options must be an object; it got undefined/ })
-})
+)
 
 t.test('a request that may have been counted is not sent again', async (t) => {
-  await client.set('llm-quota:{0}:default', 'another program\'s')
-  const commands = await commandsDuring(client, async () => { await t.rejects(acquireOne(new RedisQuotaStore({ client }), key('alice')), /WRONGTYPE/) })
+  await client.set('llm-quota:{0}:default', "another program's")
+  const commands = await commandsDuring(client, async () => {
+    await t.rejects(acquireOne(new RedisQuotaStore({ client }), key('alice')), /WRONGTYPE/)
+  })
   t.match([commands.evalsha, commands.eval], [undefined, 1])
 })

@@ -1,4 +1,5 @@
-// Two builds of the package use one server, as while a service is upgraded (docs/shared-server.md, "Rolling upgrades").
+// Two builds of the package use one server, as while a service is upgraded (docs/shared-server.md,
+// "Rolling upgrades").
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -11,11 +12,21 @@ import { startPostgres } from '../support/postgres-server.js'
 import { startRedis } from '../support/redis-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
 
-/** Builds the package from changed sources, which are replaced everywhere in the files, and returns what its entry points export. */
-function build (changes: Record<string, [from: RegExp, to: string]>): { redis: typeof redis, postgres: typeof postgres } {
+/**
+ * Builds the package from changed sources, which are replaced everywhere in the files, and returns
+ * what its entry points export.
+ */
+function build (changes: Record<string, [from: RegExp, to: string]>): {
+  redis: typeof redis
+  postgres: typeof postgres
+} {
   const folder = mkdtempSync(join(tmpdir(), 'rolling-upgrade-'))
-  t.teardown(() => { execFileSync('rm', ['-rf', folder]) })
-  for (const name of ['lib', 'scripts', 'package.json', 'tsconfig.json', 'tsconfig.build.json']) cpSync(name, join(folder, name), { recursive: true })
+  t.teardown(() => {
+    execFileSync('rm', ['-rf', folder])
+  })
+  for (const name of ['lib', 'scripts', 'package.json', 'tsconfig.json', 'tsconfig.build.json']) {
+    cpSync(name, join(folder, name), { recursive: true })
+  }
   symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
   for (const [name, [from, to]] of Object.entries(changes)) {
     const path = join(folder, 'lib/store', name)
@@ -42,7 +53,13 @@ const other = build({
 type Tap = typeof t
 
 /** Checks that stores of two processes count together, in windows and in flight. */
-async function countTogether (t: Pick<Tap, 'equal' | 'match'>, [one, next]: readonly [redis.RedisQuotaStore | postgres.PostgresQuotaStore, redis.RedisQuotaStore | postgres.PostgresQuotaStore]): Promise<void> {
+async function countTogether (
+  t: Pick<Tap, 'equal' | 'match'>,
+  [one, next]: readonly [
+    redis.RedisQuotaStore | postgres.PostgresQuotaStore,
+    redis.RedisQuotaStore | postgres.PostgresQuotaStore
+  ]
+): Promise<void> {
   const demands = [demand('alice', { limit: 5 }), demand('alice', place(4))]
   const admitted = []
   for (let request = 0; request < 8; request++) {
@@ -51,49 +68,98 @@ async function countTogether (t: Pick<Tap, 'equal' | 'match'>, [one, next]: read
     if (acquisitions.every((each) => each?.admitted)) admitted.push({ store, acquisitions })
   }
   t.equal(admitted.length, 4, 'the places of both')
-  for (const { store, acquisitions } of admitted) for (const each of acquisitions) if (each !== null) await store.release(each, 1)
-  for (const store of [one, next]) t.match(await Promise.all(demands.map((each) => store.peek(each))), [{ count: 0 }, { count: 0 }])
+  for (const { store, acquisitions } of admitted) {
+    for (const each of acquisitions) if (each !== null) await store.release(each, 1)
+  }
+  for (const store of [one, next]) {
+    t.match(await Promise.all(demands.map((each) => store.peek(each))), [
+      { count: 0 },
+      { count: 0 }
+    ])
+  }
 }
 
 t.test('Redis: builds with the same layout count together', async (t) => {
   const { client } = await startRedis(t)
-  await countTogether(t, [new redis.RedisQuotaStore({ client, rememberRejections: false }), new same.redis.RedisQuotaStore({ client, rememberRejections: false })])
+  await countTogether(t, [
+    new redis.RedisQuotaStore({ client, rememberRejections: false }),
+    new same.redis.RedisQuotaStore({ client, rememberRejections: false })
+  ])
 })
 
-t.test('Redis: a build with another layout fails by name and changes nothing, until the other one\'s keys have expired', async (t) => {
-  const { client } = await startRedis(t)
-  const [old, next] = [new redis.RedisQuotaStore({ client, rememberRejections: false }), new other.redis.RedisQuotaStore({ client, rememberRejections: false })]
-  const demands = [demand('alice', { limit: 5 }), demand('alice', place(4))]
-  const [counted] = await old.acquire(demands)
-  const calls: (() => Promise<unknown>)[] = [
-    async () => next.acquire(demands), () => next.peek(demand('alice')), () => next.list('default'), () => next.inspect('default'), () => next.forget('alice', 'default')
-  ]
-  for (const call of calls) await t.rejects(call, /VERSION llm-quota:\{0\}:default has the layout of another version of this store: use another keyPrefix/)
-  t.match(await Promise.all(demands.map((each) => old.peek(each))), [{ count: 1 }, { count: 1 }])
-  const prefixed = new other.redis.RedisQuotaStore({ client, keyPrefix: 'next:' })
-  t.match(await acquireOne(prefixed, 'alice', { limit: 5 }), { admitted: true, count: 1 }, 'with another prefix it counts on its own')
-  if (counted != null) await old.release(counted, 1)
-  for (const key of await client.keys('llm-quota:*')) t.ok(await client.pttl(key) <= 180_000, `${key} expires`)
-  await client.del(await client.keys('llm-quota:*'))
-  t.match(await next.acquire(demands), [{ admitted: true, count: 1 }, { admitted: true, count: 1 }])
-  await t.rejects(async () => old.acquire(demands), /VERSION/, 'and now the first build fails')
-})
+t.test(
+  "Redis: a build with another layout fails by name and changes nothing, until the other one's keys have expired",
+  async (t) => {
+    const { client } = await startRedis(t)
+    const [old, next] = [
+      new redis.RedisQuotaStore({ client, rememberRejections: false }),
+      new other.redis.RedisQuotaStore({ client, rememberRejections: false })
+    ]
+    const demands = [demand('alice', { limit: 5 }), demand('alice', place(4))]
+    const [counted] = await old.acquire(demands)
+    const calls: (() => Promise<unknown>)[] = [
+      async () => next.acquire(demands),
+      () => next.peek(demand('alice')),
+      () => next.list('default'),
+      () => next.inspect('default'),
+      () => next.forget('alice', 'default')
+    ]
+    for (const call of calls) {
+      await t.rejects(
+        call,
+        /VERSION llm-quota:\{0\}:default has the layout of another version of this store: use another keyPrefix/
+      )
+    }
+    t.match(await Promise.all(demands.map((each) => old.peek(each))), [{ count: 1 }, { count: 1 }])
+    const prefixed = new other.redis.RedisQuotaStore({ client, keyPrefix: 'next:' })
+    t.match(
+      await acquireOne(prefixed, 'alice', { limit: 5 }),
+      { admitted: true, count: 1 },
+      'with another prefix it counts on its own'
+    )
+    if (counted != null) await old.release(counted, 1)
+    for (const key of await client.keys('llm-quota:*')) {
+      t.ok((await client.pttl(key)) <= 180_000, `${key} expires`)
+    }
+    await client.del(await client.keys('llm-quota:*'))
+    t.match(await next.acquire(demands), [
+      { admitted: true, count: 1 },
+      { admitted: true, count: 1 }
+    ])
+    await t.rejects(async () => old.acquire(demands), /VERSION/, 'and now the first build fails')
+  }
+)
 
-t.test('PostgreSQL: builds with the same schema count together, and each one\'s migration changes nothing', async (t) => {
-  const { pool } = await startPostgres(t)
-  await pool.query(same.postgres.postgresSchema())
-  await countTogether(t, [new postgres.PostgresQuotaStore({ pool, rememberRejections: false }), new same.postgres.PostgresQuotaStore({ pool, rememberRejections: false })])
-})
+t.test(
+  "PostgreSQL: builds with the same schema count together, and each one's migration changes nothing",
+  async (t) => {
+    const { pool } = await startPostgres(t)
+    await pool.query(same.postgres.postgresSchema())
+    await countTogether(t, [
+      new postgres.PostgresQuotaStore({ pool, rememberRejections: false }),
+      new same.postgres.PostgresQuotaStore({ pool, rememberRejections: false })
+    ])
+  }
+)
 
-t.test('PostgreSQL: the migration of another schema fails by name and changes nothing; it works with another table', async (t) => {
-  const { pool } = await startPostgres(t)
-  const old = new postgres.PostgresQuotaStore({ pool })
-  t.match(await acquireOne(old, 'alice', { limit: 5 }), { count: 1 })
-  await t.rejects(pool.query(other.postgres.postgresSchema()), /llm_quota has the layout of another version: use another table/)
-  const refused = new other.postgres.PostgresQuotaStore({ pool })
-  await t.rejects(async () => acquireOne(refused, 'alice'), /the schema for the table llm_quota is missing or not version 999/)
-  await pool.query(other.postgres.postgresSchema({ table: 'next_quota' }))
-  const next = new other.postgres.PostgresQuotaStore({ pool, table: 'next_quota' })
-  t.match(await acquireOne(next, 'alice', { limit: 5 }), { admitted: true, count: 1 })
-  t.match(await acquireOne(old, 'alice', { limit: 5 }), { admitted: true, count: 2 })
-})
+t.test(
+  'PostgreSQL: the migration of another schema fails by name and changes nothing; it works with another table',
+  async (t) => {
+    const { pool } = await startPostgres(t)
+    const old = new postgres.PostgresQuotaStore({ pool })
+    t.match(await acquireOne(old, 'alice', { limit: 5 }), { count: 1 })
+    await t.rejects(
+      pool.query(other.postgres.postgresSchema()),
+      /llm_quota has the layout of another version: use another table/
+    )
+    const refused = new other.postgres.PostgresQuotaStore({ pool })
+    await t.rejects(
+      async () => acquireOne(refused, 'alice'),
+      /the schema for the table llm_quota is missing or not version 999/
+    )
+    await pool.query(other.postgres.postgresSchema({ table: 'next_quota' }))
+    const next = new other.postgres.PostgresQuotaStore({ pool, table: 'next_quota' })
+    t.match(await acquireOne(next, 'alice', { limit: 5 }), { admitted: true, count: 1 })
+    t.match(await acquireOne(old, 'alice', { limit: 5 }), { admitted: true, count: 2 })
+  }
+)

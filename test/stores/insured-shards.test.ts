@@ -14,7 +14,11 @@ t.test('the callers of the other shards are not affected when one shard fails', 
   t.same(await askAll(), [77, 2, 77])
   t.equal(store.state, 'both')
   t.same(store.shards, { primary: [0, 2], fallback: [1] })
-  t.match(await store.peek?.(demand('a1')), { count: 2 }, 'peek reads the store that decides on the caller')
+  t.match(
+    await store.peek?.(demand('a1')),
+    { count: 2 },
+    'peek reads the store that decides on the caller'
+  )
   t.match(await store.peek?.(demand('a0')), { count: 77 })
 
   for (const shard of [0, 2]) primary.manners.set(shard, 'throws')
@@ -28,23 +32,58 @@ t.test('the callers of the other shards are not affected when one shard fails', 
   t.same(await askAll(), [77, 77, 77])
   t.equal(store.state, 'primary')
   t.same(store.decisions, { primary: 3 + 2 + 2 + 2 + 3, fallback: 1 + 1 + 3 + 1 })
-  t.same(published.map(({ shard, state }) => [shard, state]), [
-    [1, 'fallback'], [0, 'fallback'], [2, 'fallback'], [0, 'primary'], [1, 'primary'], [2, 'primary']
-  ], 'each change of a shard is published once')
+  t.same(
+    published.map(({ shard, state }) => [shard, state]),
+    [
+      [1, 'fallback'],
+      [0, 'fallback'],
+      [2, 'fallback'],
+      [0, 'primary'],
+      [1, 'primary'],
+      [2, 'primary']
+    ],
+    'each change of a shard is published once'
+  )
 })
 
-t.test('the primary is called once for each shard, and what one part counted is given back if another rejects', async (t) => {
-  const { primary, fallback, store } = insure()
-  const demands = [demand('a0'), demand('a1', { counters: 'chat.tokens.day', cost: 3 }), demand('a0', { counters: 'streams.in-flight', window: null })]
-  t.match(await store.acquire(demands), [{ admitted: true, count: 77 }, { admitted: true, count: 77 }, { admitted: true, count: 77 }])
-  t.equal(primary.asked, 2)
-  primary.manners.set(1, 'throws')
-  t.match(await store.acquire(demands), [{ count: 77 }, { admitted: true, count: 3 }, { count: 77 }], 'each part is decided by the store that decides on its shard')
-  t.match(await store.acquire(demands), [{ admitted: true, count: 76 }, { admitted: false, count: 3 }, { admitted: true, count: 76 }])
-  t.same(primary.told, ['release 1 of 77', 'release 1 of 77'])
-  primary.manners.set(0, 'answers')
-  primary.admitted = false
-  const lower = demands.map((each) => ({ ...each, limit: each.limit + 2 }))
-  t.match(await store.acquire(lower), [{ admitted: false }, { admitted: true, count: 3 }, { admitted: false }], 'the fallback gives back')
-  t.match(demands.map((each) => fallback.peek(each)?.count), [undefined, 3, 0])
-})
+t.test(
+  'the primary is called once for each shard, and what one part counted is given back if another rejects',
+  async (t) => {
+    const { primary, fallback, store } = insure()
+    const demands = [
+      demand('a0'),
+      demand('a1', { counters: 'chat.tokens.day', cost: 3 }),
+      demand('a0', { counters: 'streams.in-flight', window: null })
+    ]
+    t.match(await store.acquire(demands), [
+      { admitted: true, count: 77 },
+      { admitted: true, count: 77 },
+      { admitted: true, count: 77 }
+    ])
+    t.equal(primary.asked, 2)
+    primary.manners.set(1, 'throws')
+    t.match(
+      await store.acquire(demands),
+      [{ count: 77 }, { admitted: true, count: 3 }, { count: 77 }],
+      'each part is decided by the store that decides on its shard'
+    )
+    t.match(await store.acquire(demands), [
+      { admitted: true, count: 76 },
+      { admitted: false, count: 3 },
+      { admitted: true, count: 76 }
+    ])
+    t.same(primary.told, ['release 1 of 77', 'release 1 of 77'])
+    primary.manners.set(0, 'answers')
+    primary.admitted = false
+    const lower = demands.map((each) => ({ ...each, limit: each.limit + 2 }))
+    t.match(
+      await store.acquire(lower),
+      [{ admitted: false }, { admitted: true, count: 3 }, { admitted: false }],
+      'the fallback gives back'
+    )
+    t.match(
+      demands.map((each) => fallback.peek(each)?.count),
+      [undefined, 3, 0]
+    )
+  }
+)

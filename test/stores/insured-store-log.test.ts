@@ -10,10 +10,19 @@ t.test('many requests that fail at once cause one log line', async (t) => {
   const log = captureLog()
   const app = await createService({ store, perMinute: 100 }, { logger: log.logger })
   primary.manner = 'hangs'
-  const responses = await answered(clock, Promise.all(Array.from({ length: 50 }, () => analyze(app, alice))))
+  const responses = await answered(
+    clock,
+    Promise.all(Array.from({ length: 50 }, () => analyze(app, alice)))
+  )
   t.ok(responses.every(({ statusCode }) => statusCode === 200))
-  t.match(log.warnings().filter((line) => line.includes('primary')), [/primary store fails; its fallback counts/])
-  t.match(log.lines.filter(({ msg }) => String(msg).includes('primary')), [{ err: { message: 'no response within 30 ms' } }])
+  t.match(
+    log.warnings().filter((line) => line.includes('primary')),
+    [/primary store fails; its fallback counts/]
+  )
+  t.match(
+    log.lines.filter(({ msg }) => String(msg).includes('primary')),
+    [{ err: { message: 'no response within 30 ms' } }]
+  )
   primary.manner = 'promises'
   clock.advance(100)
   for (let request = 0; request < 3; request++) await analyze(app, alice)
@@ -32,22 +41,47 @@ t.test('many requests that fail at once cause one log line', async (t) => {
   t.equal(logged().length, 2, 'a closed server logs no change')
 })
 
-t.test('each change of a shard is logged once, with the shards whose callers the fallback counts, and the error of one that fails', async (t) => {
-  const { clock, primary, store, countOf } = insure()
-  const log = captureLog()
-  const app = Fastify({ logger: log.logger })
-  for (const prefix of ['/one', '/two']) await app.register(async (scope) => { await scope.register(quotaPlugin, { store }) }, { prefix })
-  /** Makes shards fail or recover, and returns the lines about it. */
-  const change = async (manner: 'rejects' | 'promises', ...shards: number[]) => {
-    const before = log.lines.length
-    for (const shard of shards) primary.manners.set(shard, manner)
-    for (const shard of [...shards, ...shards]) await countOf(`a${shard}`)
-    clock.advance(100)
-    return log.lines.slice(before).map(({ msg, shards, err }) => [String(msg).replace(/^the quota's primary store /, ''), shards, Object(err).message])
+t.test(
+  'each change of a shard is logged once, with the shards whose callers the fallback counts, and the error of one that fails',
+  async (t) => {
+    const { clock, primary, store, countOf } = insure()
+    const log = captureLog()
+    const app = Fastify({ logger: log.logger })
+    for (const prefix of ['/one', '/two']) {
+      await app.register(
+        async (scope) => {
+          await scope.register(quotaPlugin, { store })
+        },
+        { prefix }
+      )
+    }
+    /** Makes shards fail or recover, and returns the lines about it. */
+    const change = async (manner: 'rejects' | 'promises', ...shards: number[]) => {
+      const before = log.lines.length
+      for (const shard of shards) primary.manners.set(shard, manner)
+      for (const shard of [...shards, ...shards]) await countOf(`a${shard}`)
+      clock.advance(100)
+      return log.lines
+        .slice(before)
+        .map(({ msg, shards, err }) => [
+          String(msg).replace(/^the quota's primary store /, ''),
+          shards,
+          Object(err).message
+        ])
+    }
+    const part = (down: number) =>
+      `fails for ${down} of 3 shards; the fallback counts their callers`
+    t.same(await change('promises', 0, 1, 2), [])
+    t.same(await change('rejects', 2, 1, 0), [
+      [part(1), [2], 'rejected'],
+      [part(2), [1, 2], 'rejected'],
+      ['fails; its fallback counts', undefined, 'rejected']
+    ])
+    t.same(await change('promises', 1, 0, 2), [
+      [part(2), [0, 2], undefined],
+      [part(1), [2], undefined],
+      ['works again', undefined, undefined]
+    ])
+    await app.close()
   }
-  const part = (down: number) => `fails for ${down} of 3 shards; the fallback counts their callers`
-  t.same(await change('promises', 0, 1, 2), [])
-  t.same(await change('rejects', 2, 1, 0), [[part(1), [2], 'rejected'], [part(2), [1, 2], 'rejected'], ['fails; its fallback counts', undefined, 'rejected']])
-  t.same(await change('promises', 1, 0, 2), [[part(2), [0, 2], undefined], [part(1), [2], undefined], ['works again', undefined, undefined]])
-  await app.close()
-})
+)

@@ -30,7 +30,12 @@ for (const timeout of [0.5, 1, 30, 1_000]) {
 }
 
 t.test('a result that is read within a few turns after the timeout is used', async (t) => {
-  for (const [turns, expected] of [[0, 77], [1, 77], [4, 77], [7, 1]] as const) {
+  for (const [turns, expected] of [
+    [0, 77],
+    [1, 77],
+    [4, 77],
+    [7, 1]
+  ] as const) {
     const { clock, primary, count } = wait()
     clock.advance(30)
     for (let passed = 0; passed < turns; passed++) await turn()
@@ -39,28 +44,48 @@ t.test('a result that is read within a few turns after the timeout is used', asy
   }
 })
 
-t.test('the wait begins again after a stall of the event loop, but not without end, nor if a timer is a little late', async (t) => {
-  const long = 10_000
-  const cases = [[0, long, 31, 1], [1, long, 29, 77], [1, long, 31, 1], [3, long, 29, 77], [3, long, 31, 1], [5, long, 1, 1], [1, 15, 0, 1]] as const
-  for (const [stalls, length, answerAt, expected] of cases) {
-    const clock = new VirtualClock()
-    let stalled = 0
-    const { primary, count } = wait({ clock: () => clock.now() + stalled }, clock)
-    for (let stall = 0; stall < stalls; stall++) {
-      stalled += length
-      clock.advance(30)
+t.test(
+  'the wait begins again after a stall of the event loop, but not without end, nor if a timer is a little late',
+  async (t) => {
+    const long = 10_000
+    const cases = [
+      [0, long, 31, 1],
+      [1, long, 29, 77],
+      [1, long, 31, 1],
+      [3, long, 29, 77],
+      [3, long, 31, 1],
+      [5, long, 1, 1],
+      [1, 15, 0, 1]
+    ] as const
+    for (const [stalls, length, answerAt, expected] of cases) {
+      const clock = new VirtualClock()
+      let stalled = 0
+      const { primary, count } = wait({ clock: () => clock.now() + stalled }, clock)
+      for (let stall = 0; stall < stalls; stall++) {
+        stalled += length
+        clock.advance(30)
+        await manyTurns()
+      }
+      clock.advance(answerAt)
       await manyTurns()
+      primary.answerNow()
+      t.equal(
+        await count(),
+        expected,
+        `a result ${answerAt} ms after ${stalls} stalls of ${length} ms`
+      )
     }
-    clock.advance(answerAt)
-    await manyTurns()
-    primary.answerNow()
-    t.equal(await count(), expected, `a result ${answerAt} ms after ${stalls} stalls of ${length} ms`)
   }
-})
+)
 
 t.test('no timer remains after a result', async (t) => {
   const pending = new Set<unknown>()
-  const timers = { setTimeout: () => pending.add({}), clearTimeout: () => { pending.clear() } }
+  const timers = {
+    setTimeout: () => pending.add({}),
+    clearTimeout: () => {
+      pending.clear()
+    }
+  }
   const { primary, store } = insure({ timers })
   for (const manner of ['promises', 'rejects'] as const) {
     primary.manner = manner

@@ -6,53 +6,88 @@ import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import type { Acquisition } from '../../lib/store/store.js'
 import { nodeTimers } from '../../lib/time-limit.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
-import { answered, demand, insure, pass, publishedChanges, ToldStore } from '../support/told-store.js'
+import {
+  answered,
+  demand,
+  insure,
+  pass,
+  publishedChanges,
+  ToldStore
+} from '../support/told-store.js'
 
 const place = { counters: 'streams.in-flight', window: null } as const
 const tooLate = 'no response within 30 ms'
 const nonsense = 'the quota store returned an invalid result from acquire'
 const slow = { hangs: tooLate, 'answers late': tooLate, 'fails late': tooLate } as const
-const reasons = { throws: 'thrown', rejects: 'rejected', ...slow, 'answers nonsense': nonsense, 'promises nonsense': nonsense } as const
+const reasons = {
+  throws: 'thrown',
+  rejects: 'rejected',
+  ...slow,
+  'answers nonsense': nonsense,
+  'promises nonsense': nonsense
+} as const
 
 for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
-  t.test(`the fallback decides if the primary ${manner}, until one request finds that the primary has recovered`, async (t) => {
-    const { clock, primary, store, countOf } = insure()
-    const published = publishedChanges(t)
-    const many = (caller: string) => Promise.all(Array.from({ length: 10 }, () => countOf(caller, 3)))
-    t.equal(await countOf(), 77, 'the primary usually returns promises')
-    primary.manner = manner
-    t.equal(await countOf('a', 1), 1, 'the fallback decides')
-    t.equal(store.state, 'fallback')
-    t.equal(await countOf('a', 1), -1, 'the fallback counts requests')
-    t.equal(primary.asked, 2, 'the primary is not called during the cool-down')
-    clock.advance(100)
-    await many('b')
-    t.equal(primary.asked, 3, 'one request tries the primary after the cool-down')
-    t.equal(store.state, 'fallback')
-    clock.advance(200)
-    primary.manner = 'promises'
-    t.same(await many('c'), [77, 1, 2, 3, -3, -3, -3, -3, -3, -3], 'the trial succeeds, and the other requests do not wait for it')
-    t.equal(store.state, 'primary')
-    await pass(clock, 70)
-    t.equal(store.state, 'primary', 'late results do not change the state')
-    const changes = [{ store, state: 'fallback', error: { message: reasons[manner] } }, { store, state: 'primary', error: undefined }]
-    t.match(published, changes, 'each change is published once')
-    t.equal(published.length, 2)
-  })
+  t.test(
+    `the fallback decides if the primary ${manner}, until one request finds that the primary has recovered`,
+    async (t) => {
+      const { clock, primary, store, countOf } = insure()
+      const published = publishedChanges(t)
+      const many = (caller: string) =>
+        Promise.all(Array.from({ length: 10 }, () => countOf(caller, 3)))
+      t.equal(await countOf(), 77, 'the primary usually returns promises')
+      primary.manner = manner
+      t.equal(await countOf('a', 1), 1, 'the fallback decides')
+      t.equal(store.state, 'fallback')
+      t.equal(await countOf('a', 1), -1, 'the fallback counts requests')
+      t.equal(primary.asked, 2, 'the primary is not called during the cool-down')
+      clock.advance(100)
+      await many('b')
+      t.equal(primary.asked, 3, 'one request tries the primary after the cool-down')
+      t.equal(store.state, 'fallback')
+      clock.advance(200)
+      primary.manner = 'promises'
+      t.same(
+        await many('c'),
+        [77, 1, 2, 3, -3, -3, -3, -3, -3, -3],
+        'the trial succeeds, and the other requests do not wait for it'
+      )
+      t.equal(store.state, 'primary')
+      await pass(clock, 70)
+      t.equal(store.state, 'primary', 'late results do not change the state')
+      const changes = [
+        { store, state: 'fallback', error: { message: reasons[manner] } },
+        { store, state: 'primary', error: undefined }
+      ]
+      t.match(published, changes, 'each change is published once')
+      t.equal(published.length, 2)
+    }
+  )
 }
 
-t.test('the results of a primary that returns no promises are returned synchronously', async (t) => {
-  const { primary, store } = insure()
-  primary.manner = 'answers'
-  t.match(store.acquire([demand('a')]), [{ admitted: true, count: 77 }])
-  t.same(await store.list?.('default'), { callers: [{ callerKey: 'default 0', count: 77, windowRemaining: 60_000 }], cursor: '1' })
-})
+t.test(
+  'the results of a primary that returns no promises are returned synchronously',
+  async (t) => {
+    const { primary, store } = insure()
+    primary.manner = 'answers'
+    t.match(store.acquire([demand('a')]), [{ admitted: true, count: 77 }])
+    t.same(await store.list?.('default'), {
+      callers: [{ callerKey: 'default 0', count: 77, windowRemaining: 60_000 }],
+      cursor: '1'
+    })
+  }
+)
 
 t.test('the primary is not called for the length of the cool-down after a failure', async (t) => {
   let back = 0
   const { clock, primary, countOf } = insure({ clock: () => clock.now() - back })
   primary.manner = 'throws'
-  for (const [passed, asked] of [[0, 1], [99, 1], [1, 2], [99, 2]] as const) {
+  for (const [passed, asked] of [
+    [0, 1],
+    [99, 1],
+    [1, 2],
+    [99, 2]
+  ] as const) {
     clock.advance(passed)
     await countOf()
     t.equal(primary.asked, asked, 'a failed trial begins another cool-down')
@@ -63,8 +98,14 @@ t.test('the primary is not called for the length of the cool-down after a failur
 })
 
 t.test('the result of a call from before a change does not change the state', async (t) => {
-  for (const [late, slowCount, state] of [['fails late', 2, 'primary'], ['answers late', 77, 'fallback']] as const) {
-    const { clock, primary, store, countOf } = insure({ timeout: 200, coolDown: late === 'fails late' ? 10 : 1_000 })
+  for (const [late, slowCount, state] of [
+    ['fails late', 2, 'primary'],
+    ['answers late', 77, 'fallback']
+  ] as const) {
+    const { clock, primary, store, countOf } = insure({
+      timeout: 200,
+      coolDown: late === 'fails late' ? 10 : 1_000
+    })
     primary.manner = late
     const slow = store.acquire([demand('a')])
     primary.manner = 'throws'
@@ -77,177 +118,309 @@ t.test('the result of a call from before a change does not change the state', as
   }
 })
 
-t.test('only a result of the primary\'s own server changes the state, not one from its memory', async (t) => {
-  const { clock, primary, store, countOf } = insure()
-  await countOf()
-  primary.manner = 'rejects'
-  await countOf()
-  for (const admitted of [false, true]) {
-    Object.assign(primary, { manner: 'answers', admitted })
-    clock.advance(100)
-    const asked = primary.asked
-    t.match(store.acquire([demand('a')]), [{ admitted, count: 77 }], 'the result is used')
-    t.match(store.acquire([demand('a')]), [{ admitted, count: 77 }], 'it does not use up the trial')
-    t.equal(store.state, 'fallback')
+t.test(
+  "only a result of the primary's own server changes the state, not one from its memory",
+  async (t) => {
+    const { clock, primary, store, countOf } = insure()
+    await countOf()
     primary.manner = 'rejects'
-    await countOf('b')
-    t.equal(primary.asked, asked + 3, 'another request tries the server')
+    await countOf()
+    for (const admitted of [false, true]) {
+      Object.assign(primary, { manner: 'answers', admitted })
+      clock.advance(100)
+      const asked = primary.asked
+      t.match(store.acquire([demand('a')]), [{ admitted, count: 77 }], 'the result is used')
+      t.match(
+        store.acquire([demand('a')]),
+        [{ admitted, count: 77 }],
+        'it does not use up the trial'
+      )
+      t.equal(store.state, 'fallback')
+      primary.manner = 'rejects'
+      await countOf('b')
+      t.equal(primary.asked, asked + 3, 'another request tries the server')
+    }
+    t.equal(await countOf(), 2, 'the memory of the primary is not used during the cool-down')
+    clock.advance(100)
+    Object.assign(primary, { manner: 'promises', admitted: false })
+    t.equal(await countOf(), -77)
+    t.equal(store.state, 'primary', 'a rejection by the server shows that it works')
   }
-  t.equal(await countOf(), 2, 'the memory of the primary is not used during the cool-down')
-  clock.advance(100)
-  Object.assign(primary, { manner: 'promises', admitted: false })
-  t.equal(await countOf(), -77)
-  t.equal(store.state, 'primary', 'a rejection by the server shows that it works')
-})
+)
 
 for (const manner of ['throws', 'rejects', 'hangs'] as const) {
-  t.test(`inspect, peek, list and release do not change the state if the primary ${manner}`, async (t) => {
-    const { clock, primary, fallback, store, countOf } = insure()
-    const published = publishedChanges(t)
-    const read = async () => [await answered(clock, store.inspect?.('default')), await answered(clock, store.peek?.(demand('a'))), await answered(clock, store.list?.('default'))]
-    const [acquisition] = await store.acquire([demand('a')])
-    fallback.acquire([demand('b')])
-    primary.manner = manner
-    t.match(await read(), [{ trackedCallers: 1 }, null, { callers: [{ callerKey: 'b', count: 1 }], cursor: null }], 'the fallback is read')
-    await t.rejects(async () => answered(clock, store.list?.('default', '1')), 'unless a page of the primary came before')
-    if (acquisition != null) await t.rejects(async () => answered(clock, store.release?.(acquisition, 1)), { message: manner === 'hangs' ? tooLate : reasons[manner] })
-    t.equal(store.state, 'primary')
-    t.equal(await countOf(), 1)
-    primary.manner = 'promises'
-    clock.advance(100)
-    t.match(await read(), [{ trackedCallers: 2 }, { count: 1 }, { callers: [{ callerKey: 'b' }, { callerKey: 'a' }] }])
-    if (acquisition != null) await store.release?.(acquisition, 1)
-    t.equal(store.state, 'fallback')
-    t.equal(await countOf(), 77, 'only an acquire tries the primary')
-    t.match(await read(), [{ trackedCallers: 77 }, { count: 77 }, { callers: [{ callerKey: 'default 0' }], cursor: '1' }])
-    t.equal(published.length, 2)
-    const paged = insure({ fallback: primary }, clock)
-    paged.primary.manner = manner
-    t.match(await answered(clock, paged.store.list?.('default')), { callers: [{ callerKey: 'default 0' }], cursor: 'fallback:1' })
-    t.match(await answered(clock, paged.store.list?.('default', 'fallback:1')), { callers: [{ callerKey: 'default 1' }], cursor: 'fallback:2' })
-  })
+  t.test(
+    `inspect, peek, list and release do not change the state if the primary ${manner}`,
+    async (t) => {
+      const { clock, primary, fallback, store, countOf } = insure()
+      const published = publishedChanges(t)
+      const read = async () => [
+        await answered(clock, store.inspect?.('default')),
+        await answered(clock, store.peek?.(demand('a'))),
+        await answered(clock, store.list?.('default'))
+      ]
+      const [acquisition] = await store.acquire([demand('a')])
+      fallback.acquire([demand('b')])
+      primary.manner = manner
+      t.match(
+        await read(),
+        [{ trackedCallers: 1 }, null, { callers: [{ callerKey: 'b', count: 1 }], cursor: null }],
+        'the fallback is read'
+      )
+      await t.rejects(
+        async () => answered(clock, store.list?.('default', '1')),
+        'unless a page of the primary came before'
+      )
+      if (acquisition != null) {
+        await t.rejects(async () => answered(clock, store.release?.(acquisition, 1)), {
+          message: manner === 'hangs' ? tooLate : reasons[manner]
+        })
+      }
+      t.equal(store.state, 'primary')
+      t.equal(await countOf(), 1)
+      primary.manner = 'promises'
+      clock.advance(100)
+      t.match(await read(), [
+        { trackedCallers: 2 },
+        { count: 1 },
+        { callers: [{ callerKey: 'b' }, { callerKey: 'a' }] }
+      ])
+      if (acquisition != null) await store.release?.(acquisition, 1)
+      t.equal(store.state, 'fallback')
+      t.equal(await countOf(), 77, 'only an acquire tries the primary')
+      t.match(await read(), [
+        { trackedCallers: 77 },
+        { count: 77 },
+        { callers: [{ callerKey: 'default 0' }], cursor: '1' }
+      ])
+      t.equal(published.length, 2)
+      const paged = insure({ fallback: primary }, clock)
+      paged.primary.manner = manner
+      t.match(await answered(clock, paged.store.list?.('default')), {
+        callers: [{ callerKey: 'default 0' }],
+        cursor: 'fallback:1'
+      })
+      t.match(await answered(clock, paged.store.list?.('default', 'fallback:1')), {
+        callers: [{ callerKey: 'default 1' }],
+        cursor: 'fallback:2'
+      })
+    }
+  )
 }
 
-t.test('forget and clearCounters call both stores in the same turn, even if one fails, and do not change the state', async (t) => {
-  for (const [manner, message] of [['promises', ''], ['throws', 'thrown'], ['rejects', 'rejected'], ['hangs', tooLate]] as const) {
-    const { clock, primary, fallback, store, countOf } = insure()
-    const run = async (task: unknown) => message === '' ? t.resolves(task as Promise<void>) : t.rejects(answered(clock, task), { message })
-    primary.manner = 'throws'
-    for (const caller of ['a', 'b']) await countOf(caller)
-    primary.manner = manner
-    const forgotten = store.forget?.('a', 'default')
-    t.same([primary.told, fallback.peek(demand('a')), fallback.peek(demand('b'))?.count], [['forget a in default'], null, 1])
-    await run(forgotten)
-    const cleared = store.clearCounters?.()
-    t.same([primary.told[1], fallback.inspect('default')], ['clear', { trackedCallers: 0, sweeps: 0 }])
-    await run(cleared)
-    t.equal(store.state, 'fallback')
-    const other = insure({ fallback: Object.assign(new ToldStore(clock), { manner }), timeout: 60 }, clock)
-    await run(other.store.clearCounters?.())
-    t.same(other.primary.told, ['clear'], 'the primary is called even if the fallback fails')
-  }
-})
-
-t.test('no request is admitted if the fallback fails as well, and none waits longer than the timeout', async (t) => {
-  for (const manner of ['throws', 'rejects', 'hangs', 'answers late', 'answers nonsense', 'promises nonsense'] as const) {
-    const clock = new VirtualClock()
-    const fallback = new ToldStore(clock)
-    const { primary, store, countOf } = insure({ fallback }, clock)
-    primary.manner = 'hangs'
-    t.equal(await countOf(), 77, 'the fallback can return promises')
-    fallback.manner = manner
-    for (let time = 0; time < 2; time++) {
-      const began = clock.now()
-      await t.rejects(async () => answered(clock, store.acquire([demand('a')])), manner)
-      // A few turns of the event loop, each with one virtual millisecond, pass after each of the two time limits.
-      t.ok(clock.now() - began <= 30 + 2 * 6, manner)
-      clock.advance(100)
+t.test(
+  'forget and clearCounters call both stores in the same turn, even if one fails, and do not change the state',
+  async (t) => {
+    for (const [manner, message] of [
+      ['promises', ''],
+      ['throws', 'thrown'],
+      ['rejects', 'rejected'],
+      ['hangs', tooLate]
+    ] as const) {
+      const { clock, primary, fallback, store, countOf } = insure()
+      const run = async (task: unknown) =>
+        message === ''
+          ? t.resolves(task as Promise<void>)
+          : t.rejects(answered(clock, task), { message })
+      primary.manner = 'throws'
+      for (const caller of ['a', 'b']) await countOf(caller)
+      primary.manner = manner
+      const forgotten = store.forget?.('a', 'default')
+      t.same(
+        [primary.told, fallback.peek(demand('a')), fallback.peek(demand('b'))?.count],
+        [['forget a in default'], null, 1]
+      )
+      await run(forgotten)
+      const cleared = store.clearCounters?.()
+      t.same(
+        [primary.told[1], fallback.inspect('default')],
+        ['clear', { trackedCallers: 0, sweeps: 0 }]
+      )
+      await run(cleared)
+      t.equal(store.state, 'fallback')
+      const other = insure(
+        { fallback: Object.assign(new ToldStore(clock), { manner }), timeout: 60 },
+        clock
+      )
+      await run(other.store.clearCounters?.())
+      t.same(other.primary.told, ['clear'], 'the primary is called even if the fallback fails')
     }
   }
-})
+)
 
-t.test('what was acquired is given back to the store that counted it, whichever is used then', async (t) => {
-  const { clock, primary, fallback, store } = insure()
-  const demands = [demand('a', { counters: 'chat.tokens.day', cost: 4 }), demand('a', place)]
-  const acquire = async () => (await answered(clock, store.acquire(demands))).filter((each): each is Acquisition => each !== null)
-  const ofPrimary = await acquire()
-  primary.manner = 'throws'
-  const ofFallback = await acquire()
-  primary.manner = 'promises'
-  for (const [index, amount] of [3, 1].entries()) {
-    for (const acquisition of [ofFallback[index], ofPrimary[index]]) if (acquisition !== undefined) await store.release?.(acquisition, amount)
-  }
-  t.same(primary.told, ['release 3 of 77', 'release 1 of 77'])
-  t.same(demands.map((each) => fallback.peek(each)?.count), [1, 0])
-  t.equal(store.state, 'fallback')
-})
-
-t.test('what a late result has counted is given back once, and a late rejection or failure has nothing to give back', async (t) => {
-  for (const manner of ['answers late', 'fails late'] as const) {
-    for (const admitted of [true, false]) {
+t.test(
+  'no request is admitted if the fallback fails as well, and none waits longer than the timeout',
+  async (t) => {
+    for (const manner of [
+      'throws',
+      'rejects',
+      'hangs',
+      'answers late',
+      'answers nonsense',
+      'promises nonsense'
+    ] as const) {
       const clock = new VirtualClock()
       const fallback = new ToldStore(clock)
-      const { primary, store } = insure({ fallback }, clock)
-      for (const each of [primary, fallback]) Object.assign(each, { manner, admitted })
-      await t.rejects(async () => answered(clock, store.acquire([demand('a', { cost: 3 }), demand('a', place)])), { message: 'no response within 15 ms' })
-      // Giving back fails as well, which nobody notices.
-      fallback.manner = 'rejects'
-      primary.manner = 'throws'
-      await pass(clock, 100)
-      const expected = admitted && manner === 'answers late' ? ['release 3 of 77', 'release 1 of 77'] : []
-      t.same([primary.told, fallback.told], [expected, expected])
+      const { primary, store, countOf } = insure({ fallback }, clock)
+      primary.manner = 'hangs'
+      t.equal(await countOf(), 77, 'the fallback can return promises')
+      fallback.manner = manner
+      for (let time = 0; time < 2; time++) {
+        const began = clock.now()
+        await t.rejects(async () => answered(clock, store.acquire([demand('a')])), manner)
+        // A few turns of the event loop, each with one virtual millisecond, pass after each of the
+        // two time limits.
+        t.ok(clock.now() - began <= 30 + 2 * 6, manner)
+        clock.advance(100)
+      }
     }
   }
-})
+)
 
-t.test('what a late result has counted is also given back by a client whose promises run nothing before they are awaited', async (t) => {
-  const clock = new VirtualClock()
-  const given: number[] = []
-  const primary = {
-    acquire: (): Promise<Acquisition[]> => new Promise((resolve) => { clock.setTimeout(() => { resolve([{ admitted: true, count: 1, windowRemaining: 60_000, overflow: false }]) }, 50) }),
-    release: (_acquisition: Acquisition, amount: number): Promise<void> => Object({ then (fulfil: () => void) { given.push(amount); fulfil() } })
+t.test(
+  'what was acquired is given back to the store that counted it, whichever is used then',
+  async (t) => {
+    const { clock, primary, fallback, store } = insure()
+    const demands = [demand('a', { counters: 'chat.tokens.day', cost: 4 }), demand('a', place)]
+    const acquire = async () =>
+      (await answered(clock, store.acquire(demands))).filter(
+        (each): each is Acquisition => each !== null
+      )
+    const ofPrimary = await acquire()
+    primary.manner = 'throws'
+    const ofFallback = await acquire()
+    primary.manner = 'promises'
+    for (const [index, amount] of [3, 1].entries()) {
+      for (const acquisition of [ofFallback[index], ofPrimary[index]]) {
+        if (acquisition !== undefined) await store.release?.(acquisition, amount)
+      }
+    }
+    t.same(primary.told, ['release 3 of 77', 'release 1 of 77'])
+    t.same(
+      demands.map((each) => fallback.peek(each)?.count),
+      [1, 0]
+    )
+    t.equal(store.state, 'fallback')
   }
-  const store = new InsuredQuotaStore({ primary, timeout: 15, clock: clock.now, timers: clock })
-  await answered(clock, store.acquire([demand('a')]))
-  t.same(given, [])
-  await pass(clock, 100)
-  t.same(given, [1])
-})
+)
 
-t.test('the default fallback has the caller cap of the primary and the clock of the store', async (t) => {
-  const clock = new VirtualClock()
-  const primary = new MemoryQuotaStore({ maxTrackedCallers: 3 })
-  primary.acquire = () => { throw new Error('no connection') }
-  const store = new InsuredQuotaStore({ primary, clock: clock.now, timers: clock })
-  const acquire = async (caller: string) => (await store.acquire([demand(caller, { limit: 1 })]))[0]
-  const acquired = [await acquire('a'), await acquire('b'), await acquire('c'), await acquire('d')]
-  t.same(acquired.map((each) => each?.overflow), [false, false, false, true])
-  clock.advance(59_999)
-  t.match(await acquire('a'), { admitted: false, windowRemaining: 1 })
-  clock.advance(1)
-  t.match(await acquire('a'), { admitted: true })
-})
+t.test(
+  'what a late result has counted is given back once, and a late rejection or failure has nothing to give back',
+  async (t) => {
+    for (const manner of ['answers late', 'fails late'] as const) {
+      for (const admitted of [true, false]) {
+        const clock = new VirtualClock()
+        const fallback = new ToldStore(clock)
+        const { primary, store } = insure({ fallback }, clock)
+        for (const each of [primary, fallback]) Object.assign(each, { manner, admitted })
+        await t.rejects(
+          async () =>
+            answered(clock, store.acquire([demand('a', { cost: 3 }), demand('a', place)])),
+          { message: 'no response within 15 ms' }
+        )
+        // Giving back fails as well, which nobody notices.
+        fallback.manner = 'rejects'
+        primary.manner = 'throws'
+        await pass(clock, 100)
+        const expected =
+          admitted && manner === 'answers late' ? ['release 3 of 77', 'release 1 of 77'] : []
+        t.same([primary.told, fallback.told], [expected, expected])
+      }
+    }
+  }
+)
+
+t.test(
+  'what a late result has counted is also given back by a client whose promises run nothing before they are awaited',
+  async (t) => {
+    const clock = new VirtualClock()
+    const given: number[] = []
+    const primary = {
+      acquire: (): Promise<Acquisition[]> =>
+        new Promise((resolve) => {
+          clock.setTimeout(() => {
+            resolve([{ admitted: true, count: 1, windowRemaining: 60_000, overflow: false }])
+          }, 50)
+        }),
+      release: (_acquisition: Acquisition, amount: number): Promise<void> =>
+        Object({
+          then (fulfil: () => void) {
+            given.push(amount)
+            fulfil()
+          }
+        })
+    }
+    const store = new InsuredQuotaStore({ primary, timeout: 15, clock: clock.now, timers: clock })
+    await answered(clock, store.acquire([demand('a')]))
+    t.same(given, [])
+    await pass(clock, 100)
+    t.same(given, [1])
+  }
+)
+
+t.test(
+  'the default fallback has the caller cap of the primary and the clock of the store',
+  async (t) => {
+    const clock = new VirtualClock()
+    const primary = new MemoryQuotaStore({ maxTrackedCallers: 3 })
+    primary.acquire = () => {
+      throw new Error('no connection')
+    }
+    const store = new InsuredQuotaStore({ primary, clock: clock.now, timers: clock })
+    const acquire = async (caller: string) =>
+      (await store.acquire([demand(caller, { limit: 1 })]))[0]
+    const acquired = [
+      await acquire('a'),
+      await acquire('b'),
+      await acquire('c'),
+      await acquire('d')
+    ]
+    t.same(
+      acquired.map((each) => each?.overflow),
+      [false, false, false, true]
+    )
+    clock.advance(59_999)
+    t.match(await acquire('a'), { admitted: false, windowRemaining: 1 })
+    clock.advance(1)
+    t.match(await acquire('a'), { admitted: true })
+  }
+)
 
 t.test('the insured store lacks each function that one of its stores lacks', async (t) => {
-  const bare = { acquire: () => [{ admitted: true, count: 1, windowRemaining: 60_000, overflow: false }] }
+  const bare = {
+    acquire: () => [{ admitted: true, count: 1, windowRemaining: 60_000, overflow: false }]
+  }
   for (const options of [{ primary: bare }, { primary: new MemoryQuotaStore(), fallback: bare }]) {
     const store = new InsuredQuotaStore(options)
-    const present = ['acquire', 'release', 'peek', 'forget', 'list', 'inspect', 'clearCounters'].filter((name) => hasFunction(store, name))
+    const present = [
+      'acquire',
+      'release',
+      'peek',
+      'forget',
+      'list',
+      'inspect',
+      'clearCounters'
+    ].filter((name) => hasFunction(store, name))
     t.same(present, ['acquire'])
     t.match(await store.acquire([demand('a')]), [{ admitted: true }])
   }
 })
 
-t.test('the timeout uses the timers of Node.js by default, which do not keep the process alive', async (t) => {
-  const primary = Object.assign(new ToldStore(new VirtualClock()), { manner: 'hangs' })
-  const store = new InsuredQuotaStore({ primary, timeout: 1 })
-  const wait = setInterval(() => {}, 1_000)
-  t.teardown(() => { clearInterval(wait) })
-  t.match(await store.acquire([demand('a')]), [{ admitted: true, count: 1 }])
-  const timer = nodeTimers.setTimeout(() => {}, 600_000)
-  t.equal(timer.hasRef(), false)
-  nodeTimers.clearTimeout(timer)
-})
+t.test(
+  'the timeout uses the timers of Node.js by default, which do not keep the process alive',
+  async (t) => {
+    const primary = Object.assign(new ToldStore(new VirtualClock()), { manner: 'hangs' })
+    const store = new InsuredQuotaStore({ primary, timeout: 1 })
+    const wait = setInterval(() => {}, 1_000)
+    t.teardown(() => {
+      clearInterval(wait)
+    })
+    t.match(await store.acquire([demand('a')]), [{ admitted: true, count: 1 }])
+    const timer = nodeTimers.setTimeout(() => {}, 600_000)
+    t.equal(timer.hasRef(), false)
+    nodeTimers.clearTimeout(timer)
+  }
+)
 
 t.test('the error for an invalid option of an InsuredQuotaStore contains its name', async (t) => {
   const primary = new MemoryQuotaStore()
@@ -265,7 +438,16 @@ t.test('the error for an invalid option of an InsuredQuotaStore contains its nam
     [{ coolDown: 2 ** 31 }, /option coolDown must be a number of milliseconds/]
   ]
   for (const [options, message] of invalid) {
-    t.throws(() => Reflect.construct(InsuredQuotaStore, options === undefined ? [] : [{ primary, ...options }]), { code: 'FST_ERR_LLM_QUOTA_OPTION', message })
+    t.throws(
+      () =>
+        Reflect.construct(
+          InsuredQuotaStore,
+          options === undefined ? [] : [{ primary, ...options }]
+        ),
+      { code: 'FST_ERR_LLM_QUOTA_OPTION', message }
+    )
   }
-  t.doesNotThrow(() => new InsuredQuotaStore({ primary, timeout: 2 ** 31 - 1, coolDown: 2 ** 31 - 1 }))
+  t.doesNotThrow(
+    () => new InsuredQuotaStore({ primary, timeout: 2 ** 31 - 1, coolDown: 2 ** 31 - 1 })
+  )
 })

@@ -2,19 +2,30 @@
 import { mock } from 'node:test'
 import { PGlite } from '@electric-sql/pglite'
 import t from 'tap'
-import { PostgresQuotaStore, postgresSchema, type PostgresQuotaStoreOptions } from '../../lib/postgres.js'
+import {
+  PostgresQuotaStore,
+  postgresSchema,
+  type PostgresQuotaStoreOptions
+} from '../../lib/postgres.js'
 import { quotaStoreContract, VirtualClock } from '../../lib/testing.js'
 import { compareWithReference } from '../support/compare-stores.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
 
 const pool = await PGlite.create()
-t.teardown(async () => { await pool.close() })
+t.teardown(async () => {
+  await pool.close()
+})
 await pool.exec(postgresSchema())
 
 async function createStore (options: Partial<PostgresQuotaStoreOptions> = {}) {
   const clock = new VirtualClock()
   clock.advance(1_000_000)
-  const store = new PostgresQuotaStore({ pool, clock: clock.now, rememberRejections: false, ...options })
+  const store = new PostgresQuotaStore({
+    pool,
+    clock: clock.now,
+    rememberRejections: false,
+    ...options
+  })
   await store.clearCounters()
   return { clock, store }
 }
@@ -32,7 +43,9 @@ function counting () {
 }
 
 // Counters of an hour and of a day are checked on a server, and in the random steps.
-const checks = quotaStoreContract(async (options) => (await createStore(options)).store).filter(({ name }) => !/of one (hour|day)$/.test(name))
+const checks = quotaStoreContract(async (options) => (await createStore(options)).store).filter(
+  ({ name }) => !/of one (hour|day)$/.test(name)
+)
 
 t.test('the store passes each check of quotaStoreContract', { timeout: 300_000 }, async (t) => {
   for (const { name, run } of checks) await t.resolves(run(), name)
@@ -40,83 +53,157 @@ t.test('the store passes each check of quotaStoreContract', { timeout: 300_000 }
 
 const walks = Number(process.env.RANDOM_WALKS ?? 3)
 
-t.test(`the store has the same results as the reference, in ${walks * 500} random steps`, { timeout: 300_000 }, async (t) => {
-  const seen = await compareWithReference({ create: async (options) => (await createStore(options)).store, walks, hasLeases: true })
-  t.comment(JSON.stringify(seen))
-  t.ok(Object.values(seen).every((count) => count > walks), 'every kind of step was taken often')
-})
-
-t.test('requests that arrive together share a statement, whatever their keys, and a known caller needs one for all quotas', async (t) => {
-  const counted = counting()
-  const { clock, store } = await createStore({ pool: counted })
-  const names = ['', 'a,b', 'a;b', '{a}', '"quoted"', 'back\\slash', 'NULL', 'zoë 🦊']
-  const acquire = async (name: string) => (await acquireOne(store, name, { limit: 2 })).admitted
-  const admitted = await Promise.all(names.flatMap((name) => [acquire(name), acquire(name), acquire(name)]))
-  t.same(admitted, names.flatMap(() => [true, true, false]))
-  t.ok(counted.statements <= 3, `${counted.statements} statements`)
-  for (const name of names) t.same(await store.peek(demand(name)), { count: 2, windowRemaining: 60_000, overflow: false }, name)
-
-  const all = ['default', 'chat.tokens.day', 'chat.tokens.month'].map((counters) => demand('alice', { counters })).concat(demand('alice', place()))
-  await store.acquire(all)
-  counted.statements = 0
-  t.match(await store.acquire(all), all.map(() => ({ admitted: true, count: 2 })))
-  clock.advance(60_000)
-  t.match(await store.acquire(all), all.map(() => ({ admitted: true })))
-  t.match(await acquireOne(store, 'alice', { limit: 1 }), { admitted: false })
-  t.match([counted.statements, await store.inspect('default')], [3, { sweeps: 1 }], 'even if a sweep is due')
-})
-
-t.test('a clock that is set back neither lengthens a window, nor delays a sweep, nor gives a place', async (t) => {
-  for (const step of [1, 30_000, 59_999, 3_600_000]) {
-    let now = 10_000_000
-    const { store } = await createStore({ clock: () => now })
-    await acquireOne(store, 'alice', { limit: 1 })
-    for (let taken = 0; taken < 4; taken++) await acquireOne(store, 'alice', place(4))
-    now += 20_000
-    for (const caller of ['bob', 'dave', 'dave']) await acquireOne(store, caller)
-    now -= step
-    t.match(await acquireOne(store, 'dave'), { admitted: true, count: 3, windowRemaining: 60_000 })
-    t.match(await acquireOne(store, 'alice', { limit: 1 }), { admitted: false, windowRemaining: 40_000 }, `${step} ms back`)
-    t.match(await acquireOne(store, 'alice', place(4)), { admitted: false, count: 4 })
-    t.match(await acquireOne(new PostgresQuotaStore({ pool, clock: () => now }), 'alice', place(4)), { admitted: false, count: 4 })
-    t.match(await acquireOne(store, 'carol', { limit: 1 }), { admitted: true, windowRemaining: 60_000 })
-    now += 39_999
-    t.match(await acquireOne(store, 'alice', { limit: 1 }), { admitted: false, windowRemaining: 1 })
-    now += 1
-    t.match(await acquireOne(store, 'alice', { limit: 1 }), { admitted: true, windowRemaining: 60_000 })
-    t.match(await store.inspect('default'), { sweeps: 1 })
+t.test(
+  `the store has the same results as the reference, in ${walks * 500} random steps`,
+  { timeout: 300_000 },
+  async (t) => {
+    const seen = await compareWithReference({
+      create: async (options) => (await createStore(options)).store,
+      walks,
+      hasLeases: true
+    })
+    t.comment(JSON.stringify(seen))
+    t.ok(
+      Object.values(seen).every((count) => count > walks),
+      'every kind of step was taken often'
+    )
   }
-})
+)
 
-t.test('nothing is given back in a window that opened at the same time after the counters were lost', async (t) => {
-  const { store } = await createStore({ maxTrackedCallers: 1 })
-  const [own, overflow] = [await acquireOne(store, 'alice'), await acquireOne(store, 'bob')]
-  await pool.query('DELETE FROM llm_quota')
-  for (const caller of ['alice', 'bob']) await acquireOne(store, caller)
-  for (const acquisition of [own, overflow]) await store.release(acquisition, 1)
-  const left = [await store.peek(demand('alice')), await store.peek(demand('bob'))]
-  t.match(left, [{ count: 1, overflow: false }, { count: 1, overflow: true }])
-})
+t.test(
+  'requests that arrive together share a statement, whatever their keys, and a known caller needs one for all quotas',
+  async (t) => {
+    const counted = counting()
+    const { clock, store } = await createStore({ pool: counted })
+    const names = ['', 'a,b', 'a;b', '{a}', '"quoted"', 'back\\slash', 'NULL', 'zoë 🦊']
+    const acquire = async (name: string) => (await acquireOne(store, name, { limit: 2 })).admitted
+    const admitted = await Promise.all(
+      names.flatMap((name) => [acquire(name), acquire(name), acquire(name)])
+    )
+    t.same(
+      admitted,
+      names.flatMap(() => [true, true, false])
+    )
+    t.ok(counted.statements <= 3, `${counted.statements} statements`)
+    for (const name of names) {
+      t.same(
+        await store.peek(demand(name)),
+        { count: 2, windowRemaining: 60_000, overflow: false },
+        name
+      )
+    }
 
-t.test('a sweep removes many counters step by step, and none that was used since; at the cap, a new caller waits for it', async (t) => {
-  const counted = counting()
-  const { clock, store } = await createStore({ pool: counted, maxTrackedCallers: 5_000 })
-  const ask = (name: string, length: number) => Promise.all(Array.from({ length }, (_, caller) => acquireOne(store, `${name} ${caller}`)))
-  await ask('caller', 5_000)
-  clock.advance(59_999)
-  await ask('caller', 1_000)
-  clock.advance(60_001)
-  await acquireOne(store, 'caller 999')
-  t.same(await store.inspect('default'), { trackedCallers: 1_000, sweeps: 1 }, 'those that are still to be removed do not count')
-  const acquisitions = await ask('another', 4_100)
-  t.equal(acquisitions.filter(({ overflow }) => overflow).length, 100)
-  t.same(await store.inspect('default'), { trackedCallers: 5_000, sweeps: 1 })
-  clock.advance(60_000)
-  counted.statements = 0
-  t.match(await acquireOne(store, 'new'), { overflow: false })
-  t.equal(counted.statements, 4)
-  t.same(await store.inspect('default'), { trackedCallers: 4_002, sweeps: 2 })
-})
+    const all = ['default', 'chat.tokens.day', 'chat.tokens.month']
+      .map((counters) => demand('alice', { counters }))
+      .concat(demand('alice', place()))
+    await store.acquire(all)
+    counted.statements = 0
+    t.match(
+      await store.acquire(all),
+      all.map(() => ({ admitted: true, count: 2 }))
+    )
+    clock.advance(60_000)
+    t.match(
+      await store.acquire(all),
+      all.map(() => ({ admitted: true }))
+    )
+    t.match(await acquireOne(store, 'alice', { limit: 1 }), { admitted: false })
+    t.match(
+      [counted.statements, await store.inspect('default')],
+      [3, { sweeps: 1 }],
+      'even if a sweep is due'
+    )
+  }
+)
+
+t.test(
+  'a clock that is set back neither lengthens a window, nor delays a sweep, nor gives a place',
+  async (t) => {
+    for (const step of [1, 30_000, 59_999, 3_600_000]) {
+      let now = 10_000_000
+      const { store } = await createStore({ clock: () => now })
+      await acquireOne(store, 'alice', { limit: 1 })
+      for (let taken = 0; taken < 4; taken++) await acquireOne(store, 'alice', place(4))
+      now += 20_000
+      for (const caller of ['bob', 'dave', 'dave']) await acquireOne(store, caller)
+      now -= step
+      t.match(await acquireOne(store, 'dave'), {
+        admitted: true,
+        count: 3,
+        windowRemaining: 60_000
+      })
+      t.match(
+        await acquireOne(store, 'alice', { limit: 1 }),
+        { admitted: false, windowRemaining: 40_000 },
+        `${step} ms back`
+      )
+      t.match(await acquireOne(store, 'alice', place(4)), { admitted: false, count: 4 })
+      t.match(
+        await acquireOne(new PostgresQuotaStore({ pool, clock: () => now }), 'alice', place(4)),
+        { admitted: false, count: 4 }
+      )
+      t.match(await acquireOne(store, 'carol', { limit: 1 }), {
+        admitted: true,
+        windowRemaining: 60_000
+      })
+      now += 39_999
+      t.match(await acquireOne(store, 'alice', { limit: 1 }), {
+        admitted: false,
+        windowRemaining: 1
+      })
+      now += 1
+      t.match(await acquireOne(store, 'alice', { limit: 1 }), {
+        admitted: true,
+        windowRemaining: 60_000
+      })
+      t.match(await store.inspect('default'), { sweeps: 1 })
+    }
+  }
+)
+
+t.test(
+  'nothing is given back in a window that opened at the same time after the counters were lost',
+  async (t) => {
+    const { store } = await createStore({ maxTrackedCallers: 1 })
+    const [own, overflow] = [await acquireOne(store, 'alice'), await acquireOne(store, 'bob')]
+    await pool.query('DELETE FROM llm_quota')
+    for (const caller of ['alice', 'bob']) await acquireOne(store, caller)
+    for (const acquisition of [own, overflow]) await store.release(acquisition, 1)
+    const left = [await store.peek(demand('alice')), await store.peek(demand('bob'))]
+    t.match(left, [
+      { count: 1, overflow: false },
+      { count: 1, overflow: true }
+    ])
+  }
+)
+
+t.test(
+  'a sweep removes many counters step by step, and none that was used since; at the cap, a new caller waits for it',
+  async (t) => {
+    const counted = counting()
+    const { clock, store } = await createStore({ pool: counted, maxTrackedCallers: 5_000 })
+    const ask = (name: string, length: number) =>
+      Promise.all(Array.from({ length }, (_, caller) => acquireOne(store, `${name} ${caller}`)))
+    await ask('caller', 5_000)
+    clock.advance(59_999)
+    await ask('caller', 1_000)
+    clock.advance(60_001)
+    await acquireOne(store, 'caller 999')
+    t.same(
+      await store.inspect('default'),
+      { trackedCallers: 1_000, sweeps: 1 },
+      'those that are still to be removed do not count'
+    )
+    const acquisitions = await ask('another', 4_100)
+    t.equal(acquisitions.filter(({ overflow }) => overflow).length, 100)
+    t.same(await store.inspect('default'), { trackedCallers: 5_000, sweeps: 1 })
+    clock.advance(60_000)
+    counted.statements = 0
+    t.match(await acquireOne(store, 'new'), { overflow: false })
+    t.equal(counted.statements, 4)
+    t.same(await store.inspect('default'), { trackedCallers: 4_002, sweeps: 2 })
+  }
+)
 
 t.test('the callers are listed on pages', async (t) => {
   const { store } = await createStore()
@@ -137,10 +224,17 @@ t.test('the callers are listed on pages', async (t) => {
 
 t.test('the places of a process', async (t) => {
   mock.timers.enable({ apis: ['setInterval'] })
-  t.teardown(() => { mock.timers.reset() })
+  t.teardown(() => {
+    mock.timers.reset()
+  })
   await pool.exec(postgresSchema({ table: 'places' }))
   const { clock, store: one } = await createStore({ table: 'places' })
-  const other = new PostgresQuotaStore({ pool, table: 'places', clock: clock.now, rememberRejections: false })
+  const other = new PostgresQuotaStore({
+    pool,
+    table: 'places',
+    clock: clock.now,
+    rememberRejections: false
+  })
   const renew = async (): Promise<void> => {
     clock.advance(10_000)
     mock.timers.tick(10_000)
@@ -148,37 +242,58 @@ t.test('the places of a process', async (t) => {
   }
   const held = [await acquireOne(one, 'alice', place(2)), await acquireOne(one, 'alice', place(2))]
   for (let renewals = 0; renewals < 6; renewals++) await renew()
-  t.match(await acquireOne(other, 'alice', place(2)), { admitted: false, count: 2 }, 'are kept while it renews them')
+  t.match(
+    await acquireOne(other, 'alice', place(2)),
+    { admitted: false, count: 2 },
+    'are kept while it renews them'
+  )
   clock.advance(29_999)
   t.match(await acquireOne(other, 'alice', place(2)), { admitted: false, count: 2 })
   clock.advance(1)
   const taken = await acquireOne(other, 'alice', place(1))
   t.match(taken, { admitted: true, count: 1 }, 'are lost 30 s after it stopped')
   await renew()
-  t.match(await acquireOne(other, 'alice', place(3)), { admitted: false, count: 3 }, 'are taken again when it continues')
+  t.match(
+    await acquireOne(other, 'alice', place(3)),
+    { admitted: false, count: 3 },
+    'are taken again when it continues'
+  )
   for (const acquisition of [...held, { ...taken }]) await one.release(acquisition, 1)
   await other.release(taken, 1)
   t.match(await one.peek(demand('alice', place())), { count: 0 }, 'are given back')
   clock.advance(30_000)
-  const left = async () => (await pool.query("SELECT FROM places WHERE caller NOT IN ('another', 'state')")).rows.length
-  for (let renewals = 0; renewals < 2_000 && await left() > 0; renewals++) await renew()
+  const left = async () =>
+    (await pool.query("SELECT FROM places WHERE caller NOT IN ('another', 'state')")).rows.length
+  for (let renewals = 0; renewals < 2_000 && (await left()) > 0; renewals++) await renew()
   t.equal(await left(), 0, 'are deleted step by step')
 })
 
 t.test('what a request has counted is given back if its reply is too late', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
-  t.teardown(() => { mock.timers.reset() })
+  t.teardown(() => {
+    mock.timers.reset()
+  })
   const held: (() => void)[] = []
   let isHeld = false
   const query = async (text: string, values: unknown[]) => {
     const reply = await pool.query(text, values)
-    if (isHeld) await new Promise<void>((resolve) => { held.push(resolve) })
+    if (isHeld) {
+      await new Promise<void>((resolve) => {
+        held.push(resolve)
+      })
+    }
     return reply
   }
   const { store } = await createStore({ pool: { query } })
-  const counts = async () => [await store.peek(demand('alice')), await store.peek(demand('alice', place()))].map((peeked) => peeked?.count)
-  const turns = async () => { for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate) }
-  const ask = async (cost: number) => store.acquire([demand('alice', { cost, limit: 9 }), demand('alice', place(9))])
+  const counts = async () =>
+    [await store.peek(demand('alice')), await store.peek(demand('alice', place()))].map(
+      (peeked) => peeked?.count
+    )
+  const turns = async () => {
+    for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+  }
+  const ask = async (cost: number) =>
+    store.acquire([demand('alice', { cost, limit: 9 }), demand('alice', place(9))])
   await ask(1)
   isHeld = true
   const late = t.rejects(ask(5), /no response within 5000 ms/)
@@ -187,35 +302,56 @@ t.test('what a request has counted is given back if its reply is too late', asyn
   await late
   isHeld = false
   t.same(await counts(), [6, 2])
-  held.forEach((answer) => { answer() })
+  held.forEach((answer) => {
+    answer()
+  })
   await turns()
   t.same(await counts(), [1, 1])
 })
 
-t.test('a statement that arrives late neither lowers nor raises the number of places', async (t) => {
-  await createStore()
-  const held = async () => (await pool.query("SELECT count::integer AS held FROM llm_quota WHERE holder <> ''")).rows
-  const acquire = async (number: number) => (await pool.query<{ reply: string }>(`SELECT llm_quota_acquire(NULL, 10, ${number},
-    '{x.in-flight}', '{alice}', '{process}', '{30000}', '{0}', '{1}', '{1}', '{NULL}', '{NULL}', '{1}', '{5}', '{1}', '{NULL}') AS reply`)).rows[0]?.reply
-  const release = (number: number, held: number) => pool.query(`SELECT llm_quota_release(NULL, 'process', 30000, ${number}, '{x.in-flight}', '{alice}', '{${held}}', '{}', '{}', '{}', '{}')`)
-  t.match(await acquire(10), /,\[\[1,30000,1,10\]\]\]$/)
-  await release(9, 0)
-  t.same(await held(), [{ held: 1 }])
-  await release(11, 0)
-  t.match(await acquire(10), /,null\]$/)
-  t.same(await held(), [{ held: 0 }])
-})
+t.test(
+  'a statement that arrives late neither lowers nor raises the number of places',
+  async (t) => {
+    await createStore()
+    const held = async () =>
+      (await pool.query("SELECT count::integer AS held FROM llm_quota WHERE holder <> ''")).rows
+    const acquire = async (number: number) =>
+      (
+        await pool.query<{ reply: string }>(`SELECT llm_quota_acquire(NULL, 10, ${number},
+    '{x.in-flight}', '{alice}', '{process}', '{30000}', '{0}', '{1}', '{1}', '{NULL}', '{NULL}', '{1}', '{5}', '{1}', '{NULL}') AS reply`)
+      ).rows[0]?.reply
+    const release = (number: number, held: number) =>
+      pool.query(
+        `SELECT llm_quota_release(NULL, 'process', 30000, ${number}, '{x.in-flight}', '{alice}', '{${held}}', '{}', '{}', '{}', '{}')`
+      )
+    t.match(await acquire(10), /,\[\[1,30000,1,10\]\]\]$/)
+    await release(9, 0)
+    t.same(await held(), [{ held: 1 }])
+    await release(11, 0)
+    t.match(await acquire(10), /,null\]$/)
+    t.same(await held(), [{ held: 0 }])
+  }
+)
 
-t.test('a schema that is missing or has another version is named, and is found once it is there', async (t) => {
-  const store = new PostgresQuotaStore({ pool, table: 'later' })
-  await t.rejects(acquireOne(store, 'alice'), /the schema for the table later is missing or not version 3: run the SQL of postgresSchema/)
-  for (let run = 0; run < 2; run++) await pool.exec(postgresSchema({ table: 'later' }))
-  t.match(await acquireOne(store, 'alice'), { admitted: true })
-})
+t.test(
+  'a schema that is missing or has another version is named, and is found once it is there',
+  async (t) => {
+    const store = new PostgresQuotaStore({ pool, table: 'later' })
+    await t.rejects(
+      acquireOne(store, 'alice'),
+      /the schema for the table later is missing or not version 3: run the SQL of postgresSchema/
+    )
+    for (let run = 0; run < 2; run++) await pool.exec(postgresSchema({ table: 'later' }))
+    t.match(await acquireOne(store, 'alice'), { admitted: true })
+  }
+)
 
 t.test('the error for an invalid option contains its name', async (t) => {
   const invalid: [object, RegExp][] = [
-    [{ pool: undefined }, /option pool must be a connection pool with a function query; it got undefined/],
+    [
+      { pool: undefined },
+      /option pool must be a connection pool with a function query; it got undefined/
+    ],
     [{ pool: 'host=db password=hidden' }, /option pool .* it got a string$/],
     [{ password: 'hidden' }, /option password does not exist; it got a string/],
     [{ pool: {} }, /option pool must be a connection pool with a function query; it got an object/],
@@ -229,7 +365,10 @@ t.test('the error for an invalid option contains its name', async (t) => {
     [{ client: pool }, /option client does not exist/]
   ]
   for (const [options, message] of invalid) {
-    t.throws(() => Reflect.construct(PostgresQuotaStore, [{ pool, ...options }]), { code: 'FST_ERR_LLM_QUOTA_OPTION', message })
+    t.throws(() => Reflect.construct(PostgresQuotaStore, [{ pool, ...options }]), {
+      code: 'FST_ERR_LLM_QUOTA_OPTION',
+      message
+    })
   }
   t.throws(() => postgresSchema({ table: 'a..b' }), /option table/)
   t.match(postgresSchema({ unlogged: false }), /^CREATE TABLE IF NOT EXISTS "llm_quota" \($/m)
@@ -237,6 +376,8 @@ t.test('the error for an invalid option contains its name', async (t) => {
 })
 
 t.test('a reply that cannot be read rejects', async (t) => {
-  const store = new PostgresQuotaStore({ pool: { query: async () => ({ rows: [{ reply: 'an answer' }] }) } })
+  const store = new PostgresQuotaStore({
+    pool: { query: async () => ({ rows: [{ reply: 'an answer' }] }) }
+  })
   await t.rejects(acquireOne(store, 'alice'), SyntaxError)
 })

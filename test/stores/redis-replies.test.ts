@@ -1,4 +1,5 @@
-// What the Redis store sends to a host's client, and what it makes of replies and errors. A host's own client could return anything.
+// What the Redis store sends to a host's client, and what it makes of replies and errors. A host's
+// own client could return anything.
 import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
@@ -6,19 +7,56 @@ import { RedisQuotaStore } from '../../lib/redis.js'
 import { acquireOne, demand } from '../support/told-store.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 
-t.test('the scripts use what the oldest server, Redis 6.2, has, and docs/shared-server.md lists it as permissions', async (t) => {
-  const folder = 'lib/store/redis'
-  const source = readdirSync(folder).filter((name) => name.endsWith('.lua')).map((name) => readFileSync(`${folder}/${name}`, 'utf8')).join()
-  const calls = source.split(/call\((?=')/).slice(1).map((call) => call.split('\n', 1)[0]?.match(/'[A-Z]+'/g)?.join(' ').replaceAll("'", '') ?? '')
-  const used = [...new Set(calls)].sort()
-  t.same(used, ['EXISTS', 'HDEL', 'HGET', 'HLEN', 'HMGET', 'HSCAN COUNT', 'HSET', 'INFO', 'PEXPIREAT', 'PTTL', 'SADD', 'SMEMBERS', 'TIME', 'UNLINK'])
-  const [, permissions = ''] = /ACL SETUSER quota .*? -@all (.*)/.exec(readFileSync('docs/shared-server.md', 'utf8')) ?? []
-  const needed = ['EVAL', 'EVALSHA', ...used].map((command) => `+${command.toLowerCase().replace(/ .*/, '')}`)
-  t.same(permissions.split(' ').sort(), needed.sort())
-})
+t.test(
+  'the scripts use what the oldest server, Redis 6.2, has, and docs/shared-server.md lists it as permissions',
+  async (t) => {
+    const folder = 'lib/store/redis'
+    const source = readdirSync(folder)
+      .filter((name) => name.endsWith('.lua'))
+      .map((name) => readFileSync(`${folder}/${name}`, 'utf8'))
+      .join()
+    const calls = source
+      .split(/call\((?=')/)
+      .slice(1)
+      .map(
+        (call) =>
+          call
+            .split('\n', 1)[0]
+            ?.match(/'[A-Z]+'/g)
+            ?.join(' ')
+            .replaceAll("'", '') ?? ''
+      )
+    const used = [...new Set(calls)].sort()
+    t.same(used, [
+      'EXISTS',
+      'HDEL',
+      'HGET',
+      'HLEN',
+      'HMGET',
+      'HSCAN COUNT',
+      'HSET',
+      'INFO',
+      'PEXPIREAT',
+      'PTTL',
+      'SADD',
+      'SMEMBERS',
+      'TIME',
+      'UNLINK'
+    ])
+    const [, permissions = ''] =
+      /ACL SETUSER quota .*? -@all (.*)/.exec(readFileSync('docs/shared-server.md', 'utf8')) ?? []
+    const needed = ['EVAL', 'EVALSHA', ...used].map(
+      (command) => `+${command.toLowerCase().replace(/ .*/, '')}`
+    )
+    t.same(permissions.split(' ').sort(), needed.sort())
+  }
+)
 
 const storeThatReads = (reply: unknown) =>
-  new RedisQuotaStore({ shards: 2, client: { evaluateDigest: async () => reply, evaluateSource: async () => reply } })
+  new RedisQuotaStore({
+    shards: 2,
+    client: { evaluateDigest: async () => reply, evaluateSource: async () => reply }
+  })
 
 const calls: Record<string, (store: RedisQuotaStore) => Promise<unknown>> = {
   acquire: async (store) => store.acquire([demand('of shard 0'), demand('of shard 1')]),
@@ -26,7 +64,17 @@ const calls: Record<string, (store: RedisQuotaStore) => Promise<unknown>> = {
   inspect: (store) => store.inspect('default'),
   list: (store) => store.list('default')
 }
-const unreadable = [null, 'OK', '', [1], ['x', 2, 3], [1, 2.5, 3], [1, null, 3], ['', 2, 3], [2 ** 53, 2, 3]]
+const unreadable = [
+  null,
+  'OK',
+  '',
+  [1],
+  ['x', 2, 3],
+  [1, 2.5, 3],
+  [1, null, 3],
+  ['', 2, 3],
+  [2 ** 53, 2, 3]
+]
 const invalid: Record<string, unknown[]> = {
   acquire: [...unreadable, 5, [], [1, 2, 3, 4]],
   peek: unreadable,
@@ -38,77 +86,145 @@ for (const [name, replies] of Object.entries(invalid)) {
   t.test(`${name} rejects a reply that it cannot read`, async (t) => {
     for (const reply of replies) {
       const failure = { name: 'TypeError', message: /unexpected reply of the server/ }
-      await t.rejects(async () => calls[name]?.(storeThatReads(reply)), failure, JSON.stringify(reply))
+      await t.rejects(
+        async () => calls[name]?.(storeThatReads(reply)),
+        failure,
+        JSON.stringify(reply)
+      )
     }
-    await t.rejects(storeThatReads([]).list('default', '2'), { name: 'TypeError', message: /there is no shard 2/ }, 'nor a cursor of another store')
+    await t.rejects(
+      storeThatReads([]).list('default', '2'),
+      { name: 'TypeError', message: /there is no shard 2/ },
+      'nor a cursor of another store'
+    )
   })
 }
 
-t.test('a store on a server has its caller cap as a property, for the fallback of an insured store and the metrics', async (t) => {
-  const client = { evaluateDigest: async () => null, evaluateSource: async () => null }
-  const pool = { query: async () => ({ rows: [] }) }
-  t.same([new RedisQuotaStore({ client, maxTrackedCallers: 3 }), new PostgresQuotaStore({ pool, maxTrackedCallers: 3 })].map((store) => store.maxTrackedCallers), [3, 3])
-})
+t.test(
+  'a store on a server has its caller cap as a property, for the fallback of an insured store and the metrics',
+  async (t) => {
+    const client = { evaluateDigest: async () => null, evaluateSource: async () => null }
+    const pool = { query: async () => ({ rows: [] }) }
+    t.same(
+      [
+        new RedisQuotaStore({ client, maxTrackedCallers: 3 }),
+        new PostgresQuotaStore({ pool, maxTrackedCallers: 3 })
+      ].map((store) => store.maxTrackedCallers),
+      [3, 3]
+    )
+  }
+)
 
 t.test('a request that waits for five seconds to be sent is rejected', async (t) => {
   const clock = virtualPerformance(t)
-  const full = async () => { clock.advance(5_001); return Array(128).fill([0, 1, 1]).flat() }
+  const full = async () => {
+    clock.advance(5_001)
+    return Array(128).fill([0, 1, 1]).flat()
+  }
   const store = new RedisQuotaStore({ client: { evaluateDigest: full, evaluateSource: full } })
-  const settled = await Promise.allSettled(Array.from({ length: 129 }, () => acquireOne(store, 'alice')))
-  t.match(settled.slice(-2), [{ value: { admitted: true } }, { reason: { message: 'no response within 5000 ms' } }])
+  const settled = await Promise.allSettled(
+    Array.from({ length: 129 }, () => acquireOne(store, 'alice'))
+  )
+  t.match(settled.slice(-2), [
+    { value: { admitted: true } },
+    { reason: { message: 'no response within 5000 ms' } }
+  ])
 })
 
 t.test('integers are accepted in every form that clients return', async (t) => {
-  const forms: ((value: number) => unknown)[] = [Number, String, BigInt, (value) => Buffer.from(String(value))]
+  const forms: ((value: number) => unknown)[] = [
+    Number,
+    String,
+    BigInt,
+    (value) => Buffer.from(String(value))
+  ]
   for (const form of forms) {
-    const acquired = (...reply: number[]) => acquireOne(storeThatReads(reply.map((value) => form(value))), 'alice')
-    t.match(await acquired(0, 1, 3), { admitted: true, count: 1, windowRemaining: 60_000, overflow: true })
-    t.match(await acquired(70_000, 4, 59_999 * 2 ** 18), { admitted: false, count: 4, windowRemaining: 1, overflow: false })
+    const acquired = (...reply: number[]) =>
+      acquireOne(storeThatReads(reply.map((value) => form(value))), 'alice')
+    t.match(await acquired(0, 1, 3), {
+      admitted: true,
+      count: 1,
+      windowRemaining: 60_000,
+      overflow: true
+    })
+    t.match(await acquired(70_000, 4, 59_999 * 2 ** 18), {
+      admitted: false,
+      count: 4,
+      windowRemaining: 1,
+      overflow: false
+    })
   }
 })
 
 /** An error of Valkey GLIDE, whose name is that of its class. */
-const glideError = (name: string, message = 'a sentence made for people') => Object.assign(new Error(message), { name })
+const glideError = (name: string, message = 'a sentence made for people') =>
+  Object.assign(new Error(message), { name })
 
 const unknownScript = 'An error was signalled by the server: - NoScriptError: No matching script.'
-const names = ['RequestError', 'TimeoutError', 'ConnectionError', 'ExecAbortError', 'ClosingError', 'Error']
+const names = [
+  'RequestError',
+  'TimeoutError',
+  'ConnectionError',
+  'ExecAbortError',
+  'ClosingError',
+  'Error'
+]
 const errors: [unknown, isSentAgain: boolean][] = [
-  [glideError('RequestError', unknownScript), true], ...names.map((name): [unknown, boolean] => [glideError(name), false]), ['RequestError', false]
+  [glideError('RequestError', unknownScript), true],
+  ...names.map((name): [unknown, boolean] => [glideError(name), false]),
+  ['RequestError', false]
 ]
 
-t.test('a script is sent as source if the server does not know it, and not again after another error: it may have run', async (t) => {
-  for (const [error, isSentAgain] of errors) {
-    const commands: string[] = []
-    const client = {
-      async customCommand ([command = '']: string[]) {
-        commands.push(command)
-        if (command === 'EVALSHA') throw error
-        return [0, 1, 1]
+t.test(
+  'a script is sent as source if the server does not know it, and not again after another error: it may have run',
+  async (t) => {
+    for (const [error, isSentAgain] of errors) {
+      const commands: string[] = []
+      const client = {
+        async customCommand ([command = '']: string[]) {
+          commands.push(command)
+          if (command === 'EVALSHA') throw error
+          return [0, 1, 1]
+        }
       }
+      const store = new RedisQuotaStore({ client })
+      await acquireOne(store, 'alice')
+      if (isSentAgain) t.match(await acquireOne(store, 'alice'), { admitted: true })
+      else await t.rejects(acquireOne(store, 'alice'), String(error))
+      t.same(commands, ['EVAL', 'EVALSHA', ...(isSentAgain ? ['EVAL'] : [])])
     }
-    const store = new RedisQuotaStore({ client })
-    await acquireOne(store, 'alice')
-    if (isSentAgain) t.match(await acquireOne(store, 'alice'), { admitted: true })
-    else await t.rejects(acquireOne(store, 'alice'), String(error))
-    t.same(commands, ['EVAL', 'EVALSHA', ...(isSentAgain ? ['EVAL'] : [])])
   }
-})
+)
 
 t.test('a replica is left at most once a second', async (t) => {
   const quits: string[] = []
-  const quit = async ([command = '']: string[]) => { if (command === 'QUIT') quits.push(command) }
-  const readOnly = async () => { throw new Error('READONLY You can\'t write against a read only replica.') }
-  const glide = (message: string) =>
-    ({ customCommand: async (command: string[]) => quit(command).then(() => { throw glideError('RequestError', message) }) })
+  const quit = async ([command = '']: string[]) => {
+    if (command === 'QUIT') quits.push(command)
+  }
+  const readOnly = async () => {
+    throw new Error("READONLY You can't write against a read only replica.")
+  }
+  const glide = (message: string) => ({
+    customCommand: async (command: string[]) =>
+      quit(command).then(() => {
+        throw glideError('RequestError', message)
+      })
+  })
   const clients = {
     redis: { isReady: true, evalSha: readOnly, eval: readOnly, sendCommand: quit },
-    'valkey-glide': glide('An error was signalled by the server: - ReadOnly: You can\'t write against a read only replica.'),
-    'valkey-glide with Redis 6.2': glide('ResponseError: Error running script (call to f_0): @user_script:1: -READONLY You can\'t write against a read only replica.')
+    'valkey-glide': glide(
+      "An error was signalled by the server: - ReadOnly: You can't write against a read only replica."
+    ),
+    'valkey-glide with Redis 6.2': glide(
+      "ResponseError: Error running script (call to f_0): @user_script:1: -READONLY You can't write against a read only replica."
+    )
   }
   for (const [name, client] of Object.entries(clients)) {
     const store = new RedisQuotaStore({ client })
     for (let request = 0; request < 5; request++) await t.rejects(acquireOne(store, 'alice'))
-    await new Promise((resolve) => { setImmediate(resolve) })
+    await new Promise((resolve) => {
+      setImmediate(resolve)
+    })
     t.equal(quits.splice(0).length, 1, name)
   }
 })

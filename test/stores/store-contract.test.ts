@@ -1,4 +1,5 @@
-// quotaStoreContract with the stores that need no server, and the memory store compared with an independent reference.
+// quotaStoreContract with the stores that need no server, and the memory store compared with an
+// independent reference.
 import t from 'tap'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
@@ -6,15 +7,29 @@ import type { QuotaStore } from '../../lib/store/store.js'
 import { quotaStoreContract, type QuotaStoreContractOptions } from '../../lib/testing.js'
 import { compareWithReference } from '../support/compare-stores.js'
 
-const fail = (): never => { throw new Error('no connection') }
-const lost = { acquire: fail, release: fail, peek: fail, list: fail, inspect: fail, forget () {}, clearCounters () {} }
+const fail = (): never => {
+  throw new Error('no connection')
+}
+const lost = {
+  acquire: fail,
+  release: fail,
+  peek: fail,
+  list: fail,
+  inspect: fail,
+  forget () {},
+  clearCounters () {}
+}
 
 const subjects: Record<string, (options: QuotaStoreContractOptions) => QuotaStore> = {
   'the memory store': (options) => new MemoryQuotaStore(options),
-  'the insured store': (options) => new InsuredQuotaStore({ primary: new MemoryQuotaStore(options) }),
-  'the fallback of an insured store': (options) => new InsuredQuotaStore({
-    primary: { ...lost, maxTrackedCallers: options.maxTrackedCallers }, clock: options.clock, fallback: new MemoryQuotaStore(options)
-  })
+  'the insured store': (options) =>
+    new InsuredQuotaStore({ primary: new MemoryQuotaStore(options) }),
+  'the fallback of an insured store': (options) =>
+    new InsuredQuotaStore({
+      primary: { ...lost, maxTrackedCallers: options.maxTrackedCallers },
+      clock: options.clock,
+      fallback: new MemoryQuotaStore(options)
+    })
 }
 
 for (const [name, create] of Object.entries(subjects)) {
@@ -25,8 +40,17 @@ for (const [name, create] of Object.entries(subjects)) {
 
 const walks = Number(process.env.RANDOM_WALKS ?? 60)
 
-t.test(`the memory store has the same results as the reference, in ${walks * 500} random steps`, async (t) => {
-  const seen = await compareWithReference({ create: (options) => new MemoryQuotaStore(options), walks })
-  t.comment(JSON.stringify(seen))
-  t.ok(Object.values(seen).every((count) => count > 10 * walks), 'every kind of step was taken often')
-})
+t.test(
+  `the memory store has the same results as the reference, in ${walks * 500} random steps`,
+  async (t) => {
+    const seen = await compareWithReference({
+      create: (options) => new MemoryQuotaStore(options),
+      walks
+    })
+    t.comment(JSON.stringify(seen))
+    t.ok(
+      Object.values(seen).every((count) => count > 10 * walks),
+      'every kind of step was taken often'
+    )
+  }
+)

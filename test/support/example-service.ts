@@ -9,19 +9,40 @@ export interface RunningService {
   readonly address: string
   /** The log so far, by line. */
   readonly log: readonly string[]
-  /** Sends a request with a token of the service; a body as JSON. The subject `root` is an administrator. */
-  as (subject: string, path: string, request?: { method?: string, body?: unknown, signal?: AbortSignal }): Promise<Response>
+  /**
+   * Sends a request with a token of the service; a body as JSON. The subject `root` is an
+   * administrator.
+   */
+  as(
+    subject: string,
+    path: string,
+    request?: { method?: string; body?: unknown; signal?: AbortSignal }
+  ): Promise<Response>
   /** Where a caller stands, by the name of the quota. */
-  standing (subject: string): Promise<Record<string, { limit: number, count: number, remaining: number | null }>>
+  standing(
+    subject: string
+  ): Promise<Record<string, { limit: number; count: number; remaining: number | null }>>
 }
 
-const settings = /^(HOST|PORT|LOG_LEVEL|JWT_SECRET|REDIS_URL|DATABASE_URL|METRICS|MODEL_|SERVICE_RATE)/
+const settings =
+  /^(HOST|PORT|LOG_LEVEL|JWT_SECRET|REDIS_URL|DATABASE_URL|METRICS|MODEL_|SERVICE_RATE)/
 
 /** Starts the service with the given environment, and closes it after the test. */
-export async function startService (t: Test, environment: Record<string, string> = {}, clock?: () => number): Promise<RunningService> {
+export async function startService (
+  t: Test,
+  environment: Record<string, string> = {},
+  clock?: () => number
+): Promise<RunningService> {
   const log: string[] = []
-  const stream = new Writable({ write (chunk, _encoding, done) { log.push(String(chunk)); done() } })
-  for (const name of Object.keys(process.env)) if (settings.test(name)) Reflect.deleteProperty(process.env, name)
+  const stream = new Writable({
+    write (chunk, _encoding, done) {
+      log.push(String(chunk))
+      done()
+    }
+  })
+  for (const name of Object.keys(process.env)) {
+    if (settings.test(name)) Reflect.deleteProperty(process.env, name)
+  }
   Object.assign(process.env, environment)
   const app = await createService({ log: stream, ...(clock && { clock }) })
   t.teardown(() => app.close())
@@ -29,8 +50,12 @@ export async function startService (t: Test, environment: Record<string, string>
   const address = app.listeningOrigin
   const as: RunningService['as'] = async (subject, path, { method = 'GET', body, signal } = {}) => {
     const authorization = `Bearer ${app.jwt.sign({ sub: subject, ...(subject === 'root' && { role: 'admin' }) })}`
-    const json = body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }
-    const headers = { authorization, ...(body !== undefined && { 'content-type': 'application/json' }) }
+    const json =
+      body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }
+    const headers = {
+      authorization,
+      ...(body !== undefined && { 'content-type': 'application/json' })
+    }
     return await fetch(address + path, { method, headers, ...json, ...(signal && { signal }) })
   }
   return {
@@ -39,8 +64,12 @@ export async function startService (t: Test, environment: Record<string, string>
     log,
     as,
     async standing (subject) {
-      const { quotas } = await (await as(subject, '/api/quota')).json() as { quotas: { quota: string, limit: number, count: number, remaining: number | null }[] }
-      return Object.fromEntries(quotas.map(({ quota, limit, count, remaining }) => [quota, { limit, count, remaining }]))
+      const { quotas } = (await (await as(subject, '/api/quota')).json()) as {
+        quotas: { quota: string; limit: number; count: number; remaining: number | null }[]
+      }
+      return Object.fromEntries(
+        quotas.map(({ quota, limit, count, remaining }) => [quota, { limit, count, remaining }])
+      )
     }
   }
 }

@@ -5,7 +5,7 @@ import type { Server, Socket } from 'node:net'
 export interface Listening {
   readonly port: number
   /** Ends all connections and the server. */
-  stop (): Promise<void>
+  stop(): Promise<void>
 }
 
 /** Makes a server listen on a free loopback port. */
@@ -14,12 +14,16 @@ export async function listenOnLoopback (server: Server): Promise<Listening> {
   server.on('connection', (socket) => {
     sockets.add(socket)
     socket.on('error', () => {})
-    socket.once('close', () => { sockets.delete(socket) })
+    socket.once('close', () => {
+      sockets.delete(socket)
+    })
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
-  if (typeof address !== 'object' || address === null) throw new Error('the server is not listening')
+  if (typeof address !== 'object' || address === null) {
+    throw new Error('the server is not listening')
+  }
   return {
     port: address.port,
     async stop () {

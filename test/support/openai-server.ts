@@ -7,8 +7,10 @@ import { listenOnLoopback } from './loopback.js'
 export interface ChatRequest {
   readonly model: string
   readonly stream: boolean
-  readonly messages: readonly { readonly role: string, readonly content: string }[]
-  readonly response_format?: { readonly json_schema: { readonly name: string, readonly schema: object } }
+  readonly messages: readonly { readonly role: string; readonly content: string }[]
+  readonly response_format?: {
+    readonly json_schema: { readonly name: string; readonly schema: object }
+  }
   readonly stream_options?: { readonly include_usage: boolean }
 }
 
@@ -24,19 +26,35 @@ export interface OpenAiServer {
   readonly abandoned: Promise<void>
 }
 
-export async function startOpenAiServer (t: Test, answer: ChatAnswer = () => {}): Promise<OpenAiServer> {
+export async function startOpenAiServer (
+  t: Test,
+  answer: ChatAnswer = () => {}
+): Promise<OpenAiServer> {
   const http = createServer()
   const { port, stop } = await listenOnLoopback(http)
   let abandon = (): void => {}
-  const abandoned = new Promise<void>((resolve) => { abandon = resolve })
-  const server: OpenAiServer = { url: `http://127.0.0.1:${port}/v1`, requests: [], answer, abandoned }
+  const abandoned = new Promise<void>((resolve) => {
+    abandon = resolve
+  })
+  const server: OpenAiServer = {
+    url: `http://127.0.0.1:${port}/v1`,
+    requests: [],
+    answer,
+    abandoned
+  }
   http.on('request', (request, response) => {
-    response.once('close', () => { if (!response.writableFinished) abandon() })
-    readJson(request).then((body) => {
-      const chat = body as ChatRequest
-      server.requests.push(chat)
-      return server.answer(chat, response)
-    }).catch((error: unknown) => { response.writeHead(400).end(String(error)) })
+    response.once('close', () => {
+      if (!response.writableFinished) abandon()
+    })
+    readJson(request)
+      .then((body) => {
+        const chat = body as ChatRequest
+        server.requests.push(chat)
+        return server.answer(chat, response)
+      })
+      .catch((error: unknown) => {
+        response.writeHead(400).end(String(error))
+      })
   })
   t.teardown(stop)
   return server
@@ -44,14 +62,25 @@ export async function startOpenAiServer (t: Test, answer: ChatAnswer = () => {})
 
 /** Answers with a content, which is JSON unless it is a text. */
 export function complete (response: ServerResponse, content: unknown, usage?: object): void {
-  const message = { role: 'assistant', content: typeof content === 'string' ? content : JSON.stringify(content) }
-  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ choices: [{ index: 0, message, finish_reason: 'stop' }], usage }))
+  const message = {
+    role: 'assistant',
+    content: typeof content === 'string' ? content : JSON.stringify(content)
+  }
+  response
+    .writeHead(200, { 'content-type': 'application/json' })
+    .end(JSON.stringify({ choices: [{ index: 0, message, finish_reason: 'stop' }], usage }))
 }
 
 /** Streams a part of the content. */
-export function streamPart (response: ServerResponse, content: string, finishReason: string | null = null): void {
+export function streamPart (
+  response: ServerResponse,
+  content: string,
+  finishReason: string | null = null
+): void {
   if (!response.headersSent) response.writeHead(200, { 'content-type': 'text/event-stream' })
-  response.write(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finishReason }] })}\n\n`)
+  response.write(
+    `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finishReason }] })}\n\n`
+  )
 }
 
 export function endStream (response: ServerResponse, usage?: object): void {

@@ -1,4 +1,5 @@
-// A process of its own: takes places for requests in flight, says how many it has, and gives them back when it gets a message.
+// A process of its own: takes places for requests in flight, says how many it has, and gives them
+// back when it gets a message.
 import { once } from 'node:events'
 import { Redis } from 'ioredis'
 import pg from 'pg'
@@ -10,15 +11,25 @@ const [, , url = '', caller = '', limit] = process.argv
 
 function createStore () {
   if (url.startsWith('redis:')) {
-    const client = new Redis(url, { maxRetriesPerRequest: 0, socketTimeout: 5_000, retryStrategy: () => 50 })
+    const client = new Redis(url, {
+      maxRetriesPerRequest: 0,
+      socketTimeout: 5_000,
+      retryStrategy: () => 50
+    })
     return new RedisQuotaStore({ client: client.on('error', () => {}) })
   }
-  const pool = new pg.Pool({ connectionString: url, connectionTimeoutMillis: 1_000, query_timeout: 5_000 })
+  const pool = new pg.Pool({
+    connectionString: url,
+    connectionTimeoutMillis: 1_000,
+    query_timeout: 5_000
+  })
   return new PostgresQuotaStore({ pool: pool.on('error', () => {}) })
 }
 
 const store = createStore()
-const acquisitions = await Promise.all(Array.from({ length: Number(limit) }, () => acquireOne(store, caller, place(Number(limit)))))
+const acquisitions = await Promise.all(
+  Array.from({ length: Number(limit) }, () => acquireOne(store, caller, place(Number(limit))))
+)
 process.send?.(acquisitions.filter(({ admitted }) => admitted).length)
 await once(process, 'message')
 for (const acquisition of acquisitions) await store.release(acquisition, 1)

@@ -4,7 +4,10 @@ import type { Test } from 'tap'
 import { secret } from './credentials.js'
 import { plainEnvironment } from './environment.js'
 
-/** A process that runs programs of the documents one after another, because most of them take less time than loading their packages. */
+/**
+ * A process that runs programs of the documents one after another, because most of them take less
+ * time than loading their packages.
+ */
 export class Programs {
   readonly #process: ChildProcess
   readonly #exited = new AbortController()
@@ -12,7 +15,9 @@ export class Programs {
   #failure: string | undefined
 
   private constructor (started: ChildProcess) {
-    this.#process = started.once('exit', () => { this.#exited.abort() })
+    this.#process = started.once('exit', () => {
+      this.#exited.abort()
+    })
     started.on('message', (message: string | { failure: string }) => {
       if (typeof message === 'string') this.#lines.push(message)
       else this.#failure = message.failure
@@ -22,19 +27,36 @@ export class Programs {
   /** Starts the process, and ends it after the test. */
   static start (t: Test, execArgv: string[] = []): Programs {
     const options = { env: plainEnvironment(), execArgv }
-    const started = fork('build/test/support/run-programs.js', { ...options, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
-    t.teardown(() => { started.kill() })
+    const started = fork('build/test/support/run-programs.js', {
+      ...options,
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc']
+    })
+    t.teardown(() => {
+      started.kill()
+    })
     return new Programs(started)
   }
 
   /** The lines that the last program has printed so far. */
-  get lines (): readonly string[] { return this.#lines }
+  get lines (): readonly string[] {
+    return this.#lines
+  }
 
-  /** Runs a program until it prints a line that matches, by default its address, and returns this line. */
-  async run (program: string, environment: Record<string, string> = {}, until = /^http:/): Promise<string> {
+  /**
+   * Runs a program until it prints a line that matches, by default its address, and returns this
+   * line.
+   */
+  async run (
+    program: string,
+    environment: Record<string, string> = {},
+    until = /^http:/
+  ): Promise<string> {
     this.#lines = []
     this.#failure = undefined
-    this.#process.send({ program: `build/documented/${program.replace(/ts$/, 'js')}`, environment: { PORT: '0', JWT_SECRET: secret, ...environment } })
+    this.#process.send({
+      program: `build/documented/${program.replace(/ts$/, 'js')}`,
+      environment: { PORT: '0', JWT_SECRET: secret, ...environment }
+    })
     return await this.printed(until)
   }
 

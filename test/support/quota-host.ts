@@ -1,5 +1,16 @@
-import Fastify, { type FastifyInstance, type FastifyRequest, type FastifyServerOptions, type InjectOptions } from 'fastify'
-import quotaPlugin, { localAuthentication, MemoryQuotaStore, type AuthenticationReader, type QuotaOptions, type RouteMark } from '../../lib/index.js'
+import Fastify, {
+  type FastifyInstance,
+  type FastifyRequest,
+  type FastifyServerOptions,
+  type InjectOptions
+} from 'fastify'
+import quotaPlugin, {
+  localAuthentication,
+  MemoryQuotaStore,
+  type AuthenticationReader,
+  type QuotaOptions,
+  type RouteMark
+} from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 
 /** Reads the caller from the header `x-caller`; alice by default, and nobody if it is empty. */
@@ -14,35 +25,79 @@ export const fromOrganisation: AuthenticationReader = ({ headers }) => {
   return organisation === undefined ? null : localAuthentication(String(organisation))
 }
 
-/** A service in virtual time whose routes `POST /marked`, which returns its decisions, and `POST /held` belong to the quotas of a mark. */
-export async function createHost (mark: RouteMark, options: QuotaOptions = {}, server: FastifyServerOptions = {}) {
+/**
+ * A service in virtual time whose routes `POST /marked`, which returns its decisions, and `POST
+ * /held` belong to the quotas of a mark.
+ */
+export async function createHost (
+  mark: RouteMark,
+  options: QuotaOptions = {},
+  server: FastifyServerOptions = {}
+) {
   const clock = new VirtualClock()
   const app: FastifyInstance = Fastify(server)
   const store = new MemoryQuotaStore({ clock: clock.now })
   await app.register(quotaPlugin, { operations: [], authentication: fromHeader, store, ...options })
   app.post('/marked', { config: { quota: mark } }, async ({ quotaDecisions }) => quotaDecisions)
-  const ask = (request: InjectOptions = {}) => app.inject({ method: 'POST', url: '/marked', ...request })
+  const ask = (request: InjectOptions = {}) =>
+    app.inject({ method: 'POST', url: '/marked', ...request })
   /** Returns the statuses of several requests of a caller, one after another. */
-  const statuses = async (count: number, headers: Record<string, string> = {}): Promise<number[]> => {
+  const statuses = async (
+    count: number,
+    headers: Record<string, string> = {}
+  ): Promise<number[]> => {
     const received = []
-    for (let request = 0; request < count; request++) received.push((await ask({ headers })).statusCode)
+    for (let request = 0; request < count; request++) {
+      received.push((await ask({ headers })).statusCode)
+    }
     return received
   }
   /** Returns what is counted in each of these quotas for a caller. */
-  const counts = async (names: readonly string[], headers: Record<string, string> = {}): Promise<unknown[]> => {
-    const { json } = await app.inject({ url: '/standings', headers, query: { names: names.join() } })
+  const counts = async (
+    names: readonly string[],
+    headers: Record<string, string> = {}
+  ): Promise<unknown[]> => {
+    const { json } = await app.inject({
+      url: '/standings',
+      headers,
+      query: { names: names.join() }
+    })
     return json()
   }
-  app.get<{ Querystring: { names: string } }>('/standings',
-    async (request) => Promise.all(request.query.names.split(',').map(async (name) => (await app.quotaStanding(request, name))?.count)))
+  app.get<{ Querystring: { names: string } }>('/standings', async (request) =>
+    Promise.all(
+      request.query.names
+        .split(',')
+        .map(async (name) => (await app.quotaStanding(request, name))?.count)
+    )
+  )
 
-  const waiting: ((running: { request: FastifyRequest, finish: (body: string) => void }) => void)[] = []
-  app.post('/held', { config: { quota: mark } }, async (request) => new Promise<string>((resolve) => { waiting.shift()?.({ request, finish: resolve }) }))
-  /** Sends a request, and resolves when its handler runs, which lasts until `end`. That resolves when the response has closed. */
+  const waiting: ((running: {
+    request: FastifyRequest
+    finish: (body: string) => void
+  }) => void)[] = []
+  app.post(
+    '/held',
+    { config: { quota: mark } },
+    async (request) =>
+      new Promise<string>((resolve) => {
+        waiting.shift()?.({ request, finish: resolve })
+      })
+  )
+  /**
+   * Sends a request, and resolves when its handler runs, which lasts until `end`. That resolves
+   * when the response has closed.
+   */
   const begin = async (headers: Record<string, string> = {}) => {
-    const running = new Promise<{ request: FastifyRequest, finish: (body: string) => void }>((resolve) => { waiting.push(resolve) })
+    const running = new Promise<{ request: FastifyRequest; finish: (body: string) => void }>(
+      (resolve) => {
+        waiting.push(resolve)
+      }
+    )
     const response = ask({ url: '/held', headers }).then(async (response) => response)
-    const refused = response.then(({ body }): never => { throw new Error(`the handler has not run: ${body}`) })
+    const refused = response.then(({ body }): never => {
+      throw new Error(`the handler has not run: ${body}`)
+    })
     const { request, finish } = await Promise.race([running, refused])
     refused.catch(() => {})
     const end = async (): Promise<number> => {

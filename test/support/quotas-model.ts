@@ -12,10 +12,20 @@ export interface ModelQuota {
 }
 
 /** Monotonic milliseconds, and milliseconds since the epoch. */
-export interface ModelTime { readonly now: number, readonly date: number }
+export interface ModelTime {
+  readonly now: number
+  readonly date: number
+}
 
-/** A quota of a request, with the caller, or null, and the cost, or null if the host's function fails. */
-export interface Asked { readonly quota: ModelQuota, readonly caller: string | null, readonly cost: number | null }
+/**
+ * A quota of a request, with the caller, or null, and the cost, or null if the host's function
+ * fails.
+ */
+export interface Asked {
+  readonly quota: ModelQuota
+  readonly caller: string | null
+  readonly cost: number | null
+}
 
 export interface ModelDecision {
   quota: string
@@ -35,44 +45,79 @@ export interface ModelPermit {
   isOpen: boolean
 }
 
-interface Window { count: number, readonly start: number, readonly end: number | null }
+interface Window {
+  count: number
+  readonly start: number
+  readonly end: number | null
+}
 
 /** What one request has counted in one quota, and in which windows. */
-interface Account { readonly asked: Asked, readonly cost: number, reported: number | null, readonly parts: { readonly window: Window, amount: number }[] }
+interface Account {
+  readonly asked: Asked
+  readonly cost: number
+  reported: number | null
+  readonly parts: { readonly window: Window; amount: number }[]
+}
 
 const minute = 60_000
 const lengths = { minute, hour: 60 * minute, day: 1440 * minute }
 
-/** An independent model of several quotas that follows docs/rules.md sentence by sentence, with room for every caller. */
+/**
+ * An independent model of several quotas that follows docs/rules.md sentence by sentence, with room
+ * for every caller.
+ */
 export class QuotasModel {
   readonly #windows = new Map<string, Window>()
 
-  /** Decides on the quotas of a request, or of a permit in a handler, in the order of the quotas. */
+  /**
+   * Decides on the quotas of a request, or of a permit in a handler, in the order of the quotas.
+   */
   decide (time: ModelTime, all: readonly Asked[]): ModelPermit {
     const enforced = all.filter(({ quota }) => quota.isEnforced)
     const decisions = new Map(all.map((asked) => [asked, beforeTheStore(asked)]))
     const outcomeOf = (asked: Asked) => decisions.get(asked)?.outcome
-    const refused = (asked: Asked): ModelPermit => ({ decisions: [decisions.get(asked) ?? beforeTheStore(asked)], isAdmitted: false, accounts: [], isOpen: false })
-    const early = enforced.find((asked) => outcomeOf(asked) === 'unauthenticated') ?? enforced.find((asked) => outcomeOf(asked) === 'unavailable')
+    const refused = (asked: Asked): ModelPermit => ({
+      decisions: [decisions.get(asked) ?? beforeTheStore(asked)],
+      isAdmitted: false,
+      accounts: [],
+      isOpen: false
+    })
+    const early =
+      enforced.find((asked) => outcomeOf(asked) === 'unauthenticated') ??
+      enforced.find((asked) => outcomeOf(asked) === 'unavailable')
     if (early !== undefined) return refused(early)
     const hasRoom = (asked: Asked): boolean => {
       const { count, start, end } = this.#reach(time, asked)
       const { limit, period } = asked.quota
       const isAdmitted = count + Math.max(costOf(asked), 1) <= limit
-      const remaining = period === null ? null : end === null ? start + lengthOf(period) - time.now : Math.max(1, end - time.date)
-      Object.assign(decisions.get(asked) ?? {}, { outcome: isAdmitted ? 'admitted' : 'rejected', count, windowRemaining: remaining })
+      const remaining =
+        period === null
+          ? null
+          : end === null
+            ? start + lengthOf(period) - time.now
+            : Math.max(1, end - time.date)
+      Object.assign(decisions.get(asked) ?? {}, {
+        outcome: isAdmitted ? 'admitted' : 'rejected',
+        count,
+        windowRemaining: remaining
+      })
       return isAdmitted
     }
-    const waitFor = (asked: Asked): number => asked.quota.period === null ? Infinity : Number(decisions.get(asked)?.windowRemaining)
+    const waitFor = (asked: Asked): number =>
+      asked.quota.period === null ? Infinity : Number(decisions.get(asked)?.windowRemaining)
     const full = enforced.filter((asked) => outcomeOf(asked) === 'admitted' && !hasRoom(asked))
-    const [longest] = full.sort((one, other) => one === other || waitFor(one) === waitFor(other) ? 0 : waitFor(other) - waitFor(one))
+    const [longest] = full.sort((one, other) =>
+      one === other || waitFor(one) === waitFor(other) ? 0 : waitFor(other) - waitFor(one)
+    )
     if (longest !== undefined) return refused(longest)
     const accounts = all.flatMap((asked) => {
       if (outcomeOf(asked) !== 'admitted' || (!asked.quota.isEnforced && !hasRoom(asked))) return []
       const window = this.#reach(time, asked)
       window.count += costOf(asked)
       Object.assign(decisions.get(asked) ?? {}, { count: window.count })
-      return [{ asked, cost: costOf(asked), reported: null, parts: [{ window, amount: costOf(asked) }] }]
+      return [
+        { asked, cost: costOf(asked), reported: null, parts: [{ window, amount: costOf(asked) }] }
+      ]
     })
     return { decisions: [...decisions.values()], isAdmitted: true, accounts, isOpen: true }
   }
@@ -95,7 +140,9 @@ export class QuotasModel {
   }
 
   /** The store forgets a caller, except for requests in flight. */
-  forget (quota: ModelQuota, caller: string): void { if (quota.period !== null) this.#windows.delete(`${quota.name} ${caller}`) }
+  forget (quota: ModelQuota, caller: string): void {
+    if (quota.period !== null) this.#windows.delete(`${quota.name} ${caller}`)
+  }
 
   /** What is counted for a caller. */
   count (time: ModelTime, quota: ModelQuota, caller: string): number {
@@ -112,11 +159,18 @@ export class QuotasModel {
     return opened
   }
 
-  /** Makes the windows count what the request costs now: adds to the open one, or gives back, the latest part first. */
-  #settle (time: ModelTime, { isOpen }: ModelPermit, { asked, cost, reported, parts }: Account): void {
+  /**
+   * Makes the windows count what the request costs now: adds to the open one, or gives back, the
+   * latest part first.
+   */
+  #settle (
+    time: ModelTime,
+    { isOpen }: ModelPermit,
+    { asked, cost, reported, parts }: Account
+  ): void {
     const { period, unit, unreported = cost } = asked.quota
     if (unit === 'requests') return
-    const atTheEnd = period === null ? 0 : reported ?? unreported
+    const atTheEnd = period === null ? 0 : (reported ?? unreported)
     const due = isOpen ? Math.max(cost, reported ?? 0) : atTheEnd
     let more = due - parts.reduce((sum, { amount }) => sum + amount, 0)
     if (more > 0) {
@@ -133,25 +187,59 @@ export class QuotasModel {
   }
 }
 
-function beforeTheStore ({ quota: { name, unit, limit, isEnforced }, caller, cost }: Asked): ModelDecision {
-  const outcome = limit === 0 ? 'disabled' : caller === null ? 'unauthenticated' : cost === null ? 'unavailable' : 'admitted'
-  return { quota: name, unit, enforced: isEnforced, outcome, limit, count: null, windowRemaining: null }
+function beforeTheStore ({
+  quota: { name, unit, limit, isEnforced },
+  caller,
+  cost
+}: Asked): ModelDecision {
+  const outcome =
+    limit === 0
+      ? 'disabled'
+      : caller === null
+        ? 'unauthenticated'
+        : cost === null
+          ? 'unavailable'
+          : 'admitted'
+  return {
+    quota: name,
+    unit,
+    enforced: isEnforced,
+    outcome,
+    limit,
+    count: null,
+    windowRemaining: null
+  }
 }
 
-function canBeReported ({ asked: { quota: { unit, period } } }: Account): boolean { return unit !== 'requests' && period !== null }
+function canBeReported ({
+  asked: {
+    quota: { unit, period }
+  }
+}: Account): boolean {
+  return unit !== 'requests' && period !== null
+}
 
-function costOf ({ quota, cost }: Asked): number { return quota.period === null ? 1 : Math.min(Number(cost), quota.limit) }
+function costOf ({ quota, cost }: Asked): number {
+  return quota.period === null ? 1 : Math.min(Number(cost), quota.limit)
+}
 
 function isOpen (window: Window, quota: ModelQuota, time: ModelTime): boolean {
   if (quota.period === null) return true
-  return window.end === null ? time.now - window.start < lengthOf(quota.period) : Number(endOf(quota, time)) <= window.end
+  return window.end === null
+    ? time.now - window.start < lengthOf(quota.period)
+    : Number(endOf(quota, time)) <= window.end
 }
 
-function lengthOf (period: NonNullable<ModelQuota['period']>): number { return period === 'month' ? Infinity : lengths[period] }
+function lengthOf (period: NonNullable<ModelQuota['period']>): number {
+  return period === 'month' ? Infinity : lengths[period]
+}
 
 function endOf ({ period, offset }: ModelQuota, { date }: ModelTime): number | null {
   if (offset === null) return null
   const local = new Date(date + offset * lengths.hour)
   const [year, month, day] = [local.getUTCFullYear(), local.getUTCMonth(), local.getUTCDate()]
-  return (period === 'day' ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1)) - offset * lengths.hour
+  return (
+    (period === 'day' ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1)) -
+    offset * lengths.hour
+  )
 }

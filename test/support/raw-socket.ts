@@ -17,21 +17,22 @@ export interface RawRequest {
 }
 
 /**
- * Sends requests exactly as spelled, one after another, and returns the status and body of each response; the status 0 if there was
- * none. They share a socket as long as the server keeps it open.
+ * Sends requests exactly as spelled, one after another, and returns the status and body of each
+ * response; the status 0 if there was none. They share a socket as long as the server keeps it
+ * open.
  */
 export async function sendRaw (port: number, requests: readonly RawRequest[]) {
-  const responses: { status: number, body: string }[] = []
+  const responses: { status: number; body: string }[] = []
   while (responses.length < requests.length) {
     const more = await sendOverOneSocket(port, requests.slice(responses.length))
-    responses.push(...more.length === 0 ? [{ status: 0, body: '' }] : more)
+    responses.push(...(more.length === 0 ? [{ status: 0, body: '' }] : more))
   }
   return responses
 }
 
 async function sendOverOneSocket (port: number, requests: readonly RawRequest[]) {
   const socket = connect(port, '127.0.0.1')
-  const responses: { status: number, body: string }[] = []
+  const responses: { status: number; body: string }[] = []
   let received: Buffer = Buffer.alloc(0)
   const connection = { ended: false }
   let wake = (): void => {}
@@ -45,10 +46,17 @@ async function sendOverOneSocket (port: number, requests: readonly RawRequest[])
   })
   socket.on('error', () => {})
   for (const { method, target, host = '127.0.0.1', headers = '' } of requests) {
-    socket.write(Buffer.from(`${method} ${target} HTTP/1.1\r\nHost: ${host}\r\n${headers}Content-Length: 0\r\n\r\n`, 'latin1'))
+    socket.write(
+      Buffer.from(
+        `${method} ${target} HTTP/1.1\r\nHost: ${host}\r\n${headers}Content-Length: 0\r\n\r\n`,
+        'latin1'
+      )
+    )
     let response = takeResponse(received)
     while (response === undefined && !connection.ended) {
-      await new Promise<void>((resolve) => { wake = resolve })
+      await new Promise<void>((resolve) => {
+        wake = resolve
+      })
       response = takeResponse(received)
     }
     if (response === undefined) break

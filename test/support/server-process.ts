@@ -5,9 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { plainEnvironment } from './environment.js'
 
-// A test that fails may leave servers running. They must not outlive it, nor keep its process from ending.
+// A test that fails may leave servers running. They must not outlive it, nor keep its process from
+// ending.
 const servers = new Set<ServerProcess>()
-process.once('exit', () => { for (const server of servers) server.remove() })
+process.once('exit', () => {
+  for (const server of servers) server.remove()
+})
 
 /** A server program on a port, with a folder for its data. */
 export abstract class ServerProcess {
@@ -26,12 +29,18 @@ export abstract class ServerProcess {
   }
 
   /** The process id while the server runs. */
-  get pid (): number | undefined { return this.#process?.pid }
+  get pid (): number | undefined {
+    return this.#process?.pid
+  }
 
-  signal (name: NodeJS.Signals): void { this.#process?.kill(name) }
+  signal (name: NodeJS.Signals): void {
+    this.#process?.kill(name)
+  }
 
   /** Ends the server as a crash does. */
-  async kill (): Promise<void> { await this.end('SIGKILL') }
+  async kill (): Promise<void> {
+    await this.end('SIGKILL')
+  }
 
   async stop (): Promise<void> {
     await this.end(this.endSignal)
@@ -45,8 +54,16 @@ export abstract class ServerProcess {
     servers.delete(this)
   }
 
-  protected launch (program: string, parameters: readonly string[], account: { uid?: number, gid?: number } = {}): ChildProcess {
-    this.#process = spawn(program, parameters, { stdio: 'ignore', env: plainEnvironment(), ...account })
+  protected launch (
+    program: string,
+    parameters: readonly string[],
+    account: { uid?: number; gid?: number } = {}
+  ): ChildProcess {
+    this.#process = spawn(program, parameters, {
+      stdio: 'ignore',
+      env: plainEnvironment(),
+      ...account
+    })
     this.#process.unref()
     return this.#process
   }

@@ -1,22 +1,43 @@
 import fastifyJwt from '@fastify/jwt'
-import Fastify, { type FastifyInstance, type FastifyServerOptions, type InjectOptions, type RouteHandlerMethod } from 'fastify'
+import Fastify, {
+  type FastifyInstance,
+  type FastifyServerOptions,
+  type InjectOptions,
+  type RouteHandlerMethod
+} from 'fastify'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { localAuthentication, protectedOperations, quotaDecisions, quotaPlugin, type QuotaDecisionMessage, type QuotaOptions } from '../../lib/index.js'
+import {
+  localAuthentication,
+  protectedOperations,
+  quotaDecisions,
+  quotaPlugin,
+  type QuotaDecisionMessage,
+  type QuotaOptions
+} from '../../lib/index.js'
 
 export const issuer = 'https://identity.example/realms/taxonomy'
 
 /** A log that a test can read line by line. */
 export function captureLog (level = 'info') {
   const lines: Record<string, unknown>[] = []
-  const stream = { write (line: string) { lines.push(JSON.parse(line)) } }
-  const at = (level: number) => () => lines.filter((line) => line.level === level).map(({ msg }) => String(msg))
+  const stream = {
+    write (line: string) {
+      lines.push(JSON.parse(line))
+    }
+  }
+  const at = (level: number) => () =>
+    lines.filter((line) => line.level === level).map(({ msg }) => String(msg))
   return { lines, warnings: at(40), errors: at(50), logger: { level, stream } }
 }
 
 /** Verifies bearer tokens, if present, as a host does with @fastify/jwt. */
 async function verifyTokens (app: FastifyInstance): Promise<void> {
-  await app.register(fastifyJwt, { secret: 'a secret for the tests alone, thirty-two bytes or more' })
-  app.addHook('onRequest', async (request) => { if (request.headers.authorization !== undefined) await request.jwtVerify() })
+  await app.register(fastifyJwt, {
+    secret: 'a secret for the tests alone, thirty-two bytes or more'
+  })
+  app.addHook('onRequest', async (request) => {
+    if (request.headers.authorization !== undefined) await request.jwtVerify()
+  })
 }
 
 /** What a host does beside registering the plugin. */
@@ -28,13 +49,22 @@ interface Host {
 }
 
 /** A service that verifies tokens and protects the four default operations. */
-export async function createService (options: QuotaOptions = {}, server: FastifyServerOptions = {}, { before, handler }: Host = {}): Promise<FastifyInstance> {
+export async function createService (
+  options: QuotaOptions = {},
+  server: FastifyServerOptions = {},
+  { before, handler }: Host = {}
+): Promise<FastifyInstance> {
   const app: FastifyInstance = Fastify(server)
   await verifyTokens(app)
   await before?.(app)
   await app.register(quotaPlugin, options)
   for (const { method, path } of protectedOperations) {
-    app.route({ method, url: path, exposeHeadRoute: false, handler: handler ?? (async () => ({ ran: path })) })
+    app.route({
+      method,
+      url: path,
+      exposeHeadRoute: false,
+      handler: handler ?? (async () => ({ ran: path }))
+    })
   }
   return app
 }
@@ -46,20 +76,42 @@ export function bearer (app: FastifyInstance, claims: object): { authorization: 
 
 export function analyze (app: FastifyInstance, claims: object | null, request: InjectOptions = {}) {
   const headers = claims === null ? {} : bearer(app, claims)
-  return app.inject({ method: 'POST', url: '/api/analyze', ...request, headers: { ...headers, ...request.headers } })
+  return app.inject({
+    method: 'POST',
+    url: '/api/analyze',
+    ...request,
+    headers: { ...headers, ...request.headers }
+  })
 }
 
-/** Returns the statuses of several requests of a caller to `POST /api/analyze`, one after another. */
-export async function statuses (app: FastifyInstance, claims: object | null, count: number, request?: InjectOptions): Promise<number[]> {
+/**
+ * Returns the statuses of several requests of a caller to `POST /api/analyze`, one after another.
+ */
+export async function statuses (
+  app: FastifyInstance,
+  claims: object | null,
+  count: number,
+  request?: InjectOptions
+): Promise<number[]> {
   const received = []
-  for (let asked = 0; asked < count; asked++) received.push((await analyze(app, claims, request)).statusCode)
+  for (let asked = 0; asked < count; asked++) {
+    received.push((await analyze(app, claims, request)).statusCode)
+  }
   return received
 }
 
-/** Returns the messages that are published on a channel, by default the decisions, while a function runs. */
-export async function published<Message = QuotaDecisionMessage> (run: () => Promise<unknown>, channel: string | symbol = quotaDecisions.name): Promise<Message[]> {
+/**
+ * Returns the messages that are published on a channel, by default the decisions, while a function
+ * runs.
+ */
+export async function published<Message = QuotaDecisionMessage> (
+  run: () => Promise<unknown>,
+  channel: string | symbol = quotaDecisions.name
+): Promise<Message[]> {
   const messages: Message[] = []
-  const note = (message: unknown): void => { messages.push(message as Message) }
+  const note = (message: unknown): void => {
+    messages.push(message as Message)
+  }
   subscribe(channel, note)
   await run()
   unsubscribe(channel, note)

@@ -1,15 +1,33 @@
 import { channel } from 'node:diagnostics_channel'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Test } from 'tap'
-import { insuredStoreChanges, type InsuredQuotaStoreChange } from '../../lib/store/insured/changes.js'
+import {
+  insuredStoreChanges,
+  type InsuredQuotaStoreChange
+} from '../../lib/store/insured/changes.js'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import type { InsuredQuotaStoreOptions } from '../../lib/store/insured/options.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
-import type { Acquisition, CallerPage, Demand, QuotaCount, QuotaStore, QuotaStoreState } from '../../lib/store/store.js'
+import type {
+  Acquisition,
+  CallerPage,
+  Demand,
+  QuotaCount,
+  QuotaStore,
+  QuotaStoreState
+} from '../../lib/store/store.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 
 export type Manner =
-  'answers' | 'promises' | 'throws' | 'rejects' | 'hangs' | 'answers late' | 'fails late' | 'answers nonsense' | 'promises nonsense'
+  | 'answers'
+  | 'promises'
+  | 'throws'
+  | 'rejects'
+  | 'hangs'
+  | 'answers late'
+  | 'fails late'
+  | 'answers nonsense'
+  | 'promises nonsense'
 
 /** A demand of a caller, by default for one of 5 requests a minute. */
 export function demand (callerKey: string, more: Partial<Demand> = {}): Demand {
@@ -17,16 +35,27 @@ export function demand (callerKey: string, more: Partial<Demand> = {}): Demand {
 }
 
 /** Asks a store for one demand, by default of 5 requests a minute. */
-export async function acquireOne (store: QuotaStore, callerKey: string, more: Partial<Demand> = {}): Promise<Acquisition> {
+export async function acquireOne (
+  store: QuotaStore,
+  callerKey: string,
+  more: Partial<Demand> = {}
+): Promise<Acquisition> {
   const [acquisition] = await store.acquire([demand(callerKey, more)])
   if (acquisition == null) throw new Error('the store has not asked about the only demand')
   return acquisition
 }
 
 /** A place of a request in flight. */
-export const place = (limit = 5): Partial<Demand> => ({ counters: 'streams.in-flight', window: null, limit })
+export const place = (limit = 5): Partial<Demand> => ({
+  counters: 'streams.in-flight',
+  window: null,
+  limit
+})
 
-/** A store that a test controls and that counts its calls. Late answers take 60 ms. Callers a0, b0… are in shard 0, a1… in shard 1. */
+/**
+ * A store that a test controls and that counts its calls. Late answers take 60 ms. Callers a0, b0…
+ * are in shard 0, a1… in shard 1.
+ */
 export class ToldStore implements QuotaStore {
   asked = 0
   readonly told: string[] = []
@@ -39,12 +68,19 @@ export class ToldStore implements QuotaStore {
   /** Completes the pending answer. */
   answerNow = (): void => {}
   constructor (readonly clock: VirtualClock) {}
-  shardOf (callerKey: string): number { return Number(/^[a-z](\d)$/.exec(callerKey)?.[1] ?? 0) }
+  shardOf (callerKey: string): number {
+    return Number(/^[a-z](\d)$/.exec(callerKey)?.[1] ?? 0)
+  }
 
   acquire (demands: readonly Demand[]): readonly Acquisition[] | Promise<readonly Acquisition[]> {
     this.asked += 1
     const { admitted, count } = this
-    const acquisitions = demands.map(({ window }) => ({ admitted, count, windowRemaining: window, overflow: false }))
+    const acquisitions = demands.map(({ window }) => ({
+      admitted,
+      count,
+      windowRemaining: window,
+      overflow: false
+    }))
     return this.#behave(acquisitions, this.manners.get(this.shardOf(demands[0]?.callerKey ?? '')))
   }
 
@@ -64,7 +100,9 @@ export class ToldStore implements QuotaStore {
 
   /** Lists one caller a page. */
   list (counters: string, cursor = '0'): CallerPage | Promise<CallerPage> {
-    const callers = [{ callerKey: `${counters} ${cursor}`, count: this.count, windowRemaining: 60_000 }]
+    const callers = [
+      { callerKey: `${counters} ${cursor}`, count: this.count, windowRemaining: 60_000 }
+    ]
     return this.#behave({ callers, cursor: String(Number(cursor) + 1) })
   }
 
@@ -73,29 +111,69 @@ export class ToldStore implements QuotaStore {
     return this.#behave(undefined)
   }
 
-  inspect (): QuotaStoreState | Promise<QuotaStoreState> { return this.#behave({ trackedCallers: this.count, sweeps: 0 }) }
+  inspect (): QuotaStoreState | Promise<QuotaStoreState> {
+    return this.#behave({ trackedCallers: this.count, sweeps: 0 })
+  }
 
-  #behave<Answer> (answer: Answer, manner = this.manner): Answer | Promise<Answer> {
+  #behave<Answer>(answer: Answer, manner = this.manner): Answer | Promise<Answer> {
     switch (manner) {
-      case 'answers': return answer
-      case 'promises': return Promise.resolve(answer)
-      case 'throws': throw new Error('thrown')
-      case 'rejects': return Promise.reject(new Error('rejected'))
-      case 'hangs': return new Promise((resolve) => { this.answerNow = () => { resolve(answer) } })
-      case 'answers late': return new Promise((resolve) => { this.clock.setTimeout(() => { resolve(answer) }, 60) })
-      case 'fails late': return new Promise((_resolve, reject) => { this.clock.setTimeout(() => { reject(new Error('too late')) }, 60) })
-      case 'answers nonsense': return JSON.parse('null')
-      case 'promises nonsense': return Promise.resolve(JSON.parse('[{"admitted":true}]'))
+      case 'answers':
+        return answer
+      case 'promises':
+        return Promise.resolve(answer)
+      case 'throws':
+        throw new Error('thrown')
+      case 'rejects':
+        return Promise.reject(new Error('rejected'))
+      case 'hangs':
+        return new Promise((resolve) => {
+          this.answerNow = () => {
+            resolve(answer)
+          }
+        })
+      case 'answers late':
+        return new Promise((resolve) => {
+          this.clock.setTimeout(() => {
+            resolve(answer)
+          }, 60)
+        })
+      case 'fails late':
+        return new Promise((_resolve, reject) => {
+          this.clock.setTimeout(() => {
+            reject(new Error('too late'))
+          }, 60)
+        })
+      case 'answers nonsense':
+        return JSON.parse('null')
+      case 'promises nonsense':
+        return Promise.resolve(JSON.parse('[{"admitted":true}]'))
     }
   }
 }
 
-/** An insured store over a told one, in virtual time, with a `timeout` of 30 ms and a `coolDown` of 100 ms. */
-export function insure (options: Partial<InsuredQuotaStoreOptions> = {}, clock = new VirtualClock()) {
+/**
+ * An insured store over a told one, in virtual time, with a `timeout` of 30 ms and a `coolDown` of
+ * 100 ms.
+ */
+export function insure (
+  options: Partial<InsuredQuotaStoreOptions> = {},
+  clock = new VirtualClock()
+) {
   const primary = new ToldStore(clock)
   const fallback = new MemoryQuotaStore({ clock: clock.now })
-  const store = new InsuredQuotaStore({ primary, fallback, timeout: 30, coolDown: 100, clock: clock.now, timers: clock, ...options })
-  /** Sends a request of one caller; returns what is counted, or minus that if it is rejected. A count of 77 is the primary's. */
+  const store = new InsuredQuotaStore({
+    primary,
+    fallback,
+    timeout: 30,
+    coolDown: 100,
+    clock: clock.now,
+    timers: clock,
+    ...options
+  })
+  /**
+   * Sends a request of one caller; returns what is counted, or minus that if it is rejected. A
+   * count of 77 is the primary's.
+   */
   const countOf = async (callerKey = 'a', limit = 5): Promise<number> => {
     const [acquisition] = await answered(clock, store.acquire([demand(callerKey, { limit })]))
     return acquisition?.admitted === true ? acquisition.count : -(acquisition?.count ?? 0)
@@ -106,7 +184,9 @@ export function insure (options: Partial<InsuredQuotaStoreOptions> = {}, clock =
 /** The changes of insured stores that are published during a test. */
 export function publishedChanges (t: Test): InsuredQuotaStoreChange[] {
   const published: InsuredQuotaStoreChange[] = []
-  const publish = (message: unknown): void => { published.push(message as InsuredQuotaStoreChange) }
+  const publish = (message: unknown): void => {
+    published.push(message as InsuredQuotaStoreChange)
+  }
   channel(insuredStoreChanges.name).subscribe(publish)
   t.teardown(() => channel(insuredStoreChanges.name).unsubscribe(publish))
   return published
@@ -126,9 +206,14 @@ export async function manyTurns (): Promise<void> {
 }
 
 /** Advances virtual time until there is an answer, by at most a second. */
-export async function answered<Answer> (clock: VirtualClock, asked: Answer | Promise<Answer>): Promise<Answer> {
+export async function answered<Answer> (
+  clock: VirtualClock,
+  asked: Answer | Promise<Answer>
+): Promise<Answer> {
   const wait = { isOver: false }
-  Promise.allSettled([asked]).then(() => { wait.isOver = true })
+  Promise.allSettled([asked]).then(() => {
+    wait.isOver = true
+  })
   await turn()
   for (let passed = 0; passed < 1_000 && !wait.isOver; passed++) await pass(clock, 1)
   return asked

@@ -1,6 +1,12 @@
-// Programs that must not compile. Each comment says which mistake the compiler must report in the next line.
+// Programs that must not compile. Each comment says which mistake the compiler must report in the
+// next line.
 import Fastify, { type FastifyInstance } from 'fastify'
-import { quotaPlugin, type InsuredQuotaStore, type QuotaDecision, type QuotaStore } from 'fastify-llm-quota'
+import {
+  quotaPlugin,
+  type InsuredQuotaStore,
+  type QuotaDecision,
+  type QuotaStore
+} from 'fastify-llm-quota'
 import { quotaMetricsPlugin } from 'fastify-llm-quota/metrics'
 import { RedisQuotaStore } from 'fastify-llm-quota/redis'
 

@@ -1,6 +1,14 @@
 // Everything that a host of the plugin names, imported by name.
 import Fastify, { type FastifyInstance } from 'fastify'
-import { InsuredQuotaStore, MemoryQuotaStore, quotaPlugin, type Operation, type QuotaDecision, type QuotaOptions, type QuotaStore } from 'fastify-llm-quota'
+import {
+  InsuredQuotaStore,
+  MemoryQuotaStore,
+  quotaPlugin,
+  type Operation,
+  type QuotaDecision,
+  type QuotaOptions,
+  type QuotaStore
+} from 'fastify-llm-quota'
 import { earlierQuotaPlugin } from 'fastify-llm-quota/earlier'
 import { quotaMetricsPlugin } from 'fastify-llm-quota/metrics'
 import { PostgresQuotaStore } from 'fastify-llm-quota/postgres'
@@ -10,13 +18,19 @@ import { Cluster, Redis } from 'ioredis'
 import { type OpenMetricsContentType, Registry } from 'prom-client'
 
 declare module 'fastify' {
-  interface FastifyInstance { preferences: { theme: string } }
+  interface FastifyInstance {
+    preferences: { theme: string }
+  }
 }
 
 const operations = [{ method: 'POST', path: '/api/chat' }] satisfies Operation[]
 const app: FastifyInstance = Fastify()
 app.register(quotaPlugin)
-app.register(quotaPlugin, { perMinute: 5, store: new MemoryQuotaStore({ clock: new VirtualClock().now }), mode: 'shadow' })
+app.register(quotaPlugin, {
+  perMinute: 5,
+  store: new MemoryQuotaStore({ clock: new VirtualClock().now }),
+  mode: 'shadow'
+})
 app.register(quotaPlugin, {
   prefix: '/context',
   operations,
@@ -38,16 +52,33 @@ app.get('/', async (request) => {
   const decision: QuotaDecision | null = request.quota
   const all: readonly QuotaDecision[] = request.quotaDecisions
   if (decision?.outcome !== 'admitted') return all.length
-  const counted: { callerKey: string, count: number } = decision
+  const counted: { callerKey: string; count: number } = decision
   return counted
 })
-app.post('/marked', { config: { quota: ['default', 'chat'] } }, async (request) => await app.quotaStanding(request, 'chat'))
-app.post('/chosen', { config: { quota: (request) => request.url === '/' ? 'chat' : null } }, async (request) => { await app.quotaCharge(request, { tokens: 7 }) })
+app.post(
+  '/marked',
+  { config: { quota: ['default', 'chat'] } },
+  async (request) => await app.quotaStanding(request, 'chat')
+)
+app.post(
+  '/chosen',
+  { config: { quota: (request) => (request.url === '/' ? 'chat' : null) } },
+  async (request) => {
+    await app.quotaCharge(request, { tokens: 7 })
+  }
+)
 
 const query = async (text: string, values: unknown[]) => ({ rows: [{ text, values }] })
-const insured: InsuredQuotaStore = new InsuredQuotaStore({ primary: store, fallback: new MemoryQuotaStore() })
+const insured: InsuredQuotaStore = new InsuredQuotaStore({
+  primary: store,
+  fallback: new MemoryQuotaStore()
+})
 const stores: QuotaStore[] = [
-  new RedisQuotaStore({ client: new Redis() }), new RedisQuotaStore({ client: new Cluster([]), shards: 4 }), new PostgresQuotaStore({ pool: { query } }), insured
+  new RedisQuotaStore({ client: new Redis() }),
+  new RedisQuotaStore({ client: new Cluster([]), shards: 4 }),
+  new PostgresQuotaStore({ pool: { query } }),
+  insured
 ]
-for (const { name, run } of quotaStoreContract(() => insured)) await Promise.resolve(run()).then(() => name satisfies string)
+for (const { name, run } of quotaStoreContract(() => insured))
+  await Promise.resolve(run()).then(() => name satisfies string)
 console.log(limit, theme, stores)

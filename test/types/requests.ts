@@ -1,29 +1,63 @@
-// What takes a request takes any: that of HTTP/2, of a typed route, or of a type provider. Compiled, and not run.
-import Fastify, { type FastifyReply, type FastifyRequest, type FastifyTypeProvider, type RawServerBase, type RequestGenericInterface } from 'fastify'
-import quotaPlugin, { localAuthentication, type AuthenticationReader, type QuotaDefinition } from '../../lib/index.js'
+// What takes a request takes any: that of HTTP/2, of a typed route, or of a type provider.
+// Compiled, and not run.
+import Fastify, {
+  type FastifyReply,
+  type FastifyRequest,
+  type FastifyTypeProvider,
+  type RawServerBase,
+  type RequestGenericInterface
+} from 'fastify'
+import quotaPlugin, {
+  localAuthentication,
+  type AuthenticationReader,
+  type QuotaDefinition
+} from '../../lib/index.js'
 
-interface Chat { readonly Body: { readonly prompts: readonly string[] }, readonly Headers: { readonly 'x-tenant': string } }
+interface Chat {
+  readonly Body: { readonly prompts: readonly string[] }
+  readonly Headers: { readonly 'x-tenant': string }
+}
 
 interface Provider extends FastifyTypeProvider {
   validator: this['schema'] extends { readonly of: unknown } ? this['schema']['of'] : unknown
 }
 
-const tenantOf: AuthenticationReader = ({ headers }: FastifyRequest<Chat>) => localAuthentication(headers['x-tenant'])
+const tenantOf: AuthenticationReader = ({ headers }: FastifyRequest<Chat>) =>
+  localAuthentication(headers['x-tenant'])
 
-export async function start (proxied: FastifyRequest<RequestGenericInterface, RawServerBase>): Promise<void> {
+export async function start (
+  proxied: FastifyRequest<RequestGenericInterface, RawServerBase>
+): Promise<void> {
   const secure = Fastify({ http2: true })
   await secure.register(quotaPlugin, { authentication: tenantOf })
-  secure.post<Chat>('/', { config: { quota: ({ body }: FastifyRequest<Chat>) => body.prompts.length > 1 ? 'prompts' : null } }, async (request, reply) => {
-    await secure.quotaCharge(request, 1)
-    const permit = await secure.quotaAcquire(request, 'tools')
-    return permit.refusal === null ? secure.quotaStanding(request) : permit.refuse(reply)
-  })
+  secure.post<Chat>(
+    '/',
+    {
+      config: {
+        quota: ({ body }: FastifyRequest<Chat>) => (body.prompts.length > 1 ? 'prompts' : null)
+      }
+    },
+    async (request, reply) => {
+      await secure.quotaCharge(request, 1)
+      const permit = await secure.quotaAcquire(request, 'tools')
+      return permit.refusal === null ? secure.quotaStanding(request) : permit.refuse(reply)
+    }
+  )
 
   const app = Fastify()
   await app.register(quotaPlugin, {
     authentication: tenantOf,
-    refusalBody: (_decision, { headers }: FastifyRequest<Chat>) => ({ contentType: 'text/plain', body: headers['x-tenant'] }),
-    quotas: { prompts: { perMinute: 5, cost: ({ body }: FastifyRequest<Chat>) => body.prompts.length, authentication: tenantOf } }
+    refusalBody: (_decision, { headers }: FastifyRequest<Chat>) => ({
+      contentType: 'text/plain',
+      body: headers['x-tenant']
+    }),
+    quotas: {
+      prompts: {
+        perMinute: 5,
+        cost: ({ body }: FastifyRequest<Chat>) => body.prompts.length,
+        authentication: tenantOf
+      }
+    }
   })
   await app.quotaCharge(proxied, { tokens: 1 })
   app.post<Chat>('/typed', async (request, reply) => {
@@ -32,11 +66,13 @@ export async function start (proxied: FastifyRequest<RequestGenericInterface, Ra
     const sent: FastifyReply<Chat> = permit.refuse(reply)
     return sent.sent ? sent : app.quotaStanding(request, 'prompts')
   })
-  app.withTypeProvider<Provider>().post('/provided', { schema: { body: { of: { prompts: ['a'] } } } }, async (request) => {
-    await app.quotaCharge(request, request.body.prompts.length)
-    await app.quotaAcquire(request, 'prompts')
-    return app.quotaStanding(request)
-  })
+  app
+    .withTypeProvider<Provider>()
+    .post('/provided', { schema: { body: { of: { prompts: ['a'] } } } }, async (request) => {
+      await app.quotaCharge(request, request.body.prompts.length)
+      await app.quotaAcquire(request, 'prompts')
+      return app.quotaStanding(request)
+    })
   // @ts-expect-error A request of Node is none of Fastify.
   app.addHook('onRequest', async ({ raw }) => app.quotaCharge(raw, 1))
 }

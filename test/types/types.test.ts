@@ -2,7 +2,14 @@
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
 
-t.test('the programs in test/types compile, and each mistake in mistakes.mts is reported', async (t) => {
-  const { stdout } = spawnSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'test/types'], { encoding: 'utf8' })
-  t.equal(stdout, '')
-})
+t.test(
+  'the programs in test/types compile, and each mistake in mistakes.mts is reported',
+  async (t) => {
+    const { stdout } = spawnSync(
+      process.execPath,
+      ['node_modules/typescript/bin/tsc', '-p', 'test/types'],
+      { encoding: 'utf8' }
+    )
+    t.equal(stdout, '')
+  }
+)

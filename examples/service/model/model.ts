@@ -2,13 +2,29 @@ import { type Static, type TProperties, Type } from '@fastify/type-provider-type
 import type { Term } from './taxonomy.js'
 
 // An OpenAI-compatible server requires schemas that name each property.
-const exactly = <Properties extends TProperties>(properties: Properties) => Type.Object(properties, { additionalProperties: false })
+const exactly = <Properties extends TProperties>(properties: Properties) =>
+  Type.Object(properties, { additionalProperties: false })
 
-const sentiment = Type.Number({ minimum: -1, maximum: 1, description: 'From -1, negative, to 1, positive.' })
-const score = Type.Number({ minimum: 0, maximum: 1, description: 'From 0, nothing in common, to 1, a perfect match.' })
-const entity = exactly({ text: Type.String(), type: Type.String({ description: 'PERSON, PLACE, DATE, MONEY or similar.' }) })
+const sentiment = Type.Number({
+  minimum: -1,
+  maximum: 1,
+  description: 'From -1, negative, to 1, positive.'
+})
+const score = Type.Number({
+  minimum: 0,
+  maximum: 1,
+  description: 'From 0, nothing in common, to 1, a perfect match.'
+})
+const entity = exactly({
+  text: Type.String(),
+  type: Type.String({ description: 'PERSON, PLACE, DATE, MONEY or similar.' })
+})
 
-export const sentenceSchema = exactly({ text: Type.String(), sentiment, entities: Type.Array(entity) })
+export const sentenceSchema = exactly({
+  text: Type.String(),
+  sentiment,
+  entities: Type.Array(entity)
+})
 
 /** The schemas of the model's answers. */
 export const answers = {
@@ -25,11 +41,14 @@ export const answers = {
 export type Sentence = Static<typeof sentenceSchema>
 export type Answer<Name extends keyof Questions> = Static<(typeof answers)[Name]>
 
-/** What can be asked about a text: how it reads, whether a term applies to it and why, and how well each of several terms does. */
+/**
+ * What can be asked about a text: how it reads, whether a term applies to it and why, and how well
+ * each of several terms does.
+ */
 export interface Questions {
   readonly analysis: { readonly text: string }
-  readonly justification: { readonly text: string, readonly term: Term }
-  readonly scores: { readonly text: string, readonly terms: readonly Term[] }
+  readonly justification: { readonly text: string; readonly term: Term }
+  readonly scores: { readonly text: string; readonly terms: readonly Term[] }
 }
 
 /** A call of the model for a request. */
@@ -37,13 +56,17 @@ export interface Call {
   /** Ends the call: its time is over, or its client has disconnected. */
   readonly signal: AbortSignal
   /** Reports the tokens that the call has used; null if they are unknown. */
-  charge (tokens: number | null): void
+  charge(tokens: number | null): void
 }
 
 /** The model behind the four operations. */
 export interface Model {
-  ask<Name extends keyof Questions> (name: Name, question: Questions[Name], call: Call): Promise<Answer<Name>>
+  ask<Name extends keyof Questions>(
+    name: Name,
+    question: Questions[Name],
+    call: Call
+  ): Promise<Answer<Name>>
   /** Reads a text sentence by sentence. */
-  stream (text: string, call: Call): AsyncIterable<Sentence>
-  close (): Promise<void>
+  stream(text: string, call: Call): AsyncIterable<Sentence>
+  close(): Promise<void>
 }

@@ -4,7 +4,10 @@ import winkNLP, { type Detail, type Document, type ItemSentence, type ItemToken 
 import type { Answer, Questions, Sentence } from './model.js'
 
 /** An answer, and the number of tokens in the text. */
-export interface Counted<Answer> { readonly answer: Answer, readonly tokens: number }
+export interface Counted<Answer> {
+  readonly answer: Answer
+  readonly tokens: number
+}
 
 const nlp = winkNLP(winkModel)
 const { its } = nlp
@@ -16,29 +19,53 @@ export function analysis ({ text }: Questions['analysis']): Counted<Answer<'anal
   const sentences: Sentence[] = []
   document.sentences().each((sentence: ItemSentence) => {
     const details: readonly (Detail | string)[] = sentence.entities().out(its.detail)
-    const entities = details.flatMap((detail) => typeof detail === 'string' ? [] : [{ text: detail.value, type: detail.type }])
-    sentences.push({ text: sentence.out(), sentiment: Number(sentence.out(its.sentiment)), entities })
+    const entities = details.flatMap((detail) =>
+      typeof detail === 'string' ? [] : [{ text: detail.value, type: detail.type }]
+    )
+    sentences.push({
+      text: sentence.out(),
+      sentiment: Number(sentence.out(its.sentiment)),
+      entities
+    })
   })
   return counted(document, { sentences, sentiment: Number(document.out(its.sentiment)) })
 }
 
-export function justification ({ text, term }: Questions['justification']): Counted<Answer<'justification'>> {
+export function justification ({
+  text,
+  term
+}: Questions['justification']): Counted<Answer<'justification'>> {
   const document = read(text)
   const wanted = wordsOf(read(`${term.name}: ${term.about}`))
-  const evidence = document.sentences().out()
-    .map((sentence) => ({ sentence, shared: [...wordsOf(read(sentence))].flatMap(([stem, word]) => wanted.has(stem) ? [word] : []) }))
+  const evidence = document
+    .sentences()
+    .out()
+    .map((sentence) => ({
+      sentence,
+      shared: [...wordsOf(read(sentence))].flatMap(([stem, word]) =>
+        wanted.has(stem) ? [word] : []
+      )
+    }))
     .filter(({ shared }) => shared.length > 0)
   const applies = evidence.length > 0
   const explanation = applies
     ? `The text mentions ${[...new Set(evidence.flatMap(({ shared }) => shared))].join(', ')}, which belongs to "${term.name}".`
     : `No sentence of the text has a word in common with "${term.name}".`
-  return counted(document, { applies, score: resemblance(wordsOf(document), wanted), explanation, evidence })
+  return counted(document, {
+    applies,
+    score: resemblance(wordsOf(document), wanted),
+    explanation,
+    evidence
+  })
 }
 
 export function scores ({ text, terms }: Questions['scores']): Counted<Answer<'scores'>> {
   const document = read(text)
   const words = wordsOf(document)
-  const scores = terms.map(({ code, name, about }) => ({ code, score: resemblance(words, wordsOf(read(`${name}: ${about}`))) }))
+  const scores = terms.map(({ code, name, about }) => ({
+    code,
+    score: resemblance(words, wordsOf(read(`${name}: ${about}`)))
+  }))
   return counted(document, { scores })
 }
 
@@ -64,5 +91,5 @@ function wordsOf (document: Document): Map<string, string> {
 // From 0 to 1: the words in common, in relation to the number of words (cosine similarity).
 function resemblance (one: ReadonlyMap<string, string>, other: ReadonlyMap<string, string>): number {
   const shared = [...one.keys()].filter((stem) => other.has(stem)).length
-  return shared === 0 ? 0 : Math.round(shared / Math.sqrt(one.size * other.size) * 1000) / 1000
+  return shared === 0 ? 0 : Math.round((shared / Math.sqrt(one.size * other.size)) * 1000) / 1000
 }

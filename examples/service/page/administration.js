@@ -14,58 +14,101 @@ const limitOf = (name) => state.quotas?.find(({ quota }) => quota === name)?.lim
 /** Draws the limits and the callers, for an administrator. */
 export function administration () {
   const limit = limitOf('default')
-  return html`
-    <section id="administration" class="card" aria-labelledby="administration-title">
-      <h2 id="administration-title" tabindex="-1">All callers</h2>
-      <form id="limit-form" @submit=${submit}>
-        <div class="limits">${fields.map(field)}</div>
-        <button>Change the limits</button>
-        <button class="quiet" type="button" @click=${reset}>Use the configured limits</button>
-        <p id="limit-hint" class="hint">A change applies from the next request. 0 disables a quota; a negative number counts as 1.</p>
-        <p id="limit-status" role="status">${state.limitStatus}</p>
-      </form>
-      <p id="callers-caption" class="hint">Callers with a counter: ${inFull(state.trackedCallers)}. Those with an open window:</p>
-      <table role="table" aria-labelledby="administration-title" aria-describedby="callers-caption">
-        <thead role="rowgroup"><tr role="row">${titles.map((title) => html`<th role="columnheader" scope="col">${title}</th>`)}</tr></thead>
-        <tbody id="callers" role="rowgroup">${state.callers.map((caller) => row(caller, limit))}</tbody>
-      </table>
-    </section>`
+  return html` <section id="administration" class="card" aria-labelledby="administration-title">
+    <h2 id="administration-title" tabindex="-1">All callers</h2>
+    <form id="limit-form" @submit=${submit}>
+      <div class="limits">${fields.map(field)}</div>
+      <button>Change the limits</button>
+      <button class="quiet" type="button" @click=${reset}>Use the configured limits</button>
+      <p id="limit-hint" class="hint">
+        A change applies from the next request. 0 disables a quota; a negative number counts as 1.
+      </p>
+      <p id="limit-status" role="status">${state.limitStatus}</p>
+    </form>
+    <p id="callers-caption" class="hint">
+      Callers with a counter: ${inFull(state.trackedCallers)}. Those with an open window:
+    </p>
+    <table role="table" aria-labelledby="administration-title" aria-describedby="callers-caption">
+      <thead role="rowgroup">
+        <tr role="row">
+          ${titles.map((title) => html`<th role="columnheader" scope="col">${title}</th>`)}
+        </tr>
+      </thead>
+      <tbody id="callers" role="rowgroup">
+        ${state.callers.map((caller) => row(caller, limit))}
+      </tbody>
+    </table>
+  </section>`
 }
 
 function field ({ quota, key, label }) {
   const [limit, preference] = [limitOf(quota), state.preferences[key]]
   const inForce = `${limit === 0 ? 'Off' : `In force: ${inFull(limit)}`}${preference === null ? ', as configured' : ''}`
-  return html`
-    <div>
-      <label>${label} <input name=${key} type="number" step="1" min=${Number.MIN_SAFE_INTEGER} max=${Number.MAX_SAFE_INTEGER} required
-        value=${limit} aria-describedby="${quota}-in-force limit-hint"></label>
-      <p id="${quota}-in-force" class="hint">${inForce}</p>
-    </div>`
+  return html` <div>
+    <label
+      >${label}
+      <input
+        name=${key}
+        type="number"
+        step="1"
+        min=${Number.MIN_SAFE_INTEGER}
+        max=${Number.MAX_SAFE_INTEGER}
+        required
+        value=${limit}
+        aria-describedby="${quota}-in-force limit-hint"
+    /></label>
+    <p id="${quota}-in-force" class="hint">${inForce}</p>
+  </div>`
 }
 
 function row ({ callerKey, count, windowRemaining }, limit) {
   const name = callerKey.slice(0, 8)
-  return html`
-    <tr role="row">
-      <th scope="row" role="rowheader"><code>${name}</code></th>
-      <td role="cell" data-label="Admitted"><span class="gauge">
+  return html` <tr role="row">
+    <th scope="row" role="rowheader"><code>${name}</code></th>
+    <td role="cell" data-label="Admitted">
+      <span class="gauge">
         ${limit === 0 ? nothing : html`<meter min="0" max=${Math.max(limit, count)} .value=${count} aria-hidden="true"></meter>`}
-        <span>${inFull(count)}${limit === 0 ? ', no limit' : count > limit ? `, limit now ${inFull(limit)}` : ` of ${inFull(limit)}`}</span>
-      </span></td>
-      <td role="cell" data-label="Window ends in">${secondsOf(windowRemaining)}</td>
-      <td role="cell"><button class="quiet small" aria-label="Forget ${name}" @click=${() => forget(callerKey, name)}>Forget</button></td>
-    </tr>`
+        <span
+          >${inFull(count)}${limit === 0 ? ', no limit' : count > limit ? `, limit now ${inFull(limit)}` : ` of ${inFull(limit)}`}</span
+        >
+      </span>
+    </td>
+    <td role="cell" data-label="Window ends in">${secondsOf(windowRemaining)}</td>
+    <td role="cell">
+      <button
+        class="quiet small"
+        aria-label="Forget ${name}"
+        @click=${() => forget(callerKey, name)}
+      >
+        Forget
+      </button>
+    </td>
+  </tr>`
 }
 
 function submit (event) {
   event.preventDefault()
-  const changed = [...event.target.querySelectorAll('input')].filter(({ value, defaultValue }) => value !== defaultValue)
+  const changed = [...event.target.querySelectorAll('input')].filter(
+    ({ value, defaultValue }) => value !== defaultValue
+  )
   if (changed.length === 0) return change({ limitStatus: 'Enter another limit first.' })
-  if (changed.some(({ value }) => Number(value) === 0) && !window.confirm('A limit of 0 switches a quota off. Continue?')) return
-  save(Object.fromEntries(changed.map(({ name, valueAsNumber }) => [name, valueAsNumber])), 'The limits have changed.')
+  if (
+    changed.some(({ value }) => Number(value) === 0) &&
+    !window.confirm('A limit of 0 switches a quota off. Continue?')
+  ) {
+    return
+  }
+  save(
+    Object.fromEntries(changed.map(({ name, valueAsNumber }) => [name, valueAsNumber])),
+    'The limits have changed.'
+  )
 }
 
-const reset = () => save(Object.fromEntries(fields.map(({ key }) => [key, null])), 'The configured limits apply again.')
+const reset = () =>
+  save(
+    Object.fromEntries(fields.map(({ key }) => [key, null])),
+    'The configured limits apply again.'
+  )
 
 async function save (limits, success) {
   await report(send('/api/preferences', { method: 'PUT', body: limits }), success)
@@ -73,14 +116,21 @@ async function save (limits, success) {
 }
 
 async function forget (callerKey, name) {
-  await report(send(`/api/callers/${callerKey}`, { method: 'DELETE' }), `The caller ${name} starts with a new window.`)
+  await report(
+    send(`/api/callers/${callerKey}`, { method: 'DELETE' }),
+    `The caller ${name} starts with a new window.`
+  )
   // If the row was the last one, its button had the focus.
-  if (document.activeElement === document.body) document.getElementById('administration-title')?.focus()
+  if (document.activeElement === document.body) {
+    document.getElementById('administration-title')?.focus()
+  }
 }
 
 // Shows whether a change succeeded, and its effect.
 async function report (sent, success) {
   const response = await sent.catch(() => null)
-  change({ limitStatus: response === null ? unreachable : response.ok ? success : await messageOf(response) })
+  change({
+    limitStatus: response === null ? unreachable : response.ok ? success : await messageOf(response)
+  })
   await refresh()
 }

@@ -9,19 +9,32 @@ import { windowCard } from './window.js'
 function page () {
   const { user, notice, quotas, caller } = state
   const on = standingNow()
-  const who = html`Signed in as <strong>${user?.name}</strong>, counted as <code>${caller.slice(0, 8)}</code>`
-  return html`
-    <a class="skip" href="#operations">Skip to the operations</a>
+  const who = html`Signed in as <strong>${user?.name}</strong>, counted as
+    <code>${caller.slice(0, 8)}</code>`
+  return html` <a class="skip" href="#operations">Skip to the operations</a>
     <header>
-      <p class="brand"><img src="/icon.svg" alt="" width="36" height="36"> Language service</p>
+      <p class="brand"><img src="/icon.svg" alt="" width="36" height="36" /> Language service</p>
       <div class="account">
         <p id="who" role="status">${user === null ? 'Not signed in' : who}</p>
-        ${user === null ? nothing : html`<button class="quiet" @click=${() => { signOut() }}>Sign out</button>`}
+        ${
+          user === null
+            ? nothing
+            : html`<button
+                class="quiet"
+                @click=${() => {
+                  signOut()
+                }}
+              >
+                Sign out
+              </button>`
+        }
       </div>
     </header>
     <main>
       <div class="intro">
-        <h1>${quotas === null ? 'A quota for model calls' : on[0]?.limitWords ?? 'Model calls without a limit'}</h1>
+        <h1>
+          ${quotas === null ? 'A quota for model calls' : (on[0]?.limitWords ?? 'Model calls without a limit')}
+        </h1>
         <p id="intro">Four operations read your text with a language model. ${scope(on)}</p>
       </div>
       ${notice === '' ? nothing : html`<div id="notice" class="notice" role="alert"><p>${notice}</p></div>`}
@@ -29,7 +42,9 @@ function page () {
       <div class="columns">${runCard()} ${windowCard()} ${answerCard()}</div>
       ${user?.isAdministrator && quotas !== null ? administration() : nothing}
     </main>
-    <footer>The example of <code>fastify-llm-quota</code>. <a href="/documentation">API documentation</a></footer>`
+    <footer>
+      The example of <code>fastify-llm-quota</code>. <a href="/documentation">API documentation</a>
+    </footer>`
 }
 
 function scope ([first, ...more]) {
@@ -40,32 +55,50 @@ function scope ([first, ...more]) {
 }
 
 function signInCard () {
-  return html`
-    <section id="sign-in" class="card" aria-labelledby="sign-in-title">
-      <h2 id="sign-in-title">Sign in</h2>
-      <div class="ways">
-        <form @submit=${submitSignIn}>
-          <h3>With a local account</h3>
-          <label>User name <input name="username" autocomplete="username" autocapitalize="none" spellcheck="false" required></label>
-          <label>Password <input name="password" type="password" autocomplete="current-password" required></label>
-          <p id="sign-in-error" class="error" role="alert">${state.signInError}</p>
-          <button>Sign in</button>
-          <p class="hint">For demonstration: <code>alice</code> with <code>wonderland</code>,
-            or the administrator, <code>admin</code> with <code>looking-glass</code>.</p>
-        </form>
-        <div>
-          <h3>Without an account</h3>
-          <p>Run an operation below: the request has no authenticated caller, so the response is 401.
-            Or send requests with a bearer token, which <code>npm run token -- mira</code> prints.</p>
-        </div>
+  return html` <section id="sign-in" class="card" aria-labelledby="sign-in-title">
+    <h2 id="sign-in-title">Sign in</h2>
+    <div class="ways">
+      <form @submit=${submitSignIn}>
+        <h3>With a local account</h3>
+        <label
+          >User name
+          <input
+            name="username"
+            autocomplete="username"
+            autocapitalize="none"
+            spellcheck="false"
+            required
+        /></label>
+        <label
+          >Password <input name="password" type="password" autocomplete="current-password" required
+        /></label>
+        <p id="sign-in-error" class="error" role="alert">${state.signInError}</p>
+        <button>Sign in</button>
+        <p class="hint">
+          For demonstration: <code>alice</code> with <code>wonderland</code>, or the administrator,
+          <code>admin</code> with <code>looking-glass</code>.
+        </p>
+      </form>
+      <div>
+        <h3>Without an account</h3>
+        <p>
+          Run an operation below: the request has no authenticated caller, so the response is 401.
+          Or send requests with a bearer token, which <code>npm run token -- mira</code> prints.
+        </p>
       </div>
-    </section>`
+    </div>
+  </section>`
 }
 
 async function submitSignIn (event) {
   event.preventDefault()
-  const response = await send('/api/sign-in', { method: 'POST', body: Object.fromEntries(new FormData(event.target)) }).catch(() => null)
-  if (response?.ok !== true) return change({ signInError: response === null ? unreachable : await messageOf(response) })
+  const response = await send('/api/sign-in', {
+    method: 'POST',
+    body: Object.fromEntries(new FormData(event.target))
+  }).catch(() => null)
+  if (response?.ok !== true) {
+    return change({ signInError: response === null ? unreachable : await messageOf(response) })
+  }
   signIn((await response.json()).token)
   document.getElementById('operations').focus()
   await refresh()
@@ -75,7 +108,9 @@ function draw () {
   const wasWaiting = document.activeElement?.id === 'anyway'
   render(page(), document.body)
   // The button that had the focus has disappeared.
-  if (wasWaiting && document.getElementById('anyway') === null) document.getElementById('run-button').focus()
+  if (wasWaiting && document.getElementById('anyway') === null) {
+    document.getElementById('run-button').focus()
+  }
 }
 
 async function keepFresh () {

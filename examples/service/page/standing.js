@@ -4,9 +4,20 @@ import { change, state } from './state.js'
 const whole = new Intl.NumberFormat('en')
 export const windowLength = 60_000
 const words = {
-  default: { used: 'requests used', limitWords: (limit) => `${counted(limit, 'model call')} a minute` },
-  tokens: { title: 'Tokens', used: 'tokens used', limitWords: (limit) => `${counted(limit, 'token')} a minute` },
-  concurrency: { title: 'Requests at once', used: 'requests running', limitWords: (limit) => `${counted(limit, 'request')} at once` }
+  default: {
+    used: 'requests used',
+    limitWords: (limit) => `${counted(limit, 'model call')} a minute`
+  },
+  tokens: {
+    title: 'Tokens',
+    used: 'tokens used',
+    limitWords: (limit) => `${counted(limit, 'token')} a minute`
+  },
+  concurrency: {
+    title: 'Requests at once',
+    used: 'requests running',
+    limitWords: (limit) => `${counted(limit, 'request')} at once`
+  }
 }
 
 export const inFull = (value) => whole.format(value).replace('-', '−')
@@ -21,13 +32,21 @@ export async function refresh () {
   const mine = ++latest
   if (user === null || document.visibilityState === 'hidden') return
   try {
-    const paths = ['/api/quota', ...(user.isAdministrator ? ['/api/callers', '/api/preferences'] : [])]
+    const paths = [
+      '/api/quota',
+      ...(user.isAdministrator ? ['/api/callers', '/api/preferences'] : [])
+    ]
     const responses = await Promise.all(paths.map((path) => send(path)))
-    const [standing, callers, preferences = {}] = await Promise.all(responses.map((response) => response.ok ? response.json() : {}))
+    const [standing, callers, preferences = {}] = await Promise.all(
+      responses.map((response) => (response.ok ? response.json() : {}))
+    )
     // A response that is late must not replace a later one, or be shown to another user.
     if (mine !== latest || state.user !== user) return
     const readAt = performance.now()
-    const read = standing.quotas === undefined ? {} : { ...standing, readAt, marks: marksAt(standing.quotas, readAt) }
+    const read =
+      standing.quotas === undefined
+        ? {}
+        : { ...standing, readAt, marks: marksAt(standing.quotas, readAt) }
     change({ ...callers, ...read, preferences, isInterrupted: responses.some(({ ok }) => !ok) })
   } catch {
     if (mine === latest && state.user === user) change({ isInterrupted: true })
@@ -43,22 +62,38 @@ export function markRejection () {
 /** The caller's standing in each quota that is on, at this moment. */
 export function standingNow () {
   const passed = performance.now() - state.readAt
-  return (state.quotas ?? []).filter(({ limit }) => limit > 0).map((standing) => {
-    const left = Math.max(0, (standing.windowRemaining ?? 0) - passed)
-    const hasEnded = standing.windowRemaining !== null && left === 0
-    const { title, used, limitWords } = words[standing.quota]
-    return { ...standing, title, used, limitWords: limitWords(standing.limit), left, count: hasEnded ? 0 : standing.count }
-  })
+  return (state.quotas ?? [])
+    .filter(({ limit }) => limit > 0)
+    .map((standing) => {
+      const left = Math.max(0, (standing.windowRemaining ?? 0) - passed)
+      const hasEnded = standing.windowRemaining !== null && left === 0
+      const { title, used, limitWords } = words[standing.quota]
+      return {
+        ...standing,
+        title,
+        used,
+        limitWords: limitWords(standing.limit),
+        left,
+        count: hasEnded ? 0 : standing.count
+      }
+    })
 }
 
-/** The quota that rejects every operation until its window ends; of several, the one with the longest wait. */
+/**
+ * The quota that rejects every operation until its window ends; of several, the one with the
+ * longest wait.
+ */
 export function fullQuota () {
-  return standingNow().filter(({ count, limit, left }) => count >= limit && left > 0).sort((one, other) => other.left - one.left).at(0)
+  return standingNow()
+    .filter(({ count, limit, left }) => count >= limit && left > 0)
+    .sort((one, other) => other.left - one.left)
+    .at(0)
 }
 
 export const usedOf = ({ count, limit, used }) => `${inFull(count)} of ${inFull(limit)} ${used}`
 /** Says when a window ends, except for the one whose end is shown beside the button. */
-export const endOf = ({ quota, left }) => left === 0 || fullQuota()?.quota === quota ? '' : `; the window ends in ${secondsOf(left)}`
+export const endOf = ({ quota, left }) =>
+  left === 0 || fullQuota()?.quota === quota ? '' : `; the window ends in ${secondsOf(left)}`
 
 // The requests of the window that this page has seen arrive.
 function marksAt (quotas, now) {
@@ -67,7 +102,10 @@ function marksAt (quotas, now) {
   const isSame = Math.abs(end - knownEnd) < windowLength / 2 && count >= known
   const age = Math.max(0, windowLength - (end - now))
   const before = isSame ? known : age < 2000 ? 0 : count
-  return [...(isSame ? state.marks : []), ...Array.from({ length: Math.min(100, count - before) }, () => ({ at: age, admitted: true }))]
+  return [
+    ...(isSame ? state.marks : []),
+    ...Array.from({ length: Math.min(100, count - before) }, () => ({ at: age, admitted: true }))
+  ]
 }
 
 function windowIn (quotas, readAt) {

@@ -1,12 +1,34 @@
 // What the page shows. Each change draws the page again; lit-html updates only what differs.
 const nothingRun = { running: null, progress: '', problem: '', rejection: '', answer: null }
-const nothingRead = { caller: '', quotas: null, readAt: 0, marks: [], preferences: {}, callers: [], trackedCallers: 0 }
-const nobody = { user: null, notice: '', signInError: '', limitStatus: '', isInterrupted: false, ...nothingRead, ...nothingRun }
+const nothingRead = {
+  caller: '',
+  quotas: null,
+  readAt: 0,
+  marks: [],
+  preferences: {},
+  callers: [],
+  trackedCallers: 0
+}
+const nobody = {
+  user: null,
+  notice: '',
+  signInError: '',
+  limitStatus: '',
+  isInterrupted: false,
+  ...nothingRead,
+  ...nothingRun
+}
 
-export const state = { ...nobody, user: userOf(sessionStorage.getItem('token')), operation: 'analyze' }
+export const state = {
+  ...nobody,
+  user: userOf(sessionStorage.getItem('token')),
+  operation: 'analyze'
+}
 
 let draw = () => {}
-export const onChange = (callback) => { draw = callback }
+export const onChange = (callback) => {
+  draw = callback
+}
 
 export function change (changes) {
   Object.assign(state, changes)
@@ -33,6 +55,8 @@ export function signOut (notice = '') {
 
 function userOf (token) {
   if (token === null) return null
-  const { sub, role } = JSON.parse(atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/')))
+  const { sub, role } = JSON.parse(
+    atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))
+  )
   return { token, name: String(sub), isAdministrator: role === 'admin' }
 }

@@ -6,31 +6,41 @@ const plot = { left: 52, right: 612, top: 34, bottom: 252 }
 // Rejections are drawn in a separate lane above the counts.
 const rejectionLane = 16
 
-const x = (at) => plot.left + (plot.right - plot.left) * at / windowLength
+const x = (at) => plot.left + ((plot.right - plot.left) * at) / windowLength
 
 /** Draws where the caller stands in each quota that is on. */
 export function windowCard () {
   const quotas = standingNow()
   const requests = quotas.find(({ quota }) => quota === 'default')
   const isUnlimited = state.quotas !== null && quotas.length === 0
-  return html`
-    <section id="window-card" class="card" aria-labelledby="window-title">
-      <h2 id="window-title">${quotas.length > 1 ? 'Your windows' : 'Your window'}</h2>
-      ${state.quotas === null || requests !== undefined ? requestsOf(requests) : nothing}
-      ${quotas.filter((quota) => quota !== requests).map((quota) => html`
-        <div class="quota" data-quota=${quota.quota}>
-          <h3>${quota.title}</h3>
-          <meter min="0" max=${quota.limit} .value=${quota.count} aria-hidden="true"></meter>
-          <p class="summary">${usedOf(quota)}${endOf(quota)}.</p>
-        </div>`)}
-      ${isUnlimited ? html`<p class="summary">No quota is on: requests are not limited or counted.</p>` : nothing}
-      <p class="hint" role="status">${state.isInterrupted ? 'Live updates are interrupted.' : ''}</p>
-    </section>`
+  return html` <section id="window-card" class="card" aria-labelledby="window-title">
+    <h2 id="window-title">${quotas.length > 1 ? 'Your windows' : 'Your window'}</h2>
+    ${state.quotas === null || requests !== undefined ? requestsOf(requests) : nothing}
+    ${quotas
+      .filter((quota) => quota !== requests)
+      .map(
+        (quota) =>
+          html` <div class="quota" data-quota=${quota.quota}>
+            <h3>${quota.title}</h3>
+            <meter min="0" max=${quota.limit} .value=${quota.count} aria-hidden="true"></meter>
+            <p class="summary">${usedOf(quota)}${endOf(quota)}.</p>
+          </div>`
+      )}
+    ${isUnlimited ? html`<p class="summary">No quota is on: requests are not limited or counted.</p>` : nothing}
+    <p class="hint" role="status">${state.isInterrupted ? 'Live updates are interrupted.' : ''}</p>
+  </section>`
 }
 
 function requestsOf (standing) {
-  return html`
-    <svg id="timeline" viewBox="0 0 640 300" role="img" aria-labelledby="window-title" aria-describedby="summary">${chart(standing)}</svg>
+  return html` <svg
+      id="timeline"
+      viewBox="0 0 640 300"
+      role="img"
+      aria-labelledby="window-title"
+      aria-describedby="summary"
+    >
+      ${chart(standing)}
+    </svg>
     <p id="summary" class="summary">${describe(standing)}</p>
     <ul class="legend" aria-label="Legend">
       <li><span class="mark admitted" aria-hidden="true"></span> admitted</li>
@@ -44,19 +54,26 @@ function describe (standing) {
   if (standing.left === 0) return 'No window is open: the next request opens one.'
   const { count, limit } = standing
   const rejected = state.marks.filter((mark) => !mark.admitted).length
-  const ofLimit = count > limit ? ` admitted; the limit is ${inFull(limit)} now` : ` of ${inFull(limit)} admitted`
+  const ofLimit =
+    count > limit ? ` admitted; the limit is ${inFull(limit)} now` : ` of ${inFull(limit)} admitted`
   return `${inFull(count)}${ofLimit}, ${inFull(rejected)} rejected${endOf(standing)}.`
 }
 
 function chart ({ limit, count, left } = { limit: 0, count: 0, left: 0 }) {
-  // A limit far above the counts would flatten them. Its line is then drawn at the top, with a label that says so.
+  // A limit far above the counts would flatten them. Its line is then drawn at the top, with a
+  // label that says so.
   const toScale = limit <= Math.max(100, count * 10)
   const most = Math.max(toScale ? limit : 0, count, 4) * 1.1
-  const y = (value) => plot.bottom - (plot.bottom - plot.top) * value / most
+  const y = (value) => plot.bottom - ((plot.bottom - plot.top) * value) / most
   return svg`
-    ${[0, 1, 2, 3, 4, 5].map((tick) => tick * Math.ceil(most / 5)).filter((value) => value <= most).map((value) => svg`
+    ${[0, 1, 2, 3, 4, 5]
+      .map((tick) => tick * Math.ceil(most / 5))
+      .filter((value) => value <= most)
+      .map(
+        (value) => svg`
       <line class="axis" x1=${plot.left} x2=${plot.right} y1=${y(value)} y2=${y(value)} />
-      <text x=${plot.left - 8} y=${y(value) + 5} text-anchor="end">${inFull(value)}</text>`)}
+      <text x=${plot.left - 8} y=${y(value) + 5} text-anchor="end">${inFull(value)}</text>`
+      )}
     ${[0, 15, 30, 45, 60].map((second) => svg`<text x=${x(second * 1000)} y=${plot.bottom + 36} text-anchor="middle">${second} s</text>`)}
     ${left > 0 ? requestsIn(windowLength - left, count, y) : nothing}
     ${limit > 0 ? limitLine(toScale ? y(limit) : plot.top, `limit ${inFull(limit)}${toScale ? '' : ', above this scale'}`) : nothing}`
@@ -71,7 +88,9 @@ function requestsIn (now, total, y) {
   let count = Math.max(0, total - state.marks.filter(({ admitted }) => admitted).length)
   let path = `M ${x(0)} ${y(count)}`
   const points = state.marks.map(({ at, admitted }) => {
-    if (!admitted) return svg`<path class="rejected" d=${`M ${x(at) - 5} ${rejectionLane - 5} l 10 10 m 0 -10 l -10 10`} />`
+    if (!admitted) {
+      return svg`<path class="rejected" d=${`M ${x(at) - 5} ${rejectionLane - 5} l 10 10 m 0 -10 l -10 10`} />`
+    }
     path += ` H ${x(at)} V ${y(++count)}`
     return svg`<circle class="admitted" cx=${x(at)} cy=${y(count)} r="6" />`
   })

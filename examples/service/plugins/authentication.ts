@@ -11,8 +11,15 @@ import { InvalidToken, NotAdministrator, NotSignedIn } from './errors.js'
 /** The issuer of the tokens that this service signs. */
 export const issuer = 'urn:example:language-service'
 
-/** The claims of a token beside `iss` and `exp`; `local` is set if `sub` is the name of a local account. */
-interface Claims { readonly sub: string, readonly role?: 'admin', readonly local?: true }
+/**
+ * The claims of a token beside `iss` and `exp`; `local` is set if `sub` is the name of a local
+ * account.
+ */
+interface Claims {
+  readonly sub: string
+  readonly role?: 'admin'
+  readonly local?: true
+}
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -21,19 +28,26 @@ declare module 'fastify' {
   }
 }
 
-/** Verifies the bearer token of each request that has one. Requests without one are unauthenticated. */
-export default createPlugin(async function authentication (app) {
-  await app.register(fastifyJwt, {
-    secret: app.config.JWT_SECRET ?? storedSecret(),
-    sign: { algorithm: 'HS256', iss: issuer, expiresIn: '8h' },
-    verify: { algorithms: ['HS256'], allowedIss: issuer, requiredClaims: ['sub', 'exp'] }
-  })
-  app.decorateRequest('claims', null)
-  app.addHook('onRequest', async (request) => {
-    if (request.headers.authorization === undefined) return
-    request.claims = await request.jwtVerify<Claims>().catch(() => { throw new InvalidToken() })
-  })
-}, { name: 'authentication', dependencies: ['environment'] })
+/**
+ * Verifies the bearer token of each request that has one. Requests without one are unauthenticated.
+ */
+export default createPlugin(
+  async function authentication (app) {
+    await app.register(fastifyJwt, {
+      secret: app.config.JWT_SECRET ?? storedSecret(),
+      sign: { algorithm: 'HS256', iss: issuer, expiresIn: '8h' },
+      verify: { algorithms: ['HS256'], allowedIss: issuer, requiredClaims: ['sub', 'exp'] }
+    })
+    app.decorateRequest('claims', null)
+    app.addHook('onRequest', async (request) => {
+      if (request.headers.authorization === undefined) return
+      request.claims = await request.jwtVerify<Claims>().catch(() => {
+        throw new InvalidToken()
+      })
+    })
+  },
+  { name: 'authentication', dependencies: ['environment'] }
+)
 
 /** Tells the quota who calls: a local account, or the subject of another token. */
 export function authenticationOf ({ claims }: FastifyRequest): Authentication | null {
@@ -50,10 +64,13 @@ export async function requireAdministrator (request: FastifyRequest): Promise<vo
   if (request.claims?.role !== 'admin') throw new NotAdministrator()
 }
 
-// Generated at the first start. Only the user that runs the service can read the file, and git ignores its folder.
+// Generated at the first start. Only the user that runs the service can read the file, and git
+// ignores its folder.
 function storedSecret (): string {
   const file = join(root, '.data', 'secret')
   mkdirSync(dirname(file), { recursive: true })
-  if (!existsSync(file)) writeFileSync(file, randomBytes(32).toString('base64url'), { mode: 0o600, flag: 'wx' })
+  if (!existsSync(file)) {
+    writeFileSync(file, randomBytes(32).toString('base64url'), { mode: 0o600, flag: 'wx' })
+  }
   return readFileSync(file, 'utf8')
 }

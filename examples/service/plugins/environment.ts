@@ -5,7 +5,10 @@ import createPlugin from 'fastify-plugin'
 const schema = Type.Object({
   HOST: Type.String({ default: '127.0.0.1' }),
   PORT: Type.Integer({ minimum: 0, maximum: 65535, default: 3000 }),
-  LOG_LEVEL: Type.String({ pattern: '^(trace|debug|info|warn|error|fatal|silent)$', default: 'info' }),
+  LOG_LEVEL: Type.String({
+    pattern: '^(trace|debug|info|warn|error|fatal|silent)$',
+    default: 'info'
+  }),
   /** Verifies tokens (HS256). Default: generated at the first start. */
   JWT_SECRET: Type.Optional(Type.String({ minLength: 32 })),
   /** A Redis server, or a PostgreSQL database, that several instances share. Default: neither. */
@@ -27,8 +30,14 @@ declare module 'fastify' {
 }
 
 /** Reads the settings of the service from environment variables. */
-export default createPlugin(async function environment (app) {
-  const together = { dependencies: { MODEL_URL: ['MODEL_NAME'] }, not: { required: ['REDIS_URL', 'DATABASE_URL'] } }
-  await app.register(fastifyEnv, { schema: { ...schema, ...together } })
-  app.log.level = app.config.LOG_LEVEL
-}, { name: 'environment' })
+export default createPlugin(
+  async function environment (app) {
+    const together = {
+      dependencies: { MODEL_URL: ['MODEL_NAME'] },
+      not: { required: ['REDIS_URL', 'DATABASE_URL'] }
+    }
+    await app.register(fastifyEnv, { schema: { ...schema, ...together } })
+    app.log.level = app.config.LOG_LEVEL
+  },
+  { name: 'environment' }
+)

@@ -11,18 +11,31 @@ declare module 'fastify' {
 }
 
 /** Provides the model for the operations: the one at `MODEL_URL`, or the embedded one. */
-export default createPlugin(async function model (app) {
-  const { MODEL_URL: url, MODEL_NAME: name = '', MODEL_KEY: key } = app.config
-  app.decorate<Model>('model', url === undefined ? new EmbeddedModel() : new RemoteModel(url, name, key))
-  app.addHook('onClose', async () => { await app.model.close() })
-}, { name: 'model', dependencies: ['environment'] })
+export default createPlugin(
+  async function model (app) {
+    const { MODEL_URL: url, MODEL_NAME: name = '', MODEL_KEY: key } = app.config
+    app.decorate<Model>(
+      'model',
+      url === undefined ? new EmbeddedModel() : new RemoteModel(url, name, key)
+    )
+    app.addHook('onClose', async () => {
+      await app.model.close()
+    })
+  },
+  { name: 'model', dependencies: ['environment'] }
+)
 
 /** Returns a call of the model for a request. Its tokens are charged to the caller. */
 export function callOf (request: FastifyRequest, reply: FastifyReply): Call {
-  const { server, raw: { socket } } = request
+  const {
+    server,
+    raw: { socket }
+  } = request
   // `request.signal` cannot be used, because it is aborted as soon as the body has been read.
   const gone = new AbortController()
-  reply.raw.once('close', () => { gone.abort() })
+  reply.raw.once('close', () => {
+    gone.abort()
+  })
   if (socket.destroyed) gone.abort()
   return {
     signal: AbortSignal.any([gone.signal, AbortSignal.timeout(server.config.MODEL_TIMEOUT)]),

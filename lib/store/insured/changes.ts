@@ -1,10 +1,15 @@
 import { channel } from 'node:diagnostics_channel'
 import type { QuotaStore } from '../store.js'
 
-/** Which store an `InsuredQuotaStore` uses: `both` if the primary decides for some of its shards and the fallback for the others. */
+/**
+ * Which store an `InsuredQuotaStore` uses: `both` if the primary decides for some of its shards and
+ * the fallback for the others.
+ */
 export type InsuredQuotaStoreState = 'primary' | 'fallback' | 'both'
 
-/** The numbers of the shards that a call has reached, by the store that decides on their callers. */
+/**
+ * The numbers of the shards that a call has reached, by the store that decides on their callers.
+ */
 export interface InsuredShards {
   /** The shards whose callers the primary counts. */
   readonly primary: readonly number[]
@@ -12,7 +17,10 @@ export interface InsuredShards {
   readonly fallback: readonly number[]
 }
 
-/** The message that is published when an insured store switches between its primary and its fallback. */
+/**
+ * The message that is published when an insured store switches between its primary and its
+ * fallback.
+ */
 export interface InsuredQuotaStoreChange {
   /** The insured store that changed. */
   readonly store: QuotaStore
@@ -24,5 +32,8 @@ export interface InsuredQuotaStoreChange {
   readonly error: unknown
 }
 
-/** The `node:diagnostics_channel` channel on which each change of a shard of an insured store is published once. */
+/**
+ * The `node:diagnostics_channel` channel on which each change of a shard of an insured store is
+ * published once.
+ */
 export const insuredStoreChanges = channel('fastify-llm-quota:insured-store')

@@ -9,8 +9,15 @@ class Window {
   readonly #start: number
   readonly #length: number
 
-  /** @param end When the day or month of a time zone ends, in milliseconds since the epoch; null if the window has a fixed length. */
-  constructor (now: number, length: number, readonly end: number | null) {
+  /**
+   * @param end When the day or month of a time zone ends, in milliseconds since the epoch; null if
+   * the window has a fixed length.
+   */
+  constructor (
+    now: number,
+    length: number,
+    readonly end: number | null
+  ) {
     this.#start = now
     this.#length = length
   }
@@ -20,7 +27,10 @@ class Window {
     return this.end === null ? this.#length - (now - this.#start) : null
   }
 
-  /** Whether a request finds this window open, instead of opening one that ends at `end`, or one of a fixed length if that is null. */
+  /**
+   * Whether a request finds this window open, instead of opening one that ends at `end`, or one of
+   * a fixed length if that is null.
+   */
   isOpen (now: number, end: number | null): boolean {
     return this.end === null || end === null ? now - this.#start < this.#length : end <= this.end
   }
@@ -28,14 +38,20 @@ class Window {
   /** What a store says of this window: its count, and when it ends or how long it remains open. */
   stateAt (now: number): Pick<QuotaCount, 'count' | 'windowRemaining' | 'end'> {
     const { count, end } = this
-    return end === null ? { count, windowRemaining: this.remaining(now) } : { count, windowRemaining: null, end }
+    return end === null
+      ? { count, windowRemaining: this.remaining(now) }
+      : { count, windowRemaining: null, end }
   }
 }
 
 /** A quota counter (docs/rules.md, "Counter and window"). */
 class Counter {
-  // Starts as a double because V8 then updates it in place; a change from a small integer would deoptimize compiled code.
-  /** Time of the most recent request that reached this counter, admitted or not, in monotonic milliseconds. */
+  // Starts as a double because V8 then updates it in place; a change from a small integer would
+  // deoptimize compiled code.
+  /**
+   * Time of the most recent request that reached this counter, admitted or not, in monotonic
+   * milliseconds.
+   */
   lastSeen = never
   /** The latest window; undefined before the first request. */
   window: Window | undefined
@@ -52,7 +68,10 @@ class Counter {
   }
 }
 
-/** The counters of one quota: those of its tracked callers and the overflow counter. Times are monotonic milliseconds. */
+/**
+ * The counters of one quota: those of its tracked callers and the overflow counter. Times are
+ * monotonic milliseconds.
+ */
 export class MemoryCounters {
   readonly overflow = new Counter()
   readonly #cap: number
@@ -65,7 +84,10 @@ export class MemoryCounters {
     this.#cap = cap
   }
 
-  /** Returns the caller's own counter, which a request reaches now; undefined for the overflow counter. Runs a sweep first if it is due. */
+  /**
+   * Returns the caller's own counter, which a request reaches now; undefined for the overflow
+   * counter. Runs a sweep first if it is due.
+   */
   own (callerKey: string, now: number, length: number): Counter | undefined {
     if (now - this.#sweptAt >= sweepInterval) this.#sweep(now, length)
     const known = this.#byCaller.get(callerKey)
@@ -75,10 +97,14 @@ export class MemoryCounters {
     return counter
   }
 
-  /** Returns the state of the counter that a request would reach now; null if it would open a new window. */
+  /**
+   * Returns the state of the counter that a request would reach now; null if it would open a new
+   * window.
+   */
   peek (callerKey: string, now: number, length: number, end: number | null): QuotaCount | null {
     const own = this.#byCaller.get(callerKey)
-    const overflow = own === undefined && this.#byCaller.size >= this.#cap && !this.#wouldMakeRoom(now, length)
+    const overflow =
+      own === undefined && this.#byCaller.size >= this.#cap && !this.#wouldMakeRoom(now, length)
     const window = (overflow ? this.overflow : own)?.window
     return window?.isOpen(now, end) === true ? { ...window.stateAt(now), overflow } : null
   }
@@ -90,7 +116,8 @@ export class MemoryCounters {
   /** Returns the callers with a counter of their own whose window is open. */
   list (now: number): CallerCount[] {
     return [...this.#byCaller].flatMap(([callerKey, { window }]) =>
-      window?.isOpen(now, Date.now() + 1) === true ? { callerKey, ...window.stateAt(now) } : [])
+      window?.isOpen(now, Date.now() + 1) === true ? { callerKey, ...window.stateAt(now) } : []
+    )
   }
 
   inspect (): QuotaStoreState {
@@ -101,10 +128,15 @@ export class MemoryCounters {
     // The first request only starts the interval, so it is not counted as a sweep.
     if (this.#sweptAt !== never) this.#sweeps += 1
     this.#sweptAt = now
-    for (const [callerKey, counter] of this.#byCaller) if (counter.isExpired(now, length)) this.forget(callerKey)
+    for (const [callerKey, counter] of this.#byCaller) {
+      if (counter.isExpired(now, length)) this.forget(callerKey)
+    }
   }
 
   #wouldMakeRoom (now: number, length: number): boolean {
-    return now - this.#sweptAt >= sweepInterval && [...this.#byCaller.values()].some((counter) => counter.isExpired(now, length))
+    return (
+      now - this.#sweptAt >= sweepInterval &&
+      [...this.#byCaller.values()].some((counter) => counter.isExpired(now, length))
+    )
   }
 }

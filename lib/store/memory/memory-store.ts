@@ -3,20 +3,31 @@ import { performance } from 'node:perf_hooks'
 import { assertFunction, assertOptions } from '../../option-checks.js'
 import { hasRoom, unlimited } from '../counter.js'
 import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
-import type { Acquisition, CallerPage, Demand, QuotaCount, QuotaStore, QuotaStoreState } from '../store.js'
+import type {
+  Acquisition,
+  CallerPage,
+  Demand,
+  QuotaCount,
+  QuotaStore,
+  QuotaStoreState
+} from '../store.js'
 import { MemoryCounters } from './memory-counters.js'
 
 /** Options of `MemoryQuotaStore`. */
 export interface MemoryQuotaStoreOptions {
-  /** The caller cap: how many callers can have a counter of their own. An integer from 1 to 2^24; default 10,000. */
+  /**
+   * The caller cap: how many callers can have a counter of their own. An integer from 1 to 2^24;
+   * default 10,000.
+   */
   readonly maxTrackedCallers?: number
   /** Returns monotonic milliseconds. Default `performance.now`. */
   readonly clock?: () => number
 }
 
 /**
- * Stores the quota counters in this process (docs/rules.md, "Store"). Returns its results synchronously. Holds at most `maxTrackedCallers`
- * counters and the overflow counter, for each quota. A sweep, once a minute, looks at all of them.
+ * Stores the quota counters in this process (docs/rules.md, "Store"). Returns its results
+ * synchronously. Holds at most `maxTrackedCallers` counters and the overflow counter, for each
+ * quota. A sweep, once a minute, looks at all of them.
  *
  * @throws {OptionError} If an option has an invalid value.
  */
@@ -29,8 +40,12 @@ export class MemoryQuotaStore implements QuotaStore {
   readonly #places = new Map<string, Map<string, number>>()
 
   constructor (options: MemoryQuotaStoreOptions = {}) {
-    assertOptions<MemoryQuotaStoreOptions>(options, { maxTrackedCallers: assertMaxTrackedCallers, clock: assertFunction })
-    const { maxTrackedCallers = defaultMaxTrackedCallers, clock = () => performance.now() } = options
+    assertOptions<MemoryQuotaStoreOptions>(options, {
+      maxTrackedCallers: assertMaxTrackedCallers,
+      clock: assertFunction
+    })
+    const { maxTrackedCallers = defaultMaxTrackedCallers, clock = () => performance.now() } =
+      options
     this.maxTrackedCallers = maxTrackedCallers
     this.#clock = clock
   }
@@ -48,7 +63,13 @@ export class MemoryQuotaStore implements QuotaStore {
   }
 
   peek ({ counters, callerKey, window, end }: Demand): QuotaCount | null {
-    if (window === null) return { count: this.#places.get(counters)?.get(callerKey) ?? 0, windowRemaining: null, overflow: false }
+    if (window === null) {
+      return {
+        count: this.#places.get(counters)?.get(callerKey) ?? 0,
+        windowRemaining: null,
+        overflow: false
+      }
+    }
     return this.#countersOf(counters).peek(callerKey, this.#clock(), window, end)
   }
 
@@ -58,12 +79,24 @@ export class MemoryQuotaStore implements QuotaStore {
 
   /** Returns all callers on one page. */
   list (counters: string): CallerPage {
-    const places = [...this.#places.get(counters) ?? []].map(([callerKey, count]) => ({ callerKey, count, windowRemaining: null }))
-    return { callers: [...places, ...this.#counters.get(counters)?.list(this.#clock()) ?? []], cursor: null }
+    const places = [...(this.#places.get(counters) ?? [])].map(([callerKey, count]) => ({
+      callerKey,
+      count,
+      windowRemaining: null
+    }))
+    return {
+      callers: [...places, ...(this.#counters.get(counters)?.list(this.#clock()) ?? [])],
+      cursor: null
+    }
   }
 
   inspect (counters: string): QuotaStoreState {
-    return this.#counters.get(counters)?.inspect() ?? { trackedCallers: this.#places.get(counters)?.size ?? 0, sweeps: 0 }
+    return (
+      this.#counters.get(counters)?.inspect() ?? {
+        trackedCallers: this.#places.get(counters)?.size ?? 0,
+        sweeps: 0
+      }
+    )
   }
 
   clearCounters (): void {
@@ -71,22 +104,35 @@ export class MemoryQuotaStore implements QuotaStore {
     this.#places.clear()
   }
 
-  #reach ({ counters, callerKey, limit, cost, window: length, end }: Demand, now: number): MemoryAcquisition {
+  #reach (
+    { counters, callerKey, limit, cost, window: length, end }: Demand,
+    now: number
+  ): MemoryAcquisition {
     if (length === null) {
-      const all = this.#places.get(counters) ?? added(this.#places, counters, new Map<string, number>())
+      const all =
+        this.#places.get(counters) ?? added(this.#places, counters, new Map<string, number>())
       const places = new CallerPlaces(all, callerKey)
       return new MemoryAcquisition(places, cost, hasRoom(places.count, limit, cost), null, false)
     }
     const quota = this.#countersOf(counters)
     const own = quota.own(callerKey, now, length)
     const window = (own ?? quota.overflow).reach(now, length, end)
-    const acquisition = new MemoryAcquisition(window, cost, hasRoom(window.count, limit, cost), window.remaining(now), own === undefined)
+    const acquisition = new MemoryAcquisition(
+      window,
+      cost,
+      hasRoom(window.count, limit, cost),
+      window.remaining(now),
+      own === undefined
+    )
     if (window.end !== null) acquisition.end = window.end
     return acquisition
   }
 
   #countersOf (name: string): MemoryCounters {
-    return this.#counters.get(name) ?? added(this.#counters, name, new MemoryCounters(this.maxTrackedCallers))
+    return (
+      this.#counters.get(name) ??
+      added(this.#counters, name, new MemoryCounters(this.maxTrackedCallers))
+    )
   }
 }
 
@@ -95,8 +141,13 @@ function added<Value> (map: Map<string, Value>, name: string, value: Value): Val
   return value
 }
 
-/** What is counted for a caller: in one window of a counter, or in flight. What is given back to a past window changes no other. */
-interface Tally { count: number }
+/**
+ * What is counted for a caller: in one window of a counter, or in flight. What is given back to a
+ * past window changes no other.
+ */
+interface Tally {
+  count: number
+}
 
 /** The requests of one caller in flight. */
 class CallerPlaces implements Tally {
@@ -128,7 +179,11 @@ class MemoryAcquisition implements Acquisition {
   #held = 0
 
   constructor (
-    tally: Tally, cost: number, readonly admitted: boolean, readonly windowRemaining: number | null, readonly overflow: boolean
+    tally: Tally,
+    cost: number,
+    readonly admitted: boolean,
+    readonly windowRemaining: number | null,
+    readonly overflow: boolean
   ) {
     this.#tally = tally
     this.#cost = cost

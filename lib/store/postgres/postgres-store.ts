@@ -7,18 +7,23 @@ const assertPool = withFunctions('a connection pool', 'query')
 
 /** Options of `PostgresQuotaStore`. */
 export interface PostgresQuotaStoreOptions extends SharedQuotaStoreOptions {
-  /** The host's connection pool for PostgreSQL 14 or later: a `Pool` of `pg`, or a `PostgresPool`. The store never closes it. */
+  /**
+   * The host's connection pool for PostgreSQL 14 or later: a `Pool` of `pg`, or a `PostgresPool`.
+   * The store never closes it.
+   */
   readonly pool: PostgresPool
   /** The table that `postgresSchema` has created, with or without a schema. Default `llm_quota`. */
   readonly table?: string
 }
 
 /**
- * Stores the quota counters in a table of a PostgreSQL server that several instances of a service share. A decision on all quotas of a
- * request takes one statement, and decisions that arrive together share it. Before the first decision, the host creates the table with the
- * SQL of `postgresSchema`.
+ * Stores the quota counters in a table of a PostgreSQL server that several instances of a service
+ * share. A decision on all quotas of a request takes one statement, and decisions that arrive
+ * together share it. Before the first decision, the host creates the table with the SQL of
+ * `postgresSchema`.
  *
- * With `rememberRejections`, a rejection from memory is returned synchronously. A result from the server is returned as a promise.
+ * With `rememberRejections`, a rejection from memory is returned synchronously. A result from the
+ * server is returned as a promise.
  *
  * @throws {OptionError} If an option has an invalid value.
  */
@@ -27,7 +32,11 @@ export class PostgresQuotaStore extends SharedStore {
   readonly table: string
 
   constructor (options: PostgresQuotaStoreOptions) {
-    assertOptions<PostgresQuotaStoreOptions>(options, { pool: assertPool, table: assertTable, ...sharedChecks })
+    assertOptions<PostgresQuotaStoreOptions>(options, {
+      pool: assertPool,
+      table: assertTable,
+      ...sharedChecks
+    })
     const { pool, table = defaultTable } = options
     assertPool(pool, 'pool')
     super(options, 1, (cap) => postgresDriver(functionsOf(pool, table), cap))

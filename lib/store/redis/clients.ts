@@ -2,76 +2,122 @@ import { OptionError, shownType } from '../../errors.js'
 import { hasFunction } from '../../option-checks.js'
 
 /**
- * The commands that `RedisQuotaStore` sends. The store adapts clients of `ioredis`, `iovalkey`, `redis` and
- * `@valkey/valkey-glide` itself. Implement this interface to use another client.
+ * The commands that `RedisQuotaStore` sends. The store adapts clients of `ioredis`, `iovalkey`,
+ * `redis` and `@valkey/valkey-glide` itself. Implement this interface to use another client.
  *
  * - **Parameters**: send each unchanged. A Buffer holds numbers in binary form.
- * - **Replies**: return the client's replies unchanged. An integer can be a number, a string, a bigint or a Buffer, so RESP2, RESP3
- *   and a client's own reply options all work. An array can hold any of these.
- * - **Errors**: reject the promise. If the server does not know the digest, the message must start with `NOSCRIPT`. The command was
- *   not executed in this case, and the store sends the script's source. After any other error the command may have been executed,
- *   so the store does not send it again, and an implementation must not do so either.
- * - **Keys**: an implementation can add a prefix of its own to keys, if it adds the same prefix in both functions.
+ * - **Replies**: return the client's replies unchanged. An integer can be a number, a string, a
+ *   bigint or a Buffer, so RESP2, RESP3 and a client's own reply options all work. An array can
+ *   hold any of these.
+ * - **Errors**: reject the promise. If the server does not know the digest, the message must start
+ *   with `NOSCRIPT`. The command was not executed in this case, and the store sends the script's
+ *   source. After any other error the command may have been executed, so the store does not send it
+ *   again, and an implementation must not do so either.
+ * - **Keys**: an implementation can add a prefix of its own to keys, if it adds the same prefix in
+ *   both functions.
  */
 export interface QuotaRedisClient {
   /** Runs a cached script by its SHA-1 digest, with keys of one hash slot (`EVALSHA`). */
-  evaluateDigest (digest: string, keys: readonly string[], parameters: readonly (string | Buffer)[]): Promise<unknown>
-  /** Runs a script from its source, with keys of one hash slot (`EVAL`). The server caches the script. */
-  evaluateSource (source: string, keys: readonly string[], parameters: readonly (string | Buffer)[]): Promise<unknown>
+  evaluateDigest(
+    digest: string,
+    keys: readonly string[],
+    parameters: readonly (string | Buffer)[]
+  ): Promise<unknown>
+  /**
+   * Runs a script from its source, with keys of one hash slot (`EVAL`). The server caches the
+   * script.
+   */
+  evaluateSource(
+    source: string,
+    keys: readonly string[],
+    parameters: readonly (string | Buffer)[]
+  ): Promise<unknown>
 }
 
 /**
- * The functions of an `ioredis` or `iovalkey` client that the store uses; both `Redis` and `Cluster` have them. With its default options,
- * the client sends a command again if the connection is lost before the reply arrives, so one request can be counted twice. To prevent
- * this, set `maxRetriesPerRequest: 0` for `Redis`, or `retryDelayOnFailover: 0` for `Cluster`.
+ * The functions of an `ioredis` or `iovalkey` client that the store uses; both `Redis` and
+ * `Cluster` have them. With its default options, the client sends a command again if the connection
+ * is lost before the reply arrives, so one request can be counted twice. To prevent this, set
+ * `maxRetriesPerRequest: 0` for `Redis`, or `retryDelayOnFailover: 0` for `Cluster`.
  */
 export type IoredisClient = ScriptCommands<Promise<unknown>>
 
 interface ScriptCommands<Result> {
   /** Runs a cached script by its SHA-1 digest (`EVALSHA`). */
-  evalsha (digest: string, numberOfKeys: number, ...keysAndParameters: (string | Buffer | number)[]): Result
+  evalsha(
+    digest: string,
+    numberOfKeys: number,
+    ...keysAndParameters: (string | Buffer | number)[]
+  ): Result
   /** Runs a script from its source (`EVAL`). The server caches the script. */
-  eval (script: string, numberOfKeys: number, ...keysAndParameters: (string | Buffer | number)[]): Result
+  eval(
+    script: string,
+    numberOfKeys: number,
+    ...keysAndParameters: (string | Buffer | number)[]
+  ): Result
 }
 
-interface Pipeline extends ScriptCommands<unknown> { exec (): Promise<[error: Error | null, reply: unknown][]> }
+interface Pipeline extends ScriptCommands<unknown> {
+  exec(): Promise<[error: Error | null, reply: unknown][]>
+}
 
-/** The functions that the store uses of a client, a pool or a cluster of the package `redis`, which sends no command twice. */
+/**
+ * The functions that the store uses of a client, a pool or a cluster of the package `redis`, which
+ * sends no command twice.
+ */
 export interface NodeRedisClient {
   /** Runs a cached script by its SHA-1 digest (`EVALSHA`). */
-  evalSha (digest: string, input: ScriptInput): Promise<unknown>
+  evalSha(digest: string, input: ScriptInput): Promise<unknown>
   /** Runs a script from its source (`EVAL`). The server caches the script. */
-  eval (script: string, input: ScriptInput): Promise<unknown>
+  eval(script: string, input: ScriptInput): Promise<unknown>
 }
 
-interface ScriptInput { keys: string[], arguments: (string | Buffer)[] }
+interface ScriptInput {
+  keys: string[]
+  arguments: (string | Buffer)[]
+}
 
-/** The function that the store uses of a `GlideClient` or `GlideClusterClient` of `@valkey/valkey-glide`, which sends no command twice. */
+/**
+ * The function that the store uses of a `GlideClient` or `GlideClusterClient` of
+ * `@valkey/valkey-glide`, which sends no command twice.
+ */
 export interface ValkeyGlideClient {
-  /** Sends any command. A client for a cluster sends it to the node that holds the command's key. */
-  customCommand (command: (string | Buffer)[]): Promise<unknown>
+  /**
+   * Sends any command. A client for a cluster sends it to the node that holds the command's key.
+   */
+  customCommand(command: (string | Buffer)[]): Promise<unknown>
 }
 
-/** The clients that the store can use. They are recognised by their functions, not by their class. */
-export type SupportedRedisClient = IoredisClient | NodeRedisClient | ValkeyGlideClient | QuotaRedisClient
+/**
+ * The clients that the store can use. They are recognised by their functions, not by their class.
+ */
+export type SupportedRedisClient =
+  IoredisClient | NodeRedisClient | ValkeyGlideClient | QuotaRedisClient
 
-/** Adapts the value of the option `client`. Throws an `OptionError` if it is not a supported client. */
+/**
+ * Adapts the value of the option `client`. Throws an `OptionError` if it is not a supported client.
+ */
 export function adaptClient (client: unknown): QuotaRedisClient {
   if (hasFunctions<QuotaRedisClient>(client, 'evaluateDigest', 'evaluateSource')) return client
   if (hasFunctions<ValkeyGlideClient>(client, 'customCommand')) return adaptValkeyGlide(client)
   if (hasFunctions<NodeRedisClient>(client, 'evalSha', 'eval')) return adaptNodeRedis(client)
   if (hasFunctions<IoredisClient>(client, 'evalsha', 'eval')) return adaptIoredis(client)
-  const rule = 'must be a client of ioredis, iovalkey, redis or @valkey/valkey-glide, or a QuotaRedisClient'
+  const rule =
+    'must be a client of ioredis, iovalkey, redis or @valkey/valkey-glide, or a QuotaRedisClient'
   throw new OptionError('client', rule, client, shownType)
 }
 
-function hasFunctions<Client> (client: unknown, ...names: (keyof Client & string)[]): client is Client {
+function hasFunctions<Client> (
+  client: unknown,
+  ...names: (keyof Client & string)[]
+): client is Client {
   return names.every((name) => hasFunction(client, name))
 }
 
 function adaptIoredis (client: IoredisClient): QuotaRedisClient {
-  // With automatic pipelining, the Cluster of iovalkey up to 0.4 and of ioredis before 5.11 treats a command's first argument as its
-  // key, so it groups scripts by digest and rejects a group whose keys are on different nodes. An explicit pipeline uses the key.
+  // With automatic pipelining, the Cluster of iovalkey up to 0.4 and of ioredis before 5.11 treats
+  // a command's first argument as its key, so it groups scripts by digest and rejects a group whose
+  // keys are on different nodes. An explicit pipeline uses the key.
   const run = async (command: (commands: ScriptCommands<unknown>) => unknown): Promise<unknown> => {
     if (!isPipeliningCluster(client)) return command(client)
     const pipeline = client.pipeline()
@@ -81,41 +127,64 @@ function adaptIoredis (client: IoredisClient): QuotaRedisClient {
     return result?.[1]
   }
   return {
-    evaluateDigest: (digest, keys, parameters) => run((commands) => commands.evalsha(digest, keys.length, ...keys, ...parameters)),
-    evaluateSource: (source, keys, parameters) => run((commands) => commands.eval(source, keys.length, ...keys, ...parameters))
+    evaluateDigest: (digest, keys, parameters) =>
+      run((commands) => commands.evalsha(digest, keys.length, ...keys, ...parameters)),
+    evaluateSource: (source, keys, parameters) =>
+      run((commands) => commands.eval(source, keys.length, ...keys, ...parameters))
   }
 }
 
 // Only a Cluster has the function `nodes`.
-function isPipeliningCluster (client: object): client is { pipeline (): Pipeline } {
+function isPipeliningCluster (client: object): client is { pipeline(): Pipeline } {
   const isCluster = hasFunction(client, 'nodes') && hasFunction(client, 'pipeline')
   return isCluster && 'options' in client && Object(client.options).enableAutoPipelining === true
 }
 
 function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
-  // In a pool, each of the commands gets another idle connection. A cluster has other ways to leave a replica.
+  // In a pool, each of the commands gets another idle connection. A cluster has other ways to leave
+  // a replica.
   const run = leavingReplicas(() => {
-    if (isLeaving(client)) for (let left = client.idleClients ?? 1; left > 0; left--) client.sendCommand(['QUIT']).catch(() => {})
+    if (isLeaving(client)) {
+      for (let left = client.idleClients ?? 1; left > 0; left--) {
+        client.sendCommand(['QUIT']).catch(() => {})
+      }
+    }
   })
   return {
-    evaluateDigest: (digest, keys, parameters) => run(client.evalSha(digest, { keys: [...keys], arguments: [...parameters] })),
-    evaluateSource: (source, keys, parameters) => run(client.eval(source, { keys: [...keys], arguments: [...parameters] }))
+    evaluateDigest: (digest, keys, parameters) =>
+      run(client.evalSha(digest, { keys: [...keys], arguments: [...parameters] })),
+    evaluateSource: (source, keys, parameters) =>
+      run(client.eval(source, { keys: [...keys], arguments: [...parameters] }))
   }
 }
 
 // A client, or a pool with connections that are not in use.
-function isLeaving (client: object): client is { readonly idleClients?: number, sendCommand (command: string[]): Promise<unknown> } {
+function isLeaving (
+  client: object
+): client is { readonly idleClients?: number; sendCommand(command: string[]): Promise<unknown> } {
   return ('isReady' in client || 'idleClients' in client) && hasFunction(client, 'sendCommand')
 }
 
 function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {
-  const run = leavingReplicas(() => { client.customCommand(['QUIT']).catch(() => {}) })
-  const send = async (command: string, script: string, keys: readonly string[], parameters: readonly (string | Buffer)[]) => {
+  const run = leavingReplicas(() => {
+    client.customCommand(['QUIT']).catch(() => {})
+  })
+  const send = async (
+    command: string,
+    script: string,
+    keys: readonly string[],
+    parameters: readonly (string | Buffer)[]
+  ) => {
     try {
-      return await run(client.customCommand([command, script, String(keys.length), ...keys, ...parameters]))
+      return await run(
+        client.customCommand([command, script, String(keys.length), ...keys, ...parameters])
+      )
     } catch (error) {
       // The client replaces the codes of some error replies by names of its own.
-      const isUnknown = error instanceof Error && error.name === 'RequestError' && error.message.includes('NoScriptError')
+      const isUnknown =
+        error instanceof Error &&
+        error.name === 'RequestError' &&
+        error.message.includes('NoScriptError')
       throw isUnknown ? new Error('NOSCRIPT', { cause: error }) : error
     }
   }
@@ -126,8 +195,9 @@ function adaptValkeyGlide (client: ValkeyGlideClient): QuotaRedisClient {
 }
 
 /**
- * Returns a function that awaits a reply and leaves a server that has become a replica, at most once a second. The server keeps its
- * connections, and no option makes the client leave it. After `QUIT`, it closes the connection, and the client connects again.
+ * Returns a function that awaits a reply and leaves a server that has become a replica, at most
+ * once a second. The server keeps its connections, and no option makes the client leave it. After
+ * `QUIT`, it closes the connection, and the client connects again.
  */
 function leavingReplicas (quit: () => void): (reply: Promise<unknown>) => Promise<unknown> {
   let leftAt = -Infinity
@@ -135,7 +205,11 @@ function leavingReplicas (quit: () => void): (reply: Promise<unknown>) => Promis
     try {
       return await reply
     } catch (error) {
-      if (error instanceof Error && /READONLY|ReadOnly/.test(error.message) && performance.now() - leftAt >= 1_000) {
+      if (
+        error instanceof Error &&
+        /READONLY|ReadOnly/.test(error.message) &&
+        performance.now() - leftAt >= 1_000
+      ) {
         leftAt = performance.now()
         // By the next turn, the connection with the error is idle again.
         setImmediate(quit)

@@ -10,8 +10,8 @@ import peek from './peek.lua.js'
 import { readDecided, readPage, readPeeked } from './replies.js'
 
 /**
- * A part of the callers on a Redis or Valkey server, with a share of the caller cap. All of its keys are in one hash slot. They begin with
- * that of the register.
+ * A part of the callers on a Redis or Valkey server, with a share of the caller cap. All of its
+ * keys are in one hash slot. They begin with that of the register.
  */
 export function redisDriver (client: QuotaRedisClient, register: string, cap: number): Driver {
   // The digests of the scripts that were sent.
@@ -21,22 +21,40 @@ export function redisDriver (client: QuotaRedisClient, register: string, cap: nu
 
   return {
     async acquire (requests, call) {
-      const isExpected = (counters: string): boolean => performance.now() < Number(expectedUntil.get(counters))
+      const isExpected = (counters: string): boolean =>
+        performance.now() < Number(expectedUntil.get(counters))
       const decisions = requests.map((request) => decisionsOn(request, isExpected))
       const { reply, columns } = await change(decisions, call)
       const now = performance.now()
-      for (const { demand: { counters, window } } of decisions.flat()) if (window !== null) expectedUntil.set(counters, now + window)
+      for (const {
+        demand: { counters, window }
+      } of decisions.flat()) {
+        if (window !== null) expectedUntil.set(counters, now + window)
+      }
       return readDecided(reply, decisions, columns)
     },
-    release: (releases, holdings, call) => change([...releases, ...holdings].map((each) => [changeOf(each)]), call),
+    release: (releases, holdings, call) =>
+      change(
+        [...releases, ...holdings].map((each) => [changeOf(each)]),
+        call
+      ),
     async peek (demand, time) {
-      const parameters = [String(time ?? NaN), demand.callerKey, String(cap), String(windowOf(demand)), String(demand.end ?? '')]
+      const parameters = [
+        String(time ?? NaN),
+        demand.callerKey,
+        String(cap),
+        String(windowOf(demand)),
+        String(demand.end ?? '')
+      ]
       let found: ReturnType<typeof readPeeked> = '0'
-      while (typeof found === 'string') found = readPeeked(await ask(peek, demand.counters, ...parameters, found), demand)
+      while (typeof found === 'string') {
+        found = readPeeked(await ask(peek, demand.counters, ...parameters, found), demand)
+      }
       return found
     },
     forget: (callerKey, counters) => ask(forget, counters, callerKey),
-    list: async (counters, cursor, time, date) => readPage(await ask(list, counters, String(time ?? NaN), cursor ?? '0', String(date))),
+    list: async (counters, cursor, time, date) =>
+      readPage(await ask(list, counters, String(time ?? NaN), cursor ?? '0', String(date))),
     inspect: async (counters) => readPage(await ask(list, counters, 'nan', '0', '0')),
     clear () {
       expectedUntil.clear()
@@ -46,23 +64,44 @@ export function redisDriver (client: QuotaRedisClient, register: string, cap: nu
 
   async function change<Each extends Change> (changes: readonly (readonly Each[])[], call: Call) {
     const { quotas, parameters, columns } = invocationOf(changes, call, cap)
-    return { reply: await run(acquire, [register, ...quotas.map((counters) => `${register}:${counters}`)], parameters), columns }
+    return {
+      reply: await run(
+        acquire,
+        [register, ...quotas.map((counters) => `${register}:${counters}`)],
+        parameters
+      ),
+      columns
+    }
   }
 
-  function ask (script: string, counters: string, ...parameters: readonly string[]): Promise<unknown> {
+  function ask (
+    script: string,
+    counters: string,
+    ...parameters: readonly string[]
+  ): Promise<unknown> {
     return run(script, [`${register}:${counters}`], parameters)
   }
 
-  /** Sends a script by its digest, but as source the first time and if the server has lost it, as in a restart. */
-  async function run (source: string, keys: readonly string[], parameters: readonly (string | Buffer)[] = []): Promise<unknown> {
+  /**
+   * Sends a script by its digest, but as source the first time and if the server has lost it, as in
+   * a restart.
+   */
+  async function run (
+    source: string,
+    keys: readonly string[],
+    parameters: readonly (string | Buffer)[] = []
+  ): Promise<unknown> {
     const digest = digests.get(source)
-    // Commands on one connection run in order, so the ones that follow can use the digest without waiting for this one.
+    // Commands on one connection run in order, so the ones that follow can use the digest without
+    // waiting for this one.
     digests.set(source, digest ?? createHash('sha1').update(source).digest('hex'))
     if (digest === undefined) return client.evaluateSource(source, keys, parameters)
     try {
       return await client.evaluateDigest(digest, keys, parameters)
     } catch (error) {
-      if (error instanceof Error && error.message.startsWith('NOSCRIPT')) return client.evaluateSource(source, keys, parameters)
+      if (error instanceof Error && error.message.startsWith('NOSCRIPT')) {
+        return client.evaluateSource(source, keys, parameters)
+      }
       throw error
     }
   }

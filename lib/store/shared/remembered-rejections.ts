@@ -2,39 +2,62 @@ import { hasRoom } from '../counter.js'
 import type { Acquisition, Demand } from '../store.js'
 import { nameOf } from './driver.js'
 
-// What another process changes (`forget`, `clearCounters`, something given back) takes effect after this time, in milliseconds.
+// What another process changes (`forget`, `clearCounters`, something given back) takes effect after
+// this time, in milliseconds.
 const longestMemory = 1_000
 
-/** Remembers what the counters of rejected callers held, so that the server is not asked about each request of a flood. */
+/**
+ * Remembers what the counters of rejected callers held, so that the server is not asked about each
+ * request of a flood.
+ */
 export class RememberedRejections {
   readonly #capacity: number
   // The oldest is the first.
-  readonly #rejections = new Map<string, { readonly acquisition: Acquisition, readonly askedAt: number }>()
+  readonly #rejections = new Map<
+    string,
+    { readonly acquisition: Acquisition; readonly askedAt: number }
+  >()
 
   /** @param capacity The maximum number of rejections; the oldest one is evicted. */
   constructor (capacity: number) {
     this.#capacity = capacity
   }
 
-  /** Returns a rejection if the demand has no room beside what its counter held; null if it must be asked. */
+  /**
+   * Returns a rejection if the demand has no room beside what its counter held; null if it must be
+   * asked.
+   */
   recall (demand: Demand, now: number): Acquisition | null {
     const known = this.#rejections.get(nameOf(demand))
     if (known === undefined || now - known.askedAt >= longestMemory) return null
     const { count, windowRemaining, end } = known.acquisition
     if (hasRoom(count, demand.limit, demand.cost)) return null
     const rejection = { admitted: false, count, overflow: false }
-    if (end !== undefined) return demand.end !== null && demand.end <= end ? { ...rejection, windowRemaining: null, end } : null
+    if (end !== undefined) {
+      return demand.end !== null && demand.end <= end
+        ? { ...rejection, windowRemaining: null, end }
+        : null
+    }
     const remaining = Number(windowRemaining) - (now - known.askedAt)
     return remaining > 0 ? { ...rejection, windowRemaining: remaining } : null
   }
 
   /**
-   * Remembers what rejected the demand, but not the state of the overflow counter: the caller can get a counter of its own at any time.
+   * Remembers what rejected the demand, but not the state of the overflow counter: the caller can
+   * get a counter of its own at any time.
    *
-   * @param askedAt The time before the server was asked, so that no window is remembered as longer than it is.
+   * @param askedAt The time before the server was asked, so that no window is remembered as longer
+   *   than it is.
    */
   remember (demand: Demand, acquisition: Acquisition | null | undefined, askedAt: number): void {
-    if (acquisition == null || acquisition.admitted || acquisition.overflow || demand.window === null) return
+    if (
+      acquisition == null ||
+      acquisition.admitted ||
+      acquisition.overflow ||
+      demand.window === null
+    ) {
+      return
+    }
     for (const [oldest, { askedAt: rememberedAt }] of this.#rejections) {
       if (this.#rejections.size < this.#capacity && askedAt - rememberedAt < longestMemory) break
       this.#rejections.delete(oldest)
@@ -42,7 +65,10 @@ export class RememberedRejections {
     this.#rejections.set(nameOf(demand), { acquisition, askedAt })
   }
 
-  /** Removes what is out of date because something was released. A reply that is on its way can still be remembered. */
+  /**
+   * Removes what is out of date because something was released. A reply that is on its way can
+   * still be remembered.
+   */
   drop (demand: Demand): void {
     this.#rejections.delete(nameOf(demand))
   }
