@@ -1,17 +1,16 @@
-import { channel } from 'node:diagnostics_channel'
-import type { FastifyRequest } from 'fastify'
 import type { UnidentifiedReason } from '../caller/caller-key.js'
 import type { Operation } from '../subject/operation.js'
 import type { QuotaInfo } from './quota.js'
 
 /**
  * What failed, so that no decision could be made: the store, the host's authentication, the mark of
- * the route, or the cost.
+ * the route, the cost, or the time zone.
  */
-export type UnavailableReason = 'store' | 'authentication' | 'mark' | 'cost'
+export type UnavailableReason = 'store' | 'authentication' | 'mark' | 'cost' | 'time-zone'
 
 /** What every decision holds. It never contains an identity. */
-interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<QuotaInfo, 'unit' | 'window'> {
+interface Decision<Outcome, Reason, CallerKey, Count>
+  extends Pick<QuotaInfo, 'unit' | 'period' | 'window'> {
   /** The outcome, which distinguishes the decisions. */
   readonly outcome: Outcome
   /** Why the request has no caller, or what failed; null for any other outcome. */
@@ -21,8 +20,12 @@ interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<QuotaInfo, 'u
    * route failed.
    */
   readonly quota: string | null
-  /** The protected operation that the request reached. */
-  readonly operation: Operation
+  /**
+   * The protected operation that the request reached. Its path is that of the operation or the
+   * pattern of the route, never what a client sent: `*` if no route matched. Null for a permit that
+   * was acquired for an authentication.
+   */
+  readonly operation: Operation | null
   /** Whether the decision determined the response; false in shadow mode. */
   readonly enforced: boolean
   /** The effective limit; 0 if the quota is disabled. */
@@ -37,6 +40,10 @@ interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<QuotaInfo, 'u
    * null if nothing was counted.
    */
   readonly count: Count
+  /** The part of the count that requests in progress hold; null if nothing was counted. */
+  readonly held: Count
+  /** What this request counts; 0 if it was rejected, null if nothing was counted. */
+  readonly granted: Count
   /** Milliseconds until the caller's window ends; null if there is no open window. */
   readonly windowRemaining: number | null
   /** Whether the shared overflow counter is used because the caller cap is reached. */
@@ -65,17 +72,3 @@ export type UnavailableDecision = Decision<'unavailable', UnavailableReason, str
  */
 export type QuotaDecision =
   CountedDecision | UnauthenticatedDecision | DisabledDecision | UnavailableDecision
-
-/** A message on the decision channel. */
-export interface QuotaDecisionMessage {
-  /** The request. */
-  readonly request: FastifyRequest
-  /** The decision on the request. */
-  readonly decision: QuotaDecision
-}
-
-/**
- * The `node:diagnostics_channel` channel on which every decision is published. Its messages are
- * `QuotaDecisionMessage`s. Without a subscriber, publishing has almost no cost.
- */
-export const quotaDecisions = channel('fastify-llm-quota:decision')

@@ -15,6 +15,8 @@ export interface QuotaInfo {
   readonly name: string
   /** What the quota counts: `requests`, `requests-in-flight`, `tokens`, or the host's own unit. */
   readonly unit: string
+  /** What the window is: `minute`, `hour`, `day` or `month`; null for requests in flight. */
+  readonly period: QuotaPeriod
   /** The length of the window, in milliseconds; null for requests in flight and in a time zone. */
   readonly window: number | null
   /** The store that holds its counters. */
@@ -31,7 +33,6 @@ export interface QuotaSettings extends QuotaInfo {
   readonly preference: string
   /** The limit that applies if the preference is unset or unavailable, an integer. */
   readonly configured: number
-  readonly period: QuotaPeriod
   /**
    * The length of the window, or the longest in a time zone, in milliseconds; null for requests in
    * flight.

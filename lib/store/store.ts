@@ -3,7 +3,7 @@ import { proceed, promised } from '../promises.js'
 
 /**
  * Keeps the counters of quotas (docs/rules.md, "Store"). Only `acquire` is required. Costs in a
- * unit other than requests, requests in flight and quotas in two stores need `release`;
+ * unit other than requests, requests in flight and quotas in two stores need `settle`;
  * `quotaStanding` needs `peek`. Each function can return a value or a promise. If `acquire` returns
  * a value, the request takes no extra turn of the event loop. If it throws or rejects, the response
  * is a 503, so no request is admitted without being counted.
@@ -21,14 +21,18 @@ export interface QuotaStore {
     demands: readonly Demand[]
   ): readonly (Acquisition | null)[] | Promise<readonly (Acquisition | null)[]>
   /**
-   * Releases a part of what an acquisition of this store counted, in the window that counted it and
-   * in no other, and never more than it counted. A place is released once.
+   * Settles an acquisition whose demand was counted: from now on it counts `used` instead of what
+   * it counted before, and holds nothing. What it counted too much is given back in the window that
+   * counted it and in no other. What it counted too little is added to the window that is open now,
+   * whatever the limit. Can be called again, for a later report.
    *
-   * @param acquisition The object that `acquire` returned, whose demand was counted.
-   * @param amount An integer of at least 0; 1 for a place.
-   * @returns A promise that is fulfilled when the amount has been released.
+   * @param acquisition The very object that `acquire` returned: a store can keep more in it. For a
+   *   request that was rejected, there is nothing to settle.
+   * @param used What the request used, an integer of at least 0; 0 for a place that is free again.
+   * @param end As in a demand, of the window that is open now.
+   * @returns A promise that is fulfilled when it has been applied.
    */
-  release?(acquisition: Acquisition, amount: number): void | Promise<void>
+  settle?(acquisition: Acquisition, used: number, end: number | null): void | Promise<void>
   /**
    * Returns the state of the counter that the demand would reach now, after a sweep if one is due.
    * Changes nothing: it neither updates `lastSeen` nor runs a sweep.
@@ -59,7 +63,10 @@ export interface QuotaStore {
   clearCounters?(): void | Promise<void>
 }
 
-/** What a quota asks of a store. */
+/**
+ * What a quota asks of a store. There is room if `count + max(least, 1) <= limit`, and what is
+ * granted and counted is then `min(most, limit - count)`.
+ */
 export interface Demand {
   /** The name of the counters: `default`, or for example `chat.tokens.day`. */
   readonly counters: string
@@ -67,11 +74,12 @@ export interface Demand {
   readonly callerKey: string
   /** The effective limit, an integer of at least 1. `Number.MAX_SAFE_INTEGER` always has room. */
   readonly limit: number
-  /**
-   * What to count, an integer from 0 to the limit. There is room if `count + max(cost, 1) <=
-   * limit`.
-   */
-  readonly cost: number
+  /** The least that the request can use, an integer from 0 to `most`. */
+  readonly least: number
+  /** The most that the request can use, an integer from 0 to the limit. */
+  readonly most: number
+  /** Whether what is counted is held until it is settled. A place is always held. */
+  readonly isEstimate: boolean
   /**
    * The length of the window in milliseconds, or the longest if windows differ; null for requests
    * in flight.
@@ -88,6 +96,8 @@ export interface Demand {
 export interface QuotaCount {
   /** What is counted in the current window or in flight. */
   readonly count: number
+  /** The part of the count that requests in progress hold. Of requests in flight, the count. */
+  readonly held: number
   /**
    * Milliseconds until the current window ends, more than 0; null for days and months of a time
    * zone, and for requests in flight.
@@ -102,15 +112,21 @@ export interface QuotaCount {
   readonly overflow: boolean
 }
 
-/** The result of `acquire` for one demand. The count includes the cost if all demands had room. */
+/** The result of `acquire` for one demand. `count` and `held` include what was granted. */
 export interface Acquisition extends QuotaCount {
   /** Whether the demand has room. The request is admitted if all of its demands have. */
   readonly admitted: boolean
+  /** What was counted; 0 if the request was rejected. */
+  readonly granted: number
+  /** Present if the demand was rejected from memory, so that the server was not asked. */
+  readonly isRemembered?: true
 }
 
 /** A caller with an open window, or with requests in flight. */
-export interface CallerCount
-  extends Pick<Demand, 'callerKey'>, Pick<QuotaCount, 'count' | 'windowRemaining'> {}
+export interface CallerCount extends Omit<QuotaCount, 'overflow'> {
+  /** The caller's digest, as returned by `callerKey`. */
+  readonly callerKey: string
+}
 
 /** A page of callers, as returned by `list`. */
 export interface CallerPage {

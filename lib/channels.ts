@@ -1,0 +1,128 @@
+import { channel } from 'node:diagnostics_channel'
+import type { FastifyRequest } from 'fastify'
+import type { QuotaDecision } from './permit/decision.js'
+import type { QuotaStore } from './store/store.js'
+
+// All `node:diagnostics_channel` channels of the package, each with the message that is published
+// on it. Without a subscriber, publishing has almost no cost.
+
+/** A message on the channel `quotaDecisions`. */
+export interface QuotaDecisionMessage {
+  /** The request; null for a permit that was acquired for an authentication. */
+  readonly request: FastifyRequest | null
+  /** The decision on the request. */
+  readonly decision: QuotaDecision
+}
+
+/**
+ * The `node:diagnostics_channel` channel `fastify-llm-quota:decision`, on which every decision is
+ * published. Its messages are `QuotaDecisionMessage`s.
+ */
+export const quotaDecisions = channel('fastify-llm-quota:decision')
+
+/**
+ * A message on the channel `quotaSettlements`: what a permit used of a quota in another unit than
+ * requests. The sum of `used - before` over all messages is what the callers were counted.
+ */
+export interface QuotaSettlement {
+  /** The request; null for a permit that was acquired for an authentication. */
+  readonly request: FastifyRequest | null
+  /** The caller's digest. */
+  readonly callerKey: string
+  /** The name of the quota. */
+  readonly quota: string
+  /** The unit of the quota, such as `tokens`. */
+  readonly unit: string
+  /** What the admission counted, with what extensions added. */
+  readonly granted: number
+  /** What the request is counted from now on. */
+  readonly used: number
+  /** 0 in the first message of a permit and quota, and then `used` of the previous one. */
+  readonly before: number
+  /** Whether the host has reported what the request used. */
+  readonly reported: boolean
+  /**
+   * When the window that counted the admission ends, in milliseconds since the epoch.
+   */
+  readonly windowEnd: number
+  /** Whether the store did not answer, so that the counter may differ. */
+  readonly failed: boolean
+}
+
+/**
+ * The `node:diagnostics_channel` channel `fastify-llm-quota:settlement`, on which a
+ * `QuotaSettlement` is published for each permit and quota in another unit than requests when it is
+ * settled, and again if a later report changes it.
+ */
+export const quotaSettlements = channel('fastify-llm-quota:settlement')
+
+/** A message that requests in flight have taken places, or that their places are free again. */
+export interface QuotaPlaceChange {
+  /** The request; null for a permit that was acquired for an authentication. */
+  readonly request: FastifyRequest | null
+  /** The name of the quota. */
+  readonly quota: string
+  /** 1 for a place that was taken, -1 for one that is free again. */
+  readonly change: 1 | -1
+}
+
+/** The channel on which each `QuotaPlaceChange` is published. */
+export const quotaPlaces = channel('fastify-llm-quota:place')
+
+/** How long a decision waited for the store, whether the store decided or failed. */
+export interface StoreDuration {
+  /** The request; null for a permit that was acquired for an authentication. */
+  readonly request: FastifyRequest | null
+  /** The duration in seconds. */
+  readonly seconds: number
+}
+
+/** The channel on which each `StoreDuration` is published. Without a subscriber, none is timed. */
+export const storeDurations = channel('fastify-llm-quota:store-duration')
+
+/** A message that a preference was unavailable. */
+export interface PreferenceFailure {
+  /** The request; null for a permit that was acquired for an authentication. */
+  readonly request: FastifyRequest | null
+  /** The name of the preference. */
+  readonly preference: string
+}
+
+/** The channel on which each `PreferenceFailure` is published. */
+export const preferenceFailures = channel('fastify-llm-quota:preference-failure')
+
+/** A message that an insured store switched between its primary and its fallback. */
+export interface InsuredQuotaStoreChange {
+  /** The insured store that changed. */
+  readonly store: QuotaStore
+  /** The number of the primary's shard that changed; 0 if the primary has no shards. */
+  readonly shard: number
+  /** The store that decides on the callers of this shard from now on. */
+  readonly state: 'primary' | 'fallback'
+  /** The error of the primary; undefined if the primary works again. */
+  readonly error: unknown
+}
+
+/** The channel on which each `InsuredQuotaStoreChange` of a shard is published once. */
+export const insuredStoreChanges = channel('fastify-llm-quota:insured-store')
+
+/** The decision of the earlier quota on one request. It never contains an address. */
+export interface EarlierQuotaDecision {
+  /** The outcome; `disabled` if the limit is 0 or negative. */
+  readonly outcome: 'admitted' | 'rejected' | 'disabled'
+  /** The method of the request, and the operation's path. */
+  readonly operation: { readonly method: string; readonly path: string }
+  /** The configured limit. */
+  readonly limit: number
+}
+
+/** A message on the channel `fastify-llm-quota:earlier-decision`. */
+export interface EarlierQuotaDecisionMessage {
+  /** The request. */
+  readonly request: FastifyRequest
+  /** The decision on the request. */
+  readonly decision: EarlierQuotaDecision
+}
+
+/** The channel on which each `EarlierQuotaDecisionMessage` is published. */
+export const earlierQuotaDecisions = channel('fastify-llm-quota:earlier-decision')
