@@ -17,7 +17,7 @@ import {
   type Check,
   type Checks
 } from '../option-checks.js'
-import type { Cost } from '../permit/amount.js'
+import type { Cost } from '../permit/cost.js'
 import type { RefusalBodyWriter } from '../refusal/refusal.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
