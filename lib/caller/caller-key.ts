@@ -46,11 +46,6 @@ export function callerKey (authentication: Authentication | null | undefined): s
   return typeof key === 'string' ? key : null
 }
 
-/** Whether a value has the form of a caller key. */
-export function isCallerKey (value: unknown): value is string {
-  return typeof value === 'string' && /^[0-9a-f]{64}$/.test(value)
-}
-
 /** Returns the key of an authentication's caller, or why there is none. */
 export function keyOf (authentication: unknown): string | Unidentified {
   if (authentication == null) return new Unidentified('no-authentication')

@@ -19,7 +19,7 @@ import {
   registerOptions,
   type Checks
 } from '../option-checks.js'
-import { costRule, isCost, type Cost } from '../permit/amount.js'
+import { costRule, isCost, type Cost } from '../permit/cost.js'
 import type { RefusalBodyWriter } from '../refusal/refusal.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
