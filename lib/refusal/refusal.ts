@@ -4,8 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import type { OfRequest } from '../any-request.js'
 import { logFailure } from '../log.js'
 import type { QuotaDecision } from '../permit/decision.js'
-import type { Refusal } from '../permit/permit.js'
-import type { Quota } from '../permit/quota.js'
+import type { Refusal } from '../permit/evaluate.js'
 import { ignoreRejection } from '../promises.js'
 
 /** The body of a refusal, as returned by the host's function `refusalBody`. */
@@ -55,16 +54,14 @@ const mediaType = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
  * (docs/rules.md, "Refusal").
  */
 export function sendRefusal (
-  { quota, decision }: Refusal,
+  { decision, wait }: Refusal,
   request: FastifyRequest,
   reply: AnyReply,
   write?: RefusalBodyWriter
 ): void {
   const status = statuses[decision.outcome]
-  const { contentType, body } =
-    hostBody(write, decision, request) ?? ownBody(status, decision, quota?.period ?? null)
-  const retryAfter =
-    status === 401 ? {} : { 'retry-after': String(secondsUntilEnd(decision.windowRemaining)) }
+  const { contentType, body } = hostBody(write, decision, request) ?? ownBody(status, decision)
+  const retryAfter = status === 401 ? {} : { 'retry-after': String(secondsOf(wait)) }
   reply.code(status)
   reply.headers({ 'content-type': contentType, 'cache-control': 'no-store', ...retryAfter })
   // After an `onSend` hook has failed, Fastify sends the response of an error handler with the same
@@ -74,11 +71,12 @@ export function sendRefusal (
 }
 
 /**
- * Returns how many seconds are left of the milliseconds of a window (docs/rules.md, "Refusal"); 1
- * if there is none.
+ * Returns how many seconds to wait for milliseconds (docs/rules.md, "Refusal"); 1 if they are
+ * unknown.
  */
-export const secondsUntilEnd = (windowRemaining: number | null): number =>
-  Math.max(1, Math.ceil((windowRemaining ?? 0) / 1000))
+export function secondsOf (wait: number | null): number {
+  return Math.max(1, Math.ceil((wait ?? 0) / 1000))
+}
 
 /**
  * Returns the body from the host's function, if there is one. If it fails or returns an invalid
@@ -106,11 +104,7 @@ function hostBody (
   }
 }
 
-function ownBody (
-  status: 401 | 429 | 503,
-  { limit, unit }: QuotaDecision,
-  period: Quota['period']
-): RefusalBody {
+function ownBody (status: 401 | 429 | 503, { limit, unit, period }: QuotaDecision): RefusalBody {
   const amount = period === null ? 'requests at once' : `${unit} per ${period}`
   const errors = {
     401: 'Authentication is required for this LLM operation.',
