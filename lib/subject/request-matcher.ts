@@ -105,8 +105,9 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
         const form = this.paths.ofRequest(path)
         return operations.filter((listed) => listed.form === form)
       }
-      const segments = oddSegments(url, host)
-      if (segments === null) return operations
+      const odd = oddSegments(url, host)
+      if (odd === null) return operations
+      const segments = new Set(odd)
       return operations.filter(
         (listed) => listed.lastSegment === null || segments.has(listed.lastSegment)
       )

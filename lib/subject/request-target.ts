@@ -50,20 +50,18 @@ function decodedOnce (path: string): string | null {
  * path: those of the decoded text, in letters of one case. Null if the text still changes when it
  * is decoded for the last time, so that it can be any path.
  */
-export function oddSegments (target: string, host: string): ReadonlySet<string> | null {
-  const text = decodedInPasses(
-    `${host}/${target.startsWith('/') ? target.replace(query, '') : target}`
-  )
+export function oddSegments (target: string, host: string): readonly string[] | null {
+  const path = target.startsWith('/') ? target.replace(query, '') : target
+  const text = decodedInPasses(`${host}/${path}`)
   if (text === null) return null
-  return new Set(inOneCase(text).split(separator).map((segment) => segment.trim()))
+  return inOneCase(text).split(separator).map((segment) => segment.trim())
 }
 
 /**
  * Returns the last segment of an operation's path, as `oddSegments` has it; null if it has none.
  */
 export function lastSegment (path: string): string | null {
-  const segments = [...(oddSegments(path, '') ?? [])]
-  return segments.findLast((segment) => segment !== '') ?? null
+  return oddSegments(path, '')?.findLast((segment) => segment !== '') ?? null
 }
 
 /**
