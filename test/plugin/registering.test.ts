@@ -32,7 +32,9 @@ t.test('the plugin adds the decorators of the contract only', async (t) => {
       'quotaAcquire',
       'quotaCharge',
       'quotaConfig',
+      'quotaExtend',
       'quotaForget',
+      'quotaGranted',
       'quotaStanding',
       'quotaStore',
       'quotas'
@@ -279,7 +281,7 @@ const failing: [string, () => entry.QuotaOptions, RegExp][] = [
         }
       }
     }),
-    /store of the quota streams must be a store with a function release/
+    /store of the quota streams must be a store with a function settle/
   ],
   [
     'an environment variable',
