@@ -584,7 +584,7 @@ t.test(
     }
     const store: QuotaStore = {
       acquire: (demands) => memory.acquire(demands),
-      release: () => new Promise(() => {}),
+      settle: () => new Promise(() => {}),
       peek: fails,
       forget: fails,
       list: fails,

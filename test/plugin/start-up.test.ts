@@ -5,6 +5,7 @@ import t from 'tap'
 import quotaPlugin, {
   InsuredQuotaStore,
   protectedOperations,
+  type QuotaDefinition,
   type QuotaOptions,
   type RouteMark
 } from '../../lib/index.js'
@@ -138,6 +139,28 @@ t.test('a quota that only quotaAcquire uses is listed as one for it', async (t) 
     { name: 'tools', unit: 'tokens', period: 'day', counters: 'tools.tokens.day' },
     { name: 'jobs', unit: 'requests-in-flight', period: null, counters: 'jobs.in-flight' }
   ])
+})
+
+t.test('a quota of a route with neither cost nor unreported is warned of', async (t) => {
+  const chat = { perDay: { tokens: 5 } }
+  const used = post('/chat', { config: { quota: 'chat' } })
+  const definitions: [definition: QuotaDefinition, declare: Declare, warnings: number][] = [
+    [chat, used, 1],
+    [{ ...chat, operations: [{ method: 'POST', path: '/chat' }] }, post('/chat'), 1],
+    [chat, noop, 0],
+    [{ ...chat, cost: { least: 0, most: 5 } }, used, 0],
+    [{ ...chat, unreported: 5 }, used, 0],
+    [{ perDay: 5 }, used, 0]
+  ]
+  for (const [definition, declare, warnings] of definitions) {
+    const options = { operations: [], quotas: { chat: definition } }
+    const { log } = await start({ options, after: declare })
+    matchExactly(
+      t,
+      log.problems(),
+      Array(warnings).fill({ quota: 'chat', unit: 'tokens', msg: /has neither cost nor unreported/ })
+    )
+  }
 })
 
 t.test('fastify.quotas has the default quota if anything can use it', async (t) => {
@@ -338,13 +361,6 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
         quotas: { tools: { perDay: { tokens: 5 } }, jobs: { inFlight: 2 } }
       }
     }
-  ],
-  'a quota of a marked route with neither cost nor unreported': [
-    {
-      options: { operations: [], quotas: { chat: { perDay: { tokens: 5 } } } },
-      after: post('/chat', { config: { quota: 'chat' } })
-    },
-    /^the quota "chat" has neither cost nor unreported/
   ],
   'no HEAD route with its own handler': [
     {
