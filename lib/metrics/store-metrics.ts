@@ -30,7 +30,8 @@ const longestInspection = 500
 type StoreNumber = 'trackedCallers' | 'sweeps' | 'maxTrackedCallers'
 
 /** What is known about the counters of a quota; undefined if it is unknown. */
-type Inspection = Pick<QuotaInfo, 'name' | 'unit'> & Readonly<Record<StoreNumber, number | undefined>>
+type Inspection = Pick<QuotaInfo, 'name' | 'unit'> &
+  Readonly<Record<StoreNumber, number | undefined>>
 
 /** Adds the metrics that are read from the stores of all servers when they are collected. */
 export function addStoreMetrics (
