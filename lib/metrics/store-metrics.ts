@@ -7,7 +7,7 @@ import {
 } from 'prom-client'
 import type { QuotaInfo } from '../permit/quota.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
-import { within } from '../time-limit.js'
+import { withTimeout } from '../time-limit.js'
 
 /** A registry of `prom-client`, for either content type. */
 export type QuotaMetricsRegistry =
@@ -120,9 +120,10 @@ export function addStoreMetrics (
 async function inspect ({ name, unit, store, counters }: QuotaInfo) {
   const counting = store instanceof InsuredQuotaStore ? store.primary : store
   const maxTrackedCallers = Number(Object(counting).maxTrackedCallers)
-  const state = await within(longestInspection, (async () => counting.inspect?.(counters))()).catch(
-    () => undefined
-  )
+  const state = await withTimeout(
+    longestInspection,
+    (async () => counting.inspect?.(counters))()
+  ).catch(() => undefined)
   const isValid = Number.isSafeInteger(state?.trackedCallers) && Number.isSafeInteger(state?.sweeps)
   const { trackedCallers = NaN, sweeps = NaN } = isValid ? Object(state) : {}
   return { name, unit, maxTrackedCallers, trackedCallers, sweeps }
