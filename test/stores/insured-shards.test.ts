@@ -1,6 +1,6 @@
 // An insured store whose primary has shards: each is on the primary or on the fallback by itself.
 import t from 'tap'
-import { demand, insure, publishedChanges } from '../support/told-store.js'
+import { demand, estimate, insure, place, publishedChanges } from '../support/told-store.js'
 
 t.test('the callers of the other shards are not affected when one shard fails', async (t) => {
   const { clock, primary, store, countOf } = insure()
@@ -47,14 +47,10 @@ t.test('the callers of the other shards are not affected when one shard fails', 
 })
 
 t.test(
-  'the primary is called once for each shard, and what one part counted is given back if another rejects',
+  'the primary is called once for each shard, and a part is settled with 0 if another rejects',
   async (t) => {
     const { primary, fallback, store } = insure()
-    const demands = [
-      demand('a0'),
-      demand('a1', { counters: 'chat.tokens.day', cost: 3 }),
-      demand('a0', { counters: 'streams.in-flight', window: null })
-    ]
+    const demands = [demand('a0'), demand('a1', estimate(3)), demand('a0', place())]
     t.match(await store.acquire(demands), [
       { admitted: true, count: 77 },
       { admitted: true, count: 77 },
@@ -72,14 +68,14 @@ t.test(
       { admitted: false, count: 3 },
       { admitted: true, count: 76 }
     ])
-    t.same(primary.told, ['release 1 of 77', 'release 1 of 77'])
+    t.same(primary.told, ['settle 77 with 0', 'settle 77 with 0'])
     primary.manners.set(0, 'answers')
     primary.admitted = false
     const lower = demands.map((each) => ({ ...each, limit: each.limit + 2 }))
     t.match(
       await store.acquire(lower),
       [{ admitted: false }, { admitted: true, count: 3 }, { admitted: false }],
-      'the fallback gives back'
+      'the fallback settles with 0'
     )
     t.match(
       demands.map((each) => fallback.peek(each)?.count),
