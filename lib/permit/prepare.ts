@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { Unidentified } from '../caller/caller-key.js'
-import { callerOfAuthentication, type Caller, type CallerReader } from '../caller/request-caller.js'
+import { callerOfAuthentication, type Caller } from '../caller/request-caller.js'
 import { format } from '../errors.js'
 import { logFailure } from '../log.js'
 import { ignoreRejection } from '../promises.js'
@@ -43,43 +43,84 @@ export interface DecidedWithoutStore extends QuotaOfRequest {
 /** A quota of a request when everything but the store has been asked. */
 export type Prepared = Demanded | DecidedWithoutStore
 
-/**
- * Determines the limit, the caller, the cost and the end of the window of a request in each of its
- * quotas (docs/rules.md, "Decision"). Never rejects.
- */
-export async function prepare (
+/** Reads the limits of a request in its quotas. Those that a reader returned as promises are some. */
+export function readLimits (
   quotas: readonly QuotaOfRequest[],
-  requester: Requester,
-  costs: GivenCosts | null
-): Promise<Prepared[]> {
-  const callers = new CallersOfRequester(requester)
-  const [only] = quotas
-  if (quotas.length === 1 && only !== undefined) {
-    // Saves a tenth of the instructions of a request in memory.
-    return [await prepareQuota(only, requester, callers, costs)]
-  }
-  return Promise.all(quotas.map((each) => prepareQuota(each, requester, callers, costs)))
+  { request }: Requester
+): (number | Promise<number>)[] {
+  const limits: (number | Promise<number>)[] = []
+  for (const { quota } of quotas) limits.push(quota.limitOf(request ?? undefined))
+  return limits
 }
 
-async function prepareQuota (
-  of: QuotaOfRequest,
+/** A caller, why there is none, or null if the limit is 0, so that it does not matter. */
+type ReadCaller = Caller | Unidentified | null
+
+/**
+ * Reads the callers of a request in its quotas. Each reader is asked once, whichever quotas share
+ * it.
+ */
+export function readCallers (
+  quotas: readonly QuotaOfRequest[],
+  limits: readonly number[],
+  requester: Requester
+): (ReadCaller | Promise<ReadCaller>)[] {
+  const callers: (ReadCaller | Promise<ReadCaller>)[] = []
+  for (const { quota } of quotas) {
+    const isDisabled = limits[callers.length] === 0
+    callers.push(isDisabled ? null : readCaller(quota, quotas, callers, requester))
+  }
+  return callers
+}
+
+function readCaller (
+  quota: Quota,
+  quotas: readonly QuotaOfRequest[],
+  known: readonly (ReadCaller | Promise<ReadCaller>)[],
+  { request, authentication }: Requester
+): ReadCaller | Promise<ReadCaller> {
+  for (const [index, caller] of known.entries()) {
+    if (caller !== null && quotas[index]?.quota.callers === quota.callers) return caller
+  }
+  return request === null ? callerOfAuthentication(authentication) : quota.callers.read(request)
+}
+
+/**
+ * Determines what the stores of the quotas are asked (docs/rules.md, "Decision"): the cost of the
+ * request and the end of the window. Never throws.
+ */
+export function prepare (
+  quotas: readonly QuotaOfRequest[],
+  limits: readonly number[],
+  callers: readonly ReadCaller[],
   requester: Requester,
-  callers: CallersOfRequester,
   costs: GivenCosts | null
-): Promise<Prepared> {
-  const { quota } = of
-  const limit = await quota.limitOf(requester.request ?? undefined)
-  if (limit === 0) {
-    return withoutStore(of, 0, { outcome: 'disabled', reason: null, callerKey: null })
+): readonly Prepared[] {
+  const prepared: Prepared[] = []
+  for (const of of quotas) {
+    const limit = limits[prepared.length] ?? 0
+    const caller = callers[prepared.length] ?? null
+    prepared.push(prepareQuota(of, limit, caller, requester, costs))
   }
-  const caller = await callers.read(quota.callers)
+  return prepared
+}
+
+/** @param caller Null if the limit is 0. */
+function prepareQuota (
+  of: QuotaOfRequest,
+  limit: number,
+  caller: ReadCaller,
+  requester: Requester,
+  costs: GivenCosts | null
+): Prepared {
+  if (caller === null) {
+    return withoutStore(of, limit, { outcome: 'disabled', reason: null, callerKey: null })
+  }
   if (caller instanceof Unidentified) return withoutStore(of, limit, withoutCaller(caller))
+  const cost = costOf(of.quota, requester, costs)
+  if (cost !== null) return prepareDemand(of, caller, limit, cost, requester.log)
   const { callerKey } = caller
-  const cost = costOf(quota, requester, costs)
-  if (cost === null) {
-    return withoutStore(of, limit, { outcome: 'unavailable', reason: 'cost', callerKey })
-  }
-  return prepareDemand(of, caller, limit, cost, requester.log)
+  return withoutStore(of, limit, { outcome: 'unavailable', reason: 'cost', callerKey })
 }
 
 /** Returns what the store of a quota is asked, or the decision if the time zone fails. */
@@ -99,27 +140,6 @@ export function prepareDemand (
     const { callerKey } = caller
     const outcome = { outcome: 'unavailable', reason: 'time-zone', callerKey } as const
     return withoutStore({ quota, operation }, limit, outcome)
-  }
-}
-
-/** The callers of one requester. Each reader is asked once, whichever quotas share it. */
-class CallersOfRequester {
-  readonly #requester: Requester
-  readonly #known: {
-    readonly reader: CallerReader
-    readonly caller: ReturnType<CallerReader['read']>
-  }[] = []
-
-  constructor (requester: Requester) {
-    this.#requester = requester
-  }
-
-  read (reader: CallerReader): ReturnType<CallerReader['read']> {
-    for (const known of this.#known) if (known.reader === reader) return known.caller
-    const { request, authentication } = this.#requester
-    const caller = request === null ? callerOfAuthentication(authentication) : reader.read(request)
-    this.#known.push({ reader, caller })
-    return caller
   }
 }
 

@@ -1,5 +1,6 @@
 // An insured store whose primary has shards: each is on the primary or on the fallback by itself.
 import t from 'tap'
+import { matchExactly } from '../support/match-exactly.js'
 import { demand, estimate, insure, place, publishedChanges } from '../support/told-store.js'
 
 t.test('the callers of the other shards are not affected when one shard fails', async (t) => {
@@ -51,19 +52,20 @@ t.test(
   async (t) => {
     const { primary, fallback, store } = insure()
     const demands = [demand('a0'), demand('a1', estimate(3)), demand('a0', place())]
-    t.match(await store.acquire(demands), [
+    matchExactly(t, await store.acquire(demands), [
       { admitted: true, count: 77 },
       { admitted: true, count: 77 },
       { admitted: true, count: 77 }
     ])
     t.equal(primary.asked, 2)
     primary.manners.set(1, 'throws')
-    t.match(
+    matchExactly(
+      t,
       await store.acquire(demands),
       [{ count: 77 }, { admitted: true, count: 3 }, { count: 77 }],
       'each part is decided by the store that decides on its shard'
     )
-    t.match(await store.acquire(demands), [
+    matchExactly(t, await store.acquire(demands), [
       { admitted: true, count: 76 },
       { admitted: false, count: 3 },
       { admitted: true, count: 76 }
@@ -72,12 +74,14 @@ t.test(
     primary.manners.set(0, 'answers')
     primary.admitted = false
     const lower = demands.map((each) => ({ ...each, limit: each.limit + 2 }))
-    t.match(
+    matchExactly(
+      t,
       await store.acquire(lower),
       [{ admitted: false }, { admitted: true, count: 3 }, { admitted: false }],
       'the fallback settles with 0'
     )
-    t.match(
+    matchExactly(
+      t,
       demands.map((each) => fallback.peek(each)?.count),
       [undefined, 3, 0]
     )
