@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import { within } from '../../time-limit.js'
+import { withTimeout } from '../../time-limit.js'
 import { haveRoom } from '../side-by-side.js'
 import type { Acquisition, Demand } from '../store.js'
 import { CountedDemand, type Settler } from './counted-demand.js'
@@ -62,7 +62,7 @@ export class Shard implements Settler {
 
   /** Asks the driver at once. */
   ask<Result>(question: (driver: Driver, time: Call['time']) => Promise<Result>): Promise<Result> {
-    return within(longestWait, question(this.#driver, this.#time()))
+    return withTimeout(longestWait, question(this.#driver, this.#time()))
   }
 
   acquire (demands: StoredRequest): Promise<readonly Decided[]> {
@@ -143,7 +143,7 @@ export class Shard implements Settler {
     }
     const wasHolding = this.#places.isHolding
     try {
-      const reply = await within(longestWait, this.#driver.decide(call), {
+      const reply = await withTimeout(longestWait, this.#driver.decide(call), {
         late: (late) => {
           this.#settleLate(call, late)
         }
