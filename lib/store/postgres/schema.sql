@@ -6,9 +6,10 @@
 -- rows back. Times are milliseconds of the server's clock or of the store's, but for window_end.
 -- Columns are always qualified, because a table can have the name of any variable.
 --
--- Locks are taken in one order, in which nothing waits in a circle: the lease of the process, places,
--- counters of callers, tracking; each in the order that the store has sorted them in. Overflow
--- counters need the lock of tracking. What is cleaned up comes last and skips what is locked.
+-- Locks are taken in one order, so that nothing waits in a circle: the lease of the process,
+-- places, counters of callers, tracking; rows of one kind in the order in which the store has
+-- sorted them. Overflow counters need the lock of tracking. What is cleaned up comes last, and
+-- skips what is locked.
 --
 -- Rows are found by LATERAL subqueries with FOR UPDATE or OFFSET 0, because the planner joins them
 -- by their primary key however small it believes a table to be; a plan is kept for all calls.
@@ -134,6 +135,21 @@ CREATE OR REPLACE FUNCTION llm_quota_is_dead(
   last_seen float8, swept_at float8, window_length float8
 ) RETURNS boolean LANGUAGE sql IMMUTABLE AS
 'SELECT swept_at - last_seen >= window_length + 60000';
+
+-- Returns what was decided on a demand as JSON: as `Decided` of lib/store/shared/driver.ts, where
+-- `rest` is the time until the window ends, or `end` when it ends in a time zone; null for a place.
+CREATE OR REPLACE FUNCTION llm_quota_decided(
+  own llm_quota, window_length float8, granted bigint, has_room boolean
+) RETURNS text LANGUAGE sql STABLE AS $function$
+  SELECT format(
+    '{"count":%s,"held":%s,"granted":%s,"hasRoom":%s,"rest":%s,"end":%s,"overflow":%s,'
+    '"windowId":%s}',
+    own.count, own.held, granted, coalesce(has_room::text, 'null'),
+    coalesce((own.opened + window_length - own.last_seen)::text, 'null'),
+    coalesce(own.window_end::text, 'null'), (own.kind = 'overflow')::text,
+    coalesce(own.window_id, 0)
+  )
+$function$;
 
 -- Sweeps a quota, whose row of tracking this transaction has locked, if a sweep is due or has yet
 -- to be finished: deletes the dead counters among the next 1,000 callers and among the rows of the
@@ -546,13 +562,9 @@ BEGIN
           parts[slot] := parts[slot] + granted;
         END IF;
       END IF;
-      decided := array_append(decided, format(
-        '{"count":%s,"held":%s,"granted":%s,"hasRoom":%s,"rest":%s,"end":%s,"overflow":%s,'
-        '"windowId":%s}',
-        own.count, own.held, granted, have_room[each]::text,
-        coalesce(own.opened + demand.window_length - own.last_seen, 0), coalesce(own.window_end, 0),
-        (own.kind = 'overflow')::text, coalesce(own.window_id, 0)
-      ));
+      decided := array_append(
+        decided, llm_quota_decided(own, demand.window_length, granted, have_room[each])
+      );
     END LOOP;
     replies := array_append(replies, '[' || array_to_string(decided, ',') || ']');
   END LOOP;
@@ -561,8 +573,8 @@ BEGIN
   INSERT INTO llm_quota AS stored
   SELECT changed.* FROM unnest(rows) AS changed WHERE changed.count IS NOT NULL
   ON CONFLICT (counters, caller, kind) DO UPDATE SET
-    count = excluded.count, held = excluded.held, opened = excluded.opened,
-    window_end = excluded.window_end, window_id = excluded.window_id, last_seen = excluded.last_seen;
+    count = excluded.count, held = excluded.held, last_seen = excluded.last_seen,
+    opened = excluded.opened, window_end = excluded.window_end, window_id = excluded.window_id;
   IF cardinality(locked_quotas) > 0 THEN
     UPDATE llm_quota_tracking AS stored SET tracked = changed.tracked
     FROM unnest(quotas) AS changed
@@ -639,13 +651,9 @@ BEGIN
     WHERE stored.counters = quota AND stored.caller = key AND stored.kind = 'caller'
       AND stored.count + greatest(cost, 1) <= quota_limit
       AND llm_quota_is_open(stored.opened, stored.window_end, moment, length, finish)
-    RETURNING format(
-      '{"clock":null,"isLeaseKnown":false,"decided":[[{"count":%s,"held":%s,"granted":%s,"hasRoom":true,"rest":%s,"end":%s,"overflow":false,"windowId":%s}]]}',
-        stored.count, stored.held, cost, stored.opened + length - stored.last_seen,
-        coalesce(stored.window_end, 0), stored.window_id
-    ) INTO reply;
+    RETURNING llm_quota_decided(stored, length, cost, true) INTO reply;
     IF FOUND THEN
-      RETURN reply;
+      RETURN format('{"clock":null,"isLeaseKnown":false,"decided":[[%s]]}', reply);
     END IF;
   END IF;
   RETURN llm_quota_decide(
@@ -692,7 +700,7 @@ BEGIN
   );
 END $function$;
 
--- Returns the counter that a demand would reach now as JSON; null for a new window.
+-- Returns the counter that a demand would reach now, as above; null for a new window.
 CREATE OR REPLACE FUNCTION llm_quota_peek(
   given_time float8, cap bigint, quota text, key text, length float8, finish float8
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
@@ -704,10 +712,10 @@ BEGIN
   IF length IS NULL THEN
     SELECT stored.* INTO own FROM llm_quota AS stored
     WHERE stored.counters = quota AND stored.caller = key AND stored.kind = 'places';
+    own.kind := 'places';
     own.count := greatest(0, coalesce(own.count, 0) - llm_quota_freed(quota, key, moment));
-    RETURN format(
-      '{"count":%s,"held":%s,"rest":0,"end":0,"overflow":false}', own.count, own.count
-    );
+    own.held := own.count;
+    RETURN llm_quota_decided(own, NULL, 0, NULL);
   END IF;
 
   SELECT stored.* INTO own FROM llm_quota AS stored
@@ -723,11 +731,7 @@ BEGIN
   IF NOT llm_quota_is_open(own.opened, own.window_end, own.last_seen, length, finish) THEN
     RETURN NULL;
   END IF;
-  RETURN format(
-    '{"count":%s,"held":%s,"rest":%s,"end":%s,"overflow":%s}',
-    own.count, own.held, own.opened + length - own.last_seen, coalesce(own.window_end, 0),
-    (own.kind = 'overflow')::text
-  );
+  RETURN llm_quota_decided(own, length, 0, NULL);
 END $function$;
 
 CREATE OR REPLACE FUNCTION llm_quota_forget(quota text, key text) RETURNS void
@@ -786,17 +790,17 @@ BEGIN
 END $function$;
 
 -- Returns the number of callers, without those that a sweep has yet to delete or whose places are
--- held no longer, and the number of sweeps, as JSON.
-CREATE OR REPLACE FUNCTION llm_quota_inspect(given_time float8, quota text) RETURNS text
+-- held no longer, and the number of sweeps, as JSON; as of the latest time that is known.
+CREATE OR REPLACE FUNCTION llm_quota_inspect(quota text) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 DECLARE
-  moment CONSTANT float8 := (llm_quota_now(given_time)).moment;
-  tracking llm_quota_tracking;
+  moment CONSTANT float8 := (SELECT clock.latest FROM llm_quota_clock AS clock WHERE clock.one);
   with_places CONSTANT bigint := (
     SELECT count(*) FROM llm_quota AS stored
     WHERE stored.counters = quota AND stored.kind = 'places'
       AND stored.count > llm_quota_freed(quota, stored.caller, moment)
   );
+  tracking llm_quota_tracking;
 BEGIN
   SELECT stored.* INTO tracking FROM llm_quota_tracking AS stored WHERE stored.counters = quota;
   RETURN json_build_object(
