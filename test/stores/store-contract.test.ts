@@ -12,7 +12,7 @@ const fail = (): never => {
 }
 const lost = {
   acquire: fail,
-  release: fail,
+  settle: fail,
   peek: fail,
   list: fail,
   inspect: fail,

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
-import { within } from '../../time-limit.js'
+import { withTimeout } from '../../time-limit.js'
 import { haveRoom } from '../side-by-side.js'
 import type { Acquisition, Demand } from '../store.js'
 import {
@@ -61,7 +61,7 @@ export class Shard {
 
   /** Asks the driver at once. */
   ask<Result>(question: (driver: Driver, time: Call['time']) => Promise<Result>): Promise<Result> {
-    return within(longestWait, question(this.#driver, this.#time()))
+    return withTimeout(longestWait, question(this.#driver, this.#time()))
   }
 
   acquire (demands: readonly Demand[]): Promise<readonly Acquisition[]> {
@@ -107,7 +107,7 @@ export class Shard {
       this.#areHeld(places)
     )
     const holdings = changed.map((places) => ({ ...places, held: tell(places, call) }))
-    await within(longestWait, this.#driver.release(releases, holdings, call))
+    await withTimeout(longestWait, this.#driver.release(releases, holdings, call))
     for (const places of changed) this.#noteAnswer(places, call)
     return changes.map(() => true)
   }
@@ -141,7 +141,7 @@ export class Shard {
         const known = acquisition && counted.get(acquisition)
         known?.giveBack(known.left).catch(() => {})
       })
-    return await within(longestWait, noted, { late })
+    return await withTimeout(longestWait, noted, { late })
   }
 
   #note (demands: readonly Demand[], acquisitions: readonly Decided[], call: Call): void {
