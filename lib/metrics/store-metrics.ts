@@ -107,7 +107,6 @@ async function inspect ({ name, unit, store, counters }: QuotaInfo): Promise<Ins
  * Returns the state of counters; undefined if it is unknown, also while the primary of an insured
  * store is down.
  */
-<<<<<<< HEAD
 async function stateOf (
   store: QuotaStore,
   counters: string
@@ -215,16 +214,4 @@ function addInsuredCalls (
       }
     })
   )
-=======
-async function inspect ({ name, unit, store, counters }: QuotaInfo) {
-  const counting = store instanceof InsuredQuotaStore ? store.primary : store
-  const maxTrackedCallers = Number(Object(counting).maxTrackedCallers)
-  const state = await withTimeout(
-    longestInspection,
-    (async () => counting.inspect?.(counters))()
-  ).catch(() => undefined)
-  const isValid = Number.isSafeInteger(state?.trackedCallers) && Number.isSafeInteger(state?.sweeps)
-  const { trackedCallers = NaN, sweeps = NaN } = isValid ? Object(state) : {}
-  return { name, unit, maxTrackedCallers, trackedCallers, sweeps }
->>>>>>> wt-memory
 }
