@@ -23,7 +23,9 @@ export function hasRoom (count: number, { limit, least }: Demand): boolean {
 
 /** What a demand that has room is granted: as much as it asks for, as far as there is room. */
 export function grantOf (count: number, { limit, most }: Demand): number {
-  return limit === unlimited ? most : Math.min(most, limit - count)
+  if (limit === unlimited) return most
+  // Another demand of the request can have used the rest of the same overflow counter.
+  return Math.min(most, Math.max(0, limit - count))
 }
 
 /** What is counted in one window of a counter, or in flight. */

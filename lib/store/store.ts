@@ -210,8 +210,10 @@ function isUsable (value: unknown, demands: readonly Demand[]): boolean {
     if (acquisition?.admitted !== true) isAdmitted = false
     if (acquisition?.admitted === false) isRejected = true
   }
-  for (const [index, demand] of demands.entries()) {
+  let index = 0
+  for (const demand of demands) {
     const acquisition = acquisitions[index]
+    index += 1
     const isValid =
       acquisition === null
         ? isRejected
@@ -262,17 +264,20 @@ function isCount (
  * that no store counts others.
  */
 export function assertDemands (demands: readonly Demand[]): void {
-  for (const [index, demand] of demands.entries()) {
-    assertDemand(demand)
-    for (let earlier = 0; earlier < index; earlier++) {
-      if (
-        demands[earlier]?.counters === demand.counters &&
-        demands[earlier]?.callerKey === demand.callerKey
-      ) {
-        throw new TypeError(
-          `two demands of a request have the same caller and the counters ${shown(demand.counters)}`
-        )
-      }
+  for (const demand of demands) assertDemand(demand)
+  // Most requests have one demand.
+  if (demands.length > 1) assertDifferent(demands)
+}
+
+function assertDifferent (demands: readonly Demand[]): void {
+  for (const [index, { counters, callerKey }] of demands.entries()) {
+    const isRepeated = demands
+      .slice(0, index)
+      .some((earlier) => earlier.counters === counters && earlier.callerKey === callerKey)
+    if (isRepeated) {
+      throw new TypeError(
+        `two demands of a request have the same caller and the counters ${shown(counters)}`
+      )
     }
   }
 }
