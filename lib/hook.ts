@@ -1,7 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { logFailure } from './log.js'
 import type { OpenPermits } from './permit/open-permits.js'
-import type { Permit } from './permit/permit.js'
 import type { Quota } from './permit/quota.js'
 import { stateOf } from './permit/request-state.js'
 import { requesterOf } from './permit/requester.js'
@@ -20,12 +19,18 @@ export function createQuotaHook (
     const state = stateOf(request)
     state.reply = reply
     // After reply.callNotFound(), a request passes the hooks again. It is decided only once.
-    if (state.pending === undefined) {
-      const matches = matchesOf(request)
-      if (matches?.length === 0) return
-      state.pending = decide(matches, request, reply)
-    }
+    if (state.pending !== undefined) return
+    const matches = matchesOf(request)
+    if (matches?.length === 0) return
+    state.pending =
+      matches === null
+        ? refuseUnmatched(quotas, request, requests.paths, open)
+        : takePermit(matches, requesterOf(request), open)
     const permit = await state.pending
+    state.permit = permit
+    state.assigned = undefined
+    state.endWithResponse(permit, request)
+    responder.setHeaders(permit, reply)
     // The host may have responded meanwhile, for example because its own time limit was exceeded.
     if (permit.refusal !== null && !reply.sent) responder.sendRefusal(permit, request, reply)
   }
@@ -40,22 +45,5 @@ export function createQuotaHook (
       logFailure(request.log, error, message)
       return null
     }
-  }
-
-  async function decide (
-    matches: readonly Match<Quota>[] | null,
-    request: FastifyRequest,
-    reply: FastifyReply
-  ): Promise<Permit> {
-    const permit =
-      matches === null
-        ? refuseUnmatched(quotas, request, requests.paths, open)
-        : await takePermit(matches, requesterOf(request), open)
-    const state = stateOf(request)
-    state.permit = permit
-    state.assigned = undefined
-    state.endWithResponse(permit, request)
-    responder.setHeaders(permit, reply)
-    return permit
   }
 }

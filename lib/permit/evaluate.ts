@@ -32,25 +32,35 @@ const waitForHeld = 1000
  *
  * @returns An evaluation of each quota, in their order.
  */
-export async function evaluate (
+export function evaluate (
+  prepared: readonly Prepared[],
+  requester: Requester,
+  open: OpenPermits
+): Promise<readonly Evaluation[]> {
+  for (const { quota } of prepared) {
+    if (!quota.isEnforced) return evaluateWithShadows(prepared, requester, open)
+  }
+  return evaluateTogether(prepared, requester, open)
+}
+
+async function evaluateWithShadows (
   prepared: readonly Prepared[],
   requester: Requester,
   open: OpenPermits
 ): Promise<readonly Evaluation[]> {
   const enforced = prepared.filter(({ quota }) => quota.isEnforced)
   const evaluated = await evaluateTogether(enforced, requester, open)
-  // The usual case.
-  if (enforced.length === prepared.length) return evaluated
-
   const isRefused = refusalAmong(evaluated) !== null
-  const evaluatedAlone = async (each: Prepared): Promise<Evaluation> => {
-    const known = evaluated.find((evaluation) => evaluation.prepared === each)
-    if (known !== undefined) return known
+  const evaluateAlone = async (each: Prepared): Promise<Evaluation> => {
     if (isRefused) return evaluationOf(each, null)
     const [evaluation] = await evaluateTogether([each], requester, open)
     return evaluation ?? evaluationOf(each, null)
   }
-  return Promise.all(prepared.map(evaluatedAlone))
+  return Promise.all(
+    prepared.map(
+      (each) => evaluated.find((evaluation) => evaluation.prepared === each) ?? evaluateAlone(each)
+    )
+  )
 }
 
 /** Evaluates quotas, whose stores are asked only if none of them refuses the request before. */

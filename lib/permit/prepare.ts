@@ -51,35 +51,52 @@ export async function prepare (
   quotas: readonly QuotaOfRequest[],
   requester: Requester,
   costs: GivenCosts | null
-): Promise<Prepared[]> {
+): Promise<readonly Prepared[]> {
+  const request = requester.request ?? undefined
+  // All preferences are read before one of them is awaited, and then all callers.
+  const limits: (number | Promise<number>)[] = []
+  for (const { quota } of quotas) limits.push(quota.limitOf(request))
   const callers = new CallersOfRequester(requester)
-  const [only] = quotas
-  if (quotas.length === 1 && only !== undefined) {
-    // Saves a tenth of the instructions of a request in memory.
-    return [await prepareQuota(only, requester, callers, costs)]
+  const limited: LimitedQuota[] = []
+  let position = 0
+  for (const of of quotas) {
+    const read = limits[position++] ?? 0
+    const limit = typeof read === 'number' ? read : await read
+    const caller = limit === 0 ? null : callers.read(of.quota.callers)
+    limited.push({ of, limit, caller })
   }
-  return Promise.all(quotas.map((each) => prepareQuota(each, requester, callers, costs)))
+  const prepared: Prepared[] = []
+  for (const { of, limit, caller } of limited) {
+    const known = caller instanceof Promise ? await caller : caller
+    prepared.push(prepareQuota(of, limit, known, requester, costs))
+  }
+  return prepared
 }
 
-async function prepareQuota (
+/** A quota of a request whose limit is known. */
+interface LimitedQuota {
+  readonly of: QuotaOfRequest
+  readonly limit: number
+  /** Null if the limit is 0. */
+  readonly caller: ReturnType<CallerReader['read']> | null
+}
+
+/** @param caller Null if the limit is 0. */
+function prepareQuota (
   of: QuotaOfRequest,
+  limit: number,
+  caller: Caller | Unidentified | null,
   requester: Requester,
-  callers: CallersOfRequester,
   costs: GivenCosts | null
-): Promise<Prepared> {
-  const { quota } = of
-  const limit = await quota.limitOf(requester.request ?? undefined)
-  if (limit === 0) {
-    return withoutStore(of, 0, { outcome: 'disabled', reason: null, callerKey: null })
+): Prepared {
+  if (caller === null) {
+    return withoutStore(of, limit, { outcome: 'disabled', reason: null, callerKey: null })
   }
-  const caller = await callers.read(quota.callers)
   if (caller instanceof Unidentified) return withoutStore(of, limit, withoutCaller(caller))
+  const cost = costOf(of.quota, requester, costs)
+  if (cost !== null) return prepareDemand(of, caller, limit, cost, requester.log)
   const { callerKey } = caller
-  const cost = costOf(quota, requester, costs)
-  if (cost === null) {
-    return withoutStore(of, limit, { outcome: 'unavailable', reason: 'cost', callerKey })
-  }
-  return prepareDemand(of, caller, limit, cost, requester.log)
+  return withoutStore(of, limit, { outcome: 'unavailable', reason: 'cost', callerKey })
 }
 
 /** Returns what the store of a quota is asked, or the decision if the time zone fails. */

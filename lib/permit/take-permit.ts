@@ -34,12 +34,12 @@ export async function takePermit (
 }
 
 /** Decides on a request whose mark failed: it is refused, unless all quotas are in shadow mode. */
-export function refuseUnmatched (
+export async function refuseUnmatched (
   quotas: readonly Quota[],
   request: FastifyRequest,
   paths: Paths,
   open: OpenPermits
-): Permit {
+): Promise<Permit> {
   const path = paths.withoutPrefix(request.routeOptions.url ?? '*')
   const isEnforced = quotas.some((quota) => quota.isEnforced)
   const decision: QuotaDecision = {

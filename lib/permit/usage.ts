@@ -42,7 +42,7 @@ export class Usage {
   constructor (prepared: Demanded, acquisition: Acquisition, requester: Requester) {
     this.prepared = prepared
     this.#requester = requester
-    this.#windowEnd = wallClock() + (timeLeft(acquisition) ?? 0)
+    this.#windowEnd = Math.round(wallClock() + (timeLeft(acquisition) ?? 0))
     this.#add(acquisition)
   }
 

@@ -1,7 +1,6 @@
 import { validateHeaderValue } from 'node:http'
 import type { Http2ServerResponse } from 'node:http2'
 import type { FastifyRequest } from 'fastify'
-import type { OfRequest } from '../any-request.js'
 import { logFailure } from '../log.js'
 import type { QuotaDecision } from '../permit/decision.js'
 import type { Refusal } from '../permit/evaluate.js'
@@ -17,12 +16,14 @@ export interface RefusalBody {
 
 /**
  * The option `refusalBody`: writes the body of a refusal and its content type. The status and the
- * other headers do not change.
+ * other headers do not change. As in `OfRequest`, the request can be annotated with any type.
  */
-export type RefusalBodyWriter = OfRequest<
-  RefusalBody,
-  [decision: QuotaDecision, request: FastifyRequest]
->
+export interface RefusalBodyWriter {
+  /** Writes the body. */
+  <Request extends FastifyRequest>(decision: QuotaDecision, request: Request): RefusalBody
+  /** Writes the body. */
+  <Request extends FastifyRequest>(decision: QuotaDecision, request: Request): RefusalBody
+}
 
 /** A reply of any Fastify server: with HTTP/1 or HTTP/2, of any route, with any type provider. */
 export interface AnyReply {
@@ -30,14 +31,14 @@ export interface AnyReply {
   readonly sent: boolean
   /** The response of Node.js, with HTTP/1 or HTTP/2. */
   readonly raw: Pick<Http2ServerResponse, 'headersSent' | 'setHeader' | 'removeHeader'>
-  /** Sets the status code. */
-  code(status: number): unknown
+  /** The status code. */
+  statusCode: number
   /** Sets headers. */
   headers(values: Readonly<Record<string, string>>): unknown
   /** Sets the serializer of this response. */
   serializer(serialize: (body: unknown) => string): unknown
-  /** Sends the body. */
-  send(body: string): unknown
+  /** Sends the body, which need not have the type that the route declares for its own. */
+  send(body: unknown): unknown
 }
 
 const statuses = {
@@ -62,7 +63,7 @@ export function sendRefusal (
   const status = statuses[decision.outcome]
   const { contentType, body } = hostBody(write, decision, request) ?? ownBody(status, decision)
   const retryAfter = status === 401 ? {} : { 'retry-after': String(secondsOf(wait)) }
-  reply.code(status)
+  reply.statusCode = status
   reply.headers({ 'content-type': contentType, 'cache-control': 'no-store', ...retryAfter })
   // After an `onSend` hook has failed, Fastify sends the response of an error handler with the same
   // serializer.

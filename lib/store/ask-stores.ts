@@ -2,7 +2,8 @@ import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { storeDurations, type StoreDuration } from '../channels.js'
 import { logFailure } from '../log.js'
 import { acquireSideBySide } from './side-by-side.js'
-import { acquireFrom, type Acquisition, type Demand, type QuotaStore } from './store.js'
+import { isPromise } from '../promises.js'
+import { assertAcquisitions, type Acquisition, type Demand, type QuotaStore } from './store.js'
 
 /** What a store has answered to a demand; null if it was not asked about it. */
 export type StoreAnswer = Acquisition | 'failed' | null
@@ -22,15 +23,26 @@ export interface StoreUser {
  * @param wait Receives what is settled while nobody waits for it.
  * @returns The answer to each demand, in their order.
  */
-export async function askStores (
+export function askStores (
   demands: readonly Demand[],
   stores: readonly QuotaStore[],
   user: StoreUser,
   wait: (settling: Promise<void>) => void
 ): Promise<readonly StoreAnswer[]> {
   const [first] = stores
-  if (first === undefined) return []
-  if (stores.every((store) => store === first)) return askStore(first, demands, user)
+  if (first === undefined) return Promise.resolve([])
+  for (const store of stores) {
+    if (store !== first) return askSeveral(demands, stores, user, wait)
+  }
+  return askStore(first, demands, user)
+}
+
+async function askSeveral (
+  demands: readonly Demand[],
+  stores: readonly QuotaStore[],
+  user: StoreUser,
+  wait: (settling: Promise<void>) => void
+): Promise<readonly StoreAnswer[]> {
   const failed = new Set<QuotaStore>()
   const acquisitions = await acquireSideBySide(
     demands,
@@ -57,7 +69,10 @@ async function askStore (
 ): Promise<readonly StoreAnswer[]> {
   const startedAt = storeDurations.hasSubscribers ? performance.now() : null
   try {
-    return await acquireFrom(store, demands)
+    const answered = store.acquire(demands)
+    const acquisitions = isPromise(answered) ? await answered : answered
+    assertAcquisitions(acquisitions, demands)
+    return acquisitions
   } catch (error) {
     const counters = demands.map((demand) => demand.counters)
     const message = 'the quota store failed; the request is not counted'
