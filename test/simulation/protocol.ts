@@ -1,6 +1,7 @@
 // The protocol between processes and a server as a model of plain values: what
 // docs/shared-stores.md describes, without the code of lib. `explore` visits every state that a
 // few processes, requests and faults can reach.
+import { createHash } from 'node:crypto'
 
 /** A caller of the model. */
 export type Caller = 'A' | 'B'
@@ -37,7 +38,9 @@ export type Safeguard =
   | 'late settlements'
 
 interface Window {
+  /** The id that the server gives it, and the number that it truly has. */
   id: number
+  serial: number
   count: number
   held: number
   isOver: boolean
@@ -77,6 +80,7 @@ interface Call {
 interface Decided extends Demand {
   granted: number
   id: number
+  window: number
 }
 
 interface Reply {
@@ -106,7 +110,7 @@ interface Request {
   state: 'new' | 'asked' | 'running' | 'settling' | 'ended' | 'rejected' | 'failed'
   granted: number
   used: number
-  parts: { id: number; amount: number }[]
+  parts: { id: number; window: number; amount: number }[]
   /** Whether its user was told that what it counts may be wrong, or its process has crashed. */
   isUncertain: boolean
 }
@@ -114,7 +118,7 @@ interface Request {
 /** Everything at one moment. */
 export interface State {
   windows: Record<Caller, Window | null>
-  lastId: number
+  lastWindow: number
   leases: (Lease | null)[]
   calls: Call[]
   replies: Reply[]
@@ -132,40 +136,54 @@ export interface Exploration {
   readonly violation: { readonly property: string; readonly steps: readonly string[] } | null
 }
 
+/** How a state was reached for the first time. */
+interface Origin {
+  /** The key of the state before. */
+  readonly from: string
+  readonly step: string
+}
+
 /** Visits all states breadth first, so that the steps to a violation are as few as possible. */
-export function explore (setup: Setup, mostStates = Infinity): Exploration {
+export function explore (setup: Setup): Exploration {
   const first = JSON.stringify(firstState(setup))
-  const cameFrom = new Map<string, { from: string; step: string } | null>([[first, null]])
+  const origins = new Map<string, Origin | null>([[keyOf(first), null]])
   let ends = 0
   let depth = [first]
   while (depth.length > 0) {
     const following: string[] = []
     for (const from of depth) {
       const steps = stepsFrom(from, setup)
-      if (steps.length === 0) ends += 1
-      const property = violated(JSON.parse(from), setup, steps.length === 0)
+      const isEnd = steps.length === 0
+      if (isEnd) ends += 1
+      const property = violated(JSON.parse(from), setup, isEnd)
       if (property !== null) {
-        const path = pathTo(from, cameFrom)
-        return { states: cameFrom.size, ends, violation: { property, steps: path } }
+        const violation = { property, steps: stepsTo(keyOf(from), origins) }
+        return { states: origins.size, ends, violation }
       }
       for (const [step, state] of steps) {
-        if (cameFrom.has(state)) continue
-        cameFrom.set(state, { from, step })
+        const key = keyOf(state)
+        if (origins.has(key)) continue
+        origins.set(key, { from: keyOf(from), step })
         following.push(state)
       }
-      if (cameFrom.size > mostStates) throw new Error(`more than ${mostStates} states`)
     }
     depth = following
   }
-  return { states: cameFrom.size, ends, violation: null }
+  return { states: origins.size, ends, violation: null }
 }
 
-function pathTo (
-  state: string,
-  cameFrom: ReadonlyMap<string, { from: string; step: string } | null>
-): string[] {
+// A digest takes less memory than the state.
+function keyOf (state: string): string {
+  return createHash('sha1').update(state).digest('base64')
+}
+
+function stepsTo (state: string, origins: ReadonlyMap<string, Origin | null>): string[] {
   const steps: string[] = []
-  for (let at = cameFrom.get(state); at != null; at = cameFrom.get(at.from)) steps.unshift(at.step)
+  let origin = origins.get(state)
+  while (origin != null) {
+    steps.unshift(origin.step)
+    origin = origins.get(origin.from)
+  }
   return steps
 }
 
@@ -173,7 +191,7 @@ function firstState ({ requests, faults }: Setup): State {
   const processes = 1 + Math.max(...requests.map(({ process }) => process))
   return {
     windows: { A: null, B: null },
-    lastId: 0,
+    lastWindow: 0,
     leases: Array.from({ length: processes }, () => null),
     calls: [],
     replies: [],
@@ -365,6 +383,9 @@ function giveUpIfAwaited (state: State, index: number, number: number): void {
 
 function crash (state: State, index: number, setup: Setup): void {
   const process = at(state.processes, index)
+  for (const request of [...process.settled, ...(process.awaited?.settled ?? [])]) {
+    at(state.requests, request).isUncertain = true
+  }
   process.isAlive = false
   process.awaited = null
   process.settlements = []
@@ -434,26 +455,26 @@ function decide (state: State, demand: Demand, setup: Setup): Decided {
   const window = openWindow(state, caller, setup)
   if (isMore) {
     window.count += most
-    return { ...demand, granted: most, id: window.id }
+    return { ...demand, granted: most, id: window.id, window: window.serial }
   }
   const lease = at(state.leases, process)
   if (lease === null) throw new Error('a place needs a lease')
   const room = setup.limit - window.count
   const hasRoom = room >= 1 && placesOf(state, caller) + 1 <= setup.limit
-  if (!hasRoom) return { ...demand, granted: 0, id: window.id }
+  if (!hasRoom) return { ...demand, granted: 0, id: window.id, window: window.serial }
   const granted = Math.min(most, room)
   window.count += granted
   window.held += granted
   lease.holdings[caller].held += 1
-  return { ...demand, granted, id: window.id }
+  return { ...demand, granted, id: window.id, window: window.serial }
 }
 
 function openWindow (state: State, caller: Caller, { without }: Setup): Window {
   const found = state.windows[caller]
   if (found !== null && !found.isOver) return found
-  if (without !== 'ids used once' || found === null) state.lastId += 1
-  const id = without === 'ids used once' && found !== null ? found.id : state.lastId
-  const window = { id, count: 0, held: 0, isOver: false }
+  state.lastWindow += 1
+  const id = without === 'ids used once' ? 1 : state.lastWindow
+  const window = { id, serial: state.lastWindow, count: 0, held: 0, isOver: false }
   state.windows[caller] = window
   return window
 }
@@ -468,7 +489,7 @@ function receive (state: State, reply: Reply, setup: Setup): void {
   const process = at(state.processes, reply.process)
   if (!process.isAlive) return
   if (process.awaited?.number !== reply.number) {
-    receiveLate(process, reply, setup)
+    receiveLate(state, process, reply, setup)
     return
   }
   if (reply.isLate) {
@@ -477,9 +498,9 @@ function receive (state: State, reply: Reply, setup: Setup): void {
   }
   process.awaited = null
   for (const request of reply.settled) at(state.requests, request).state = 'ended'
-  for (const { request, granted, id, isMore } of reply.decided) {
+  for (const { request, granted, id, window, isMore } of reply.decided) {
     const asked = at(state.requests, request)
-    if (granted > 0) asked.parts.push({ id, amount: granted })
+    if (granted > 0) asked.parts.push({ id, window, amount: granted })
     if (isMore) {
       asked.state = 'ended'
       continue
@@ -491,11 +512,13 @@ function receive (state: State, reply: Reply, setup: Setup): void {
 }
 
 /** What a request has counted whose reply is late is given back: it got its response without. */
-function receiveLate (process: Process, { decided }: Reply, setup: Setup): void {
-  if (setup.without === 'late settlements') return
+function receiveLate (state: State, process: Process, { decided }: Reply, setup: Setup): void {
   for (const { request, granted, id, isMore } of decided) {
     if (granted === 0 || isMore) continue
     const { caller } = at(setup.requests, request)
+    at(state.requests, request).isUncertain = false
+    if (setup.without === 'late settlements') continue
+    process.settled.push(request)
     process.settlements.push({ caller, id, lessCount: granted, lessHeld: granted })
   }
 }
@@ -525,7 +548,7 @@ function mostUsed (state: State, caller: Caller, setup: Setup): number {
     const [first] = parts
     if (at(setup.requests, index).caller !== caller || first === undefined) continue
     const amount = is === 'running' ? granted : Math.min(granted, used)
-    byWindow.set(first.id, (byWindow.get(first.id) ?? 0) + amount)
+    byWindow.set(first.window, (byWindow.get(first.window) ?? 0) + amount)
   }
   return Math.max(0, ...byWindow.values())
 }
@@ -550,7 +573,7 @@ function violatedInTheEnd (state: State, caller: Caller, setup: Setup): string |
   for (const [index, request] of state.requests.entries()) {
     const { caller: of, estimate, used } = at(setup.requests, index)
     if (of !== caller) continue
-    const counted = amountIn(request, window.id)
+    const counted = amountIn(request, window.serial)
     if (request.isUncertain) {
       uncertain += Math.max(estimate, ...used)
       held += estimate
@@ -565,9 +588,9 @@ function violatedInTheEnd (state: State, caller: Caller, setup: Setup): string |
   return null
 }
 
-function amountIn ({ parts }: Request, id: number): number {
+function amountIn ({ parts }: Request, window: number): number {
   let amount = 0
-  for (const part of parts) if (part.id === id) amount += part.amount
+  for (const part of parts) if (part.window === window) amount += part.amount
   return amount
 }
 
