@@ -9,7 +9,7 @@ import { isNatural } from '../option-checks.js'
 import type { QuotaInfo } from '../permit/quota.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore, QuotaStoreState } from '../store/store.js'
-import { within } from '../time-limit.js'
+import { withTimeout } from '../time-limit.js'
 
 /** A registry of `prom-client`, for either content type. */
 export type QuotaMetricsRegistry =
@@ -108,13 +108,10 @@ async function inspect ({ name, unit, store, counters }: QuotaInfo): Promise<Ins
  * Returns the state of counters; undefined if it is unknown, also while the primary of an insured
  * store is down.
  */
-async function stateOf (
-  store: QuotaStore,
-  counters: string
-): Promise<QuotaStoreState | undefined> {
+async function stateOf (store: QuotaStore, counters: string): Promise<QuotaStoreState | undefined> {
   try {
     const inspected = (async () => store.inspect?.(counters))()
-    const state = await within(longestInspection, inspected)
+    const state = await withTimeout(longestInspection, inspected)
     return isNatural(state?.trackedCallers) && isNatural(state.sweeps) ? state : undefined
   } catch {
     return undefined

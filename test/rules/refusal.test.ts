@@ -66,10 +66,12 @@ const invalid: unknown[] = [
   { admitted: true },
   { ...valid, admitted: 'yes' },
   { ...valid, overflow: 'no' },
-  { ...valid, granted: 0 },
-  { ...valid, held: 2 },
   { ...valid, overflow: undefined },
+  { ...valid, isRemembered: true },
+  { ...valid, admitted: false },
   ...[-5, 1.5, 1n, '1'].map((count) => ({ ...valid, count })),
+  ...[-1, 2, 0.5, undefined].map((held) => ({ ...valid, held })),
+  ...[0, 2, '1', undefined].map((granted) => ({ ...valid, granted })),
   ...[0, NaN, '5000', [5000], 5000n, 1e300, null].map((windowRemaining) => ({
     ...valid,
     windowRemaining
