@@ -94,6 +94,3 @@ export const StandingError = createError(
   'caller is unknown',
   503
 )
-
-// Until all files use the new name.
-export { format as shown, formatType as shownType }
