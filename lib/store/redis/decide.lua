@@ -66,7 +66,7 @@ for position = 1, settlementCount do
 end
 
 -- Requests that follow each other and differ in their callers only are a group, whose demands are described once. The quota is 0 for a place.
--- `ends` is 0 if the window has no end. The last four fields are about the request that is being decided on.
+-- `ends` is 0 if the window has no end. The last three fields are about the request that is being decided on.
 local groups = {}
 local firstRow = name
 for index = 1, groupCount do
@@ -86,8 +86,7 @@ for index = 1, groupCount do
       ends = ends > 0 and ends,
       counter = false,
       isOverflow = false,
-      hasRoom = false,
-      granted = 0
+      hasRoom = false
     }
   end
   groups[index] = { demands = demands, requestCount = requestCount }
@@ -183,7 +182,7 @@ for _, settlement in ipairs(settlements) do
   end
   if counter and counter.id == settlement.windowId then
     counter.count = math.max(0, counter.count - settlement.lessCount)
-    counter.held = math.max(0, counter.held - settlement.lessHeld)
+    counter.held = math.min(math.max(0, counter.held - settlement.lessHeld), counter.count)
     counter.isChanged = true
   end
 end
@@ -236,6 +235,12 @@ local function reach (demand, row)
   return counter.count
 end
 
+-- What a demand with room is granted. Another demand of its request can have used the rest of the same overflow counter.
+local function grantOf (demand)
+  if demand.limit == UNLIMITED or not demand.quota then return demand.most end
+  return math.min(demand.most, math.max(0, demand.limit - demand.counter.count))
+end
+
 local reply = { places and places.isLeaseKnown and 1 or 0 }
 local replied = 1
 
@@ -246,11 +251,10 @@ local function decide (demands, first)
     local row = names[first + position]
     local count = demand.quota and reach(demand, row) or places.byRow[row].total
     demand.hasRoom = count <= demand.room
-    demand.granted = demand.limit == UNLIMITED and demand.most or math.min(demand.most, demand.limit - count)
     isAdmitted = isAdmitted and demand.hasRoom
   end
   for position, demand in ipairs(demands) do
-    local granted = isAdmitted and demand.granted or 0
+    local granted = isAdmitted and grantOf(demand) or 0
     reply[replied + 1] = demand.hasRoom and granted or NO_ROOM
     if demand.quota then
       local counter = demand.counter
