@@ -14,7 +14,7 @@ import { Programs } from '../support/programs.js'
 
 const programs = Programs.start(t)
 const usage = { prompt_tokens: 12, completion_tokens: 30, total_tokens: 42 }
-// The secret of docs/recipes.md, service.ts.
+// The secret in service.ts of docs/recipes/README.md.
 const bearer = (sub: string) => ({
   authorization: `Bearer ${hs256({ sub }, 'a secret of at least 32 characters')}`
 })
