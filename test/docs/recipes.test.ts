@@ -9,7 +9,13 @@ import quotaPlugin from '../../lib/index.js'
 import earlierQuotaPlugin from '../../lib/earlier.js'
 import { hs256, secret, statuses } from '../support/credentials.js'
 import { plainEnvironment } from '../support/environment.js'
-import { complete, endStream, startOpenAiServer, streamPart } from '../support/openai-server.js'
+import {
+  callTool,
+  complete,
+  endStream,
+  startOpenAiServer,
+  streamPart
+} from '../support/openai-server.js'
 import { Programs } from '../support/programs.js'
 
 const programs = Programs.start(t)
@@ -60,6 +66,65 @@ for (const client of ['openai', 'ai']) {
       await third.text()
     }
   )
+}
+
+t.test('a call that fails before the model responds costs nothing', async (t) => {
+  let isDown = true
+  const server = await startOpenAiServer(t, (_, response) => {
+    if (isDown) return response.writeHead(500).end()
+    streamPart(response, 'Two invoices.')
+    endStream(response, usage)
+  })
+  const address = await programs.run('recipes/tokens.ts', {
+    MODEL_URL: server.url.replace('/v1', '')
+  })
+  const ask = async () =>
+    await fetch(`${address}/ask/openai`, {
+      method: 'POST',
+      headers: { ...bearer('mira'), 'content-type': 'application/json' },
+      body: '{"prompt":"Which invoices are late?"}'
+    })
+  const failed = await ask()
+  t.equal(failed.status, 500)
+  await failed.text()
+  isDown = false
+  const second = await ask()
+  t.match(second.headers.get('ratelimit'), `"tokens";r=${5000 - 1000};`)
+  await second.text()
+})
+
+// What a loop is counted whose caller disconnects in the second call of the model: what the first
+// call used, and the estimate of the second.
+const interrupted = usage.total_tokens + 1_000
+for (const [path, quota, whole] of [
+  ['whole', 'loops', 2 * usage.total_tokens],
+  ['steps', 'calls', 2 * usage.total_tokens]
+] as const) {
+  t.test(`a loop of tools that counts by ${quota} counts each call of the model`, async (t) => {
+    let isWhole = true
+    const server = await startOpenAiServer(t, ({ messages }, response) => {
+      if (messages.at(-1)?.role !== 'tool') return callTool(response, 'invoices', usage)
+      streamPart(response, 'Two invoices.')
+      if (isWhole) endStream(response, usage)
+    })
+    const address = await programs.run('recipes/tools.ts', { MODEL_URL: server.url })
+    const countOf = async () => {
+      const response = await fetch(`${address}/standing/${quota}`, { headers: bearer('mira') })
+      return Object(await response.json()).count
+    }
+    const ask = async (signal: AbortSignal | null = null) =>
+      await fetch(`${address}/${path}`, { method: 'POST', headers: bearer('mira'), signal })
+    t.equal(await (await ask()).text(), 'Two invoices.')
+    t.equal(await countOf(), whole)
+    isWhole = false
+    const gone = new AbortController()
+    const response = await ask(gone.signal)
+    await response.body?.getReader().read()
+    gone.abort()
+    await server.abandoned
+    t.equal(await countOf(), whole + interrupted)
+    t.equal(server.requests.length, 4)
+  })
 }
 
 t.test(
@@ -140,7 +205,7 @@ t.test('the workers of a cluster share one limit', async (t) => {
   const workers = new Set<unknown>()
   t.same(
     await statuses(6, async () => {
-      const response = await fetch(`${address}/api/analyze`, {
+      const response = await fetch(`${address}/chat`, {
         method: 'POST',
         headers: { ...bearer('mira'), connection: 'close' }
       })
