@@ -10,9 +10,9 @@ import { median, type Row } from './table.js'
 
 const processes = 3
 // After these, V8 has compiled what the counted requests run.
-const warmUp = 20_000
-const counts = 10
-const requestsOfACount = 500
+const warmUp = 30_000
+const slices = 10
+const requestsOfASlice = 500
 const unlimited = 1_000_000_000
 
 const names = [
@@ -101,16 +101,16 @@ async function count (child: ChildProcess, status: number): Promise<number> {
   startCounting(child.pid)
   const figures: number[] = []
   let others = 0
-  for (let counted = 0; counted < counts; counted++) {
+  for (let counted = 0; counted < slices; counted++) {
     const before = instructionsOf(child.pid)
-    for (let sent = 0; sent < requestsOfACount; sent++) {
+    for (let sent = 0; sent < requestsOfASlice; sent++) {
       if ((await request('caller')) !== status) others += 1
     }
-    figures.push((instructionsOf(child.pid) - before) / requestsOfACount)
+    figures.push((instructionsOf(child.pid) - before) / requestsOfASlice)
   }
   agent.destroy()
   // A window that ends in the meantime admits a request.
-  if (others > counts) throw new Error(`${others} responses do not have status ${status}`)
+  if (others > slices) throw new Error(`${others} responses do not have status ${status}`)
   // The median leaves out full garbage collections, each of which takes as long as thousands of
   // requests and comes at a random time.
   return median(figures)

@@ -7,11 +7,17 @@ export interface AnyRequest extends Pick<FastifyRequest, 'id' | 'method' | 'url'
 }
 
 /**
- * A function that receives a request. TypeScript compares the parameters of methods in both
- * directions, so the function can also be one for the requests of a typed route, such as
- * `FastifyRequest<{ Body: Batch }>`.
+ * A function of the host that receives a request. Without an annotation, its parameter is a
+ * `FastifyRequest`. It can be annotated with the requests of a typed route, such as
+ * `FastifyRequest<{ Body: Batch }>`, or of an HTTP/2 server.
+ *
+ * TypeScript compares a function with several signatures without the constraints of their type
+ * parameters, so that it accepts any annotation of the parameter, and still checks the result.
+ * Therefore, the signature is declared twice.
  */
-export type OfRequest<Result, Parameters extends readonly unknown[] = [request: FastifyRequest]> = {
+export interface OfRequest<Result> {
   /** Receives the request. */
-  method(...parameters: Parameters): Result
-}['method']
+  <Request extends FastifyRequest>(request: Request): Result
+  /** Receives the request. */
+  <Request extends FastifyRequest>(request: Request): Result
+}

@@ -1,6 +1,3 @@
 export { earlierQuotaPlugin, earlierQuotaPlugin as default } from './earlier/plugin.js'
-export type {
-  EarlierQuotaDecision,
-  EarlierQuotaDecisionMessage,
-  EarlierQuotaOptions
-} from './earlier/plugin.js'
+export type { EarlierQuotaOptions } from './earlier/plugin.js'
+export type { EarlierQuotaDecision, EarlierQuotaDecisionMessage } from './channels.js'

@@ -2,25 +2,34 @@ import createError from '@fastify/error'
 
 /**
  * Formats a value in one line. Of objects, functions and URLs, only the type is shown, because they
- * can contain passwords.
+ * can contain passwords. Never throws.
  */
-export function shown (value: unknown): string {
+export function format (value: unknown): string {
   if (typeof value === 'function') return 'a function'
-  if (typeof value === 'object' && value !== null) {
-    return Array.isArray(value) ? 'an array' : 'an object'
-  }
+  if (typeof value === 'object' && value !== null) return isArray(value) ? 'an array' : 'an object'
   if (typeof value === 'string' && value.includes('://')) return 'a URL'
   const text = typeof value === 'bigint' ? `${value}n` : String(value)
   const shortened = text.length > 100 ? `${text.slice(0, 100)}…` : text
   return typeof value === 'string' ? JSON.stringify(shortened) : shortened
 }
 
+function isArray (value: unknown): boolean {
+  try {
+    return Array.isArray(value)
+  } catch {
+    // The value is a revoked proxy.
+    return false
+  }
+}
+
 /**
  * Formats a value that can hold a password in any form. Of a text, such as a connection string,
  * only the type is shown.
  */
-export const shownType = (value: unknown): string =>
-  typeof value === 'string' && shown(value) !== 'a URL' ? 'a string' : shown(value)
+export function formatType (value: unknown): string {
+  const text = format(value)
+  return typeof value === 'string' && text !== 'a URL' ? 'a string' : text
+}
 
 const InvalidOption = createError(
   'FST_ERR_LLM_QUOTA_OPTION',
@@ -34,8 +43,8 @@ const InvalidOption = createError(
  */
 export class OptionError extends InvalidOption {
   /** @param rule What the value must be, for example `must be an integer`. */
-  constructor (option: string, rule: string, value: unknown, format = shown) {
-    super(option, rule, format(value))
+  constructor (option: string, rule: string, value: unknown, formatValue = format) {
+    super(option, rule, formatValue(value))
   }
 }
 
@@ -83,3 +92,6 @@ export const StandingError = createError(
   'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown',
   503
 )
+
+// Until all files use the new name.
+export { format as shown, formatType as shownType }

@@ -1,18 +1,23 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { AnyRequest } from './any-request.js'
+import { isAuthentication, type Authentication } from './caller/authentication.js'
 import { OptionError } from './errors.js'
-import { checkThat, isNatural } from './option-checks.js'
-import { setRateLimitHeaders } from './refusal/rate-limit-headers.js'
-import { sendRefusal, type AnyReply } from './refusal/refusal.js'
-import type { ResponseOptions } from './hook.js'
-import { decide } from './permit/decide.js'
+import { isObject } from './option-checks.js'
+import { costRule, isCost, type Cost } from './permit/cost.js'
+import type { Amounts } from './permit/amounts.js'
 import type { QuotaDecision } from './permit/decision.js'
-import type { Ledger } from './permit/ledger.js'
-import { Permit, type Amounts } from './permit/permit.js'
-import type { Quota, QuotaList } from './permit/quota.js'
-import type { GivenCosts } from './permit/ruling.js'
-import { isResponseOpen, permitOf, stateOf } from './permit/request-state.js'
-import { proceed } from './promises.js'
+import { extendPermit } from './permit/extend.js'
+import type { OpenPermits } from './permit/open-permits.js'
+import type { Permit } from './permit/permit.js'
+import type { GivenCosts } from './permit/prepare.js'
+import type { QuotaList } from './permit/quota-list.js'
+import type { Quota } from './permit/quota.js'
+import { stateOf } from './permit/request-state.js'
+import { requesterOf } from './permit/requester.js'
+import { takePermit } from './permit/take-permit.js'
+import type { AnyReply } from './refusal/refusal.js'
+import type { Responder } from './refusal/responder.js'
+import type { Operation } from './subject/operation.js'
 import type { Paths } from './subject/paths.js'
 
 /** A handler's permit for the quotas that it named. `await using` ends it. */
@@ -25,136 +30,194 @@ export interface QuotaPermit extends AsyncDisposable {
    * Sends the refusal as the hook would, with the `RateLimit` headers of this permit in place of
    * the hook's.
    *
-   * @throws {TypeError} If there is no refusal, or if headers were sent.
+   * @throws {TypeError} If there is no refusal, if headers were sent, or if the permit is for an
+   *   authentication.
    */
   refuse<Reply extends AnyReply>(reply: Reply): Reply
+  /** Returns what was granted of a unit, as `fastify.quotaGranted` does. */
+  granted(unit: string): number | null
+  /** Takes more, as `fastify.quotaExtend` does. */
+  extend(amounts: Amounts): Promise<QuotaDecision | null>
   /** Reports what was used, as `fastify.quotaCharge` does. */
   charge(amounts: Amounts): Promise<void>
-  /** Settles the costs and releases the places, once. Never rejects. */
+  /** Settles what was used and releases the places, once. Never rejects. */
   end(): Promise<void>
 }
 
 /**
  * Decides, counts and publishes in the middle of a handler, as the hook does for its route: for a
- * message of a socket, a tool call, an item of a batch or a job. The route does not have to be
- * protected.
+ * message of a socket, a tool call or an item of a batch. The route does not have to be protected.
+ * Takes an authentication in place of a request for the job of a queue, for example: it is the
+ * caller of each of the quotas.
  *
- * The permit ends with the response of the request, unless `end` is called earlier. A permit that
- * is taken later, or for a request that has not passed the plugin's hook, lasts until `end` is
- * called or the server has closed.
+ * The permit ends with the response of the request, unless `end` is called earlier, and at once if
+ * that has closed already. A permit for an authentication, or for a request that has not passed the
+ * plugin's hook, lasts until `end` is called or the server has closed.
  *
  * @param names The names of one or more quotas, which can include `default`.
- * @param costs What to count: a number if one name is given, else by name. Default: the costs of
- *   the definitions. A place always costs 1.
+ * @param costs What to count: a cost if one name is given, else by name. Default: the costs of the
+ *   definitions. A place always costs 1.
  * @returns The permit. If the store fails, the permit is a refusal.
  * @throws {UnknownQuotaError} `FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA`, if there is no quota with one of
  *   the names.
- * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if there is no name, or if a cost is not
- *   possible.
+ * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if there is no name, if a cost is not possible,
+ *   or if the cost of a definition is a function and there is no request.
  */
 export type QuotaAcquirer = {
   /** Takes a permit. */
   method(
-    request: AnyRequest,
+    request: AnyRequest | Authentication,
     names: string | readonly string[],
-    costs?: number | Readonly<Record<string, number>>
+    costs?: Cost | Readonly<Record<string, Cost>>
   ): Promise<QuotaPermit>
 }['method']
 
-/**
- * Reports what an admitted request has used, even after its response has ended; several reports add
- * up (docs/rules.md, "Costs"). Does nothing if the request was not admitted.
- *
- * @param amounts A number of model tokens, an amount for each unit, or null if nothing is known. An
- *   amount is a safe integer of at least 0; any other is logged as an error and not counted.
- * @returns A promise that is fulfilled when the store has counted it. It never rejects: if the
- *   store fails, the error is logged.
- */
-export type QuotaCharger = {
-  /** Reports amounts. */
-  method(request: AnyRequest, amounts: Amounts): Promise<void>
-}['method']
-
-/** Creates the function for the decorator `fastify.quotaCharge`. */
-export function createQuotaCharger (ledger: Ledger): QuotaCharger {
-  return async function quotaCharge (request: FastifyRequest, amounts) {
-    return proceed(permitOf(request) ?? new Permit(request, ledger, [], null, []), (permit) =>
-      permit.charge(amounts)
-    )
-  }
+/** What the permits of a server's handlers need. */
+export interface HandlerPermitServer {
+  readonly log: FastifyBaseLogger
+  readonly quotas: QuotaList
+  readonly paths: Paths
+  readonly open: OpenPermits
+  readonly responder: Responder
 }
 
 /** Creates the function for the decorator `fastify.quotaAcquire`. */
-export function createQuotaAcquirer (
-  quotas: QuotaList,
-  paths: Paths,
-  ledger: Ledger,
-  options: ResponseOptions
-): QuotaAcquirer {
-  const { rateLimitHeaders, refusalBody } = options
-  return async function quotaAcquire (request: FastifyRequest, names, costs) {
-    const named = [...new Set([names].flat())].map((name) => quotas.named(name, 'quotaAcquire'))
+export function createQuotaAcquirer (server: HandlerPermitServer): QuotaAcquirer {
+  const { log, quotas, paths, open, responder } = server
+  return async function quotaAcquire (subject: FastifyRequest | Authentication, names, costs) {
+    const named = quotas.allNamed([names].flat(), 'quotaAcquire')
     if (named.length === 0) {
       throw new OptionError('names', 'must contain the name of a quota', names)
     }
     const given = givenCosts(named, costs)
-    const path = paths.withoutPrefix(request.routeOptions.url ?? request.url.replace(/\?.*/, ''))
-    const operation = Object.freeze({ method: request.method, path })
-    const matches = quotas.all
-      .filter((quota) => named.includes(quota))
-      .map((quota) => ({ quota, operation }))
-    const isFollowed = isResponseOpen(request)
-    const permit = await decide(matches, request, ledger, given)
-    if (isFollowed) stateOf(request).endWithResponse(permit)
-    const { decisions, refusal } = permit
-    const end = async (): Promise<void> => permit.end()
-    return {
-      decisions,
-      refusal: refusal?.decision ?? null,
-      refuse (reply) {
-        if (refusal === null) {
-          throw new TypeError(
-            'fastify-llm-quota: the permit was admitted, so there is no refusal to send'
-          )
-        }
-        if (reply.sent || reply.raw.headersSent) {
-          throw new TypeError(
-            'fastify-llm-quota: the refusal cannot be sent, because the response has begun'
-          )
-        }
-        for (const header of ['RateLimit-Policy', 'RateLimit']) reply.raw.removeHeader(header)
-        if (rateLimitHeaders !== undefined) setRateLimitHeaders(reply, permit.decidedByStores)
-        sendRefusal(refusal, request, reply, refusalBody)
-        return reply
-      },
-      charge: async (amounts) => permit.charge(amounts),
-      end,
-      [Symbol.asyncDispose]: end
+    if (isAuthentication(subject)) {
+      assertNoFunctions(named, given)
+      const requester = { request: null, authentication: subject, log }
+      const taken = named.map((quota) => ({ quota, operation: null }))
+      const permit = await takePermit(taken, requester, open, given)
+      return new HandlerPermit(permit, open, responder)
     }
+    assertRequest(subject)
+    const operation = operationOf(subject, paths)
+    const taken = named.map((quota) => ({ quota, operation }))
+    const permit = await takePermit(taken, requesterOf(subject), open, given)
+    stateOf(subject).endWithResponse(permit, subject)
+    return new HandlerPermit(permit, open, responder)
   }
 }
 
-function givenCosts (
-  quotas: readonly Quota[],
-  costs: number | Readonly<Record<string, number>> = {}
-): GivenCosts {
-  const [first] = quotas
-  if (typeof costs === 'number' && quotas.length > 1) {
-    throw new OptionError('costs', 'must be an object with the cost of each quota by name', costs)
+/** The operation of a route that need not be protected. */
+function operationOf (request: FastifyRequest, paths: Paths): Operation {
+  const { routeOptions }: { readonly routeOptions?: { readonly url?: string | undefined } } =
+    request
+  const pattern = routeOptions?.url
+  const path = pattern === undefined ? '*' : paths.withoutPrefix(pattern)
+  return Object.freeze({ method: request.method, path })
+}
+
+class HandlerPermit implements QuotaPermit {
+  readonly decisions: readonly QuotaDecision[]
+  readonly refusal: QuotaDecision | null
+  readonly #permit: Permit
+  readonly #open: OpenPermits
+  readonly #responder: Responder
+
+  constructor (permit: Permit, open: OpenPermits, responder: Responder) {
+    this.decisions = permit.decisions
+    this.refusal = permit.refusal?.decision ?? null
+    this.#permit = permit
+    this.#open = open
+    this.#responder = responder
   }
-  const given = typeof costs === 'number' ? { [String(first?.name)]: costs } : costs
-  return new Map(
-    Object.entries(given).map(([name, cost]) => {
-      const quota = quotas.find((each) => each.name === name)
-      if (quota === undefined || quota.longestWindow === null) {
-        throw new OptionError(
-          `costs.${name}`,
-          'must be for one of the given quotas that does not count requests in flight',
-          cost
-        )
-      }
-      checkThat('must be a safe integer of at least 0', isNatural)(cost, `costs.${name}`)
-      return [name, cost]
-    })
-  )
+
+  refuse<Reply extends AnyReply>(reply: Reply): Reply {
+    const { request } = this.#permit.requester
+    if (this.refusal === null) {
+      throw new TypeError('fastify-llm-quota: the permit was admitted, so there is no refusal')
+    }
+    if (request === null) {
+      throw new TypeError('fastify-llm-quota: a permit for an authentication has no response')
+    }
+    if (reply.sent || reply.raw.headersSent) {
+      throw new TypeError('fastify-llm-quota: the refusal cannot be sent after the response began')
+    }
+    this.#responder.removeHeaders(reply)
+    this.#responder.setHeaders(this.#permit, reply)
+    this.#responder.sendRefusal(this.#permit, request, reply)
+    return reply
+  }
+
+  granted (unit: string): number | null {
+    return this.#permit.granted(unit)
+  }
+
+  async extend (amounts: Amounts): Promise<QuotaDecision | null> {
+    return extendPermit(this.#permit, amounts, this.#open)
+  }
+
+  async charge (amounts: Amounts): Promise<void> {
+    return this.#permit.charge(amounts)
+  }
+
+  async end (): Promise<void> {
+    const { request } = this.#permit.requester
+    if (request !== null) stateOf(request).leave(this.#permit)
+    return this.#permit.end(true)
+  }
+
+  [Symbol.asyncDispose] (): Promise<void> {
+    return this.end()
+  }
+}
+
+function assertRequest (subject: unknown): void {
+  if (isObject(subject) && 'raw' in subject) return
+  const rule = 'must be a request, or an authentication that this package created'
+  throw new OptionError('request', rule, subject)
+}
+
+/** Throws an `OptionError` if a cost is a function, for which there is no request. */
+function assertNoFunctions (quotas: readonly Quota[], given: GivenCosts): void {
+  for (const { name, cost } of quotas) {
+    if (typeof cost !== 'function' || given.has(name)) continue
+    const rule = 'must be given, because the cost of the quota is a function of the request'
+    throw new OptionError(`costs.${name}`, rule, undefined)
+  }
+}
+
+/** Returns the costs that a handler gives, by quota, or throws an `OptionError`. */
+function givenCosts (quotas: readonly Quota[], costs: unknown): GivenCosts {
+  const given = new Map<string, Cost>()
+  if (costs === undefined) return given
+  const [only] = quotas
+  if (isCost(costs) && only !== undefined) {
+    if (quotas.length > 1) {
+      const rule = 'must be an object with the cost of each quota by name'
+      throw new OptionError('costs', rule, costs)
+    }
+    given.set(only.name, checkedCost(only, costs, 'costs'))
+    return given
+  }
+  if (!isObject(costs)) {
+    throw new OptionError('costs', 'must be a cost, or an object with costs by quota', costs)
+  }
+  for (const [name, cost] of Object.entries(costs)) {
+    const quota = quotas.find((each) => each.name === name)
+    if (quota === undefined) {
+      throw new OptionError(`costs.${name}`, 'must be for one of the given quotas', cost)
+    }
+    given.set(name, checkedCost(quota, cost, `costs.${name}`))
+  }
+  return given
+}
+
+function checkedCost (quota: Quota, cost: unknown, option: string): Cost {
+  if (quota.longestWindow === null) {
+    throw new OptionError(option, 'must not be set for a quota of requests in flight', cost)
+  }
+  if (!isCost(cost)) throw new OptionError(option, costRule, cost)
+  if (quota.unit === 'requests' && typeof cost !== 'number') {
+    throw new OptionError(option, 'must be a number for a quota of requests', cost)
+  }
+  return cost
 }

@@ -8,7 +8,7 @@ export {
 } from './caller/authentication.js'
 export { callerKey, type UnidentifiedReason } from './caller/caller-key.js'
 export { protectedOperations, type Operation } from './subject/operation.js'
-export { quotaDecisions } from './permit/decision.js'
+export { quotaDecisions, quotaSettlements } from './channels.js'
 export { quotaResponses, type QuotaResponse } from './refusal/responses.js'
 export { usedTokens } from './permit/used-tokens.js'
 export {
@@ -26,31 +26,30 @@ export type {
   LocalAuthentication,
   TokenAuthentication
 } from './caller/authentication.js'
-export type { QuotaAcquirer, QuotaCharger, QuotaPermit } from './handler-permit.js'
+export type { QuotaAcquirer, QuotaPermit } from './handler-permit.js'
 export type { AuthenticationReader } from './caller/request-caller.js'
 export type { DotenvOptions, QuotaConfig } from './limit/configuration.js'
 export type { LimitName } from './limit/limit.js'
 export type { PreferenceReader } from './limit/preferences.js'
+export type { QuotaDecisionMessage, QuotaSettlement } from './channels.js'
 export type {
   CountedDecision,
   DisabledDecision,
   QuotaDecision,
-  QuotaDecisionMessage,
   UnauthenticatedDecision,
   UnavailableDecision,
   UnavailableReason
 } from './permit/decision.js'
-export type { Cost } from './permit/amount.js'
-export type { Amounts } from './permit/permit.js'
-export type { QuotaForgetter, QuotaInfo } from './permit/quota.js'
+export type { Amounts } from './permit/amounts.js'
+export type { Cost, CostRange } from './permit/cost.js'
+export type { QuotaForgetter } from './permit/forget.js'
+export type { QuotaInfo } from './permit/quota.js'
+export type { QuotaCharger, QuotaExtender, QuotaGrantReader } from './permit/request-permit.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
 export type { AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
 export type { Amount, QuotaDefinition, QuotaOptions } from './start/options.js'
-export type {
-  InsuredQuotaStoreChange,
-  InsuredQuotaStoreState,
-  InsuredShards
-} from './store/insured/changes.js'
+export type { InsuredQuotaStoreState, InsuredShards } from './store/insured/changes.js'
+export type { InsuredQuotaStoreChange } from './channels.js'
 export type { InsuredQuotaStoreOptions, PrimaryQuotaStore } from './store/insured/options.js'
 export type { QuotaTimers } from './time-limit.js'
 export type {

@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
-import { shown } from './errors.js'
+import { format } from './errors.js'
 
 /**
  * Logs a line, without its properties if a serializer throws. A logger that throws neither changes
@@ -21,30 +21,44 @@ export function logLine (
 }
 
 /** Logs an error line about something that failed. */
-export const logFailure = (
+export function logFailure (
   log: FastifyBaseLogger,
   error: unknown,
   message: string,
   properties: object = {}
-): void => logLine(log, 'error', { err: shownError(error), ...properties }, message)
+): void {
+  logLine(log, 'error', { err: loggableError(error), ...properties }, message)
+}
 
 /**
  * Returns an error with only the name, code and message of a thrown value: clients attach commands,
- * keys and passwords to their errors.
+ * keys and passwords to their errors. Never throws.
  */
-export function shownError (thrown: unknown): Error {
-  let name: unknown, code: unknown, message: unknown
-  try {
-    ;({ name, code, message } = Object(thrown))
-  } catch {} // A getter of the error threw.
-  const error = Object.assign(
-    new Error(typeof message === 'string' ? message : `${shown(thrown)} was thrown`),
-    {
-      name: typeof name === 'string' ? name : 'Error',
-      ...((typeof code === 'string' || typeof code === 'number') && { code })
-    }
+export function loggableError (thrown: unknown): Error {
+  const name = fieldOf(thrown, 'name')
+  const code = fieldOf(thrown, 'code')
+  const message = fieldOf(thrown, 'message')
+  const error: Error & { code?: string | number } = new Error(
+    typeof message === 'string' ? message : `${format(thrown)} was thrown`
   )
+  error.name = typeof name === 'string' ? name : 'Error'
+  if (typeof code === 'string' || typeof code === 'number') error.code = code
   // The frames are those of this function.
   error.stack = `${error.name}: ${error.message}`
   return error
 }
+
+function fieldOf (thrown: unknown, field: 'name' | 'code' | 'message'): unknown {
+  if ((typeof thrown !== 'object' || thrown === null) && typeof thrown !== 'function') {
+    return undefined
+  }
+  try {
+    return Reflect.get(thrown, field)
+  } catch {
+    // A getter of the error, or a proxy, threw.
+    return undefined
+  }
+}
+
+// Until all files use the new name.
+export { loggableError as shownError }

@@ -1,11 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
-import {
-  createQuotaAcquirer,
-  createQuotaCharger,
-  type QuotaAcquirer,
-  type QuotaCharger
-} from './handler-permit.js'
+import { createQuotaAcquirer, type QuotaAcquirer } from './handler-permit.js'
 import { createQuotaHook } from './hook.js'
 import {
   configurationDefaults,
@@ -15,13 +10,25 @@ import {
 import { variableOf } from './limit/limit.js'
 import { Preferences } from './limit/preferences.js'
 import type { QuotaDecision } from './permit/decision.js'
-import { Ledger } from './permit/ledger.js'
-import { QuotaList, type QuotaForgetter, type QuotaInfo } from './permit/quota.js'
+import { createForgetter, type QuotaForgetter } from './permit/forget.js'
+import { OpenPermits } from './permit/open-permits.js'
+import { QuotaList } from './permit/quota-list.js'
+import { QuotaLog } from './permit/quota-log.js'
+import type { QuotaInfo } from './permit/quota.js'
+import {
+  createQuotaCharger,
+  createQuotaExtender,
+  quotaGranted,
+  type QuotaCharger,
+  type QuotaExtender,
+  type QuotaGrantReader
+} from './permit/request-permit.js'
 import { decisionsAccessor, quotaAccessor } from './permit/request-state.js'
 import { createStandingReader, type QuotaStandingReader } from './permit/standing.js'
+import { Responder } from './refusal/responder.js'
 import { assertDecorators, chooseStore, preferencesOf, Registrations } from './start/host.js'
 import { assertQuotaOptions, type QuotaOptions } from './start/options.js'
-import { defineQuotas } from './start/quotas.js'
+import { defineQuotas, describeQuotas } from './start/quotas.js'
 import { logStoreChanges, report } from './start/report.js'
 import { markOf, Routes } from './start/routes.js'
 import type { QuotaStore } from './store/store.js'
@@ -41,6 +48,10 @@ declare module 'fastify' {
     quotaAcquire: QuotaAcquirer
     /** Reports what a request has used. */
     quotaCharge: QuotaCharger
+    /** Takes more for a request in progress. */
+    quotaExtend: QuotaExtender
+    /** Returns how much of a unit a request was granted. */
+    quotaGranted: QuotaGrantReader
     /** Returns the standing of a request's caller without counting the request. */
     quotaStanding: QuotaStandingReader
     /** Removes a caller's own counter in every quota. */
@@ -88,7 +99,10 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const preferences = new Preferences(fastify.log, options.preferenceTimeout)
   const quotas = new QuotaList(configured, preferences)
   const named = (name: unknown, where: string) => quotas.named(name, where)
-  const ledger = new Ledger()
+  const open = new OpenPermits(new QuotaLog(fastify.log))
+  const responder = new Responder(options)
+  const handlerPermits = { log: fastify.log, quotas, paths, open, responder }
+  const requests = new RequestMatcher(quotas.all, paths, named)
   const routes = new Routes(
     fastify,
     paths,
@@ -104,11 +118,13 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
     fastify.decorate('preferences', reader)
   }
   fastify.decorate('quotaConfig', configuration)
-  fastify.decorate('quotas', quotas.describe())
-  fastify.decorate('quotaAcquire', createQuotaAcquirer(quotas, paths, ledger, options))
-  fastify.decorate('quotaCharge', createQuotaCharger(ledger))
+  fastify.decorate('quotas', describeQuotas(configured))
+  fastify.decorate('quotaAcquire', createQuotaAcquirer(handlerPermits))
+  fastify.decorate('quotaCharge', createQuotaCharger(open))
+  fastify.decorate('quotaExtend', createQuotaExtender(open))
+  fastify.decorate('quotaGranted', quotaGranted)
   fastify.decorate('quotaStanding', createStandingReader(quotas))
-  fastify.decorate('quotaForget', quotas.forget)
+  fastify.decorate('quotaForget', createForgetter(quotas))
   fastify.addHook('onRoute', function quotaRoute (options) {
     for (const method of [options.method].flat()) {
       const route = { method, pattern: options.url, options }
@@ -120,10 +136,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
       routes.add(route)
     }
   })
-  fastify.addHook(
-    'preHandler',
-    createQuotaHook(new RequestMatcher(quotas.all, paths, named), quotas.all, ledger, options)
-  )
+  fastify.addHook('preHandler', createQuotaHook(requests, quotas.all, open, responder))
   fastify.addHook('onReady', async function quotaReady () {
     preferences.reader = preferencesOf(fastify, reader)
     report(fastify, configured, routes)
@@ -140,7 +153,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   // that is added last runs first, and now all others have been added. Fastify's types lack
   // `onClose`, and Fastify 5.0.0 runs this hook twice.
   fastify.addHook('preClose', async function quotaPreClose () {
-    if (!isSettled) Reflect.get(fastify, 'onClose').call(fastify, () => ledger.settle())
+    if (!isSettled) Reflect.get(fastify, 'onClose').call(fastify, () => open.endAll())
     isSettled = true
   })
 }

@@ -29,16 +29,30 @@ export interface AnonymousAuthentication extends AuthenticationOf<'anonymous'> {
  */
 export type Authentication = TokenAuthentication | LocalAuthentication | AnonymousAuthentication
 
-// Verified claims can be any JSON object, so their fields cannot distinguish them from an
-// authentication.
-class Made {}
-const make = <Kind extends Authentication>(authentication: Kind): Kind =>
-  Object.freeze(Object.assign(new Made(), authentication))
+/**
+ * Marks what the functions below create. Verified claims can be any JSON object, so their fields
+ * cannot distinguish them from an authentication.
+ */
+class Created {
+  readonly #isCreated = true
+
+  /** Never throws, whatever the value is. */
+  static includes (value: unknown): boolean {
+    return typeof value === 'object' && value !== null && #isCreated in value
+  }
+}
+
+function create<Kind extends Authentication> (authentication: Kind): Kind {
+  return Object.freeze(Object.assign(new Created(), authentication))
+}
+
 /**
  * Whether a value was created by one of the functions below. This is never true for a token's
  * payload.
  */
-export const isAuthentication = (value: unknown): value is Authentication => value instanceof Made
+export function isAuthentication (value: unknown): value is Authentication {
+  return Created.includes(value)
+}
 
 /**
  * Creates the authentication of a token's caller, identified by the claims `iss` (issuer) and `sub`
@@ -51,7 +65,7 @@ export function tokenAuthentication (
   claims: unknown,
   { authenticated = true } = {}
 ): TokenAuthentication {
-  return make({ kind: 'token', authenticated, claims })
+  return create({ kind: 'token', authenticated, claims })
 }
 
 /**
@@ -66,7 +80,7 @@ export function localAuthentication (
   username: string,
   { authenticated = true } = {}
 ): LocalAuthentication {
-  return make({ kind: 'local', authenticated, username })
+  return create({ kind: 'local', authenticated, username })
 }
 
 /**
@@ -74,5 +88,5 @@ export function localAuthentication (
  * a 401 (docs/rules.md, "Caller").
  */
 export function anonymousAuthentication (): AnonymousAuthentication {
-  return make({ kind: 'anonymous', authenticated: true })
+  return create({ kind: 'anonymous', authenticated: true })
 }

@@ -28,9 +28,6 @@ export class Unidentified {
   constructor (readonly reason: UnidentifiedReason | null) {}
 }
 
-/** The key of a caller, or why there is none. */
-export type Caller = string | Unidentified
-
 /**
  * Returns the key of a caller's counters: the SHA-256 digest of the caller's category and identity
  * in lowercase hexadecimal, so that no identity is stored in readable form (docs/rules.md,
@@ -49,35 +46,46 @@ export function callerKey (authentication: Authentication | null | undefined): s
   return typeof key === 'string' ? key : null
 }
 
-/**
- * Returns the key of a caller, or why there is none. Only own properties of claims identify a
- * caller, not inherited ones.
- */
-export function keyOf (authentication: unknown): Caller {
+/** Returns the key of an authentication's caller, or why there is none. */
+export function keyOf (authentication: unknown): string | Unidentified {
   if (authentication == null) return new Unidentified('no-authentication')
   if (!isAuthentication(authentication) || authentication.authenticated !== true) {
     return new Unidentified('not-authenticated')
   }
   if (authentication.kind === 'anonymous') return new Unidentified('anonymous')
-  if (authentication.kind === 'local') {
-    const { username } = authentication
-    return isIdentity(username)
-      ? hash('sha256', 'local\0' + username, 'hex')
-      : new Unidentified('no-username')
-  }
-  const claims = isObject(authentication.claims) ? authentication.claims : {}
-  const [iss, sub]: unknown[] = ['iss', 'sub'].map((name) =>
-    Object.hasOwn(claims, name) ? Reflect.get(claims, name) : undefined
-  )
-  if (!isIdentity(iss)) return new Unidentified('no-issuer')
-  return isIdentity(sub)
-    ? hash('sha256', 'oidc\0' + iss + '\0' + sub, 'hex')
-    : new Unidentified('no-subject')
+  if (authentication.kind === 'token') return keyOfClaims(authentication.claims)
+  const { username } = authentication
+  if (!isIdentity(username)) return new Unidentified('no-username')
+  return hash('sha256', 'local\0' + username, 'hex')
+}
+
+/** Returns the key of the caller that the verified claims of a token identify. */
+export function keyOfClaims (claims: unknown): string | Unidentified {
+  const issuer = claimOf(claims, 'iss')
+  if (!isIdentity(issuer)) return new Unidentified('no-issuer')
+  const subject = claimOf(claims, 'sub')
+  if (!isIdentity(subject)) return new Unidentified('no-subject')
+  return hash('sha256', 'oidc\0' + issuer + '\0' + subject, 'hex')
+}
+
+/** Returns a claim. An inherited property is none. */
+function claimOf (claims: unknown, name: 'iss' | 'sub'): unknown {
+  return isObject(claims) && Object.hasOwn(claims, name) ? Reflect.get(claims, name) : undefined
 }
 
 /**
  * Whether a value can be a part of the text that is hashed. None contains NUL, so different
  * identities never result in the same text.
  */
-const isIdentity = (value: unknown): value is string =>
-  typeof value === 'string' && value.trim() !== '' && !value.includes('\0') && value.isWellFormed()
+function isIdentity (value: unknown): value is string {
+  return (
+    typeof value === 'string' && !isBlank(value) && !value.includes('\0') && value.isWellFormed()
+  )
+}
+
+function isBlank (text: string): boolean {
+  // Most names begin with a visible ASCII character, so they need not be copied.
+  const first = text.charCodeAt(0)
+  if (first > 0x20 && first < 0x7f) return false
+  return text.trim() === ''
+}

@@ -1,62 +1,128 @@
 import type { FastifyRequest } from 'fastify'
 import type { OfRequest } from '../any-request.js'
 import { logFailure, logLine } from '../log.js'
-import { attempt, proceed } from '../promises.js'
+import { isPromise } from '../promises.js'
 import { isAuthentication, tokenAuthentication, type Authentication } from './authentication.js'
-import { keyOf, Unidentified, type Caller } from './caller-key.js'
+import { keyOf, keyOfClaims, Unidentified } from './caller-key.js'
 
 /**
  * The type of the option `authentication`: a function that returns the authentication of a request,
  * or a promise of it. If it throws or rejects, the response is a 401, or a 503 if the error has a
- * `statusCode` of 500 or more.
+ * `statusCode` of 500 or more. The request waits until the promise settles, so a function that asks
+ * a server needs a time limit of its own.
  */
 export type AuthenticationReader = OfRequest<
   Authentication | null | undefined | PromiseLike<Authentication | null | undefined>
 >
 
-/** Returns the caller of a request. A promise only if the host's function returned one. */
-export type CallerReader = (request: FastifyRequest) => Caller | Promise<Caller>
+/** An identified caller. */
+export class Caller {
+  readonly #identification: unknown
 
-const foreign =
-  'the option authentication returned a value that this package did not create, so the request is treated as ' +
-  'unauthenticated: wrap verified claims with tokenAuthentication(claims), and a user name with localAuthentication(username); ' +
-  'this warning is not repeated'
+  /**
+   * @param callerKey The digest.
+   * @param identification The authentication that the key was derived from, or the claims in
+   *   `request.user`.
+   */
+  constructor (
+    readonly callerKey: string,
+    identification: unknown
+  ) {
+    this.#identification = identification
+  }
 
-/**
- * Reads `request.user`, where a value that this package did not create is verified claims, which
- * @fastify/jwt stores there.
- */
-function userOf (request: FastifyRequest): Authentication | null | undefined {
-  const user: unknown = Reflect.get(request, 'user')
-  return user == null || isAuthentication(user) ? user : tokenAuthentication(user)
+  /** The authentication that the key was derived from. */
+  get authentication (): Authentication {
+    const identification = this.#identification
+    // Few quotas need it, so it is created only for those.
+    return isAuthentication(identification) ? identification : tokenAuthentication(identification)
+  }
 }
 
-/** Creates a reader that uses the host's function, if there is one. */
-export function callerReader (authentication: AuthenticationReader = userOf): CallerReader {
-  let isWarned = false
-  return (request) =>
-    attempt<Caller>(
-      () => {
-        const read = authentication(request)
-        return proceed(
-          read == null || isAuthentication(read) ? read : Promise.resolve(read),
-          (found) => {
-            const isForeign = found != null && !isAuthentication(found)
-            if (isForeign && !isWarned) logLine(request.log, 'warn', {}, foreign)
-            isWarned ||= isForeign
-            return keyOf(found)
-          }
-        )
-      },
-      (error) => {
-        const isOutage = Number(Object(error).statusCode) >= 500
-        const outcome = isOutage ? 'unavailable' : 'unauthenticated'
-        logFailure(
-          request.log,
-          error,
-          `the authentication of the request could not be read; the decision on it is ${outcome}`
-        )
-        return new Unidentified(isOutage ? null : 'no-authentication')
-      }
-    )
+/** Returns the caller of an authentication. */
+export function callerOfAuthentication (authentication: unknown): Caller | Unidentified {
+  const key = keyOf(authentication)
+  return typeof key === 'string' ? new Caller(key, authentication) : key
+}
+
+/**
+ * Returns the caller in `request.user`, where a value that this package did not create is verified
+ * claims, which @fastify/jwt stores there.
+ */
+function callerOfUser (user: unknown): Caller | Unidentified {
+  if (user == null || isAuthentication(user)) return callerOfAuthentication(user)
+  const key = keyOfClaims(user)
+  return typeof key === 'string' ? new Caller(key, user) : key
+}
+
+const foreign =
+  'the option authentication returned a value that this package did not create, so the request ' +
+  'is treated as unauthenticated: wrap verified claims with tokenAuthentication(claims), and a ' +
+  'user name with localAuthentication(username); this warning is not repeated'
+
+/**
+ * Reads the callers of requests (docs/rules.md, "Caller"). Quotas with the same function of the
+ * host share a reader, so that each request is authenticated once.
+ */
+export class CallerReader {
+  readonly #authentication: AuthenticationReader | undefined
+  #isWarned = false
+
+  /** @param authentication The host's function. Default: `request.user` is read. */
+  constructor (authentication?: AuthenticationReader) {
+    this.#authentication = authentication
+  }
+
+  /**
+   * Returns the caller of a request, or why there is none. A promise only if the host's function
+   * returned one. Neither throws nor rejects.
+   */
+  read (request: FastifyRequest): Caller | Unidentified | Promise<Caller | Unidentified> {
+    try {
+      if (this.#authentication === undefined) return callerOfUser(Reflect.get(request, 'user'))
+      const authentication: unknown = this.#authentication(request)
+      if (isPromise(authentication)) return this.#readPromise(authentication, request)
+      return this.#callerOf(authentication, request)
+    } catch (error) {
+      return afterFailure(error, request)
+    }
+  }
+
+  async #readPromise (
+    promise: PromiseLike<unknown>,
+    request: FastifyRequest
+  ): Promise<Caller | Unidentified> {
+    try {
+      return this.#callerOf(await promise, request)
+    } catch (error) {
+      return afterFailure(error, request)
+    }
+  }
+
+  #callerOf (authentication: unknown, request: FastifyRequest): Caller | Unidentified {
+    const isForeign = authentication != null && !isAuthentication(authentication)
+    if (isForeign && !this.#isWarned) {
+      this.#isWarned = true
+      logLine(request.log, 'warn', {}, foreign)
+    }
+    return callerOfAuthentication(authentication)
+  }
+}
+
+function afterFailure (error: unknown, request: FastifyRequest): Unidentified {
+  const isOutage = isServerError(error)
+  const outcome = isOutage ? 'unavailable' : 'unauthenticated'
+  const message = `the authentication of the request could not be read; the decision on it is ${outcome}`
+  logFailure(request.log, error, message)
+  return new Unidentified(isOutage ? null : 'no-authentication')
+}
+
+/** Whether an error has the status code of an outage. One that cannot be read is an outage. */
+function isServerError (error: unknown): boolean {
+  if (typeof error !== 'object' || error === null) return false
+  try {
+    return 'statusCode' in error && Number(error.statusCode) >= 500
+  } catch {
+    return true
+  }
 }

@@ -1,14 +1,18 @@
-import { channel } from 'node:diagnostics_channel'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
+import {
+  earlierQuotaDecisions,
+  type EarlierQuotaDecision,
+  type EarlierQuotaDecisionMessage
+} from '../channels.js'
 import { readConfiguration } from '../limit/configuration.js'
 import { defaultPerMinute, perMinuteVariable, preferenceOf } from '../limit/limit.js'
 import { Preferences } from '../limit/preferences.js'
 import { assertFunction, assertOptions } from '../option-checks.js'
 import { preferencesOf, Registrations } from '../start/host.js'
-import { sharedChecks, type QuotaOptions } from '../start/options.js'
+import { checksOfBothPlugins, type QuotaOptions } from '../start/options.js'
 import { windowLength } from '../store/counter.js'
-import { protectedOperations, type Operation } from '../subject/operation.js'
+import { protectedOperations } from '../subject/operation.js'
 import { Paths } from '../subject/paths.js'
 import { RequestMatcher } from '../subject/request-matcher.js'
 
@@ -21,33 +25,14 @@ export interface EarlierQuotaOptions extends Pick<
   'prefix' | 'preferences' | 'perMinute' | 'dotenv'
 > {
   /** Returns monotonic milliseconds. Default `performance.now`. */
-  readonly clock?: () => number
+  readonly clock?: (() => number) | undefined
 }
 
-/** The decision of the earlier quota on one request. It never contains an address. */
-export interface EarlierQuotaDecision {
-  /** The outcome; `disabled` if the limit is 0 or negative. */
-  readonly outcome: 'admitted' | 'rejected' | 'disabled'
-  /** The method of the request, and the operation's path. */
-  readonly operation: Operation
-  /** The configured limit. */
-  readonly limit: number
-}
-
-/** A message on the `node:diagnostics_channel` channel `fastify-llm-quota:earlier-decision`. */
-export interface EarlierQuotaDecisionMessage {
-  /** The request. */
-  readonly request: FastifyRequest
-  /** The decision on the request. */
-  readonly decision: EarlierQuotaDecision
-}
-
-const earlierQuotaDecisions = channel('fastify-llm-quota:earlier-decision')
 const registrations = new Registrations()
 const decided = new WeakSet<FastifyRequest>()
 
 async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): Promise<void> {
-  assertOptions<EarlierQuotaOptions>(options, { ...sharedChecks, clock: assertFunction })
+  assertOptions<EarlierQuotaOptions>(options, { ...checksOfBothPlugins, clock: assertFunction })
   const { perMinute = defaultPerMinute, clock = () => performance.now() } = options
   registrations.assertFirst(fastify)
   const configuration = await readConfiguration(
@@ -64,10 +49,8 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
     new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   )
   const preferences = new Preferences(fastify.log)
-  const limitOf = preferences.of(preferenceOf('perMinute'), configuration[perMinuteVariable])
-  // One counter for each address until the process ends: without a caller cap, sweeps and an
-  // overflow counter.
-  const counters = new Map<string, { readonly count: number; readonly windowStart: number }>()
+  const preference = preferences.of(preferenceOf('perMinute'), configuration[perMinuteVariable])
+  const addresses = new Addresses(clock)
 
   fastify.addHook('onReady', async () => {
     preferences.reader = preferencesOf(fastify, options.preferences)
@@ -76,37 +59,55 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
     const [match] = requests.match(request)
     if (match === undefined || decided.has(request)) return
     decided.add(request)
-    const limit = await limitOf(request)
-    const outcome =
-      limit <= 0 ? 'disabled' : hasRoom(clientAddress(request), limit) ? 'admitted' : 'rejected'
+    const limit = await preference.valueOf(request)
+    const outcome = outcomeOf(request, limit, addresses)
     const decision: EarlierQuotaDecision = { outcome, operation: match.operation, limit }
     if (earlierQuotaDecisions.hasSubscribers) {
       earlierQuotaDecisions.publish({ request, decision } satisfies EarlierQuotaDecisionMessage)
     }
-    if (outcome !== 'rejected') return
-    const body = {
-      error: `Rate limit exceeded. Maximum ${limit} LLM requests per minute. Please wait.`,
-      status: 429
-    }
-    const serialize = (body: unknown): string =>
-      typeof body === 'string' ? body : JSON.stringify(body)
-    return reply
-      .code(429)
-      .type('application/json; charset=utf-8')
-      .serializer(serialize)
-      .send(serialize(body))
+    if (outcome === 'rejected') return sendRejection(reply, limit)
   })
+}
+
+function outcomeOf (
+  request: FastifyRequest,
+  limit: number,
+  addresses: Addresses
+): EarlierQuotaDecision['outcome'] {
+  if (limit <= 0) return 'disabled'
+  return addresses.hasRoom(clientAddress(request), limit) ? 'admitted' : 'rejected'
+}
+
+function sendRejection (reply: FastifyReply, limit: number): FastifyReply {
+  const error = `Rate limit exceeded. Maximum ${limit} LLM requests per minute. Please wait.`
+  return reply
+    .code(429)
+    .type('application/json; charset=utf-8')
+    .serializer((body) => (typeof body === 'string' ? body : JSON.stringify(body)))
+    .send(JSON.stringify({ error, status: 429 }))
+}
+
+/**
+ * The counters of client addresses: one for each until the process ends, without a caller cap,
+ * sweeps and an overflow counter.
+ */
+class Addresses {
+  readonly #counters = new Map<string, { readonly count: number; readonly windowStart: number }>()
+  readonly #clock: () => number
+
+  constructor (clock: () => number) {
+    this.#clock = clock
+  }
 
   /** Returns true and counts the request if it is admitted. */
-  function hasRoom (address: string, limit: number): boolean {
-    const now = clock()
-    const known = counters.get(address)
-    const { count, windowStart } =
-      known === undefined || now - known.windowStart > windowLength
-        ? { count: 0, windowStart: now }
-        : known
-    if (count < limit) counters.set(address, { count: count + 1, windowStart })
-    return count < limit
+  hasRoom (address: string, limit: number): boolean {
+    const now = this.#clock()
+    const known = this.#counters.get(address)
+    const isOpen = known !== undefined && now - known.windowStart <= windowLength
+    const { count, windowStart } = isOpen ? known : { count: 0, windowStart: now }
+    if (count >= limit) return false
+    this.#counters.set(address, { count: count + 1, windowStart })
+    return true
   }
 }
 
@@ -114,11 +115,10 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
  * Returns the first entry of `X-Forwarded-For` if it is present and not blank, which a client can
  * choose; else the remote address.
  */
-function clientAddress (request: FastifyRequest): string {
-  const forwarded = String(request.raw.headers['x-forwarded-for'] ?? '')
-  return forwarded.trim() === ''
-    ? String(request.raw.socket.remoteAddress)
-    : forwarded.replace(/,.*/s, '').trim()
+function clientAddress ({ raw }: FastifyRequest): string {
+  const forwarded = String(raw.headers['x-forwarded-for'] ?? '')
+  if (forwarded.trim() === '') return String(raw.socket.remoteAddress)
+  return forwarded.replace(/,.*/s, '').trim()
 }
 
 /**

@@ -1,33 +1,39 @@
+import { format } from '../errors.js'
 import { checkThat } from '../option-checks.js'
+import { ignoreRejection } from '../promises.js'
 
 const hour = 3_600_000
-// No time zone differs from UTC by more.
+
+/** The largest difference of a time zone from UTC, rounded up, in milliseconds. */
 const largestOffset = 16 * hour
 
-export const assertTimeZone = checkThat(
-  'must be the name of an IANA time zone, such as Europe/Berlin',
-  (value) => {
-    try {
-      // An offset such as +01:00 is no name.
-      return (
-        typeof value === 'string' &&
-        /^[A-Za-z]/.test(value) &&
-        Boolean(new Intl.DateTimeFormat('en', { timeZone: value }))
-      )
-    } catch {
-      return false
-    }
+const timeZoneRule = 'must be the name of an IANA time zone, such as Europe/Berlin'
+
+/** Whether a value is the name of a time zone. An offset such as +01:00 is no name. */
+function isTimeZone (value: unknown): value is string {
+  if (typeof value !== 'string' || !/^[A-Za-z]/.test(value)) return false
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: value }).format(0)
+    return true
+  } catch {
+    return false
   }
-)
+}
+
+export const assertTimeZone = checkThat(timeZoneRule, isTimeZone)
+
+/** What a calendar divides the time into. */
+export type CalendarPeriod = 'day' | 'month'
 
 /** The days or months of a time zone (docs/rules.md, "Several quotas"). */
 export class Calendar {
   readonly #format: Intl.DateTimeFormat
-  // The day or month that was asked for last.
+
+  /** The day or month that was asked for last. */
   #known = { start: Infinity, end: -Infinity }
 
   constructor (
-    readonly period: 'day' | 'month',
+    readonly period: CalendarPeriod,
     timeZone: string
   ) {
     this.#format = new Intl.DateTimeFormat('en-US', {
@@ -55,11 +61,9 @@ export class Calendar {
    * month of that day.
    */
   #endOfDate (date: number): number {
-    const next =
-      this.period === 'day'
-        ? date + 24 * hour
-        : new Date(date).setUTCMonth(new Date(date).getUTCMonth() + 1, 1)
-    let [before, after] = [next - largestOffset, next + largestOffset]
+    const next = this.period === 'day' ? date + 24 * hour : startOfNextMonth(date)
+    let before = next - largestOffset
+    let after = next + largestOffset
     while (after - before > 1) {
       const middle = Math.floor((before + after) / 2)
       if (this.#dateOf(middle) >= next) after = middle
@@ -70,9 +74,55 @@ export class Calendar {
 
   /** Returns the local date, as the time at which the same date begins in UTC. */
   #dateOf (time: number): number {
-    const { year, month, day } = Object.fromEntries(
-      this.#format.formatToParts(time).map(({ type, value }) => [type, Number(value)])
-    )
-    return Date.UTC(Number(year), Number(month) - 1, Number(day))
+    const parts = this.#format.formatToParts(time)
+    return Date.UTC(numberIn(parts, 'year'), numberIn(parts, 'month') - 1, numberIn(parts, 'day'))
+  }
+}
+
+function startOfNextMonth (date: number): number {
+  const day = new Date(date)
+  return Date.UTC(day.getUTCFullYear(), day.getUTCMonth() + 1, 1)
+}
+
+function numberIn (
+  parts: readonly Intl.DateTimeFormatPart[],
+  type: 'year' | 'month' | 'day'
+): number {
+  const part = parts.find((each) => each.type === type)
+  if (part === undefined) throw new TypeError(`the formatted date has no ${type}`)
+  return Number(part.value)
+}
+
+/** How many time zones a quota remembers. Calculating the end of a day anew takes about 0.1 ms. */
+const mostCalendars = 100
+
+/** The calendars of the time zones of a quota's callers. The oldest one is evicted. */
+export class Calendars {
+  readonly #byTimeZone = new Map<string, Calendar>()
+
+  constructor (readonly period: CalendarPeriod) {}
+
+  /**
+   * Returns the calendar of a time zone.
+   *
+   * @param timeZone What the host's function returned.
+   * @throws {TypeError} If it is not the name of a time zone.
+   */
+  of (timeZone: unknown): Calendar {
+    if (typeof timeZone === 'string') {
+      const known = this.#byTimeZone.get(timeZone)
+      if (known !== undefined) return known
+    }
+    if (!isTimeZone(timeZone)) {
+      ignoreRejection(timeZone)
+      throw new TypeError(`timeZone ${timeZoneRule}; it got ${format(timeZone)}`)
+    }
+    const calendar = new Calendar(this.period, timeZone)
+    const [oldest] = this.#byTimeZone.keys()
+    if (oldest !== undefined && this.#byTimeZone.size >= mostCalendars) {
+      this.#byTimeZone.delete(oldest)
+    }
+    this.#byTimeZone.set(timeZone, calendar)
+    return calendar
   }
 }

@@ -1,6 +1,7 @@
 import fastifyEnv, { type FastifyEnvOptions } from '@fastify/env'
 import type { FastifyInstance } from 'fastify'
-import { EnvironmentError, shown } from '../errors.js'
+import { EnvironmentError, format } from '../errors.js'
+import { entriesOf, isObject } from '../option-checks.js'
 import { defaultPerMinute, perMinuteVariable, toInteger, variableOf } from './limit.js'
 
 /**
@@ -18,13 +19,15 @@ export interface QuotaConfig {
 export type DotenvOptions = FastifyEnvOptions['dotenv']
 
 /** Returns the default value of each quota's environment variable. */
-export const configurationDefaults = (
+export function configurationDefaults (
   quotas: readonly { readonly preference: string; readonly configured: number }[]
-): QuotaConfig =>
-  Object.assign(
-    { [perMinuteVariable]: defaultPerMinute },
-    ...quotas.map((quota) => ({ [variableOf(quota.preference)]: quota.configured }))
-  )
+): QuotaConfig {
+  const defaults: { -readonly [Variable in keyof QuotaConfig]: QuotaConfig[Variable] } = {
+    [perMinuteVariable]: defaultPerMinute
+  }
+  for (const { preference, configured } of quotas) defaults[variableOf(preference)] = configured
+  return defaults
+}
 
 /**
  * Reads variables with `@fastify/env`, each with a default. Throws an `EnvironmentError` if one is
@@ -35,27 +38,38 @@ export async function readConfiguration (
   defaults: QuotaConfig,
   dotenv: DotenvOptions
 ): Promise<QuotaConfig> {
-  const properties = Object.entries(defaults).map(([variable, value]) => [
-    variable,
-    { type: 'string', default: String(value) }
-  ])
-  const schema = { type: 'object', properties: Object.fromEntries(properties) }
-  let texts: object = {}
-  // In a scope, so that the decorator `getEnvs`, which only the first registration of @fastify/env
-  // adds, is left to the host's own.
-  await fastify.register(async function quotaEnvironment (scope) {
-    await scope.register(fastifyEnv, {
-      confKey: 'quotaEnvironment',
-      schema,
-      ...(dotenv !== undefined && { dotenv })
-    })
-    texts = Object(Reflect.get(scope, 'quotaEnvironment'))
-  })
-  const integers = Object.keys(defaults).map((variable) => {
-    const text: unknown = Reflect.get(texts, variable)
+  const variables = entriesOf(defaults)
+  const properties = Object.fromEntries(
+    variables.map(([variable, value]) => [variable, { type: 'string', default: String(value) }])
+  )
+  const texts = await readEnvironment(fastify, { type: 'object', properties }, dotenv)
+  const integers = variables.map(([variable]) => {
+    const text = texts.get(variable)
     const integer = toInteger(text)
-    if (integer === undefined) throw new EnvironmentError(variable, shown(text))
+    if (integer === undefined) throw new EnvironmentError(variable, format(text))
     return [variable, integer]
   })
   return Object.freeze({ ...defaults, ...Object.fromEntries(integers) })
+}
+
+/** The decorator of the scope in which `@fastify/env` reads the variables. */
+const environmentKey = 'quotaEnvironment'
+
+/** Returns the variables that `@fastify/env` reads. */
+async function readEnvironment (
+  fastify: FastifyInstance,
+  schema: object,
+  dotenv: DotenvOptions
+): Promise<ReadonlyMap<string, unknown>> {
+  const options: FastifyEnvOptions = { confKey: environmentKey, schema }
+  if (dotenv !== undefined) options.dotenv = dotenv
+  let environment: unknown
+  // In a scope, so that the decorator `getEnvs`, which only the first registration of @fastify/env
+  // adds, is left to the host's own.
+  await fastify.register(async function quotaEnvironment (scope) {
+    await scope.register(fastifyEnv, options)
+    environment = Reflect.get(scope, environmentKey)
+  })
+  if (!isObject(environment)) throw new TypeError('@fastify/env has read no variables')
+  return new Map(entriesOf(environment))
 }

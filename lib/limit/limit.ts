@@ -1,6 +1,8 @@
 const hour = 3_600_000
-// Time zones differ from UTC by up to three hours more or less than a moment before.
+
+/** By how much the offset of a time zone changes at most, in milliseconds. */
 const longestChange = 3 * hour
+
 /** The longest day of a time zone, in milliseconds. */
 export const longestDay = 24 * hour + longestChange
 
@@ -18,6 +20,16 @@ export const limitKinds = {
 
 /** The option that holds a limit. */
 export type LimitName = keyof typeof limitKinds
+
+/** All options that hold a limit. */
+export const limitNames: readonly LimitName[] = [
+  'perMinute',
+  'perHour',
+  'perDay',
+  'perMonth',
+  'inFlight'
+]
+
 /** What a quota counts in a window; null for requests in flight. */
 export type QuotaPeriod = (typeof limitKinds)[LimitName]['period']
 
@@ -35,22 +47,27 @@ export const perMinuteVariable = 'SERVICE_RATE_LIMIT_PER_MINUTE'
 /**
  * Returns the runtime preference that holds a limit. `quota` is undefined for the default quota.
  */
-export const preferenceOf = (limit: LimitName, quota?: string): string =>
-  ['rate-limit', quota ?? [], limit.replace(/[A-Z]/, (letter) => `-${letter.toLowerCase()}`)]
-    .flat()
-    .join('.')
+export function preferenceOf (limit: LimitName, quota?: string): string {
+  const name = limit.replace(/[A-Z]/, (letter) => `-${letter.toLowerCase()}`)
+  return quota === undefined ? `rate-limit.${name}` : `rate-limit.${quota}.${name}`
+}
+
 /**
  * Returns the environment variable that holds the configured limit of a quota, whose preference has
  * almost the same name.
  */
-export const variableOf = (preference: string): `SERVICE_RATE_LIMIT_${string}` =>
-  `SERVICE_RATE_LIMIT_${preference.replace('rate-limit.', '').replaceAll(/[.-]/g, '_').toUpperCase()}`
+export function variableOf (preference: string): `SERVICE_RATE_LIMIT_${string}` {
+  const name = preference.replace('rate-limit.', '').replaceAll(/[.-]/g, '_')
+  return `SERVICE_RATE_LIMIT_${name.toUpperCase()}`
+}
 
 /**
  * Returns the effective limit (docs/rules.md, "Limit", steps 2 to 4). Of a mistake, a negative
  * limit, 1 remains; 0 disables the quota.
  */
-export const effectiveLimit = (configured: number): number => (configured < 0 ? 1 : configured)
+export function effectiveLimit (configured: number): number {
+  return configured < 0 ? 1 : configured
+}
 
 /**
  * Returns a safe integer, or a string that contains one in decimal notation, as a number; undefined
@@ -58,6 +75,7 @@ export const effectiveLimit = (configured: number): number => (configured < 0 ? 
  */
 export function toInteger (value: unknown): number | undefined {
   const number = typeof value === 'string' && /^-?\d+$/.test(value) ? Number(value) : value
+  if (typeof number !== 'number' || !Number.isSafeInteger(number)) return undefined
   // Adding 0 turns -0 into 0.
-  return Number.isSafeInteger(number) && typeof number === 'number' ? number + 0 : undefined
+  return number + 0
 }

@@ -5,125 +5,213 @@ import {
   type PrometheusContentType,
   type Registry
 } from 'prom-client'
+import { isNatural } from '../option-checks.js'
 import type { QuotaInfo } from '../permit/quota.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
+import type { QuotaStore, QuotaStoreState } from '../store/store.js'
 import { within } from '../time-limit.js'
 
 /** A registry of `prom-client`, for either content type. */
 export type QuotaMetricsRegistry =
   Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
 
-/** The labels of a quota. */
-export const ofQuota = ['quota', 'unit'] as const
+/** A label of a quota. */
+export type LabelOfQuota = 'quota' | 'unit'
 
-// How long `inspect` may take, in milliseconds. The collection of all metrics waits for it.
+/** The labels of a quota. */
+export const labelsOfQuota: readonly LabelOfQuota[] = ['quota', 'unit']
+
+/**
+ * How long `inspect` may take, in milliseconds. The collection of all metrics waits for it.
+ */
 const longestInspection = 500
 
-const ofStores = [
-  [
-    'trackedCallers',
-    'llm_quota_tracked_callers',
-    'Callers that have a counter of their own; no value if unknown.'
-  ],
-  [
-    'sweeps',
-    'llm_quota_sweeps',
-    'Sweeps since the store was created or last cleared; no value if unknown.'
-  ],
-  ['maxTrackedCallers', 'llm_quota_max_tracked_callers', 'The caller cap of the store.']
-] as const
-const advice =
-  'The instances that share a store report the same number: use the maximum, not the sum.'
-const ofShards =
-  'The share of the shards of an insured store for which the primary decides, from 0 to 1. Without shards, 1 or 0.'
-const ofCalls = 'Calls of an insured store, by the store that decided: primary or fallback.'
+/** A number of a quota's store. */
+type StoreNumber = 'trackedCallers' | 'sweeps' | 'maxTrackedCallers'
+
+/** What is known about the counters of a quota; undefined if it is unknown. */
+type Inspection = Pick<QuotaInfo, 'name' | 'unit'> & Readonly<Record<StoreNumber, number | undefined>>
 
 /** Adds the metrics that are read from the stores of all servers when they are collected. */
 export function addStoreMetrics (
   registry: QuotaMetricsRegistry,
   quotasNow: () => readonly QuotaInfo[]
 ): void {
-  const inspectAll = () =>
-    Promise.all(
-      quotasNow()
-        .filter(({ unit }) => unit !== 'requests-in-flight')
-        .map(inspect)
-    )
-  let inspection: ReturnType<typeof inspectAll> | undefined
-  for (const [part, name, ofPart] of ofStores) {
-    const collect = async function (this: Gauge<'quota' | 'unit'>): Promise<void> {
-      // Gauges that are collected together share one inspection.
-      inspection ??= inspectAll().finally(() => {
-        inspection = undefined
-      })
-      // Of the quotas with the same name.
-      const highest = new Map<string, { readonly unit: string; readonly value: number }>()
-      for (const { name, unit, [part]: value } of await inspection) {
-        highest.set(name, { unit, value: Math.max(highest.get(name)?.value ?? 0, value) })
-      }
-      this.reset()
-      for (const [quota, { unit, value }] of highest) {
-        if (!Number.isNaN(value)) this.set({ quota, unit }, value)
-      }
-    }
-    const help = `${ofPart} ${advice}`
-    registry.registerMetric(
-      new Gauge({ name, help, labelNames: ofQuota, registers: [], aggregator: 'max', collect })
-    )
-  }
-
-  const insured = () =>
+  const inspections = new Inspections(quotasNow)
+  addStoreNumber(
+    registry,
+    inspections,
+    'trackedCallers',
+    'llm_quota_tracked_callers',
+    'Callers that have a counter of their own; no value if unknown.'
+  )
+  addStoreNumber(
+    registry,
+    inspections,
+    'sweeps',
+    'llm_quota_sweeps',
+    'Sweeps since the store was created or last cleared; no value if unknown.'
+  )
+  addStoreNumber(
+    registry,
+    inspections,
+    'maxTrackedCallers',
+    'llm_quota_max_tracked_callers',
+    'The caller cap of the store.'
+  )
+  const insuredNow = (): InsuredQuotaStore[] =>
     quotasNow()
       .map(({ store }) => store)
       .filter((store) => store instanceof InsuredQuotaStore)
-  const share = function (this: Gauge): void {
-    this.remove()
-    const shares = insured().map(({ shards: { primary, fallback } }) =>
-      fallback.length === 0 ? 1 : primary.length / (primary.length + fallback.length)
-    )
-    if (shares.length > 0) this.set(Math.min(...shares))
-  }
-  registry.registerMetric(
-    new Gauge({
-      name: 'llm_quota_insured_primary',
-      help: ofShards,
-      registers: [],
-      aggregator: 'min',
-      collect: share
-    })
-  )
+  addInsuredShare(registry, insuredNow)
+  addInsuredCalls(registry, insuredNow)
+}
 
-  const counted = new WeakMap<InsuredQuotaStore['decisions'], InsuredQuotaStore['decisions']>()
-  const count = function (this: Counter<'store'>): void {
-    for (const { decisions } of insured()) {
-      const { primary = 0, fallback = 0 } = counted.get(decisions) ?? {}
-      this.inc({ store: 'primary' }, decisions.primary - primary)
-      this.inc({ store: 'fallback' }, decisions.fallback - fallback)
-      counted.set(decisions, { ...decisions })
+/** Inspects the stores of quotas. Gauges that are collected together share one inspection. */
+class Inspections {
+  readonly #quotasNow: () => readonly QuotaInfo[]
+  #running: Promise<readonly Inspection[]> | undefined
+
+  constructor (quotasNow: () => readonly QuotaInfo[]) {
+    this.#quotasNow = quotasNow
+  }
+
+  get (): Promise<readonly Inspection[]> {
+    this.#running ??= this.#inspectAll()
+    return this.#running
+  }
+
+  async #inspectAll (): Promise<readonly Inspection[]> {
+    try {
+      const quotas = this.#quotasNow().filter(({ unit }) => unit !== 'requests-in-flight')
+      return await Promise.all(quotas.map(inspect))
+    } finally {
+      this.#running = undefined
     }
   }
+}
+
+async function inspect ({ name, unit, store, counters }: QuotaInfo): Promise<Inspection> {
+  const counting = store instanceof InsuredQuotaStore ? store.primary : store
+  const state = await stateOf(counting, counters)
+  return {
+    name,
+    unit,
+    maxTrackedCallers: maxTrackedCallersOf(counting),
+    trackedCallers: state?.trackedCallers,
+    sweeps: state?.sweeps
+  }
+}
+
+/**
+ * Returns the state of counters; undefined if it is unknown, also while the primary of an insured
+ * store is down.
+ */
+async function stateOf (
+  store: QuotaStore,
+  counters: string
+): Promise<QuotaStoreState | undefined> {
+  try {
+    const inspected = (async () => store.inspect?.(counters))()
+    const state = await within(longestInspection, inspected)
+    return isNatural(state?.trackedCallers) && isNatural(state.sweeps) ? state : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the caller cap of a store, if it has one of this name. */
+function maxTrackedCallersOf (store: QuotaStore): number | undefined {
+  const cap: unknown = Reflect.get(store, 'maxTrackedCallers')
+  return typeof cap === 'number' ? cap : undefined
+}
+
+function addStoreNumber (
+  registry: QuotaMetricsRegistry,
+  inspections: Inspections,
+  part: StoreNumber,
+  name: string,
+  help: string
+): void {
+  const advice =
+    'The instances that share a store report the same number: use the maximum, not the sum.'
   registry.registerMetric(
-    new Counter({
-      name: 'llm_quota_insured_decisions_total',
-      help: ofCalls,
-      labelNames: ['store'],
+    new Gauge({
+      name,
+      help: `${help} ${advice}`,
+      labelNames: labelsOfQuota,
       registers: [],
-      collect: count
+      aggregator: 'max',
+      async collect () {
+        const inspected = await inspections.get()
+        this.reset()
+        for (const [quota, { unit, value }] of highestByQuota(inspected, part)) {
+          this.set({ quota, unit }, value)
+        }
+      }
     })
   )
 }
 
-/**
- * Returns the state of a quota's counters; NaN for what is unknown, also while the primary of an
- * insured store is down.
- */
-async function inspect ({ name, unit, store, counters }: QuotaInfo) {
-  const counting = store instanceof InsuredQuotaStore ? store.primary : store
-  const maxTrackedCallers = Number(Object(counting).maxTrackedCallers)
-  const state = await within(longestInspection, (async () => counting.inspect?.(counters))()).catch(
-    () => undefined
+/** Returns the highest known number of the quotas with the same name. */
+function highestByQuota (
+  inspected: readonly Inspection[],
+  part: StoreNumber
+): Map<string, { readonly unit: string; readonly value: number }> {
+  const highest = new Map<string, { readonly unit: string; readonly value: number }>()
+  for (const { name, unit, [part]: value } of inspected) {
+    const known = highest.get(name)
+    if (value === undefined || (known !== undefined && known.value >= value)) continue
+    highest.set(name, { unit, value })
+  }
+  return highest
+}
+
+function addInsuredShare (
+  registry: QuotaMetricsRegistry,
+  insuredNow: () => readonly InsuredQuotaStore[]
+): void {
+  registry.registerMetric(
+    new Gauge({
+      name: 'llm_quota_insured_primary',
+      help:
+        'The share of the shards of an insured store for which the primary decides, from 0 to 1. ' +
+        'Without shards, 1 or 0.',
+      registers: [],
+      aggregator: 'min',
+      collect () {
+        this.remove()
+        const shares = insuredNow().map(shareOfPrimary)
+        if (shares.length > 0) this.set(Math.min(...shares))
+      }
+    })
   )
-  const isValid = Number.isSafeInteger(state?.trackedCallers) && Number.isSafeInteger(state?.sweeps)
-  const { trackedCallers = NaN, sweeps = NaN } = isValid ? Object(state) : {}
-  return { name, unit, maxTrackedCallers, trackedCallers, sweeps }
+}
+
+function shareOfPrimary ({ shards: { primary, fallback } }: InsuredQuotaStore): number {
+  if (fallback.length === 0) return 1
+  return primary.length / (primary.length + fallback.length)
+}
+
+function addInsuredCalls (
+  registry: QuotaMetricsRegistry,
+  insuredNow: () => readonly InsuredQuotaStore[]
+): void {
+  const counted = new WeakMap<InsuredQuotaStore['decisions'], InsuredQuotaStore['decisions']>()
+  registry.registerMetric(
+    new Counter({
+      name: 'llm_quota_insured_decisions_total',
+      help: 'Calls of an insured store, by the store that decided: primary or fallback.',
+      labelNames: ['store'],
+      registers: [],
+      collect () {
+        for (const { decisions } of insuredNow()) {
+          const { primary, fallback } = counted.get(decisions) ?? { primary: 0, fallback: 0 }
+          this.inc({ store: 'primary' }, decisions.primary - primary)
+          this.inc({ store: 'fallback' }, decisions.fallback - fallback)
+          counted.set(decisions, { ...decisions })
+        }
+      }
+    })
+  )
 }

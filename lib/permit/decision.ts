@@ -9,8 +9,10 @@ import type { QuotaInfo } from './quota.js'
 export type UnavailableReason = 'store' | 'authentication' | 'mark' | 'cost' | 'time-zone'
 
 /** What every decision holds. It never contains an identity. */
-interface Decision<Outcome, Reason, CallerKey, Count>
-  extends Pick<QuotaInfo, 'unit' | 'period' | 'window'> {
+interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
+  QuotaInfo,
+  'unit' | 'period' | 'window'
+> {
   /** The outcome, which distinguishes the decisions. */
   readonly outcome: Outcome
   /** Why the request has no caller, or what failed; null for any other outcome. */

@@ -1,105 +1,158 @@
-import type { FastifyRequest } from 'fastify'
-import { forAll } from '../promises.js'
-import { amountFor } from './amount.js'
-import { Charge } from './charge.js'
+import { quotaPlaces, type QuotaPlaceChange } from '../channels.js'
+import { logFailure } from '../log.js'
+import { isNatural } from '../option-checks.js'
+import type { Acquisition } from '../store/store.js'
+import { amountsByUnit, type Amounts } from './amounts.js'
 import type { QuotaDecision } from './decision.js'
-import type { Ledger } from './ledger.js'
-import type { Quota } from './quota.js'
-import { decisionsOf, type Ruling } from './ruling.js'
+import type { Evaluation, Refusal } from './evaluate.js'
+import type { OpenPermits } from './open-permits.js'
+import type { Demanded } from './prepare.js'
+import type { Requester } from './requester.js'
+import { Usage } from './usage.js'
 
-/**
- * What a request used: a number of model tokens, an amount for each unit, or null if nothing is
- * known.
- */
-export type Amounts = number | Readonly<Record<string, number>> | null | undefined
-
-/** A decision that a request is refused for. */
-export interface Refusal {
-  /** Null if the mark of the route failed. */
-  readonly quota: Quota | null
-  readonly decision: QuotaDecision
+/** A place of a request in flight. */
+interface Place {
+  readonly prepared: Demanded
+  readonly acquisition: Acquisition
 }
 
-/**
- * What a request has of its quotas: the decisions on it, and what is to be settled when it ends.
- */
+/** What a requester has of its quotas: the decisions, and what is to be settled in the end. */
 export class Permit {
-  /** Whether there is anything to settle. */
-  isOpen: boolean
-  readonly #rulings: readonly Ruling[]
-  readonly #ledger: Ledger
-  readonly #charges: Charge[] = []
-  #end: void | Promise<void> = undefined
+  readonly requester: Requester
+  /** One for each quota, in their order. */
+  readonly evaluations: readonly Evaluation[]
+  /** Null if the request is admitted. */
+  readonly refusal: Refusal | null
+  /** Those of an admitted request, in the order of its quotas, or the one that refuses it. */
+  readonly decisions: readonly QuotaDecision[]
+  /** What it uses of quotas in another unit than requests. */
+  readonly usages: readonly Usage[]
+  readonly #places: readonly Place[]
+  readonly #open: OpenPermits
+  #settled: Promise<void> | undefined
 
-  /**
-   * @param rulings One for each quota, in their order.
-   * @param refusal Null if the request is admitted.
-   * @param decisions Those of an admitted request, in the order of its quotas, or the one that it
-   *   is refused for.
-   */
   constructor (
-    readonly request: FastifyRequest,
-    ledger: Ledger,
-    rulings: readonly Ruling[],
-    readonly refusal: Refusal | null,
-    readonly decisions: readonly QuotaDecision[]
+    requester: Requester,
+    evaluations: readonly Evaluation[],
+    refusal: Refusal | null,
+    decisions: readonly QuotaDecision[],
+    open: OpenPermits
   ) {
-    this.#rulings = rulings
-    this.#ledger = ledger
-    if (refusal === null) {
-      for (const { quota, demand, acquisition } of rulings) {
-        const isSettled =
-          quota.unit === 'requests' || demand === null || acquisition?.admitted !== true
-        if (!isSettled) this.#charges.push(new Charge(quota, demand, acquisition, request))
+    this.requester = requester
+    this.evaluations = evaluations
+    this.refusal = refusal
+    this.decisions = decisions
+    this.#open = open
+    const usages: Usage[] = []
+    const places: Place[] = []
+    for (const { prepared, acquisition } of refusal === null ? evaluations : []) {
+      if (prepared.demand === null || acquisition?.admitted !== true) continue
+      const { unit } = prepared.quota
+      // Requests that were counted are not settled.
+      if (unit === 'requests') continue
+      if (unit === 'requests-in-flight') places.push({ prepared, acquisition })
+      else usages.push(new Usage(prepared, acquisition, requester))
+    }
+    this.usages = usages
+    this.#places = places
+    for (const place of places) publishPlace(place, requester, 1)
+    if (this.isOpen) open.add(this)
+  }
+
+  /** Whether there is anything to settle when the permit ends. */
+  get isOpen (): boolean {
+    return !this.hasEnded && this.usages.length + this.#places.length > 0
+  }
+
+  get hasEnded (): boolean {
+    return this.#settled !== undefined
+  }
+
+  /**
+   * Returns what was granted of a unit, extensions included: the least of the enforced quotas that
+   * count it. Null if the request was not admitted, or if none of them counts it.
+   */
+  granted (unit: string): number | null {
+    if (this.refusal !== null) return null
+    let least: number | null = null
+    for (const { prepared, acquisition } of this.evaluations) {
+      const { quota } = prepared
+      if (quota.unit !== unit || !quota.isEnforced || acquisition === null) continue
+      const usage = this.usages.find((each) => each.prepared === prepared)
+      const granted = usage?.granted ?? acquisition.granted
+      least = least === null ? granted : Math.min(least, granted)
+    }
+    return least
+  }
+
+  /** Reports what was used, also after the permit has ended. Never rejects. */
+  async charge (amounts: Amounts): Promise<void> {
+    if (amounts == null || this.refusal !== null) return
+    const { log } = this.#open
+    try {
+      const reports: Promise<void>[] = []
+      for (const [unit, amount] of amountsByUnit(amounts)) {
+        if (!isNatural(amount)) {
+          log.wrongAmount(unit, amount)
+          continue
+        }
+        for (const usage of this.usages) {
+          if (usage.prepared.quota.unit === unit) reports.push(usage.report(amount))
+        }
       }
+      if (typeof amounts === 'number' && !this.#counts('tokens')) log.uncountedTokens()
+      const reported = Promise.all(reports)
+      this.#open.wait(reported)
+      await reported
+    } catch (error) {
+      log.wrongReport(error)
     }
-    this.isOpen = this.#charges.length > 0
+  }
+
+  #counts (unit: string): boolean {
+    return this.evaluations.some(({ prepared }) => prepared.quota.unit === unit)
   }
 
   /**
-   * The decisions of all quotas whose store decided, even if it had room and another one rejected
-   * the request; none if one has failed.
+   * Settles what was used and releases the places, once. Never rejects.
+   *
+   * @param isByHost Whether the host ends it, which then needs no report.
    */
-  get decidedByStores (): QuotaDecision[] {
-    if (this.refusal?.decision.outcome === 'unavailable') return []
-    return decisionsOf(this.#rulings.filter(({ acquisition }) => acquisition !== null))
+  end (isByHost = false): Promise<void> {
+    this.#settled ??= this.#settle(isByHost)
+    return this.#settled
   }
 
-  /**
-   * Reports what the request has cost. A promise that never rejects, only if a store returned one.
-   */
-  charge (amounts: Amounts): void | Promise<void> {
-    if (amounts == null) return
-    const countsTokens = this.#rulings.some(({ quota }) => quota.unit === 'tokens')
-    if (typeof amounts === 'number' && this.refusal === null && !countsTokens) {
-      this.#ledger.log.uncountedTokens(this.request)
+  async #settle (isByHost: boolean): Promise<void> {
+    this.#open.delete(this)
+    const { log } = this.requester
+    const steps: Promise<void>[] = []
+    for (const usage of this.usages) {
+      const { name, unit } = usage.prepared.quota
+      if (!isByHost && !usage.isReported) this.#open.log.unreported(log, name, unit)
+      steps.push(usage.end())
     }
-    const reports = Object.entries(typeof amounts === 'object' ? amounts : { tokens: amounts })
-    return this.#ledger.track(forAll(reports, ([unit, amount]) => this.#report(unit, amount)))
+    for (const place of this.#places) steps.push(this.#release(place))
+    const settled = Promise.all(steps)
+    this.#open.wait(settled)
+    await settled
   }
 
-  #report (unit: string, amount: number): void | Promise<void> {
-    const message =
-      'what a request has cost was reported with an invalid amount, which is not counted'
-    const reported = amountFor(() => amount, this.request, message, { unit })
-    if (reported === null) return
-    const charges = this.#charges.filter(
-      ({ quota }) => quota.unit === unit && quota.longestWindow !== null
-    )
-    return forAll(charges, (charge) => charge.report(reported))
+  async #release (place: Place): Promise<void> {
+    const { quota } = place.prepared
+    // In this process, the request has ended, whatever the store does.
+    publishPlace(place, this.requester, -1)
+    try {
+      await quota.store.settle?.(place.acquisition, 0, null)
+    } catch (error) {
+      const message = 'the quota store failed; a place may be taken until its lease ends'
+      logFailure(this.requester.log, error, message, { quota: quota.name })
+    }
   }
+}
 
-  /**
-   * Settles the costs and gives back the places, once. A promise that never rejects, only if a
-   * store returned one.
-   */
-  end (): void | Promise<void> {
-    if (!this.isOpen) return this.#end
-    this.isOpen = false
-    this.#ledger.open.delete(this)
-    this.#end = this.#ledger.track(
-      forAll(this.#charges, (charge) => charge.close(this.#ledger.log))
-    )
-    return this.#end
-  }
+function publishPlace ({ prepared }: Place, { request }: Requester, change: 1 | -1): void {
+  if (!quotaPlaces.hasSubscribers) return
+  const quota = prepared.quota.name
+  quotaPlaces.publish({ request, quota, change } satisfies QuotaPlaceChange)
 }

@@ -1,26 +1,37 @@
 import type { FastifyRequest } from 'fastify'
 import type { AnyRequest } from '../any-request.js'
 import { Unidentified } from '../caller/caller-key.js'
+import type { Caller } from '../caller/request-caller.js'
 import { StandingError } from '../errors.js'
 import { logFailure } from '../log.js'
 import { assertPeeked, type QuotaCount } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
+import { wallClock } from '../wall-clock.js'
 import type { CountedDecision } from './decision.js'
-import { demandOn, timeLeft, type Quota, type QuotaList } from './quota.js'
+import { demandOn, timeLeft } from './demand.js'
+import type { QuotaList } from './quota-list.js'
+import type { Quota } from './quota.js'
 
 /**
  * The standing of a request's caller in a quota. The next request opens a window if none is open.
  */
 export interface QuotaStanding extends Pick<
   CountedDecision,
-  'unit' | 'window' | 'limit' | 'windowRemaining' | 'overflow'
+  'unit' | 'period' | 'window' | 'limit' | 'windowRemaining' | 'overflow'
 > {
   /** The name of the quota. */
   readonly quota: string
   /** What is counted in the caller's window or in flight; 0 if no window is open. */
   readonly count: number
+  /** The part of the count that requests in progress hold. */
+  readonly held: number
   /** How much is left of the limit; null if the limit is 0. */
   readonly remaining: number | null
+  /**
+   * When the window ends, in milliseconds since the epoch. Null for requests in flight and if no
+   * window is open, except for the days and months of a time zone.
+   */
+  readonly resetsAt: number | null
 }
 
 /**
@@ -33,62 +44,68 @@ export interface QuotaStanding extends Pick<
  * @throws {UnknownQuotaError} `FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA`, if there is no quota with that
  *   name.
  * @throws {StandingError} `FST_ERR_LLM_QUOTA_STANDING`, with status 503, if the store fails or has
- *   no `peek`, or if the authentication fails with a `statusCode` of 500 or more. The error itself
- *   is logged.
+ *   no `peek`, if the time zone of the caller fails, or if the authentication fails with a
+ *   `statusCode` of 500 or more. The error itself is logged.
  */
 export type QuotaStandingReader = {
   /** Reads the standing. */
   method(request: AnyRequest, name?: string): Promise<QuotaStanding | null>
 }['method']
 
-const noWindow: QuotaCount = { count: 0, windowRemaining: null, overflow: false }
-
 /** Creates the function for the decorator `fastify.quotaStanding`. */
 export function createStandingReader (quotas: QuotaList): QuotaStandingReader {
   return async function quotaStanding (request: FastifyRequest, name = defaultQuota) {
     const quota = quotas.named(name, 'quotaStanding')
-    const caller = await quota.callerOf(request)
+    const caller = await quota.callers.read(request)
     if (caller instanceof Unidentified) {
       if (caller.reason === null) throw new StandingError()
       return null
     }
     const limit = await quota.limitOf(request)
-    const counted = await countOf(quota, caller, request)
-    const { unit, window } = quota
-    const { count, overflow } = counted
-    const remaining = limit === 0 ? null : Math.max(0, limit - count)
+    const { counted, end } = await readCount(quota, caller, request)
+    const windowRemaining = counted === null ? null : timeLeft(counted)
+    const count = counted?.count ?? 0
     return {
       quota: name,
-      unit,
-      window,
+      unit: quota.unit,
+      period: quota.period,
+      window: quota.window,
       limit,
       count,
-      remaining,
-      windowRemaining: timeLeft(counted),
-      overflow
+      held: counted?.held ?? 0,
+      remaining: limit === 0 ? null : Math.max(0, limit - count),
+      windowRemaining,
+      resetsAt: resetOf(counted, end, windowRemaining),
+      overflow: counted?.overflow ?? false
     }
   }
 }
 
-async function countOf (
+/** @param end When the current day or month ends, if windows end with it. */
+function resetOf (
+  counted: QuotaCount | null,
+  end: number | null,
+  windowRemaining: number | null
+): number | null {
+  if (end !== null) return counted?.end ?? end
+  return windowRemaining === null ? null : wallClock() + windowRemaining
+}
+
+async function readCount (
   quota: Quota,
-  callerKey: string,
+  caller: Caller,
   request: FastifyRequest
-): Promise<QuotaCount> {
+): Promise<{ counted: QuotaCount | null; end: number | null }> {
   const { name, store } = quota
   try {
     if (store.peek === undefined) throw new TypeError('the quota store has no function peek')
-    const demand = demandOn(quota, callerKey, 1, 0)
-    const peeked = await store.peek(demand)
-    assertPeeked(peeked, demand)
-    return peeked ?? noWindow
+    const demand = demandOn(quota, caller, 1, { least: 1, most: 1 })
+    const counted = await store.peek(demand)
+    assertPeeked(counted, demand)
+    return { counted, end: demand.end }
   } catch (error) {
-    logFailure(
-      request.log,
-      error,
-      'the quota store failed; the standing of the caller is unknown',
-      { quota: name }
-    )
+    const message = 'the quota store failed; the standing of the caller is unknown'
+    logFailure(request.log, error, message, { quota: name })
     throw new StandingError()
   }
 }

@@ -16,7 +16,8 @@ const nestedLevels = 2
  * ```ts
  * import { usedTokens } from 'fastify-llm-quota'
  *
- * console.log(usedTokens({ prompt_tokens: 12, completion_tokens: 30, total_tokens: 42 }), usedTokens({ inputTokens: 12 })) // 42 null
+ * console.log(usedTokens({ prompt_tokens: 12, completion_tokens: 30 })) // 42
+ * console.log(usedTokens({ inputTokens: 12 })) // null
  * ```
  */
 export function usedTokens (usage: unknown): number | null {

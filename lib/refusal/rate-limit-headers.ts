@@ -1,33 +1,46 @@
 import type { QuotaDecision } from '../permit/decision.js'
-import { secondsUntilEnd, type AnyReply } from './refusal.js'
+import { waitAfter } from '../permit/evaluate.js'
+import type { Permit } from '../permit/permit.js'
+import { secondsOf } from './refusal.js'
 
 // The largest integer in a structured field (RFC 9651, section 3.3.1). A limit can be larger.
 const largestInteger = 999_999_999_999_999
 
 /**
- * Adds an item for each enforced quota whose store decided
- * (draft-ietf-httpapi-ratelimit-headers-10), also to a hijacked response.
+ * Returns the headers with an item for each enforced quota whose store decided
+ * (draft-ietf-httpapi-ratelimit-headers-10); none if a quota was unavailable.
  */
-export function setRateLimitHeaders (
-  reply: Pick<AnyReply, 'raw'>,
-  decisions: readonly QuotaDecision[]
-): void {
-  const counted = decisions.filter(({ enforced, count }) => enforced && count !== null)
-  if (counted.length === 0 || reply.raw.headersSent) return
-  reply.raw.setHeader('RateLimit-Policy', counted.map(policyItem).join(', '))
-  reply.raw.setHeader('RateLimit', counted.map(limitItem).join(', '))
+export function rateLimitHeaders (permit: Permit): [name: string, value: string][] {
+  if (permit.refusal?.decision.outcome === 'unavailable') return []
+  const policies: string[] = []
+  const limits: string[] = []
+  for (const evaluation of permit.evaluations) {
+    const { acquisition, decision } = evaluation
+    if (acquisition === null || decision === null || !decision.enforced) continue
+    policies.push(policyItem(decision))
+    limits.push(limitItem(decision, acquisition.count, waitAfter(evaluation)))
+  }
+  if (policies.length === 0) return []
+  return [
+    ['RateLimit-Policy', policies.join(', ')],
+    ['RateLimit', limits.join(', ')]
+  ]
 }
 
 function policyItem ({ quota, limit, window, unit }: QuotaDecision): string {
-  const unitParameter =
-    unit === 'requests'
-      ? ''
-      : `;qu="${unit === 'requests-in-flight' ? 'concurrent-requests' : unit}"`
-  return `"${quota}";q=${Math.min(limit, largestInteger)}${window === null ? '' : `;w=${window / 1000}`}${unitParameter}`
+  const parameters = [`q=${Math.min(limit, largestInteger)}`]
+  if (window !== null) parameters.push(`w=${window / 1000}`)
+  if (unit === 'requests-in-flight') parameters.push('qu="concurrent-requests"')
+  else if (unit !== 'requests') parameters.push(`qu="${unit}"`)
+  return `"${quota}";${parameters.join(';')}`
 }
 
-function limitItem ({ quota, limit, count, windowRemaining, outcome }: QuotaDecision): string {
-  const remaining = Math.min(Math.max(0, limit - Number(count)), largestInteger)
-  const hasEnd = windowRemaining !== null || outcome === 'rejected'
-  return `"${quota}";r=${remaining}${hasEnd ? `;t=${secondsUntilEnd(windowRemaining)}` : ''}`
+function limitItem (
+  { quota, limit, outcome }: QuotaDecision,
+  count: number,
+  wait: number | null
+): string {
+  const remaining = Math.min(Math.max(0, limit - count), largestInteger)
+  const hasEnd = wait !== null || outcome === 'rejected'
+  return `"${quota}";r=${remaining}${hasEnd ? `;t=${secondsOf(wait)}` : ''}`
 }

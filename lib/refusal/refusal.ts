@@ -1,11 +1,9 @@
 import { validateHeaderValue } from 'node:http'
 import type { Http2ServerResponse } from 'node:http2'
 import type { FastifyRequest } from 'fastify'
-import type { OfRequest } from '../any-request.js'
 import { logFailure } from '../log.js'
 import type { QuotaDecision } from '../permit/decision.js'
-import type { Refusal } from '../permit/permit.js'
-import type { Quota } from '../permit/quota.js'
+import type { Refusal } from '../permit/evaluate.js'
 import { ignoreRejection } from '../promises.js'
 
 /** The body of a refusal, as returned by the host's function `refusalBody`. */
@@ -18,12 +16,14 @@ export interface RefusalBody {
 
 /**
  * The option `refusalBody`: writes the body of a refusal and its content type. The status and the
- * other headers do not change.
+ * other headers do not change. As in `OfRequest`, the request can be annotated with any type.
  */
-export type RefusalBodyWriter = OfRequest<
-  RefusalBody,
-  [decision: QuotaDecision, request: FastifyRequest]
->
+export interface RefusalBodyWriter {
+  /** Writes the body. */
+  <Request extends FastifyRequest>(decision: QuotaDecision, request: Request): RefusalBody
+  /** Writes the body. */
+  <Request extends FastifyRequest>(decision: QuotaDecision, request: Request): RefusalBody
+}
 
 /** A reply of any Fastify server: with HTTP/1 or HTTP/2, of any route, with any type provider. */
 export interface AnyReply {
@@ -31,14 +31,14 @@ export interface AnyReply {
   readonly sent: boolean
   /** The response of Node.js, with HTTP/1 or HTTP/2. */
   readonly raw: Pick<Http2ServerResponse, 'headersSent' | 'setHeader' | 'removeHeader'>
-  /** Sets the status code. */
-  code(status: number): unknown
+  /** The status code. */
+  statusCode: number
   /** Sets headers. */
   headers(values: Readonly<Record<string, string>>): unknown
   /** Sets the serializer of this response. */
   serializer(serialize: (body: unknown) => string): unknown
-  /** Sends the body. */
-  send(body: string): unknown
+  /** Sends the body, which need not have the type that the route declares for its own. */
+  send(body: unknown): unknown
 }
 
 const statuses = {
@@ -55,17 +55,15 @@ const mediaType = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
  * (docs/rules.md, "Refusal").
  */
 export function sendRefusal (
-  { quota, decision }: Refusal,
+  { decision, wait }: Refusal,
   request: FastifyRequest,
   reply: AnyReply,
   write?: RefusalBodyWriter
 ): void {
   const status = statuses[decision.outcome]
-  const { contentType, body } =
-    hostBody(write, decision, request) ?? ownBody(status, decision, quota?.period ?? null)
-  const retryAfter =
-    status === 401 ? {} : { 'retry-after': String(secondsUntilEnd(decision.windowRemaining)) }
-  reply.code(status)
+  const { contentType, body } = hostBody(write, decision, request) ?? ownBody(status, decision)
+  const retryAfter = status === 401 ? {} : { 'retry-after': String(secondsOf(wait)) }
+  reply.statusCode = status
   reply.headers({ 'content-type': contentType, 'cache-control': 'no-store', ...retryAfter })
   // After an `onSend` hook has failed, Fastify sends the response of an error handler with the same
   // serializer.
@@ -74,11 +72,12 @@ export function sendRefusal (
 }
 
 /**
- * Returns how many seconds are left of the milliseconds of a window (docs/rules.md, "Refusal"); 1
- * if there is none.
+ * Returns how many seconds to wait for milliseconds (docs/rules.md, "Refusal"); 1 if they are
+ * unknown.
  */
-export const secondsUntilEnd = (windowRemaining: number | null): number =>
-  Math.max(1, Math.ceil((windowRemaining ?? 0) / 1000))
+export function secondsOf (wait: number | null): number {
+  return Math.max(1, Math.ceil((wait ?? 0) / 1000))
+}
 
 /**
  * Returns the body from the host's function, if there is one. If it fails or returns an invalid
@@ -106,11 +105,7 @@ function hostBody (
   }
 }
 
-function ownBody (
-  status: 401 | 429 | 503,
-  { limit, unit }: QuotaDecision,
-  period: Quota['period']
-): RefusalBody {
+function ownBody (status: 401 | 429 | 503, { limit, unit, period }: QuotaDecision): RefusalBody {
   const amount = period === null ? 'requests at once' : `${unit} per ${period}`
   const errors = {
     401: 'Authentication is required for this LLM operation.',

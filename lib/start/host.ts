@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { DecoratorError, OptionError, SecondRegistrationError, shown } from '../errors.js'
+import { DecoratorError, OptionError, SecondRegistrationError, format } from '../errors.js'
 import { assertPreferenceReader, type PreferenceReader } from '../limit/preferences.js'
 import { MemoryQuotaStore } from '../store/memory/memory-store.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
@@ -17,7 +17,7 @@ export class Registrations {
       outer === inner || Object.prototype.isPrototypeOf.call(outer, inner)
     const scopes = this.#scopes.get(fastify.server) ?? []
     if (scopes.some((scope) => isIn(scope, fastify) || isIn(fastify, scope))) {
-      throw new SecondRegistrationError(shown(fastify.prefix))
+      throw new SecondRegistrationError(format(fastify.prefix))
     }
   }
 

@@ -1,11 +1,19 @@
-import { callerReader, type CallerReader } from '../caller/request-caller.js'
-import { Calendar } from '../limit/calendar.js'
-import { defaultPerMinute, limitKinds, longestDay, preferenceOf } from '../limit/limit.js'
-import type { QuotaSettings } from '../permit/quota.js'
+import { CallerReader, type AuthenticationReader } from '../caller/request-caller.js'
+import { Calendar, Calendars, type CalendarPeriod } from '../limit/calendar.js'
+import {
+  defaultPerMinute,
+  limitKinds,
+  limitNames,
+  longestDay,
+  preferenceOf,
+  type QuotaPeriod
+} from '../limit/limit.js'
+import type { QuotaInfo, QuotaSettings } from '../permit/quota.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
-import { protectedOperations } from '../subject/operation.js'
-import { limitsIn, type CheckedDefinition, type QuotaOptions } from './options.js'
+import { protectedOperations, type Operation } from '../subject/operation.js'
+import { wallClock } from '../wall-clock.js'
+import type { Amount, CheckedDefinition, QuotaOptions, TimeZone } from './options.js'
 
 /**
  * A quota as the options define it. Its configured limit is that of the options until the
@@ -28,58 +36,141 @@ export interface DefinedQuota extends QuotaSettings {
  * lacks a function that it needs.
  */
 export function defineQuotas (options: QuotaOptions, store: QuotaStore): DefinedQuota[] {
-  const { operations, perMinute, quotas = {}, authentication, mode } = options
-  // Quotas with the same function share its reader, so that each request is asked for its
-  // authentication once.
-  const readers = new Map<QuotaOptions['authentication'], CallerReader>()
-  const ofDefault = { perMinute, operations: operations ?? protectedOperations }
-  const definitions = Object.entries<CheckedDefinition>({ [defaultQuota]: ofDefault, ...quotas })
-  const defined = definitions.map(([name, definition]): DefinedQuota => {
-    const [limitName = 'perMinute'] = limitsIn(definition)
-    const { period, window } = limitKinds[limitName]
-    const limit = definition[limitName] ?? defaultPerMinute
-    const ofRequests = [period === null ? 'requests-in-flight' : 'requests', Number(limit)] as const
-    const [[unit, configured] = ofRequests] = Object.entries<number>(Object(limit))
-    const { cost, unreported, timeZone = period === 'month' ? 'UTC' : undefined } = definition
-    const calendar =
-      timeZone !== undefined && (period === 'day' || period === 'month')
-        ? new Calendar(period, timeZone)
-        : null
-    // A quota whose unit or window changes starts anew.
-    const ofWindow =
-      period === null ? `${name}.in-flight` : [name, unit, period, timeZone ?? []].flat().join('.')
-    const isDefault = name === defaultQuota
-    const preference = preferenceOf(limitName, isDefault ? undefined : name)
-    const reader = definition.authentication ?? authentication
-    const callerOf = readers.get(reader) ?? callerReader(reader)
-    readers.set(reader, callerOf)
-    const settings = { name, configured, unit, period, calendar, preference, unreported, callerOf }
-    return {
-      ...settings,
-      // Methods are compared in upper case, as Fastify stores them.
-      operations:
-        definition.operations?.map(({ method, path }) => ({
-          method: method.toUpperCase(),
-          path
-        })) ?? [],
-      isListed: !isDefault || operations !== undefined,
-      isUnused:
-        isDefault && operations?.length === 0 && perMinute === undefined && definitions.length > 1,
-      isEnforced: (definition.mode ?? mode) !== 'shadow',
-      store: definition.store ?? store,
-      window: calendar === null ? window : null,
-      longestWindow: calendar !== null && period === 'day' ? longestDay : window,
-      counters: isDefault ? name : ofWindow,
-      cost: cost ?? (unit === 'requests' || period === null ? 1 : 0),
-      isFreeUnreported: typeof limit === 'object' && cost === undefined && unreported === undefined
-    }
-  })
-  const areSeveral =
-    new Set(defined.filter(({ isUnused }) => !isUnused).map(({ store }) => store)).size > 1
-  for (const { name, unit, store, isUnused } of defined) {
-    if (unit !== 'requests' || (areSeveral && !isUnused)) {
-      assertStore(store, `store of the quota ${name}`, 'release')
-    }
+  const readers = new CallerReaders()
+  const quotas = [defineDefaultQuota(options, store, readers)]
+  for (const [name, definition] of Object.entries<CheckedDefinition>(options.quotas ?? {})) {
+    quotas.push(defineQuota(name, definition, options, store, readers))
   }
-  return defined
+  assertStores(quotas)
+  return quotas
+}
+
+function defineDefaultQuota (
+  options: QuotaOptions,
+  store: QuotaStore,
+  readers: CallerReaders
+): DefinedQuota {
+  const { operations = protectedOperations, perMinute } = options
+  const quota = defineQuota(defaultQuota, { operations, perMinute }, options, store, readers)
+  const hasNamedQuotas = Object.keys(options.quotas ?? {}).length > 0
+  return {
+    ...quota,
+    preference: preferenceOf('perMinute'),
+    counters: defaultQuota,
+    isListed: options.operations !== undefined,
+    isUnused: operations.length === 0 && perMinute === undefined && hasNamedQuotas
+  }
+}
+
+function defineQuota (
+  name: string,
+  definition: CheckedDefinition,
+  options: QuotaOptions,
+  store: QuotaStore,
+  readers: CallerReaders
+): DefinedQuota {
+  const { operations = [], cost, unreported } = definition
+  const limitName = limitNames.find((each) => definition[each] !== undefined) ?? 'perMinute'
+  const { period, window } = limitKinds[limitName]
+  const { unit, limit } = limitIn(definition[limitName] ?? defaultPerMinute, period)
+  const timeZone = definition.timeZone ?? (period === 'month' ? 'UTC' : undefined)
+  const isOfCalendar = timeZone !== undefined && (period === 'day' || period === 'month')
+  const isEstimated = unit !== 'requests' && period !== null
+  return {
+    name,
+    configured: limit,
+    unit,
+    period,
+    preference: preferenceOf(limitName, name),
+    cost: cost ?? (isEstimated ? 0 : 1),
+    unreported,
+    operations: operations.map(inUpperCase),
+    store: definition.store ?? store,
+    counters: countersOf(name, unit, period, timeZone),
+    window: isOfCalendar ? null : window,
+    longestWindow: isOfCalendar && period === 'day' ? longestDay : window,
+    endOfWindow: isOfCalendar ? endOfWindowIn(timeZone, period) : null,
+    callers: readers.of(definition.authentication ?? options.authentication),
+    isEnforced: (definition.mode ?? options.mode) !== 'shadow',
+    isListed: true,
+    isUnused: false,
+    isFreeUnreported: isEstimated && cost === undefined && unreported === undefined
+  }
+}
+
+/** The readers of callers. Quotas with the same function of the host share one. */
+class CallerReaders {
+  readonly #byFunction = new Map<AuthenticationReader | undefined, CallerReader>()
+
+  of (authentication: AuthenticationReader | undefined): CallerReader {
+    const known = this.#byFunction.get(authentication)
+    if (known !== undefined) return known
+    const reader = new CallerReader(authentication)
+    this.#byFunction.set(authentication, reader)
+    return reader
+  }
+}
+
+function limitIn (amount: Amount, period: QuotaPeriod): { unit: string; limit: number } {
+  if (typeof amount === 'number') {
+    return { unit: period === null ? 'requests-in-flight' : 'requests', limit: amount }
+  }
+  const [entry] = Object.entries(amount)
+  if (entry === undefined) throw new TypeError('a limit in a unit needs a unit')
+  const [unit, limit] = entry
+  return { unit, limit }
+}
+
+/** Methods are compared in upper case, as Fastify stores them. */
+function inUpperCase ({ method, path }: Operation): Operation {
+  return { method: method.toUpperCase(), path }
+}
+
+/** Returns the name of a quota's counters. A quota whose unit or window changes starts anew. */
+function countersOf (
+  name: string,
+  unit: string,
+  period: QuotaPeriod,
+  timeZone: TimeZone | undefined
+): string {
+  if (period === null) return `${name}.in-flight`
+  const counters = `${name}.${unit}.${period}`
+  return typeof timeZone === 'string' ? `${counters}.${timeZone}` : counters
+}
+
+/** Returns a function that tells when the day or month of a caller ends. */
+function endOfWindowIn (
+  timeZone: TimeZone,
+  period: CalendarPeriod
+): NonNullable<QuotaSettings['endOfWindow']> {
+  if (typeof timeZone === 'string') {
+    const calendar = new Calendar(period, timeZone)
+    return () => calendar.endOf(wallClock())
+  }
+  const calendars = new Calendars(period)
+  return ({ authentication }) => calendars.of(timeZone(authentication)).endOf(wallClock())
+}
+
+/**
+ * Throws an `OptionError` if a store cannot settle, where a unit other than requests or several
+ * stores need it.
+ */
+function assertStores (quotas: readonly DefinedQuota[]): void {
+  const used = quotas.filter(({ isUnused }) => !isUnused)
+  const areSeveral = new Set(used.map(({ store }) => store)).size > 1
+  for (const { name, unit, store } of used) {
+    if (unit !== 'requests' || areSeveral) assertStore(store, `store of the quota ${name}`, 'settle')
+  }
+}
+
+/**
+ * Returns the value of the decorator `fastify.quotas`: all quotas but a default quota that is
+ * unused.
+ */
+export function describeQuotas (quotas: readonly DefinedQuota[]): QuotaInfo[] {
+  return quotas.filter(({ isUnused }) => !isUnused).map(describeQuota)
+}
+
+function describeQuota ({ name, unit, period, window, store, counters }: DefinedQuota): QuotaInfo {
+  return Object.freeze({ name, unit, period, window, store, counters })
 }

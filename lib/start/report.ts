@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { effectiveLimit } from '../limit/limit.js'
-import { logLine, shownError } from '../log.js'
+import { logLine, loggableError } from '../log.js'
 import { insuredStoreChanges, type InsuredQuotaStoreChange } from '../store/insured/changes.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
@@ -160,7 +160,7 @@ export function logStoreChanges (
     const { store, state, error } = message as InsuredQuotaStoreChange
     if (!(store instanceof InsuredQuotaStore) || !added.includes(store)) return
     const { primary, fallback } = store.shards
-    const properties = state === 'fallback' ? { err: shownError(error) } : {}
+    const properties = state === 'fallback' ? { err: loggableError(error) } : {}
     if (fallback.length === 0) {
       return logLine(log, 'warn', {}, "the quota's primary store works again")
     }

@@ -1,69 +1,104 @@
-import { attempt, forAll, proceed } from '../promises.js'
 import type { Acquisition, Acquisitions, Demand } from './store.js'
 
-/** What one side, a store or a shard, has decided on in one step; null if it has failed. */
-interface Part<Side> {
-  readonly side: Side
-  readonly asked: readonly Demand[]
-  acquisitions: Acquisitions | null
-  error?: unknown
+/** The demands of one side, a store or a shard, and what it decides on them. */
+class Part<Side> {
+  readonly demands: Demand[] = []
+  /** The positions of the demands among those of the request. */
+  readonly positions: number[] = []
+  /** Null if the side has failed. */
+  acquisitions: Acquisitions | null = null
+  error: unknown
+
+  constructor (readonly side: Side) {}
+
+  async decide (
+    acquire: (side: Side, demands: readonly Demand[]) => Acquisitions | Promise<Acquisitions>
+  ): Promise<void> {
+    try {
+      this.acquisitions = await acquire(this.side, this.demands)
+    } catch (error) {
+      this.error = error
+    }
+  }
 }
 
 /**
  * Decides on the demands of a request that several sides keep the counters of. Where one of them
- * rejects or fails, what the others have counted is given back.
+ * rejects or fails, what the others have counted is settled with 0.
  *
  * @param sides The side of each demand.
  * @param acquire Decides on the demands of one side in one step. Checks the result of a store that
  *   may not keep to the interface.
- * @param release Gives back what a demand has counted. Nobody waits for it, so it handles its own
- *   errors.
+ * @param settle Settles with 0 what a demand has counted. Nobody waits for it, so it handles its
+ *   own errors.
  * @returns One acquisition for each demand; null for those of a side that failed while another one
  *   rejected.
- * @throws What a side throws, if no other side rejects. A promise only if a side returned one.
+ * @throws What a side throws, if no other side rejects.
  */
-export function acquireSideBySide<Side> (
+export async function acquireSideBySide<Side> (
   demands: readonly Demand[],
   sides: readonly Side[],
   acquire: (side: Side, demands: readonly Demand[]) => Acquisitions | Promise<Acquisitions>,
-  release: (side: Side, acquisition: Acquisition, amount: number) => void
-): Acquisitions | Promise<Acquisitions> {
+  settle: (side: Side, acquisition: Acquisition) => void
+): Promise<Acquisitions> {
   const [first] = sides
   if (first !== undefined && sides.every((side) => side === first)) return acquire(first, demands)
-  const parts = [...new Set(sides)].map((side): Part<Side> => ({
-    side,
-    asked: demands.filter((_demand, index) => sides[index] === side),
-    acquisitions: null
-  }))
-  const decide = (part: Part<Side>): void | Promise<void> =>
-    attempt<void>(
-      () =>
-        proceed(acquire(part.side, part.asked), (acquisitions) => {
-          part.acquisitions = acquisitions
-        }),
-      (error) => {
-        part.error = error
+  const parts = partsOf(demands, sides)
+  await Promise.all(parts.map((part) => part.decide(acquire)))
+
+  const failed = parts.find(({ acquisitions }) => acquisitions === null)
+  const isRejected = parts.some(
+    ({ acquisitions }) => acquisitions !== null && !haveRoom(acquisitions)
+  )
+  const isAdmitted = failed === undefined && !isRejected
+  const merged: (Acquisition | null)[] = demands.map(() => null)
+  for (const part of parts) {
+    if (part.acquisitions === null) continue
+    const isCounted = haveRoom(part.acquisitions)
+    for (const [index, acquisition] of part.acquisitions.entries()) {
+      const demand = part.demands[index]
+      const position = part.positions[index]
+      if (demand === undefined || position === undefined) continue
+      if (acquisition === null || isAdmitted || !isCounted) {
+        merged[position] = acquisition
+      } else {
+        settle(part.side, acquisition)
+        merged[position] = withoutGrant(acquisition, demand)
       }
-    )
-  return proceed(forAll(parts, decide), () => {
-    const failed = parts.find(({ acquisitions }) => acquisitions === null)
-    const isRejected = parts.some(
-      ({ acquisitions }) => acquisitions !== null && !haveRoom(acquisitions)
-    )
-    const merged = demands.map((demand) => {
-      const part = parts.find(({ asked }) => asked.includes(demand))
-      const acquisition = part?.acquisitions?.[part.asked.indexOf(demand)]
-      if (part?.acquisitions == null || acquisition == null) return null
-      if ((failed === undefined && !isRejected) || !haveRoom(part.acquisitions)) return acquisition
-      release(part.side, acquisition, demand.cost)
-      return { ...acquisition, count: Math.max(0, acquisition.count - demand.cost) }
-    })
-    if (failed !== undefined && !isRejected) throw failed.error
-    return merged
-  })
+    }
+  }
+  if (failed !== undefined && !isRejected) throw failed.error
+  return merged
 }
 
-/** Whether all demands of a part have room, in which case each is counted. */
+function partsOf<Side> (demands: readonly Demand[], sides: readonly Side[]): Part<Side>[] {
+  const parts = new Map<Side, Part<Side>>()
+  for (const [position, demand] of demands.entries()) {
+    const side = sides[position]
+    if (side === undefined) throw new TypeError(`the demand ${position} has no side`)
+    const part = parts.get(side) ?? new Part(side)
+    parts.set(side, part)
+    part.demands.push(demand)
+    part.positions.push(position)
+  }
+  return [...parts.values()]
+}
+
+/** An acquisition whose request another side has rejected. */
+function withoutGrant (acquisition: Acquisition, { isEstimate }: Demand): Acquisition {
+  const { count, held, granted } = acquisition
+  return {
+    ...acquisition,
+    count: Math.max(0, count - granted),
+    held: Math.max(0, isEstimate ? held - granted : held),
+    granted: 0
+  }
+}
+
+/** Whether all demands of a request have room, in which case each is counted. */
 export function haveRoom (acquisitions: Acquisitions): acquisitions is readonly Acquisition[] {
-  return acquisitions.every((acquisition) => acquisition?.admitted === true)
+  for (const acquisition of acquisitions) {
+    if (acquisition?.admitted !== true) return false
+  }
+  return true
 }

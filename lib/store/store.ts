@@ -1,5 +1,5 @@
+import { shown } from '../errors.js'
 import { checkThat, isNatural, withFunctions } from '../option-checks.js'
-import { proceed, promised } from '../promises.js'
 
 /**
  * Keeps the counters of quotas (docs/rules.md, "Store"). Only `acquire` is required. Costs in a
@@ -173,23 +173,22 @@ export function assertStore<Needed extends keyof QuotaStore = 'acquire'> (
 }
 
 // Stores of a host can be written in JavaScript, so the compiler has not checked their results.
-type Unchecked<Result> = { readonly [Field in keyof Result]?: unknown } | null | undefined
+type Checkable<Result> = { readonly [Field in keyof Result]?: unknown }
+type Unchecked<Result> = Checkable<Result> | null | undefined
 
 /** What a store returns for the demands of a request. */
 export type Acquisitions = readonly (Acquisition | null)[]
 
 /**
- * Asks a store. Throws or rejects unless its result is usable, so that no other value admits a
- * request.
+ * Asks a store. Rejects unless its result is usable, so that no other value admits a request.
  */
-export function acquireFrom (
+export async function acquireFrom (
   store: QuotaStore,
   demands: readonly Demand[]
-): Acquisitions | Promise<Acquisitions> {
-  return proceed(promised(store.acquire(demands)), (acquisitions) => {
-    assertAcquisitions(acquisitions, demands)
-    return acquisitions
-  })
+): Promise<Acquisitions> {
+  const acquisitions: unknown = await store.acquire(demands)
+  assertAcquisitions(acquisitions, demands)
+  return acquisitions
 }
 
 /** Throws unless the value is a usable result of `acquire`. */
@@ -197,17 +196,43 @@ export function assertAcquisitions (
   value: unknown,
   demands: readonly Demand[]
 ): asserts value is Acquisitions {
-  const acquisitions: readonly Unchecked<Acquisition>[] = Array.isArray(value) ? value : []
-  const isRejected = acquisitions.some((acquisition) => acquisition?.admitted === false)
-  const isValid =
-    acquisitions.length === demands.length &&
-    demands.every((demand, index) => {
-      const acquisition = acquisitions[index]
-      return acquisition === null
+  if (!isUsable(value, demands)) {
+    throw new TypeError('the quota store returned an invalid result from acquire')
+  }
+}
+
+function isUsable (value: unknown, demands: readonly Demand[]): boolean {
+  if (!Array.isArray(value) || value.length !== demands.length) return false
+  const acquisitions: readonly Unchecked<Acquisition>[] = value
+  let isAdmitted = true
+  let isRejected = false
+  for (const acquisition of acquisitions) {
+    if (acquisition?.admitted !== true) isAdmitted = false
+    if (acquisition?.admitted === false) isRejected = true
+  }
+  let index = 0
+  for (const demand of demands) {
+    const acquisition = acquisitions[index]
+    index += 1
+    const isValid =
+      acquisition === null
         ? isRejected
-        : typeof acquisition?.admitted === 'boolean' && isCount(acquisition, demand)
-    })
-  if (!isValid) throw new TypeError('the quota store returned an invalid result from acquire')
+        : isCount(acquisition, demand) && isDecision(acquisition, demand, isAdmitted)
+    if (!isValid) return false
+  }
+  return true
+}
+
+/** @param isAdmitted Whether all demands of the request have room. */
+function isDecision (
+  { admitted, granted, isRemembered }: Checkable<Acquisition>,
+  { least, most }: Demand,
+  isAdmitted: boolean
+): boolean {
+  if (typeof admitted !== 'boolean') return false
+  if (isRemembered !== undefined && (isRemembered !== true || admitted)) return false
+  if (!isAdmitted) return granted === 0
+  return isNatural(granted) && granted >= least && granted <= most
 }
 
 /** Throws unless the value is a usable result of `peek`. */
@@ -219,8 +244,12 @@ export function assertPeeked (
   if (!isValid) throw new TypeError('the quota store returned an invalid result from peek')
 }
 
-function isCount (value: Unchecked<QuotaCount>, { window, end }: Demand): boolean {
-  if (value == null || !isNatural(value.count) || typeof value.overflow !== 'boolean') return false
+function isCount (
+  value: Unchecked<QuotaCount>,
+  { window, end }: Demand
+): value is Checkable<QuotaCount> {
+  if (value == null || typeof value.overflow !== 'boolean') return false
+  if (!isNatural(value.count) || !isNatural(value.held) || value.held > value.count) return false
   if (window === null) return true
   if (end !== null) return isNatural(value.end)
   return (
@@ -228,4 +257,66 @@ function isCount (value: Unchecked<QuotaCount>, { window, end }: Demand): boolea
     value.windowRemaining > 0 &&
     value.windowRemaining <= Number.MAX_SAFE_INTEGER
   )
+}
+
+/**
+ * Throws a `TypeError` that names the field and its value unless all demands are as described, so
+ * that no store counts others.
+ */
+export function assertDemands (demands: readonly Demand[]): void {
+  for (const demand of demands) assertDemand(demand)
+  // Most requests have one demand.
+  if (demands.length > 1) assertDifferent(demands)
+}
+
+function assertDifferent (demands: readonly Demand[]): void {
+  for (const [index, { counters, callerKey }] of demands.entries()) {
+    const isRepeated = demands
+      .slice(0, index)
+      .some((earlier) => earlier.counters === counters && earlier.callerKey === callerKey)
+    if (isRepeated) {
+      throw new TypeError(
+        `two demands of a request have the same caller and the counters ${shown(counters)}`
+      )
+    }
+  }
+}
+
+/** Does the same for one demand. */
+export function assertDemand (demand: Demand): void {
+  const { counters, callerKey, limit, least, most, isEstimate, window, end } = demand
+  if (typeof counters !== 'string') rejectDemand('counters', 'a string', counters)
+  if (typeof callerKey !== 'string') rejectDemand('callerKey', 'a string', callerKey)
+  if (!isNatural(limit) || limit === 0) rejectDemand('limit', 'an integer of at least 1', limit)
+  if (!isNatural(most) || most > limit) {
+    rejectDemand('most', 'an integer from 0 to the limit', most)
+  }
+  if (!isNatural(least) || least > most) rejectDemand('least', 'an integer from 0 to most', least)
+  if (typeof isEstimate !== 'boolean') rejectDemand('isEstimate', 'true or false', isEstimate)
+  if (end !== null && !isNatural(end)) {
+    rejectDemand('end', 'milliseconds since the epoch, or null', end)
+  }
+  if (window !== null) {
+    if (!isNatural(window) || window === 0) {
+      rejectDemand('window', 'an integer of at least 1, or null', window)
+    }
+    return
+  }
+  if (least !== 1) rejectDemand('least', '1 for a request in flight', least)
+  if (most !== 1) rejectDemand('most', '1 for a request in flight', most)
+  if (!isEstimate) rejectDemand('isEstimate', 'true for a request in flight', isEstimate)
+  if (end !== null) rejectDemand('end', 'null for a request in flight', end)
+}
+
+/** Throws a `TypeError` unless the value is an amount that an acquisition can be settled with. */
+export function assertUsed (used: unknown): asserts used is number {
+  if (!isNatural(used)) {
+    throw new TypeError(
+      `what an acquisition is settled with must be an integer of at least 0; it got ${shown(used)}`
+    )
+  }
+}
+
+function rejectDemand (field: keyof Demand, rule: string, value: unknown): never {
+  throw new TypeError(`the field ${field} of a demand must be ${rule}; it got ${shown(value)}`)
 }

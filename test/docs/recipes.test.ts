@@ -9,6 +9,7 @@ import quotaPlugin from '../../lib/index.js'
 import earlierQuotaPlugin from '../../lib/earlier.js'
 import { hs256, secret, statuses } from '../support/credentials.js'
 import { plainEnvironment } from '../support/environment.js'
+import { matchExactly } from '../support/match-exactly.js'
 import {
   callTool,
   complete,
@@ -179,7 +180,8 @@ t.test(
       headers: { authorization: 'Bearer invalid', 'content-type': 'application/json' },
       body: '{"model":"small-model","messages":[]}'
     })
-    t.match(
+    matchExactly(
+      t,
       [unauthenticated.status, await unauthenticated.json()],
       [401, { error: { code: 'invalid_api_key' } }]
     )

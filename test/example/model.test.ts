@@ -1,7 +1,7 @@
 // The four operations with the embedded model, and with a server that speaks OpenAI's protocol over
 // a socket and fails as servers do.
-import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { matchExactly } from '../support/match-exactly.js'
 import {
   complete,
   endStream,
@@ -16,6 +16,7 @@ import {
   stream,
   text
 } from '../support/example-service.js'
+import { until } from '../support/until.js'
 
 const node = `/api/analyze-node?${new URLSearchParams({ ...text, parentCode: 'FIN' }).toString()}`
 const justification = { method: 'POST', body: { ...text, leaf: 'FIN-INV' } }
@@ -46,7 +47,10 @@ async function start (t: Test, answer?: ChatAnswer, environment: Record<string, 
  * settled.
  */
 async function uses (service: RunningService, subject: string, tokens: number): Promise<void> {
-  while ((await service.standing(subject))['tokens']?.count !== tokens) await setImmediate()
+  await until(
+    `${subject} has used ${tokens} tokens`,
+    async () => (await service.standing(subject))['tokens']?.count === tokens
+  )
 }
 
 t.test('the embedded model answers each operation, and its tokens are charged', async (t) => {
@@ -55,23 +59,23 @@ t.test('the embedded model answers each operation, and its tokens are charged', 
   const post = async (caller: string, path: string, body: object) =>
     (await as(caller, path, { method: 'POST', body })).json()
   const [first, second] = ['Our invoices were late in March 2025.', 'Customers complain loudly!']
-  t.match(await post('alice', '/api/analyze', { businessText: `${first} ${second}` }), {
+  matchExactly(t, await post('alice', '/api/analyze', { businessText: `${first} ${second}` }), {
     sentences: [
       { text: first, entities: [{ text: 'March 2025', type: 'DATE' }] },
       { text: second }
     ],
     sentiment: Number
   })
-  t.match(await post('bob', '/api/justify-leaf', justification.body), {
+  matchExactly(t, await post('bob', '/api/justify-leaf', justification.body), {
     leaf: 'Invoicing',
     evidence: [{ shared: ['invoices'] }]
   })
-  t.match(await post('bob', '/api/justify-leaf', { ...text, leaf: 'volcanoes' }), {
+  matchExactly(t, await post('bob', '/api/justify-leaf', { ...text, leaf: 'volcanoes' }), {
     applies: false,
     score: 0,
     evidence: []
   })
-  t.match(await (await as('carol', node)).json(), {
+  matchExactly(t, await (await as('carol', node)).json(), {
     parent: 'FIN',
     children: [{ code: 'FIN-INV' }, { score: 0 }, { score: 0 }]
   })
@@ -135,7 +139,7 @@ t.test(
       leaf: 'Invoicing',
       ...answers['justification']
     })
-    t.match(await (await as('alice', node)).json(), {
+    matchExactly(t, await (await as('alice', node)).json(), {
       children: [
         { code: 'FIN-ACC', name: 'Accounting', score: 0.9 },
         { code: 'FIN-INV', score: 0.2 },
@@ -152,7 +156,7 @@ t.test(
         json_schema: { strict: true, schema: { additionalProperties: false, required: Array } }
       })
       t.notMatch(system?.content, text.businessText)
-      t.match(JSON.parse(user?.content ?? ''), { text: text.businessText })
+      matchExactly(t, JSON.parse(user?.content ?? ''), { text: text.businessText })
     }
     await uses(service, 'alice', 126)
   }
@@ -308,7 +312,10 @@ for (const [what, path, request] of [
       gone.abort()
       t.equal(await open, 'gone')
       await service.server.abandoned
-      while ((await service.standing('alice'))['concurrency']?.count !== 0) await setImmediate()
+      await until(
+        'no request is in flight',
+        async () => (await service.standing('alice'))['concurrency']?.count === 0
+      )
       await uses(service, 'alice', estimate)
       t.notMatch(service.log.join(''), '"level":50', 'the service has not failed')
     }

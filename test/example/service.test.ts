@@ -10,6 +10,7 @@ import { issuer } from '../../examples/service/plugins/authentication.js'
 import { hs256, secret, statuses } from '../support/credentials.js'
 import { plainEnvironment } from '../support/environment.js'
 import { analysis, startService, stream, text } from '../support/example-service.js'
+import { matchExactly } from '../support/match-exactly.js'
 
 const [perMinute, tokens, inFlight] = [
   'rate-limit.per-minute',
@@ -39,11 +40,11 @@ t.test('a local account and the subject of a token are different callers', async
     200
   )
   const counted = async (response: Promise<Response>) => await (await response).json()
-  t.match(await counted(fetch(`${address}/api/quota`, { headers })), {
+  matchExactly(t, await counted(fetch(`${address}/api/quota`, { headers })), {
     caller: callerKey(localAuthentication('alice')),
     quotas: [{ quota: 'default', count: 1 }]
   })
-  t.match(await counted(as('alice', '/api/quota')), {
+  matchExactly(t, await counted(as('alice', '/api/quota')), {
     caller: callerKey(tokenAuthentication({ iss: issuer, sub: 'alice' })),
     quotas: [{ count: 0 }]
   })
@@ -143,7 +144,7 @@ t.test('every error has the format of a refusal', async (t) => {
     [404, /^Not found\./, fetch(`${address}/none`)]
   ] as const) {
     const answer = await response
-    t.match([answer.status, await answer.json()], [status, { error, status }])
+    matchExactly(t, [answer.status, await answer.json()], [status, { error, status }])
   }
   t.match(await as('alice', '/api/analyze', analysis), { status: 200 })
   t.match(

@@ -15,6 +15,7 @@ import quotaPlugin, {
 } from '../../lib/index.js'
 import quotaMetricsPlugin, { type QuotaMetricsRegistry } from '../../lib/metrics.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { fromHeader } from '../support/quota-host.js'
 import { demand, ToldStore } from '../support/told-store.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
@@ -243,7 +244,7 @@ t.test(
       'llm_quota_insured_decisions_total{store="fallback"}': 1,
       llm_quota_insured_primary: 0
     }
-    t.match(await scrape(together), {
+    matchExactly(t, await scrape(together), {
       [`llm_quota_limit${ofDefault}`]: 7,
       [`llm_quota_tracked_callers${ofDefault}`]: 1,
       ...answers
@@ -354,17 +355,17 @@ t.test(
       [`llm_quota_max_tracked_callers${ofDefault}`]: 2,
       [`llm_quota_tracked_callers${ofChat}`]: 0
     })
-    t.match(await scrape(), series(0, 0))
+    matchExactly(t, await scrape(), series(0, 0))
     for (const caller of ['alice', 'bob', 'carol', 'dave', 'alice']) {
       await ask('/api/analyze', caller)
     }
-    t.match(await scrape(), {
+    matchExactly(t, await scrape(), {
       [`llm_quota_overflow_decisions_total${ofDefault}`]: 2,
       ...series(2, 0)
     })
     clock.advance(120_000)
     await ask('/api/analyze', 'carol')
-    t.match(await scrape(), {
+    matchExactly(t, await scrape(), {
       [`llm_quota_overflow_decisions_total${ofDefault}`]: 2,
       ...series(1, 1)
     })
@@ -415,10 +416,10 @@ t.test(
       [`llm_quota_failed_charges_total${ofChat}`]: failed
     })
     await ask(chat.path)
-    t.match(await scrape(), charges(20, 0, 0))
+    matchExactly(t, await scrape(), charges(20, 0, 0))
     reported = 4
     await ask(chat.path)
-    t.match(await scrape(), charges(20, 6, 0))
+    matchExactly(t, await scrape(), charges(20, 6, 0))
     store.release = (_acquisition: Acquisition) => {
       throw new Error('no connection')
     }
@@ -430,7 +431,7 @@ t.test(
       return acquire(demands)
     }
     await ask(chat.path)
-    t.match(await scrape(), charges(20, 6, 2))
+    matchExactly(t, await scrape(), charges(20, 6, 2))
     t.same(
       [...during, (await scrape())[`llm_quota_requests_in_flight${ofStreams}`]],
       [1, 1, 1, 1, 0]

@@ -5,6 +5,7 @@ import t from 'tap'
 import * as entry from '../../lib/index.js'
 import quotaPlugin, { MemoryQuotaStore } from '../../lib/index.js'
 import quotaMetricsPlugin from '../../lib/metrics.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { asAlice, createService, statuses } from '../support/service.js'
 
 t.test(
@@ -306,7 +307,7 @@ for (const [what, options, message] of failing) {
         app.post('/api/analyze', async () => 'ran')
       })
       await app.ready()
-      t.match(errors, [{ message }])
+      matchExactly(t, errors, [{ message }])
       t.same(await statuses(app, null, 2), [200, 429])
     }
   )

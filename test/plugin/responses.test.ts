@@ -3,6 +3,7 @@ import fastifySwagger from '@fastify/swagger'
 import Fastify from 'fastify'
 import t from 'tap'
 import quotaPlugin, { quotaResponses } from '../../lib/index.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { analyze } from '../support/service.js'
 
 interface Described {
@@ -52,10 +53,15 @@ t.test(
       t.match(description, /\w/)
       t.same(Object.keys(headers), ['Cache-Control', ...fields])
       for (const [name, { description, schema }] of Object.entries<Described>(headers)) {
-        t.match({ ...schema, description }, { ...fieldTypes[name], description: /\w/ }, name)
+        matchExactly(
+          t,
+          { ...schema, description },
+          { ...fieldTypes[name], description: /\w/ },
+          name
+        )
       }
       const { properties, additionalProperties } = content['application/json'].schema
-      t.match(properties, {
+      matchExactly(t, properties, {
         error: text,
         status: { type: 'integer', enum: [status], description: /\w/ },
         statusCode: integer,

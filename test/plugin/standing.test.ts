@@ -8,6 +8,7 @@ import {
   type QuotaOptions
 } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { createHost } from '../support/quota-host.js'
 import { alice, analyze, bearer, bob, captureLog, createService } from '../support/service.js'
 
@@ -95,13 +96,15 @@ t.test('quotaStanding returns null if there is no caller', async (t) => {
     }
   })
   t.equal(await standing(alice), null)
-  t.match(log.errors(), [/authentication of the request could not be read/])
+  matchExactly(t, log.problems(), [
+    { level: 50, msg: /authentication of the request could not be read/ }
+  ])
 })
 
 t.test('quotaStanding rejects if the quota does not exist', async (t) => {
   const { standing } = await service({ quotas: { chat: {} } })
   for (const name of ['search', '__proto__', 'constructor']) {
-    t.match(await standing(alice, `?name=${name}`), {
+    matchExactly(t, await standing(alice, `?name=${name}`), {
       code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA',
       message: `fastify-llm-quota: quotaStanding must name an existing quota (default, chat); it got "${name}"`
     })
@@ -138,17 +141,17 @@ t.test(
     ]
     for (const options of failing) {
       const { standing, log } = await service(options)
-      t.match(await standing(alice), {
+      matchExactly(t, await standing(alice), {
         statusCode: 503,
         code: 'FST_ERR_LLM_QUOTA_STANDING',
         message:
           'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown'
       })
       if (options === failing[0]) {
-        t.match(
-          log.lines.filter(({ level }) => level === 50),
-          [{ err: { message: 'the quota store has no function peek' } }]
-        )
+        matchExactly(t, log.problems(), [
+          { quota: 'default', err: { message: 'the quota store has no function peek' } },
+          { msg: /^fastify-llm-quota: the quota store or the authentication failed/ }
+        ])
       }
     }
   }
@@ -176,7 +179,7 @@ t.test(
     await ask()
     await ask({ headers: { 'x-caller': 'bob' } })
     const key = String(callerKey(localAuthentication('alice')))
-    t.match(budgets.list('tokens.tokens.day.Europe/Berlin').callers, [
+    matchExactly(t, budgets.list('tokens.tokens.day.Europe/Berlin').callers, [
       { callerKey: key, count: 30 },
       { count: 30 }
     ])

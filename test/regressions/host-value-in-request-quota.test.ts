@@ -3,6 +3,7 @@
 import Fastify, { type FastifyRequest } from 'fastify'
 import t from 'tap'
 import quotaPlugin from '../../lib/index.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { analyze, asAlice, createService, statuses } from '../support/service.js'
 
 const options = { perMinute: 2, authentication: asAlice }
@@ -24,7 +25,7 @@ t.test(
       app.addHook('onRequest', async (request) => {
         write(request, value)
       })
-      t.match((await analyze(app, null)).json(), {
+      matchExactly(t, (await analyze(app, null)).json(), {
         outcome: 'admitted',
         count: 1,
         operation: { path: '/api/analyze' }

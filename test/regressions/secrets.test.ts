@@ -2,6 +2,7 @@
 // passwords.
 import t from 'tap'
 import { InsuredQuotaStore, type QuotaOptions, type QuotaStore } from '../../lib/index.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { analyze, asAlice, captureLog, createService } from '../support/service.js'
 
 const secret = 'hunter2'
@@ -74,7 +75,7 @@ for (const [place, optionsFor] of places) {
     for (const [error, logged] of thrown) {
       const log = captureLog('trace')
       await analyze(await createService(optionsFor(error), { logger: log.logger }), null)
-      const lines = log.lines.filter(({ err }) => err !== undefined)
+      const lines = log.problems()
       t.equal(lines.length, 1, `${typeof error}`)
       const { type, stack, ...fields } = Object(lines[0]?.err)
       t.same(fields, logged)
@@ -100,9 +101,9 @@ t.test(
     t.equal(statusCode, 503)
     t.notMatch(payload, /WRONGPASS|hunter2/)
     t.notMatch(JSON.stringify(log.lines), secret)
-    t.match(
-      log.lines.find(({ msg }) => /^the quota store failed/.test(String(msg))),
-      { err: { code: 'WRONGPASS', message: /^WRONGPASS/ } }
-    )
+    matchExactly(t, log.problems(), [
+      { msg: /^the quota store failed/, err: { code: 'WRONGPASS', message: /^WRONGPASS/ } },
+      { msg: /^fastify-llm-quota: the quota store or the authentication failed/ }
+    ])
   }
 )

@@ -5,6 +5,7 @@ import t from 'tap'
 import earlierQuotaPlugin, * as entry from '../../lib/earlier.js'
 import quotaPlugin, { protectedOperations } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { published, statuses } from '../support/service.js'
 
 const methods = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS'] as const
@@ -138,7 +139,7 @@ t.test(
         '{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.","status":429}'
       ]
     )
-    t.match(headers, {
+    matchExactly(t, headers, {
       'content-type': 'application/json; charset=utf-8',
       'retry-after': undefined,
       'cache-control': undefined
@@ -215,6 +216,6 @@ t.test(
         { outcome: 'rejected', operation, limit: 1 }
       ]
     )
-    t.match(current, [{ decision: { outcome: 'unauthenticated' } }])
+    matchExactly(t, current, [{ decision: { outcome: 'unauthenticated' } }])
   }
 )

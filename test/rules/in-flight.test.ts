@@ -16,9 +16,11 @@ import quotaPlugin, {
   type Demand,
   type QuotaOptions
 } from '../../lib/index.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { createHost, fromHeader } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
 import { asAlice, captureLog } from '../support/service.js'
+import { until } from '../support/until.js'
 
 const aliceKey = String(callerKey(localAuthentication('alice')))
 
@@ -82,11 +84,6 @@ async function start (
   app.post('/run', { config: { quota: mark } }, handler)
   t.teardown(() => app.close())
   return app
-}
-
-/** Resolves when the condition holds. The test runner's time limit ends the wait otherwise. */
-async function until (condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise(setImmediate)
 }
 
 /** Sends the same request once or several times without waiting for a response. */
@@ -157,7 +154,8 @@ t.test('as many requests run at once as the limit allows, and no more', async (t
     quotas: { streams: { inFlight: 2 } }
   })
   const running = [await begin(), await begin()]
-  t.match(
+  matchExactly(
+    t,
     running.map(({ request }) => request.quota),
     [1, 2].map((count) => ({
       outcome: 'admitted',
@@ -170,7 +168,10 @@ t.test('as many requests run at once as the limit allows, and no more', async (t
   )
   const body =
     '{"error":"Rate limit exceeded. Maximum 2 LLM requests at once. Please wait.","status":429}'
-  t.match(await ask(), { body, headers: { 'retry-after': '1', 'cache-control': 'no-store' } })
+  matchExactly(t, await ask(), {
+    body,
+    headers: { 'retry-after': '1', 'cache-control': 'no-store' }
+  })
   t.equal((await ask({ headers: { 'x-caller': 'bob' } })).statusCode, 200)
   await running[0]?.end()
   t.same(await counts(['streams']), [1])
@@ -228,12 +229,12 @@ for (const [how, handler] of Object.entries({ ...handlers, ...aborts })) {
       const port = await listen(app)
       const [abortFirst, abortSecond] = http2 ? sendTwoOverHttp2(t, port) : await sendTwo(port)
       if (how in aborts) {
-        await until(() => store.inFlight === 2)
+        await until('two requests are in flight', () => store.inFlight === 2)
         abortFirst()
-        await until(() => store.inFlight === 1)
+        await until('one request is in flight', () => store.inFlight === 1)
         abortSecond()
       }
-      await until(() => store.givenBack === 2)
+      await until('two places are free again', () => store.givenBack === 2)
       abortSecond()
       await app.close()
       t.same([store.taken, store.givenBack, store.inFlight], [2, 2, 0])
@@ -246,7 +247,7 @@ t.test(
   async (t) => {
     for (const ends of ['the client', 'the host']) {
       let decide = (): void => {}
-      let isAsked = false
+      let connection: Socket | undefined
       const memory = new CountingStore()
       const store = {
         acquire: async (all: readonly Demand[]) => {
@@ -260,8 +261,8 @@ t.test(
       const app = await start(t, async () => 'ran', {
         store,
         before: (app) =>
-          app.addHook('preValidation', async (_request, reply) => {
-            isAsked = true
+          app.addHook('preValidation', async (request, reply) => {
+            connection = request.raw.socket
             if (ends === 'the host') {
               setImmediate(() => {
                 reply.code(504).send('too slow')
@@ -270,12 +271,12 @@ t.test(
           })
       })
       const socket = await send(await listen(app), 'Connection: close\r\n')
-      await until(() => isAsked)
+      await until('the request has come', () => connection !== undefined)
       if (ends === 'the client') socket.resetAndDestroy()
       if (!socket.closed) await once(socket, 'close')
-      for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+      await until('the server knows that it has ended', () => connection?.destroyed === true)
       decide()
-      await until(() => memory.givenBack === 1)
+      await until('the place is free again', () => memory.givenBack === 1)
       t.equal(memory.inFlight, 0, ends)
     }
   }
@@ -298,7 +299,10 @@ async function startCharged (
   const app = await start(t, handler, { store, quotas, mark: ['streams', 'tokens'], ...host })
   /** Resolves when all of so many requests have given their places back, and been charged. */
   const settled = async (requests: number): Promise<void> => {
-    await until(() => store.inFlight === 0 && store.tokens === 7 * requests)
+    await until(
+      'all places are free, and all requests are charged',
+      () => store.inFlight === 0 && store.tokens === 7 * requests
+    )
     t.same([store.taken, store.givenBack], [requests, requests])
   }
   return { app, port: await listen(app), store, settled }
@@ -320,7 +324,7 @@ t.test(
       process.off('warning', warn)
     })
     const socket = await send(port, '', 12)
-    await until(() => store.inFlight === 12)
+    await until('twelve requests are in flight', () => store.inFlight === 12)
     socket.resetAndDestroy()
     await settled(12)
     t.same(warnings, [])
@@ -340,7 +344,7 @@ t.test(
     const { port, settled } = await startCharged(t, { server: { http2: true }, authentication })
     const { session, post } = openHttp2(t, port)
     const stream = post()
-    await until(() => decide !== undefined)
+    await until('the decision is pending', () => decide !== undefined)
     stream.close(8)
     await once(stream, 'close')
     // The server has seen the reset before it answers a later frame.
@@ -399,7 +403,7 @@ for (const [how, code, isAtOnce, handler] of resets) {
         for (const stream of streams) stream.close(code)
       }
       if (isAtOnce) process.nextTick(reset)
-      await until(() => store.taken === 300)
+      await until('300 places were taken', () => store.taken === 300)
       reset()
       await settled(300)
       t.equal(session.destroyed, false)
@@ -432,7 +436,7 @@ t.test(
       return socket
     }
     const [parsed, read] = [await upload('json'), await upload('octet-stream')]
-    await until(() => store.inFlight === 1)
+    await until('one request is in flight', () => store.inFlight === 1)
     parsed.destroy()
     read.resetAndDestroy()
     await settled(1)
@@ -471,17 +475,19 @@ for (const order of ['before', 'after']) {
       const injected = await app.injectWS('/socket')
       t.equal(store.inFlight, 1)
       injected.terminate()
-      await until(() => store.givenBack === 1)
+      await until('a place is free again', () => store.givenBack === 1)
 
       const socket = connect(await listen(app), '127.0.0.1')
       const key =
         'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
       socket.write(`GET /socket HTTP/1.1\r\nHost: h\r\n${key}\r\n\r\n`)
       t.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 101 /)
-      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+      // A text of four letters, masked with zeros.
+      socket.write(Buffer.from('\x81\x84\0\0\0\0ping', 'latin1'))
+      t.match(String((await once(socket, 'data'))[0]), /pong$/)
       t.same([store.taken, store.inFlight], [2, 1], 'the place is held while the socket is open')
       socket.destroy()
-      await until(() => store.givenBack === 2)
+      await until('two places are free again', () => store.givenBack === 2)
       t.equal(store.inFlight, 0)
     }
   )
@@ -504,15 +510,12 @@ t.test('a store that fails to give a place back is an error in the log', async (
       { logger: log.logger }
     )
     await (await begin()).end()
-    t.match(
-      log.lines.filter(({ level }) => level === 50),
-      [
-        {
-          quota: 'streams',
-          err: { message: 'gone' },
-          msg: /^the quota store failed; what the request counts may be wrong/
-        }
-      ]
-    )
+    matchExactly(t, log.problems(), [
+      {
+        quota: 'streams',
+        err: { message: 'gone' },
+        msg: /^the quota store failed; what the request counts may be wrong/
+      }
+    ])
   }
 })

@@ -2,6 +2,7 @@
 import Fastify, { type FastifyInstance, type HTTPMethods } from 'fastify'
 import t from 'tap'
 import quotaPlugin, { type QuotaOptions, type RouteMark } from '../../lib/index.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { createHost } from '../support/quota-host.js'
 import { asAlice, captureLog, published } from '../support/service.js'
 
@@ -138,7 +139,8 @@ t.test(
     for (const [mark, names] of [...marks, [undefined, none] as const, ...functions]) {
       const { ask } = await createHost(mark as RouteMark, { quotas })
       const decisions = (await ask()).json()
-      t.match(
+      matchExactly(
+        t,
         decisions,
         names.map((quota) => ({
           quota,
@@ -165,7 +167,7 @@ t.test(
     app.post('/lost', { config: { quota: mark } }, (_request, reply) => {
       reply.callNotFound()
     })
-    t.match((await ask()).json(), [{ quota: 'chat' }, { quota: 'images' }])
+    matchExactly(t, (await ask()).json(), [{ quota: 'chat' }, { quota: 'images' }])
     t.same(
       (await ask({ headers: { 'x-exempt': 'yes', 'x-caller': '' } })).json(),
       [],
@@ -211,7 +213,8 @@ t.test(
         const messages = await published(async () => {
           t.equal((await ask()).statusCode, status, `${mark} ${mode}`)
         })
-        t.match(
+        matchExactly(
+          t,
           messages.map(({ decision }) => decision),
           [
             {
@@ -223,15 +226,12 @@ t.test(
             }
           ]
         )
-        t.match(
-          log.lines.filter(({ level }) => level === 50),
-          [
-            {
-              msg: /quotas of the request could not be determined/,
-              err: { message: /of the host|POST \/marked/ }
-            }
-          ]
-        )
+        matchExactly(t, log.problems(), [
+          {
+            msg: /quotas of the request could not be determined/,
+            err: { message: /of the host|POST \/marked/ }
+          }
+        ])
         t.same(await counts(['default', 'chat']), [0, 0])
       }
     }
@@ -291,17 +291,14 @@ t.test(
       statuses.push((await app.inject({ method: 'POST', url })).statusCode)
     }
     t.same(statuses, [200, 200, 429, 503])
-    t.match(
-      log.lines.filter(({ level }) => level === 50),
-      [
-        {
-          err: {
-            code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA',
-            message: /POST \/mistaken .*it got "chatt"$/
-          }
+    matchExactly(t, log.failures(), [
+      {
+        err: {
+          code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA',
+          message: /POST \/mistaken .*it got "chatt"$/
         }
-      ]
-    )
+      }
+    ])
   }
 )
 

@@ -6,6 +6,7 @@ import {
   type QuotaPermit,
   type QuotaStore
 } from '../../lib/index.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { createHost, fromHeader, fromOrganisation } from '../support/quota-host.js'
 import { published } from '../support/service.js'
 
@@ -54,7 +55,7 @@ t.test(
       ])
     })
     const operation = { method: 'POST', path: '/held' }
-    t.match(permit, {
+    matchExactly(t, permit, {
       refusal: null,
       decisions: [
         {
@@ -205,9 +206,9 @@ t.test(
     ]
     const call = (name: string) => app.inject({ method: 'POST', url: `/call/${name}` })
     for (const [name, statusCode, body, headers] of rows) {
-      t.match(await call(name), { statusCode, body, headers }, name)
+      matchExactly(t, await call(name), { statusCode, body, headers }, name)
     }
-    t.match((await app.inject('/nowhere?a=b')).json(), [
+    matchExactly(t, (await app.inject('/nowhere?a=b')).json(), [
       { outcome: 'disabled', operation: { method: 'GET', path: '/nowhere' } }
     ])
   }
@@ -231,7 +232,7 @@ t.test(
       })
       return reply
     })
-    t.match(await app.inject({ method: 'POST', url: '/call' }), {
+    matchExactly(t, await app.inject({ method: 'POST', url: '/call' }), {
       statusCode: 429,
       body: 'no messages',
       headers: { 'content-type': 'text/plain' }
@@ -296,7 +297,7 @@ t.test(
     const { request, end } = await begin()
     await end()
     taken.push(app.quotaAcquire(request, 'sockets'))
-    t.match(await Promise.all(taken), [{ refusal: null }, { refusal: null }])
+    matchExactly(t, await Promise.all(taken), [{ refusal: null }, { refusal: null }])
     t.same(await counts(['sockets']), [2])
     await (await taken[0])?.end()
     t.same(await counts(['sockets']), [1])

@@ -2,6 +2,7 @@
 // them.
 import { mock } from 'node:test'
 import t from 'tap'
+import { matchExactly } from '../support/match-exactly.js'
 import { createHost } from '../support/quota-host.js'
 import { alice, analyze, captureLog, createService, published } from '../support/service.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
@@ -67,19 +68,16 @@ t.test(
       )
       t.equal(state.asked, asked)
     }
-    t.match(
-      log.lines.filter(({ level }) => level === 40),
-      [
-        {
-          timeout: 1,
-          preference: key,
-          configured,
-          msg: /did not return in time; the configured limit applies/
-        },
-        { msg: /3 times in a row; until it does, only one request per second calls it/ }
-      ]
-    )
-    t.equal(log.warnings().length, 2)
+    matchExactly(t, log.problems(), [
+      {
+        level: 40,
+        timeout: 1,
+        preference: key,
+        configured,
+        msg: /did not return in time; the configured limit applies/
+      },
+      { level: 40, msg: /3 times in a row; until it does, only one request per second calls it/ }
+    ])
   }
 )
 
@@ -98,7 +96,7 @@ t.test('a preference that fails or is left alone does not affect another', async
     quotas: { chat: {} }
   })
   for (let request = 0; request < 5; request++) {
-    t.match((await ask()).json(), [{ limit: 7 }, { limit: 10 }])
+    matchExactly(t, (await ask()).json(), [{ limit: 7 }, { limit: 10 }])
   }
   t.same(
     asked.filter((key) => key.includes('chat')),
@@ -213,11 +211,7 @@ t.test(
     for (const [read, shown] of failing) {
       const { log, ask } = await serviceReading(read)
       t.same([await ask(), await ask()], [configured, configured])
-      t.match(
-        log.lines.filter(({ level }) => level === 40),
-        [{ preference: key, configured, ...shown }]
-      )
-      t.equal(log.warnings().length, 1)
+      matchExactly(t, log.problems(), [{ level: 40, preference: key, configured, ...shown }])
       t.notMatch(JSON.stringify(log.lines), secret)
     }
   }

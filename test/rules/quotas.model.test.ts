@@ -12,6 +12,7 @@ import quotaPlugin, {
   type QuotaStore
 } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { seed as firstSeed } from '../support/property.js'
 import { fromHeader, fromOrganisation } from '../support/quota-host.js'
 import {
   QuotasModel,
@@ -22,7 +23,6 @@ import {
 import { Random } from '../../chaos/random.js'
 
 const walks = Number(process.env.RANDOM_WALKS ?? 12)
-const firstSeed = Number(process.env.RANDOM_SEED ?? Date.now() % 1e6)
 const stepsPerWalk = 500
 
 const names = ['default', 'one', 'two', 'three', 'four']
@@ -375,7 +375,7 @@ t.test(
       try {
         await walk(new Random(seed), seen)
       } catch (error) {
-        t.fail(`RANDOM_SEED=${seed} RANDOM_WALKS=1 replays the failure`)
+        t.fail(`FC_SEED=${seed} RANDOM_WALKS=1 replays the failure`)
         throw error
       }
     }

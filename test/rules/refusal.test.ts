@@ -9,6 +9,7 @@ import quotaPlugin, {
   type RefusalBodyWriter
 } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { alice, analyze, asAlice, captureLog, createService, statuses } from '../support/service.js'
 
 const unauthenticated =
@@ -93,10 +94,7 @@ t.test(
           counters: ['default'],
           err: { message: 'the quota store returned an invalid result from acquire' }
         }
-        t.match(
-          log.lines.filter(({ level }) => level === 50),
-          status === 200 ? [] : [failure]
-        )
+        matchExactly(t, log.problems(), status === 200 ? [] : [failure])
       }
     }
   }
@@ -276,7 +274,7 @@ t.test(
     const bodyOf = (outcome: string) =>
       `{"outcome":"${outcome}","quota":"default","limit":1,"url":"/api/analyze"}`
     t.equal((await analyze(app, alice)).body, '{"ran":"/api/analyze"}')
-    t.match(await analyze(app, alice), {
+    matchExactly(t, await analyze(app, alice), {
       statusCode: 429,
       body: bodyOf('rejected'),
       headers: {
@@ -285,11 +283,15 @@ t.test(
         'content-length': String(bodyOf('rejected').length)
       }
     })
-    t.match(await analyze(app, null), { statusCode: 401, body: bodyOf('unauthenticated'), headers })
+    matchExactly(t, await analyze(app, null), {
+      statusCode: 401,
+      body: bodyOf('unauthenticated'),
+      headers
+    })
     store.acquire = () => {
       throw new Error('gone')
     }
-    t.match(await analyze(app, alice), {
+    matchExactly(t, await analyze(app, alice), {
       statusCode: 503,
       body: bodyOf('unavailable'),
       headers: { ...headers, 'retry-after': '1' }
@@ -354,7 +356,8 @@ t.test(
         { refusalBody: refusalBody as () => RefusalBody },
         { logger: log.logger }
       )
-      t.match(
+      matchExactly(
+        t,
         await analyze(app, null),
         {
           statusCode: 401,
@@ -363,11 +366,7 @@ t.test(
         },
         what
       )
-      t.match(
-        log.lines.filter(({ level }) => level === 50),
-        [{ msg: /refusalBody failed/, err: { message: /\w/ } }],
-        what
-      )
+      matchExactly(t, log.problems(), [{ msg: /refusalBody failed/, err: { message: /\w/ } }], what)
     }
   }
 )

@@ -10,6 +10,7 @@ import quotaPlugin, {
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { createHost, fromHeader } from '../support/quota-host.js'
 import { published } from '../support/service.js'
 
@@ -90,7 +91,7 @@ t.test(
       t.same(await statuses(4), [200, 200, 429, 429])
       t.same(await counts(names), [2, 2, 2, 10, 0])
       const { end } = await begin({ 'x-caller': 'bob' })
-      t.match(await ask({ headers: { 'x-caller': 'bob' } }), {
+      matchExactly(t, await ask({ headers: { 'x-caller': 'bob' } }), {
         statusCode: 429,
         headers: { 'retry-after': '1' }
       })
@@ -183,7 +184,8 @@ for (const [what, quotas, statusCode, refusing, reason] of refusals) {
     const messages = await published(async () => {
       t.match(await ask(), { statusCode })
     })
-    t.match(
+    matchExactly(
+      t,
       messages.map(({ decision }) => decision),
       [
         {
@@ -262,13 +264,13 @@ t.test(
   async (t) => {
     const preferences = new Map([['rate-limit.one.per-minute', 0]])
     const { ask } = await createHost(['one', 'two'], { preferences, quotas: { one: {}, two: {} } })
-    t.match((await ask()).json(), [
+    matchExactly(t, (await ask()).json(), [
       { quota: 'one', outcome: 'disabled', limit: 0, count: null, callerKey: null },
       { quota: 'two', outcome: 'admitted' }
     ])
     t.equal((await ask({ headers: { 'x-caller': '' } })).statusCode, 401)
     preferences.set('rate-limit.two.per-minute', 0)
-    t.match((await ask({ headers: { 'x-caller': '' } })).json(), [
+    matchExactly(t, (await ask({ headers: { 'x-caller': '' } })).json(), [
       { quota: 'one', outcome: 'disabled' },
       { quota: 'two', outcome: 'disabled' }
     ])
@@ -334,13 +336,13 @@ for (const [definition, text, window, key, counters] of limits) {
       const [{ request }] = [await begin(), await begin()]
       const { unit = '' } = request.quota ?? {}
       t.ok(text.includes(unit.replace('-in-flight', '')))
-      t.match(app.quotas, [
+      matchExactly(t, app.quotas, [
         { name: 'default', counters: 'default', unit: 'requests' },
         { name: 'chat-2', unit, window, counters, store }
       ])
       t.equal(store.list(counters).callers[0]?.count, 2)
       if (window !== null) clock.advance(window - 1_500)
-      t.match(await ask(), {
+      matchExactly(t, await ask(), {
         body: `{"error":"Rate limit exceeded. Maximum ${text}. Please wait.","status":429}`,
         headers: { 'retry-after': window === null ? /^\d+$/ : '2' }
       })
@@ -374,7 +376,7 @@ t.test(
       SERVICE_RATE_LIMIT_STRICT_PER_MINUTE: 10
     })
     t.ok(Object.isFrozen(app.quotaConfig))
-    t.match((await ask()).json(), [
+    matchExactly(t, (await ask()).json(), [
       { enforced: false },
       { quota: 'chat', enforced: false, limit: 10, unit: 'requests', window: 60_000 },
       { quota: 'strict', enforced: true }
@@ -416,12 +418,13 @@ t.test(
     })
     const policy =
       '"default";q=2;w=60, "tokens";q=500;w=86400;qu="tokens", "streams";q=2;qu="concurrent-requests"'
-    t.match((await ask()).headers, {
+    matchExactly(t, (await ask()).headers, {
       'ratelimit-policy': policy,
       ratelimit: '"default";r=1;t=60, "tokens";r=200;t=86400, "streams";r=1'
     })
     clock.advance(1_000)
-    t.match(
+    matchExactly(
+      t,
       (await ask()).headers,
       {
         'retry-after': '86399',
@@ -462,7 +465,7 @@ t.test(
       [{ chat: { limit: 5 } }, /option quotas\.chat\.limit does not exist; it got 5/],
       [
         { chat: { perHour: 1.5 } },
-        /option quotas\.chat\.perHour must be an integer, or .*; it got 1.5|perHour must be an integer; it got 1.5/
+        /option quotas\.chat\.perHour must be an integer; it got 1\.5$/
       ],
       [
         { chat: { perHour: { tokens: '5' } } },
@@ -523,7 +526,8 @@ t.test(
       )
     }
     for (const name of ['a', 'a-', 'x'.repeat(32), 'constructor']) {
-      t.match(
+      matchExactly(
+        t,
         (await (await createHost(name, { quotas: { [name]: { perMinute: 1 } } })).ask()).json(),
         [{ quota: name }]
       )

@@ -1,6 +1,7 @@
 // docs/rules.md, "Several quotas": the days and months of a time zone.
 import t, { type Test } from 'tap'
 import { MemoryQuotaStore, type QuotaDefinition, type QuotaStore } from '../../lib/index.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { createHost } from '../support/quota-host.js'
 
 /** Replaces the wall clock. The monotonic clock of a host goes on by itself. */
@@ -91,13 +92,14 @@ t.test('a window ends when the day or month does in its time zone', async (t) =>
     for (const time of [begin, end - 1]) {
       const { ask } = await createHost('quota', { quotas: { quota } })
       set(time)
-      t.match(
+      matchExactly(
+        t,
         (await ask()).json(),
         [{ outcome: 'admitted', window: null, windowRemaining: end - time }],
         `${what}: ${time}`
       )
       set(end - 1)
-      t.match(await ask(), { statusCode: 429, headers: { 'retry-after': '1' } }, what)
+      matchExactly(t, await ask(), { statusCode: 429, headers: { 'retry-after': '1' } }, what)
       set(end)
       t.equal((await ask()).statusCode, 200, what)
     }
@@ -190,14 +192,14 @@ t.test(
       quotas: { budget: { perMonth: { dollars: 5 }, cost: 5 } }
     })
     const { request } = await begin()
-    t.match(await app.quotaStanding(request, 'budget'), {
+    matchExactly(t, await app.quotaStanding(request, 'budget'), {
       unit: 'dollars',
       window: null,
       count: 5,
       remaining: 0,
       windowRemaining: 10_000
     })
-    t.match((await ask()).headers, {
+    matchExactly(t, (await ask()).headers, {
       'retry-after': '10',
       'ratelimit-policy': '"budget";q=5;qu="dollars"',
       ratelimit: '"budget";r=0;t=10'

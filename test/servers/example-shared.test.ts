@@ -3,6 +3,7 @@
 import t from 'tap'
 import { statuses } from '../support/credentials.js'
 import { analysis, startService } from '../support/example-service.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { PostgresServer } from '../support/postgres-server.js'
 import { RedisServer } from '../support/redis-server.js'
 
@@ -37,7 +38,7 @@ for (const kind of ['Redis', 'PostgreSQL']) {
       }
       t.same(found, [200, 200, 200, 429, 429])
       t.match(await two.standing('alice'), { default: { limit: 3, count: 3 } })
-      t.match(await (await two.as('root', '/api/callers')).json(), {
+      matchExactly(t, await (await two.as('root', '/api/callers')).json(), {
         trackedCallers: 1,
         callers: [{ count: 3 }]
       })

@@ -5,6 +5,7 @@ import postgres from 'postgres'
 import t from 'tap'
 import { PostgresQuotaStore, postgresSchema, type PostgresPool } from '../../lib/postgres.js'
 import { quotaStoreContract } from '../../lib/testing.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
 
@@ -59,7 +60,8 @@ t.test(
       await store.release(acquisition, 1)
       await store.acquire([demand('bob', { cost: 2 }), demand('bob', place())])
       const pages = [await store.list('default'), await store.list('streams.in-flight')]
-      t.match(
+      matchExactly(
+        t,
         [
           await store.peek(demand('bob')),
           pages.map(({ callers }) => callers.length),

@@ -3,6 +3,7 @@ import t from 'tap'
 import { RedisQuotaStore, type RedisQuotaStoreOptions } from '../../lib/redis.js'
 import { adaptClient } from '../../lib/store/redis/clients.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
 import { acquireOne, demand, manyTurns } from '../support/told-store.js'
 
@@ -34,7 +35,7 @@ t.test('a flood over the limit costs the server one decision a second', async (t
   await exhaust(store, 'alice')
   const { evalsha = 0 } = await commandsDuring(client, async () => {
     for (let time = 0; time < 3_000; time += 10) {
-      t.match(await store.acquire([demand('alice', { limit })]), [
+      matchExactly(t, await store.acquire([demand('alice', { limit })]), [
         { admitted: false, count: 1, windowRemaining: 60_000 - time }
       ])
       clock.advance(10)
@@ -53,7 +54,8 @@ t.test(
       store.acquire([demand('bob'), demand('alice', { limit: 10, cost: 4, counters: 'default' })]),
       [null, { admitted: false, count: 7, windowRemaining: 60_000, overflow: false }]
     )
-    t.match(
+    matchExactly(
+      t,
       store.acquire([demand('alice', { limit: 7, cost: 0 })]),
       [{ admitted: false, count: 7 }],
       'also beside a lowered limit'
@@ -83,7 +85,7 @@ t.test('forget of another process, a release and a later end take effect', async
   clock.advance(1)
   t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
   for (let request = 0; request < 2; request++) await acquireOne(store, 'bob', day)
-  t.match(store.acquire([demand('bob', day)]), [
+  matchExactly(t, store.acquire([demand('bob', day)]), [
     { admitted: false, count: 1, windowRemaining: null, end: day.end, overflow: false }
   ])
   t.match(await acquireOne(store, 'bob', { ...day, end: day.end + 1 }), {

@@ -4,6 +4,7 @@ import type { QuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore, type QuotaRedisClient } from '../../lib/redis.js'
 import { adaptClient } from '../../lib/store/redis/clients.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { startRedis } from '../support/redis-server.js'
 import { ReferenceStore } from '../support/reference-store.js'
 import { acquireOne, demand } from '../support/told-store.js'
@@ -162,7 +163,8 @@ t.test('requests that arrive together, or while a call is in flight, share a cal
     [1, 128, 2],
     'the callers'
   )
-  t.match(
+  matchExactly(
+    t,
     await together(['one', 'one', 'one']),
     [{ admitted: true, count: 2 }, { admitted: false }, { admitted: false }],
     'in order'

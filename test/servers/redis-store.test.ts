@@ -3,6 +3,7 @@ import t from 'tap'
 import { callerKey, localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
 
@@ -35,7 +36,7 @@ t.test(
         requests.filter((acquisitions) => acquisitions.every((each) => each?.admitted)).length,
         9
       )
-      t.match(await Promise.all(demands.map((each) => stores[0]?.peek(each))), [
+      matchExactly(t, await Promise.all(demands.map((each) => stores[0]?.peek(each))), [
         { count: 9 },
         { count: 90 },
         { count: 9 }
@@ -59,7 +60,7 @@ t.test(
         const acquisitions = await store.acquire(demands)
         await Promise.all(acquisitions.slice(1).map(async (each) => each && store.release(each, 1)))
       })
-      t.match([sent.eval, sent.evalsha], first ? [1, 1] : [undefined, 2])
+      matchExactly(t, [sent.eval, sent.evalsha], first ? [1, 1] : [undefined, 2])
     }
   }
 )
@@ -86,7 +87,8 @@ t.test(
     const [actual, expected] = await Promise.all(
       stores.map((store) => Promise.all(requests.map((demands) => store.acquire(demands))))
     )
-    t.match(
+    matchExactly(
+      t,
       actual,
       expected?.map((each) => each.map((acquisition) => ({ ...acquisition })))
     )
@@ -125,7 +127,7 @@ t.test('what another shard has counted is given back where one rejects', async (
   const store = new RedisQuotaStore({ client, shards: 2 })
   const [one, other] = ['a0000000', 'a0000001']
   await acquireOne(store, other, { limit: 1 })
-  t.match(await store.acquire([demand(one), demand(other, { limit: 1 })]), [
+  matchExactly(t, await store.acquire([demand(one), demand(other, { limit: 1 })]), [
     { admitted: true, count: 0 },
     { admitted: false, count: 1 }
   ])
@@ -294,5 +296,5 @@ t.test('a request that may have been counted is not sent again', async (t) => {
   const commands = await commandsDuring(client, async () => {
     await t.rejects(acquireOne(new RedisQuotaStore({ client }), key('alice')), /WRONGTYPE/)
   })
-  t.match([commands.evalsha, commands.eval], [undefined, 1])
+  matchExactly(t, [commands.evalsha, commands.eval], [undefined, 1])
 })

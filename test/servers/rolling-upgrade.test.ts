@@ -8,6 +8,7 @@ import { join, resolve } from 'node:path'
 import t from 'tap'
 import * as postgres from '../../lib/postgres.js'
 import * as redis from '../../lib/redis.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { startRedis } from '../support/redis-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
@@ -72,7 +73,7 @@ async function countTogether (
     for (const each of acquisitions) if (each !== null) await store.release(each, 1)
   }
   for (const store of [one, next]) {
-    t.match(await Promise.all(demands.map((each) => store.peek(each))), [
+    matchExactly(t, await Promise.all(demands.map((each) => store.peek(each))), [
       { count: 0 },
       { count: 0 }
     ])
@@ -110,7 +111,10 @@ t.test(
         /VERSION llm-quota:\{0\}:default has the layout of another version of this store: use another keyPrefix/
       )
     }
-    t.match(await Promise.all(demands.map((each) => old.peek(each))), [{ count: 1 }, { count: 1 }])
+    matchExactly(t, await Promise.all(demands.map((each) => old.peek(each))), [
+      { count: 1 },
+      { count: 1 }
+    ])
     const prefixed = new other.redis.RedisQuotaStore({ client, keyPrefix: 'next:' })
     t.match(
       await acquireOne(prefixed, 'alice', { limit: 5 }),
@@ -122,7 +126,7 @@ t.test(
       t.ok((await client.pttl(key)) <= 180_000, `${key} expires`)
     }
     await client.del(await client.keys('llm-quota:*'))
-    t.match(await next.acquire(demands), [
+    matchExactly(t, await next.acquire(demands), [
       { admitted: true, count: 1 },
       { admitted: true, count: 1 }
     ])

@@ -1,5 +1,6 @@
 // An insured store whose primary has shards: each is on the primary or on the fallback by itself.
 import t from 'tap'
+import { matchExactly } from '../support/match-exactly.js'
 import { demand, insure, publishedChanges } from '../support/told-store.js'
 
 t.test('the callers of the other shards are not affected when one shard fails', async (t) => {
@@ -55,19 +56,20 @@ t.test(
       demand('a1', { counters: 'chat.tokens.day', cost: 3 }),
       demand('a0', { counters: 'streams.in-flight', window: null })
     ]
-    t.match(await store.acquire(demands), [
+    matchExactly(t, await store.acquire(demands), [
       { admitted: true, count: 77 },
       { admitted: true, count: 77 },
       { admitted: true, count: 77 }
     ])
     t.equal(primary.asked, 2)
     primary.manners.set(1, 'throws')
-    t.match(
+    matchExactly(
+      t,
       await store.acquire(demands),
       [{ count: 77 }, { admitted: true, count: 3 }, { count: 77 }],
       'each part is decided by the store that decides on its shard'
     )
-    t.match(await store.acquire(demands), [
+    matchExactly(t, await store.acquire(demands), [
       { admitted: true, count: 76 },
       { admitted: false, count: 3 },
       { admitted: true, count: 76 }
@@ -76,12 +78,14 @@ t.test(
     primary.manners.set(0, 'answers')
     primary.admitted = false
     const lower = demands.map((each) => ({ ...each, limit: each.limit + 2 }))
-    t.match(
+    matchExactly(
+      t,
       await store.acquire(lower),
       [{ admitted: false }, { admitted: true, count: 3 }, { admitted: false }],
       'the fallback gives back'
     )
-    t.match(
+    matchExactly(
+      t,
       demands.map((each) => fallback.peek(each)?.count),
       [undefined, 3, 0]
     )

@@ -6,6 +6,7 @@ import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import type { Acquisition } from '../../lib/store/store.js'
 import { nodeTimers } from '../../lib/time-limit.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
+import { matchExactly } from '../support/match-exactly.js'
 import {
   answered,
   demand,
@@ -59,7 +60,7 @@ for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
         { store, state: 'fallback', error: { message: reasons[manner] } },
         { store, state: 'primary', error: undefined }
       ]
-      t.match(published, changes, 'each change is published once')
+      matchExactly(t, published, changes, 'each change is published once')
       t.equal(published.length, 2)
     }
   )
@@ -70,7 +71,7 @@ t.test(
   async (t) => {
     const { primary, store } = insure()
     primary.manner = 'answers'
-    t.match(store.acquire([demand('a')]), [{ admitted: true, count: 77 }])
+    matchExactly(t, store.acquire([demand('a')]), [{ admitted: true, count: 77 }])
     t.same(await store.list?.('default'), {
       callers: [{ callerKey: 'default 0', count: 77, windowRemaining: 60_000 }],
       cursor: '1'
@@ -113,7 +114,7 @@ t.test('the result of a call from before a change does not change the state', as
     clock.advance(20)
     primary.manner = 'promises'
     await countOf('b')
-    t.match(await answered(clock, slow), [{ admitted: true, count: slowCount }])
+    matchExactly(t, await answered(clock, slow), [{ admitted: true, count: slowCount }])
     t.equal(store.state, state)
   }
 })
@@ -129,8 +130,9 @@ t.test(
       Object.assign(primary, { manner: 'answers', admitted })
       clock.advance(100)
       const asked = primary.asked
-      t.match(store.acquire([demand('a')]), [{ admitted, count: 77 }], 'the result is used')
-      t.match(
+      matchExactly(t, store.acquire([demand('a')]), [{ admitted, count: 77 }], 'the result is used')
+      matchExactly(
+        t,
         store.acquire([demand('a')]),
         [{ admitted, count: 77 }],
         'it does not use up the trial'
@@ -162,7 +164,8 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
       const [acquisition] = await store.acquire([demand('a')])
       fallback.acquire([demand('b')])
       primary.manner = manner
-      t.match(
+      matchExactly(
+        t,
         await read(),
         [{ trackedCallers: 1 }, null, { callers: [{ callerKey: 'b', count: 1 }], cursor: null }],
         'the fallback is read'
@@ -180,7 +183,7 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
       t.equal(await countOf(), 1)
       primary.manner = 'promises'
       clock.advance(100)
-      t.match(await read(), [
+      matchExactly(t, await read(), [
         { trackedCallers: 2 },
         { count: 1 },
         { callers: [{ callerKey: 'b' }, { callerKey: 'a' }] }
@@ -188,7 +191,7 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
       if (acquisition != null) await store.release?.(acquisition, 1)
       t.equal(store.state, 'fallback')
       t.equal(await countOf(), 77, 'only an acquire tries the primary')
-      t.match(await read(), [
+      matchExactly(t, await read(), [
         { trackedCallers: 77 },
         { count: 77 },
         { callers: [{ callerKey: 'default 0' }], cursor: '1' }
@@ -196,11 +199,11 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
       t.equal(published.length, 2)
       const paged = insure({ fallback: primary }, clock)
       paged.primary.manner = manner
-      t.match(await answered(clock, paged.store.list?.('default')), {
+      matchExactly(t, await answered(clock, paged.store.list?.('default')), {
         callers: [{ callerKey: 'default 0' }],
         cursor: 'fallback:1'
       })
-      t.match(await answered(clock, paged.store.list?.('default', 'fallback:1')), {
+      matchExactly(t, await answered(clock, paged.store.list?.('default', 'fallback:1')), {
         callers: [{ callerKey: 'default 1' }],
         cursor: 'fallback:2'
       })
@@ -402,7 +405,7 @@ t.test('the insured store lacks each function that one of its stores lacks', asy
       'clearCounters'
     ].filter((name) => hasFunction(store, name))
     t.same(present, ['acquire'])
-    t.match(await store.acquire([demand('a')]), [{ admitted: true }])
+    matchExactly(t, await store.acquire([demand('a')]), [{ admitted: true }])
   }
 })
 
@@ -415,7 +418,7 @@ t.test(
     t.teardown(() => {
       clearInterval(wait)
     })
-    t.match(await store.acquire([demand('a')]), [{ admitted: true, count: 1 }])
+    matchExactly(t, await store.acquire([demand('a')]), [{ admitted: true, count: 1 }])
     const timer = nodeTimers.setTimeout(() => {}, 600_000)
     t.equal(timer.hasRef(), false)
     nodeTimers.clearTimeout(timer)

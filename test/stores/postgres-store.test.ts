@@ -9,6 +9,7 @@ import {
 } from '../../lib/postgres.js'
 import { quotaStoreContract, VirtualClock } from '../../lib/testing.js'
 import { compareWithReference } from '../support/compare-stores.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
 
 const pool = await PGlite.create()
@@ -98,17 +99,20 @@ t.test(
       .concat(demand('alice', place()))
     await store.acquire(all)
     counted.statements = 0
-    t.match(
+    matchExactly(
+      t,
       await store.acquire(all),
       all.map(() => ({ admitted: true, count: 2 }))
     )
     clock.advance(60_000)
-    t.match(
+    matchExactly(
+      t,
       await store.acquire(all),
       all.map(() => ({ admitted: true }))
     )
     t.match(await acquireOne(store, 'alice', { limit: 1 }), { admitted: false })
-    t.match(
+    matchExactly(
+      t,
       [counted.statements, await store.inspect('default')],
       [3, { sweeps: 1 }],
       'even if a sweep is due'
@@ -170,7 +174,7 @@ t.test(
     for (const caller of ['alice', 'bob']) await acquireOne(store, caller)
     for (const acquisition of [own, overflow]) await store.release(acquisition, 1)
     const left = [await store.peek(demand('alice')), await store.peek(demand('bob'))]
-    t.match(left, [
+    matchExactly(t, left, [
       { count: 1, overflow: false },
       { count: 1, overflow: true }
     ])

@@ -1,6 +1,13 @@
 import fc, { type IAsyncProperty, type Parameters } from 'fast-check'
 
-const { CI, FC_SEED: seed, FC_PATH: path } = process.env
+const { CI, FC_PATH: path } = process.env
+
+/**
+ * The seed of all random values of a test file. It is fixed, so that `npm test` does the same each
+ * time; `FC_SEED=new` draws another one, which the nightly run does, and `FC_SEED` and a number
+ * sets it.
+ */
+export const seed = chosenSeed(process.env.FC_SEED)
 
 /**
  * Checks a property on random values. A failure prints its seed and path, and the environment's
@@ -15,7 +22,17 @@ export async function assertProperty<Values> (
     includeErrorInReport: true,
     endOnFailure: CI !== undefined,
     ...parameters,
-    ...(seed !== undefined && { seed: Number(seed) }),
+    seed,
     ...(path !== undefined && { path })
   })
+}
+
+function chosenSeed (chosen: string | undefined): number {
+  if (chosen === undefined) return 20_251_125
+  const seed = chosen === 'new' ? Math.floor(Math.random() * 2 ** 31) : Number(chosen)
+  if (!Number.isSafeInteger(seed)) {
+    throw new Error(`FC_SEED must be an integer or "new"; it is "${chosen}"`)
+  }
+  console.error(`FC_SEED=${seed}`)
+  return seed
 }

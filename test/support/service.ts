@@ -25,9 +25,20 @@ export function captureLog (level = 'info') {
       lines.push(JSON.parse(line))
     }
   }
-  const at = (level: number) => () =>
-    lines.filter((line) => line.level === level).map(({ msg }) => String(msg))
-  return { lines, warnings: at(40), errors: at(50), logger: { level, stream } }
+  const at = (level: number) => lines.filter((line) => line.level === level)
+  const messages = (level: number) => at(level).map(({ msg }) => String(msg))
+  return {
+    lines,
+    /** The messages of the warnings. */
+    warnings: () => messages(40),
+    /** The messages of the errors. */
+    errors: () => messages(50),
+    /** The lines of the errors. */
+    failures: () => at(50),
+    /** The lines of the warnings and errors. */
+    problems: () => [...at(40), ...at(50)],
+    logger: { level, stream }
+  }
 }
 
 /** Verifies bearer tokens, if present, as a host does with @fastify/jwt. */

@@ -1,48 +1,9 @@
 import { counterRetention, sweepInterval } from '../counter.js'
 import type { CallerCount, QuotaCount, QuotaStoreState } from '../store.js'
+import { wallClock } from '../../wall-clock.js'
+import { Window } from './window.js'
 
 const never = -Infinity
-
-/** A window of a counter. Times are monotonic milliseconds, except for `end`. */
-class Window {
-  count = 0
-  readonly #start: number
-  readonly #length: number
-
-  /**
-   * @param end When the day or month of a time zone ends, in milliseconds since the epoch; null if
-   * the window has a fixed length.
-   */
-  constructor (
-    now: number,
-    length: number,
-    readonly end: number | null
-  ) {
-    this.#start = now
-    this.#length = length
-  }
-
-  /** The time until a window of a fixed length ends, in milliseconds; null for others. */
-  remaining (now: number): number | null {
-    return this.end === null ? this.#length - (now - this.#start) : null
-  }
-
-  /**
-   * Whether a request finds this window open, instead of opening one that ends at `end`, or one of
-   * a fixed length if that is null.
-   */
-  isOpen (now: number, end: number | null): boolean {
-    return this.end === null || end === null ? now - this.#start < this.#length : end <= this.end
-  }
-
-  /** What a store says of this window: its count, and when it ends or how long it remains open. */
-  stateAt (now: number): Pick<QuotaCount, 'count' | 'windowRemaining' | 'end'> {
-    const { count, end } = this
-    return end === null
-      ? { count, windowRemaining: this.remaining(now) }
-      : { count, windowRemaining: null, end }
-  }
-}
 
 /** A quota counter (docs/rules.md, "Counter and window"). */
 class Counter {
@@ -53,13 +14,15 @@ class Counter {
    * milliseconds.
    */
   lastSeen = never
-  /** The latest window; undefined before the first request. */
-  window: Window | undefined
+  /** The latest window; null before the first request. */
+  window: Window | null = null
 
   /** Returns the window that a request at this time finds open or opens. */
   reach (now: number, length: number, end: number | null): Window {
     this.lastSeen = now
-    if (this.window?.isOpen(now, end) !== true) this.window = new Window(now, length, end)
+    if (this.window === null || !this.window.isOpen(now, end)) {
+      this.window = new Window(now, length, end)
+    }
     return this.window
   }
 
@@ -106,7 +69,8 @@ export class MemoryCounters {
     const overflow =
       own === undefined && this.#byCaller.size >= this.#cap && !this.#wouldMakeRoom(now, length)
     const window = (overflow ? this.overflow : own)?.window
-    return window?.isOpen(now, end) === true ? { ...window.stateAt(now), overflow } : null
+    if (window == null || !window.isOpen(now, end)) return null
+    return { ...window.stateAt(now), overflow }
   }
 
   forget (callerKey: string): void {
@@ -115,9 +79,13 @@ export class MemoryCounters {
 
   /** Returns the callers with a counter of their own whose window is open. */
   list (now: number): CallerCount[] {
-    return [...this.#byCaller].flatMap(([callerKey, { window }]) =>
-      window?.isOpen(now, Date.now() + 1) === true ? { callerKey, ...window.stateAt(now) } : []
-    )
+    const callers: CallerCount[] = []
+    // A day or month of a time zone is over for a demand with a later end.
+    const nextEnd = wallClock() + 1
+    for (const [callerKey, { window }] of this.#byCaller) {
+      if (window?.isOpen(now, nextEnd) === true) callers.push({ callerKey, ...window.stateAt(now) })
+    }
+    return callers
   }
 
   inspect (): QuotaStoreState {
@@ -134,9 +102,10 @@ export class MemoryCounters {
   }
 
   #wouldMakeRoom (now: number, length: number): boolean {
-    return (
-      now - this.#sweptAt >= sweepInterval &&
-      [...this.#byCaller.values()].some((counter) => counter.isExpired(now, length))
-    )
+    if (now - this.#sweptAt < sweepInterval) return false
+    for (const counter of this.#byCaller.values()) {
+      if (counter.isExpired(now, length)) return true
+    }
+    return false
   }
 }

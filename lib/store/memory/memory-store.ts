@@ -1,8 +1,13 @@
 // Each look at the global `performance` would call a getter.
 import { performance } from 'node:perf_hooks'
 import { assertFunction, assertOptions } from '../../option-checks.js'
-import { hasRoom, unlimited } from '../counter.js'
-import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
+import {
+  assertDemand,
+  assertDemands,
+  assertMaxTrackedCallers,
+  assertUsed,
+  defaultMaxTrackedCallers
+} from '../store.js'
 import type {
   Acquisition,
   CallerPage,
@@ -11,7 +16,9 @@ import type {
   QuotaStore,
   QuotaStoreState
 } from '../store.js'
+import { MemoryAcquisition } from './memory-acquisition.js'
 import { MemoryCounters } from './memory-counters.js'
+import { MemoryPlaces } from './memory-places.js'
 
 /** Options of `MemoryQuotaStore`. */
 export interface MemoryQuotaStoreOptions {
@@ -36,8 +43,7 @@ export class MemoryQuotaStore implements QuotaStore {
   readonly maxTrackedCallers: number
   readonly #clock: () => number
   readonly #counters = new Map<string, MemoryCounters>()
-  // The requests in flight, by quota and caller. Callers without any are not kept.
-  readonly #places = new Map<string, Map<string, number>>()
+  readonly #places = new Map<string, MemoryPlaces>()
 
   constructor (options: MemoryQuotaStoreOptions = {}) {
     assertOptions<MemoryQuotaStoreOptions>(options, {
@@ -51,25 +57,42 @@ export class MemoryQuotaStore implements QuotaStore {
   }
 
   acquire (demands: readonly Demand[]): readonly Acquisition[] {
+    assertDemands(demands)
     const now = this.#clock()
-    const acquisitions = demands.map((demand) => this.#reach(demand, now))
-    for (const { admitted } of acquisitions) if (!admitted) return acquisitions
-    for (const acquisition of acquisitions) acquisition.take()
+    const acquisitions: MemoryAcquisition[] = []
+    let haveRoom = true
+    for (const demand of demands) {
+      const acquisition = this.#reach(demand, now)
+      acquisitions.push(acquisition)
+      if (!acquisition.admitted) haveRoom = false
+    }
+    if (haveRoom) {
+      for (const acquisition of acquisitions) this.#take(acquisition)
+    }
     return acquisitions
   }
 
-  release (acquisition: Acquisition, amount: number): void {
-    if (acquisition instanceof MemoryAcquisition) acquisition.giveBack(amount)
+  settle (acquisition: Acquisition, used: number, end: number | null): void {
+    assertUsed(used)
+    if (!(acquisition instanceof MemoryAcquisition) || !acquisition.isCounted) return
+    const { counters, callerKey, window } = acquisition.demand
+    if (window === null) {
+      acquisition.settle(0)
+      this.#places.get(counters)?.drop(callerKey, acquisition.window)
+      return
+    }
+    const more = acquisition.settle(used)
+    if (more === 0) return
+    const now = this.#clock()
+    const quota = this.#countersOf(counters)
+    const counter = quota.own(callerKey, now, window) ?? quota.overflow
+    acquisition.takeMore(counter.reach(now, window, end), more)
   }
 
-  peek ({ counters, callerKey, window, end }: Demand): QuotaCount | null {
-    if (window === null) {
-      return {
-        count: this.#places.get(counters)?.get(callerKey) ?? 0,
-        windowRemaining: null,
-        overflow: false
-      }
-    }
+  peek (demand: Demand): QuotaCount | null {
+    assertDemand(demand)
+    const { counters, callerKey, window, end } = demand
+    if (window === null) return this.#placesOf(counters).peek(callerKey)
     return this.#countersOf(counters).peek(callerKey, this.#clock(), window, end)
   }
 
@@ -79,24 +102,15 @@ export class MemoryQuotaStore implements QuotaStore {
 
   /** Returns all callers on one page. */
   list (counters: string): CallerPage {
-    const places = [...(this.#places.get(counters) ?? [])].map(([callerKey, count]) => ({
-      callerKey,
-      count,
-      windowRemaining: null
-    }))
-    return {
-      callers: [...places, ...(this.#counters.get(counters)?.list(this.#clock()) ?? [])],
-      cursor: null
-    }
+    const inFlight = this.#places.get(counters)?.list() ?? []
+    const inWindows = this.#counters.get(counters)?.list(this.#clock()) ?? []
+    return { callers: [...inFlight, ...inWindows], cursor: null }
   }
 
   inspect (counters: string): QuotaStoreState {
-    return (
-      this.#counters.get(counters)?.inspect() ?? {
-        trackedCallers: this.#places.get(counters)?.size ?? 0,
-        sweeps: 0
-      }
-    )
+    const inWindows = this.#counters.get(counters)
+    if (inWindows !== undefined) return inWindows.inspect()
+    return { trackedCallers: this.#places.get(counters)?.size ?? 0, sweeps: 0 }
   }
 
   clearCounters (): void {
@@ -104,101 +118,38 @@ export class MemoryQuotaStore implements QuotaStore {
     this.#places.clear()
   }
 
-  #reach (
-    { counters, callerKey, limit, cost, window: length, end }: Demand,
-    now: number
-  ): MemoryAcquisition {
+  #reach (demand: Demand, now: number): MemoryAcquisition {
+    const { counters, callerKey, window: length, end } = demand
     if (length === null) {
-      const all =
-        this.#places.get(counters) ?? added(this.#places, counters, new Map<string, number>())
-      const places = new CallerPlaces(all, callerKey)
-      return new MemoryAcquisition(places, cost, hasRoom(places.count, limit, cost), null, false)
+      return new MemoryAcquisition(demand, this.#placesOf(counters).reach(callerKey), now, false)
     }
     const quota = this.#countersOf(counters)
     const own = quota.own(callerKey, now, length)
     const window = (own ?? quota.overflow).reach(now, length, end)
-    const acquisition = new MemoryAcquisition(
-      window,
-      cost,
-      hasRoom(window.count, limit, cost),
-      window.remaining(now),
-      own === undefined
-    )
-    if (window.end !== null) acquisition.end = window.end
-    return acquisition
+    return new MemoryAcquisition(demand, window, now, own === undefined)
+  }
+
+  #take (acquisition: MemoryAcquisition): void {
+    acquisition.take()
+    const { counters, callerKey, window } = acquisition.demand
+    if (window === null) this.#placesOf(counters).add(callerKey, acquisition.window)
   }
 
   #countersOf (name: string): MemoryCounters {
-    return (
-      this.#counters.get(name) ??
-      added(this.#counters, name, new MemoryCounters(this.maxTrackedCallers))
-    )
-  }
-}
-
-function added<Value> (map: Map<string, Value>, name: string, value: Value): Value {
-  map.set(name, value)
-  return value
-}
-
-/**
- * What is counted for a caller: in one window of a counter, or in flight. What is given back to a
- * past window changes no other.
- */
-interface Tally {
-  count: number
-}
-
-/** The requests of one caller in flight. */
-class CallerPlaces implements Tally {
-  readonly #all: Map<string, number>
-  readonly #callerKey: string
-
-  constructor (all: Map<string, number>, callerKey: string) {
-    this.#all = all
-    this.#callerKey = callerKey
+    let counters = this.#counters.get(name)
+    if (counters === undefined) {
+      counters = new MemoryCounters(this.maxTrackedCallers)
+      this.#counters.set(name, counters)
+    }
+    return counters
   }
 
-  get count (): number {
-    return this.#all.get(this.#callerKey) ?? 0
-  }
-
-  set count (count: number) {
-    if (count === 0) this.#all.delete(this.#callerKey)
-    else this.#all.set(this.#callerKey, count)
-  }
-}
-
-/** An acquisition that knows which window, or which caller's places, it was counted in. */
-class MemoryAcquisition implements Acquisition {
-  count: number
-  declare end?: number
-  readonly #tally: Tally
-  readonly #cost: number
-  // What can still be given back.
-  #held = 0
-
-  constructor (
-    tally: Tally,
-    cost: number,
-    readonly admitted: boolean,
-    readonly windowRemaining: number | null,
-    readonly overflow: boolean
-  ) {
-    this.#tally = tally
-    this.#cost = cost
-    this.count = tally.count
-  }
-
-  take (): void {
-    this.count = Math.min(this.#tally.count + this.#cost, unlimited)
-    this.#tally.count = this.count
-    this.#held = this.#cost
-  }
-
-  giveBack (amount: number): void {
-    const given = Math.min(amount, this.#held)
-    this.#held -= given
-    this.#tally.count = Math.max(0, this.#tally.count - given)
+  #placesOf (name: string): MemoryPlaces {
+    let places = this.#places.get(name)
+    if (places === undefined) {
+      places = new MemoryPlaces()
+      this.#places.set(name, places)
+    }
+    return places
   }
 }

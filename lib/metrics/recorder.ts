@@ -1,0 +1,258 @@
+import { subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { Counter, Gauge, Histogram } from 'prom-client'
+import {
+  preferenceFailures,
+  quotaDecisions,
+  quotaPlaces,
+  quotaSettlements,
+  storeDurations,
+  type PreferenceFailure,
+  type QuotaDecisionMessage,
+  type QuotaPlaceChange,
+  type QuotaSettlement,
+  type StoreDuration
+} from '../channels.js'
+import type { QuotaDecision } from '../permit/decision.js'
+import type { QuotaInfo } from '../permit/quota.js'
+import {
+  addStoreMetrics,
+  labelsOfQuota,
+  type LabelOfQuota,
+  type QuotaMetricsRegistry
+} from './store-metrics.js'
+
+/** The metric by which a recorder is found. */
+export const firstMetric = 'llm_quota_decisions_total'
+
+/** The series of an operation. The reason is a label only where something failed. */
+const series: readonly { readonly outcome: QuotaDecision['outcome']; readonly reason: string }[] = [
+  { outcome: 'admitted', reason: '' },
+  { outcome: 'rejected', reason: '' },
+  { outcome: 'unauthenticated', reason: '' },
+  { outcome: 'disabled', reason: '' },
+  { outcome: 'unavailable', reason: 'store' },
+  { outcome: 'unavailable', reason: 'authentication' },
+  { outcome: 'unavailable', reason: 'mark' },
+  { outcome: 'unavailable', reason: 'cost' },
+  { outcome: 'unavailable', reason: 'time-zone' }
+]
+
+/** The failures that say nothing about a limit. */
+const failuresOfHost: readonly QuotaDecision['reason'][] = ['mark', 'cost', 'time-zone']
+
+/** The upper bounds of `llm_quota_store_duration_seconds`, in seconds. */
+const durationBuckets = [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5]
+
+const placeUnit = 'requests-in-flight'
+
+/** A server until it closes. */
+interface RecordedServer {
+  /** The quotas of each of its scopes that has any. */
+  readonly quotas: Set<readonly QuotaInfo[]>
+  /** The requests in flight, by quota. */
+  readonly inFlight: Map<string, number>
+}
+
+/** A message about a request, or about a permit without one. */
+interface Message {
+  readonly request: FastifyRequest | null
+}
+
+type Subscription = readonly [channel: Channel, listener: (message: unknown) => void]
+
+/** Counts in one registry what the quotas of servers publish. */
+export class Recorder {
+  readonly decisions: Counter<LabelOfQuota | 'operation' | 'outcome' | 'reason' | 'enforced'>
+  readonly #overflows: Counter<LabelOfQuota>
+  readonly #limits: Gauge<LabelOfQuota>
+  readonly #used: Counter<LabelOfQuota>
+  readonly #failedSettlements: Counter<LabelOfQuota>
+  readonly #failedPreferences: Counter<'preference'>
+  readonly #durations: Histogram
+
+  readonly #servers = new Map<object, RecordedServer>()
+
+  /** The requests in flight of permits without a request, by quota. */
+  readonly #inFlightWithoutRequest = new Map<string, number>()
+
+  /** What was counted too much, by quota and unit: a counter can never decrease. */
+  readonly #excess = new Map<string, number>()
+
+  /** The operations of quotas whose series exist. */
+  readonly #started = new Set<string>()
+
+  readonly #subscriptions: readonly Subscription[] = [
+    [quotaDecisions, (message) => this.#countDecision(message as QuotaDecisionMessage)],
+    [quotaSettlements, (message) => this.#countSettlement(message as QuotaSettlement)],
+    [quotaPlaces, (message) => this.#countPlace(message as QuotaPlaceChange)],
+    [preferenceFailures, (message) => this.#countPreference(message as PreferenceFailure)],
+    [storeDurations, (message) => this.#countDuration(message as StoreDuration)]
+  ]
+
+  constructor (registry: QuotaMetricsRegistry) {
+    const registers = [registry]
+    this.decisions = new Counter({
+      name: firstMetric,
+      help: 'Decisions by quota, operation and outcome; not enforced in shadow mode.',
+      labelNames: [...labelsOfQuota, 'operation', 'outcome', 'reason', 'enforced'],
+      registers
+    })
+    this.#overflows = new Counter({
+      name: 'llm_quota_overflow_decisions_total',
+      help: 'Decisions that used the shared overflow counter.',
+      labelNames: labelsOfQuota,
+      registers
+    })
+    this.#limits = new Gauge({
+      name: 'llm_quota_limit',
+      help: 'The effective limit of the latest decision; 0 if the quota is disabled.',
+      labelNames: labelsOfQuota,
+      registers,
+      aggregator: 'max'
+    })
+    this.#addInFlight(registry)
+    this.#used = new Counter({
+      name: 'llm_quota_used_total',
+      help: 'What requests have used, in the unit of the quota, counted when they are settled.',
+      labelNames: labelsOfQuota,
+      registers
+    })
+    this.#failedSettlements = new Counter({
+      name: 'llm_quota_failed_settlements_total',
+      help: 'Settlements that the counters may lack because the store failed.',
+      labelNames: labelsOfQuota,
+      registers
+    })
+    this.#failedPreferences = new Counter({
+      name: 'llm_quota_preference_failures_total',
+      help: 'Preferences that were unavailable, so that the configured limit was used.',
+      labelNames: ['preference'],
+      registers
+    })
+    this.#durations = new Histogram({
+      name: 'llm_quota_store_duration_seconds',
+      help: 'How long decisions waited for the store.',
+      buckets: durationBuckets,
+      registers
+    })
+    addStoreMetrics(registry, () => this.#quotas())
+  }
+
+  /** Records a server until it closes, if it is not recorded already. */
+  record (fastify: FastifyInstance): void {
+    const { server } = fastify
+    if (this.#servers.has(server)) return
+    if (this.#servers.size === 0) {
+      for (const [{ name }, listener] of this.#subscriptions) subscribe(name, listener)
+    }
+    const quotas = new Set<readonly QuotaInfo[]>()
+    this.#servers.set(server, { quotas, inFlight: new Map() })
+    fastify.addHook('onReady', async () => {
+      if (fastify.hasDecorator('quotas')) quotas.add(fastify.quotas)
+    })
+    fastify.addHook('onClose', async () => {
+      this.#forget(server)
+    })
+  }
+
+  #forget (server: object): void {
+    this.#servers.delete(server)
+    if (this.#servers.size > 0) return
+    this.#inFlightWithoutRequest.clear()
+    for (const [{ name }, listener] of this.#subscriptions) unsubscribe(name, listener)
+  }
+
+  /** Whether a message is about a recorded server. One without a request can be. */
+  #isRecorded ({ request }: Message): boolean {
+    return request === null || this.#servers.has(request.server.server)
+  }
+
+  #countDecision (message: QuotaDecisionMessage): void {
+    if (!this.#isRecorded(message)) return
+    const { request, decision } = message
+    // The request can be one of a scope without the plugin.
+    if (request !== null && request.server.hasDecorator('quotas')) {
+      this.#servers.get(request.server.server)?.quotas.add(request.server.quotas)
+    }
+    const { quota, unit, operation, outcome, reason, enforced, limit, overflow } = decision
+    const labels = {
+      quota: quota ?? '',
+      unit,
+      operation: operation === null ? '' : `${operation.method} ${operation.path}`,
+      enforced: String(enforced)
+    }
+    this.#startSeries(labels)
+    this.decisions.inc({ ...labels, outcome, reason: outcome === 'unavailable' ? reason : '' })
+    if (quota === null || failuresOfHost.includes(reason)) return
+    this.#limits.set({ quota, unit }, limit)
+    this.#overflows.inc({ quota, unit }, overflow ? 1 : 0)
+  }
+
+  /**
+   * Prometheus can only calculate a rate from an initial value. Without the 0, the first rejection
+   * would be missing.
+   */
+  #startSeries (labels: Readonly<Record<LabelOfQuota | 'operation' | 'enforced', string>>): void {
+    const key = JSON.stringify(labels)
+    if (this.#started.has(key)) return
+    this.#started.add(key)
+    for (const each of series) this.decisions.inc({ ...labels, ...each }, 0)
+  }
+
+  #countSettlement (message: QuotaSettlement): void {
+    if (!this.#isRecorded(message)) return
+    const { quota, unit, used, before, failed } = message
+    const key = `${quota} ${unit}`
+    // A late report can be less than what was assumed before. The difference is subtracted from
+    // what is counted next.
+    const due = used - before - (this.#excess.get(key) ?? 0)
+    this.#excess.set(key, Math.max(0, -due))
+    this.#used.inc({ quota, unit }, Math.max(0, due))
+    this.#failedSettlements.inc({ quota, unit }, failed ? 1 : 0)
+  }
+
+  #countPlace (message: QuotaPlaceChange): void {
+    if (!this.#isRecorded(message)) return
+    const { request, quota, change } = message
+    const inFlight =
+      request === null
+        ? this.#inFlightWithoutRequest
+        : this.#servers.get(request.server.server)?.inFlight
+    inFlight?.set(quota, (inFlight.get(quota) ?? 0) + change)
+  }
+
+  #countPreference (message: PreferenceFailure): void {
+    if (this.#isRecorded(message)) this.#failedPreferences.inc({ preference: message.preference })
+  }
+
+  #countDuration (message: StoreDuration): void {
+    if (this.#isRecorded(message)) this.#durations.observe(message.seconds)
+  }
+
+  #addInFlight (registry: QuotaMetricsRegistry): void {
+    const inFlight = (): Map<string, number>[] => [
+      this.#inFlightWithoutRequest,
+      ...[...this.#servers.values()].map((server) => server.inFlight)
+    ]
+    registry.registerMetric(
+      new Gauge({
+        name: 'llm_quota_requests_in_flight',
+        help: 'Requests in flight in this process; a sum over instances is the total.',
+        labelNames: labelsOfQuota,
+        registers: [],
+        collect () {
+          this.reset()
+          for (const counts of inFlight()) {
+            for (const [quota, count] of counts) this.inc({ quota, unit: placeUnit }, count)
+          }
+        }
+      })
+    )
+  }
+
+  #quotas (): QuotaInfo[] {
+    const lists = [...this.#servers.values()].flatMap(({ quotas }) => [...quotas])
+    return lists.flat()
+  }
+}

@@ -1,0 +1,30 @@
+import { format } from '../errors.js'
+import { isPromise, ignoreRejection } from '../promises.js'
+
+/**
+ * Amounts of what a request uses: a number of model tokens, an amount for each unit, or null if
+ * nothing is known.
+ */
+export type Amounts = number | Readonly<Record<string, number>> | null | undefined
+
+/**
+ * Returns the amounts by unit, which are not checked. Throws a `TypeError` if the value is neither
+ * a number nor an object of amounts, and whatever its getters throw.
+ */
+export function amountsByUnit (amounts: unknown): [unit: string, amount: unknown][] {
+  if (typeof amounts === 'number') return [['tokens', amounts]]
+  if (typeof amounts !== 'object' || amounts === null) throw wrongAmounts(amounts)
+  if (isPromise(amounts)) {
+    ignoreRejection(amounts)
+    throw new TypeError(`${rule}; it got a promise`)
+  }
+  // The entries of an array, a Map or another collection are no amounts.
+  if (Symbol.iterator in amounts) throw wrongAmounts(amounts)
+  return Object.entries(amounts)
+}
+
+const rule = 'the amounts must be a number of tokens, or an object such as { tokens: 150 }'
+
+function wrongAmounts (amounts: unknown): TypeError {
+  return new TypeError(`${rule}; it got ${format(amounts)}`)
+}

@@ -1,0 +1,32 @@
+import { isNatural, isObject } from '../option-checks.js'
+
+/**
+ * What a request counts when it is admitted: a safe integer of at least 0; or a range, of which it
+ * is granted as much as there is room for. A number is the range from itself to itself. What is
+ * above the limit counts as the limit.
+ */
+export type Cost = number | CostRange
+
+/** A range of a cost. Only in a unit other than requests. */
+export interface CostRange {
+  /** The least that the request can use, a safe integer of at least 0. */
+  readonly least: number
+  /** The most that the request can use, a safe integer of at least `least`. */
+  readonly most: number
+}
+
+/** What a cost must be, for error messages. */
+export const costRule =
+  'must be a safe integer of at least 0, or { least, most } of two of them, least not above most'
+
+/** Whether a value is a cost. */
+export function isCost (value: unknown): value is Cost {
+  if (!isObject(value)) return isNatural(value)
+  const { least, most }: { readonly least?: unknown; readonly most?: unknown } = value
+  return isNatural(least) && isNatural(most) && least <= most
+}
+
+/** Returns the range of a cost. */
+export function rangeOf (cost: Cost): CostRange {
+  return typeof cost === 'number' ? { least: cost, most: cost } : cost
+}

@@ -1,0 +1,208 @@
+import type { FastifyBaseLogger } from 'fastify'
+import { Unidentified } from '../caller/caller-key.js'
+import { callerOfAuthentication, type Caller, type CallerReader } from '../caller/request-caller.js'
+import { format } from '../errors.js'
+import { logFailure } from '../log.js'
+import { ignoreRejection } from '../promises.js'
+import type { Demand } from '../store/store.js'
+import type { Operation } from '../subject/operation.js'
+import { costRule, isCost, rangeOf, type Cost, type CostRange } from './cost.js'
+import type {
+  DisabledDecision,
+  QuotaDecision,
+  UnauthenticatedDecision,
+  UnavailableDecision
+} from './decision.js'
+import { demandOn } from './demand.js'
+import type { Quota } from './quota.js'
+import type { Requester } from './requester.js'
+
+/** A quota of a request, and the operation that it reaches; null if there is no request. */
+export interface QuotaOfRequest {
+  readonly quota: Quota
+  readonly operation: Operation | null
+}
+
+/** The costs that a handler gives, by the name of the quota. */
+export type GivenCosts = ReadonlyMap<string, Cost>
+
+/** A quota of a request whose store is to be asked. */
+export interface Demanded extends QuotaOfRequest {
+  readonly caller: Caller
+  readonly demand: Demand
+  readonly decision: null
+}
+
+/** A quota of a request that is decided on without its store. */
+export interface DecidedWithoutStore extends QuotaOfRequest {
+  readonly caller: null
+  readonly demand: null
+  readonly decision: QuotaDecision
+}
+
+/** A quota of a request when everything but the store has been asked. */
+export type Prepared = Demanded | DecidedWithoutStore
+
+/**
+ * Determines the limit, the caller, the cost and the end of the window of a request in each of its
+ * quotas (docs/rules.md, "Decision"). Never rejects.
+ */
+export async function prepare (
+  quotas: readonly QuotaOfRequest[],
+  requester: Requester,
+  costs: GivenCosts | null
+): Promise<readonly Prepared[]> {
+  const request = requester.request ?? undefined
+  // All preferences are read before one of them is awaited, and then all callers.
+  const limits: (number | Promise<number>)[] = []
+  for (const { quota } of quotas) limits.push(quota.limitOf(request))
+  const callers = new CallersOfRequester(requester)
+  const limited: LimitedQuota[] = []
+  let position = 0
+  for (const of of quotas) {
+    const read = limits[position++] ?? 0
+    const limit = typeof read === 'number' ? read : await read
+    const caller = limit === 0 ? null : callers.read(of.quota.callers)
+    limited.push({ of, limit, caller })
+  }
+  const prepared: Prepared[] = []
+  for (const { of, limit, caller } of limited) {
+    const known = caller instanceof Promise ? await caller : caller
+    prepared.push(prepareQuota(of, limit, known, requester, costs))
+  }
+  return prepared
+}
+
+/** A quota of a request whose limit is known. */
+interface LimitedQuota {
+  readonly of: QuotaOfRequest
+  readonly limit: number
+  /** Null if the limit is 0. */
+  readonly caller: ReturnType<CallerReader['read']> | null
+}
+
+/** @param caller Null if the limit is 0. */
+function prepareQuota (
+  of: QuotaOfRequest,
+  limit: number,
+  caller: Caller | Unidentified | null,
+  requester: Requester,
+  costs: GivenCosts | null
+): Prepared {
+  if (caller === null) {
+    return withoutStore(of, limit, { outcome: 'disabled', reason: null, callerKey: null })
+  }
+  if (caller instanceof Unidentified) return withoutStore(of, limit, withoutCaller(caller))
+  const cost = costOf(of.quota, requester, costs)
+  if (cost !== null) return prepareDemand(of, caller, limit, cost, requester.log)
+  const { callerKey } = caller
+  return withoutStore(of, limit, { outcome: 'unavailable', reason: 'cost', callerKey })
+}
+
+/** Returns what the store of a quota is asked, or the decision if the time zone fails. */
+export function prepareDemand (
+  { quota, operation }: QuotaOfRequest,
+  caller: Caller,
+  limit: number,
+  cost: CostRange,
+  log: FastifyBaseLogger
+): Prepared {
+  try {
+    const demand = demandOn(quota, caller, limit, cost)
+    return { quota, operation, caller, demand, decision: null }
+  } catch (error) {
+    const message = "the caller's time zone could not be determined; the request is not counted"
+    logFailure(log, error, message, { quota: quota.name })
+    const { callerKey } = caller
+    const outcome = { outcome: 'unavailable', reason: 'time-zone', callerKey } as const
+    return withoutStore({ quota, operation }, limit, outcome)
+  }
+}
+
+/** The callers of one requester. Each reader is asked once, whichever quotas share it. */
+class CallersOfRequester {
+  readonly #requester: Requester
+  readonly #known: {
+    readonly reader: CallerReader
+    readonly caller: ReturnType<CallerReader['read']>
+  }[] = []
+
+  constructor (requester: Requester) {
+    this.#requester = requester
+  }
+
+  read (reader: CallerReader): ReturnType<CallerReader['read']> {
+    for (const known of this.#known) if (known.reader === reader) return known.caller
+    const { request, authentication } = this.#requester
+    const caller = request === null ? callerOfAuthentication(authentication) : reader.read(request)
+    this.#known.push({ reader, caller })
+    return caller
+  }
+}
+
+/** Returns the range of a request's cost; null if the host's function fails, which is logged. */
+function costOf (
+  quota: Quota,
+  { request, log }: Requester,
+  costs: GivenCosts | null
+): CostRange | null {
+  const given = costs?.get(quota.name) ?? quota.cost
+  // The definitions and what a handler gives were checked.
+  if (typeof given !== 'function') return rangeOf(given)
+  try {
+    if (request === null) throw new TypeError('there is no request for the function cost')
+    const cost: unknown = given(request)
+    if (isCost(cost) && (quota.unit !== 'requests' || typeof cost === 'number')) {
+      return rangeOf(cost)
+    }
+    ignoreRejection(cost)
+    throw new RangeError(`a cost ${costRule}; it got ${format(cost)}`)
+  } catch (error) {
+    const message = 'the cost of the request could not be determined; the request is not counted'
+    logFailure(log, error, message, { quota: quota.name })
+    return null
+  }
+}
+
+type Outcome<Decision extends QuotaDecision> = Pick<Decision, 'outcome' | 'reason' | 'callerKey'>
+type OutcomeWithoutStore =
+  Outcome<DisabledDecision> | Outcome<UnauthenticatedDecision> | Outcome<UnavailableDecision>
+
+function withoutCaller ({ reason }: Unidentified): OutcomeWithoutStore {
+  return reason === null
+    ? { outcome: 'unavailable', reason: 'authentication', callerKey: null }
+    : { outcome: 'unauthenticated', reason, callerKey: null }
+}
+
+function withoutStore (
+  { quota, operation }: QuotaOfRequest,
+  limit: number,
+  outcome: OutcomeWithoutStore
+): DecidedWithoutStore {
+  const decision = uncounted(quota, operation, limit, outcome)
+  return { quota, operation, caller: null, demand: null, decision }
+}
+
+/** Returns the decision of a quota that has counted nothing. */
+export function uncounted (
+  { name, unit, period, window, isEnforced }: Quota,
+  operation: Operation | null,
+  limit: number,
+  outcome: OutcomeWithoutStore
+): QuotaDecision {
+  return {
+    ...outcome,
+    quota: name,
+    unit,
+    period,
+    window,
+    operation,
+    enforced: isEnforced,
+    limit,
+    count: null,
+    held: null,
+    granted: null,
+    windowRemaining: null,
+    overflow: false
+  }
+}

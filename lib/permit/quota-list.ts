@@ -1,0 +1,32 @@
+import { format, UnknownQuotaError } from '../errors.js'
+import type { Preferences } from '../limit/preferences.js'
+import type { Quota, QuotaSettings } from './quota.js'
+
+/** The quotas of a server, in their order. */
+export class QuotaList {
+  readonly all: readonly Quota[]
+
+  constructor (settings: readonly QuotaSettings[], preferences: Preferences) {
+    this.all = settings.map((each): Quota => {
+      const preference = preferences.of(each.preference, each.configured)
+      return { ...each, limitOf: (request) => preference.limitOf(request) }
+    })
+  }
+
+  /**
+   * Returns the quota with a name. Throws an `UnknownQuotaError` that says what the name was given
+   * to if there is none.
+   */
+  named (name: unknown, where: string): Quota {
+    const quota = this.all.find((each) => each.name === name)
+    if (quota !== undefined) return quota
+    const names = this.all.map((each) => each.name).join(', ')
+    throw new UnknownQuotaError(where, names, format(name))
+  }
+
+  /** Returns the quotas with these names, in their order, each once. */
+  allNamed (names: readonly unknown[], where: string): Quota[] {
+    const found = new Set(names.map((name) => this.named(name, where)))
+    return this.all.filter((quota) => found.has(quota))
+  }
+}

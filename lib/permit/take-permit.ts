@@ -1,0 +1,68 @@
+import type { FastifyRequest } from 'fastify'
+import type { Paths } from '../subject/paths.js'
+import type { QuotaDecision } from './decision.js'
+import { decisionsOf, evaluate, refusalAmong, type Evaluation } from './evaluate.js'
+import type { OpenPermits } from './open-permits.js'
+import { Permit } from './permit.js'
+import { prepare, type GivenCosts, type QuotaOfRequest } from './prepare.js'
+import { publishDecisions } from './publish.js'
+import type { Quota } from './quota.js'
+import { requesterOf, type Requester } from './requester.js'
+
+/**
+ * Decides on a request (docs/rules.md, "Decision"): determines the limits, callers and costs, asks
+ * the stores, and publishes the decisions. Never rejects.
+ *
+ * @param quotas The quotas of the request, in their order.
+ * @param costs What a handler gives in place of the costs of the definitions.
+ */
+export async function takePermit (
+  quotas: readonly QuotaOfRequest[],
+  requester: Requester,
+  open: OpenPermits,
+  costs: GivenCosts | null = null
+): Promise<Permit> {
+  open.startDecision()
+  const prepared = await prepare(quotas, requester, costs)
+  const evaluations = await evaluate(prepared, requester, open)
+  const refusal = refusalAmong(evaluations)
+  const decisions = refusal === null ? decisionsOf(evaluations) : [refusal.decision]
+  const permit = new Permit(requester, evaluations, refusal, decisions, open)
+  open.endDecision()
+  publishDecisions(decisions, requester, open.log)
+  return permit
+}
+
+/** Decides on a request whose mark failed: it is refused, unless all quotas are in shadow mode. */
+export async function refuseUnmatched (
+  quotas: readonly Quota[],
+  request: FastifyRequest,
+  paths: Paths,
+  open: OpenPermits
+): Promise<Permit> {
+  const path = paths.withoutPrefix(request.routeOptions.url ?? '*')
+  const isEnforced = quotas.some((quota) => quota.isEnforced)
+  const decision: QuotaDecision = {
+    outcome: 'unavailable',
+    reason: 'mark',
+    quota: null,
+    unit: 'requests',
+    period: null,
+    window: null,
+    operation: { method: request.method, path },
+    enforced: isEnforced,
+    limit: 0,
+    callerKey: null,
+    count: null,
+    held: null,
+    granted: null,
+    windowRemaining: null,
+    overflow: false
+  }
+  const refusal = isEnforced ? { decision, wait: null } : null
+  const none: readonly Evaluation[] = []
+  const requester = requesterOf(request)
+  const permit = new Permit(requester, none, refusal, [decision], open)
+  publishDecisions([decision], requester, open.log)
+  return permit
+}

@@ -1,0 +1,167 @@
+import { quotaSettlements, type QuotaSettlement } from '../channels.js'
+import { format } from '../errors.js'
+import { logFailure } from '../log.js'
+import { isNatural } from '../option-checks.js'
+import { ignoreRejection } from '../promises.js'
+import { unlimited } from '../store/counter.js'
+import type { Acquisition } from '../store/store.js'
+import { wallClock } from '../wall-clock.js'
+import { timeLeft } from './demand.js'
+import type { Demanded } from './prepare.js'
+import type { Requester } from './requester.js'
+
+/** A part of what a permit was granted: by the admission, or by an extension. */
+interface Grant {
+  readonly acquisition: Acquisition
+  /** What the store counts for it. */
+  counted: number
+  /** Whether it still holds what it counts. */
+  isHeld: boolean
+}
+
+/**
+ * What one permit is granted and uses in one quota of another unit than requests, from its
+ * admission until nothing more is reported (docs/rules.md, "Costs").
+ */
+export class Usage {
+  readonly prepared: Demanded
+  readonly #requester: Requester
+  readonly #windowEnd: number
+  readonly #grants: Grant[] = []
+  #granted = 0
+  #reported: number | null = null
+  /** What counts in the end if nothing is reported; null while the permit is open. */
+  #unreported: number | null = null
+  /** What was published last. */
+  #published: number | null = null
+  /** Whether the store has once not answered, so that the counter may differ. */
+  #isFailed = false
+  // What the store is told runs one after another, in the order of the reports.
+  #settling: Promise<void> = Promise.resolve()
+
+  constructor (prepared: Demanded, acquisition: Acquisition, requester: Requester) {
+    this.prepared = prepared
+    this.#requester = requester
+    this.#windowEnd = Math.round(wallClock() + (timeLeft(acquisition) ?? 0))
+    this.#add(acquisition)
+  }
+
+  /** What was granted, extensions included. */
+  get granted (): number {
+    return this.#granted
+  }
+
+  get isReported (): boolean {
+    return this.#reported !== null
+  }
+
+  /** Adds what an extension was granted. */
+  extend (acquisition: Acquisition): Promise<void> {
+    this.#add(acquisition)
+    return this.#settle()
+  }
+
+  /** Adds to what was reported. Never rejects. */
+  report (amount: number): Promise<void> {
+    this.#reported = Math.min((this.#reported ?? 0) + amount, unlimited)
+    return this.#settle()
+  }
+
+  /**
+   * Ends the permit: from now on it counts what was reported, or if nothing was, what `unreported`
+   * says, or else what was granted. Never rejects.
+   */
+  end (): Promise<void> {
+    this.#unreported = this.#readUnreported()
+    return this.#settle()
+  }
+
+  #add (acquisition: Acquisition): void {
+    this.#grants.push({ acquisition, counted: acquisition.granted, isHeld: true })
+    this.#granted = Math.min(this.#granted + acquisition.granted, unlimited)
+  }
+
+  #readUnreported (): number {
+    const { unreported, name } = this.prepared.quota
+    const { request, log } = this.#requester
+    if (this.#reported !== null || unreported === undefined) return this.#granted
+    if (typeof unreported === 'number') return unreported
+    try {
+      if (request === null) throw new TypeError('there is no request for the function unreported')
+      const amount: unknown = unreported(request)
+      if (isNatural(amount)) return amount
+      ignoreRejection(amount)
+      const got = format(amount)
+      throw new RangeError(`an amount must be a safe integer of at least 0; it got ${got}`)
+    } catch (error) {
+      const message = 'unreported failed; the request counts what it was granted'
+      logFailure(log, error, message, { quota: name })
+      return this.#granted
+    }
+  }
+
+  /** What the request counts now. */
+  get #due (): number {
+    if (this.#unreported !== null) return this.#reported ?? this.#unreported
+    return Math.max(this.#granted, this.#reported ?? 0)
+  }
+
+  /** Makes the store count what is due, and publishes it if the permit has ended. */
+  #settle (): Promise<void> {
+    this.#settling = this.#settling.then(() => this.#settleGrants())
+    return this.#settling
+  }
+
+  async #settleGrants (): Promise<void> {
+    const due = this.#due
+    const hasEnded = this.#unreported !== null
+    const isUsedUp = this.#reported !== null && this.#reported >= this.#granted
+    let rest = due
+    for (const [index, grant] of this.#grants.entries()) {
+      // The first grants count as long as possible, and the last one what was used beyond all.
+      const isLast = index === this.#grants.length - 1
+      const used = isLast ? rest : Math.min(rest, grant.acquisition.granted)
+      rest -= used
+      const isHeldNoLonger = grant.isHeld && (hasEnded || isUsedUp)
+      if (grant.counted !== used || isHeldNoLonger) await this.#settleGrant(grant, used)
+    }
+    if (hasEnded) this.#publish(due)
+  }
+
+  /** After a failure, the store may have applied it, so it is not told again. */
+  async #settleGrant (grant: Grant, used: number): Promise<void> {
+    const { quota, demand, caller } = this.prepared
+    grant.counted = used
+    grant.isHeld = false
+    try {
+      const end = quota.endOfWindow === null ? null : quota.endOfWindow(caller)
+      await quota.store.settle?.(grant.acquisition, used, end)
+    } catch (error) {
+      this.#isFailed = true
+      const { name, unit } = quota
+      const { counters } = demand
+      const message = 'the quota store failed; what the request counts may be wrong'
+      logFailure(this.#requester.log, error, message, { quota: name, unit, counters, used })
+    }
+  }
+
+  #publish (used: number): void {
+    if (used === this.#published) return
+    const before = this.#published ?? 0
+    this.#published = used
+    if (!quotaSettlements.hasSubscribers) return
+    const { quota, demand } = this.prepared
+    quotaSettlements.publish({
+      request: this.#requester.request,
+      callerKey: demand.callerKey,
+      quota: quota.name,
+      unit: quota.unit,
+      granted: this.#granted,
+      used,
+      before,
+      reported: this.#reported !== null,
+      windowEnd: this.#windowEnd,
+      failed: this.#isFailed
+    } satisfies QuotaSettlement)
+  }
+}
