@@ -1,6 +1,8 @@
 // The programs of the documents that need a model, several processes or a host of their own, run
 // unchanged.
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import Fastify from 'fastify'
 import OpenAI from 'openai'
@@ -72,7 +74,10 @@ for (const client of ['openai', 'ai']) {
 t.test('a call that fails before the model responds costs nothing', async (t) => {
   let isDown = true
   const server = await startOpenAiServer(t, (_, response) => {
-    if (isDown) return response.writeHead(500).end()
+    if (isDown) {
+      response.writeHead(500).end()
+      return
+    }
     streamPart(response, 'Two invoices.')
     endStream(response, usage)
   })
@@ -94,6 +99,37 @@ t.test('a call that fails before the model responds costs nothing', async (t) =>
   await second.text()
 })
 
+t.test('a service that is ended completes the responses in progress', async (t) => {
+  let answer = (_response: ServerResponse): void => {}
+  const answered = new Promise<ServerResponse>((resolve) => {
+    answer = resolve
+  })
+  const server = await startOpenAiServer(t, (_, response) => {
+    streamPart(response, 'Two ')
+    answer(response)
+  })
+  const service = spawn(process.execPath, ['build/documented/recipes/tokens.js'], {
+    env: plainEnvironment({ PORT: '0', MODEL_URL: server.url.replace('/v1', '') }),
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  t.teardown(() => {
+    service.kill('SIGKILL')
+  })
+  const [printed] = await once(service.stdout, 'data')
+  const response = await fetch(`${String(printed).trim()}/ask/openai`, {
+    method: 'POST',
+    headers: { ...bearer('mira'), 'content-type': 'application/json' },
+    body: '{"prompt":"Which invoices are late?"}'
+  })
+  const exited = once(service, 'exit')
+  service.kill('SIGTERM')
+  const upstream = await answered
+  streamPart(upstream, 'invoices.')
+  endStream(upstream, usage)
+  t.equal(await response.text(), 'Two invoices.')
+  t.same(await exited, [0, null])
+})
+
 // What a loop is counted whose caller disconnects in the second call of the model: what the first
 // call used, and the estimate of the second.
 const interrupted = usage.total_tokens + 1_000
@@ -104,7 +140,10 @@ for (const [path, quota, whole] of [
   t.test(`a loop of tools that counts by ${quota} counts each call of the model`, async (t) => {
     let isWhole = true
     const server = await startOpenAiServer(t, ({ messages }, response) => {
-      if (messages.at(-1)?.role !== 'tool') return callTool(response, 'invoices', usage)
+      if (messages.at(-1)?.role !== 'tool') {
+        callTool(response, 'invoices', usage)
+        return
+      }
       streamPart(response, 'Two invoices.')
       if (isWhole) endStream(response, usage)
     })
