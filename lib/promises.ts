@@ -5,6 +5,14 @@ export function isPromise<Value> (value: Value | PromiseLike<Value>): value is P
   return typeof then === 'function'
 }
 
+/** Whether none of the values is a promise of this package. */
+export function areReady<Value> (
+  values: readonly (Value | Promise<Value>)[]
+): values is readonly Value[] {
+  for (const value of values) if (value instanceof Promise) return false
+  return true
+}
+
 /**
  * Turns what a host's function returned into a promise if it can be awaited. Each `then` of some
  * clients' promises repeats a command.

@@ -3,7 +3,8 @@ import { logFailure } from '../log.js'
 import { isNatural } from '../option-checks.js'
 import { amountsByUnit, type Amounts } from './amounts.js'
 import type { QuotaDecision } from './decision.js'
-import { evaluate, refusalAmong, type Evaluation } from './evaluate.js'
+import { ask } from './ask.js'
+import { decide, refusalAmong, type Evaluation } from './decide.js'
 import type { OpenPermits } from './open-permits.js'
 import type { Permit } from './permit.js'
 import { prepareDemand, type Prepared } from './prepare.js'
@@ -35,7 +36,7 @@ export async function extendPermit (
     extended.push(usage)
     prepared.push(prepareDemand(usage.prepared, caller, demand.limit, cost, requester.log))
   }
-  const evaluations = await evaluate(prepared, requester, open)
+  const evaluations = decide(prepared, await ask(prepared, requester, open))
   const refusal = refusalAmong(evaluations)
   if (refusal !== null) {
     publishDecisions([refusal.decision], requester, open.log)

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { Unidentified } from '../caller/caller-key.js'
-import { callerOfAuthentication, type Caller, type CallerReader } from '../caller/request-caller.js'
+import { callerOfAuthentication, type Caller } from '../caller/request-caller.js'
 import { format } from '../errors.js'
 import { logFailure } from '../log.js'
 import { ignoreRejection } from '../promises.js'
@@ -43,49 +43,73 @@ export interface DecidedWithoutStore extends QuotaOfRequest {
 /** A quota of a request when everything but the store has been asked. */
 export type Prepared = Demanded | DecidedWithoutStore
 
-/**
- * Determines the limit, the caller, the cost and the end of the window of a request in each of its
- * quotas (docs/rules.md, "Decision"). Never rejects.
- */
-export async function prepare (
+/** Reads the limits of a request in its quotas. Those that a reader returned as promises are some. */
+export function readLimits (
   quotas: readonly QuotaOfRequest[],
-  requester: Requester,
-  costs: GivenCosts | null
-): Promise<readonly Prepared[]> {
-  const request = requester.request ?? undefined
-  // All preferences are read before one of them is awaited, and then all callers.
+  { request }: Requester
+): (number | Promise<number>)[] {
   const limits: (number | Promise<number>)[] = []
-  for (const { quota } of quotas) limits.push(quota.limitOf(request))
-  const callers = new CallersOfRequester(requester)
-  const limited: LimitedQuota[] = []
-  let position = 0
-  for (const of of quotas) {
-    const read = limits[position++] ?? 0
-    const limit = typeof read === 'number' ? read : await read
-    const caller = limit === 0 ? null : callers.read(of.quota.callers)
-    limited.push({ of, limit, caller })
-  }
-  const prepared: Prepared[] = []
-  for (const { of, limit, caller } of limited) {
-    const known = caller instanceof Promise ? await caller : caller
-    prepared.push(prepareQuota(of, limit, known, requester, costs))
-  }
-  return prepared
+  for (const { quota } of quotas) limits.push(quota.limitOf(request ?? undefined))
+  return limits
 }
 
-/** A quota of a request whose limit is known. */
-interface LimitedQuota {
-  readonly of: QuotaOfRequest
-  readonly limit: number
-  /** Null if the limit is 0. */
-  readonly caller: ReturnType<CallerReader['read']> | null
+/** A caller, why there is none, or null if the limit is 0, so that it does not matter. */
+type ReadCaller = Caller | Unidentified | null
+
+/**
+ * Reads the callers of a request in its quotas. Each reader is asked once, whichever quotas share
+ * it.
+ */
+export function readCallers (
+  quotas: readonly QuotaOfRequest[],
+  limits: readonly number[],
+  requester: Requester
+): (ReadCaller | Promise<ReadCaller>)[] {
+  const callers: (ReadCaller | Promise<ReadCaller>)[] = []
+  for (const { quota } of quotas) {
+    const isDisabled = limits[callers.length] === 0
+    callers.push(isDisabled ? null : readCaller(quota, quotas, callers, requester))
+  }
+  return callers
+}
+
+function readCaller (
+  quota: Quota,
+  quotas: readonly QuotaOfRequest[],
+  known: readonly (ReadCaller | Promise<ReadCaller>)[],
+  { request, authentication }: Requester
+): ReadCaller | Promise<ReadCaller> {
+  for (const [index, caller] of known.entries()) {
+    if (caller !== null && quotas[index]?.quota.callers === quota.callers) return caller
+  }
+  return request === null ? callerOfAuthentication(authentication) : quota.callers.read(request)
+}
+
+/**
+ * Determines what the stores of the quotas are asked (docs/rules.md, "Decision"): the cost of the
+ * request and the end of the window. Never throws.
+ */
+export function prepare (
+  quotas: readonly QuotaOfRequest[],
+  limits: readonly number[],
+  callers: readonly ReadCaller[],
+  requester: Requester,
+  costs: GivenCosts | null
+): readonly Prepared[] {
+  const prepared: Prepared[] = []
+  for (const of of quotas) {
+    const limit = limits[prepared.length] ?? 0
+    const caller = callers[prepared.length] ?? null
+    prepared.push(prepareQuota(of, limit, caller, requester, costs))
+  }
+  return prepared
 }
 
 /** @param caller Null if the limit is 0. */
 function prepareQuota (
   of: QuotaOfRequest,
   limit: number,
-  caller: Caller | Unidentified | null,
+  caller: ReadCaller,
   requester: Requester,
   costs: GivenCosts | null
 ): Prepared {
@@ -116,27 +140,6 @@ export function prepareDemand (
     const { callerKey } = caller
     const outcome = { outcome: 'unavailable', reason: 'time-zone', callerKey } as const
     return withoutStore({ quota, operation }, limit, outcome)
-  }
-}
-
-/** The callers of one requester. Each reader is asked once, whichever quotas share it. */
-class CallersOfRequester {
-  readonly #requester: Requester
-  readonly #known: {
-    readonly reader: CallerReader
-    readonly caller: ReturnType<CallerReader['read']>
-  }[] = []
-
-  constructor (requester: Requester) {
-    this.#requester = requester
-  }
-
-  read (reader: CallerReader): ReturnType<CallerReader['read']> {
-    for (const known of this.#known) if (known.reader === reader) return known.caller
-    const { request, authentication } = this.#requester
-    const caller = request === null ? callerOfAuthentication(authentication) : reader.read(request)
-    this.#known.push({ reader, caller })
-    return caller
   }
 }
 

@@ -1,5 +1,5 @@
 import type { QuotaDecision } from '../permit/decision.js'
-import { waitAfter } from '../permit/evaluate.js'
+import { waitAfter } from '../permit/decide.js'
 import type { Permit } from '../permit/permit.js'
 import { secondsOf } from './refusal.js'
 

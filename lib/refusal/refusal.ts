@@ -3,7 +3,7 @@ import type { Http2ServerResponse } from 'node:http2'
 import type { FastifyRequest } from 'fastify'
 import { logFailure } from '../log.js'
 import type { QuotaDecision } from '../permit/decision.js'
-import type { Refusal } from '../permit/evaluate.js'
+import type { Refusal } from '../permit/decide.js'
 import { ignoreRejection } from '../promises.js'
 
 /** The body of a refusal, as returned by the host's function `refusalBody`. */

@@ -1,11 +1,9 @@
-import { askStores, type StoreAnswer } from '../store/ask-stores.js'
+import type { StoreAnswer } from '../store/ask-stores.js'
 import { hasRoom } from '../store/counter.js'
-import type { Acquisition, Demand, QuotaStore } from '../store/store.js'
+import type { Acquisition } from '../store/store.js'
 import type { CountedDecision, QuotaDecision } from './decision.js'
 import { timeLeft } from './demand.js'
-import type { OpenPermits } from './open-permits.js'
 import { uncounted, type Demanded, type Prepared } from './prepare.js'
-import type { Requester } from './requester.js'
 
 /** What came of one quota of a request. */
 export interface Evaluation {
@@ -26,65 +24,14 @@ export interface Refusal {
 // What others hold is settled at a time that nobody knows, which can be soon. In milliseconds.
 const waitForHeld = 1000
 
-/**
- * Asks the stores of the enforced quotas of a request in one step. If all of them admit the
- * request, asks those of its shadow quotas, each on its own. Never rejects.
- *
- * @returns An evaluation of each quota, in their order.
- */
-export function evaluate (
+/** Decides on a request in each of its quotas by what the stores have answered, in their order. */
+export function decide (
   prepared: readonly Prepared[],
-  requester: Requester,
-  open: OpenPermits
-): Promise<readonly Evaluation[]> {
-  for (const { quota } of prepared) {
-    if (!quota.isEnforced) return evaluateWithShadows(prepared, requester, open)
-  }
-  return evaluateTogether(prepared, requester, open)
-}
-
-async function evaluateWithShadows (
-  prepared: readonly Prepared[],
-  requester: Requester,
-  open: OpenPermits
-): Promise<readonly Evaluation[]> {
-  const enforced = prepared.filter(({ quota }) => quota.isEnforced)
-  const evaluated = await evaluateTogether(enforced, requester, open)
-  const isRefused = refusalAmong(evaluated) !== null
-  const evaluateAlone = async (each: Prepared): Promise<Evaluation> => {
-    if (isRefused) return evaluationOf(each, null)
-    const [evaluation] = await evaluateTogether([each], requester, open)
-    return evaluation ?? evaluationOf(each, null)
-  }
-  return Promise.all(
-    prepared.map(
-      (each) => evaluated.find((evaluation) => evaluation.prepared === each) ?? evaluateAlone(each)
-    )
-  )
-}
-
-/** Evaluates quotas, whose stores are asked only if none of them refuses the request before. */
-async function evaluateTogether (
-  prepared: readonly Prepared[],
-  requester: Requester,
-  open: OpenPermits
-): Promise<readonly Evaluation[]> {
-  const demands: Demand[] = []
-  const stores: QuotaStore[] = []
-  for (const { quota, demand, decision } of prepared) {
-    if (decision !== null && refuses(decision)) {
-      return prepared.map((each) => evaluationOf(each, null))
-    }
-    if (demand === null) continue
-    demands.push(demand)
-    stores.push(quota.store)
-  }
-  const answers = await askStores(demands, stores, requester, open.wait)
+  answers: readonly StoreAnswer[]
+): readonly Evaluation[] {
   const evaluations: Evaluation[] = []
-  let asked = 0
   for (const each of prepared) {
-    if (each.demand === null) evaluations.push(evaluationOf(each, null))
-    else evaluations.push(evaluationOf(each, answers[asked++] ?? null))
+    evaluations.push(evaluationOf(each, answers[evaluations.length] ?? null))
   }
   return evaluations
 }
@@ -128,7 +75,7 @@ function countedDecision (
 }
 
 /** Whether a decision refuses the request. */
-function refuses ({ enforced, outcome }: QuotaDecision): boolean {
+export function refuses ({ enforced, outcome }: QuotaDecision): boolean {
   return enforced && outcome !== 'admitted' && outcome !== 'disabled'
 }
 
