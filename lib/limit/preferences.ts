@@ -6,7 +6,7 @@ import { format } from '../errors.js'
 import { logLine, loggableError } from '../log.js'
 import { withFunctions } from '../option-checks.js'
 import { isPromise } from '../promises.js'
-import { TimeLimitError, within } from '../time-limit.js'
+import { TimeLimitError, withTimeout } from '../time-limit.js'
 import { effectiveLimit, toInteger } from './limit.js'
 
 /**
@@ -136,7 +136,7 @@ export class Preference {
   ): Promise<number> {
     const { timeout } = this.#preferences
     try {
-      const value = await within(timeout, promise, { clock, timers })
+      const value = await withTimeout(timeout, promise, { clock, timers })
       return this.#integerIn(value, request, generation)
     } catch (error) {
       if (error instanceof TimeLimitError) return this.#timedOut(request, generation)

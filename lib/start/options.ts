@@ -32,9 +32,9 @@ import { assertOperations, type Operation } from '../subject/operation.js'
 export interface QuotaOptions {
   /**
    * The deployment context prefix. Default: the route prefix of the Fastify instance on which the
-   * plugin is registered.
+   * plugin is registered. It cannot be undefined, because it is one of Fastify's options, too.
    */
-  readonly prefix?: string | undefined
+  readonly prefix?: string
   /**
    * The operations that the quota protects, beside the routes marked with its name. Default
    * `protectedOperations`; in `quotas`, none.
