@@ -28,48 +28,43 @@ const bearer = (sub: string) => ({
   authorization: `Bearer ${hs256({ sub }, 'a secret of at least 32 characters')}`
 })
 
-for (const client of ['openai', 'ai']) {
-  t.test(
-    `the tokens that a model states to ${client} are charged, and the estimate if the caller goes away`,
-    async (t) => {
-      let isWhole = true
-      const server = await startOpenAiServer(t, (_, response) => {
-        streamPart(response, 'Two invoices.')
-        if (isWhole) endStream(response, usage)
-      })
-      const address = await programs.run('recipes/tokens.ts', {
-        MODEL_URL: server.url.replace('/v1', '')
-      })
-      const gone = new AbortController()
-      const ask = async (signal: AbortSignal | null = null) =>
-        await fetch(`${address}/ask/${client}`, {
-          method: 'POST',
-          headers: { ...bearer('mira'), 'content-type': 'application/json' },
-          body: '{"prompt":"Which invoices are late?"}',
-          signal
-        })
-      const first = await ask()
-      t.equal(
-        first.headers.get('ratelimit-policy'),
-        '"tokens";q=5000;w=60;qu="tokens", "streams";q=2;qu="concurrent-requests"'
-      )
-      t.match(await first.text(), /^Two invoices/)
-      isWhole = false
-      const second = await ask(gone.signal)
-      t.match(second.headers.get('ratelimit'), `"tokens";r=${5000 - 42 - 1000};`)
-      await second.body?.getReader().read()
-      gone.abort()
-      await server.abandoned
-      isWhole = true
-      const third = await ask()
-      t.match(
-        third.headers.get('ratelimit'),
-        new RegExp(`"tokens";r=${5000 - 42 - 2000};.*"streams";r=1`)
-      )
-      await third.text()
-    }
+t.test('the usage of a model is counted, and the estimate if the caller leaves', async (t) => {
+  let isWhole = true
+  const server = await startOpenAiServer(t, (_, response) => {
+    streamPart(response, 'Two invoices.')
+    if (isWhole) endStream(response, usage)
+  })
+  const address = await programs.run('recipes/tokens.ts', {
+    MODEL_URL: server.url.replace('/v1', '')
+  })
+  const gone = new AbortController()
+  const ask = async (signal: AbortSignal | null = null) =>
+    await fetch(`${address}/chat`, {
+      method: 'POST',
+      headers: { ...bearer('mira'), 'content-type': 'application/json' },
+      body: '{"prompt":"Which invoices are late?"}',
+      signal
+    })
+  const first = await ask()
+  t.equal(
+    first.headers.get('ratelimit-policy'),
+    '"tokens";q=5000;w=60;qu="tokens", "streams";q=2;qu="concurrent-requests"'
   )
-}
+  t.match(await first.text(), /^Two invoices/)
+  isWhole = false
+  const second = await ask(gone.signal)
+  t.match(second.headers.get('ratelimit'), `"tokens";r=${5000 - 42 - 1000};`)
+  await second.body?.getReader().read()
+  gone.abort()
+  await server.abandoned
+  isWhole = true
+  const third = await ask()
+  t.match(
+    third.headers.get('ratelimit'),
+    new RegExp(`"tokens";r=${5000 - 42 - 2000};.*"streams";r=1`)
+  )
+  await third.text()
+})
 
 t.test('a call that fails before the model responds costs nothing', async (t) => {
   let isDown = true
@@ -85,7 +80,7 @@ t.test('a call that fails before the model responds costs nothing', async (t) =>
     MODEL_URL: server.url.replace('/v1', '')
   })
   const ask = async () =>
-    await fetch(`${address}/ask/openai`, {
+    await fetch(`${address}/chat`, {
       method: 'POST',
       headers: { ...bearer('mira'), 'content-type': 'application/json' },
       body: '{"prompt":"Which invoices are late?"}'
@@ -116,7 +111,7 @@ t.test('a service that is ended completes the responses in progress', async (t) 
     service.kill('SIGKILL')
   })
   const [printed] = await once(service.stdout, 'data')
-  const response = await fetch(`${String(printed).trim()}/ask/openai`, {
+  const response = await fetch(`${String(printed).trim()}/chat`, {
     method: 'POST',
     headers: { ...bearer('mira'), 'content-type': 'application/json' },
     body: '{"prompt":"Which invoices are late?"}'
@@ -130,42 +125,34 @@ t.test('a service that is ended completes the responses in progress', async (t) 
   t.same(await exited, [0, null])
 })
 
-// What a loop is counted whose caller disconnects in the second call of the model: what the first
-// call used, and the estimate of the second.
-const interrupted = usage.total_tokens + 1_000
-for (const [path, quota, whole] of [
-  ['whole', 'loops', 2 * usage.total_tokens],
-  ['steps', 'calls', 2 * usage.total_tokens]
-] as const) {
-  t.test(`a loop of tools that counts by ${quota} counts each call of the model`, async (t) => {
-    let isWhole = true
-    const server = await startOpenAiServer(t, ({ messages }, response) => {
-      if (messages.at(-1)?.role !== 'tool') {
-        callTool(response, 'invoices', usage)
-        return
-      }
-      streamPart(response, 'Two invoices.')
-      if (isWhole) endStream(response, usage)
-    })
-    const address = await programs.run('recipes/tools.ts', { MODEL_URL: server.url })
-    const countOf = async () => {
-      const response = await fetch(`${address}/standing/${quota}`, { headers: bearer('mira') })
-      return Object(await response.json()).count
+t.test('each call of the model in a loop of tools is counted', async (t) => {
+  let isWhole = true
+  const server = await startOpenAiServer(t, ({ messages }, response) => {
+    if (messages.at(-1)?.role !== 'tool') {
+      callTool(response, 'invoices', usage)
+      return
     }
-    const ask = async (signal: AbortSignal | null = null) =>
-      await fetch(`${address}/${path}`, { method: 'POST', headers: bearer('mira'), signal })
-    t.equal(await (await ask()).text(), 'Two invoices.')
-    t.equal(await countOf(), whole)
-    isWhole = false
-    const gone = new AbortController()
-    const response = await ask(gone.signal)
-    await response.body?.getReader().read()
-    gone.abort()
-    await server.abandoned
-    t.equal(await countOf(), whole + interrupted)
-    t.equal(server.requests.length, 4)
+    streamPart(response, 'Two invoices.')
+    if (isWhole) endStream(response, usage)
   })
-}
+  const address = await programs.run('recipes/tools.ts', { MODEL_URL: server.url })
+  const count = async () => {
+    const response = await fetch(`${address}/standing`, { headers: bearer('mira') })
+    return Object(await response.json()).count
+  }
+  const ask = async (signal: AbortSignal | null = null) =>
+    await fetch(`${address}/chat`, { method: 'POST', headers: bearer('mira'), signal })
+  t.equal(await (await ask()).text(), 'Two invoices.')
+  t.equal(await count(), 2 * usage.total_tokens)
+  isWhole = false
+  const gone = new AbortController()
+  const response = await ask(gone.signal)
+  await response.body?.getReader().read()
+  gone.abort()
+  await server.abandoned
+  t.equal(await count(), 3 * usage.total_tokens + 1_000, 'the second call counts its estimate')
+  t.equal(server.requests.length, 4)
+})
 
 t.test(
   "the model in the body chooses the quota, its usage is charged, and OpenAI's client understands the refusals",
