@@ -22,7 +22,7 @@ export interface QuotaStore {
   ): readonly (Acquisition | null)[] | Promise<readonly (Acquisition | null)[]>
   /**
    * Settles an acquisition whose demand was counted: from now on it counts `used` instead of what
-   * it counted before, and holds nothing. What it counted too much is given back in the window that
+   * it counted before, and holds nothing. What it counted too much is taken back in the window that
    * counted it and in no other. What it counted too little is added to the window that is open now,
    * whatever the limit. Can be called again, for a later report.
    *
