@@ -21,7 +21,7 @@ export class CircuitBreaker {
   #failedAt = 0
   #isBeingTried = false
   // Counts the changes, so that the result of a call from before the latest change is ignored.
-  #era = 0
+  #generation = 0
 
   constructor (options: CircuitBreakerOptions) {
     this.#options = options
@@ -32,7 +32,7 @@ export class CircuitBreaker {
   }
 
   /**
-   * Returns the era of a call, for its result; undefined if there may be no call now. If the
+   * Returns the generation of a call, for its result; undefined if there may be no call now. If the
    * breaker is open, the call is the trial.
    */
   startCall (): number | undefined {
@@ -42,33 +42,33 @@ export class CircuitBreaker {
       if (this.#isBeingTried || (rested >= 0 && rested < this.#options.coolDown)) return undefined
       this.#isBeingTried = true
     }
-    return this.#era
+    return this.#generation
   }
 
-  succeeded (era: number): void {
-    this.#record(era, 0)
+  succeeded (generation: number): void {
+    this.#record(generation, 0)
   }
 
-  failed (era: number, error: unknown): void {
-    if (era === this.#era) this.#failedAt = this.#options.clock()
-    this.#record(era, this.#failuresInARow + 1, error)
+  failed (generation: number, error: unknown): void {
+    if (generation === this.#generation) this.#failedAt = this.#options.clock()
+    this.#record(generation, this.#failuresInARow + 1, error)
   }
 
   /**
    * Records that a call showed neither a failure nor that the next one will succeed. The next
    * request may try.
    */
-  provedNothing (): void {
-    this.#isBeingTried = false
+  inconclusive (generation: number): void {
+    if (generation === this.#generation) this.#isBeingTried = false
   }
 
-  #record (era: number, failuresInARow: number, error?: unknown): void {
-    if (era !== this.#era) return
+  #record (generation: number, failuresInARow: number, error?: unknown): void {
+    if (generation !== this.#generation) return
     const wasOpen = this.isOpen
     this.#failuresInARow = failuresInARow
     this.#isBeingTried = false
     if (this.isOpen === wasOpen) return
-    this.#era += 1
+    this.#generation += 1
     this.#options.onChange(this.isOpen, error)
   }
 }

@@ -48,9 +48,13 @@ export type { QuotaCharger, QuotaExtender, QuotaGrantReader } from './permit/req
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
 export type { AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
 export type { Amount, QuotaDefinition, QuotaOptions } from './start/options.js'
-export type { InsuredQuotaStoreState, InsuredShards } from './store/insured/changes.js'
 export type { InsuredQuotaStoreChange } from './channels.js'
-export type { InsuredQuotaStoreOptions, PrimaryQuotaStore } from './store/insured/options.js'
+export type {
+  InsuredQuotaStoreOptions,
+  InsuredQuotaStoreState,
+  InsuredShards,
+  PrimaryQuotaStore
+} from './store/insured/options.js'
 export type { QuotaTimers } from './time-limit.js'
 export type {
   Acquisition,

@@ -39,49 +39,80 @@ export class TimeLimitError extends Error {
   }
 }
 
+/** Calls a function after the time limit, not counting stalls of the event loop. */
+class TimeLimit {
+  readonly #timeout: number
+  readonly #clock: () => number
+  readonly #timers: QuotaTimers
+  readonly #onExpired: () => void
+  #timer: unknown
+
+  constructor (timeout: number, clock: () => number, timers: QuotaTimers, onExpired: () => void) {
+    this.#timeout = timeout
+    this.#clock = clock
+    this.#timers = timers
+    this.#onExpired = onExpired
+  }
+
+  start (stallsLeft = mostStalls): void {
+    const startedAt = this.#clock()
+    this.#timer = this.#timers.setTimeout(() => {
+      const isLate = this.#clock() - startedAt > this.#timeout * (1 + lateness)
+      if (isLate && stallsLeft > 0) this.start(stallsLeft - 1)
+      else this.#expireAfter(graceTurns)
+    }, this.#timeout)
+  }
+
+  stop (): void {
+    this.#timers.clearTimeout(this.#timer)
+  }
+
+  #expireAfter (turns: number): void {
+    if (turns === 0) {
+      this.#onExpired()
+      return
+    }
+    setImmediate(() => {
+      this.#expireAfter(turns - 1)
+    })
+  }
+}
+
+interface TimeoutOptions<Result> {
+  readonly clock?: () => number
+  readonly timers?: QuotaTimers
+  /** Receives a result that arrives after the time limit. Must not throw. */
+  readonly late?: (result: Result) => void
+}
+
 /**
  * Settles as the promise does, or rejects with a `TimeLimitError` after the milliseconds, not
- * counting stalls of the event loop. `late` receives a result that arrives afterwards; it must not
- * throw.
+ * counting stalls of the event loop.
  */
-export function within<Result> (
+export function withTimeout<Result> (
   timeout: number,
   promise: PromiseLike<Result>,
-  {
-    clock = () => performance.now(),
-    timers = nodeTimers,
-    late = () => {}
-  }: {
-    readonly clock?: () => number
-    readonly timers?: QuotaTimers
-    readonly late?: (result: Result) => void
-  } = {}
+  options: TimeoutOptions<Result> = {}
 ): Promise<Result> {
+  const { clock = () => performance.now(), timers = nodeTimers, late = () => {} } = options
   return new Promise((resolve, reject) => {
     let isOver = false
-    let timer: unknown
-    const wait = (stallsLeft: number): void => {
-      const startedAt = clock()
-      timer = timers.setTimeout(() => {
-        const isLate = clock() - startedAt > timeout * (1 + lateness)
-        if (isLate && stallsLeft > 0) wait(stallsLeft - 1)
-        else giveUp(graceTurns)
-      }, timeout)
-    }
-    // Has no effect on a promise that has settled by then.
-    const giveUp = (turnsLeft: number): void => {
-      if (turnsLeft > 0) {
-        setImmediate(giveUp, turnsLeft - 1)
-      } else {
-        isOver = true
-        reject(new TimeLimitError(timeout))
+    const limit = new TimeLimit(timeout, clock, timers, () => {
+      isOver = true
+      // Has no effect on a promise that has settled by then.
+      reject(new TimeLimitError(timeout))
+    })
+    limit.start()
+    promise.then(
+      (result) => {
+        limit.stop()
+        if (isOver) late(result)
+        else resolve(result)
+      },
+      (error) => {
+        limit.stop()
+        reject(error)
       }
-    }
-    wait(mostStalls)
-    Promise.resolve(promise)
-      .finally(() => {
-        timers.clearTimeout(timer)
-      })
-      .then((result) => (isOver ? late(result) : resolve(result)), reject)
+    )
   })
 }

@@ -3,8 +3,8 @@
 // with a default export needs a module for `import`, which passes on the same objects: the default
 // import of a CommonJS file would be all of its exports.
 //
-// The scripts of lib in other languages come first: acquire.lua.ts, which git ignores, exports the
-// text of acquire.lua. Its line
+// The scripts of lib in other languages come first: decide.lua.ts, which git ignores, exports the
+// text of decide.lua. Its line
 // "-- include layout.part.lua" is replaced by that file, which has no module.
 //
 // Declarations to which no entry point leads are removed, because no compiler loads them.

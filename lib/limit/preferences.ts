@@ -6,7 +6,7 @@ import { format } from '../errors.js'
 import { logLine, loggableError } from '../log.js'
 import { withFunctions } from '../option-checks.js'
 import { isPromise } from '../promises.js'
-import { TimeLimitError, within } from '../time-limit.js'
+import { TimeLimitError, withTimeout } from '../time-limit.js'
 import { effectiveLimit, toInteger } from './limit.js'
 
 /**
@@ -48,7 +48,8 @@ const recovery = 60_000
 
 const late = "the quota's preference reader did not return in time"
 const unavailable =
-  "the quota's runtime preference is unavailable; the configured limit applies until the reader recovers"
+  "the quota's runtime preference is unavailable; " +
+  'the configured limit applies until the reader recovers'
 const resting =
   `${late} ${timeoutsBeforeRest} times in a row; ` +
   'until it does, only one request per second calls it'
@@ -136,7 +137,7 @@ export class Preference {
   ): Promise<number> {
     const { timeout } = this.#preferences
     try {
-      const value = await within(timeout, promise, { clock, timers })
+      const value = await withTimeout(timeout, promise, { clock, timers })
       return this.#integerIn(value, request, generation)
     } catch (error) {
       if (error instanceof TimeLimitError) return this.#timedOut(request, generation)

@@ -9,7 +9,7 @@ import { isNatural } from '../option-checks.js'
 import type { QuotaInfo } from '../permit/quota.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore, QuotaStoreState } from '../store/store.js'
-import { within } from '../time-limit.js'
+import { withTimeout } from '../time-limit.js'
 
 /** A registry of `prom-client`, for either content type. */
 export type QuotaMetricsRegistry =
@@ -30,7 +30,8 @@ const longestInspection = 500
 type StoreNumber = 'trackedCallers' | 'sweeps' | 'maxTrackedCallers'
 
 /** What is known about the counters of a quota; undefined if it is unknown. */
-type Inspection = Pick<QuotaInfo, 'name' | 'unit'> & Readonly<Record<StoreNumber, number | undefined>>
+type Inspection = Pick<QuotaInfo, 'name' | 'unit'> &
+  Readonly<Record<StoreNumber, number | undefined>>
 
 /** Adds the metrics that are read from the stores of all servers when they are collected. */
 export function addStoreMetrics (
@@ -107,13 +108,10 @@ async function inspect ({ name, unit, store, counters }: QuotaInfo): Promise<Ins
  * Returns the state of counters; undefined if it is unknown, also while the primary of an insured
  * store is down.
  */
-async function stateOf (
-  store: QuotaStore,
-  counters: string
-): Promise<QuotaStoreState | undefined> {
+async function stateOf (store: QuotaStore, counters: string): Promise<QuotaStoreState | undefined> {
   try {
     const inspected = (async () => store.inspect?.(counters))()
-    const state = await within(longestInspection, inspected)
+    const state = await withTimeout(longestInspection, inspected)
     return isNatural(state?.trackedCallers) && isNatural(state.sweeps) ? state : undefined
   } catch {
     return undefined

@@ -1,15 +1,17 @@
 import { deepStrictEqual, ok } from 'node:assert/strict'
 import { MemoryQuotaStore, type MemoryQuotaStoreOptions } from '../store/memory/memory-store.js'
 import type { Acquisition, QuotaStore } from '../store/store.js'
-import {
-  otherCapScripts,
-  otherScripts,
-  windowCapScripts,
-  windowScripts,
-  type Scripts
-} from './scripts.js'
-import { day, flat, hour, minute, places, Quota, range, type Callers, type Steps } from './steps.js'
+import { callerRules, otherCallerRules } from './caller-rules.js'
+import { counterRules } from './counter-rules.js'
+import { otherCapRules, otherRules } from './other-rules.js'
+import { day, hour, minute, Quota, type Callers } from './quota.js'
+import type { Rules } from './rules.js'
+import { otherSettleRules, settleCapRules, settleRules } from './settle-rules.js'
+import { flat, places, range, type Operation, type Steps } from './steps.js'
 import { VirtualClock } from './virtual-clock.js'
+
+/** The default caller cap. */
+const largeCap = 10_000
 
 // So small a caller cap that a few callers need overflow counters.
 const smallCap = 4
@@ -29,6 +31,12 @@ export interface QuotaStoreContractCheck {
   run(): Promise<void>
 }
 
+type Create = (options: QuotaStoreContractOptions) => QuotaStore | Promise<QuotaStore>
+
+/** The rules of any quota with a window, and those at the caller cap. */
+const windowRules = { ...counterRules, ...settleRules }
+const windowCapRules = { ...callerRules, ...settleCapRules }
+
 /**
  * Returns the checks of a store, one for each rule (docs/rules.md, "Store"): `for (const { name,
  * run } of quotaStoreContract((options) => new MemoryQuotaStore(options))) test(name, run)`.
@@ -45,122 +53,123 @@ export interface QuotaStoreContractCheck {
 export function quotaStoreContract (
   create: (options: QuotaStoreContractOptions) => QuotaStore | Promise<QuotaStore>
 ): QuotaStoreContractCheck[] {
+  const ofMinute = new Quota('default', minute)
+  const ofHour = new Quota('chat.requests.hour', hour)
+  const ofDay = new Quota('chat.requests.day', day)
+  const ofSeveral = { ...otherRules, ...otherSettleRules }
+  const ofSeveralAtCap = { ...otherCallerRules, ...otherCapRules }
   return [
-    ...checksOf(
-      new Quota('default', minute),
-      { ...windowScripts, ...otherScripts },
-      { ...windowCapScripts, ...otherCapScripts }
-    ),
-    ...checksOf(
-      new Quota('chat.requests.hour', hour),
-      windowScripts,
-      windowCapScripts,
-      ', in a quota with a window of one hour'
-    ),
-    ...checksOf(
-      new Quota('chat.requests.day', day),
-      windowScripts,
-      windowCapScripts,
-      ', in a quota with a window of one day'
-    )
+    ...checksOf(create, largeCap, ofMinute, { ...windowRules, ...ofSeveral }),
+    ...checksOf(create, smallCap, ofMinute, { ...windowCapRules, ...ofSeveralAtCap }),
+    ...checksOf(create, largeCap, ofHour, windowRules, ', in a quota with a window of one hour'),
+    ...checksOf(create, smallCap, ofHour, windowCapRules, ', in a quota with a window of one hour'),
+    ...checksOf(create, largeCap, ofDay, windowRules, ', in a quota with a window of one day'),
+    ...checksOf(create, smallCap, ofDay, windowCapRules, ', in a quota with a window of one day')
   ]
+}
 
-  function checksOf (
-    quota: Quota,
-    scripts: Scripts,
-    capScripts: Scripts,
-    where = ''
-  ): QuotaStoreContractCheck[] {
-    const checkOf =
-      (cap: number) =>
-        ([name, stepsOf]: [string, Scripts[string]]) => ({
-          name: name + where,
-          run: () => compare(cap, (callers) => stepsOf(quota, callers))
-        })
-    return [
-      ...Object.entries(scripts).map(checkOf(10_000)),
-      ...Object.entries(capScripts).map(checkOf(smallCap))
-    ]
-  }
+function checksOf (
+  create: Create,
+  cap: number,
+  quota: Quota,
+  rules: Rules,
+  where = ''
+): QuotaStoreContractCheck[] {
+  return Object.entries(rules).map(([name, stepsOf]) => ({
+    name: name + where,
+    run: () => compare(create, cap, (callers) => stepsOf(quota, callers))
+  }))
+}
 
-  /**
-   * Runs steps with a store, as far as it has their functions, and with a memory store, and asserts
-   * that both return the same.
-   */
-  async function compare (cap: number, stepsOf: (callers: Callers) => Steps): Promise<void> {
-    const clock = new VirtualClock()
-    // In production, a store's clock does not start at 0.
-    clock.advance(1_000_000)
-    const store = await create({ clock: clock.now, maxTrackedCallers: cap })
-    const callers =
-      cap === smallCap
-        ? await findCallers(store)
-        : { tracked: [], overflowing: [], all: [], later: [] }
-    const memory = new MemoryQuotaStore({
-      clock: clock.now,
-      maxTrackedCallers: callers.tracked.length || cap
-    })
-    try {
-      for (const [index, step] of flat(stepsOf(callers)).entries()) {
-        if (typeof step === 'number') {
-          clock.advance(step)
-        } else if (store[step.call] !== undefined) {
-          const described = { step: index, call: step.call, demands: step.demands }
-          const result = await step.run(store)
-          deepStrictEqual(
-            { ...described, result },
-            { ...described, result: await step.run(memory, store) }
-          )
-        }
-      }
-    } finally {
-      // A store on a server would renew the places of requests in flight.
-      await Promise.allSettled(
-        (places.get(store) ?? []).map(async (place) => store.release?.(place, 1))
-      )
-      await Promise.allSettled([(async () => store.clearCounters?.())()])
+/**
+ * Runs steps with a store, as far as it has their functions, and with a memory store, and asserts
+ * that both return the same.
+ */
+async function compare (
+  create: Create,
+  cap: number,
+  stepsOf: (callers: Callers) => Steps
+): Promise<void> {
+  const clock = new VirtualClock()
+  // In production, a store's clock does not start at 0.
+  clock.advance(1_000_000)
+  const store = await create({ clock: clock.now, maxTrackedCallers: cap })
+  const callers = cap === smallCap ? await findCallers(store) : noCallers
+  const memory = new MemoryQuotaStore({
+    clock: clock.now,
+    maxTrackedCallers: cap === smallCap ? callers.tracked.length : cap
+  })
+  try {
+    for (const [index, step] of flat(stepsOf(callers)).entries()) {
+      if (typeof step === 'number') clock.advance(step)
+      else if (store[step.call] !== undefined) await compareStep(index, step, store, memory)
     }
+  } finally {
+    // A store on a server would renew the places of requests in flight.
+    for (const place of places.get(store) ?? []) {
+      await Promise.allSettled([(async () => store.settle?.(place, 0, null))()])
+    }
+    await Promise.allSettled([(async () => store.clearCounters?.())()])
   }
 }
+
+async function compareStep (
+  index: number,
+  step: Operation,
+  store: QuotaStore,
+  memory: QuotaStore
+): Promise<void> {
+  // An error shows them.
+  const described = { step: index, call: step.call, demands: step.demands }
+  const result = await step.run(store)
+  const expected = await step.run(memory, store)
+  deepStrictEqual({ ...described, result }, { ...described, result: expected })
+}
+
+const noCallers: Callers = { tracked: [], overflowing: [], all: [], later: [] }
+
+/** A cost by which the callers of a shard are found. */
+const highCost = 1_000
 
 /**
  * Finds callers of a shard of an empty store with the small cap: its overflow counter shows a high
  * cost of one to all.
  */
 async function findCallers (store: QuotaStore): Promise<Callers> {
-  const [callers, highCost] = [range(64), 1_000]
-  const [marked = 0, ...others] = await select('first', callers, 1, ({ overflow }) => overflow)
-  const trackedInAll = callers.length - 1 - others.length
+  const candidates = range(64)
+  const overflows = ({ overflow }: Acquisition): boolean => overflow
+  const [marked = 0, ...others] = await select(store, 'first', candidates, 1, overflows)
+  const trackedInAll = candidates.length - 1 - others.length
   ok(
     trackedInAll >= 1 && trackedInAll <= smallCap,
     `${trackedInAll} callers got a counter of their own, and the caller cap is ${smallCap}`
   )
-  await select('first', [marked], highCost, ({ overflow }) => overflow)
-  const shard = (await select('first', others, 0, ({ count }) => count >= highCost)).slice(0, 16)
-  const tracked = await select('second', shard, 1, ({ overflow }) => !overflow)
-  const [overflowing, later] = [
-    shard.slice(tracked.length, -tracked.length),
-    shard.slice(-tracked.length)
-  ]
+  await select(store, 'first', [marked], highCost, overflows)
+  const isInShard = ({ count }: Acquisition): boolean => count >= highCost
+  const shard = (await select(store, 'first', others, 0, isInShard)).slice(0, 16)
+  const tracked = await select(store, 'second', shard, 1, ({ overflow }) => !overflow)
+  const later = shard.slice(-tracked.length)
+  const overflowing = shard.slice(tracked.length, -tracked.length)
   ok(
     tracked.length >= 1 && overflowing.length >= 1,
     'a shard tracks no callers, or too few of 64 callers are in it'
   )
   return { tracked, overflowing, all: [...tracked, ...overflowing], later }
+}
 
-  async function select (
-    counters: string,
-    numbers: readonly number[],
-    cost: number,
-    isSelected: (acquisition: Acquisition) => boolean
-  ) {
-    const selected: number[] = []
-    for (const number of numbers) {
-      const [acquisition] = await store.acquire([
-        new Quota(counters, minute).demand(number, undefined, cost)
-      ])
-      if (acquisition != null && isSelected(acquisition)) selected.push(number)
-    }
-    return selected
+/** Sends a request of each caller, and returns those whose acquisition is selected. */
+async function select (
+  store: QuotaStore,
+  counters: string,
+  numbers: readonly number[],
+  cost: number,
+  isSelected: (acquisition: Acquisition) => boolean
+): Promise<number[]> {
+  const quota = new Quota(counters, minute)
+  const selected: number[] = []
+  for (const number of numbers) {
+    const [acquisition] = await store.acquire([quota.demand(number, undefined, cost)])
+    if (acquisition != null && isSelected(acquisition)) selected.push(number)
   }
+  return selected
 }

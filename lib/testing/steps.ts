@@ -1,12 +1,8 @@
-import { doesNotThrow, ok } from 'node:assert/strict'
-import { localAuthentication } from '../caller/authentication.js'
-import { callerKey } from '../caller/caller-key.js'
-import { counterRetention, unlimited } from '../store/counter.js'
+import { doesNotThrow } from 'node:assert/strict'
 import { haveRoom } from '../store/side-by-side.js'
 import {
   assertAcquisitions,
   type Acquisition,
-  type CallerCount,
   type Demand,
   type QuotaStore
 } from '../store/store.js'
@@ -29,108 +25,25 @@ export class Operation {
   ) {}
 }
 
-/**
- * Callers of a shard: as many as it tracks, some that use its overflow counter meanwhile, all of
- * these, and as many more as it tracks.
- */
-export type Callers = Readonly<
-  Record<'tracked' | 'overflowing' | 'all' | 'later', readonly number[]>
->
-
 /** Operations, and milliseconds by which the clock advances. */
 export type Steps = (Operation | number | Steps)[]
 
-export const flat = (steps: Steps): (Operation | number)[] =>
-  steps.flatMap((step) => (Array.isArray(step) ? flat(step) : [step]))
-
-export const range = (length: number, first = 0): number[] =>
-  Array.from({ length }, (_, index) => first + index)
-
-/** The fields that are the same for every store. A store can keep more in a result. */
-const fieldsOf = ({ admitted, count, windowRemaining, end, overflow }: Partial<Acquisition>) => ({
-  admitted,
-  count,
-  windowRemaining,
-  end,
-  overflow
-})
-
-export const [minute, hour, day] = [60_000, 3_600_000, 86_400_000]
-/** Takes the place of the window's length in a quota of requests in flight. */
-export const inFlight = Infinity
-
-/** Creates the operations of a quota. Callers are numbers. Times are in milliseconds. */
-export class Quota {
-  /** How long a counter is kept after its last request. */
-  readonly retention: number
-
-  constructor (
-    readonly counters: string,
-    readonly window: number,
-    readonly end: number | null = null
-  ) {
-    this.retention = counterRetention(window)
-  }
-
-  demand (number: number, limit = unlimited, cost = 1): Demand {
-    const window = this.window === inFlight ? null : this.window
-    const key = String(callerKey(localAuthentication(`caller ${number}`)))
-    return { counters: this.counters, callerKey: key, limit, cost, window, end: this.end }
-  }
-
-  readonly acquire = (number: number, limit?: number, cost?: number): Operation =>
-    request(this.demand(number, limit, cost))
-
-  readonly visit = (numbers: readonly number[], limit?: number, cost?: number): Operation[] =>
-    numbers.map((number) => this.acquire(number, limit, cost))
-
-  readonly peek = (...numbers: readonly number[]): Operation[] =>
-    numbers.map((number) => peek(this.demand(number)))
-
-  readonly forget = (...numbers: readonly number[]): Operation[] =>
-    numbers.map(
-      (number) =>
-        new Operation('forget', (store) =>
-          store.forget?.(this.demand(number).callerKey, this.counters)
-        )
-    )
-
-  /**
-   * Finds what is counted for a caller, by a request that counts nothing or a place that is given
-   * back. It opens a window.
-   */
-  count (number: number): Operation[] {
-    const place = this.acquire(number)
-    return this.window === inFlight ? [place, release(place)] : [this.acquire(number, unlimited, 0)]
-  }
-
-  /** Reads all pages. */
-  list (): Operation {
-    return new Operation('list', async (store) => {
-      const listed = new Map<string, Partial<CallerCount>>()
-      for (let pages = 1, cursor: string | null | undefined; cursor !== null; pages++) {
-        ok(pages <= 100, 'list returned more than 100 pages')
-        const { callers = [], cursor: next = null } = {
-          ...(await store.list?.(this.counters, cursor))
-        }
-        for (const { callerKey, count, windowRemaining } of callers) {
-          listed.set(callerKey, { count, windowRemaining })
-        }
-        cursor = next
-      }
-      return listed
-    })
-  }
-
-  inspect (): Operation {
-    return new Operation('inspect', async (store) => {
-      const state = await store.inspect?.(this.counters)
-      return state && { trackedCallers: state.trackedCallers, sweeps: state.sweeps }
-    })
-  }
+export function flat (steps: Steps): (Operation | number)[] {
+  return steps.flatMap((step) => (Array.isArray(step) ? flat(step) : [step]))
 }
 
-/** The places that each store has given, whether they were released or not. */
+/** As many numbers, one after the other. */
+export function range (length: number, first = 0): number[] {
+  return Array.from({ length }, (_, index) => first + index)
+}
+
+/** The fields that are the same for every store. A store can keep more in a result. */
+function fieldsOf (result: Partial<Acquisition>) {
+  const { admitted, granted, count, held, windowRemaining, end, overflow } = result
+  return { admitted, granted, count, held, windowRemaining, end, overflow }
+}
+
+/** The places that each store has given, whether they were settled or not. */
 export const places = new WeakMap<QuotaStore, Acquisition[]>()
 
 /**
@@ -148,15 +61,22 @@ export function request (...demands: readonly Demand[]): Operation {
         assertAcquisitions(acquisitions, asked)
       })
       operation.acquired.set(store, acquisitions)
-      const taken = haveRoom(acquisitions)
-        ? acquisitions.filter((_, index) => asked[index]?.window === null)
-        : []
-      places.set(store, [...(places.get(store) ?? []), ...taken])
+      rememberPlaces(store, asked, acquisitions)
       return acquisitions.filter((acquisition) => acquisition !== null).map(fieldsOf)
     },
     demands
   )
   return operation
+}
+
+function rememberPlaces (
+  store: QuotaStore,
+  demands: readonly Demand[],
+  acquisitions: readonly (Acquisition | null)[]
+): void {
+  if (!haveRoom(acquisitions)) return
+  const taken = acquisitions.filter((_, index) => demands[index]?.window === null)
+  places.set(store, [...(places.get(store) ?? []), ...taken])
 }
 
 export function peek (demand: Demand): Operation {
@@ -170,13 +90,21 @@ export function peek (demand: Demand): Operation {
   )
 }
 
-/** Gives back what one of a request's demands has counted. */
-export function release ({ acquired, demands }: Operation, amount = 1, index = 0): Operation {
+/**
+ * Settles one demand of a request.
+ *
+ * @param end When the day or month of a time zone ends that is then open.
+ */
+export function settle (
+  { acquired, demands }: Operation,
+  used = 0,
+  { index = 0, end = null }: { readonly index?: number; readonly end?: number | null } = {}
+): Operation {
   return new Operation(
-    'release',
+    'settle',
     async (store) => {
       const acquisition = acquired.get(store)?.[index]
-      if (acquisition?.admitted === true) await store.release?.(acquisition, amount)
+      if (acquisition != null) await store.settle?.(acquisition, used, end)
     },
     demands
   )
@@ -189,18 +117,14 @@ export const clearCounters = new Operation('clearCounters', (store) => store.cle
  * same for every store.
  */
 export function atOnce (...operations: readonly Operation[]): Operation {
-  return new Operation(
-    operations.some(({ call }) => call === 'release') ? 'release' : 'acquire',
-    async (store) => {
-      await Promise.all(operations.map((each) => each.run(store)))
-      const results = operations.map(({ acquired }) => acquired.get(store) ?? [])
-      return results
-        .map(
-          (result) =>
-            result.every((each) => each?.admitted === true) &&
-            result.map((each) => each?.overflow).join()
-        )
-        .sort()
-    }
-  )
+  const settles = operations.some(({ call }) => call === 'settle')
+  return new Operation(settles ? 'settle' : 'acquire', async (store) => {
+    await Promise.all(operations.map((each) => each.run(store)))
+    return operations.map(({ acquired }) => outcomeOf(acquired.get(store) ?? [])).sort()
+  })
+}
+
+/** The overflow of each demand of an admitted request. */
+function outcomeOf (acquisitions: readonly (Acquisition | null)[]): string {
+  return haveRoom(acquisitions) ? acquisitions.map(({ overflow }) => overflow).join() : 'rejected'
 }

@@ -15,9 +15,15 @@ import { VirtualClock, type QuotaStoreContractOptions } from '../../lib/testing.
 import { assertProperty } from './property.js'
 import { ReferenceStore } from './reference-store.js'
 
-const [minute, hour, day] = [60_000, 3_600_000, 86_400_000]
-const { MAX_SAFE_INTEGER } = Number
+const minute = 60_000
+const hour = 3_600_000
+const day = 86_400_000
+const largest = Number.MAX_SAFE_INTEGER
+
+/** The time of a store's clock when a walk begins. */
 const start = 1_000_000
+
+/** How long a server keeps the places of a process that does not renew its lease. */
 const lease = 30_000
 
 // The window of each quota; null for requests in flight.
@@ -58,27 +64,32 @@ const anyGap = fc.oneof(
 const keys = Array.from({ length: 7 }, (_, index) =>
   String(callerKey(localAuthentication(`caller ${index}`)))
 )
-const demandOf = (counters: string) =>
-  fc.record({
-    counters: fc.constant(counters),
-    caller: fc.constantFrom(...keys),
-    limit: fc.oneof(
-      { weight: 6, arbitrary: fc.integer({ min: 1, max: 5 }) },
-      fc.constantFrom(1_000, MAX_SAFE_INTEGER, MAX_SAFE_INTEGER - 1)
-    ),
-    cost: fc.oneof(
-      { weight: 4, arbitrary: fc.constant(1) },
-      { weight: 2, arbitrary: fc.constantFrom(0, 2, 3, 300) },
-      fc.constantFrom(2 ** 52, MAX_SAFE_INTEGER)
-    ),
-    // How far the clock of the process that sends the demand is behind.
-    late: fc.constantFrom(0, 0, 0, 1_000, hour)
-  })
-type Drawn = typeof demandOf extends (counters: string) => fc.Arbitrary<infer Value> ? Value : never
 
-const step = fc.record({
+const amount = fc.oneof(
+  { weight: 4, arbitrary: fc.constant(1) },
+  { weight: 3, arbitrary: fc.constantFrom(0, 2, 3, 300) },
+  fc.constantFrom(2 ** 52, largest)
+)
+
+const drawnDemand = fc.record({
+  counters: fc.constantFrom(...Object.keys(windows)),
+  caller: fc.constantFrom(...keys),
+  limit: fc.oneof(
+    { weight: 6, arbitrary: fc.integer({ min: 1, max: 8 }) },
+    fc.constantFrom(1_000, largest, largest - 1)
+  ),
+  least: amount,
+  // What the most is above the least.
+  more: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 5 }), amount),
+  isEstimate: fc.boolean(),
+  // How far the clock of the process that sends the demand is behind.
+  late: fc.constantFrom(0, 0, 0, 1_000, hour)
+})
+type DrawnDemand = typeof drawnDemand extends fc.Arbitrary<infer Value> ? Value : never
+
+const drawnStep = fc.record({
   gap: anyGap,
-  demands: fc.uniqueArray(fc.constantFrom(...Object.keys(windows)).chain(demandOf), {
+  demands: fc.uniqueArray(drawnDemand, {
     minLength: 1,
     maxLength: 4,
     selector: ({ counters }) => counters
@@ -86,17 +97,18 @@ const step = fc.record({
   kind: fc.oneof(
     { weight: 200, arbitrary: fc.constant('acquire' as const) },
     { weight: 60, arbitrary: fc.constant('peek' as const) },
-    { weight: 60, arbitrary: fc.constant('release' as const) },
+    { weight: 90, arbitrary: fc.constant('settle' as const) },
     { weight: 16, arbitrary: fc.constantFrom('forget' as const, 'list' as const) },
     { weight: 1, arbitrary: fc.constant('clear' as const) }
   ),
-  // Which acquisition a release is for, and how much.
-  which: fc.nat(),
-  amount: fc.oneof(
-    { weight: 3, arbitrary: fc.constantFrom(1, 1, 2, 250) },
-    fc.constantFrom(0, MAX_SAFE_INTEGER)
+  // Which of the latest acquisitions is settled, and with what.
+  which: fc.nat({ max: 20 }),
+  used: fc.oneof(
+    { weight: 3, arbitrary: fc.constantFrom(0, 1, 2, 3, 250) },
+    fc.constantFrom(2 ** 52, largest)
   )
 })
+type DrawnStep = typeof drawnStep extends fc.Arbitrary<infer Value> ? Value : never
 
 interface Comparison {
   /** Creates an empty store. */
@@ -108,183 +120,266 @@ interface Comparison {
   /** Whether requests at the same time are sent together, without waiting for results. */
   readonly areTogether?: boolean
   /**
-   * Whether places are leases, which the virtual time would end. Then all are given back before.
+   * Whether places are leases, which the virtual time would end. Then all are settled before.
    */
   readonly hasLeases?: boolean
+}
+
+/** An acquisition of both stores that was counted. */
+interface Acquired {
+  readonly actual: Acquisition
+  readonly expected: Acquisition
+  readonly demand: Demand
+  timesSettled: number
+}
+
+/** How often each outcome was seen. */
+class Seen {
+  admitted = 0
+  rejected = 0
+  rejectedWithRoom = 0
+  grantedLess = 0
+  held = 0
+  overflow = 0
+  places = 0
+  peeked = 0
+  settledLess = 0
+  settledMore = 0
+  settledAgain = 0
+  listed = 0
+  sweeps = 0
 }
 
 /**
  * Compares a store with the reference on random walks, each with a random caller cap. Returns how
  * often each outcome was seen.
  */
-export async function compareWithReference ({
-  create,
-  walks,
-  length = 500,
-  areTogether = false,
-  hasLeases = false
-}: Comparison) {
-  const seen = {
-    admitted: 0,
-    rejected: 0,
-    rejectedWithRoom: 0,
-    overflow: 0,
-    places: 0,
-    peeked: 0,
-    released: 0,
-    listed: 0,
-    sweeps: 0
-  }
-  const walk = fc.record({
+export async function compareWithReference (comparison: Comparison): Promise<Seen> {
+  const { create, walks, length = 500 } = comparison
+  const seen = new Seen()
+  const drawnWalk = fc.record({
     maxTrackedCallers: fc.integer({ min: 1, max: 6 }),
-    steps: fc.array(step, { minLength: length, maxLength: length, size: 'max' })
+    steps: fc.array(drawnStep, { minLength: length, maxLength: length, size: 'max' })
   })
   await assertProperty(
-    fc.asyncProperty(walk, async ({ maxTrackedCallers, steps }) => {
+    fc.asyncProperty(drawnWalk, async ({ maxTrackedCallers, steps }) => {
       const clock = new VirtualClock()
       clock.advance(start)
       const store = await create({ clock: clock.now, maxTrackedCallers })
-      let time = start
-      const reference = new ReferenceStore({ clock: () => time, maxTrackedCallers })
-      const pending: (() => Promise<void>)[] = []
-      let held: {
-        readonly actual: Acquisition
-        readonly expected: Acquisition
-        readonly isPlace: boolean
-      }[] = []
-      let leasesEnd = Infinity
-
-      const settle = async (): Promise<void> => {
-        for (const compare of pending.splice(0)) await compare()
-      }
-      /**
-       * Asks the store now, and the reference, at the same time of its clock, when the result has
-       * come.
-       */
-      const ask = async <Result>(
-        asked: Result | Promise<Result>,
-        compare: (actual: Result) => void
-      ): Promise<void> => {
-        const now = clock.now()
-        const result = Promise.resolve(asked)
-        result.catch(() => {})
-        pending.push(async () => {
-          const actual = await result
-          time = now
-          compare(actual)
-        })
-      }
-      const demandFor = ({ counters, caller, limit, cost, late }: Drawn): Demand => {
-        const window = windows[counters] ?? null
-        const end =
-          counters === zoned
-            ? firstDay + Math.floor((clock.now() - start - late) / day) * day
-            : null
-        return {
-          counters,
-          callerKey: caller,
-          limit,
-          cost: window === null ? 1 : Math.min(cost, limit),
-          window,
-          end
-        }
-      }
-      const acquire = (demands: readonly Demand[]) =>
-        ask(store.acquire(demands), (acquisitions) => {
-          // A demand that was not asked reaches no counter.
-          const asked = demands.filter((_, index) => acquisitions[index] !== null)
-          const actual = acquisitions.filter((acquisition) => acquisition !== null)
-          const expected = reference.acquire(asked)
-          deepStrictEqual(actual.map(shown), expected.map(shown))
-          const isAdmitted = expected.every(({ admitted }) => admitted)
-          ok(
-            asked.length === demands.length || !isAdmitted,
-            'a demand was not asked although the others have room'
-          )
-          seen[isAdmitted ? 'admitted' : 'rejected'] += 1
-          if (!isAdmitted && expected.some(({ admitted }) => admitted)) seen.rejectedWithRoom += 1
-          if (expected.some(({ overflow }) => overflow)) seen.overflow += 1
-          if (!isAdmitted) return
-          for (const [index, acquisition] of actual.entries()) {
-            const isPlace = asked[index]?.window === null
-            if (isPlace) seen.places += 1
-            held.push({ actual: acquisition, expected: expected[index] ?? acquisition, isPlace })
-          }
-        })
-      const release = async (
-        { actual, expected, isPlace }: (typeof held)[number],
-        amount: number
-      ): Promise<void> => {
-        const given = isPlace ? 1 : amount
-        await store.release(actual, given)
-        time = clock.now()
-        reference.release(expected, given)
-        seen.released += 1
-      }
-      const releasePlaces = async (): Promise<void> => {
-        await settle()
-        for (const each of held.filter(({ isPlace }) => isPlace)) await release(each, 1)
-        held = held.filter(({ isPlace }) => !isPlace)
-        leasesEnd = Infinity
-      }
-      const inspect = (counters: string) =>
-        ask(store.inspect(counters), (state) => {
-          deepStrictEqual({ ...state }, reference.inspect(counters))
-          if (state.sweeps > 0) seen.sweeps += 1
-        })
-      for (const { gap, kind, demands: drawn, which, amount } of steps) {
-        const [first] = drawn
-        if (first === undefined) continue
-        if (kind !== 'acquire' || gap > 0 || !areTogether) await settle()
-        if (hasLeases && clock.now() + gap >= leasesEnd) await releasePlaces()
-        if (gap > 0) {
-          if (windows[first.counters] !== null) await inspect(first.counters)
-          await settle()
-          clock.advance(gap)
-        }
-        const demand = demandFor(first)
-        if (kind === 'acquire') {
-          const demands = drawn.map(demandFor)
-          if (demands.some(({ window }) => window === null)) {
-            leasesEnd = Math.min(leasesEnd, clock.now() + lease)
-          }
-          await acquire(demands)
-        } else if (kind === 'peek') {
-          await ask(store.peek(demand), (peeked) => {
-            const expected = reference.peek(demand)
-            deepStrictEqual(peeked && shown(peeked), expected && shown(expected))
-            if (peeked !== null) seen.peeked += 1
-          })
-        } else if (kind === 'release') {
-          await settle()
-          const each = held[which % held.length]
-          // A place or a cost that was given back is given back again at times, without effect.
-          if (each !== undefined) await release(each, amount)
-        } else if (kind === 'forget') {
-          await ask(store.forget(demand.callerKey, demand.counters), () => {
-            reference.forget(demand.callerKey, demand.counters)
-          })
-        } else if (kind === 'list') {
-          await settle()
-          await ask(listAll(store, demand.counters), (listed) => {
-            deepStrictEqual(byCaller(listed), byCaller(reference.list(demand.counters).callers))
-            seen.listed += listed.length
-          })
-        } else {
-          await ask(store.clearCounters(), () => {
-            reference.clearCounters()
-          })
-        }
-        // A pool of connections keeps no order between what is sent together.
-        if (kind !== 'acquire') await settle()
-      }
-      await releasePlaces()
-      for (const each of Object.keys(windows)) if (windows[each] !== null) await inspect(each)
-      await settle()
+      const walk = new Walk(store, clock, maxTrackedCallers, comparison, seen)
+      for (const step of steps) await walk.take(step)
+      await walk.end()
     }),
     { numRuns: walks }
   )
   return seen
+}
+
+/** A random walk of a store and the reference. */
+class Walk {
+  readonly #store: Required<QuotaStore>
+  readonly #reference: ReferenceStore
+  readonly #clock: VirtualClock
+  readonly #areTogether: boolean
+  readonly #hasLeases: boolean
+  readonly #seen: Seen
+  /** The time of the reference's clock. */
+  #time = start
+  /** Comparisons of what was asked, in its order. */
+  #pending: (() => Promise<void>)[] = []
+  #acquired: Acquired[] = []
+  #leasesEnd = Infinity
+
+  constructor (
+    store: Required<QuotaStore>,
+    clock: VirtualClock,
+    maxTrackedCallers: number,
+    { areTogether = false, hasLeases = false }: Comparison,
+    seen: Seen
+  ) {
+    this.#store = store
+    this.#clock = clock
+    this.#reference = new ReferenceStore({ clock: () => this.#time, maxTrackedCallers })
+    this.#areTogether = areTogether
+    this.#hasLeases = hasLeases
+    this.#seen = seen
+  }
+
+  async take ({ gap, kind, demands, which, used }: DrawnStep): Promise<void> {
+    const [first] = demands
+    if (first === undefined) return
+    if (kind !== 'acquire' || gap > 0 || !this.#areTogether) await this.#compareAll()
+    await this.#advance(gap, first.counters)
+    if (kind === 'acquire') {
+      this.#acquire(demands.map((drawn) => this.#demandOf(drawn)))
+      return
+    }
+    const demand = this.#demandOf(first)
+    if (kind === 'peek') this.#peek(demand)
+    else if (kind === 'forget') this.#forget(demand)
+    else if (kind === 'list') this.#list(demand.counters)
+    else if (kind === 'clear') this.#clear()
+    else await this.#settleOne(which, used)
+    // A pool of connections keeps no order between what is sent together.
+    await this.#compareAll()
+  }
+
+  async end (): Promise<void> {
+    await this.#settlePlaces()
+    for (const [counters, window] of Object.entries(windows)) {
+      if (window !== null) this.#inspect(counters)
+    }
+    await this.#compareAll()
+  }
+
+  async #advance (gap: number, counters: string): Promise<void> {
+    if (this.#hasLeases && this.#clock.now() + gap >= this.#leasesEnd) await this.#settlePlaces()
+    if (gap === 0) return
+    if (windows[counters] !== null) this.#inspect(counters)
+    await this.#compareAll()
+    this.#clock.advance(gap)
+  }
+
+  async #compareAll (): Promise<void> {
+    const pending = this.#pending
+    this.#pending = []
+    for (const compare of pending) await compare()
+  }
+
+  /**
+   * Compares the result of the store, which was asked now, when it has come, with that of the
+   * reference at the same time of its clock.
+   */
+  #whenDone<Result>(asked: Result | Promise<Result>, compare: (actual: Result) => void): void {
+    const now = this.#clock.now()
+    const result = Promise.resolve(asked)
+    // The rejection is thrown below.
+    result.catch(() => {})
+    this.#pending.push(async () => {
+      const actual = await result
+      this.#time = now
+      compare(actual)
+    })
+  }
+
+  #demandOf ({ counters, caller, limit, least, more, isEstimate, late }: DrawnDemand): Demand {
+    const window = windows[counters] ?? null
+    const base = { counters, callerKey: caller, limit, window }
+    if (window === null) return { ...base, least: 1, most: 1, isEstimate: true, end: null }
+    const most = Math.min(least + more, limit)
+    return {
+      ...base,
+      least: Math.min(least, most),
+      most,
+      isEstimate,
+      end: this.#endOf(counters, late)
+    }
+  }
+
+  #endOf (counters: string, late: number): number | null {
+    if (counters !== zoned) return null
+    return firstDay + Math.floor((this.#clock.now() - start - late) / day) * day
+  }
+
+  #acquire (demands: readonly Demand[]): void {
+    if (demands.some(({ window }) => window === null)) {
+      this.#leasesEnd = Math.min(this.#leasesEnd, this.#clock.now() + lease)
+    }
+    this.#whenDone(this.#store.acquire(demands), (acquisitions) => {
+      // A demand that was not asked reaches no counter.
+      const asked = demands.filter((_, index) => acquisitions[index] !== null)
+      const actual = acquisitions.filter((acquisition) => acquisition !== null)
+      const expected = this.#reference.acquire(asked)
+      deepStrictEqual(actual.map(fieldsOf), expected.map(fieldsOf))
+      const isAdmitted = expected.every(({ admitted }) => admitted)
+      ok(
+        asked.length === demands.length || !isAdmitted,
+        'a demand was not asked although the others have room'
+      )
+      this.#see(expected, isAdmitted)
+      if (!isAdmitted) return
+      for (const [index, demand] of asked.entries()) {
+        const [ofStore, ofReference] = [actual[index], expected[index]]
+        if (ofStore === undefined || ofReference === undefined) continue
+        this.#acquired.push({ actual: ofStore, expected: ofReference, demand, timesSettled: 0 })
+        if (demand.window === null) this.#seen.places += 1
+        if (ofReference.granted < demand.most) this.#seen.grantedLess += 1
+      }
+    })
+  }
+
+  #see (acquisitions: readonly Acquisition[], isAdmitted: boolean): void {
+    if (isAdmitted) this.#seen.admitted += 1
+    else this.#seen.rejected += 1
+    if (!isAdmitted && acquisitions.some(({ admitted }) => admitted)) {
+      this.#seen.rejectedWithRoom += 1
+    }
+    if (acquisitions.some(({ overflow }) => overflow)) this.#seen.overflow += 1
+    if (acquisitions.some(({ held, count }) => held > 0 && held < count)) this.#seen.held += 1
+  }
+
+  /** Settles one of the latest acquisitions, which may have been settled before. */
+  async #settleOne (which: number, used: number): Promise<void> {
+    const acquired = this.#acquired.at(-1 - which)
+    if (acquired !== undefined) await this.#settle(acquired, used)
+  }
+
+  async #settle (acquired: Acquired, amountUsed: number): Promise<void> {
+    const { actual, expected, demand } = acquired
+    const isPlace = demand.window === null
+    const used = isPlace ? 0 : amountUsed
+    const end = this.#endOf(demand.counters, 0)
+    await this.#store.settle(actual, used, end)
+    this.#time = this.#clock.now()
+    this.#reference.settle(expected, used, end)
+    acquired.timesSettled += 1
+    if (acquired.timesSettled > 1) this.#seen.settledAgain += 1
+    if (used < expected.granted) this.#seen.settledLess += 1
+    if (used > expected.granted) this.#seen.settledMore += 1
+  }
+
+  async #settlePlaces (): Promise<void> {
+    await this.#compareAll()
+    for (const acquired of this.#acquired) {
+      if (acquired.demand.window === null) await this.#settle(acquired, 0)
+    }
+    this.#acquired = this.#acquired.filter(({ demand }) => demand.window !== null)
+    this.#leasesEnd = Infinity
+  }
+
+  #peek (demand: Demand): void {
+    this.#whenDone(this.#store.peek(demand), (peeked) => {
+      const expected = this.#reference.peek(demand)
+      deepStrictEqual(peeked && fieldsOf(peeked), expected && fieldsOf(expected))
+      if (peeked !== null) this.#seen.peeked += 1
+    })
+  }
+
+  #forget ({ callerKey, counters }: Demand): void {
+    this.#whenDone(this.#store.forget(callerKey, counters), () => {
+      this.#reference.forget(callerKey, counters)
+    })
+  }
+
+  #list (counters: string): void {
+    this.#whenDone(listAll(this.#store, counters), (listed) => {
+      deepStrictEqual(byCaller(listed), byCaller(this.#reference.list(counters).callers))
+      this.#seen.listed += listed.length
+    })
+  }
+
+  #clear (): void {
+    this.#whenDone(this.#store.clearCounters(), () => {
+      this.#reference.clearCounters()
+    })
+  }
+
+  #inspect (counters: string): void {
+    this.#whenDone(this.#store.inspect(counters), (state) => {
+      deepStrictEqual({ ...state }, this.#reference.inspect(counters))
+      if (state.sweeps > 0) this.#seen.sweeps += 1
+    })
+  }
 }
 
 /** Returns the callers of all pages. */
@@ -297,26 +392,17 @@ async function listAll (store: Required<QuotaStore>, counters: string): Promise<
 }
 
 function byCaller (callers: readonly CallerCount[]): Map<string, unknown> {
-  const rows = callers.map(({ callerKey, count, windowRemaining }): [string, unknown] => [
-    callerKey,
-    { count, windowRemaining }
-  ])
+  const rows = callers.map(
+    ({ callerKey, count, held, windowRemaining, end }): [string, unknown] => [
+      callerKey,
+      { count, held, windowRemaining, end }
+    ]
+  )
   return new Map(rows.sort(([one], [other]) => (one < other ? -1 : 1)))
 }
 
 /** The fields of a result that the contract names. */
-function shown ({
-  count,
-  windowRemaining,
-  end,
-  overflow,
-  ...rest
-}: QuotaCount & Partial<Acquisition>) {
-  return {
-    ...('admitted' in rest && { admitted: rest.admitted }),
-    count,
-    windowRemaining,
-    end,
-    overflow
-  }
+function fieldsOf (result: QuotaCount & Partial<Acquisition>) {
+  const { admitted, granted, count, held, windowRemaining, end, overflow } = result
+  return { admitted, granted, count, held, windowRemaining, end, overflow }
 }

@@ -10,11 +10,14 @@ import type {
 } from '../../lib/store/store.js'
 import type { QuotaStoreContractOptions } from '../../lib/testing.js'
 
+const largest = Number.MAX_SAFE_INTEGER
+
 /**
  * What is counted in one window, or in flight, which is a window without a length that never ends.
  */
 export interface Tally {
   count: number
+  held: number
   readonly start: number
   readonly length: number | null
   readonly end: number | null
@@ -37,11 +40,21 @@ class Quota {
   sweeps = 0
 }
 
+/** What an acquisition counts, and in which windows. */
+export interface Entry {
+  readonly demand: Demand
+  /** The windows that counted it, the first one first. */
+  readonly parts: { readonly tally: Tally; amount: number }[]
+  /** What it holds in the first window. */
+  held: number
+}
+
 export class ReferenceStore implements Required<QuotaStore> {
   readonly clock: () => number
   readonly maxTrackedCallers: number
   readonly quotas = new Map<string, Quota>()
-  readonly held = new WeakMap<Acquisition, { readonly tally: Tally; amount: number }>()
+  /** The acquisitions that were counted. */
+  readonly entries = new WeakMap<Acquisition, Entry>()
 
   constructor ({ clock, maxTrackedCallers }: QuotaStoreContractOptions) {
     this.clock = clock
@@ -55,10 +68,13 @@ export class ReferenceStore implements Required<QuotaStore> {
     })
     const all = reached.every(({ admitted }) => admitted)
     return reached.map(({ demand, tally, overflow, admitted }) => {
-      const amount = this.amount(demand, admitted, all)
-      tally.count = Math.min(tally.count + amount, Number.MAX_SAFE_INTEGER)
-      const acquisition = { admitted, ...this.stateOf(tally), overflow }
-      this.held.set(acquisition, { tally, amount })
+      const granted = all ? this.grant(tally.count, demand) : 0
+      const held = demand.isEstimate ? granted : 0
+      this.add(tally, all ? granted : this.rejectedAmount(demand, admitted), held)
+      const acquisition = { admitted, granted, ...this.stateOf(tally), overflow }
+      if (all) {
+        this.entries.set(acquisition, { demand, parts: [{ tally, amount: granted }], held })
+      }
       return acquisition
     })
   }
@@ -71,7 +87,7 @@ export class ReferenceStore implements Required<QuotaStore> {
     const counter = own ?? quota.overflow
     counter.lastSeen = this.clock()
     if (counter.tally === undefined || !this.isOpen(counter.tally, end)) {
-      counter.tally = { count: 0, start: this.clock(), length: window, end }
+      counter.tally = { count: 0, held: 0, start: this.clock(), length: window, end }
     }
     return { tally: counter.tally, overflow: own === undefined }
   }
@@ -88,13 +104,34 @@ export class ReferenceStore implements Required<QuotaStore> {
     return end === null || demanded === null ? this.clock() - start < length : demanded <= end
   }
 
-  hasRoom (count: number, { limit, cost }: Demand): boolean {
-    return limit === Number.MAX_SAFE_INTEGER || count + Math.max(cost, 1) <= limit
+  hasRoom (count: number, { limit, least }: Demand): boolean {
+    if (limit === largest) return true
+    return least === 0 ? count < limit : count <= limit - least
   }
 
-  /** What is counted for a demand. */
-  amount ({ cost }: Demand, _hasRoom: boolean, allHaveRoom: boolean): number {
-    return allHaveRoom ? cost : 0
+  /** What a demand that has room is granted. */
+  grant (count: number, { limit, most }: Demand): number {
+    if (limit === largest) return most
+    return limit - count < most ? limit - count : most
+  }
+
+  /** What is counted for a demand of a request that is rejected. */
+  rejectedAmount (_demand: Demand, _hasRoom: boolean): number {
+    return 0
+  }
+
+  add (tally: Tally, amount: number, held: number): void {
+    tally.count = amount > largest - tally.count ? largest : tally.count + amount
+    tally.held = held > largest - tally.held ? largest : tally.held + held
+  }
+
+  takeBack (tally: Tally, amount: number): void {
+    tally.count = amount > tally.count ? 0 : tally.count - amount
+    if (tally.held > tally.count) tally.held = tally.count
+  }
+
+  letGo (tally: Tally, held: number): void {
+    tally.held = held > tally.held ? 0 : tally.held - held
   }
 
   sweep (quota: Quota, window: number): void {
@@ -117,12 +154,34 @@ export class ReferenceStore implements Required<QuotaStore> {
     )
   }
 
-  release (acquisition: Acquisition, amount: number): void {
-    const held = this.held.get(acquisition)
-    if (held === undefined) return
-    const given = Math.min(amount, held.amount)
-    held.amount -= given
-    held.tally.count -= Math.min(given, held.tally.count)
+  settle (acquisition: Acquisition, used: number, end: number | null): void {
+    const entry = this.entries.get(acquisition)
+    const first = entry?.parts[0]
+    if (entry === undefined || first === undefined) return
+    this.letGo(first.tally, entry.held)
+    entry.held = 0
+    const isPlace = entry.demand.window === null
+    const difference = (isPlace ? 0 : used) - counted(entry)
+    if (difference > 0) this.settleMore(entry, difference, end)
+    else this.settleLess(entry, -difference)
+  }
+
+  /** Counts what was used beyond what is counted, in the window that is open now. */
+  settleMore (entry: Entry, more: number, end: number | null): void {
+    const { tally } = this.reach({ ...entry.demand, end })
+    this.add(tally, more, 0)
+    entry.parts.push({ tally, amount: more })
+  }
+
+  /** Takes back what was not used, from the last part first. */
+  settleLess (entry: Entry, less: number): void {
+    let left = less
+    for (const part of [...entry.parts].reverse()) {
+      const taken = part.amount < left ? part.amount : left
+      this.takeBack(part.tally, taken)
+      part.amount -= taken
+      left -= taken
+    }
   }
 
   peek ({ counters, callerKey, window, end }: Demand): QuotaCount | null {
@@ -133,7 +192,8 @@ export class ReferenceStore implements Required<QuotaStore> {
     const counter =
       own ?? (window !== null && left.size >= this.maxTrackedCallers ? quota.overflow : undefined)
     if (window === null) {
-      return { count: own?.tally?.count ?? 0, windowRemaining: null, overflow: false }
+      const count = own?.tally?.count ?? 0
+      return { count, held: own?.tally?.held ?? 0, windowRemaining: null, overflow: false }
     }
     return counter?.tally !== undefined && this.isOpen(counter.tally, end)
       ? { ...this.stateOf(counter.tally), overflow: own === undefined }
@@ -174,11 +234,17 @@ export class ReferenceStore implements Required<QuotaStore> {
     return quota
   }
 
-  stateOf ({ count, start, length, end }: Tally): Omit<QuotaCount, 'overflow'> {
+  stateOf ({ count, held, start, length, end }: Tally): Omit<QuotaCount, 'overflow'> {
     return {
       count,
+      held,
       windowRemaining: length === null || end !== null ? null : length - (this.clock() - start),
       ...(end !== null && { end })
     }
   }
+}
+
+/** What an acquisition counts in all of its windows. */
+function counted ({ parts }: Entry): number {
+  return parts.reduce((sum, { amount }) => sum + amount, 0)
 }

@@ -1,10 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Test } from 'tap'
-import {
-  insuredStoreChanges,
-  type InsuredQuotaStoreChange
-} from '../../lib/store/insured/changes.js'
+import { insuredStoreChanges, type InsuredQuotaStoreChange } from '../../lib/channels.js'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import type { InsuredQuotaStoreOptions } from '../../lib/store/insured/options.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
@@ -31,7 +28,17 @@ export type Manner =
 
 /** A demand of a caller, by default for one of 5 requests a minute. */
 export function demand (callerKey: string, more: Partial<Demand> = {}): Demand {
-  return { counters: 'default', callerKey, limit: 5, cost: 1, window: 60_000, end: null, ...more }
+  return {
+    counters: 'default',
+    callerKey,
+    limit: 5,
+    least: 1,
+    most: 1,
+    isEstimate: false,
+    window: 60_000,
+    end: null,
+    ...more
+  }
 }
 
 /** Asks a store for one demand, by default of 5 requests a minute. */
@@ -41,19 +48,22 @@ export async function acquireOne (
   more: Partial<Demand> = {}
 ): Promise<Acquisition> {
   const [acquisition] = await store.acquire([demand(callerKey, more)])
-  if (acquisition == null) throw new Error('the store has not asked about the only demand')
+  if (acquisition == null) throw new Error('the store was not asked about the only demand')
   return acquisition
 }
 
 /** A place of a request in flight. */
-export const place = (limit = 5): Partial<Demand> => ({
-  counters: 'streams.in-flight',
-  window: null,
-  limit
-})
+export function place (limit = 5): Partial<Demand> {
+  return { counters: 'streams.in-flight', window: null, isEstimate: true, limit }
+}
+
+/** An estimate of tokens, by default of one of 5 a day. */
+export function estimate (most = 1, more: Partial<Demand> = {}): Partial<Demand> {
+  return { counters: 'chat.tokens.day', least: most, most, isEstimate: true, ...more }
+}
 
 /**
- * A store that a test controls and that counts its calls. Late answers take 60 ms. Callers a0, b0…
+ * A store that a test controls and that counts its calls. Late results take 60 ms. Callers a0, b0…
  * are in shard 0, a1… in shard 1.
  */
 export class ToldStore implements QuotaStore {
@@ -65,6 +75,8 @@ export class ToldStore implements QuotaStore {
   /** What each demand counts up to. */
   count = 77
   admitted = true
+  /** Whether rejections come from memory. */
+  isRemembered = false
   /** Completes the pending answer. */
   answerNow = (): void => {}
   constructor (readonly clock: VirtualClock) {}
@@ -74,23 +86,17 @@ export class ToldStore implements QuotaStore {
 
   acquire (demands: readonly Demand[]): readonly Acquisition[] | Promise<readonly Acquisition[]> {
     this.asked += 1
-    const { admitted, count } = this
-    const acquisitions = demands.map(({ window }) => ({
-      admitted,
-      count,
-      windowRemaining: window,
-      overflow: false
-    }))
+    const acquisitions = demands.map((demand) => this.#acquisition(demand))
     return this.#behave(acquisitions, this.manners.get(this.shardOf(demands[0]?.callerKey ?? '')))
   }
 
-  release ({ count }: Acquisition, amount: number): void | Promise<void> {
-    this.told.push(`release ${amount} of ${count}`)
+  settle ({ count }: Acquisition, used: number): void | Promise<void> {
+    this.told.push(`settle ${count} with ${used}`)
     return this.#behave(undefined)
   }
 
   peek (): QuotaCount | null | Promise<QuotaCount | null> {
-    return this.#behave({ count: this.count, windowRemaining: 60_000, overflow: false })
+    return this.#behave({ count: this.count, held: 0, windowRemaining: 60_000, overflow: false })
   }
 
   forget (callerKey: string, counters: string): void | Promise<void> {
@@ -100,9 +106,8 @@ export class ToldStore implements QuotaStore {
 
   /** Lists one caller a page. */
   list (counters: string, cursor = '0'): CallerPage | Promise<CallerPage> {
-    const callers = [
-      { callerKey: `${counters} ${cursor}`, count: this.count, windowRemaining: 60_000 }
-    ]
+    const callerKey = `${counters} ${cursor}`
+    const callers = [{ callerKey, count: this.count, held: 0, windowRemaining: 60_000 }]
     return this.#behave({ callers, cursor: String(Number(cursor) + 1) })
   }
 
@@ -113,6 +118,19 @@ export class ToldStore implements QuotaStore {
 
   inspect (): QuotaStoreState | Promise<QuotaStoreState> {
     return this.#behave({ trackedCallers: this.count, sweeps: 0 })
+  }
+
+  #acquisition ({ window, most, isEstimate }: Demand): Acquisition {
+    const { admitted, count } = this
+    return {
+      admitted,
+      granted: admitted ? most : 0,
+      count,
+      held: admitted && isEstimate ? most : 0,
+      windowRemaining: window,
+      overflow: false,
+      ...(this.isRemembered && !admitted && { isRemembered: true })
+    }
   }
 
   #behave<Answer>(answer: Answer, manner = this.manner): Answer | Promise<Answer> {

@@ -1,3 +1,4 @@
+import { insuredStoreChanges, type InsuredQuotaStoreChange } from '../../channels.js'
 import { CircuitBreaker } from '../../circuit-breaker.js'
 import {
   assertFunction,
@@ -6,11 +7,11 @@ import {
   hasFunction,
   withFunctions
 } from '../../option-checks.js'
-import { attempt, isPromise, proceed, promised } from '../../promises.js'
-import { nodeTimers, within } from '../../time-limit.js'
+import { isPromise } from '../../promises.js'
+import { nodeTimers, withTimeout } from '../../time-limit.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
 import { acquireSideBySide, haveRoom } from '../side-by-side.js'
-import { acquireFrom, assertStore } from '../store.js'
+import { acquireFrom, assertDemand, assertDemands, assertStore, assertUsed } from '../store.js'
 import type {
   Acquisition,
   Acquisitions,
@@ -20,18 +21,17 @@ import type {
   QuotaStore,
   QuotaStoreState
 } from '../store.js'
-import {
-  insuredStoreChanges,
-  type InsuredQuotaStoreChange,
-  type InsuredQuotaStoreState,
-  type InsuredShards
-} from './changes.js'
-import type { InsuredQuotaStoreOptions, PrimaryQuotaStore } from './options.js'
+import type {
+  InsuredQuotaStoreOptions,
+  InsuredQuotaStoreState,
+  InsuredShards,
+  PrimaryQuotaStore
+} from './options.js'
 
-// A function that a store lacks is not called, because the insured store then lacks it as well.
-type Functions = Required<QuotaStore>
+type StoreName = 'primary' | 'fallback'
+
 const optionalFunctions = [
-  'release',
+  'settle',
   'peek',
   'forget',
   'list',
@@ -45,18 +45,16 @@ const fallbackMark = 'fallback:'
 /**
  * Uses a primary store, and a fallback store if the primary fails or does not return within
  * `timeout`. Every request is counted by one of them. A late response from the primary is ignored,
- * and what it counted is released. If the fallback also fails, the call fails. The store has the
- * optional functions that both stores have.
+ * and what it counted is settled with 0. If the fallback also fails, the call fails. The store has
+ * the optional functions that both stores have.
  *
  * A stall of the process's own event loop is not a failure of the primary: a result that has
  * arrived by the end of the stall is used.
  *
  * Only `acquire` changes the state. After a failure, the primary is not called for `coolDown`. Then
  * one request at a time tries it again, while the fallback decides on all others. The primary is
- * used again as soon as its own server responds. A store on a server can reject a caller from
- * memory, in which case it returns its result synchronously although it otherwise returns promises.
- * Such a result is used but does not change the state. A wrapper around a primary must therefore
- * return synchronous results synchronously.
+ * used again as soon as its own server responds. A rejection from the memory of the primary
+ * (`isRemembered`) is used but does not change the state.
  *
  * A primary with a function `shardOf` is called once for the demands of each shard, and fails and
  * recovers by shard: the callers of the other shards are not affected. Each change of a shard is
@@ -74,28 +72,23 @@ export class InsuredQuotaStore implements QuotaStore {
    * The number of calls of `acquire` that each store decided. A request whose callers are in
    * several shards makes several calls.
    */
-  readonly decisions: Record<'primary' | 'fallback', number> = { primary: 0, fallback: 0 }
-  readonly #stores: Readonly<Record<'primary' | 'fallback', Functions>>
+  readonly decisions: Record<StoreName, number> = { primary: 0, fallback: 0 }
   // The timeout is that of each of the two stores.
-  readonly #timing: Required<Omit<InsuredQuotaStoreOptions, 'primary' | 'fallback'>>
+  readonly #timing: Required<Omit<InsuredQuotaStoreOptions, StoreName>>
   readonly #breakers = new Map<number, CircuitBreaker>()
   // The store that made each acquisition.
   readonly #makers = new WeakMap<Acquisition, QuotaStore>()
-  #primaryPromises = false
 
   constructor (options: InsuredQuotaStoreOptions) {
-    const assertTimers = withFunctions('timers', 'setTimeout', 'clearTimeout')
-    const ofTime = {
-      timeout: assertMilliseconds,
-      coolDown: assertMilliseconds,
-      clock: assertFunction,
-      timers: assertTimers
-    }
     assertOptions<InsuredQuotaStoreOptions>(options, {
       primary: assertStore,
       fallback: assertStore,
-      ...ofTime
+      timeout: assertMilliseconds,
+      coolDown: assertMilliseconds,
+      clock: assertFunction,
+      timers: withFunctions('timers', 'setTimeout', 'clearTimeout')
     })
+    // An option can be undefined, but the primary is required.
     assertStore(options.primary, 'primary')
     const {
       primary,
@@ -104,33 +97,27 @@ export class InsuredQuotaStore implements QuotaStore {
       clock = () => performance.now(),
       timers = nodeTimers
     } = options
-    const { maxTrackedCallers } = primary
-    const {
-      fallback = new MemoryQuotaStore({
-        clock,
-        ...(maxTrackedCallers !== undefined && { maxTrackedCallers })
-      })
-    } = options
     this.primary = primary
-    this.fallback = fallback
-    this.#stores = { primary, fallback } as Record<'primary' | 'fallback', Functions>
+    this.fallback = options.fallback ?? memoryBeside(primary, clock)
     this.#timing = {
-      timeout: fallback instanceof MemoryQuotaStore ? timeout : timeout / 2,
+      timeout: this.fallback instanceof MemoryQuotaStore ? timeout : timeout / 2,
       coolDown,
       clock,
       timers
     }
     for (const name of optionalFunctions) {
-      if (!hasFunction(primary, name) || !hasFunction(fallback, name)) {
-        Object.defineProperty(this, name, { value: undefined })
-      }
+      if (hasFunction(this.primary, name) && hasFunction(this.fallback, name)) continue
+      // Hides the method of the class, so that the plugin names the function that is missing when
+      // it starts.
+      Object.defineProperty(this, name, { value: undefined })
     }
   }
 
   /** The store that is currently used. */
   get state (): InsuredQuotaStoreState {
     const { primary, fallback } = this.shards
-    return fallback.length === 0 ? 'primary' : primary.length === 0 ? 'fallback' : 'both'
+    if (fallback.length === 0) return 'primary'
+    return primary.length === 0 ? 'fallback' : 'both'
   }
 
   /**
@@ -138,38 +125,51 @@ export class InsuredQuotaStore implements QuotaStore {
    * primary without shards has only shard 0.
    */
   get shards (): InsuredShards {
-    const reached = [...this.#breakers].sort(([one], [other]) => one - other)
-    const shardsWith = (isOpen: boolean) =>
-      reached.filter(([, breaker]) => breaker.isOpen === isOpen).map(([shard]) => shard)
-    return { primary: shardsWith(false), fallback: shardsWith(true) }
+    const primary: number[] = []
+    const fallback: number[] = []
+    for (const [shard, breaker] of this.#breakers) {
+      if (breaker.isOpen) fallback.push(shard)
+      else primary.push(shard)
+    }
+    return { primary: primary.sort(ascending), fallback: fallback.sort(ascending) }
   }
 
-  acquire (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
+  async acquire (demands: readonly Demand[]): Promise<Acquisitions> {
+    assertDemands(demands)
     const breakers = demands.map(({ callerKey }) => this.#breakerOf(callerKey))
     return acquireSideBySide(
       demands,
       breakers,
       (breaker, part) => this.#decide(breaker, part),
-      (_breaker, acquisition, amount) => {
-        this.#giveBack(acquisition, amount)
+      (_breaker, acquisition) => {
+        const maker = this.#makers.get(acquisition)
+        if (maker !== undefined) this.#settleUnused(maker, acquisition)
       }
     )
   }
 
   /**
-   * Releases in the store that made the acquisition. Rejects if that store fails or does not finish
+   * Settles in the store that made the acquisition. Rejects if that store fails or does not finish
    * in time. Does not change the state.
    */
-  release? (acquisition: Acquisition, amount: number): void | Promise<void> {
-    return this.#inTime(this.#makers.get(acquisition)?.release?.(acquisition, amount))
+  async settle? (acquisition: Acquisition, used: number, end: number | null): Promise<void> {
+    assertUsed(used)
+    const maker = this.#makers.get(acquisition)
+    if (maker === undefined) return
+    await this.#inTime(maker.settle?.(acquisition, used, end))
   }
 
   /**
    * Reads a caller's count from the store that now decides on the caller, or from the fallback if
    * the primary fails or is too slow.
    */
-  peek? (demand: Demand): QuotaCount | null | Promise<QuotaCount | null> {
-    return this.#read(this.#breakerOf(demand.callerKey).isOpen, (store) => store.peek(demand))
+  async peek? (demand: Demand): Promise<QuotaCount | null> {
+    assertDemand(demand)
+    const { isOpen } = this.#breakerOf(demand.callerKey)
+    return this.#read(isOpen, (store, name) => {
+      assertStore(store, name, 'peek')
+      return store.peek(demand)
+    })
   }
 
   /**
@@ -177,7 +177,7 @@ export class InsuredQuotaStore implements QuotaStore {
    * in time.
    */
   forget? (callerKey: string, counters: string): Promise<void> {
-    return this.#tellBoth((store) => store.forget(callerKey, counters))
+    return this.#callBoth((store) => store.forget?.(callerKey, counters))
   }
 
   /**
@@ -185,18 +185,13 @@ export class InsuredQuotaStore implements QuotaStore {
    * the primary fails or is too slow. The next pages come from the same store. Rejects if it then
    * fails.
    */
-  list? (counters: string, cursor?: string): CallerPage | Promise<CallerPage> {
-    const { primary, fallback } = this.#stores
-    const pageOf = (store: Functions, from?: string): CallerPage | Promise<CallerPage> =>
-      proceed(this.#inTime(store.list(counters, from)), (page) =>
-        page.cursor === null || store === primary
-          ? page
-          : { ...page, cursor: fallbackMark + page.cursor }
-      )
-    if (cursor === undefined) return this.#read(this.state === 'fallback', pageOf)
+  async list? (counters: string, cursor?: string): Promise<CallerPage> {
+    if (cursor === undefined) {
+      return this.#read(this.state === 'fallback', (_store, name) => this.#page(name, counters))
+    }
     return cursor.startsWith(fallbackMark)
-      ? pageOf(fallback, cursor.slice(fallbackMark.length))
-      : pageOf(primary, cursor)
+      ? this.#page('fallback', counters, cursor.slice(fallbackMark.length))
+      : this.#page('primary', counters, cursor)
   }
 
   /**
@@ -204,125 +199,136 @@ export class InsuredQuotaStore implements QuotaStore {
    * the state.
    */
   clearCounters? (): Promise<void> {
-    return this.#tellBoth((store) => store.clearCounters())
+    return this.#callBoth((store) => store.clearCounters?.())
   }
 
   /**
    * Inspects the primary, or the fallback if it decides on all callers, or if the primary fails or
    * is too slow.
    */
-  inspect? (counters: string): QuotaStoreState | Promise<QuotaStoreState> {
-    return this.#read(this.state === 'fallback', (store) => store.inspect(counters))
+  async inspect? (counters: string): Promise<QuotaStoreState> {
+    return this.#read(this.state === 'fallback', (store, name) => {
+      assertStore(store, name, 'inspect')
+      return store.inspect(counters)
+    })
   }
 
   #breakerOf (callerKey: string): CircuitBreaker {
     const shard = this.primary.shardOf?.(callerKey) ?? 0
-    const onChange = (isOpen: boolean, error: unknown): void => {
-      insuredStoreChanges.publish({
-        store: this,
-        shard,
-        state: isOpen ? 'fallback' : 'primary',
-        error
-      } satisfies InsuredQuotaStoreChange)
+    let breaker = this.#breakers.get(shard)
+    if (breaker === undefined) {
+      breaker = new CircuitBreaker({
+        coolDown: this.#timing.coolDown,
+        clock: this.#timing.clock,
+        onChange: (isOpen, error) => {
+          this.#publish(shard, isOpen, error)
+        }
+      })
+      this.#breakers.set(shard, breaker)
     }
-    const breaker = this.#breakers.get(shard) ?? new CircuitBreaker({ ...this.#timing, onChange })
-    this.#breakers.set(shard, breaker)
     return breaker
   }
 
+  #publish (shard: number, isOpen: boolean, error: unknown): void {
+    const state = isOpen ? 'fallback' : 'primary'
+    const change: InsuredQuotaStoreChange = { store: this, shard, state, error }
+    insuredStoreChanges.publish(change)
+  }
+
   /** Decides on the demands of one shard. */
-  #decide (
-    breaker: CircuitBreaker,
-    demands: readonly Demand[]
-  ): Acquisitions | Promise<Acquisitions> {
-    const era = breaker.startCall()
-    if (era === undefined) return this.#decideBy('fallback', demands)
-    return attempt(
-      () => {
-        const decided = this.#decideBy('primary', demands)
-        const isAwaited = decided instanceof Promise
-        this.#primaryPromises ||= isAwaited
-        return proceed(decided, (acquisitions) => {
-          // A result that was not awaited may come from memory.
-          if (isAwaited || !this.#primaryPromises) breaker.succeeded(era)
-          else breaker.provedNothing()
-          return acquisitions
-        })
-      },
-      (error) => {
-        breaker.failed(era, error)
-        return this.#decideBy('fallback', demands)
-      }
-    )
+  async #decide (breaker: CircuitBreaker, demands: readonly Demand[]): Promise<Acquisitions> {
+    const generation = breaker.startCall()
+    if (generation === undefined) return this.#decideBy('fallback', demands)
+    let acquisitions
+    try {
+      acquisitions = await this.#decideBy('primary', demands)
+    } catch (error) {
+      breaker.failed(generation, error)
+      return this.#decideBy('fallback', demands)
+    }
+    if (acquisitions.some((acquisition) => acquisition?.isRemembered === true)) {
+      breaker.inconclusive(generation)
+    } else {
+      breaker.succeeded(generation)
+    }
+    return acquisitions
   }
 
   /**
    * Returns what a store decides if it is valid and arrives in time. What a later result has
-   * counted is given back.
+   * counted is settled with 0.
    */
-  #decideBy (
-    name: 'primary' | 'fallback',
-    demands: readonly Demand[]
-  ): Acquisitions | Promise<Acquisitions> {
-    const store = this.#stores[name]
-    const decided = proceed(acquireFrom(store, demands), (acquisitions) => {
-      for (const acquisition of acquisitions) {
-        if (acquisition !== null) this.#makers.set(acquisition, store)
-      }
-      return acquisitions
-    })
-    const giveBackAll = (late: Acquisitions): void => {
-      if (haveRoom(late)) {
-        late.forEach((acquisition, index) => {
-          this.#giveBack(acquisition, Number(demands[index]?.cost))
-        })
-      }
+  async #decideBy (name: StoreName, demands: readonly Demand[]): Promise<Acquisitions> {
+    const store = this[name]
+    const late = (acquisitions: Acquisitions): void => {
+      if (!haveRoom(acquisitions)) return
+      for (const acquisition of acquisitions) this.#settleUnused(store, acquisition)
     }
-    return proceed(this.#inTime(decided, giveBackAll), (acquisitions) => {
-      this.decisions[name] += 1
-      return acquisitions
-    })
+    const acquisitions = await this.#inTime(acquireFrom(store, demands), late)
+    for (const acquisition of acquisitions) {
+      if (acquisition !== null) this.#makers.set(acquisition, store)
+    }
+    this.decisions[name] += 1
+    return acquisitions
   }
 
   /**
-   * Gives back without waiting. An error is ignored: what is not given back stays counted until the
-   * window, or the place's lease, ends.
+   * Settles with 0 without waiting. An error is ignored: what is not settled stays counted until
+   * the window, or the place's lease, ends.
    */
-  #giveBack (acquisition: Acquisition, amount: number): void {
-    attempt<void>(
-      () => promised(this.#makers.get(acquisition)?.release?.(acquisition, amount)),
-      () => {}
-    )
+  async #settleUnused (maker: QuotaStore, acquisition: Acquisition): Promise<void> {
+    try {
+      await maker.settle?.(acquisition, 0, null)
+    } catch {}
   }
 
-  #read<Result>(
+  async #page (name: StoreName, counters: string, cursor?: string): Promise<CallerPage> {
+    const store = this[name]
+    assertStore(store, name, 'list')
+    const page = await this.#inTime(store.list(counters, cursor))
+    if (name === 'primary' || page.cursor === null) return page
+    return { ...page, cursor: fallbackMark + page.cursor }
+  }
+
+  async #read<Result>(
     isPrimaryDown: boolean,
-    question: (store: Functions) => Result | Promise<Result>
-  ): Result | Promise<Result> {
-    const ask = (name: 'primary' | 'fallback') => this.#inTime(question(this.#stores[name]))
-    return isPrimaryDown
-      ? ask('fallback')
-      : attempt(
-        () => ask('primary'),
-        () => ask('fallback')
-      )
+    question: (store: QuotaStore, name: StoreName) => Result | Promise<Result>
+  ): Promise<Result> {
+    if (!isPrimaryDown) {
+      try {
+        return await this.#inTime(question(this.primary, 'primary'))
+      } catch {
+        // The fallback is asked below.
+      }
+    }
+    return this.#inTime(question(this.fallback, 'fallback'))
   }
 
   // Both are called in the same turn of the event loop, so that no request comes between the two
   // calls.
-  async #tellBoth (task: (store: Functions) => void | Promise<void>): Promise<void> {
-    await Promise.all(Object.values(this.#stores).map(async (store) => this.#inTime(task(store))))
+  async #callBoth (call: (store: QuotaStore) => void | Promise<void>): Promise<void> {
+    const calls = [this.primary, this.fallback].map(async (store) => this.#inTime(call(store)))
+    await Promise.all(calls)
   }
 
-  #inTime<Result>(
+  async #inTime<Result>(
     result: Result | PromiseLike<Result>,
-    late?: (result: Result) => void
-  ): Result | Promise<Result> {
-    return isPromise(result)
-      ? within(this.#timing.timeout, result, {
-        ...this.#timing,
-        ...(late !== undefined && { late })
-      })
-      : result
+    late: (result: Result) => void = () => {}
+  ): Promise<Result> {
+    if (!isPromise(result)) return result
+    const { timeout, clock, timers } = this.#timing
+    return withTimeout(timeout, result, { clock, timers, late })
   }
+}
+
+/** The default fallback. */
+function memoryBeside (primary: PrimaryQuotaStore, clock: () => number): MemoryQuotaStore {
+  const { maxTrackedCallers } = primary
+  return maxTrackedCallers === undefined
+    ? new MemoryQuotaStore({ clock })
+    : new MemoryQuotaStore({ clock, maxTrackedCallers })
+}
+
+function ascending (one: number, other: number): number {
+  return one - other
 }

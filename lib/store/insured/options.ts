@@ -40,3 +40,19 @@ export interface InsuredQuotaStoreOptions {
    */
   readonly timers?: QuotaTimers
 }
+
+/**
+ * Which store an `InsuredQuotaStore` uses: `both` if the primary decides for some of its shards and
+ * the fallback for the others.
+ */
+export type InsuredQuotaStoreState = 'primary' | 'fallback' | 'both'
+
+/**
+ * The numbers of the shards that a call has reached, by the store that decides on their callers.
+ */
+export interface InsuredShards {
+  /** The shards whose callers the primary counts. */
+  readonly primary: readonly number[]
+  /** The shards whose callers the fallback counts. */
+  readonly fallback: readonly number[]
+}

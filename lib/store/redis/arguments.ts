@@ -1,148 +1,128 @@
-import { unlimited } from '../counter.js'
-import {
-  nameOf,
-  type Call,
-  type Holding,
-  type Release,
-  type StoredRequest
-} from '../shared/driver.js'
+import type { Call, Caller, StoredRequest } from '../shared/driver.js'
 import type { Demand } from '../store.js'
 
 /**
- * How acquire.lua changes a counter. Its settings are the window, the kind of the change, and three
- * numbers, which depend on the kind.
+ * The name of a quota on the server. It has no space, because a space follows it in the name of a
+ * row, and differs for different counters.
  */
-export interface Change {
-  readonly counters: string
-  readonly callerKey: string
-  readonly settings: readonly number[]
+export function quotaName (counters: string): string {
+  return counters.replaceAll('%', '%25').replaceAll(' ', '%20')
 }
 
-/** A change that decides on a demand. */
-export interface Decision extends Change {
-  readonly demand: Demand
+/** The name of the row of a caller. */
+export function rowName ({ counters, callerKey }: Caller): string {
+  return `${quotaName(counters)} ${callerKey}`
 }
 
-const [decides, decidesOnExpected, givesBack, holds] = [0, 1, 2, 3]
-const bytesOfChange = 7 * Float64Array.BYTES_PER_ELEMENT
+/** The quotas of a call, in the order of their first use. */
+class CalledQuotas {
+  readonly #byCounters = new Map<string, { readonly position: number; window: number }>()
 
-/**
- * The window of a demand as the scripts know it: 0 for requests in flight, negative for windows
- * with an end.
- */
-export function windowOf ({ window, end }: Demand): number {
-  return end === null ? Number(window) : -Number(window)
-}
-
-/**
- * The numbers are the count above which there is no room, the cost, and the end of the window, or
- * how many places this process holds.
- */
-export function decisionsOn (
-  { demands, held }: StoredRequest,
-  isExpected: (counters: string) => boolean
-): Decision[] {
-  return demands.map((demand, index) => {
-    const { counters, callerKey, limit, cost, window, end } = demand
-    const most = limit === unlimited ? limit : limit - Math.max(cost, 1)
-    const kind = isExpected(counters) ? decidesOnExpected : decides
-    const other = window === null ? Number(held[index]) : (end ?? NaN)
-    return { demand, counters, callerKey, settings: [windowOf(demand), kind, most, cost, other] }
-  })
-}
-
-/**
- * The numbers of a release: whether it is of the overflow counter, the amount, the window. A
- * holding is a decision without a reply.
- */
-export function changeOf (change: Release | Holding): Change {
-  const { counters, callerKey } = change
-  if ('held' in change) {
-    return { counters, callerKey, settings: [0, holds, unlimited, 0, change.held] }
+  /** Positions count from 1, as in Lua. */
+  add (counters: string, window = 0): number {
+    let quota = this.#byCounters.get(counters)
+    if (quota === undefined) {
+      quota = { position: this.#byCounters.size + 1, window: 0 }
+      this.#byCounters.set(counters, quota)
+    }
+    if (window > 0) quota.window = window
+    return quota.position
   }
-  return {
-    counters,
-    callerKey,
-    settings: [NaN, givesBack, Number(change.overflow), change.amount, change.nonce]
+
+  get names (): string[] {
+    return [...this.#byCounters.keys()].map(quotaName)
+  }
+
+  get windows (): number[] {
+    return [...this.#byCounters.values()].map(({ window }) => window)
   }
 }
 
+/** Requests that follow each other and differ in their callers only. */
+interface Group {
+  readonly demands: readonly Demand[]
+  requests: number
+}
+
 /**
- * Returns the counters of the quotas, in the order of their keys, the arguments of acquire.lua, and
- * the changes in the order of its reply.
+ * Returns the arguments of decide.lua, which describes them: numbers of eight bytes, and names.
  *
- * The first argument holds the name of this process and numbers, which scripts read several times
- * as fast in binary form: the time, or NaN for the server's, the number of the call, and the cap;
- * then for each run of requests how many columns it has, which are the changes of one quota; and
- * for each column the number of the argument before its callers, how many there are, and the
- * settings of the changes, from the number of the quota's key to that of the request. Before them
- * is their length, or 0 if consecutive requests have the same.
+ * @param isExpected Whether the server should have counters of this shard.
  */
-export function invocationOf<Each extends Change> (
-  requests: readonly (readonly Each[])[],
-  { time, holder, sequence }: Call,
-  cap: number
-) {
-  const quotas = [...new Set(requests.flat().map(({ counters }) => counters))]
-  const [sent, places, columns]: [string[], Map<string, number>, Each[][]] = [[], new Map(), []]
-  const numbers = [time ?? NaN, sequence, cap]
-  for (const run of runsOf(requests)) {
-    numbers.push(run.size)
-    for (const [counters, column] of run) {
-      const callers = column.map(([{ callerKey }]) => callerKey)
-      const place =
-        places.get(JSON.stringify(callers)) ?? 1 + sent.push(...callers) - callers.length
-      places.set(JSON.stringify(callers), place)
-      const settings = column.map(([change, request]) => [
-        quotas.indexOf(counters) + 2,
-        ...change.settings,
-        request
-      ])
-      const isSame =
-        new Set(
-          column.map(([change, request], index) => String([...change.settings, request - index]))
-        ).size === 1
-      numbers.push(
-        place,
-        callers.length,
-        isSame ? 0 : bytesOfChange,
-        ...settings.slice(0, isSame ? 1 : undefined).flat()
-      )
-      columns.push(column.map(([change]) => change))
-    }
+export function argumentsOf (call: Call, cap: number, isExpected: boolean): (string | Buffer)[] {
+  const quotas = new CalledQuotas()
+  const groups = groupsOf(call.requests)
+  const numbersOfGroups: number[] = []
+  for (const { demands, requests } of groups) {
+    numbersOfGroups.push(requests, demands.length)
+    for (const demand of demands) addDemand(numbersOfGroups, demand, quotas)
   }
-  const binary = Buffer.concat([
-    Buffer.from(holder),
-    Buffer.from(Float64Array.from(numbers).buffer)
-  ])
-  return { quotas, parameters: [binary, ...sent], columns }
+  // An overflow counter is in the field of its quota.
+  for (const { counters, overflow } of call.settlements) if (overflow) quotas.add(counters)
+
+  const numbers = [
+    call.time ?? -1,
+    cap,
+    Number(isExpected),
+    quotas.windows.length,
+    call.holdings.length,
+    call.settlements.length,
+    groups.length
+  ]
+  if (call.lease !== null) {
+    numbers.push(call.lease.number, call.lease.generation, Number(call.lease.isComplete))
+  }
+  numbers.push(...quotas.windows)
+  for (const { held } of call.holdings) numbers.push(held)
+  for (const { windowId, lessCount, lessHeld } of call.settlements) {
+    numbers.push(windowId, lessCount, lessHeld)
+  }
+  for (const number of numbersOfGroups) numbers.push(number)
+
+  const names = [call.lease?.process ?? '', ...quotas.names]
+  for (const holding of call.holdings) names.push(rowName(holding))
+  for (const settlement of call.settlements) {
+    const { counters, overflow } = settlement
+    names.push(overflow ? `quota:${quotaName(counters)}` : rowName(settlement))
+  }
+  for (const demands of call.requests) {
+    for (const demand of demands) names.push(rowName(demand))
+  }
+  return [Buffer.from(Float64Array.from(numbers).buffer), ...names]
 }
 
-/**
- * Divides requests into runs in which no two have a counter in common: for each quota, the changes
- * and the numbers of their requests.
- */
-function runsOf<Each extends Change> (
-  requests: readonly (readonly Each[])[]
-): Map<string, [Each, number][]>[] {
-  const runs: ReturnType<typeof runsOf<Each>> = []
-  let [run, known, request]: [(typeof runs)[number], Set<string>, number] = [
-    new Map(),
-    new Set(),
-    0
-  ]
-  for (const changes of requests) {
-    if (request === 0 || changes.some((change) => known.has(nameOf(change)))) {
-      ;[run, known, request] = [new Map(), new Set(), 0]
-      runs.push(run)
-    }
-    request += 1
-    for (const change of changes) {
-      known.add(nameOf(change))
-      const column = run.get(change.counters) ?? []
-      column.push([change, request])
-      run.set(change.counters, column)
+function addDemand (numbers: number[], demand: Demand, quotas: CalledQuotas): void {
+  const { counters, limit, least, most, isEstimate, window, end } = demand
+  const quota = window === null ? 0 : quotas.add(counters, window)
+  numbers.push(quota, limit, least, most, Number(isEstimate), end ?? 0)
+}
+
+function groupsOf (requests: readonly StoredRequest[]): Group[] {
+  const groups: Group[] = []
+  for (const demands of requests) {
+    const latest = groups.at(-1)
+    if (latest !== undefined && haveSameSettings(latest.demands, demands)) {
+      latest.requests += 1
+    } else {
+      groups.push({ demands, requests: 1 })
     }
   }
-  return runs
+  return groups
+}
+
+function haveSameSettings (some: readonly Demand[], others: readonly Demand[]): boolean {
+  if (some.length !== others.length) return false
+  return some.every((one, index) => {
+    const other = others[index]
+    return (
+      other !== undefined &&
+      one.counters === other.counters &&
+      one.limit === other.limit &&
+      one.least === other.least &&
+      one.most === other.most &&
+      one.isEstimate === other.isEstimate &&
+      one.window === other.window &&
+      one.end === other.end
+    )
+  })
 }

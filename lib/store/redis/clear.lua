@@ -1,3 +1,2 @@
--- Removes all keys of a shard. KEYS: its register.
-for _, key in ipairs(redis.call('SMEMBERS', KEYS[1])) do redis.call('UNLINK', key) end
-return redis.call('UNLINK', KEYS[1])
+-- Removes all that a shard has, in whatever layout. KEYS: its hashes.
+return redis.call('UNLINK', KEYS[1], KEYS[2])

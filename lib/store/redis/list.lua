@@ -1,32 +1,56 @@
--- Reads a page of the callers with an open window.
+-- Reads a page of the callers of a quota that have an open window or places.
 -- include layout.part.lua
 --
--- KEYS: the hash of the quota. ARGV: the time in ms, 'nan' for the server's; the cursor of the page; and the milliseconds since the epoch.
--- Returns the number of rows of the quota, the number of its sweeps, and the next cursor, '0' for none; and for each caller the name, the
--- count and the milliseconds until the window ends, or 0.
-local PAGE <const> = 100
-local key, time = KEYS[1], ARGV[1] + 0
-local state = call('HGET', key, STATE)
-if not state then return { 0, 0, '0' } end
--- include clock.part.lua
-local page = call('HSCAN', key, ARGV[2], 'COUNT', PAGE)
-local replies = { call('HLEN', key) - 1, sweeps, page[1] }
-for place = 1, #page[2], 2 do
-  local caller, row = page[2][place], page[2][place + 1]
-  local count, left, isOpen = 0, 0, false
-  if caller ~= STATE and length == 0 then
-    local holder = ''
-    -- include places.part.lua
-    count, isOpen = others, others > 0
-  elseif caller ~= STATE then
-    local opened
-    count, opened = read('dd', row)
-    if length > 0 then left = opened + length - now end
-    isOpen = left > 0 or length < 0 and opened > ARGV[3] + 0
-  end
-  if isOpen then
-    local size = #replies
-    replies[size + 1], replies[size + 2], replies[size + 3] = caller, string.format('%.0f', count), left
+-- ARGV[1] is a JSON object:
+--   time    milliseconds of the store's own clock, if it has one
+--   date    milliseconds since the epoch
+--   quota   the name of the quota
+--   cursor  '0' for the first page
+--
+-- Returns the cursor of the next page, '0' if this is the last one; and for each caller its key, the count, what is held, how long the window
+-- stays open in milliseconds (0 where it has an end), and when it ends since the epoch (0 where it has a length). Both are 0 for places.
+-- A pattern of HSCAN for fields that begin with the prefix.
+local function patternOf (prefix)
+  return string.gsub(prefix, '[][*?\\^]', '\\%0') .. '*'
+end
+
+local call = cjson.decode(ARGV[1])
+local found = readWindows({ CLOCK_FIELD, 'quota:' .. call.quota })
+if not found then return { '0' } end
+local clock = readClock(found[1])
+local now = startClock(clock, call.time or -1)
+
+local quota = nil
+if found[2] then
+  quota = {}
+  readQuota(quota, found[2])
+end
+local prefix = call.quota .. ' '
+if not quota then prefix = 'total ' .. prefix end
+local page = redis.call('HSCAN', quota and WINDOWS or PLACES, call.cursor, 'MATCH', patternOf(prefix), 'COUNT', PAGE)
+local reply = { page[1] }
+
+local function add (field, count, held, left, ends)
+  local first = #reply
+  reply[first + 1] = string.sub(field, #prefix + 1)
+  reply[first + 2] = shown(count)
+  reply[first + 3] = shown(held)
+  reply[first + 4] = left
+  reply[first + 5] = ends
+end
+
+for index = 1, #page[2], 2 do
+  local field = page[2][index]
+  if not quota then
+    local total = tonumber(page[2][index + 1])
+    add(field, total, total, 0, 0)
+  else
+    local counter = readCounter(page[2][index + 1])
+    if quota.isZoned == 1 then
+      if counter.ends > call.date then add(field, counter.count, counter.held, 0, counter.ends) end
+    elseif counter.ends > now then
+      add(field, counter.count, counter.held, counter.ends - now, 0)
+    end
   end
 end
-return replies
+return reply

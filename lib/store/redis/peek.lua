@@ -1,36 +1,54 @@
 -- Reads the counter that a demand would reach, as it would be after a sweep if one is due. Does not write.
 -- include layout.part.lua
 --
--- KEYS: the hash of the quota. ARGV: the time in ms, 'nan' for the server's; the caller; how many callers the quota can track; the window,
--- as in the state; its end or ''; and a cursor, '0' at first. Returns what acquire.lua does for one demand; an empty list if the next
--- request would open a window; or the next cursor, with which it must run again, because only other rows show whether the cap is reached.
-local PAGE <const> = 1000
-local key, time, window = KEYS[1], ARGV[1] + 0, ARGV[4] + 0
-local found = call('HMGET', key, STATE, ARGV[2])
-local state, row = found[1], found[2]
-if not state then return window == 0 and { 0, 0, 0 } or {} end
--- include clock.part.lua
-if window == 0 then
-  local holder = ''
-  -- include places.part.lua
-  return { now, others, 0 }
+-- ARGV[1] is a JSON object:
+--   time    milliseconds of the store's own clock, if it has one
+--   cap     how many callers a quota can track
+--   quota   the name of the quota
+--   row     that of the row
+--   isPlace whether the demand is one of a place
+--   ends    when the demand's window ends, if it ends at a time since the epoch
+--   cursor  0 at first
+--
+-- Returns an empty list if the next request would open a window. Otherwise the count, what is held, how long the window stays open or when it
+-- ends (0 for a place), and whether this is the overflow counter (1 or 0). Or a cursor, with which the script must run again, because only
+-- other rows show whether the cap is reached.
+-- A pattern of HSCAN for fields that begin with the prefix.
+local function patternOf (prefix)
+  return string.gsub(prefix, '[][*?\\^]', '\\%0') .. '*'
 end
-local count, opened = overflowCount, overflowOpened
-if row then
-  count, opened = read('dd', row)
-elseif call('HLEN', key) - 1 < ARGV[3] + 0 then
-  return {}
-else
-  local isSweepDue, retention = now - sweptAt >= SWEEP_INTERVAL, math.abs(window) + RETENTION_AFTER_WINDOW
-  if isSweepDue then sweptAt = now end
-  if cursor ~= ALL_CHECKED or isSweepDue and now - oldest >= retention then
-    local page = call('HSCAN', key, ARGV[6], 'COUNT', PAGE)
-    for place = 1, #page[2], 2 do
-      if page[2][place] ~= STATE and sweptAt - read('d', page[2][place + 1], LAST_SEEN_POSITION) >= retention then return {} end
+
+local call = cjson.decode(ARGV[1])
+local found = readWindows({ CLOCK_FIELD, 'quota:' .. call.quota, call.row })
+if call.isPlace then
+  local total = found and redis.call('HGET', PLACES, 'total ' .. call.row)
+  return { tonumber(total or 0), tonumber(total or 0), 0, 0 }
+end
+if not found or not found[2] then return {} end
+
+local clock = readClock(found[1])
+local now = startClock(clock, call.time or -1)
+local quota = {}
+readQuota(quota, found[2])
+local counter = found[3] and readCounter(found[3])
+if not counter then
+  if quota.callers < call.cap then return {} end
+  local isSweepDue = now - quota.sweptAt >= SWEEP_INTERVAL
+  if isSweepDue then quota.sweptAt = now end
+  if isSweepDue or clock.passes < quota.checkedAfter then
+    local page = redis.call('HSCAN', WINDOWS, call.cursor, 'MATCH', patternOf(call.quota .. ' '), 'COUNT', PAGE)
+    for index = 1, #page[2], 2 do
+      local lastSeen = struct.unpack('d', page[2][index + 1], LAST_SEEN_POSITION)
+      if quota.sweptAt - lastSeen >= quota.retention then return {} end
     end
-    if page[1] ~= '0' then return page[1] end
+    if page[1] ~= '0' then return tonumber(page[1]) end
   end
 end
-local finish = tonumber(ARGV[5])
-if opened < (finish or now - window + 1) then return {} end
-return { now, string.format('%.0f', count), (finish and opened - finish or now - opened) * NONCES * FLAGS + (row and 0 or 2) }
+
+local isOverflow = not counter
+counter = counter or overflowOf(quota)
+local isOver = now >= counter.ends
+if call.ends then isOver = call.ends > counter.ends end
+if isOver then return {} end
+local left = call.ends and counter.ends or counter.ends - now
+return { shown(counter.count), shown(counter.held), left, isOverflow and 1 or 0 }

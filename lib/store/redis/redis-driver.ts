@@ -1,106 +1,109 @@
 import { createHash } from 'node:crypto'
-import type { Call, Driver } from '../shared/driver.js'
-import acquire from './acquire.lua.js'
-import { changeOf, decisionsOn, invocationOf, windowOf, type Change } from './arguments.js'
+import type { Call, Driver, Reply } from '../shared/driver.js'
+import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
+import { argumentsOf, quotaName, rowName } from './arguments.js'
 import clear from './clear.lua.js'
 import type { QuotaRedisClient } from './clients.js'
+import decide from './decide.lua.js'
 import forget from './forget.lua.js'
+import inspect from './inspect.lua.js'
 import list from './list.lua.js'
 import peek from './peek.lua.js'
-import { readDecided, readPage, readPeeked } from './replies.js'
+import { readPage, readPeeked, readReply, readState } from './replies.js'
 
 /**
- * A part of the callers on a Redis or Valkey server, with a share of the caller cap. All of its
- * keys are in one hash slot. They begin with that of the register.
+ * A part of the callers on a Redis or Valkey server, with a share of the caller cap. It has two
+ * keys in one hash slot (docs/shared-stores.md).
  */
-export function redisDriver (client: QuotaRedisClient, register: string, cap: number): Driver {
+export class RedisDriver implements Driver {
+  readonly #client: QuotaRedisClient
+  readonly #keys: readonly string[]
+  readonly #cap: number
   // The digests of the scripts that were sent.
-  const digests = new Map<string, string>()
+  readonly #digests = new Map<string, string>()
   // The server keeps counters for longer than a window after a decision.
-  const expectedUntil = new Map<string, number>()
+  #expectedUntil = -Infinity
 
-  return {
-    async acquire (requests, call) {
-      const isExpected = (counters: string): boolean =>
-        performance.now() < Number(expectedUntil.get(counters))
-      const decisions = requests.map((request) => decisionsOn(request, isExpected))
-      const { reply, columns } = await change(decisions, call)
-      const now = performance.now()
-      for (const {
-        demand: { counters, window }
-      } of decisions.flat()) {
-        if (window !== null) expectedUntil.set(counters, now + window)
-      }
-      return readDecided(reply, decisions, columns)
-    },
-    release: (releases, holdings, call) =>
-      change(
-        [...releases, ...holdings].map((each) => [changeOf(each)]),
-        call
-      ),
-    async peek (demand, time) {
-      const parameters = [
-        String(time ?? NaN),
-        demand.callerKey,
-        String(cap),
-        String(windowOf(demand)),
-        String(demand.end ?? '')
-      ]
-      let found: ReturnType<typeof readPeeked> = '0'
-      while (typeof found === 'string') {
-        found = readPeeked(await ask(peek, demand.counters, ...parameters, found), demand)
-      }
-      return found
-    },
-    forget: (callerKey, counters) => ask(forget, counters, callerKey),
-    list: async (counters, cursor, time, date) =>
-      readPage(await ask(list, counters, String(time ?? NaN), cursor ?? '0', String(date))),
-    inspect: async (counters) => readPage(await ask(list, counters, 'nan', '0', '0')),
-    clear () {
-      expectedUntil.clear()
-      return run(clear, [register])
-    }
+  constructor (client: QuotaRedisClient, key: string, cap: number) {
+    this.#client = client
+    this.#keys = [key, `${key}:places`]
+    this.#cap = cap
   }
 
-  async function change<Each extends Change> (changes: readonly (readonly Each[])[], call: Call) {
-    const { quotas, parameters, columns } = invocationOf(changes, call, cap)
-    return {
-      reply: await run(
-        acquire,
-        [register, ...quotas.map((counters) => `${register}:${counters}`)],
-        parameters
-      ),
-      columns
+  async decide (call: Call): Promise<Reply> {
+    const isExpected = performance.now() < this.#expectedUntil
+    const reply = await this.#run(decide, ...argumentsOf(call, this.#cap, isExpected))
+    const now = performance.now()
+    for (const demands of call.requests) {
+      for (const { window } of demands) {
+        if (window !== null) this.#expectedUntil = Math.max(this.#expectedUntil, now + window)
+      }
     }
+    return readReply(reply, call.requests)
   }
 
-  function ask (
-    script: string,
+  async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
+    let found: QuotaCount | null | number = 0
+    while (typeof found === 'number') {
+      const parameters = {
+        time: time ?? undefined,
+        cap: this.#cap,
+        quota: quotaName(demand.counters),
+        row: rowName(demand),
+        isPlace: demand.window === null || undefined,
+        ends: demand.end ?? undefined,
+        cursor: found
+      }
+      found = readPeeked(await this.#run(peek, JSON.stringify(parameters)), demand)
+    }
+    return found
+  }
+
+  async forget (callerKey: string, counters: string): Promise<void> {
+    await this.#run(forget, quotaName(counters), rowName({ callerKey, counters }))
+  }
+
+  async list (
     counters: string,
-    ...parameters: readonly string[]
-  ): Promise<unknown> {
-    return run(script, [`${register}:${counters}`], parameters)
+    cursor: string | null,
+    time: number | null,
+    date: number
+  ): Promise<CallerPage> {
+    const parameters = {
+      time: time ?? undefined,
+      date,
+      quota: quotaName(counters),
+      cursor: cursor ?? '0'
+    }
+    return readPage(await this.#run(list, JSON.stringify(parameters)))
+  }
+
+  async inspect (counters: string): Promise<QuotaStoreState> {
+    return readState(await this.#run(inspect, quotaName(counters)))
+  }
+
+  async clear (): Promise<void> {
+    this.#expectedUntil = -Infinity
+    await this.#run(clear)
   }
 
   /**
    * Sends a script by its digest, but as source the first time and if the server has lost it, as in
    * a restart.
    */
-  async function run (
-    source: string,
-    keys: readonly string[],
-    parameters: readonly (string | Buffer)[] = []
-  ): Promise<unknown> {
-    const digest = digests.get(source)
-    // Commands on one connection run in order, so the ones that follow can use the digest without
-    // waiting for this one.
-    digests.set(source, digest ?? createHash('sha1').update(source).digest('hex'))
-    if (digest === undefined) return client.evaluateSource(source, keys, parameters)
+  async #run (source: string, ...parameters: readonly (string | Buffer)[]): Promise<unknown> {
+    const digest = this.#digests.get(source)
+    if (digest === undefined) {
+      // Commands on one connection run in order, so the ones that follow can use the digest without
+      // waiting for this one.
+      this.#digests.set(source, createHash('sha1').update(source).digest('hex'))
+      return await this.#client.evaluateSource(source, this.#keys, parameters)
+    }
     try {
-      return await client.evaluateDigest(digest, keys, parameters)
+      return await this.#client.evaluateDigest(digest, this.#keys, parameters)
     } catch (error) {
       if (error instanceof Error && error.message.startsWith('NOSCRIPT')) {
-        return client.evaluateSource(source, keys, parameters)
+        return await this.#client.evaluateSource(source, this.#keys, parameters)
       }
       throw error
     }

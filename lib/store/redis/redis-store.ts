@@ -2,7 +2,7 @@ import { assertOptions, checkThat } from '../../option-checks.js'
 import { sharedChecks, SharedStore, type SharedQuotaStoreOptions } from '../shared/shared-store.js'
 import { defaultMaxTrackedCallers } from '../store.js'
 import { adaptClient, type SupportedRedisClient } from './clients.js'
-import { redisDriver } from './redis-driver.js'
+import { RedisDriver } from './redis-driver.js'
 
 // Braces would change the hash slot of the keys.
 const assertPrefix = checkThat(
@@ -72,7 +72,7 @@ export class RedisQuotaStore extends SharedStore {
     )(shards, 'shards')
     const client = adaptClient(options.client)
     // With the braces, the hash slot depends only on the shard's number.
-    super(options, shards, (cap, shard) => redisDriver(client, `${keyPrefix}{${shard}}`, cap))
+    super(options, shards, (cap, shard) => new RedisDriver(client, `${keyPrefix}{${shard}}`, cap))
     this.keyPrefix = keyPrefix
     this.shards = shards
   }

@@ -1,102 +1,153 @@
-import { shown } from '../../errors.js'
-import type { Decided } from '../shared/driver.js'
+import { format } from '../../errors.js'
+import type { Decided, Reply, StoredRequest } from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
-import type { Decision } from './arguments.js'
 
-const [askAgain, admittedFlag, overflowFlag, flagsRange, nonces, times] = [
-  -1,
-  1,
-  2,
-  4,
-  2 ** 16,
-  2 ** 32
-]
+// What decide.lua returns in place of a request that must be sent again, and in place of what was
+// granted if there is no room.
+const askAgain = -2
+const noRoom = -1
 
-/**
- * Reads the reply of acquire.lua to requests. In the columns, their decisions are in the order of
- * the reply.
- */
-export function readDecided (
-  reply: unknown,
-  requests: readonly (readonly Decision[])[],
-  columns: readonly (readonly Decision[])[]
-): (Decided[] | undefined)[] {
-  const values = readList(reply).map(readInteger)
-  const decided = new Map<Decision, Decided>()
-  let next = 0
-  for (const column of columns) {
-    const now = values[next++]
-    for (const decision of column) {
-      decided.set(decision, readCount(decision.demand, now, values[next++], values[next++]))
-    }
+/** Reads the integers of a reply one after the other. */
+class ReplyReader {
+  readonly #values: readonly unknown[]
+  #position = 0
+
+  constructor (reply: unknown) {
+    if (!Array.isArray(reply)) throw unexpected(reply)
+    this.#values = reply
   }
-  if (values.length !== next) throw unexpected(reply)
-  return requests.map((decisions) => {
-    const results = decisions.map((decision): Decided => Object(decided.get(decision)))
-    return results.some(({ count }) => count === askAgain) ? undefined : results
+
+  get isAtEnd (): boolean {
+    return this.#position === this.#values.length
+  }
+
+  get next (): unknown {
+    return this.#values[this.#position]
+  }
+
+  integer (): number {
+    return readInteger(this.#take())
+  }
+
+  natural (): number {
+    const value = this.#take()
+    const number = readInteger(value)
+    if (number < 0) throw unexpected(value)
+    return number
+  }
+
+  boolean (): boolean {
+    const value = this.#take()
+    const number = readInteger(value)
+    if (number !== 0 && number !== 1) throw unexpected(value)
+    return number === 1
+  }
+
+  text (): string {
+    return String(this.#take())
+  }
+
+  /** Throws unless all has been read. */
+  end (): void {
+    if (!this.isAtEnd) throw unexpected(this.#values)
+  }
+
+  #take (): unknown {
+    if (this.isAtEnd) throw unexpected(this.#values)
+    const value = this.#values[this.#position]
+    this.#position += 1
+    return value
+  }
+}
+
+/** Reads the reply of decide.lua. */
+export function readReply (reply: unknown, requests: readonly StoredRequest[]): Reply {
+  const reader = new ReplyReader(reply)
+  const isLeaseKnown = reader.boolean()
+  const decided = requests.map((demands) => {
+    if (reader.isAtEnd) throw unexpected(reply)
+    if (readInteger(reader.next) === askAgain) {
+      reader.integer()
+      return undefined
+    }
+    return demands.map((demand) => readDecided(reader, demand))
   })
+  reader.end()
+  return { decided, isLeaseKnown }
+}
+
+function readDecided (reader: ReplyReader, demand: Demand): Decided {
+  const grantedOrNoRoom = reader.integer()
+  const admitted = grantedOrNoRoom !== noRoom
+  const granted = admitted ? grantedOrNoRoom : 0
+  if (granted < 0) throw unexpected(granted)
+  const count = reader.natural()
+  const held = reader.natural()
+  const left = reader.natural()
+  const windowId = reader.natural()
+  const overflow = reader.boolean()
+  const decided = { admitted, granted, count, held, overflow, windowId }
+  return { ...decided, ...windowOf(demand, left) }
 }
 
 /** Reads the reply of peek.lua: the count, null, or the next cursor. */
-export function readPeeked (reply: unknown, demand: Demand): QuotaCount | null | string {
-  if (!Array.isArray(reply)) return String(readInteger(reply))
+export function readPeeked (reply: unknown, demand: Demand): QuotaCount | null | number {
+  if (!Array.isArray(reply)) return readInteger(reply)
   if (reply.length === 0) return null
-  if (reply.length !== 3) throw unexpected(reply)
-  const { admitted, nonce, ...count } = readCount(demand, ...reply.map(readInteger))
-  return count
+  const reader = new ReplyReader(reply)
+  const count = reader.natural()
+  const held = reader.natural()
+  const left = reader.natural()
+  const overflow = reader.boolean()
+  reader.end()
+  return { count, held, overflow, ...windowOf(demand, left) }
 }
 
 /** Reads the reply of list.lua. */
-export function readPage (reply: unknown): CallerPage & QuotaStoreState {
-  const [rows, count, cursor, ...values] = readList(reply)
-  const [trackedCallers, sweeps, next] = [
-    readInteger(rows),
-    readInteger(count),
-    readInteger(cursor)
-  ]
+export function readPage (reply: unknown): CallerPage {
+  const reader = new ReplyReader(reply)
+  const cursor = reader.text()
   const callers: CallerCount[] = []
-  for (let index = 0; index < values.length; index += 3) {
-    const left = readInteger(values[index + 2])
-    callers.push({
-      callerKey: String(values[index]),
-      count: readInteger(values[index + 1]),
-      windowRemaining: left === 0 ? null : left
-    })
+  while (!reader.isAtEnd) {
+    const callerKey = reader.text()
+    const count = reader.natural()
+    const held = reader.natural()
+    const left = reader.natural()
+    const end = reader.natural()
+    const windowRemaining = left === 0 ? null : left
+    callers.push({ callerKey, count, held, windowRemaining, ...(end !== 0 && { end }) })
   }
-  return { trackedCallers, sweeps, callers, cursor: next === 0 ? null : String(next) }
+  if (!/^\d+$/.test(cursor)) throw unexpected(reply)
+  return { callers, cursor: cursor === '0' ? null : cursor }
 }
 
-// The age of a window is how long ago it began, or how much later than the demand's end it ends.
-function readCount ({ window, end }: Demand, now = 0, count = 0, last = 0): Decided {
-  const flags = last % flagsRange
-  const age = Math.floor(last / flagsRange / nonces)
-  const opened = end === null ? now - age : end + age
-  const nonce = (opened % times) * nonces + (Math.floor(last / flagsRange) % nonces)
-  const [admitted, overflow] = [(flags & admittedFlag) !== 0, (flags & overflowFlag) !== 0]
-  if (end !== null) return { admitted, count, windowRemaining: null, end: opened, overflow, nonce }
-  return {
-    admitted,
-    count,
-    windowRemaining: window === null ? null : window - age,
-    overflow,
-    nonce
-  }
+/** Reads the reply of inspect.lua. */
+export function readState (reply: unknown): QuotaStoreState {
+  const reader = new ReplyReader(reply)
+  const trackedCallers = reader.natural()
+  const sweeps = reader.natural()
+  reader.end()
+  return { trackedCallers, sweeps }
 }
 
-function readList (reply: unknown): unknown[] {
-  if (!Array.isArray(reply)) throw unexpected(reply)
-  return reply
+/** @param left How long the window stays open, or when it ends; 0 for a place. */
+function windowOf (
+  { window, end }: Demand,
+  left: number
+): Pick<QuotaCount, 'windowRemaining' | 'end'> {
+  if (window === null) return { windowRemaining: null }
+  return end === null ? { windowRemaining: left } : { windowRemaining: null, end: left }
 }
 
 // Depending on their options, clients return an integer as a number, a string, a bigint or a
 // Buffer.
 function readInteger (value: unknown): number {
-  const number =
-    typeof value === 'number' ? value : Number(value === '' || value === null ? NaN : String(value))
+  const isEmpty = value === '' || value === null || value === undefined
+  const number = typeof value === 'number' ? value : Number(isEmpty ? NaN : String(value))
   if (!Number.isSafeInteger(number)) throw unexpected(value)
   return number
 }
 
 function unexpected (reply: unknown): TypeError {
-  return new TypeError(`unexpected reply of the server: ${shown(reply)}`)
+  return new TypeError(`unexpected reply of the server: ${format(reply)}`)
 }

@@ -1,30 +1,72 @@
--- Sweeps if that is due, and removes the dead ones of a page of rows, which makes room for new callers.
-local retention, isPageDue = window == 0 and LEASE or math.abs(window) + RETENTION_AFTER_WINDOW, false
-if isSweepDue then
-  sweeps, sweptAt = sweeps + 1, now
-  if cursor ~= ALL_CHECKED or now - oldest >= retention then cursor, oldest = 0, now end
-end
-if cursor ~= ALL_CHECKED and not (checked or {})[key] then
-  -- Checking so many takes one or two milliseconds, of all quotas together. Lua's stack holds about 8,000 values.
-  local PAGE <const>, REMOVED_AT_ONCE <const> = 1000, 4000
-  local page, dead = call('HSCAN', key, cursor, 'COUNT', math.ceil(PAGE / (#KEYS - 1))), {}
-  for place = 1, #page[2], 2 do
-    local caller, row = page[2][place], page[2][place + 1]
-    local lastSeen = caller == STATE and now or read('d', row, window == 0 and PART_LENGTH - 7 or LAST_SEEN_POSITION)
-    if sweptAt - lastSeen >= retention then dead[#dead + 1] = caller elseif lastSeen < oldest then oldest = lastSeen end
+-- The sweep, and what it needs of a shard that is new or has been lost.
+
+-- Looks at a page of rows, and removes those that a sweep of their quota has found dead, and quotas that have expired, with their rows. Rows are named `<quota> <caller>`, and quotas `quota:<quota>`. The quotas of the call are changed, and the others written.
+--
+-- Returns whether something was removed.
+local function checkPage (clock, quotas)
+  local byName = {}
+  for _, quota in ipairs(quotas) do byName[quota.name] = quota.retention and quota or nil end
+  local others = {}
+  local function quotaNamed (name)
+    if byName[name] == nil then
+      local text = redis.call('HGET', WINDOWS, 'quota:' .. name)
+      byName[name] = false
+      if text then
+        local quota = { name = name }
+        readQuota(quota, text)
+        byName[name] = quota
+        others[#others + 1] = quota
+      end
+    end
+    return byName[name]
   end
-  for from = 1, #dead, REMOVED_AT_ONCE do call('HDEL', key, unpack(dead, from, math.min(from + REMOVED_AT_ONCE - 1, #dead))) end
-  if dead[1] then found = call('HMGET', key, STATE, unpack(argv, callers + 1, callers + demands)) end
-  cursor, isPageDue, checked = page[1] == '0' and ALL_CHECKED or page[1] + 0, true, checked or {}
-  checked[key] = true
+
+  local page = redis.call('HSCAN', WINDOWS, math.max(clock.cursor, 0), 'COUNT', PAGE)
+  local dead = {}
+  for index = 1, #page[2], 2 do
+    local field = page[2][index]
+    local space = string.find(field, ' ', 1, true)
+    if space then
+      local quota = quotaNamed(string.sub(field, 1, space - 1))
+      local lastSeen = struct.unpack('d', page[2][index + 1], LAST_SEEN_POSITION)
+      if not quota or quota.expires < clock.serverTime then
+        dead[#dead + 1] = field
+      elseif quota.sweptAt - lastSeen >= quota.retention then
+        dead[#dead + 1] = field
+        quota.callers = quota.callers - 1
+        quota.isChanged = true
+      end
+    elseif string.sub(field, 1, 6) == 'quota:' then
+      if quotaNamed(string.sub(field, 7)).expires < clock.serverTime then dead[#dead + 1] = field end
+    end
+  end
+
+  for _, quota in ipairs(others) do
+    if quota.isChanged then redis.call('HSET', WINDOWS, 'quota:' .. quota.name, writeQuota(quota)) end
+  end
+  -- Lua's stack holds about 8,000 values.
+  for first = 1, #dead, 4000 do
+    redis.call('HDEL', WINDOWS, unpack(dead, first, math.min(first + 3999, #dead)))
+  end
+  clock.cursor = tonumber(page[1])
+  if clock.cursor == 0 then
+    clock.cursor = NO_PASS
+    clock.passes = clock.passes + 1
+  end
+  return #dead > 0
 end
-if isSweepDue or isPageDue or isMisdated then
-  -- A request after this time would find every row dead.
-  expiry, latest, length = serverTime() + retention + SWEEP_INTERVAL, now, window
-  call('HSET', key, STATE, pack(STATE_FORMAT, LAYOUT_VERSION, now - time, now, sweptAt, expiry, window, sweeps, oldest, cursor,
-    overflowCount, overflowOpened, overflowNonce))
-  call('PEXPIREAT', key, expiry)
-  call('SADD', KEYS[1], key)
-  if call('PTTL', KEYS[1]) < call('PTTL', key) then call('PEXPIREAT', KEYS[1], expiry) end
+
+-- A server that evicts a shard when its memory is nearly full would do so again and again. Any server can lose one, for example when it
+-- restarts.
+local function assertNotEvicted ()
+  local memory = redis.pcall('INFO', 'memory')
+  if type(memory) ~= 'string' then
+    error('EVICTED the server may have evicted the counters, and its user cannot run INFO', 0)
+  end
+  local most = tonumber(string.match(memory, '\nmaxmemory:(%d+)'))
+  local used = tonumber(string.match(memory, 'used_memory:(%d+)'))
+  local isEvicting = not string.find(memory, 'policy:noeviction', 1, true)
+  if isEvicting and most > 0 and used / most >= 0.9 then
+    error('EVICTED the server has evicted the counters, because its memory is full', 0)
+  end
 end
-rows = call('HLEN', key) - 1

@@ -1,93 +1,137 @@
 import type { Acquisition, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 
 /**
- * What a server does for a `SharedStore`, each in one round trip. A driver knows the server and its
- * layout, which has a version; it refuses any other version by name. `acquire` and `release` are
- * called once at a time, but both can be in flight, and run in any order there.
+ * What a server does for a `SharedStore`, each in one round trip. A driver knows one server and its
+ * layout, which has a version; it refuses any other version by name. `decide` is called once at a
+ * time.
  */
 export interface Driver {
   /**
-   * Decides on requests, as `QuotaStore.acquire` does. Returns undefined for one that must be sent
-   * again: nothing of it was counted.
+   * Does all of the call in one atomic step: first what this process holds, then the settlements,
+   * then the requests, in their order.
    */
-  acquire(
-    requests: readonly StoredRequest[],
-    call: Call
-  ): Promise<readonly (readonly Decided[] | undefined)[]>
-  /** Gives back what was counted in windows, and writes how many places this process holds. */
-  release(releases: readonly Release[], holdings: readonly Holding[], call: Call): Promise<unknown>
+  decide(call: Call): Promise<Reply>
+  /** As `QuotaStore.peek`. */
   peek(demand: Demand, time: number | null): Promise<QuotaCount | null>
-  /** Requests in flight keep their places. */
+  /** As `QuotaStore.forget`: requests in flight keep their places. */
   forget(callerKey: string, counters: string): Promise<unknown>
-  /** @param date Milliseconds since the epoch, for windows with an end. */
+  /**
+   * As `QuotaStore.list`.
+   *
+   * @param date Milliseconds since the epoch, for windows with an end.
+   */
   list(
     counters: string,
     cursor: string | null,
     time: number | null,
     date: number
   ): Promise<CallerPage>
+  /** As `QuotaStore.inspect`. */
   inspect(counters: string): Promise<QuotaStoreState>
+  /** Removes everything, the places and leases of all processes included. */
   clear(): Promise<unknown>
 }
 
-/** What a call says about this process. */
+/** What a process asks of the server in one round trip. */
 export interface Call {
   /** The time of the store's own clock in whole milliseconds; null for the server's clock. */
   readonly time: number | null
-  /** The name of this process, which holds the places: 16 characters of the base64url alphabet. */
-  readonly holder: string
   /**
-   * Increases with each call. Of two calls that write a number of places, the one with the greater
-   * number wins. A late one gets none.
+   * The lease of this process, which this call renews; null if the call has neither holdings nor
+   * demands of places, nor is a renewal.
    */
-  readonly sequence: number
+  readonly lease: Lease | null
+  /**
+   * Each caller of a demand of a place in this call, and each caller for whom the number of places
+   * has changed. No caller of the same counters twice.
+   */
+  readonly holdings: readonly Holding[]
+  /** Can have the same caller several times. */
+  readonly settlements: readonly Settlement[]
+  readonly requests: readonly StoredRequest[]
 }
 
-/** A request that is decided on in one step. */
-export interface StoredRequest {
-  readonly demands: readonly Demand[]
+/**
+ * The lease of a process, without which its places do not count. The server keeps it while the
+ * process holds a place, for 30 s from the latest call that had it. A process without places has
+ * none.
+ */
+export interface Lease {
+  /** The name of this process: 16 characters of the base64url alphabet. */
+  readonly process: string
   /**
-   * For each demand, how many places this process holds, without those that this call takes; 0 for
-   * windows. Replaces the server's.
+   * Increases with each call of the process. A call whose number is not greater than the latest one
+   * that the server knows of this process is late: it changes nothing at all and fails.
    */
-  readonly held: readonly number[]
+  readonly number: number
   /**
-   * Identifies the window that the first demand opens, if it does; the next demand's is greater by
-   * 1. An integer below 2^51, used once.
+   * The number of a call: from that one on, this process has stated anew what it holds, because
+   * what the server knew had become uncertain. Never decreases.
    */
-  readonly nonce: number
+  readonly generation: number
   /**
-   * How often this request was sent before. A call has no requests that were sent before beside
-   * others.
+   * Whether, with this call, the process has stated in this generation all that it holds. Then what
+   * the server knows from earlier generations is held no longer. The server takes it from the
+   * totals as it does for a process whose lease has ended: a bounded part with each call. Until it
+   * has finished, a request that has no room for a place must be sent again.
    */
-  readonly asked: number
+  readonly isComplete: boolean
+}
+
+/**
+ * How many places of a caller this process holds, without those that the call itself takes. A
+ * number and no difference: it replaces what the server knew of this process and caller, of
+ * whatever generation, and the total of the caller changes by the difference.
+ */
+export interface Holding extends Caller {
+  /** At least 0. A caller for whom no process holds a place leaves nothing on the server. */
+  readonly held: number
+}
+
+/**
+ * What changes in a window, only if the caller's own counter, or the overflow counter, still has
+ * this window. Changes nothing else: no `lastSeen`, no new window, no sweep.
+ */
+export interface Settlement extends Caller {
+  /** Whether the overflow counter of these counters was used. */
+  readonly overflow: boolean
+  readonly windowId: number
+  /** By how much the count decreases, at least 0. It never falls below 0. */
+  readonly lessCount: number
+  /** By how much what is held decreases, at least 0. It never falls below 0. */
+  readonly lessHeld: number
+}
+
+/** The demands of a request, on which the server decides in one step. At least one. */
+export type StoredRequest = readonly Demand[]
+
+/** What the server has done. */
+export interface Reply {
+  /**
+   * For each request what was decided on its demands, in their order; undefined for one that must
+   * be sent again: nothing of it was counted, and it has changed nothing.
+   */
+  readonly decided: readonly (readonly Decided[] | undefined)[]
+  /**
+   * Whether the server had a lease of this process that had not ended before this call. If not, the
+   * server may have lost or freed the places that the process held before. False without a lease.
+   */
+  readonly isLeaseKnown: boolean
 }
 
 /** What was decided on a demand. */
 export interface Decided extends Acquisition {
-  /** The nonce of the window; any integer for requests in flight. */
-  readonly nonce: number
+  /**
+   * The id of the counter's window, a safe integer of at least 0. No other window of the counter
+   * ever has it, not even after the server has lost its data. Any number for a place.
+   */
+  readonly windowId: number
 }
 
+/** A caller of a quota. */
 export type Caller = Pick<Demand, 'counters' | 'callerKey'>
 
-/** Returns the name of a caller's counter. */
+/** Returns a name that no other caller and no other counters have. */
 export function nameOf ({ counters, callerKey }: Caller): string {
-  return `${counters} ${callerKey}`
-}
-
-/**
- * What is given back, only if the caller's own counter, or the overflow counter, still has the
- * window with the nonce.
- */
-export interface Release extends Caller {
-  readonly overflow: boolean
-  readonly nonce: number
-  /** An integer of at least 1. The count never falls below 0. */
-  readonly amount: number
-}
-
-/** How many places of a caller this process holds, for 30 s from when they were last written. */
-export interface Holding extends Caller {
-  readonly held: number
+  return `${JSON.stringify(counters)} ${callerKey}`
 }

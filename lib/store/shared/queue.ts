@@ -1,65 +1,62 @@
 import { TimeLimitError } from '../../time-limit.js'
 
-// Bounds how long a call keeps the server busy, and how many decisions fail together.
-const mostInCall = 128
-
 /**
  * How long a call may take, in milliseconds, because a connection can become silent without
- * closing, and how long an item may wait.
+ * closing, and how long a request may wait for its call.
  */
 export const longestWait = 5_000
 
-/** What waits for the next call of one kind. */
-export class Queue<Item, Result> {
-  // `asked` is how often the item was sent before.
-  readonly waiting: {
-    item: Item
-    since: number
-    asked: number
-    resolve(result: Result): void
-    reject(error: unknown): void
-  }[] = []
+/** What waits for the next call. */
+export interface Waiting<Item, Result> {
+  readonly item: Item
+  /** The time of `performance.now()` from which on it is not sent any more. */
+  readonly until: number
+  resolve(result: Result): void
+  reject(error: unknown): void
+}
 
-  add (item: Item): Promise<Result> {
+/** Items that wait for the next call, in their order. */
+export class Queue<Item, Result> {
+  readonly #capacity: number
+  #waiting: Waiting<Item, Result>[] = []
+
+  /** @param capacity How many can wait. The oldest one is rejected. */
+  constructor (capacity = Infinity) {
+    this.#capacity = capacity
+  }
+
+  get size (): number {
+    return this.#waiting.length
+  }
+
+  /** Resolves when the item's call has ended. */
+  add (item: Item, until: number): Promise<Result> {
+    if (this.#waiting.length >= this.#capacity) {
+      this.#waiting.shift()?.reject(new Error(`more than ${this.#capacity} wait for the server`))
+    }
     return new Promise((resolve, reject) => {
-      this.waiting.push({ item, since: performance.now(), asked: 0, resolve, reject })
+      this.#waiting.push({ item, until, resolve, reject })
     })
   }
 
-  /**
-   * Sends what goes into the next call. What has waited for too long is rejected: its request has
-   * got its response without it.
-   *
-   * @param call Sends items that were all sent before as often. Returns a result for each;
-   *   undefined for one that must be sent again.
-   */
-  async send (
-    call: (items: readonly Item[], asked: number) => Promise<readonly (Result | undefined)[]>
-  ): Promise<void> {
-    const asked = this.waiting[0]?.asked ?? 0
-    // Requests that were sent before share no call with others, because they can take the server
-    // longer.
-    const other = this.waiting.findIndex((each) => each.asked !== asked)
-    const earliest = performance.now() - longestWait
-    const batch = this.waiting
-      .splice(0, other === -1 ? mostInCall : Math.min(other, mostInCall))
-      .filter(({ since, reject }) => {
-        if (since < earliest) reject(new TimeLimitError(longestWait))
-        return since >= earliest
-      })
-    if (batch.length === 0) return
-    try {
-      const results = await call(
-        batch.map(({ item }) => item),
-        asked
-      )
-      batch.forEach((each, index) => {
-        const result = results[index]
-        if (result === undefined) this.waiting.push({ ...each, asked: asked + 1 })
-        else each.resolve(result)
-      })
-    } catch (error) {
-      for (const { reject } of batch) reject(error)
+  /** Removes the first items and returns them. What has waited for too long is rejected instead. */
+  take (most: number): Waiting<Item, Result>[] {
+    const now = performance.now()
+    const taken: Waiting<Item, Result>[] = []
+    let next = 0
+    while (next < this.#waiting.length && taken.length < most) {
+      const waiting = this.#waiting[next]
+      next += 1
+      if (waiting === undefined) break
+      if (waiting.until > now) taken.push(waiting)
+      else waiting.reject(new TimeLimitError(longestWait))
     }
+    this.#waiting = this.#waiting.slice(next)
+    return taken
+  }
+
+  /** Puts items that must be sent again before all others. */
+  putBack (waiting: readonly Waiting<Item, Result>[]): void {
+    this.#waiting = [...waiting, ...this.#waiting]
   }
 }

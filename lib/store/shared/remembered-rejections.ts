@@ -2,8 +2,8 @@ import { hasRoom } from '../counter.js'
 import type { Acquisition, Demand } from '../store.js'
 import { nameOf } from './driver.js'
 
-// What another process changes (`forget`, `clearCounters`, something given back) takes effect after
-// this time, in milliseconds.
+// What another process changes (`forget`, `clearCounters`, a settlement) takes effect after this
+// time, in milliseconds.
 const longestMemory = 1_000
 
 /**
@@ -30,15 +30,15 @@ export class RememberedRejections {
   recall (demand: Demand, now: number): Acquisition | null {
     const known = this.#rejections.get(nameOf(demand))
     if (known === undefined || now - known.askedAt >= longestMemory) return null
-    const { count, windowRemaining, end } = known.acquisition
-    if (hasRoom(count, demand.limit, demand.cost)) return null
-    const rejection = { admitted: false, count, overflow: false }
+    const { count, held, windowRemaining, end } = known.acquisition
+    if (hasRoom(count, demand)) return null
+    const rejection = rejectionOf(count, held)
     if (end !== undefined) {
-      return demand.end !== null && demand.end <= end
-        ? { ...rejection, windowRemaining: null, end }
-        : null
+      const isOpen = demand.end !== null && demand.end <= end
+      return isOpen ? { ...rejection, end } : null
     }
-    const remaining = Number(windowRemaining) - (now - known.askedAt)
+    if (windowRemaining === null) return null
+    const remaining = windowRemaining - (now - known.askedAt)
     return remaining > 0 ? { ...rejection, windowRemaining: remaining } : null
   }
 
@@ -50,14 +50,8 @@ export class RememberedRejections {
    *   than it is.
    */
   remember (demand: Demand, acquisition: Acquisition | null | undefined, askedAt: number): void {
-    if (
-      acquisition == null ||
-      acquisition.admitted ||
-      acquisition.overflow ||
-      demand.window === null
-    ) {
-      return
-    }
+    if (acquisition === null || acquisition === undefined) return
+    if (acquisition.admitted || acquisition.overflow || demand.window === null) return
     for (const [oldest, { askedAt: rememberedAt }] of this.#rejections) {
       if (this.#rejections.size < this.#capacity && askedAt - rememberedAt < longestMemory) break
       this.#rejections.delete(oldest)
@@ -66,10 +60,23 @@ export class RememberedRejections {
   }
 
   /**
-   * Removes what is out of date because something was released. A reply that is on its way can
-   * still be remembered.
+   * Removes what is out of date because something was settled. A reply that is on its way can still
+   * be remembered.
    */
   drop (demand: Demand): void {
     this.#rejections.delete(nameOf(demand))
+  }
+}
+
+/** A rejection for which the server was not asked. */
+export function rejectionOf (count: number, held: number): Acquisition {
+  return {
+    admitted: false,
+    granted: 0,
+    count,
+    held,
+    windowRemaining: null,
+    overflow: false,
+    isRemembered: true
   }
 }

@@ -1,58 +1,59 @@
-import { randomBytes } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
-import { within } from '../../time-limit.js'
+import { withTimeout } from '../../time-limit.js'
 import { haveRoom } from '../side-by-side.js'
 import type { Acquisition, Demand } from '../store.js'
-import {
-  nameOf,
-  type Call,
-  type Caller,
-  type Decided,
-  type Driver,
-  type Holding,
-  type Release
-} from './driver.js'
-import { longestWait, Queue } from './queue.js'
+import { CountedDemand, type Settler } from './counted-demand.js'
+import type { Call, Caller, Decided, Driver, Reply, Settlement, StoredRequest } from './driver.js'
+import { HeldPlaces, type HeldPlace } from './held-places.js'
+import { longestWait, Queue, type Waiting } from './queue.js'
+
+// Bounds how long a call keeps the server busy, and how many requests fail together.
+const mostInCall = 128
+
+// How many demands the requests of a call have at most, unless it has one request only.
+const mostDemandsInCall = 1_280
+
+// How many settlements can wait while the server does not answer.
+const mostWaitingSettlements = 10_000
 
 // A lease lasts three times as long, so two renewals can fail.
 const renewalInterval = 10_000
 
-// Numbers that this process uses once each. They begin anywhere, so that they differ from those of
-// other processes.
-let lastNumber = randomBytes(6).readUIntBE(0, 6)
+// How long settlements wait after a call has failed, if no request comes that shows whether the
+// server works again.
+const retryInterval = 1_000
 
-/** What an acquisition has counted and can still be given back, and how. */
-export const counted = new WeakMap<
-  Acquisition,
-  { readonly demand: Demand; left: number; giveBack(amount: number): Promise<unknown> }
->()
+/** What is settled in one call: less in a window, or more in the one that is open. */
+type SettlementItem = { readonly less: Settlement } | { readonly more: Demand }
 
-/** The places that this process holds for a caller, and what the server knows of them. */
-interface HeldPlaces extends Holding {
-  held: number
-  /**
-   * What the server knows, and until it has answered, the number of the latest call that told it;
-   * then 0.
-   */
-  told: number
-  unanswered: number
+type WaitingRequest = Waiting<StoredRequest, readonly Decided[]>
+type WaitingSettlement = Waiting<SettlementItem, Decided | undefined>
+
+/** What goes into one call. */
+interface Batch {
+  readonly requests: readonly WaitingRequest[]
+  readonly settlements: readonly WaitingSettlement[]
+  readonly placeChanges: readonly Waiting<HeldPlace, void>[]
 }
 
 /**
- * The callers that one driver serves. A call to the driver takes with it what has arrived since the
- * one before. Calls follow each other, so that each one states truly how many places this process
- * holds: their number and no difference, so the next one corrects it.
+ * The callers that one driver serves. One call is in flight at a time, and the next one takes with
+ * it what has arrived in the meantime: requests, settlements, and what this process holds.
  */
-export class Shard {
+export class Shard implements Settler {
   readonly #driver: Driver
   readonly #time: () => Call['time']
-  readonly #holder = randomBytes(12).toString('base64url')
-  readonly #requests = new Queue<readonly Demand[], readonly Acquisition[]>()
-  readonly #changes = new Queue<Release | HeldPlaces, true>()
+  readonly #requests = new Queue<StoredRequest, readonly Decided[]>()
+  readonly #settlements = new Queue<SettlementItem, Decided | undefined>(mostWaitingSettlements)
+  readonly #placeChanges = new Queue<HeldPlace, void>()
+  readonly #places = new HeldPlaces()
+  readonly #counted = new WeakMap<Acquisition, CountedDemand | HeldPlace>()
   #sending: Promise<void> | undefined
-  // The callers for whom the server may have a number of places other than 0.
-  readonly #places = new Map<string, HeldPlaces>()
+  // Whether the latest call has failed.
+  #isFailing = false
+  #isRenewalDue = false
   #renewal: NodeJS.Timeout | undefined
+  #retry: NodeJS.Timeout | undefined
 
   constructor (driver: Driver, time: () => Call['time']) {
     this.#driver = driver
@@ -61,159 +62,219 @@ export class Shard {
 
   /** Asks the driver at once. */
   ask<Result>(question: (driver: Driver, time: Call['time']) => Promise<Result>): Promise<Result> {
-    return within(longestWait, question(this.#driver, this.#time()))
+    return withTimeout(longestWait, question(this.#driver, this.#time()))
   }
 
-  acquire (demands: readonly Demand[]): Promise<readonly Acquisition[]> {
-    this.#sending ??= this.#sendAll()
-    return this.#requests.add(demands)
+  acquire (demands: StoredRequest): Promise<readonly Decided[]> {
+    const decided = this.#requests.add(demands, performance.now() + longestWait)
+    this.#start()
+    return decided
+  }
+
+  /**
+   * Settles an acquisition of this shard; does nothing if it was not counted. A place is free
+   * again, whatever was used.
+   */
+  async settle (acquisition: Acquisition, used: number, end: number | null): Promise<void> {
+    const counted = this.#counted.get(acquisition)
+    if (counted === undefined) return
+    if (counted instanceof CountedDemand) {
+      await counted.settle(used, end)
+      return
+    }
+    this.#counted.delete(acquisition)
+    if (!this.#places.free(counted)) return
+    const freed = this.#placeChanges.add(counted, Infinity)
+    this.#start()
+    await freed
   }
 
   /** How many places of the caller this process holds. */
   held (caller: Caller): number {
-    return this.#places.get(nameOf(caller))?.held ?? 0
+    return this.#places.held(caller)
   }
 
   dropPlaces (): void {
-    this.#places.clear()
-    clearInterval(this.#renewal)
-    this.#renewal = undefined
+    this.#places.drop()
+    this.#renewWhileHolding()
   }
 
-  #change (item: Release | HeldPlaces): Promise<true> {
+  #start (): void {
+    clearTimeout(this.#retry)
+    this.#retry = undefined
     this.#sending ??= this.#sendAll()
-    return this.#changes.add(item)
   }
 
   async #sendAll (): Promise<void> {
+    // What arrives in one turn of the event loop goes into the same call.
     do {
-      // What arrives in one turn of the event loop goes into the same call.
       await turn()
-      const changed = this.#changes.send((changes) => this.#apply(changes))
-      // On the server they can run in the other order. The greater number is that of the places
-      // that can only have become more.
-      await Promise.all([
-        changed,
-        this.#requests.send((requests, asked) => this.#decide(requests, asked))
-      ])
-    } while (this.#changes.waiting.length + this.#requests.waiting.length > 0)
+      await this.#send()
+    } while (this.#requests.size > 0 || (!this.#isFailing && this.#hasChanges))
     this.#sending = undefined
+    if (!this.#hasChanges) return
+    this.#retry = setTimeout(() => {
+      this.#start()
+    }, retryInterval).unref()
   }
 
-  async #apply (changes: readonly (Release | HeldPlaces)[]): Promise<true[]> {
-    const call = this.#call()
-    const releases = changes.filter((change) => 'amount' in change)
-    const changed = [...new Set(changes.filter((change) => 'held' in change))].filter((places) =>
-      this.#areHeld(places)
-    )
-    const holdings = changed.map((places) => ({ ...places, held: tell(places, call) }))
-    await within(longestWait, this.#driver.release(releases, holdings, call))
-    for (const places of changed) this.#noteAnswer(places, call)
-    return changes.map(() => true)
+  get #hasChanges (): boolean {
+    return this.#settlements.size > 0 || this.#placeChanges.size > 0 || this.#places.mustState
   }
 
-  async #decide (
-    requests: readonly (readonly Demand[])[],
-    asked: number
-  ): Promise<readonly (readonly Decided[] | undefined)[]> {
-    const call = this.#call()
-    const stored = requests.map((demands) => {
-      const nonce = lastNumber + 1
-      lastNumber += demands.length
-      return {
-        demands,
-        nonce,
-        asked,
-        held: demands.map((demand) =>
-          demand.window === null ? tell(this.#placesOf(demand), call) : 0
-        )
-      }
-    })
-    const noted = this.#driver.acquire(stored, call).then((decided) => {
-      requests.forEach((demands, index) => {
-        this.#note(demands, decided[index] ?? [], call)
-      })
-      return decided
-    })
-    // What a request has counted is given back if its reply is too late.
-    const late = (decided: Awaited<typeof noted>): void =>
-      decided.flat().forEach((acquisition) => {
-        const known = acquisition && counted.get(acquisition)
-        known?.giveBack(known.left).catch(() => {})
-      })
-    return await within(longestWait, noted, { late })
-  }
-
-  #note (demands: readonly Demand[], acquisitions: readonly Decided[], call: Call): void {
-    const isCounted = haveRoom(acquisitions)
-    acquisitions.forEach((acquisition, index) => {
-      const demand: Demand = Object(demands[index])
-      const { counters, callerKey, cost, window } = demand
-      const { overflow, nonce } = acquisition
-      const places = window === null ? this.#placesOf(demand) : undefined
-      const giveBack = async (amount: number): Promise<unknown> => {
-        if (places === undefined) {
-          return this.#change({ counters, callerKey, overflow, nonce, amount })
+  async #send (): Promise<void> {
+    const batch = this.#nextBatch()
+    const { requests, settlements } = batch
+    const stored = requests.map(({ item }) => item)
+    const reduced: Settlement[] = []
+    for (const { item } of settlements) {
+      if ('less' in item) reduced.push(item.less)
+      else stored.push([item.more])
+    }
+    const places = this.#places.next(placesOf(stored), this.#isRenewalDue)
+    if (stored.length + reduced.length === 0 && places === null) return
+    this.#isRenewalDue = false
+    const call: Call = {
+      time: this.#time(),
+      lease: places?.lease ?? null,
+      holdings: places?.holdings ?? [],
+      settlements: reduced,
+      requests: stored
+    }
+    const wasHolding = this.#places.isHolding
+    try {
+      const reply = await withTimeout(longestWait, this.#driver.decide(call), {
+        late: (late) => {
+          this.#settleLate(call, late)
         }
-        if (!this.#areHeld(places)) return
-        places.held -= amount
-        return this.#change(places)
+      })
+      this.#isFailing = false
+      if (call.lease !== null) this.#places.noteSuccess(wasHolding, reply.isLeaseKnown)
+      this.#resolve(batch, reply)
+    } catch (error) {
+      this.#isFailing = true
+      if (call.lease !== null) this.#places.beginGeneration()
+      for (const waiting of [...requests, ...settlements, ...batch.placeChanges]) {
+        waiting.reject(error)
       }
-      if (isCounted) counted.set(acquisition, { demand, left: cost, giveBack })
-      if (places === undefined) return
-      const taken = isCounted ? cost : 0
-      places.held += taken
-      places.told += taken
-      this.#noteAnswer(places, call)
-    })
+    }
+    this.#renewWhileHolding()
   }
 
-  /** Returns the places of a caller, whose lease is renewed until they are dropped. */
-  #placesOf ({ counters, callerKey }: Caller): HeldPlaces {
-    const name = nameOf({ counters, callerKey })
-    const places = this.#places.get(name) ?? {
-      counters,
-      callerKey,
-      held: 0,
-      told: 0,
-      unanswered: 0
+  #nextBatch (): Batch {
+    const requests = this.#requests.take(mostInCall)
+    // While calls fail, settlements are not risked: requests show whether the server works again,
+    // or one settlement if there is none.
+    let mostSettlements = mostInCall
+    if (this.#isFailing) mostSettlements = requests.length > 0 ? 0 : 1
+    return {
+      requests: this.#withinDemands(requests),
+      settlements: this.#settlements.take(mostSettlements),
+      placeChanges: this.#placeChanges.take(Infinity)
     }
-    this.#places.set(name, places)
-    const renew = (each: HeldPlaces): void => {
-      this.#change(each).catch(() => {})
-    }
-    this.#renewal ??= setInterval(() => {
-      this.#places.forEach(renew)
-    }, renewalInterval).unref()
-    return places
   }
 
-  #areHeld (places: HeldPlaces): boolean {
-    return this.#places.get(nameOf(places)) === places
+  /** Puts back the requests that would make the call too long. */
+  #withinDemands (requests: readonly WaitingRequest[]): readonly WaitingRequest[] {
+    let demands = 0
+    for (const [index, { item }] of requests.entries()) {
+      demands += item.length
+      if (demands > mostDemandsInCall && index > 0) {
+        this.#requests.putBack(requests.slice(index))
+        return requests.slice(0, index)
+      }
+    }
+    return requests
+  }
+
+  #resolve ({ requests, settlements, placeChanges }: Batch, { decided }: Reply): void {
+    const again: WaitingRequest[] = []
+    for (const [index, waiting] of requests.entries()) {
+      const acquisitions = decided[index]
+      if (acquisitions === undefined) {
+        again.push(waiting)
+      } else {
+        this.#note(waiting.item, acquisitions)
+        waiting.resolve(acquisitions)
+      }
+    }
+    this.#requests.putBack(again)
+
+    let next = requests.length
+    const settleAgain: WaitingSettlement[] = []
+    for (const waiting of settlements) {
+      if ('less' in waiting.item) {
+        waiting.resolve(undefined)
+        continue
+      }
+      const acquisitions = decided[next]
+      next += 1
+      if (acquisitions === undefined) settleAgain.push(waiting)
+      else waiting.resolve(acquisitions[0])
+    }
+    this.#settlements.putBack(settleAgain)
+    for (const { resolve } of placeChanges) resolve()
+  }
+
+  /** Notes what a request has counted, so that it can be settled. */
+  #note (demands: StoredRequest, acquisitions: readonly Decided[]): void {
+    if (!haveRoom(acquisitions)) return
+    for (const [index, acquisition] of acquisitions.entries()) {
+      const demand = demands[index]
+      if (demand === undefined) continue
+      const counted =
+        demand.window === null
+          ? this.#places.take(demand)
+          : new CountedDemand(this, demand, acquisition)
+      this.#counted.set(acquisition, counted)
+    }
   }
 
   /**
-   * Drops the places if there are none and the server knows it. If not, a change that is still to
-   * be sent or the next renewal tells it.
+   * Settles with 0 what the requests of a call have counted whose reply comes too late. Their
+   * places end with the earlier generation.
    */
-  #noteAnswer (places: HeldPlaces, { sequence }: Call): void {
-    if (places.unanswered === sequence) places.unanswered = 0
-    const { held, told, unanswered } = places
-    if (held === 0 && told === 0 && unanswered === 0 && this.#areHeld(places)) {
-      this.#places.delete(nameOf(places))
+  #settleLate ({ requests }: Call, { decided }: Reply): void {
+    for (const [index, acquisitions] of decided.entries()) {
+      if (acquisitions === undefined || !haveRoom(acquisitions)) continue
+      for (const [position, acquisition] of acquisitions.entries()) {
+        const demand = requests[index]?.[position]
+        if (demand === undefined || demand.window === null) continue
+        new CountedDemand(this, demand, acquisition).settle(0, demand.end).catch(() => {})
+      }
     }
-    if (this.#places.size === 0) this.dropPlaces()
   }
 
-  #call (): Call {
-    lastNumber += 1
-    return { time: this.#time(), holder: this.#holder, sequence: lastNumber }
+  async addSettlement (settlement: Settlement, until: number): Promise<void> {
+    await this.#addItem({ less: settlement }, until)
+  }
+
+  async addDemand (demand: Demand, until: number): Promise<Decided> {
+    const decided = await this.#addItem({ more: demand }, until)
+    if (decided === undefined) throw new TypeError('the server has not decided on a settlement')
+    return decided
+  }
+
+  #addItem (item: SettlementItem, until: number): Promise<Decided | undefined> {
+    const added = this.#settlements.add(item, Math.max(until, performance.now() + longestWait))
+    this.#start()
+    return added
+  }
+
+  #renewWhileHolding (): void {
+    if (!this.#places.isHolding) {
+      clearInterval(this.#renewal)
+      this.#renewal = undefined
+      return
+    }
+    this.#renewal ??= setInterval(() => {
+      this.#isRenewalDue = true
+      this.#start()
+    }, renewalInterval).unref()
   }
 }
 
-/** Notes that a call tells the server how many places are held. */
-function tell (places: HeldPlaces, { sequence }: Call): number {
-  places.told = places.held
-  places.unanswered = sequence
-  return places.held
+/** The demands of places in a call, each of which is one of a caller whose holding it states. */
+function placesOf (requests: readonly StoredRequest[]): Demand[] {
+  return requests.flat().filter(({ window }) => window === null)
 }

@@ -1,10 +1,16 @@
 import { assertBoolean, assertFunction } from '../../option-checks.js'
-import { proceed } from '../../promises.js'
 import { hasRoom } from '../counter.js'
 import { acquireSideBySide } from '../side-by-side.js'
-import { assertMaxTrackedCallers, defaultMaxTrackedCallers } from '../store.js'
+import {
+  assertDemand,
+  assertDemands,
+  assertMaxTrackedCallers,
+  assertUsed,
+  defaultMaxTrackedCallers
+} from '../store.js'
 import type {
   Acquisition,
+  Acquisitions,
   CallerPage,
   Demand,
   QuotaCount,
@@ -12,8 +18,8 @@ import type {
   QuotaStoreState
 } from '../store.js'
 import type { Driver } from './driver.js'
-import { RememberedRejections } from './remembered-rejections.js'
-import { counted, Shard } from './shard.js'
+import { rejectionOf, RememberedRejections } from './remembered-rejections.js'
+import { Shard } from './shard.js'
 
 /** Options of a store on a server. */
 export interface SharedQuotaStoreOptions {
@@ -45,6 +51,11 @@ export class SharedStore implements QuotaStore {
   readonly maxTrackedCallers: number
   readonly #shards: readonly Shard[]
   readonly #clock: () => number
+  // What can be settled, and where.
+  readonly #counted = new WeakMap<
+    Acquisition,
+    { readonly shard: Shard; readonly demand: Demand }
+  >()
   #rejections: RememberedRejections | undefined
 
   /** @param driverOf Returns the driver of a shard, from 0, which has a share of the caller cap. */
@@ -77,35 +88,38 @@ export class SharedStore implements QuotaStore {
     return sum % this.#shards.length
   }
 
-  acquire (
-    demands: readonly Demand[]
-  ): readonly (Acquisition | null)[] | Promise<readonly (Acquisition | null)[]> {
-    const rejections = this.#rejections
-    if (rejections === undefined) return this.#ask(demands)
+  /**
+   * If the request is rejected from memory, a value is returned; otherwise a promise. The hook then
+   * takes no turn of the event loop for a flood.
+   */
+  acquire (demands: readonly Demand[]): Acquisitions | Promise<Acquisitions> {
+    assertDemands(demands)
     const now = this.#clock()
-    const known = demands.map((demand) =>
-      demand.window === null ? this.#withoutPlace(demand) : rejections.recall(demand, now)
-    )
-    if (known.some((rejection) => rejection !== null)) return known
-    return proceed(this.#ask(demands), (acquisitions) => {
-      demands.forEach((demand, index) => {
-        rejections.remember(demand, acquisitions[index], now)
-      })
-      return acquisitions
-    })
+    const rejections = this.#rejections
+    if (rejections !== undefined) {
+      const known = demands.map((demand) =>
+        demand.window === null ? this.#withoutPlace(demand) : rejections.recall(demand, now)
+      )
+      if (known.some((rejection) => rejection !== null)) return known
+    }
+    return this.#ask(demands, now)
   }
 
-  async release (acquisition: Acquisition, amount: number): Promise<void> {
-    const known = counted.get(acquisition)
-    const given = Math.min(amount, known?.left ?? 0)
-    if (known === undefined || given <= 0) return
-    known.left -= given
-    await known.giveBack(given)
-    this.#rejections?.drop(known.demand)
+  async settle (acquisition: Acquisition, used: number, end: number | null): Promise<void> {
+    assertUsed(used)
+    const counted = this.#counted.get(acquisition)
+    if (counted === undefined) return
+    const { shard, demand } = counted
+    try {
+      await shard.settle(acquisition, used, end)
+    } finally {
+      this.#rejections?.drop(demand)
+    }
   }
 
-  peek (demand: Demand): Promise<QuotaCount | null> {
-    return this.#shardFor(demand).ask((driver, time) => driver.peek(demand, time))
+  async peek (demand: Demand): Promise<QuotaCount | null> {
+    assertDemand(demand)
+    return await this.#shardFor(demand).ask((driver, time) => driver.peek(demand, time))
   }
 
   forget (callerKey: string, counters: string): Promise<void> {
@@ -144,24 +158,31 @@ export class SharedStore implements QuotaStore {
     )
   }
 
-  #ask (demands: readonly Demand[]): ReturnType<QuotaStore['acquire']> {
-    const release = (_shard: Shard, acquisition: Acquisition, amount: number): void => {
-      this.release(acquisition, amount).catch(() => {})
-    }
-    return acquireSideBySide(
+  async #ask (demands: readonly Demand[], now: number): Promise<Acquisitions> {
+    const shards = demands.map((demand) => this.#shardFor(demand))
+    const acquisitions = await acquireSideBySide(
       demands,
-      demands.map((demand) => this.#shardFor(demand)),
+      shards,
       (shard, part) => shard.acquire(part),
-      release
+      (shard, acquisition) => {
+        shard.settle(acquisition, 0, null).catch(() => {})
+      }
     )
+    for (const [index, demand] of demands.entries()) {
+      const acquisition = acquisitions[index]
+      const shard = shards[index]
+      this.#rejections?.remember(demand, acquisition, now)
+      if (acquisition?.admitted === true && shard !== undefined) {
+        this.#counted.set(acquisition, { shard, demand })
+      }
+    }
+    return acquisitions
   }
 
   /** Returns a rejection if this process itself holds the caller's places up to the limit. */
   #withoutPlace (demand: Demand): Acquisition | null {
     const count = this.#shardFor(demand).held(demand)
-    return hasRoom(count, demand.limit, demand.cost)
-      ? null
-      : { admitted: false, count, windowRemaining: null, overflow: false }
+    return hasRoom(count, demand) ? null : rejectionOf(count, count)
   }
 
   /**

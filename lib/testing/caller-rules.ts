@@ -1,0 +1,165 @@
+import { unlimited } from '../store/counter.js'
+import { minute, otherQuota, tokens } from './quota.js'
+import { withPeeks, type Rules } from './rules.js'
+import { atOnce, clearCounters, settle } from './steps.js'
+
+// docs/rules.md, "Sweep" and "Caller cap and overflow counter"
+const sweepRules: Rules = {
+  'a sweep removes a caller one window and 60 s after its last request, before a lookup': (
+    quota,
+    { all, tracked, later }
+  ) => {
+    // Admitted, rejected, and without a cost.
+    const lastRequests = [
+      { limit: unlimited, cost: 1 },
+      { limit: 1, cost: 1 },
+      { limit: unlimited, cost: 0 }
+    ]
+    return lastRequests.map(({ limit, cost }) => [
+      [1, 0].map((early) => [
+        quota.visit(all),
+        quota.window - 1,
+        quota.visit(tracked, limit, cost),
+        quota.retention - early,
+        quota.visit(later)
+      ]),
+      quota.retention
+    ])
+  },
+
+  'sweeps 60 s after the previous sweep, and no earlier': (
+    quota,
+    { tracked: [own = 0], later }
+  ) => {
+    const gaps = [0, minute - 1, 1, minute - 1, 1, quota.retention]
+    return [
+      gaps.map((gap) => [gap, quota.acquire(own), quota.inspect()]),
+      quota.visit(later),
+      quota.inspect()
+    ]
+  },
+
+  // The second gap ends with a sweep, the third with a new window of the overflow counter, and the
+  // last one when a sweep is due.
+  'a sweep makes room for a caller that uses an overflow counter with an open window': (
+    quota,
+    { all, tracked: [own = 0], overflowing }
+  ) => [
+    quota.acquire(own),
+    [1, quota.window - 1, 1].map((gap) => [gap, quota.visit(all.slice(1))]),
+    minute - 1,
+    quota.visit(overflowing)
+  ],
+
+  'the overflow counter has the window and limit of others; who has a counter keeps using it': (
+    quota,
+    { all }
+  ) => {
+    const gaps = [0, quota.window, quota.window - 1, 0, 1]
+    return gaps.map((gap) => [gap, quota.visit(all, all.length + 4, 2)])
+  }
+}
+
+/** The rules of a quota's callers, with so small a cap that some of them use overflow counters. */
+export const callerRules: Rules = {
+  ...sweepRules,
+  ...withPeeks(sweepRules),
+
+  'tracks no more callers than the cap, even at once; others share the overflow counter': (
+    quota,
+    { all, later }
+  ) =>
+    [all, later].map((numbers) => [
+      atOnce(...quota.visit(numbers, 1)),
+      quota.inspect(),
+      quota.retention
+    ]),
+
+  'clearCounters removes the counters of every quota, and resets the sweeps and their interval': (
+    quota,
+    { all, later }
+  ) => {
+    const both = [quota, otherQuota]
+    return [
+      both.map((each) => [each.visit(all), minute, each.visit(later)]),
+      minute / 2,
+      clearCounters,
+      both.map((each) => [
+        each.inspect(),
+        each.visit(all),
+        minute / 2,
+        each.visit(all),
+        each.inspect()
+      ])
+    ]
+  },
+
+  'peek, list, forget and a settlement that adds nothing are no requests and run no sweep': (
+    quota,
+    { all, tracked: [own = 0], overflowing, later }
+  ) => {
+    const first = quota.acquire(own)
+    const calls = [
+      quota.peek(...later, ...all),
+      quota.list(),
+      quota.forget(...overflowing),
+      settle(first),
+      quota.inspect()
+    ]
+    const gaps = [quota.window - 1, quota.retention - quota.window + 1]
+    return [
+      calls,
+      minute,
+      first,
+      quota.visit(all),
+      gaps.map((gap) => [gap, calls]),
+      quota.visit(later),
+      quota.inspect()
+    ]
+  },
+
+  'list returns each caller whose own counter in the quota has an open window, and no other': (
+    quota,
+    { all, tracked: [own = 0], later }
+  ) => [
+    otherQuota.visit(later),
+    quota.visit(all),
+    quota.list(),
+    quota.window - 1,
+    quota.acquire(own),
+    quota.list(),
+    1,
+    quota.list()
+  ],
+
+  'forget makes room for one other caller if the caller has a counter': (
+    quota,
+    { all, tracked: [own = 0], overflowing, later }
+  ) => [
+    quota.visit(all),
+    [overflowing, [own, own]].map((callers) => [
+      quota.forget(...callers),
+      quota.inspect(),
+      quota.visit(later)
+    ]),
+    quota.retention,
+    quota.visit(later),
+    quota.forget(...all),
+    quota.visit(all)
+  ]
+}
+
+/** The same for several quotas. */
+export const otherCallerRules: Rules = {
+  'each quota has counters, a caller cap, an overflow counter and sweeps of its own': (
+    quota,
+    { all }
+  ) => {
+    const visits = [quota, otherQuota, tokens].map((each) => [
+      each.visit(all),
+      each.inspect(),
+      minute / 2
+    ])
+    return [visits, visits]
+  }
+}

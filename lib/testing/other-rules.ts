@@ -1,0 +1,179 @@
+import { unlimited } from '../store/counter.js'
+import type { Demand } from '../store/store.js'
+import { budget, day, hour, jobs, minute, Quota, streams, tokens, type Callers } from './quota.js'
+import type { Rules } from './rules.js'
+import { atOnce, range, request, settle, type Operation, type Steps } from './steps.js'
+
+const fourQuotas = [new Quota('default', minute), tokens, budget, streams]
+
+/** A demand of a caller in each of the four quotas. */
+function together (number: number, limits: readonly number[], costs: readonly number[]): Demand[] {
+  return fourQuotas.map((quota, index) => quota.demand(number, limits[index], costs[index]))
+}
+
+function countsOf (number: number): Steps {
+  return fourQuotas.map((quota) => quota.count(number))
+}
+
+const today = Date.now() + day
+
+/** A quota whose window ends this long after the current day of a time zone. */
+function zoned (end: number): Quota {
+  return new Quota('budget.requests.day.Europe/Berlin', 25 * hour, today + end)
+}
+
+const placeRules: Rules = {
+  'takes a place if there are fewer requests in flight than the limit, and frees it once': () => [
+    placesOf(streams),
+    placesOf(jobs)
+  ],
+
+  'peek and list return the number of requests in flight, and forget keeps them': () => {
+    const first = streams.acquire(1)
+    const second = streams.acquire(1)
+    const read = [streams.peek(1), streams.list()]
+    return [read, first, second, read, streams.forget(1), read, settle(first), settle(second), read]
+  },
+
+  'frees each of many places at once, once': () => {
+    const requests = range(32).map(() => streams.acquire(1))
+    const settlements = requests.slice(16).map((each) => settle(each))
+    return [
+      atOnce(...requests),
+      atOnce(...settlements, ...settlements),
+      streams.count(1),
+      atOnce(...settlements, streams.acquire(1)),
+      streams.count(1)
+    ]
+  }
+}
+
+function placesOf (quota: Quota): Steps {
+  const taken = [2, 2, 2, 1, 3].map((limit) => quota.acquire(1, limit))
+  const freed = [...taken, ...taken].reverse().map((place) => [settle(place), quota.count(1)])
+  return [taken, quota.visit([2, 1]), freed, quota.count(2)]
+}
+
+const zoneRules: Rules = {
+  'opens a new window of a time zone for a later end only, whatever the time': () => [
+    [0, 0, -hour, 1, 0, day].map((end) => [2 * hour, zoned(end).acquire(1)]),
+    zoned(day).acquire(1, 2),
+    zoned(0).acquire(1, 2)
+  ],
+
+  'peek, list, forget and settlements follow the windows of a time zone': () => {
+    const first = zoned(0).hold(1, 3)
+    const second = zoned(0).hold(1, 2)
+    return [
+      first,
+      [-hour, 0, 1].map((end) => zoned(end).peek(1)),
+      zoned(0).list(),
+      second,
+      settle(first, 1, { end: today }),
+      settle(first, 1, { end: today }),
+      zoned(0).count(1),
+      zoned(day).acquire(1),
+      settle(second, 0, { end: today + day }),
+      zoned(day).peek(1),
+      settle(first, 4, { end: today + day }),
+      settle(second, 1, { end: today }),
+      zoned(day).count(1),
+      settle(first, 5, { end: today + 2 * day }),
+      zoned(2 * day).count(1),
+      zoned(2 * day).forget(1),
+      zoned(2 * day).count(1)
+    ]
+  }
+}
+
+const severalRules: Rules = {
+  'counts each demand of a request, also for different callers, if all of them have room': (
+    quota
+  ) => {
+    const ofTwo = [quota.demand(1, 2), tokens.demand(2, 1)]
+    return [
+      request(...together(1, [1, 10, 10, 1], [1, 4, 0, 1])),
+      request(...ofTwo),
+      request(...ofTwo),
+      countsOf(1),
+      countsOf(2)
+    ]
+  },
+
+  'grants each demand of a request what its own quota has room for': () => {
+    const demands = [
+      { ...tokens.demand(1, 10), least: 1, most: 6, isEstimate: true },
+      { ...budget.demand(1, 100), least: 10, most: 60, isEstimate: false }
+    ]
+    return [request(...demands), request(...demands), request(...demands), countsOf(1)]
+  },
+
+  'counts and holds no demand of a request if one of them has no room, whichever it is': () =>
+    range(4).map((full) => {
+      const limits = range(4).map((index) => (index === full ? 2 : 5))
+      const demands = together(full, limits, [2, 2, 2, 1]).map((demand) => ({
+        ...demand,
+        isEstimate: true
+      }))
+      return [
+        request(...together(full, [5, 5, 5, 5], [2, 2, 2, 1])),
+        request(...together(full, [5, 5, 5, 5], [0, 0, 0, 1])),
+        request(...demands),
+        request(...[...demands].reverse()),
+        countsOf(full)
+      ]
+    }),
+
+  'a rejected request opens the windows of its other demands, as far as they were asked': (
+    quota
+  ) => [
+    quota.acquire(1, 1),
+    request(...together(1, [1, 5, 5, 5], [1, 1, 1, 1])),
+    1_000,
+    tokens.acquire(1)
+  ]
+}
+
+/** The rules of requests in flight, of time zones, and of several demands and requests at once. */
+export const otherRules: Rules = {
+  ...placeRules,
+  ...zoneRules,
+  ...severalRules,
+  [concurrencyRule('on new counters')]: () => concurrent(1, 0, []),
+  [concurrencyRule('on existing counters')]: () => concurrent(1, 0, visitEach()),
+  [concurrencyRule('at the start of a window')]: () => concurrent(1, 0, [visitEach(), day])
+}
+
+/** The same at the caller cap. */
+export const otherCapRules: Rules = {
+  [concurrencyRule('on overflow counters')]: (_quota, { all, overflowing }: Callers) => {
+    const [caller = 1] = overflowing
+    const visits = fourQuotas.slice(0, 3).map((quota) => quota.visit(all))
+    return concurrent(caller, overflowing.length, visits)
+  }
+}
+
+function concurrencyRule (where: string): string {
+  return `admits as many concurrent requests, of one demand or several, as have room: ${where}`
+}
+
+function visitEach (): Operation[] {
+  return fourQuotas.map((quota) => quota.acquire(1))
+}
+
+/**
+ * The same request many times at once, among others. Finds a store that reads a counter and then
+ * writes it in a second step.
+ *
+ * @param counted What is counted before on the counters that the request reaches.
+ */
+function concurrent (caller: number, counted: number, before: Steps): Steps {
+  return [1, 4].map((size) => {
+    const limits = [5 + counted, 15 + counted, unlimited, 7]
+    const demands = together(caller, limits, [1, 3, 7, 1]).slice(0, size)
+    const reversed = [...demands].reverse()
+    const requests = range(32).map((index) => request(...(index % 2 === 0 ? demands : reversed)))
+    const others = range(32).map((index) => new Quota(`quota-${index}`, day).acquire(index))
+    return [before, atOnce(...others, ...requests), countsOf(caller), 2 * day]
+  })
+}

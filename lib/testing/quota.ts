@@ -1,0 +1,131 @@
+import { ok } from 'node:assert/strict'
+import { localAuthentication } from '../caller/authentication.js'
+import { callerKey } from '../caller/caller-key.js'
+import { counterRetention, unlimited } from '../store/counter.js'
+import type { CallerCount, Demand } from '../store/store.js'
+import { Operation, peek, request, settle, type Steps } from './steps.js'
+
+/** In milliseconds. */
+export const minute = 60_000
+export const hour = 3_600_000
+export const day = 86_400_000
+
+/** Takes the place of the window's length in a quota of requests in flight. */
+const inFlight = Infinity
+
+/**
+ * Callers of a shard: as many as it tracks, some that use its overflow counter meanwhile, all of
+ * these, and as many more as it tracks.
+ */
+export type Callers = Readonly<
+  Record<'tracked' | 'overflowing' | 'all' | 'later', readonly number[]>
+>
+
+/** Creates the operations of a quota. Callers are numbers. Times are in milliseconds. */
+export class Quota {
+  /** How long a counter is kept after its last request. */
+  readonly retention: number
+
+  constructor (
+    readonly counters: string,
+    readonly window: number,
+    readonly end: number | null = null
+  ) {
+    this.retention = counterRetention(window)
+  }
+
+  /** A demand of exactly a cost. */
+  demand (number: number, limit = unlimited, cost = 1): Demand {
+    return {
+      counters: this.counters,
+      callerKey: keyOf(number),
+      limit,
+      least: cost,
+      most: cost,
+      isEstimate: this.window === inFlight,
+      window: this.window === inFlight ? null : this.window,
+      end: this.end
+    }
+  }
+
+  acquire (number: number, limit?: number, cost?: number): Operation {
+    return request(this.demand(number, limit, cost))
+  }
+
+  /** A request of each caller. */
+  visit (numbers: readonly number[], limit?: number, cost?: number): Operation[] {
+    return numbers.map((number) => this.acquire(number, limit, cost))
+  }
+
+  /** A request whose cost is an estimate, which is held until it is settled. */
+  hold (number: number, least: number, most = least, limit = unlimited): Operation {
+    return request({ ...this.demand(number, limit), least, most, isEstimate: true })
+  }
+
+  peek (...numbers: readonly number[]): Operation[] {
+    return numbers.map((number) => peek(this.demand(number)))
+  }
+
+  forget (...numbers: readonly number[]): Operation[] {
+    return numbers.map(
+      (number) => new Operation('forget', (store) => store.forget?.(keyOf(number), this.counters))
+    )
+  }
+
+  /**
+   * Finds what is counted for a caller, by a request that counts nothing or a place that is free
+   * again at once. It opens a window.
+   */
+  count (number: number): Operation[] {
+    const found = this.acquire(number, unlimited, this.window === inFlight ? 1 : 0)
+    return this.window === inFlight ? [found, settle(found)] : [found]
+  }
+
+  /** Settles a request several times, and finds each time what is counted for the caller. */
+  settleAndCount (number: number, settled: Operation, ...used: readonly number[]): Steps {
+    return used.map((each) => [settle(settled, each), this.count(number)])
+  }
+
+  /** Reads all pages. */
+  list (): Operation {
+    return new Operation('list', async (store) => {
+      const listed = new Map<string, Omit<CallerCount, 'callerKey'>>()
+      let cursor: string | undefined
+      for (let pages = 1; ; pages++) {
+        ok(pages <= 100, 'list returned more than 100 pages')
+        const page = await store.list?.(this.counters, cursor)
+        for (const { callerKey, ...fields } of page?.callers ?? []) {
+          const { count, held, windowRemaining, end } = fields
+          listed.set(callerKey, {
+            count,
+            held,
+            windowRemaining,
+            ...(end !== undefined && { end })
+          })
+        }
+        if (page == null || page.cursor === null) return listed
+        cursor = page.cursor
+      }
+    })
+  }
+
+  inspect (): Operation {
+    return new Operation('inspect', async (store) => {
+      const state = await store.inspect?.(this.counters)
+      return state && { trackedCallers: state.trackedCallers, sweeps: state.sweeps }
+    })
+  }
+}
+
+function keyOf (number: number): string {
+  const key = callerKey(localAuthentication(`caller ${number}`))
+  if (key === null) throw new TypeError('a local account has no caller key')
+  return key
+}
+
+/** A second quota like the one under test. */
+export const otherQuota = new Quota('chat-2.requests.minute', minute)
+export const streams = new Quota('streams.in-flight', inFlight)
+export const jobs = new Quota('jobs.in-flight', inFlight)
+export const tokens = new Quota('chat.tokens.hour', hour)
+export const budget = new Quota('budget.microdollars.day', day)
