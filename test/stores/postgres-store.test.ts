@@ -36,7 +36,7 @@ function counting () {
   const counted = {
     statements: 0,
     query (text: string, values: unknown[]) {
-      if (/_acquire(_one)?"/.test(text)) counted.statements += 1
+      if (/_decide(_one)?"/.test(text)) counted.statements += 1
       return pool.query(text, values)
     }
   }
@@ -343,7 +343,7 @@ t.test(
     const store = new PostgresQuotaStore({ pool, table: 'later' })
     await t.rejects(
       acquireOne(store, 'alice'),
-      /the schema for the table later is missing or not version 3: run the SQL of postgresSchema/
+      /the schema for the table later is missing or not version 4: run the SQL of postgresSchema/
     )
     for (let run = 0; run < 2; run++) await pool.exec(postgresSchema({ table: 'later' }))
     t.match(await acquireOne(store, 'alice'), { admitted: true })
