@@ -15,13 +15,16 @@ export function createQuotaHook (
   open: OpenPermits,
   responder: Responder
 ) {
-  return async function quotaHook (request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  return async function quotaHook (
+    request: FastifyRequest,
+    reply: FastifyReply
+  ): Promise<FastifyReply | undefined> {
     const state = stateOf(request)
     state.reply = reply
     // After reply.callNotFound(), a request passes the hooks again. It is decided only once.
-    if (state.pending !== undefined) return
+    if (state.pending !== undefined) return undefined
     const matches = matchesOf(request)
-    if (matches?.length === 0) return
+    if (matches?.length === 0) return undefined
     state.pending =
       matches === null
         ? refuseUnmatched(quotas, request, requests.paths, open)
@@ -32,7 +35,11 @@ export function createQuotaHook (
     state.endWithResponse(permit, request)
     responder.setHeaders(permit, reply)
     // The host may have responded meanwhile, for example because its own time limit was exceeded.
-    if (permit.refusal !== null && !reply.sent) responder.sendRefusal(permit, request, reply)
+    if (permit.refusal === null || reply.sent) return undefined
+    responder.sendRefusal(permit, request, reply)
+    // Fastify waits until the response has been sent: `onSend` hooks can be asynchronous, and the
+    // handler must not run meanwhile.
+    return reply
   }
 
   /** Returns null if the mark of the route fails. */

@@ -1,6 +1,6 @@
 /** Whether a value is a promise, or another object that can be awaited like one. */
 export function isPromise<Value> (value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
-  if (typeof value !== 'object' || value === null) return false
+  if ((typeof value !== 'object' || value === null) && typeof value !== 'function') return false
   const { then }: { readonly then?: unknown } = value
   return typeof then === 'function'
 }

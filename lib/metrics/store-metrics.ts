@@ -30,7 +30,8 @@ const longestInspection = 500
 type StoreNumber = 'trackedCallers' | 'sweeps' | 'maxTrackedCallers'
 
 /** What is known about the counters of a quota; undefined if it is unknown. */
-type Inspection = Pick<QuotaInfo, 'name' | 'unit'> & Readonly<Record<StoreNumber, number | undefined>>
+type Inspection = Pick<QuotaInfo, 'name' | 'unit'> &
+  Readonly<Record<StoreNumber, number | undefined>>
 
 /** Adds the metrics that are read from the stores of all servers when they are collected. */
 export function addStoreMetrics (
@@ -107,10 +108,7 @@ async function inspect ({ name, unit, store, counters }: QuotaInfo): Promise<Ins
  * Returns the state of counters; undefined if it is unknown, also while the primary of an insured
  * store is down.
  */
-async function stateOf (
-  store: QuotaStore,
-  counters: string
-): Promise<QuotaStoreState | undefined> {
+async function stateOf (store: QuotaStore, counters: string): Promise<QuotaStoreState | undefined> {
   try {
     const inspected = (async () => store.inspect?.(counters))()
     const state = await withTimeout(longestInspection, inspected)
