@@ -9,10 +9,10 @@ interface TrueWindow {
   readonly limit: number
 }
 
-/** What a request counts in a window. */
+/** What a server has counted of a request, in a window. */
 interface Part {
   readonly window: TrueWindow
-  amount: number
+  readonly amount: number
 }
 
 /** A request of a user, from the demand to the last report. */
@@ -24,9 +24,10 @@ export interface Use {
   readonly most: number
   state: 'asked' | 'running' | 'rejected' | 'failed' | 'ended'
   granted: number
-  /** What was reported last; null before the end. */
-  used: number | null
-  readonly parts: Part[]
+  /** What was reported, the first at the end of the request. */
+  readonly reports: number[]
+  /** What servers have counted: what was granted, then what was reported beyond it. */
+  readonly counted: Part[]
   /** Whether its user was told that what it counts may be wrong, or its process has crashed. */
   isUncertain: boolean
   /** Whether the fallback of an insured store has decided. */
@@ -68,7 +69,7 @@ export class Ledger {
       if (use === undefined) throw new Error('the server has decided on a demand of nobody')
       if (demand.window === null) continue
       const window = this.#reach(rowOf(demand), use.limit)
-      if (isCounted && decided.granted > 0) use.parts.push({ window, amount: decided.granted })
+      if (isCounted) use.counted.push({ window, amount: decided.granted })
     }
   }
 
@@ -87,7 +88,6 @@ export class Ledger {
     for (const use of this.uses) {
       if (use.process !== process || use.state === 'rejected') continue
       if (use.state === 'running') {
-        use.used = use.granted
         use.state = 'ended'
         use.isUncertain = true
       }
@@ -98,25 +98,16 @@ export class Ledger {
     }
   }
 
-  /** Applies a report to the parts of a request, as the rules word it. */
-  applyReport (use: Use, used: number): void {
-    let excess = total(use) - used
-    for (const part of use.parts.toReversed()) {
-      const less = Math.min(Math.max(0, excess), part.amount)
-      part.amount -= less
-      excess -= less
-    }
-  }
-
   /** Throws unless what is true at any moment is true. */
   assertAlways (): void {
     const granted = new Map<TrueWindow, number>()
     const places = new Map<string, number>()
     for (const use of this.uses) {
-      const window = use.parts[0]?.window
+      const window = use.counted[0]?.window
       const isGranted = use.state === 'running' || use.state === 'ended'
       if (window === undefined || !isGranted || use.isElsewhere) continue
-      const kept = use.used === null ? use.granted : Math.min(use.granted, use.used)
+      // What is reported beyond the grant is added whatever the limit.
+      const kept = Math.min(use.granted, ...use.reports)
       granted.set(window, (granted.get(window) ?? 0) + kept)
       if (use.placeRow === null || use.state !== 'running') continue
       places.set(use.placeRow, (places.get(use.placeRow) ?? 0) + 1)
@@ -148,6 +139,7 @@ export class Ledger {
       if (placeRow === null || isElsewhere) continue
       running.set(placeRow, (running.get(placeRow) ?? 0) + 1)
     }
+    server.freeEnded()
     for (const [row, known] of server.totals) {
       const expected = running.get(row) ?? 0
       if (known > expected) throw new Error(`places are lost: ${known} of ${row}, not ${expected}`)
@@ -166,12 +158,12 @@ export class Ledger {
       let uncertain = 0
       let held = 0
       for (const use of this.uses) {
-        const here = use.parts.filter((part) => part.window === window)
-        const counted = here.reduce((sum, { amount }) => sum + amount, 0)
-        if (!use.isUncertain) certain += counted
-        else if (use.row === row) {
-          uncertain += Math.max(use.most, use.used ?? 0, counted)
+        if (use.row !== row) continue
+        if (use.isUncertain) {
+          uncertain += sumIn(use.counted, window)
           held += use.most
+        } else {
+          certain += sumIn(countedInTheEnd(use), window)
         }
       }
       if (counter.count < certain || counter.count > certain + uncertain) {
@@ -212,6 +204,43 @@ export class Ledger {
   }
 }
 
-function total ({ parts }: Use): number {
+/** What a request counts after all of its reports, as the rules word it. */
+function countedInTheEnd ({ counted, reports }: Use): Part[] {
+  const [first, ...more] = counted
+  if (first === undefined) return []
+  let parts = [first]
+  for (const used of reports) {
+    const missing = used - sumOf(parts)
+    if (missing > 0) {
+      const next = more.shift()
+      if (next?.amount !== missing) {
+        throw new Error(`a report of ${used} has added ${next?.amount}, not ${missing}`)
+      }
+      parts.push(next)
+    } else {
+      parts = reduced(parts, -missing)
+    }
+  }
+  if (more.length > 0) throw new Error('more was added than was reported')
+  return parts
+}
+
+/** Takes an amount from the parts, from the latest first. */
+function reduced (parts: readonly Part[], amount: number): Part[] {
+  let excess = amount
+  const left: Part[] = []
+  for (const { window, amount } of parts.toReversed()) {
+    const less = Math.min(excess, amount)
+    excess -= less
+    left.unshift({ window, amount: amount - less })
+  }
+  return left
+}
+
+function sumIn (parts: readonly Part[], window: TrueWindow): number {
+  return sumOf(parts.filter((part) => part.window === window))
+}
+
+function sumOf (parts: readonly Part[]): number {
   return parts.reduce((sum, { amount }) => sum + amount, 0)
 }

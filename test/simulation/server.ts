@@ -85,9 +85,20 @@ export class Server {
     if (this.#faults.reusesIds === true) this.#lastId = 1_000
   }
 
+  /** Takes what processes without a lease held from the totals, as any call does. */
+  freeEnded (): void {
+    if (this.#faults.freesNothing === true) return
+    const now = this.#now()
+    for (const [name, process] of this.#processes) {
+      if (now < process.ends) continue
+      for (const [row, { held }] of process.holdings) this.#addToTotal(row, -held)
+      this.#processes.delete(name)
+    }
+  }
+
   decide (call: Call): Reply {
     const now = this.#now()
-    this.#freeEnded(now)
+    this.freeEnded()
     const isLeaseKnown = this.#renew(call, now)
     for (const settlement of call.settlements) {
       this.#settle(settlement)
@@ -96,16 +107,6 @@ export class Server {
     const decided = call.requests.map((demands) => this.#decideRequest(demands, call, now))
     if (this.#faults.mixesReplies === true) decided.reverse()
     return { decided, isLeaseKnown }
-  }
-
-  /** Takes what processes without a lease held from the totals. */
-  #freeEnded (now: number): void {
-    if (this.#faults.freesNothing === true) return
-    for (const [name, process] of this.#processes) {
-      if (now < process.ends) continue
-      for (const [row, { held }] of process.holdings) this.#addToTotal(row, -held)
-      this.#processes.delete(name)
-    }
   }
 
   /** Returns whether the lease was known. Throws if the call is late. */

@@ -192,7 +192,11 @@ export class World {
       }
       return acquire(demands)
     }
-    return new InsuredQuotaStore({ primary, fallback, timeout: 1_000, coolDown: 5_000 })
+    const insured = new InsuredQuotaStore({ primary, fallback, timeout: 1_000, coolDown: 5_000 })
+    return {
+      acquire: (demands) => insured.acquire(demands),
+      settle: (acquisition, used, end) => insured.settle(acquisition, used, end)
+    }
   }
 
   #ask ([, number, caller, least, most, withPlace]: Extract<Step, readonly ['ask', ...unknown[]]>) {
@@ -225,8 +229,8 @@ export class World {
       most: window.most,
       state: 'asked',
       granted: 0,
-      used: null,
-      parts: [],
+      reports: [],
+      counted: [],
       isUncertain: false,
       isElsewhere: false
     }
@@ -268,8 +272,7 @@ export class World {
     const acquisitions = this.#acquisitions.get(use)
     if (acquisitions === undefined) return
     use.state = 'ended'
-    use.used = used
-    this.#ledger.applyReport(use, used)
+    use.reports.push(used)
     const [window, place] = acquisitions
     if (window !== undefined) this.#settle(process, use, window, used)
     if (place !== undefined) this.#settle(process, use, place, 0)
