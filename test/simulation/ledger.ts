@@ -77,10 +77,10 @@ export class Ledger {
     this.#renewedAt.set(process, this.#now())
   }
 
-  /** Notes that a server has lost everything: a documented loss. */
-  noteLoss (): void {
-    this.#windows.clear()
-    for (const { placeRow } of this.#running()) if (placeRow !== null) this.#lostPlaces.add(placeRow)
+  /** Notes that a server is about to lose everything: a documented loss. */
+  noteLoss ({ counters, totals }: Server): void {
+    for (const row of counters.keys()) this.#windows.delete(row)
+    for (const row of totals.keys()) this.#lostPlaces.add(row)
   }
 
   /** Notes that a process has stopped without a word. */

@@ -20,6 +20,8 @@ export interface Message {
   readonly reset: () => void
   /** Whether a client may send it again after it has lost the connection. */
   readonly canBeRepeated: boolean
+  /** Whether the server has done the call already. */
+  isDone: boolean
 }
 
 /** All that is on its way. */
@@ -37,6 +39,12 @@ export class Network {
   take (index: number): Message | undefined {
     if (this.messages.length === 0) return undefined
     return this.messages.splice(index % this.messages.length, 1)[0]
+  }
+
+  /** Loses the calls that a server has done before, and would do again. */
+  loseRepeated (): void {
+    const kept = this.messages.filter(({ isDone }) => !isDone)
+    this.messages.splice(0, this.messages.length, ...kept)
   }
 
   /** Returns a message without taking it. */
@@ -80,12 +88,21 @@ export class SimulatedDriver implements Driver {
       const reset = (): void => {
         reject(new Error('the connection was lost'))
       }
-      const arrive = (): void => {
-        const answer = this.#answer(call, resolve, reject)
-        this.#network.send({ kind: 'reply', arrive: answer, reset, canBeRepeated: false })
-      }
       // Without a lease a call has no number, and the server would do it twice.
-      this.#network.send({ kind: 'call', arrive, reset, canBeRepeated: call.lease !== null })
+      const canBeRepeated = call.lease !== null
+      const arrive = (): void => {
+        message.isDone = true
+        const receive = this.#answer(call, resolve, reject)
+        this.#network.send({
+          kind: 'reply',
+          arrive: receive,
+          reset,
+          canBeRepeated: false,
+          isDone: false
+        })
+      }
+      const message: Message = { kind: 'call', arrive, reset, canBeRepeated, isDone: false }
+      this.#network.send(message)
     })
   }
 

@@ -193,9 +193,11 @@ export class World {
       return acquire(demands)
     }
     const insured = new InsuredQuotaStore({ primary, fallback, timeout: 1_000, coolDown: 5_000 })
+    const { settle } = insured
+    if (settle === undefined) throw new Error('an insured store of such stores settles')
     return {
       acquire: (demands) => insured.acquire(demands),
-      settle: (acquisition, used, end) => insured.settle(acquisition, used, end)
+      settle: (acquisition, used, end) => settle.call(insured, acquisition, used, end)
     }
   }
 
@@ -323,8 +325,11 @@ export class World {
 
   #loseAll (number: number): void {
     const server = this.#servers[number % this.#servers.length]
-    server?.loseAll()
-    this.#ledger.noteLoss()
+    if (server === undefined) return
+    this.#ledger.noteLoss(server)
+    server.loseAll()
+    // A call that is done twice, before and after, is counted twice: a documented loss.
+    this.#network.loseRepeated()
   }
 
   async #deliverAll (): Promise<void> {
