@@ -21,6 +21,7 @@ export interface Use {
   readonly row: string
   readonly placeRow: string | null
   readonly limit: number
+  readonly least: number
   readonly most: number
   state: 'asked' | 'running' | 'rejected' | 'failed' | 'ended'
   granted: number
@@ -103,6 +104,9 @@ export class Ledger {
     const granted = new Map<TrueWindow, number>()
     const places = new Map<string, number>()
     for (const use of this.uses) {
+      if (use.state === 'running' && use.granted < Math.min(use.most, Math.max(use.least, 1))) {
+        throw new Error(`a request is admitted with ${use.granted}, not with ${use.least}`)
+      }
       const window = use.counted[0]?.window
       const isGranted = use.state === 'running' || use.state === 'ended'
       if (window === undefined || !isGranted || use.isElsewhere) continue

@@ -20,8 +20,8 @@ export interface Message {
   readonly reset: () => void
   /** Whether a client may send it again after it has lost the connection. */
   readonly canBeRepeated: boolean
-  /** Whether the server has done the call already. */
-  isDone: boolean
+  /** Whether the server has done the call already, or a later one was sent. */
+  isOld: boolean
 }
 
 /** All that is on its way. */
@@ -41,9 +41,9 @@ export class Network {
     return this.messages.splice(index % this.messages.length, 1)[0]
   }
 
-  /** Loses the calls that a server has done before, and would do again. */
-  loseRepeated (): void {
-    const kept = this.messages.filter(({ isDone }) => !isDone)
+  /** Loses the calls that are late, or were done before. */
+  loseOld (): void {
+    const kept = this.messages.filter(({ isOld }) => !isOld)
     this.messages.splice(0, this.messages.length, ...kept)
   }
 
@@ -65,6 +65,8 @@ export class SimulatedDriver implements Driver {
   readonly #sender: Sender
   readonly #renewed: () => void
   readonly #faults: NetworkFaults
+  // The latest call.
+  #latest: Message | undefined
 
   /** @param renewed Is called when the server has done a call with the lease of the process. */
   constructor (
@@ -91,17 +93,19 @@ export class SimulatedDriver implements Driver {
       // Without a lease a call has no number, and the server would do it twice.
       const canBeRepeated = call.lease !== null
       const arrive = (): void => {
-        message.isDone = true
+        message.isOld = true
         const receive = this.#answer(call, resolve, reject)
         this.#network.send({
           kind: 'reply',
           arrive: receive,
           reset,
           canBeRepeated: false,
-          isDone: false
+          isOld: false
         })
       }
-      const message: Message = { kind: 'call', arrive, reset, canBeRepeated, isDone: false }
+      const message: Message = { kind: 'call', arrive, reset, canBeRepeated, isOld: false }
+      if (this.#latest !== undefined) this.#latest.isOld = true
+      this.#latest = message
       this.#network.send(message)
     })
   }
