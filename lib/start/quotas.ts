@@ -164,7 +164,8 @@ function assertStores (quotas: readonly DefinedQuota[]): void {
   const used = quotas.filter(({ isUnused }) => !isUnused)
   const areSeveral = new Set(used.map(({ store }) => store)).size > 1
   for (const { name, unit, store } of used) {
-    if (unit !== 'requests' || areSeveral) assertStore(store, `store of the quota ${name}`, 'settle')
+    if (unit === 'requests' && !areSeveral) continue
+    assertStore(store, `store of the quota ${name}`, 'settle')
   }
 }
 

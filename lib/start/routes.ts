@@ -84,11 +84,14 @@ export class Routes {
         }
       }
     }
-    const preferred = candidates.filter(
-      ({ parsed, path }) =>
-        !candidates.some((other) => other.parsed.matches(path) && other.parsed.isPreferredTo(parsed))
-    )
-    return [...new Set(preferred.map(({ route }) => route))]
+    const serving = new Set<KnownRoute>()
+    for (const { route, parsed, path } of candidates) {
+      const isPreceded = candidates.some(
+        (other) => other.parsed.matches(path) && other.parsed.isPreferredTo(parsed)
+      )
+      if (!isPreceded) serving.add(route)
+    }
+    return [...serving]
   }
 
   /**
@@ -152,8 +155,8 @@ export class Routes {
   }
 
   /**
-   * Of the two paths of the route `/` in a scope with a prefix, Fastify reports only the one without
-   * a slash at its end.
+   * Of the two paths of the route `/` in a scope with a prefix, Fastify reports only the one
+   * without a slash at its end.
    */
   #urlsServed (method: string, path: string): string[] {
     const urls = this.#urlsOf(path)

@@ -115,7 +115,10 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
   }
 
   /** Returns one match for each quota, in the order of the quotas. */
-  #inOrder (marked: readonly Match<Each>[], listed: readonly Match<Each>[]): readonly Match<Each>[] {
+  #inOrder (
+    marked: readonly Match<Each>[],
+    listed: readonly Match<Each>[]
+  ): readonly Match<Each>[] {
     if (marked.length === 0 && listed.length < 2) return listed
     const matches: Match<Each>[] = []
     for (const quota of this.quotas) {

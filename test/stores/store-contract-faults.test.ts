@@ -188,8 +188,8 @@ const faults: Record<string, Fault> = {
     }
   }),
   'settles with less than was used beyond the grant': () => ({ settleMore () {} }),
-  'gives back nothing': () => ({ settleLess () {} }),
-  'gives back everything at once': (_, base) => ({
+  'takes nothing back': () => ({ settleLess () {} }),
+  'takes everything back at once': (_, base) => ({
     settleLess: (entry) => {
       base.settleLess(entry, Infinity)
     }
@@ -273,7 +273,7 @@ const faults: Record<string, Fault> = {
       return acquisitions
     }
   }),
-  'gives a place back twice': (store, base) => ({
+  'frees a place twice': (store, base) => ({
     settle (acquisition, used, end) {
       const entry = store.entries.get(acquisition)
       base.settle(acquisition, used, end)

@@ -140,22 +140,23 @@ local retention = lease and LEASE or 0
 for _, quota in ipairs(quotas) do
   local window = quota.window
   if window > 0 then
-    if quota.retention ~= window + RETENTION_AFTER_WINDOW then
-      quota.retention = window + RETENTION_AFTER_WINDOW
-      quota.isChanged = true
-    end
-    if now - quota.sweptAt >= SWEEP_INTERVAL then
+    local isDue = now - quota.sweptAt >= SWEEP_INTERVAL
+    if isDue then
       quota.sweeps = quota.sweeps + 1
       quota.sweptAt = now
       -- A pass that is already under way has looked at rows before this sweep.
       quota.checkedAfter = clock.passes + (clock.cursor == NO_PASS and 1 or 2)
+    end
+    if isDue or quota.retention ~= window + RETENTION_AFTER_WINDOW then
+      quota.retention = window + RETENTION_AFTER_WINDOW
+      quota.expires = clock.serverTime + quota.retention + SWEEP_INTERVAL
       quota.isChanged = true
     end
     if clock.passes < quota.checkedAfter then isChecked = false end
     if quota.retention > retention then retention = quota.retention end
   end
 end
-if not isChecked and checkPage(clock, quotas, now) then found = readWindows(fields) end
+if not isChecked and checkPage(clock, quotas) then found = readWindows(fields) end
 
 -- The callers' own counters, by row. Several requests can share one.
 local counters = {}
@@ -255,7 +256,7 @@ local function decide (demands, first)
   end
   for position, demand in ipairs(demands) do
     local granted = isAdmitted and grantOf(demand) or 0
-    reply[replied + 1] = demand.hasRoom and granted or NO_ROOM
+    reply[replied + 1] = demand.hasRoom and shown(granted) or NO_ROOM
     if demand.quota then
       local counter = demand.counter
       counter.count = math.min(counter.count + granted, UNLIMITED)

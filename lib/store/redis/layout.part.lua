@@ -43,18 +43,20 @@ local function writeCounter (counter)
 end
 
 -- A quota has swept `sweeps` times, the last time at `sweptAt`; its rows have all been looked at since then when the shard has finished
--- `checkedAfter` passes. `callers` is the number of its rows. `isZoned` is 1 if its windows are days or months of a time zone.
-local QUOTA <const> = 'dddddd'
-local QUOTA_LENGTH <const> = 48
+-- `checkedAfter` passes. `callers` is the number of its rows. `isZoned` is 1 if its windows are days or months of a time zone. It expires as a
+-- key would, at `expires` of the server's own time, if no request has reached it for so long that all of its rows are dead.
+local QUOTA <const> = 'ddddddd'
+local QUOTA_LENGTH <const> = 56
 
 local function readQuota (quota, text)
-  quota.sweptAt, quota.sweeps, quota.checkedAfter, quota.callers, quota.retention, quota.isZoned = struct.unpack(QUOTA, text)
+  quota.sweptAt, quota.sweeps, quota.checkedAfter, quota.callers, quota.retention, quota.isZoned, quota.expires =
+    struct.unpack(QUOTA, text)
   quota.overflowText = string.sub(text, QUOTA_LENGTH + 1)
 end
 
 -- The first request starts the interval between sweeps.
 local function createQuota (quota, now)
-  readQuota(quota, struct.pack(QUOTA, now, 0, 0, 0, 0, 0) .. writeCounter(newCounter()))
+  readQuota(quota, struct.pack(QUOTA, now, 0, 0, 0, 0, 0, 0) .. writeCounter(newCounter()))
 end
 
 local function overflowOf (quota)
@@ -64,7 +66,7 @@ end
 
 local function writeQuota (quota)
   local own = struct.pack(
-    QUOTA, quota.sweptAt, quota.sweeps, quota.checkedAfter, quota.callers, quota.retention, quota.isZoned
+    QUOTA, quota.sweptAt, quota.sweeps, quota.checkedAfter, quota.callers, quota.retention, quota.isZoned, quota.expires
   )
   return own .. (quota.overflow and writeCounter(quota.overflow) or quota.overflowText)
 end
@@ -92,7 +94,8 @@ end
 local function startClock (clock, time)
   local server = redis.call('TIME')
   local microseconds = server[1] * 1000000 + server[2]
-  if time < 0 then time = math.floor(microseconds / 1000) end
+  clock.serverTime = math.floor(microseconds / 1000)
+  if time < 0 then time = clock.serverTime end
   clock.latest = math.max(time + clock.offset, clock.latest)
   clock.offset = clock.latest - time
   clock.lastId = math.max(clock.lastId, microseconds)
@@ -108,11 +111,6 @@ local function readWindows (fields)
     error('VERSION ' .. WINDOWS .. ' has the layout of another version of this store: use another keyPrefix', 0)
   end
   return nil
-end
-
--- Whether a row is dead: its quota has swept, or would sweep now, since its retention is over.
-local function isDead (quota, lastSeen, now)
-  return math.max(quota.sweptAt, now - SWEEP_INTERVAL) - lastSeen >= quota.retention
 end
 
 -- Clients read an integer of more than 52 bits inexactly, but not a text.

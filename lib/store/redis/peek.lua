@@ -39,7 +39,7 @@ if not counter then
     local page = redis.call('HSCAN', WINDOWS, call.cursor, 'MATCH', patternOf(call.quota .. ' '), 'COUNT', PAGE)
     for index = 1, #page[2], 2 do
       local lastSeen = struct.unpack('d', page[2][index + 1], LAST_SEEN_POSITION)
-      if isDead(quota, lastSeen, now) then return {} end
+      if quota.sweptAt - lastSeen >= quota.retention then return {} end
     end
     if page[1] ~= '0' then return tonumber(page[1]) end
   end

@@ -1,10 +1,9 @@
 -- The sweep, and what it needs of a shard that is new or has been lost.
 
--- Looks at a page of rows, and removes the dead ones of every quota; also quotas that no request has reached for so long that all of their rows
--- are dead. Rows are named `<quota> <caller>`, and quotas `quota:<quota>`. The quotas of the call are changed, and the others written.
+-- Looks at a page of rows, and removes those that a sweep of their quota has found dead, and quotas that have expired, with their rows. Rows are named `<quota> <caller>`, and quotas `quota:<quota>`. The quotas of the call are changed, and the others written.
 --
 -- Returns whether something was removed.
-local function checkPage (clock, quotas, now)
+local function checkPage (clock, quotas)
   local byName = {}
   for _, quota in ipairs(quotas) do byName[quota.name] = quota.retention and quota or nil end
   local others = {}
@@ -30,25 +29,20 @@ local function checkPage (clock, quotas, now)
     if space then
       local quota = quotaNamed(string.sub(field, 1, space - 1))
       local lastSeen = struct.unpack('d', page[2][index + 1], LAST_SEEN_POSITION)
-      if not quota or isDead(quota, lastSeen, now) then
+      if not quota or quota.expires < clock.serverTime then
         dead[#dead + 1] = field
-        if quota then
-          quota.callers = quota.callers - 1
-          quota.isChanged = true
-        end
+      elseif quota.sweptAt - lastSeen >= quota.retention then
+        dead[#dead + 1] = field
+        quota.callers = quota.callers - 1
+        quota.isChanged = true
       end
     elseif string.sub(field, 1, 6) == 'quota:' then
-      local quota = quotaNamed(string.sub(field, 7))
-      -- Its latest request came before another sweep was due.
-      if isDead(quota, quota.sweptAt + SWEEP_INTERVAL, now) then
-        dead[#dead + 1] = field
-        quota.isRemoved = true
-      end
+      if quotaNamed(string.sub(field, 7)).expires < clock.serverTime then dead[#dead + 1] = field end
     end
   end
 
   for _, quota in ipairs(others) do
-    if quota.isChanged and not quota.isRemoved then redis.call('HSET', WINDOWS, 'quota:' .. quota.name, writeQuota(quota)) end
+    if quota.isChanged then redis.call('HSET', WINDOWS, 'quota:' .. quota.name, writeQuota(quota)) end
   end
   -- Lua's stack holds about 8,000 values.
   for first = 1, #dead, 4000 do
