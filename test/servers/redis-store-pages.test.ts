@@ -36,7 +36,7 @@ const names = (kind: string, count: number) =>
   Array.from({ length: count }, (_, number) => `${kind} ${number}`)
 const plain = (results: unknown) =>
   JSON.parse(
-    JSON.stringify(results ?? null, (name, value) => (name === 'nonce' ? undefined : value))
+    JSON.stringify(results ?? null, (name, value) => (name === 'windowId' ? undefined : value))
   )
 
 for (const silent of [0, 1]) {
@@ -171,7 +171,7 @@ t.test('requests that arrive together, or while a call is in flight, share a cal
   )
   sent.length = 0
   const acquired = await together(names('other', 16))
-  await Promise.all(acquired.map((acquisition) => store.release(acquisition, 1)))
+  await Promise.all(acquired.map((acquisition) => store.settle(acquisition, 0, null)))
   t.equal(sent.length, 2, 'releases share a call, too')
   t.equal((await store.peek(demand('other 3')))?.count, 0)
 })
