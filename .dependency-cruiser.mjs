@@ -77,6 +77,23 @@ export default {
       { path: '^(test|examples|bench|chaos|scripts)/' }
     ),
     rule(
+      'packages-of-the-host',
+      'Of the packages that it does not depend on, lib needs only prom-client when it runs, ' +
+        'for an entry point of its own. A host installs what it uses.',
+      { path: '^lib/' },
+      {
+        dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown', 'npm-optional', 'unknown'],
+        dependencyTypesNot: ['npm', 'type-only'],
+        pathNot: ['^node_modules/prom-client/', '\\.(lua|sql)\\.js$']
+      }
+    ),
+    rule(
+      'prom-client-for-metrics',
+      'Nothing but lib/metrics needs prom-client.',
+      { path: '^lib/', pathNot: '^lib/metrics/' },
+      { path: '^node_modules/prom-client/' }
+    ),
+    rule(
       'rooms-are-listed',
       'Every folder of lib is a room of the list above.',
       {},

@@ -63,7 +63,8 @@ export const EnvironmentError = createError(
 export const SecondRegistrationError = createError(
   'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION',
   'fastify-llm-quota: registered a second time ' +
-    'for the same requests (prefix %s), which would be counted twice. Register it once, and define further quotas with the option quotas'
+    'for the same requests (prefix %s), which would be counted twice. Register it once, and ' +
+    'define further quotas with the option quotas'
 )
 
 /**
@@ -89,9 +90,7 @@ export const DecoratorError = createError(
  */
 export const StandingError = createError(
   'FST_ERR_LLM_QUOTA_STANDING',
-  'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown',
+  'fastify-llm-quota: the quota store or the authentication failed, so the standing of the ' +
+  'caller is unknown',
   503
 )
-
-// Until all files use the new name.
-export { format as shown, formatType as shownType }

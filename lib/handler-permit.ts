@@ -12,9 +12,10 @@ import type { Permit } from './permit/permit.js'
 import type { GivenCosts } from './permit/prepare.js'
 import type { QuotaList } from './permit/quota-list.js'
 import type { Quota } from './permit/quota.js'
-import { stateOf } from './permit/request-state.js'
+import { knownStateOf } from './permit/request-state.js'
 import { requesterOf } from './permit/requester.js'
 import { takePermit } from './permit/take-permit.js'
+import { ignoreRejection, isPromise } from './promises.js'
 import type { AnyReply } from './refusal/refusal.js'
 import type { Responder } from './refusal/responder.js'
 import type { Operation } from './subject/operation.js'
@@ -101,7 +102,8 @@ export function createQuotaAcquirer (server: HandlerPermitServer): QuotaAcquirer
     const operation = operationOf(subject, paths)
     const taken = named.map((quota) => ({ quota, operation }))
     const permit = await takePermit(taken, requesterOf(subject), open, given)
-    stateOf(subject).endWithResponse(permit, subject)
+    // A request without a state has not passed the hook.
+    knownStateOf(subject)?.endWithResponse(permit, subject)
     return new HandlerPermit(permit, open, responder)
   }
 }
@@ -161,7 +163,7 @@ class HandlerPermit implements QuotaPermit {
 
   async end (): Promise<void> {
     const { request } = this.#permit.requester
-    if (request !== null) stateOf(request).leave(this.#permit)
+    knownStateOf(request)?.leave(this.#permit)
     return this.#permit.end(true)
   }
 
@@ -171,9 +173,18 @@ class HandlerPermit implements QuotaPermit {
 }
 
 function assertRequest (subject: unknown): void {
-  if (isObject(subject) && 'raw' in subject) return
+  if (isRequest(subject)) return
   const rule = 'must be a request, or an authentication that this package created'
   throw new OptionError('request', rule, subject)
+}
+
+function isRequest (subject: unknown): boolean {
+  try {
+    return isObject(subject) && 'raw' in subject && 'method' in subject
+  } catch {
+    // The value is a proxy that throws.
+    return false
+  }
 }
 
 /** Throws an `OptionError` if a cost is a function, for which there is no request. */
@@ -198,7 +209,9 @@ function givenCosts (quotas: readonly Quota[], costs: unknown): GivenCosts {
     given.set(only.name, checkedCost(only, costs, 'costs'))
     return given
   }
-  if (!isObject(costs)) {
+  // The entries of a promise, a Map or another collection are no costs.
+  if (!isObject(costs) || isPromise(costs) || Symbol.iterator in costs) {
+    ignoreRejection(costs)
     throw new OptionError('costs', 'must be a cost, or an object with costs by quota', costs)
   }
   for (const [name, cost] of Object.entries(costs)) {

@@ -59,6 +59,3 @@ function fieldOf (thrown: unknown, field: 'name' | 'code' | 'message'): unknown 
     return undefined
   }
 }
-
-// Until all files use the new name.
-export { loggableError as shownError }

@@ -28,7 +28,7 @@ import { createStandingReader, type QuotaStandingReader } from './permit/standin
 import { Responder } from './refusal/responder.js'
 import { assertDecorators, chooseStore, preferencesOf, Registrations } from './start/host.js'
 import { assertQuotaOptions, type QuotaOptions } from './start/options.js'
-import { defineQuotas, describeQuotas } from './start/quotas.js'
+import { addMarkedDefault, defineQuotas, describeQuotas } from './start/quotas.js'
 import { logStoreChanges, report } from './start/report.js'
 import { markOf, Routes } from './start/routes.js'
 import type { QuotaStore } from './store/store.js'
@@ -118,7 +118,8 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
     fastify.decorate('preferences', reader)
   }
   fastify.decorate('quotaConfig', configuration)
-  fastify.decorate('quotas', describeQuotas(configured))
+  const described = describeQuotas(configured)
+  fastify.decorate('quotas', described)
   fastify.decorate('quotaAcquire', createQuotaAcquirer(handlerPermits))
   fastify.decorate('quotaCharge', createQuotaCharger(open))
   fastify.decorate('quotaExtend', createQuotaExtender(open))
@@ -139,6 +140,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.addHook('preHandler', createQuotaHook(requests, quotas.all, open, responder))
   fastify.addHook('onReady', async function quotaReady () {
     preferences.reader = preferencesOf(fastify, reader)
+    addMarkedDefault(described, configured, routes)
     report(fastify, configured, routes)
   })
   const stopLogging = logStoreChanges(

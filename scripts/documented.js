@@ -2,7 +2,8 @@
 // documented/, which git ignores, so that tsc compiles it together with everything else. A block
 // whose first line is a comment with the name of a file, such as `// service.ts`, becomes that file
 // in the folder of its document, and tests import or start it. Any other is named after its
-// heading, and test/docs/documented-code.test.ts runs it to its end.
+// heading, and test/docs/programs.test.ts runs it to its end. The pages of docs/recipes/ share one
+// folder, and with it the files that their programs import.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
@@ -17,12 +18,10 @@ for (const file of [
   'README.md',
   'CONTRIBUTING.md',
   ...namesIn('docs', '.md', false),
+  ...namesIn('docs/recipes', '.md', false),
   ...namesIn('lib', '.ts', true)
 ]) {
-  const folder = `documented/${file
-    .replace(/^docs\//, '')
-    .replace(/\.\w+$/, '')
-    .replaceAll('/', '-')}`
+  const folder = folderOf(file)
   const written = new Map()
   for (const { heading, language, source } of blocksIn(file)) {
     const [, name] = /^\/\/ ([\w/-]+\.[a-z]+)$/m.exec(source.split('\n', 1)[0]) ?? []
@@ -35,6 +34,12 @@ for (const file of [
       `${source}\nconsole.log('the program has come to its end')\n`
     )
   }
+}
+
+function folderOf (file) {
+  if (file.startsWith('docs/recipes/')) return 'documented/recipes'
+  const name = file.replace(/^docs\//, '').replace(/\.\w+$/, '')
+  return `documented/${name.replaceAll('/', '-')}`
 }
 
 function blocksIn (file) {
@@ -65,5 +70,6 @@ function blocksIn (file) {
 
 function write (file, text) {
   mkdirSync(dirname(file), { recursive: true })
-  writeFileSync(file, text)
+  // Fails if two programs would have the same name.
+  writeFileSync(file, text, { flag: 'wx' })
 }

@@ -112,7 +112,8 @@ export class CallerReader {
 function afterFailure (error: unknown, request: FastifyRequest): Unidentified {
   const isOutage = isServerError(error)
   const outcome = isOutage ? 'unavailable' : 'unauthenticated'
-  const message = `the authentication of the request could not be read; the decision on it is ${outcome}`
+  const failure = 'the authentication of the request could not be read'
+  const message = `${failure}; the decision on it is ${outcome}`
   logFailure(request.log, error, message)
   return new Unidentified(isOutage ? null : 'no-authentication')
 }

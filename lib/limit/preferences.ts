@@ -48,7 +48,8 @@ const recovery = 60_000
 
 const late = "the quota's preference reader did not return in time"
 const unavailable =
-  "the quota's runtime preference is unavailable; the configured limit applies until the reader recovers"
+  "the quota's runtime preference is unavailable; " +
+  'the configured limit applies until the reader recovers'
 const resting =
   `${late} ${timeoutsBeforeRest} times in a row; ` +
   'until it does, only one request per second calls it'
@@ -78,7 +79,7 @@ export class Preferences {
  * The preference of one limit. An outage of the preference is logged once, and delays only the
  * first requests and one per second.
  */
-export class Preference {
+class Preference {
   readonly #preferences: Preferences
   readonly #breaker: CircuitBreaker
 

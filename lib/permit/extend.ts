@@ -36,7 +36,11 @@ export async function extendPermit (
     extended.push(usage)
     prepared.push(prepareDemand(usage.prepared, caller, demand.limit, cost, requester.log))
   }
-  const evaluations = decide(prepared, await ask(prepared, requester, open))
+  // A server that closes meanwhile waits for it.
+  open.startDecision()
+  const answers = await ask(prepared, requester, open)
+  open.endDecision()
+  const evaluations = decide(prepared, answers)
   const refusal = refusalAmong(evaluations)
   if (refusal !== null) {
     publishDecisions([refusal.decision], requester, open.log)

@@ -77,12 +77,23 @@ function readCaller (
   quota: Quota,
   quotas: readonly QuotaOfRequest[],
   known: readonly (ReadCaller | Promise<ReadCaller>)[],
-  { request, authentication }: Requester
+  requester: Requester
 ): ReadCaller | Promise<ReadCaller> {
   for (const [index, caller] of known.entries()) {
     if (caller !== null && quotas[index]?.quota.callers === quota.callers) return caller
   }
-  return request === null ? callerOfAuthentication(authentication) : quota.callers.read(request)
+  const { request } = requester
+  return request === null ? callerWithoutRequest(requester) : quota.callers.read(request)
+}
+
+function callerWithoutRequest ({ authentication, log }: Requester): Caller | Unidentified {
+  try {
+    return callerOfAuthentication(authentication)
+  } catch (error) {
+    // A getter of the claims threw.
+    logFailure(log, error, 'the authentication could not be read; it has no caller')
+    return new Unidentified('no-authentication')
+  }
 }
 
 /**

@@ -123,5 +123,7 @@ export class QuotaLog {
 }
 
 function hasCredentials (request: FastifyRequest | null): boolean {
-  return request?.headers.authorization !== undefined || request?.headers.cookie !== undefined
+  // What a host takes for a request need not have headers.
+  const { headers }: { readonly headers?: FastifyRequest['headers'] } = request ?? {}
+  return headers?.authorization !== undefined || headers?.cookie !== undefined
 }

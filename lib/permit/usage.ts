@@ -130,18 +130,32 @@ export class Usage {
 
   /** After a failure, the store may have applied it, so it is not told again. */
   async #settleGrant (grant: Grant, used: number): Promise<void> {
-    const { quota, demand, caller } = this.prepared
+    const { quota, demand } = this.prepared
     grant.counted = used
     grant.isHeld = false
     try {
-      const end = quota.endOfWindow === null ? null : quota.endOfWindow(caller)
-      await quota.store.settle?.(grant.acquisition, used, end)
+      await quota.store.settle?.(grant.acquisition, used, this.#endOfWindow())
     } catch (error) {
       this.#isFailed = true
       const { name, unit } = quota
       const { counters } = demand
       const message = 'the quota store failed; what the request counts may be wrong'
       logFailure(this.#requester.log, error, message, { quota: name, unit, counters, used })
+    }
+  }
+
+  /** Returns when the day or month that is open now ends. */
+  #endOfWindow (): number | null {
+    const { quota, demand, caller } = this.prepared
+    if (quota.endOfWindow === null) return null
+    try {
+      return quota.endOfWindow(caller)
+    } catch (error) {
+      const message =
+        "the caller's time zone could not be determined; what is settled counts in the window " +
+        'of the admission'
+      logFailure(this.#requester.log, error, message, { quota: quota.name })
+      return demand.end
     }
   }
 

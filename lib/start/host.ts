@@ -13,36 +13,50 @@ export class Registrations {
 
   /** @throws {SecondRegistrationError} */
   assertFirst (fastify: FastifyInstance): void {
-    const isIn = (outer: object, inner: object): boolean =>
-      outer === inner || Object.prototype.isPrototypeOf.call(outer, inner)
-    const scopes = this.#scopes.get(fastify.server) ?? []
-    if (scopes.some((scope) => isIn(scope, fastify) || isIn(fastify, scope))) {
-      throw new SecondRegistrationError(format(fastify.prefix))
+    for (const scope of this.#scopesOf(fastify)) {
+      if (isWithin(scope, fastify) || isWithin(fastify, scope)) {
+        throw new SecondRegistrationError(format(fastify.prefix))
+      }
     }
   }
 
   add (fastify: FastifyInstance): void {
-    this.#scopes.set(fastify.server, [...(this.#scopes.get(fastify.server) ?? []), fastify])
+    this.#scopes.set(fastify.server, [...this.#scopesOf(fastify), fastify])
+  }
+
+  #scopesOf ({ server }: FastifyInstance): readonly FastifyInstance[] {
+    return this.#scopes.get(server) ?? []
   }
 }
+
+/** Whether a scope is another one or one of its parents: a scope inherits from its parent. */
+function isWithin (outer: FastifyInstance, inner: FastifyInstance): boolean {
+  return outer === inner || Object.prototype.isPrototypeOf.call(outer, inner)
+}
+
+const requestDecorators = ['quota', 'quotaDecisions']
+const instanceDecorators = [
+  'quotaConfig',
+  'quotas',
+  'quotaAcquire',
+  'quotaCharge',
+  'quotaExtend',
+  'quotaGranted',
+  'quotaStanding',
+  'quotaForget'
+]
 
 /**
  * Throws a `DecoratorError` if the host already has a decorator with a name that the plugin needs.
  */
 export function assertDecorators (fastify: FastifyInstance): void {
-  const ofRequests = ['quota', 'quotaDecisions'].find((name) => fastify.hasRequestDecorator(name))
-  if (ofRequests !== undefined) throw new DecoratorError('requests already have', ofRequests)
-  const names = [
-    'quotaConfig',
-    'quotas',
-    'quotaAcquire',
-    'quotaCharge',
-    'quotaStanding',
-    'quotaForget'
-  ]
-  const ofInstance = names.find((name) => fastify.hasDecorator(name))
-  if (ofInstance !== undefined) {
-    throw new DecoratorError('the Fastify instance already has', ofInstance)
+  for (const name of requestDecorators) {
+    if (fastify.hasRequestDecorator(name)) throw new DecoratorError('requests already have', name)
+  }
+  for (const name of instanceDecorators) {
+    if (fastify.hasDecorator(name)) {
+      throw new DecoratorError('the Fastify instance already has', name)
+    }
   }
 }
 

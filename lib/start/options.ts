@@ -32,9 +32,9 @@ import { assertOperations, type Operation } from '../subject/operation.js'
 export interface QuotaOptions {
   /**
    * The deployment context prefix. Default: the route prefix of the Fastify instance on which the
-   * plugin is registered.
+   * plugin is registered. It cannot be undefined, because it is one of Fastify's options, too.
    */
-  readonly prefix?: string | undefined
+  readonly prefix?: string
   /**
    * The operations that the quota protects, beside the routes marked with its name. Default
    * `protectedOperations`; in `quotas`, none.
@@ -157,14 +157,16 @@ export type CheckedDefinition = CommonOptions &
   }
 
 const assertQuotaName = checkThat(
-  `must have names of at most 32 characters from a-z, 0-9 and "-" that start with a letter and are not "${defaultQuota}"`,
+  'must have names of at most 32 characters from a-z, 0-9 and "-" that start with a letter and ' +
+  `are not "${defaultQuota}"`,
   (name) =>
     typeof name === 'string' && name !== defaultQuota && /^[a-z][a-z0-9-]{0,31}$/.test(name)
 )
 
 const reservedUnits = ['requests', 'requests-in-flight', 'concurrent-requests']
 const assertUnit = checkThat(
-  `must have a unit of at most 32 characters from a-z and "-" that starts with a letter and is none of ${reservedUnits.join(', ')}`,
+  'must have a unit of at most 32 characters from a-z and "-" that starts with a letter and is ' +
+  `none of ${reservedUnits.join(', ')}`,
   (unit) =>
     typeof unit === 'string' && !reservedUnits.includes(unit) && /^[a-z][a-z-]{0,31}$/.test(unit)
 )
@@ -252,7 +254,8 @@ const definitionChecks: Checks<CheckedDefinition> = {
 const optionOfDefinition =
   /^(?:cost|unreported|timeZone|inFlight|per(?:Hour|Day|Month)|.+Per(?:Minute|Hour|Day|Month))$/
 const inQuotas =
-  'must be defined in quotas, such as quotas: { chat: { perMinute: { tokens: 20000 } }, streams: { inFlight: 2 } }'
+  'must be defined in quotas, such as ' +
+  'quotas: { chat: { perMinute: { tokens: 20000 } }, streams: { inFlight: 2 } }'
 
 /** Throws an `OptionError` if an option is unknown or has an invalid value. */
 export function assertQuotaOptions (options: unknown): asserts options is QuotaOptions {

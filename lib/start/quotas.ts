@@ -14,12 +14,15 @@ import { defaultQuota } from '../subject/mark.js'
 import { protectedOperations, type Operation } from '../subject/operation.js'
 import { wallClock } from '../wall-clock.js'
 import type { Amount, CheckedDefinition, QuotaOptions, TimeZone } from './options.js'
+import type { Routes } from './routes.js'
 
 /**
  * A quota as the options define it. Its configured limit is that of the options until the
  * environment is read.
  */
 export interface DefinedQuota extends QuotaSettings {
+  /** Whether it is one of the option `quotas`. */
+  readonly isNamed: boolean
   /** Whether the host has listed the operations; false if they are the default ones. */
   readonly isListed: boolean
   /**
@@ -57,6 +60,7 @@ function defineDefaultQuota (
     ...quota,
     preference: preferenceOf('perMinute'),
     counters: defaultQuota,
+    isNamed: false,
     isListed: options.operations !== undefined,
     isUnused: operations.length === 0 && perMinute === undefined && hasNamedQuotas
   }
@@ -92,6 +96,7 @@ function defineQuota (
     endOfWindow: isOfCalendar ? endOfWindowIn(timeZone, period) : null,
     callers: readers.of(definition.authentication ?? options.authentication),
     isEnforced: (definition.mode ?? options.mode) !== 'shadow',
+    isNamed: true,
     isListed: true,
     isUnused: false,
     isFreeUnreported: isEstimated && cost === undefined && unreported === undefined
@@ -159,16 +164,28 @@ function assertStores (quotas: readonly DefinedQuota[]): void {
   const used = quotas.filter(({ isUnused }) => !isUnused)
   const areSeveral = new Set(used.map(({ store }) => store)).size > 1
   for (const { name, unit, store } of used) {
-    if (unit !== 'requests' || areSeveral) assertStore(store, `store of the quota ${name}`, 'settle')
+    if (unit === 'requests' && !areSeveral) continue
+    assertStore(store, `store of the quota ${name}`, 'settle')
   }
 }
 
 /**
- * Returns the value of the decorator `fastify.quotas`: all quotas but a default quota that is
- * unused.
+ * Returns the value of the decorator `fastify.quotas`: all quotas but an unused default quota.
  */
 export function describeQuotas (quotas: readonly DefinedQuota[]): QuotaInfo[] {
   return quotas.filter(({ isUnused }) => !isUnused).map(describeQuota)
+}
+
+/** Adds an unused default quota that a route turns out to be marked with. */
+export function addMarkedDefault (
+  described: QuotaInfo[],
+  quotas: readonly DefinedQuota[],
+  routes: Routes
+): void {
+  const [quota] = quotas
+  if (quota?.isUnused === true && routes.areMarkedWith(quota.name)) {
+    described.unshift(describeQuota(quota))
+  }
 }
 
 function describeQuota ({ name, unit, period, window, store, counters }: DefinedQuota): QuotaInfo {

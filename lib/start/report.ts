@@ -1,20 +1,23 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import { insuredStoreChanges, type InsuredQuotaStoreChange } from '../channels.js'
 import { effectiveLimit } from '../limit/limit.js'
 import { logLine, loggableError } from '../log.js'
-import { insuredStoreChanges, type InsuredQuotaStoreChange } from '../channels.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
-import { quotasIn } from '../subject/mark.js'
 import type { DefinedQuota } from './quotas.js'
-import { markOf, type KnownRoute, type Routes } from './routes.js'
+import { markOf, mayBeMarkedWith, type KnownRoute, type Routes } from './routes.js'
 
 const advice =
-  'Check the options prefix and operations, and the Fastify instance on which the plugin is registered: a plugin file that ' +
-  'registers it must be wrapped with fastify-plugin, because the quota does not apply outside its own scope (encapsulation). ' +
-  'Marked routes and routes with parameters, wildcards or constraints that are declared before the plugin cannot be checked'
+  'Check the options prefix and operations, and the Fastify instance on which the plugin is ' +
+  'registered: a plugin file that registers it must be wrapped with fastify-plugin, because the ' +
+  'quota does not apply outside its own scope (encapsulation). Marked routes and routes with ' +
+  'parameters, wildcards or constraints that are declared before the plugin cannot be checked'
+
 const twinAdvice =
-  'runs the handler of the protected GET and is not subject to the quota; declare the route with exposeHeadRoute: false'
+  'runs the handler of the protected GET and is not subject to the quota; ' +
+  'declare the route with exposeHeadRoute: false'
+
 const preHandlerAdvice =
   'is protected and has a preHandler of its own, which runs after the quota; ' +
   'authenticate in onRequest or preValidation instead'
@@ -28,121 +31,153 @@ export function report (
   quotas: readonly DefinedQuota[],
   routes: Routes
 ): void {
-  const store = quotas[0]?.store
-  // Services with the same key prefix on one server share their counters.
-  const { keyPrefix, shards, table } = Object(
-    store instanceof InsuredQuotaStore ? store.primary : store
-  )
-  logLine(
-    log,
-    'info',
-    { keyPrefix, shards, table },
-    quotas.map((quota) => protectionOf(quota, routes)).join('; ')
-  )
-  for (const quota of quotas) if (!quota.isUnused) warnOfQuota(quota, routes, log)
-  const listed = quotas.flatMap(({ operations }) =>
-    operations.flatMap((operation) => routes.serving(operation))
-  )
-  const marked = routes.known.filter((route) => markOf(route) !== undefined)
-  for (const route of new Set([...listed, ...marked])) warnOfRoute(route, routes, log)
-}
-
-function protectionOf (
-  { name, period, configured, unit, isEnforced, operations }: DefinedQuota,
-  routes: Routes
-): string {
-  const listed = operations.map(({ method, path }) => `${method} ${routes.paths.prefix}${path}`)
-  const all = [
-    ...new Set([...listed, ...routes.known.flatMap((route) => markedWith(name, route))])
-  ].join(', ')
-  const per = period === null ? '' : ` per ${period}`
-  const verb =
-    configured === 0 ? 'is disabled, and would protect' : isEnforced ? 'protects' : 'observes'
-  // A marked route that is declared before the plugin is protected, but no public interface of
-  // Fastify lists it.
-  const none = 'no operation (marked routes that are declared before the plugin are not listed)'
-  return `the quota "${name}" (${effectiveLimit(configured)} ${unit}${per}) ${verb} ${all || none}`
-}
-
-function markedWith (quota: string, route: KnownRoute): string[] {
-  const mark = markOf(route)
-  if (typeof mark === 'function') {
-    return [`${route.method} ${route.pattern} (as its function decides)`]
+  const reported = quotas.filter((quota) => !quota.isUnused || routes.areMarkedWith(quota.name))
+  const protections = reported.map((quota) => protectionOf(quota, routes))
+  logLine(log, 'info', placeOf(quotas[0]?.store), protections.join('; '))
+  for (const quota of reported) {
+    warnOfOperations(quota, routes, log)
+    warnOfFreeRequests(quota, routes, log)
   }
-  return quotasIn(mark).includes(quota) ? [`${route.method} ${route.pattern}`] : []
+  for (const route of protectedRoutes(quotas, routes)) {
+    warnOfTwin(route, routes, log)
+    warnOfPreHandlers(route, routes, log)
+  }
+}
+
+/** Where a shared store keeps the counters: services with the same place share them. */
+function placeOf (store: QuotaStore | undefined): object {
+  const counting = store instanceof InsuredQuotaStore ? store.primary : store
+  if (counting === undefined) return {}
+  return {
+    keyPrefix: Reflect.get(counting, 'keyPrefix'),
+    shards: Reflect.get(counting, 'shards'),
+    table: Reflect.get(counting, 'table')
+  }
+}
+
+function protectionOf (quota: DefinedQuota, routes: Routes): string {
+  const { name, period, configured, unit, isEnforced } = quota
+  const per = period === null ? '' : ` per ${period}`
+  const described = `the quota "${name}" (${effectiveLimit(configured)} ${unit}${per})`
+  const operations = [...new Set(operationsOf(quota, routes))].join(', ')
+  if (operations === '') {
+    // A marked route that is declared before the plugin is protected, but no public interface of
+    // Fastify lists it.
+    const unseen = 'marked routes that are declared before the plugin are not listed'
+    return quota.isNamed
+      ? `${described} is for fastify.quotaAcquire (${unseen})`
+      : `${described} protects no operation (${unseen})`
+  }
+  if (configured === 0) return `${described} is disabled, and would protect ${operations}`
+  return `${described} ${isEnforced ? 'protects' : 'observes'} ${operations}`
+}
+
+function operationsOf ({ name, operations }: DefinedQuota, routes: Routes): string[] {
+  const listed = operations.map(({ method, path }) => `${method} ${routes.paths.prefix}${path}`)
+  const marked = routes.known.filter((route) => mayBeMarkedWith(name, route)).map(describeMarked)
+  return [...listed, ...marked]
+}
+
+function describeMarked (route: KnownRoute): string {
+  const operation = `${route.method} ${route.pattern}`
+  return typeof markOf(route) === 'function' ? `${operation} (as its function decides)` : operation
 }
 
 /**
- * Warns of a quota that protects nothing, of operations of the host's own list that no route
- * serves, and of free requests.
+ * Warns of a quota whose operations no route serves, of operations of the host's own list that no
+ * route serves, and of a default quota that protects nothing.
  */
-function warnOfQuota (
-  { name, operations, unit, isListed, isFreeUnreported }: DefinedQuota,
+function warnOfOperations (
+  { name, operations, isListed, isNamed }: DefinedQuota,
   routes: Routes,
   log: FastifyBaseLogger
 ): void {
+  // A host that marks its routes for any quota does not need the default operations.
+  const isMarked = isListed
+    ? routes.areMarkedWith(name)
+    : routes.known.some((route) => markOf(route) !== undefined)
+  if (operations.length === 0) {
+    if (isNamed || isMarked) return
+    const nothing =
+      `the quota "${name}" protects nothing: ` +
+      'no route that is declared after the plugin is marked with its name'
+    return logLine(log, 'warn', { quota: name, operations }, `${nothing}. ${advice}`)
+  }
+  if (!routes.canBeChecked) return
   const unserved = operations.filter((operation) => routes.serving(operation).length === 0)
   const list = unserved.map((operation) => routes.describe(operation)).join(', ')
-  // A host that marks its routes for any quota does not need the default operations.
-  const isMarked = routes.known.some((route) =>
-    isListed ? markedWith(name, route).length > 0 : markOf(route) !== undefined
-  )
   if (unserved.length === operations.length && !isMarked) {
-    const unmarked =
-      'that is declared after the plugin is marked with its name. If only fastify.quotaAcquire uses it, ignore this'
-    const missing = operations.length === 0 ? unmarked : `serves ${list}`
-    logLine(
-      log,
-      'warn',
-      { quota: name, operations },
-      `the quota "${name}" protects nothing: no route ${missing}. ${advice}`
-    )
+    const nothing = `the quota "${name}" protects nothing: no route serves ${list}`
+    logLine(log, 'warn', { quota: name, operations }, `${nothing}. ${advice}`)
   } else if (isListed && unserved.length > 0) {
-    logLine(
-      log,
-      'warn',
-      { quota: name, operations: unserved },
-      `no route serves ${list}. ${advice}`
-    )
-  }
-  if (isFreeUnreported) {
-    const message =
-      `the quota "${name}" has neither cost nor unreported, so a request counts no ${unit} if its client disconnects ` +
-      'before fastify.quotaCharge reports them; set cost to an estimate, or unreported to what such a request counts'
-    logLine(log, 'warn', { quota: name, unit }, message)
+    const properties = { quota: name, operations: unserved }
+    logLine(log, 'warn', properties, `no route serves ${list}. ${advice}`)
   }
 }
 
-/**
- * Warns of a protected route whose `HEAD` twin runs the same handler uncounted, or that
- * authenticates after the quota.
- */
-function warnOfRoute (
+/** Warns of a quota of a route whose requests count nothing if their clients disconnect early. */
+function warnOfFreeRequests (
+  { name, unit, operations, isFreeUnreported }: DefinedQuota,
+  routes: Routes,
+  log: FastifyBaseLogger
+): void {
+  if (!isFreeUnreported || (operations.length === 0 && !routes.areMarkedWith(name))) return
+  const message =
+    `the quota "${name}" has neither cost nor unreported, so a request counts no ${unit} if its ` +
+    'client disconnects before fastify.quotaCharge reports them; set cost to an estimate, or ' +
+    'unreported to what such a request counts'
+  logLine(log, 'warn', { quota: name, unit }, message)
+}
+
+/** Returns the known routes that serve an operation or are marked. */
+function protectedRoutes (quotas: readonly DefinedQuota[], routes: Routes): Set<KnownRoute> {
+  const found = new Set<KnownRoute>()
+  for (const { operations } of quotas) {
+    for (const operation of operations) {
+      for (const route of routes.serving(operation)) found.add(route)
+    }
+  }
+  for (const route of routes.known) if (markOf(route) !== undefined) found.add(route)
+  return found
+}
+
+/** Warns of a protected route whose `HEAD` twin runs the same handler uncounted. */
+function warnOfTwin (
   { method, pattern, options }: KnownRoute,
   routes: Routes,
   log: FastifyBaseLogger
 ): void {
-  const operation = { method, path: routes.paths.withoutPrefix(pattern) }
+  if (method !== 'GET') return
   // The HEAD route of a marked GET route usually has the same mark, so it is subject to the quota.
-  const hasTwin =
-    method === 'GET' &&
-    routes.known.some(
-      (head) =>
-        head.method === 'HEAD' &&
-        head.pattern === pattern &&
-        head.options.handler === options.handler &&
-        markOf(head) === undefined
-    )
-  if (hasTwin) logLine(log, 'warn', { operation }, `HEAD ${pattern} ${twinAdvice}`)
-  const preHandlers = [options.preHandler ?? []]
-    .flat()
-    .map(({ name }) => `${name || 'anonymous'}()`)
-  if (preHandlers.length === 0 || method === 'HEAD') return
+  const hasTwin = routes.known.some(
+    (head) =>
+      head.method === 'HEAD' &&
+      head.pattern === pattern &&
+      head.options.handler === options.handler &&
+      markOf(head) === undefined
+  )
+  if (!hasTwin) return
+  const operation = { method, path: routes.paths.withoutPrefix(pattern) }
+  logLine(log, 'warn', { operation }, `HEAD ${pattern} ${twinAdvice}`)
+}
+
+/** Warns of a protected route that may authenticate after the quota. */
+function warnOfPreHandlers (
+  { method, pattern, options }: KnownRoute,
+  routes: Routes,
+  log: FastifyBaseLogger
+): void {
+  const hooks = [options.preHandler ?? []].flat()
+  if (hooks.length === 0 || method === 'HEAD') return
+  const operation = { method, path: routes.paths.withoutPrefix(pattern) }
+  const preHandlers = hooks.map(({ name }) => `${name || 'anonymous'}()`)
   logLine(log, 'warn', { operation, preHandlers }, `${method} ${pattern} ${preHandlerAdvice}`)
 }
 
-// The stores whose changes are already logged, by server: several scopes of one server can share a
-// store.
+/**
+ * The stores whose changes are already logged, by server: several scopes of one server can share a
+ * store.
+ */
 const logged = new WeakMap<FastifyInstance['server'], readonly QuotaStore[]>()
 
 /**
@@ -159,29 +194,28 @@ export function logStoreChanges (
   const receive = (message: unknown): void => {
     const { store, state, error } = message as InsuredQuotaStoreChange
     if (!(store instanceof InsuredQuotaStore) || !added.includes(store)) return
-    const { primary, fallback } = store.shards
     const properties = state === 'fallback' ? { err: loggableError(error) } : {}
-    if (fallback.length === 0) {
-      return logLine(log, 'warn', {}, "the quota's primary store works again")
-    }
-    if (primary.length === 0) {
-      return logLine(
-        log,
-        'warn',
-        properties,
-        "the quota's primary store fails; its fallback counts"
-      )
-    }
-    const part = `fails for ${fallback.length} of ${primary.length + fallback.length} shards`
-    logLine(
-      log,
-      'warn',
-      { ...properties, shards: fallback },
-      `the quota's primary store ${part}; the fallback counts their callers`
-    )
+    logStoreChange(store, properties, log)
   }
   subscribe(insuredStoreChanges.name, receive)
   return () => {
     unsubscribe(insuredStoreChanges.name, receive)
   }
+}
+
+function logStoreChange (
+  { shards: { primary, fallback } }: InsuredQuotaStore,
+  properties: object,
+  log: FastifyBaseLogger
+): void {
+  if (fallback.length === 0) {
+    return logLine(log, 'warn', {}, "the quota's primary store works again")
+  }
+  if (primary.length === 0) {
+    const message = "the quota's primary store fails; its fallback counts"
+    return logLine(log, 'warn', properties, message)
+  }
+  const part = `${fallback.length} of ${primary.length + fallback.length} shards`
+  const message = `the quota's primary store fails for ${part}; the fallback counts their callers`
+  logLine(log, 'warn', { ...properties, shards: fallback }, message)
 }

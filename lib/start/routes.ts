@@ -1,7 +1,8 @@
-import createRouter from 'find-my-way'
 import type { FastifyInstance, RouteOptions } from 'fastify'
+import { namesIn } from '../subject/mark.js'
 import type { Operation } from '../subject/operation.js'
 import { isLiteral, type Paths } from '../subject/paths.js'
+import { RoutePattern } from './route-pattern.js'
 
 /**
  * A route that the plugin can know: one that is declared after it in its scope, or that served an
@@ -23,11 +24,24 @@ export function markOf ({ options }: KnownRoute): unknown {
   return mark === false ? undefined : mark
 }
 
+/** Whether a route is marked with a quota, or with a function that can return its name. */
+export function mayBeMarkedWith (quota: string, route: KnownRoute): boolean {
+  const mark = markOf(route)
+  return mark !== undefined && (typeof mark === 'function' || namesIn(mark).includes(quota))
+}
+
+/** A known route that matches an operation. */
+interface Candidate {
+  readonly route: KnownRoute
+  readonly parsed: RoutePattern
+  /** A path of the operation that the route matches. */
+  readonly path: string
+}
+
 /** The routes of a Fastify instance, as far as a plugin can know them. */
 export class Routes {
   readonly known: KnownRoute[] = []
-  // Its paths begin with the method. The host's router has already accepted the patterns.
-  readonly #router: ReturnType<typeof createRouter>
+  readonly #parsed = new Map<KnownRoute, RoutePattern>()
 
   /**
    * Must be called while the plugin is being registered, to find the routes of operations that were
@@ -38,79 +52,92 @@ export class Routes {
     readonly paths: Paths,
     operations: readonly Operation[]
   ) {
-    this.#router = createRouter({ ...paths.options, allowUnsafeRegex: true })
     for (const { method, path } of operations) {
-      for (const each of method === 'GET' ? ['GET', 'HEAD'] : [method]) {
-        const pattern = this.#find(each, path)
-        if (pattern !== undefined) this.add({ method: each, pattern, options: {} })
-      }
+      this.#addBefore(method, path)
+      if (method === 'GET') this.#addBefore('HEAD', path)
     }
+  }
+
+  #addBefore (method: string, path: string): void {
+    const pattern = this.#find(method, path)
+    if (pattern !== undefined) this.add({ method, pattern, options: {} })
   }
 
   add (route: KnownRoute): void {
     this.known.push(route)
-    try {
-      this.#router.on('GET', `/${route.method}${route.pattern}`, () => {}, route.pattern)
-    } catch {
-      // For the router, patterns are equal if only their constraints or the names of their
-      // parameters differ. The first represents them.
-    }
+    this.#parsed.set(route, new RoutePattern(route.pattern, this.paths))
+  }
+
+  /** Whether one of the known routes is marked with a quota, or with a function. */
+  areMarkedWith (quota: string): boolean {
+    return this.known.some((route) => mayBeMarkedWith(quota, route))
   }
 
   /** Returns the known routes that serve an operation. */
   serving ({ method, path }: Operation): readonly KnownRoute[] {
-    const urls = this.#urlsOf(path)
-    // Of the two paths of the route `/` in a scope with a prefix, Fastify reports only the one
-    // without a slash at its end.
-    if (this.#find(method, path) !== undefined) {
-      urls.push(...urls.map((url) => url.replace(/\/$/, '')))
+    const candidates: Candidate[] = []
+    for (const url of this.#urlsServed(method, path)) {
+      for (const [route, parsed] of this.#parsed) {
+        const candidatePath = pathOn(route.pattern, url)
+        if (route.method === method && parsed.matches(candidatePath)) {
+          candidates.push({ route, parsed, path: candidatePath })
+        }
+      }
     }
-    const reaching = urls.map((url) => this.#reaching(method, url))
-    return this.known.filter(
-      (route) => route.method === method && reaching.some((isReached) => isReached(route.pattern))
-    )
+    const serving = new Set<KnownRoute>()
+    for (const { route, parsed, path } of candidates) {
+      const isPreceded = candidates.some(
+        (other) => other.parsed.matches(path) && other.parsed.isPreferredTo(parsed)
+      )
+      if (!isPreceded) serving.add(route)
+    }
+    return [...serving]
+  }
+
+  /**
+   * Whether the routes of the operations can be checked. Of literal routes below a prefix with a
+   * parameter, only those that are declared after the plugin can be known.
+   */
+  get canBeChecked (): boolean {
+    const { prefix } = this.paths
+    if (isLiteral(prefix)) return true
+    const below = new RoutePattern(`${prefix}/*`, this.paths)
+    return this.known.some(({ pattern }) => below.matches(pattern))
   }
 
   /**
    * Returns an operation with a hint about the route that the host may have meant, if there is one.
    */
-  describe ({ method, path }: Operation): string {
-    const url = this.paths.prefix + path
-    if (this.#find(method, path) !== undefined) {
-      return `${method} ${url} (its route is outside the scope in which the plugin is registered)`
-    }
-    const before = [path, this.fastify.prefix + path].filter((url) =>
-      this.fastify.hasRoute({ method, url })
-    )
-    const patterns = [
-      ...this.known.filter((route) => route.method === method).map(({ pattern }) => pattern),
-      ...before
-    ]
-    const other = patterns.find(
-      (pattern) => pattern !== '/' && (pattern.endsWith(path) || url.endsWith(pattern))
-    )
-    return `${method} ${url}${other === undefined ? '' : ` (the route ${method} ${other} has a different prefix)`}`
+  describe (operation: Operation): string {
+    const described = `${operation.method} ${this.paths.prefix}${operation.path}`
+    const hint = this.#hintAt(operation)
+    return hint === undefined ? described : `${described} (${hint})`
   }
 
-  /** Returns a function that tells whether requests for a URL reach the route with a pattern. */
-  #reaching (method: string, url: string): (pattern: string) => boolean {
-    const patternAt = (path: string): unknown =>
-      this.#router.find('GET', `/${method}${path.replaceAll('::', ':').replaceAll('%', '%25')}`)
-        ?.store
-    if (isLiteral(url)) {
-      const found = patternAt(url)
-      return (pattern) => pattern === url || pattern === found
+  #hintAt ({ method, path }: Operation): string | undefined {
+    if (this.#find(method, path) !== undefined) {
+      return 'its route is outside the scope in which the plugin is registered'
     }
-    const segments = url.split('/')
-    return (pattern) => {
-      // In place of parameters of the prefix, requests have what the pattern of the route has
-      // there.
-      const ofRoute = pattern.split('/')
-      const path = segments
-        .map((segment, index) => (isLiteral(segment) ? segment : ofRoute[index]))
-        .join('/')
-      return pattern === path || patternAt(path) === pattern
+    for (const other of this.fastify.supportedMethods) {
+      const pattern = this.#find(other, path)
+      if (pattern !== undefined) return `the route ${other} ${pattern} has a different method`
     }
+    const url = this.paths.prefix + path
+    const pattern = this.#patternsOf(method, path).find(
+      (each) => each !== '/' && (each.endsWith(path) || url.endsWith(each))
+    )
+    if (pattern === undefined) return undefined
+    return `the route ${method} ${pattern} has a different prefix`
+  }
+
+  /** Returns the patterns of known routes, and those at which a host may declare the path. */
+  #patternsOf (method: string, path: string): string[] {
+    const patterns: string[] = []
+    for (const route of this.known) if (route.method === method) patterns.push(route.pattern)
+    for (const url of [path, this.fastify.prefix + path]) {
+      if (this.fastify.hasRoute({ method, url })) patterns.push(url)
+    }
+    return patterns
   }
 
   /**
@@ -126,4 +153,27 @@ export class Routes {
     const url = this.paths.prefix + path
     return path === '/' && url !== '/' ? [url, url.slice(0, -1)] : [url]
   }
+
+  /**
+   * Of the two paths of the route `/` in a scope with a prefix, Fastify reports only the one
+   * without a slash at its end.
+   */
+  #urlsServed (method: string, path: string): string[] {
+    const urls = this.#urlsOf(path)
+    if (this.#find(method, path) === undefined) return urls
+    return [...urls, ...urls.map((url) => url.replace(/\/$/, ''))]
+  }
+}
+
+/**
+ * Returns a path of an operation. In place of parameters of the prefix, requests have what the
+ * pattern of the route has there.
+ */
+function pathOn (pattern: string, url: string): string {
+  const ofPattern = pattern.split('/')
+  const segments = url
+    .split('/')
+    .map((segment, index) => (isLiteral(segment) ? segment : (ofPattern[index] ?? '')))
+  // Two colons stand for a literal one.
+  return segments.join('/').replaceAll('::', ':')
 }

@@ -1,4 +1,4 @@
-import { shown } from '../errors.js'
+import { format } from '../errors.js'
 import { checkThat, isNatural, withFunctions } from '../option-checks.js'
 
 /**
@@ -22,7 +22,7 @@ export interface QuotaStore {
   ): readonly (Acquisition | null)[] | Promise<readonly (Acquisition | null)[]>
   /**
    * Settles an acquisition whose demand was counted: from now on it counts `used` instead of what
-   * it counted before, and holds nothing. What it counted too much is given back in the window that
+   * it counted before, and holds nothing. What it counted too much is taken back in the window that
    * counted it and in no other. What it counted too little is added to the window that is open now,
    * whatever the limit. Can be called again, for a later report.
    *
@@ -276,7 +276,7 @@ function assertDifferent (demands: readonly Demand[]): void {
       .some((earlier) => earlier.counters === counters && earlier.callerKey === callerKey)
     if (isRepeated) {
       throw new TypeError(
-        `two demands of a request have the same caller and the counters ${shown(counters)}`
+        `two demands of a request have the same caller and the counters ${format(counters)}`
       )
     }
   }
@@ -312,11 +312,11 @@ export function assertDemand (demand: Demand): void {
 export function assertUsed (used: unknown): asserts used is number {
   if (!isNatural(used)) {
     throw new TypeError(
-      `what an acquisition is settled with must be an integer of at least 0; it got ${shown(used)}`
+      `what an acquisition is settled with must be an integer of at least 0; it got ${format(used)}`
     )
   }
 }
 
 function rejectDemand (field: keyof Demand, rule: string, value: unknown): never {
-  throw new TypeError(`the field ${field} of a demand must be ${rule}; it got ${shown(value)}`)
+  throw new TypeError(`the field ${field} of a demand must be ${rule}; it got ${format(value)}`)
 }

@@ -1,3 +1,4 @@
+import { OptionError } from '../errors.js'
 import { checkThat, isObject } from '../option-checks.js'
 
 /**
@@ -19,25 +20,34 @@ export const protectedOperations: readonly Operation[] = Object.freeze([
   Object.freeze({ method: 'GET', path: '/api/analyze-node' })
 ])
 
-const assertList = checkThat('must be an array of { method, path }', Array.isArray)
-const assertOperation = checkThat('must be an object { method, path }', isObject)
-// A token (RFC 9110, section 5.6.2).
+/** A token (RFC 9110, section 5.6.2). */
+const token = /^[\w!#$%&'*+.^`|~-]+$/
+
 const assertMethod = checkThat(
   'must be an HTTP method',
-  (method) => typeof method === 'string' && /^[\w!#$%&'*+.^`|~-]+$/.test(method)
+  (method) => typeof method === 'string' && token.test(method)
 )
+
 const assertPath = checkThat(
-  'must start with "/" and not contain "?", "#", ":" or "*" (mark routes with parameters with config.quota)',
+  'must start with "/" and not contain "?", "#", ":" or "*" ' +
+    '(mark routes with parameters with config.quota)',
   (path) => typeof path === 'string' && /^\/[^?#:*]*$/.test(path)
 )
 
 /** Throws an `OptionError` unless the value is a list of operations that requests can match. */
 export function assertOperations (operations: unknown, option: string): void {
-  assertList(operations, option)
-  for (const [index, operation] of [operations].flat().entries()) {
-    assertOperation(operation, `${option}[${index}]`)
-    const { method, path } = Object(operation)
-    assertMethod(method, `${option}[${index}].method`)
-    assertPath(path, `${option}[${index}].path`)
+  if (!Array.isArray(operations)) {
+    throw new OptionError(option, 'must be an array of { method, path }', operations)
   }
+  for (const [index, operation] of operations.entries()) {
+    assertOperation(operation, `${option}[${index}]`)
+  }
+}
+
+function assertOperation (operation: unknown, option: string): void {
+  if (!isObject(operation)) {
+    throw new OptionError(option, 'must be an object { method, path }', operation)
+  }
+  assertMethod(Reflect.get(operation, 'method'), `${option}.method`)
+  assertPath(Reflect.get(operation, 'path'), `${option}.path`)
 }

@@ -1,31 +1,37 @@
 import type { FastifyInstance } from 'fastify'
 
-type RouterOptions = Readonly<
-  Record<'caseSensitive' | 'ignoreTrailingSlash' | 'ignoreDuplicateSlashes', boolean>
->
+/** The options of a router that affect how it compares paths. */
+interface RouterOptions {
+  readonly caseSensitive: boolean
+  readonly ignoreTrailingSlash: boolean
+  readonly ignoreDuplicateSlashes: boolean
+}
 
-// Fastify fills in its defaults both in `routerOptions` and at the deprecated top level. If the two
-// differ, the host has set the value that is not the default.
+/**
+ * Reads the options of the host's router. Fastify fills in its defaults both in `routerOptions` and
+ * at the deprecated top level. If the two differ, the host has set the value that is not the
+ * default.
+ */
 function readRouterOptions (config: FastifyInstance['initialConfig']): RouterOptions {
   const isSet = (name: keyof RouterOptions, value: boolean): boolean =>
-    [config, config.routerOptions].some((place) => place?.[name] === value)
-  const [ignoreTrailingSlash, ignoreDuplicateSlashes] = [
-    isSet('ignoreTrailingSlash', true),
-    isSet('ignoreDuplicateSlashes', true)
-  ]
+    config[name] === value || config.routerOptions?.[name] === value
   return {
     caseSensitive: !isSet('caseSensitive', false),
-    ignoreTrailingSlash,
-    ignoreDuplicateSlashes
+    ignoreTrailingSlash: isSet('ignoreTrailingSlash', true),
+    ignoreDuplicateSlashes: isSet('ignoreDuplicateSlashes', true)
   }
 }
 
-// Two colons stand for a literal colon.
+/** A pattern without a parameter, a wildcard and a regular expression. */
+const literal = /^(?:[^:*]|::)*$/
+
 /**
- * Whether only requests for one path reach a route with this pattern: it has no parameter, wildcard
- * or regular expression.
+ * Whether only requests for one path reach a route with this pattern. Two colons stand for a
+ * literal one.
  */
-export const isLiteral = (pattern: string): boolean => /^(?:[^:*]|::)*$/.test(pattern)
+export function isLiteral (pattern: string): boolean {
+  return literal.test(pattern)
+}
 
 /** Returns application paths in the form in which the host's router compares them. */
 export class Paths {
@@ -33,15 +39,18 @@ export class Paths {
   readonly options: RouterOptions
   /** The deployment context prefix, without a slash at its end. */
   readonly prefix: string
-  // Undefined in place of a segment with a parameter.
+
+  /** Undefined in place of a segment with a parameter. */
   readonly #prefixSegments: readonly (string | undefined)[]
 
   constructor (prefix: string, initialConfig: FastifyInstance['initialConfig']) {
     this.options = readRouterOptions(initialConfig)
     this.prefix = prefix.replace(/\/$/, '')
-    const formOf = (segment: string) =>
-      isLiteral(segment) ? this.formOf(segment.replaceAll('::', ':')) : undefined
-    this.#prefixSegments = this.prefix.split('/').map(formOf)
+    this.#prefixSegments = this.prefix
+      .split('/')
+      .map((segment) =>
+        isLiteral(segment) ? this.formOf(segment.replaceAll('::', ':')) : undefined
+      )
   }
 
   /**
@@ -49,11 +58,8 @@ export class Paths {
    * written.
    */
   withoutPrefix (pattern: string): string {
-    return pattern === this.prefix
-      ? '/'
-      : pattern.startsWith(`${this.prefix}/`)
-        ? pattern.slice(this.prefix.length)
-        : pattern
+    if (pattern === this.prefix) return '/'
+    return pattern.startsWith(`${this.prefix}/`) ? pattern.slice(this.prefix.length) : pattern
   }
 
   /**
@@ -62,12 +68,12 @@ export class Paths {
    */
   ofRequest (path: string): string | null {
     const segments = this.formOf(path).split('/')
-    const prefix = this.#prefixSegments
-    const isPrefixed = prefix.every(
-      (expected, index) =>
-        index < segments.length && (expected ?? segments[index]) === segments[index]
-    )
-    return isPrefixed ? `/${segments.slice(prefix.length).join('/')}` : null
+    for (const [index, expected] of this.#prefixSegments.entries()) {
+      const segment = segments[index]
+      if (segment === undefined) return null
+      if (expected !== undefined && segment !== expected) return null
+    }
+    return `/${segments.slice(this.#prefixSegments.length).join('/')}`
   }
 
   /** Returns the form of an application path, such as that of an operation. */

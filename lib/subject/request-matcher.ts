@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { quotasOf, type Named } from './mark.js'
 import type { Operation } from './operation.js'
 import { isLiteral, type Paths } from './paths.js'
-import { containingLastSegment, fullyDecoded, plainPath } from './spelling.js'
+import { lastSegment, oddSegments, plainPath } from './request-target.js'
 
 /** A quota that a request is subject to, and the operation that the request reaches. */
 export interface Match<Each> {
@@ -10,13 +10,12 @@ export interface Match<Each> {
   readonly operation: Operation
 }
 
-/**
- * A listed operation: the form of its path, and an expression for the fully decoded texts in which
- * anyone could read it.
- */
-interface Listed<Each> extends Match<Each> {
+/** An operation that a quota lists. */
+interface ListedOperation<Each> extends Match<Each> {
+  /** The form of its path. */
   readonly form: string
-  readonly expression: RegExp
+  /** The last segment of its path; null if it has none. */
+  readonly lastSegment: string | null
 }
 
 /** Returns the matches of a request for a certain route and with a certain method. */
@@ -24,8 +23,9 @@ type RouteMatcher<Each> = (request: FastifyRequest) => readonly Match<Each>[]
 
 /** Finds the quotas that a request is subject to (docs/rules.md, "Subject"). */
 export class RequestMatcher<Each extends { readonly operations: readonly Operation[] }> {
-  readonly #listed: readonly Listed<Each>[]
-  // By `config`, which Fastify creates for each route, and by method.
+  readonly #listed: readonly ListedOperation<Each>[]
+
+  /** By `config`, which Fastify creates for each route, and by method. */
   readonly #routes = new Map<object, Map<string, RouteMatcher<Each>>>()
 
   /** @param named Returns the quota that a mark names. Without it, marks are ignored. */
@@ -39,7 +39,7 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
         quota,
         operation: Object.freeze({ method, path }),
         form: paths.formOf(path),
-        expression: containingLastSegment(path)
+        lastSegment: lastSegment(path)
       }))
     )
   }
@@ -49,63 +49,87 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
    * fails.
    */
   match (request: FastifyRequest): readonly Match<Each>[] {
+    const { method } = request
     // Read once, because Fastify creates this object each time it is read.
-    const {
-      method,
-      routeOptions: { config, url: pattern }
-    } = request
+    const { config, url: pattern } = request.routeOptions
     const known = this.#routes.get(config)?.get(method)
     if (known !== undefined) return known(request)
-    const [marked, listed] = [
-      this.#matchMark(config.quota, method, pattern),
-      this.#matchPattern(method, pattern)
-    ]
-    const matcher: RouteMatcher<Each> = (request) => this.#inOrder(marked(request), listed(request))
-    this.#routes.set(
-      config,
-      (this.#routes.get(config) ?? new Map<string, RouteMatcher<Each>>()).set(method, matcher)
-    )
+    const matcher = this.#matcherOf(config.quota, method, pattern)
+    const ofRoute = this.#routes.get(config) ?? new Map<string, RouteMatcher<Each>>()
+    this.#routes.set(config, ofRoute.set(method, matcher))
     return matcher(request)
   }
 
-  #matchMark (mark: unknown, method: string, pattern: string | undefined): RouteMatcher<Each> {
+  #matcherOf (mark: unknown, method: string, pattern: string | undefined): RouteMatcher<Each> {
+    const marked = this.#matcherOfMark(mark, method, pattern)
+    const listed = this.#matcherOfList(method, pattern)
+    return (request) => this.#inOrder(marked(request), listed(request))
+  }
+
+  #matcherOfMark (mark: unknown, method: string, pattern: string | undefined): RouteMatcher<Each> {
     const { named } = this
-    if (mark === undefined || pattern === undefined || named === undefined) return () => []
+    if (mark === undefined || pattern === undefined || named === undefined) return matchNothing
+    const route = `${method} ${pattern}`
     const operation = Object.freeze({ method, path: this.paths.withoutPrefix(pattern) })
-    const matchNames = (mark: unknown) =>
-      quotasOf(mark, `${method} ${pattern}`, named).map((quota) => ({ quota, operation }))
-    if (typeof mark === 'function') return (request) => matchNames(mark(request))
-    const matches = matchNames(mark)
+    const matchesOf = (names: unknown): Match<Each>[] =>
+      quotasOf(names, route, named).map((quota) => ({ quota, operation }))
+    if (typeof mark === 'function') return (request) => matchesOf(mark(request))
+    const matches = matchesOf(mark)
     return () => matches
   }
 
-  #matchPattern (method: string, pattern: string | undefined): RouteMatcher<Each> {
+  #matcherOfList (method: string, pattern: string | undefined): RouteMatcher<Each> {
     const operations = this.#listed.filter(({ operation }) => operation.method === method)
-    if (operations.length === 0) return () => []
-    if (pattern !== undefined && isLiteral(pattern)) {
-      // The route `/` of a scope with a prefix also serves the path that ends with a slash.
-      const [form, ending] = [pattern, `${pattern}/`].map((each) =>
-        this.paths.ofRequest(each.replaceAll('::', ':'))
-      )
-      const served = operations.filter((listed) => listed.form === form || listed.form === ending)
-      if (served.every((listed) => listed.form === form)) return () => served
-    }
-    return ({ url, raw: { headers } }) => {
+    if (operations.length === 0) return matchNothing
+    if (pattern === undefined || !isLiteral(pattern)) return this.#matcherOfTarget(operations)
+    const path = pattern.replaceAll('::', ':')
+    const form = this.paths.ofRequest(path)
+    // The route `/` of a scope with a prefix also serves the path that ends with a slash.
+    const formWithSlash = this.paths.ofRequest(`${path}/`)
+    const served = operations.filter((listed) => listed.form === form)
+    const isServedWithSlash = operations.some(
+      (listed) => listed.form === formWithSlash && listed.form !== form
+    )
+    return isServedWithSlash ? this.#matcherOfTarget(operations) : () => served
+  }
+
+  /** Matches the path of each request. */
+  #matcherOfTarget (operations: readonly ListedOperation<Each>[]): RouteMatcher<Each> {
+    return (request) => {
+      const { url } = request
+      const { headers } = request.raw
       // HTTP/2 has the one instead of the other.
-      const host = [headers.host, headers[':authority']].join('')
+      const host = `${headers.host ?? ''}${headers[':authority'] ?? ''}`
       const path = plainPath(url, host, this.paths.options.ignoreTrailingSlash)
-      const form = path === null ? null : this.paths.ofRequest(path)
-      if (path !== null) return operations.filter((listed) => listed.form === form)
-      const text = fullyDecoded(url, host)
-      return operations.filter(({ expression }) => expression.test(text))
+      if (path !== null) {
+        const form = this.paths.ofRequest(path)
+        return operations.filter((listed) => listed.form === form)
+      }
+      const odd = oddSegments(url, host)
+      if (odd === null) return operations
+      const segments = new Set(odd)
+      return operations.filter(
+        (listed) => listed.lastSegment === null || segments.has(listed.lastSegment)
+      )
     }
   }
 
   /** Returns one match for each quota, in the order of the quotas. */
-  #inOrder (marked: readonly Match<Each>[], listed: readonly Match<Each>[]): readonly Match<Each>[] {
+  #inOrder (
+    marked: readonly Match<Each>[],
+    listed: readonly Match<Each>[]
+  ): readonly Match<Each>[] {
     if (marked.length === 0 && listed.length < 2) return listed
-    return this.quotas.flatMap(
-      (quota) => [...marked, ...listed].find((match) => match.quota === quota) ?? []
-    )
+    const matches: Match<Each>[] = []
+    for (const quota of this.quotas) {
+      const isOfQuota = (match: Match<Each>): boolean => match.quota === quota
+      const match = marked.find(isOfQuota) ?? listed.find(isOfQuota)
+      if (match !== undefined) matches.push(match)
+    }
+    return matches
   }
+}
+
+function matchNothing (): readonly [] {
+  return []
 }

@@ -11,7 +11,7 @@ export const hour = 3_600_000
 export const day = 86_400_000
 
 /** Takes the place of the window's length in a quota of requests in flight. */
-export const inFlight = Infinity
+const inFlight = Infinity
 
 /**
  * Callers of a shard: as many as it tracks, some that use its overflow counter meanwhile, all of

@@ -85,7 +85,7 @@ export const settleRules: Rules = {
       quota.retention - 1,
       settle(adds, 2),
       settle(takesBack, 1),
-      1,
+      minute,
       quota.acquire(4),
       quota.inspect(),
       quota.list()

@@ -38,7 +38,7 @@ export function range (length: number, first = 0): number[] {
 }
 
 /** The fields that are the same for every store. A store can keep more in a result. */
-export function fieldsOf (result: Partial<Acquisition>) {
+function fieldsOf (result: Partial<Acquisition>) {
   const { admitted, granted, count, held, windowRemaining, end, overflow } = result
   return { admitted, granted, count, held, windowRemaining, end, overflow }
 }

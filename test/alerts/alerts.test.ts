@@ -87,7 +87,7 @@ const cases: Record<string, { fires: Series; silent: Record<string, Series> }> =
   QuotaPreferencesUnavailable: counting(
     'llm_quota_preference_failures_total{preference="rate-limit.per-minute"}'
   ),
-  QuotaChargesLost: counting('llm_quota_failed_charges_total{quota="tokens"}')
+  QuotaSettlementsLost: counting('llm_quota_failed_settlements_total{quota="tokens"}')
 }
 
 /** An alert that fires while the counter increases, and not once it has stopped. */

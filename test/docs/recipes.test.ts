@@ -1,6 +1,8 @@
 // The programs of the documents that need a model, several processes or a host of their own, run
 // unchanged.
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import Fastify from 'fastify'
 import OpenAI from 'openai'
@@ -10,61 +12,150 @@ import earlierQuotaPlugin from '../../lib/earlier.js'
 import { hs256, secret, statuses } from '../support/credentials.js'
 import { plainEnvironment } from '../support/environment.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { complete, endStream, startOpenAiServer, streamPart } from '../support/openai-server.js'
+import {
+  callTool,
+  complete,
+  endStream,
+  startOpenAiServer,
+  streamPart
+} from '../support/openai-server.js'
 import { Programs } from '../support/programs.js'
 
 const programs = Programs.start(t)
 const usage = { prompt_tokens: 12, completion_tokens: 30, total_tokens: 42 }
-// The secret of docs/recipes.md, service.ts.
+// The secret in service.ts of docs/recipes/README.md.
 const bearer = (sub: string) => ({
   authorization: `Bearer ${hs256({ sub }, 'a secret of at least 32 characters')}`
 })
 
-for (const client of ['openai', 'ai']) {
-  t.test(
-    `the tokens that a model states to ${client} are charged, and the estimate if the caller goes away`,
-    async (t) => {
-      let isWhole = true
-      const server = await startOpenAiServer(t, (_, response) => {
-        streamPart(response, 'Two invoices.')
-        if (isWhole) endStream(response, usage)
-      })
-      const address = await programs.run('recipes/tokens.ts', {
-        MODEL_URL: server.url.replace('/v1', '')
-      })
-      const gone = new AbortController()
-      const ask = async (signal: AbortSignal | null = null) =>
-        await fetch(`${address}/ask/${client}`, {
-          method: 'POST',
-          headers: { ...bearer('mira'), 'content-type': 'application/json' },
-          body: '{"prompt":"Which invoices are late?"}',
-          signal
-        })
-      const first = await ask()
-      t.equal(
-        first.headers.get('ratelimit-policy'),
-        '"tokens";q=5000;w=60;qu="tokens", "streams";q=2;qu="concurrent-requests"'
-      )
-      t.match(await first.text(), /^Two invoices/)
-      isWhole = false
-      const second = await ask(gone.signal)
-      t.match(second.headers.get('ratelimit'), `"tokens";r=${5000 - 42 - 1000};`)
-      await second.body?.getReader().read()
-      gone.abort()
-      await server.abandoned
-      isWhole = true
-      const third = await ask()
-      t.match(
-        third.headers.get('ratelimit'),
-        new RegExp(`"tokens";r=${5000 - 42 - 2000};.*"streams";r=1`)
-      )
-      await third.text()
-    }
+t.test('the usage of a model is counted, and the estimate if the caller leaves', async (t) => {
+  let isWhole = true
+  const server = await startOpenAiServer(t, (_, response) => {
+    streamPart(response, 'Two invoices.')
+    if (isWhole) endStream(response, usage)
+  })
+  const address = await programs.run('recipes/tokens.ts', {
+    MODEL_URL: server.url.replace('/v1', '')
+  })
+  const gone = new AbortController()
+  const ask = async (signal: AbortSignal | null = null) =>
+    await fetch(`${address}/chat`, {
+      method: 'POST',
+      headers: { ...bearer('mira'), 'content-type': 'application/json' },
+      body: '{"prompt":"Which invoices are late?"}',
+      signal
+    })
+  const first = await ask()
+  t.equal(
+    first.headers.get('ratelimit-policy'),
+    '"tokens";q=5000;w=60;qu="tokens", "streams";q=2;qu="concurrent-requests"'
   )
-}
+  t.match(await first.text(), /^Two invoices/)
+  isWhole = false
+  const second = await ask(gone.signal)
+  t.match(second.headers.get('ratelimit'), `"tokens";r=${5000 - 42 - 1000};`)
+  await second.body?.getReader().read()
+  gone.abort()
+  await server.abandoned
+  isWhole = true
+  const third = await ask()
+  t.match(
+    third.headers.get('ratelimit'),
+    new RegExp(`"tokens";r=${5000 - 42 - 2000};.*"streams";r=1`)
+  )
+  await third.text()
+})
+
+t.test('a call that fails before the model responds costs nothing', async (t) => {
+  let isDown = true
+  const server = await startOpenAiServer(t, (_, response) => {
+    if (isDown) {
+      response.writeHead(500).end()
+      return
+    }
+    streamPart(response, 'Two invoices.')
+    endStream(response, usage)
+  })
+  const address = await programs.run('recipes/tokens.ts', {
+    MODEL_URL: server.url.replace('/v1', '')
+  })
+  const ask = async () =>
+    await fetch(`${address}/chat`, {
+      method: 'POST',
+      headers: { ...bearer('mira'), 'content-type': 'application/json' },
+      body: '{"prompt":"Which invoices are late?"}'
+    })
+  const failed = await ask()
+  t.equal(failed.status, 500)
+  await failed.text()
+  isDown = false
+  const second = await ask()
+  t.match(second.headers.get('ratelimit'), `"tokens";r=${5000 - 1000};`)
+  await second.text()
+})
+
+t.test('a service that is ended completes the responses in progress', async (t) => {
+  let answer = (_response: ServerResponse): void => {}
+  const answered = new Promise<ServerResponse>((resolve) => {
+    answer = resolve
+  })
+  const server = await startOpenAiServer(t, (_, response) => {
+    streamPart(response, 'Two ')
+    answer(response)
+  })
+  const service = spawn(process.execPath, ['build/documented/recipes/tokens.js'], {
+    env: plainEnvironment({ PORT: '0', MODEL_URL: server.url.replace('/v1', '') }),
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  t.teardown(() => {
+    service.kill('SIGKILL')
+  })
+  const [printed] = await once(service.stdout, 'data')
+  const response = await fetch(`${String(printed).trim()}/chat`, {
+    method: 'POST',
+    headers: { ...bearer('mira'), 'content-type': 'application/json' },
+    body: '{"prompt":"Which invoices are late?"}'
+  })
+  const exited = once(service, 'exit')
+  service.kill('SIGTERM')
+  const upstream = await answered
+  streamPart(upstream, 'invoices.')
+  endStream(upstream, usage)
+  t.equal(await response.text(), 'Two invoices.')
+  t.same(await exited, [0, null])
+})
+
+t.test('each call of the model in a loop of tools is counted', async (t) => {
+  let isWhole = true
+  const server = await startOpenAiServer(t, ({ messages }, response) => {
+    if (messages.at(-1)?.role !== 'tool') {
+      callTool(response, 'invoices', usage)
+      return
+    }
+    streamPart(response, 'Two invoices.')
+    if (isWhole) endStream(response, usage)
+  })
+  const address = await programs.run('recipes/tools.ts', { MODEL_URL: server.url })
+  const count = async () => {
+    const response = await fetch(`${address}/standing`, { headers: bearer('mira') })
+    return Object(await response.json()).count
+  }
+  const ask = async (signal: AbortSignal | null = null) =>
+    await fetch(`${address}/chat`, { method: 'POST', headers: bearer('mira'), signal })
+  t.equal(await (await ask()).text(), 'Two invoices.')
+  t.equal(await count(), 2 * usage.total_tokens)
+  isWhole = false
+  const gone = new AbortController()
+  const response = await ask(gone.signal)
+  await response.body?.getReader().read()
+  gone.abort()
+  await server.abandoned
+  t.equal(await count(), 3 * usage.total_tokens + 1_000, 'the second call counts its estimate')
+  t.equal(server.requests.length, 4)
+})
 
 t.test(
-  "the model in the body chooses the quota, its usage is charged, and OpenAI's client understands the refusals",
+  "the body chooses the quota, the usage is counted, and OpenAI's client understands refusals",
   async (t) => {
     const server = await startOpenAiServer(t, (request, response) => {
       if (!request.stream) return complete(response, 'Two invoices.', usage)
@@ -142,7 +233,7 @@ t.test('the workers of a cluster share one limit', async (t) => {
   const workers = new Set<unknown>()
   t.same(
     await statuses(6, async () => {
-      const response = await fetch(`${address}/api/analyze`, {
+      const response = await fetch(`${address}/chat`, {
         method: 'POST',
         headers: { ...bearer('mira'), connection: 'close' }
       })

@@ -1,6 +1,6 @@
 // The packed tarball is complete and works in every kind of project, with the lowest supported
-// versions of its peers. The projects link to the packages of this repository, so nothing is
-// installed.
+// version of Fastify and of the packages that a host can use with it. The projects link to the
+// packages of this repository, so nothing is installed.
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
   copyFileSync,
@@ -32,6 +32,10 @@ const { dependencies, devDependencies, exports, peerDependencies } = JSON.parse(
   readFileSync('package.json', 'utf8')
 )
 
+const entries = Object.keys(exports)
+  .filter((path) => path !== './package.json')
+  .map((path) => join('fastify-llm-quota', path))
+
 /**
  * Creates an empty project with the packed package, its dependencies, and the given packages, some
  * of them under another name.
@@ -49,7 +53,17 @@ function createProject (...packages: (string | readonly [name: string, linked: s
   }
   writeFileSync(join(folder, 'package.json'), '{ "private": true }')
   const environment = plainEnvironment()
+  const tsc = resolve('node_modules/typescript/bin/tsc')
+  const always = '--strict --noEmit --skipLibCheck --target es2023 --types node'.split(' ')
+  /** Returns the errors of the compiler in the given programs of the project. */
+  const check = (options: string, ...programs: string[]): string =>
+    spawnSync(process.execPath, [tsc, ...always, ...options.split(' '), ...programs], {
+      cwd: folder,
+      encoding: 'utf8',
+      env: environment
+    }).stdout
   return {
+    check,
     write: (name: string, text: string) => {
       writeFileSync(join(folder, name), text)
     },
@@ -68,18 +82,14 @@ function createProject (...packages: (string | readonly [name: string, linked: s
           join(folder, name)
         )
       }
-      const words = [
-        ...`--strict --noEmit --skipLibCheck --target es2023 --types node ${options}`.split(' '),
-        ...programs
-      ]
-      return spawnSync(process.execPath, [resolve('node_modules/typescript/bin/tsc'), ...words], {
-        cwd: folder,
-        encoding: 'utf8',
-        env: environment
-      }).stdout
+      return check(options, ...programs)
     }
   }
 }
+
+t.test('an install can conflict with the version of Fastify only', async (t) => {
+  t.same(Object.keys(peerDependencies), ['fastify'])
+})
 
 t.test('what require returns can be registered', async (t) => {
   const { write, run } = createProject('fastify')
@@ -88,7 +98,8 @@ t.test('what require returns can be registered', async (t) => {
     `
     const app = require('fastify')()
     app.register(require('fastify-llm-quota'))
-    app.inject({ method: 'POST', url: '/api/analyze' }).then(({ statusCode }) => { console.log(statusCode) })
+    app.inject({ method: 'POST', url: '/api/analyze' })
+      .then(({ statusCode }) => { console.log(statusCode) })
   `
   )
   t.equal(run('required.cjs').trim(), '401')
@@ -96,9 +107,6 @@ t.test('what require returns can be registered', async (t) => {
 
 t.test('import and require of each entry point give the same objects', async (t) => {
   const { write, run } = createProject('fastify', 'prom-client')
-  const entries = Object.keys(exports)
-    .filter((path) => path !== './package.json')
-    .map((path) => join('fastify-llm-quota', path))
   write(
     'copies.mjs',
     `
@@ -108,8 +116,9 @@ t.test('import and require of each entry point give the same objects', async (t)
       const imported = await import(entry)
       const required = require(entry)
       const names = Object.keys(required)
+      const others = names.filter((name) => imported[name] !== required[name])
       // Without a default export of its own, a CommonJS file has all of its exports as the default.
-      const others = names.filter((name) => imported[name] !== required[name]).concat(imported.default === (required.default ?? required) ? [] : 'default')
+      if (imported.default !== (required.default ?? required)) others.push('default')
       console.log(entry, names.length > 0 && others.length === 0 ? 'one copy' : others)
     }
   `
@@ -136,25 +145,32 @@ t.test('the types resolve under node16 and for bundlers', async (t) => {
 })
 
 t.test(
-  'the package works with the lowest versions of Fastify, @fastify/jwt and prom-client in its peer ranges',
+  'a host that checks the types of its libraries needs only the packages that it uses',
   async (t) => {
-    for (const [alias, peer] of Object.entries({
-      'fastify-lowest': 'fastify',
-      'fastify-jwt-lowest': '@fastify/jwt',
-      'prom-client-lowest': 'prom-client'
-    })) {
-      t.equal(
-        devDependencies[alias],
-        `npm:${peer}@${peerDependencies[peer].split(' ')[0].slice(1)}`
-      )
-    }
-    const { write, run, compile } = createProject(
-      'ioredis',
+    const { write, check } = createProject('fastify')
+    write(
+      'host.mts',
+      entries
+        .filter((entry) => entry !== 'fastify-llm-quota/metrics')
+        .map((entry, index) => `export * as entry${index} from '${entry}'\n`)
+        .join('')
+    )
+    t.equal(check('--module nodenext --skipLibCheck false', 'host.mts'), '')
+  }
+)
+
+t.test(
+  'the package works with the lowest supported versions of Fastify, @fastify/jwt and prom-client',
+  async (t) => {
+    const [lowest = ''] = peerDependencies.fastify.split(' ')
+    t.equal(devDependencies['fastify-lowest'], `npm:fastify@${lowest.slice(1)}`)
+    const { compile } = createProject('ioredis', 'prom-client', ['fastify', 'fastify-lowest'])
+    t.equal(compile('--module nodenext', 'named.mts'), '', 'the types compile')
+    const { write, run } = createProject(
       ['prom-client', 'prom-client-lowest'],
       ['fastify', 'fastify-lowest'],
       ['@fastify/jwt', 'fastify-jwt-lowest']
     )
-    t.equal(compile('--module nodenext', 'named.mts'), '', 'the types compile')
     write(
       'lowest.mjs',
       `
@@ -164,20 +180,41 @@ t.test(
     import quotaMetricsPlugin from 'fastify-llm-quota/metrics'
     import { register } from 'prom-client'
     const warnings = []
-    const app = Fastify({ ignoreTrailingSlash: true, caseSensitive: false, logger: { level: 'warn', stream: { write (line) { warnings.push(JSON.parse(line).msg) } } } })
+    const stream = { write (line) { warnings.push(JSON.parse(line).msg) } }
+    const logger = { level: 'warn', stream }
+    const app = Fastify({ ignoreTrailingSlash: true, caseSensitive: false, logger })
     await app.register(fastifyJwt, { secret: 'a secret of thirty-two bytes or more' })
-    app.addHook('onRequest', async (request) => { if (request.headers.authorization !== undefined) await request.jwtVerify() })
-    app.get('/context/api/analyze-node', { schema: { response: quotaResponses } }, async (request) => request.quota.outcome)
+    app.addHook('onRequest', async (request) => {
+      if (request.headers.authorization !== undefined) await request.jwtVerify()
+    })
+    const outcome = async (request) => request.quota.outcome
+    app.get('/context/api/analyze-node', { schema: { response: quotaResponses } }, outcome)
     await app.register(quotaPlugin, { prefix: '/context', perMinute: 2 })
     await app.register(quotaMetricsPlugin)
-    app.post('/context/api/analyze', async (request) => request.quota.outcome)
+    app.post('/context/api/analyze', outcome)
     const received = []
     for (const [method, url, sub] of [
-      ['POST', '/context/api/analyze'], ['POST', '/context/API/%61nalyze/', 'alice'], ['GET', '/context/api/analyze-node?x', 'alice'],
-      ['POST', '/context/api/analyze', 'alice'], ['POST', '/context/api/analyze', 'bob'], ['GET', '/context/api/analyze', 'alice']
-    ]) received.push((await app.inject({ method, url, headers: sub ? { authorization: 'Bearer ' + app.jwt.sign({ iss: 'https://identity.example', sub }) } : {} })).statusCode)
-    const rejected = (await register.metrics()).split('\\n').find((line) => line.includes('"rejected"'))
-    console.log(JSON.stringify({ version: app.version, received, warned: warnings.some((warning) => /HEAD/.test(warning)), operations: protectedOperations.length, rejected }))
+      ['POST', '/context/api/analyze'],
+      ['POST', '/context/API/%61nalyze/', 'alice'],
+      ['GET', '/context/api/analyze-node?x', 'alice'],
+      ['POST', '/context/api/analyze', 'alice'],
+      ['POST', '/context/api/analyze', 'bob'],
+      ['GET', '/context/api/analyze', 'alice']
+    ]) {
+      const headers = {}
+      if (sub !== undefined) {
+        headers.authorization = 'Bearer ' + app.jwt.sign({ iss: 'https://identity.example', sub })
+      }
+      received.push((await app.inject({ method, url, headers })).statusCode)
+    }
+    const lines = (await register.metrics()).split('\\n')
+    console.log(JSON.stringify({
+      version: app.version,
+      received,
+      warned: warnings.some((warning) => /HEAD/.test(warning)),
+      operations: protectedOperations.length,
+      rejected: lines.find((line) => line.includes('"rejected"'))
+    }))
   `
     )
     t.same(JSON.parse(run('lowest.mjs')), {
@@ -186,7 +223,8 @@ t.test(
       warned: true,
       operations: 4,
       rejected:
-        'llm_quota_decisions_total{quota="default",unit="requests",operation="POST /api/analyze",enforced="true",outcome="rejected",reason=""} 1'
+        'llm_quota_decisions_total{quota="default",unit="requests",' +
+        'operation="POST /api/analyze",enforced="true",outcome="rejected",reason=""} 1'
     })
   }
 )
@@ -195,7 +233,7 @@ t.test('each file is in the tarball once, and so is each file to which a page li
   const files = execFileSync('tar', ['-tzf', tarball], { encoding: 'utf8' }).trim().split('\n')
   t.equal(new Set(files).size, files.length)
   t.ok(files.length <= 250, `${files.length} files`)
-  t.ok(unpackedSize <= 700_000, `${unpackedSize} bytes`)
+  t.ok(unpackedSize <= 750_000, `${unpackedSize} bytes`)
   for (const page of files.filter((file) => file.endsWith('.md'))) {
     const text = execFileSync('tar', ['-xzOf', tarball, page], { encoding: 'utf8' })
     const linked = [...text.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, file = '']) =>

@@ -29,7 +29,9 @@ const places = {
   counters: 'streams.in-flight',
   callerKey: alice,
   limit: 1,
-  cost: 0,
+  least: 1,
+  most: 1,
+  isEstimate: true,
   window: null,
   end: null
 }
@@ -37,7 +39,9 @@ const tokens = {
   counters: 'tokens.tokens.minute',
   callerKey: alice,
   limit: 1,
-  cost: 0,
+  least: 0,
+  most: 0,
+  isEstimate: true,
   window: 60_000,
   end: null
 }
@@ -61,9 +65,9 @@ function slowStore (
       client.asked += 1
       return answer(() => memory.acquire(demands))
     },
-    release: (acquisition: Acquisition, amount: number) =>
+    settle: (acquisition: Acquisition, used: number, end: number | null) =>
       answer(() => {
-        memory.release(acquisition, amount)
+        memory.settle(acquisition, used, end)
       })
   }
 }
@@ -72,9 +76,16 @@ function slowStore (
 const fullStore: QuotaStore = {
   async acquire (demands: readonly Demand[]) {
     await delay(30)
-    return demands.map(() => ({ admitted: false, count: 1, windowRemaining: 1, overflow: false }))
+    return demands.map(() => ({
+      admitted: false,
+      granted: 0,
+      count: 1,
+      held: 0,
+      windowRemaining: 1,
+      overflow: false
+    }))
   },
-  release () {}
+  settle () {}
 }
 
 // How long a server that closes waits for stores, in milliseconds.
@@ -210,7 +221,7 @@ for (const [version, create] of versions) {
     )
   }
   t.test(
-    `what one store has counted for a request that another one rejects after the connections were closed is given back: ${version}`,
+    `what one store has counted for a request that another one rejects after the connections were closed is taken back: ${version}`,
     async (t) => {
       const { app, memory, atClose, send } = await start(t, create, true)
       await send('/rejected')

@@ -31,22 +31,23 @@ const reasons: Record<string, string> = {
   unauthenticated: 'no-authentication',
   unavailable: 'store'
 }
-const uncounted = { count: null, windowRemaining: null, overflow: false }
+const uncounted = {
+  count: null,
+  held: null,
+  granted: null,
+  windowRemaining: null,
+  overflow: false
+}
+const counted = { callerKey: aliceKey, count: 1, held: 0, overflow: false }
 const outcomes: [string, QuotaOptions, object | null, object, number][] = [
   [
     'admitted',
     { perMinute: 2 },
     alice,
-    { limit: 2, callerKey: aliceKey, count: 1, windowRemaining: 60_000, overflow: false },
+    { limit: 2, ...counted, granted: 1, windowRemaining: 60_000 },
     200
   ],
-  [
-    'rejected',
-    { perMinute: -1 },
-    alice,
-    { limit: 1, callerKey: aliceKey, count: 1, overflow: false },
-    429
-  ],
+  ['rejected', { perMinute: -1 }, alice, { limit: 1, ...counted, granted: 0 }, 429],
   ['unauthenticated', {}, null, { limit: 10, callerKey: null, ...uncounted }, 401],
   ['disabled', { perMinute: 0 }, alice, { limit: 0, callerKey: null, ...uncounted }, 200],
   [
@@ -84,6 +85,7 @@ t.test(
           outcome,
           quota: 'default',
           unit: 'requests',
+          period: 'minute',
           window: 60_000,
           reason: reasons[outcome] ?? null,
           operation,
@@ -94,10 +96,13 @@ t.test(
           'callerKey',
           'count',
           'enforced',
+          'granted',
+          'held',
           'limit',
           'operation',
           'outcome',
           'overflow',
+          'period',
           'quota',
           'reason',
           'unit',

@@ -1,6 +1,6 @@
 // The metrics of fastify-llm-quota/metrics: exact to the request, with several quotas, and with
 // several servers in a process.
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { AggregatorRegistry, Registry } from 'prom-client'
 import t, { type Test } from 'tap'
 import quotaPlugin, {
@@ -8,8 +8,6 @@ import quotaPlugin, {
   localAuthentication,
   MemoryQuotaStore,
   quotaDecisions,
-  type Acquisition,
-  type Demand,
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
@@ -40,7 +38,7 @@ async function createServer (
   t.teardown(() => app.close())
   await app.register(quotaPlugin, { authentication: fromHeader, ...options })
   await app.register(quotaMetricsPlugin, { registry })
-  for (const url of ['/api/analyze', chat.path]) app.post(url, async () => 'ran')
+  for (const url of ['/api/analyze', chat.path, '/api/zoned']) app.post(url, async () => 'ran')
   app.post('/api/marked', { config: { quota: () => 'nothing' } }, async () => 'ran')
   const ask = async (url = '/api/analyze', caller = 'alice', count = 1): Promise<number[]> => {
     const statuses = []
@@ -122,7 +120,7 @@ t.test(
       text.match(
         /^llm_quota_decisions_total\{quota="default".*outcome="(admitted|rejected|unauthenticated|disabled|unavailable)"/gm
       )?.length,
-      8,
+      9,
       'each outcome and reason of an operation starts from 0'
     )
     t.notMatch(text, /alice|[0-9a-f]{64}/, 'no label identifies a caller')
@@ -136,7 +134,7 @@ t.test(
 )
 
 t.test(
-  'what is unavailable is counted with its reason, and a mark or a cost that fails touches no limit',
+  'what is unavailable is counted with its reason, and a mark, a cost or a time zone that fails touches no limit',
   async (t) => {
     const outage = Object.assign(new Error('no directory'), { statusCode: 503 })
     const store = Object.assign(new ToldStore(new VirtualClock()), { manner: 'throws' })
@@ -144,6 +142,11 @@ t.test(
       store,
       quotas: {
         batch: { operations: [chat], perMinute: { tokens: 5 }, cost: () => -1 },
+        zoned: {
+          operations: [{ method: 'POST', path: '/api/zoned' }],
+          perDay: 5,
+          timeZone: () => 'Nowhere/City'
+        },
         away: {
           operations: [{ method: 'POST', path: '/api/marked' }],
           authentication: () => {
@@ -152,11 +155,14 @@ t.test(
         }
       }
     })
-    for (const url of ['/api/analyze', chat.path, '/api/marked']) t.same(await ask(url), [503], url)
-    t.match(await decisions(), {
+    for (const url of ['/api/analyze', chat.path, '/api/marked', '/api/zoned']) {
+      t.same(await ask(url), [503], url)
+    }
+    t.same(await decisions(), {
       'default requests POST /api/analyze unavailable store': 1,
       'batch tokens POST /api/chat unavailable cost': 1,
-      'requests POST /api/marked unavailable mark': 1
+      'requests POST /api/marked unavailable mark': 1,
+      'zoned requests POST /api/zoned unavailable time-zone': 1
     })
     t.same(
       Object.keys(await scrape()).filter((series) => series.startsWith('llm_quota_limit')),
@@ -187,9 +193,8 @@ t.test('the metrics have a description, a type, labels and buckets', async (t) =
     counter: [
       'decisions_total',
       'overflow_decisions_total',
-      'charged_total',
-      'given_back_total',
-      'failed_charges_total',
+      'used_total',
+      'failed_settlements_total',
       'preference_failures_total',
       'insured_decisions_total'
     ],
@@ -400,44 +405,104 @@ t.test(
 )
 
 t.test(
-  'charges, what was given back, charges that failed, and requests in flight are counted by quota and unit',
+  'what was used, settlements that failed, and requests in flight are counted by quota and unit',
   async (t) => {
     const store = new MemoryQuotaStore()
     const { app, ask, scrape } = await createServer(t, { store, quotas })
     const during: unknown[] = []
-    let reported = 30
+    let reported: number | null = 30
     app.addHook('preHandler', async (request) => {
       await app.quotaCharge(request, reported)
       during.push((await scrape())[`llm_quota_requests_in_flight${ofStreams}`])
     })
-    const charges = (charged: number, givenBack: number, failed: number) => ({
-      [`llm_quota_charged_total${ofChat}`]: charged,
-      [`llm_quota_given_back_total${ofChat}`]: givenBack,
-      [`llm_quota_failed_charges_total${ofChat}`]: failed
+    const settled = (used: number, failed: number) => ({
+      [`llm_quota_used_total${ofChat}`]: used,
+      [`llm_quota_failed_settlements_total${ofChat}`]: failed
     })
     await ask(chat.path)
-    matchExactly(t, await scrape(), charges(20, 0, 0))
+    matchExactly(t, await scrape(), settled(30, 0))
     reported = 4
     await ask(chat.path)
-    matchExactly(t, await scrape(), charges(20, 6, 0))
-    store.release = (_acquisition: Acquisition) => {
+    matchExactly(t, await scrape(), settled(34, 0))
+    reported = null
+    await ask(chat.path)
+    matchExactly(t, await scrape(), settled(44, 0))
+    store.settle = () => {
       throw new Error('no connection')
     }
-    await ask(chat.path)
     reported = 15
-    const acquire = store.acquire.bind(store)
-    store.acquire = (demands: readonly Demand[]) => {
-      if (demands[0]?.limit === Number.MAX_SAFE_INTEGER) throw new Error('no connection')
-      return acquire(demands)
-    }
     await ask(chat.path)
-    matchExactly(t, await scrape(), charges(20, 6, 2))
+    matchExactly(t, await scrape(), settled(59, 1))
     t.same(
       [...during, (await scrape())[`llm_quota_requests_in_flight${ofStreams}`]],
       [1, 1, 1, 1, 0]
     )
   }
 )
+
+t.test(
+  'a late report below what was assumed is subtracted from what is counted next, since a counter cannot decrease',
+  async (t) => {
+    const { app, ask, scrape } = await createServer(t, { quotas })
+    const requests: FastifyRequest[] = []
+    app.addHook('onRequest', async (request) => {
+      requests.push(request)
+    })
+    const used = async () => (await scrape())[`llm_quota_used_total${ofChat}`]
+    await ask(chat.path, 'alice', 2)
+    t.equal(await used(), 20)
+    const [first, second] = requests
+    if (first === undefined || second === undefined) throw new Error('two requests were sent')
+    await app.quotaCharge(first, 3)
+    t.equal(await used(), 20)
+    await app.quotaCharge(second, 12)
+    t.equal(await used(), 20)
+    await ask(chat.path)
+    t.equal(await used(), 25, 'of all three requests: 3, 12 and 10')
+  }
+)
+
+t.test('permits without a request are counted, and belong to no operation', async (t) => {
+  const { app, decisions, scrape } = await createServer(t, { quotas })
+  await app.ready()
+  const authentication = localAuthentication('alice')
+  const permit = await app.quotaAcquire(authentication, ['chat', 'streams'])
+  const place = `llm_quota_requests_in_flight${ofStreams}`
+  t.equal((await scrape())[place], 1)
+  await permit.charge(25)
+  await permit.end()
+  matchExactly(t, await scrape(), { [place]: 0, [`llm_quota_used_total${ofChat}`]: 25 })
+  t.same(await decisions(), {
+    'chat tokens admitted': 1,
+    'streams requests-in-flight admitted': 1
+  })
+})
+
+t.test('requests that no route serves make no series of their own', async (t) => {
+  const { app, registry } = await createServer(t, {
+    quotas,
+    operations: [{ method: 'GET', path: '/' }]
+  })
+  app.setNotFoundHandler(async (request) => {
+    const permit = await app.quotaAcquire(request, 'streams')
+    return permit.decisions
+  })
+  const seriesAfter = async (url: string): Promise<string[]> => {
+    const headers = { 'x-caller': 'alice' }
+    await app.inject({ method: 'GET', url, headers })
+    return Object.keys(await scrape(registry))
+  }
+  // One that is not plain is subject to the operation `/`, the others are not.
+  for (const url of ['/users/mira@example.com/0', '//users/mira@example.com/0']) {
+    const before = await seriesAfter(url)
+    for (let sent = 1; sent < 500; sent++) {
+      await app.inject({ method: 'GET', url: url.replace('0', String(sent)) })
+    }
+    t.same(await seriesAfter(`${url}?last`), before)
+    t.notMatch(before.join(), /mira/)
+    t.match(before.join(), /operation="GET \*"/)
+  }
+})
 
 t.test(
   'requests in flight are right after a reset of the registry, and with a permit for a request of a scope without the plugin',
@@ -519,7 +584,7 @@ t.test(
     }
     const store: QuotaStore = {
       acquire: (demands) => memory.acquire(demands),
-      release: () => new Promise(() => {}),
+      settle: () => new Promise(() => {}),
       peek: fails,
       forget: fails,
       list: fails,

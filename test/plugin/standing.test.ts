@@ -39,15 +39,23 @@ async function service (options: QuotaOptions = {}) {
 t.test(
   'quotaStanding returns the standing of the caller, and does not count the request',
   async (t) => {
+    const { now } = Date
+    t.teardown(() => {
+      Date.now = now
+    })
+    Date.now = () => 1_764_000_000_000
     const { app, clock, standing } = await service()
     t.same(await standing(alice), {
       quota: 'default',
       unit: 'requests',
+      period: 'minute',
       window: 60_000,
       limit: 2,
       count: 0,
+      held: 0,
       remaining: 2,
       windowRemaining: null,
+      resetsAt: null,
       overflow: false
     })
     t.same(app.quotaStore.inspect?.('default'), { trackedCallers: 0, sweeps: 0 })
@@ -57,11 +65,14 @@ t.test(
       t.same(await standing(alice), {
         quota: 'default',
         unit: 'requests',
+        period: 'minute',
         window: 60_000,
         limit: 2,
         count: 1,
+        held: 0,
         remaining: 1,
         windowRemaining: 59_000,
+        resetsAt: Date.now() + 59_000,
         overflow: false
       })
     }
@@ -163,32 +174,48 @@ t.test(
     const budgets = new MemoryQuotaStore()
     const tokens = { perDay: { tokens: 100 }, cost: 30, timeZone: 'Europe/Berlin', store: budgets }
     const { app, store, ask, counts } = await createHost(['default', 'tokens', 'hours'], {
+      perMinute: 10,
       quotas: { tokens, hours: { perHour: 5 } }
     })
     t.same(app.quotas, [
-      { name: 'default', unit: 'requests', window: 60_000, store, counters: 'default' },
+      {
+        name: 'default',
+        unit: 'requests',
+        period: 'minute',
+        window: 60_000,
+        store,
+        counters: 'default'
+      },
       {
         name: 'tokens',
         unit: 'tokens',
+        period: 'day',
         window: null,
         store: budgets,
         counters: 'tokens.tokens.day.Europe/Berlin'
       },
-      { name: 'hours', unit: 'requests', window: 3_600_000, store, counters: 'hours.requests.hour' }
+      {
+        name: 'hours',
+        unit: 'requests',
+        period: 'hour',
+        window: 3_600_000,
+        store,
+        counters: 'hours.requests.hour'
+      }
     ])
     await ask()
     await ask({ headers: { 'x-caller': 'bob' } })
     const key = String(callerKey(localAuthentication('alice')))
     matchExactly(t, budgets.list('tokens.tokens.day.Europe/Berlin').callers, [
-      { callerKey: key, count: 30 },
-      { count: 30 }
+      { callerKey: key, count: 30, held: 0, end: Number },
+      { count: 30, held: 0, end: Number }
     ])
     await app.quotaForget(key)
     t.same(await counts(['default', 'tokens', 'hours']), [0, 0, 0])
     t.same(await counts(['default', 'tokens', 'hours'], { 'x-caller': 'bob' }), [1, 30, 1])
     await t.rejects(app.quotaForget(JSON.parse('5')), {
       name: 'TypeError',
-      message: /caller key must be a string; it got 5/
+      message: /caller key must be a caller key, .*; it got 5/
     })
   }
 )
@@ -209,7 +236,7 @@ t.test(
         /gone/
       ]
     ] as const) {
-      const store = { acquire, release () {}, ...(forget && { forget }) }
+      const store = { acquire, settle () {}, ...(forget && { forget }) }
       const { app, ask, counts } = await createHost('default', { quotas: { broken: { store } } })
       await ask()
       await t.rejects(app.quotaForget(key), { message })

@@ -5,6 +5,7 @@ import t from 'tap'
 import quotaPlugin, {
   InsuredQuotaStore,
   protectedOperations,
+  type QuotaDefinition,
   type QuotaOptions,
   type RouteMark
 } from '../../lib/index.js'
@@ -119,6 +120,67 @@ t.test('one info line lists what each quota protects, with its limit', async (t)
     `the quota "images" (2 requests-in-flight) observes ${both}`,
     `the quota "off" (0 requests per hour) is disabled, and would protect ${asDecided}`
   ])
+})
+
+t.test('a quota that only quotaAcquire uses is listed as one for it', async (t) => {
+  const { app, log } = await start({
+    options: { operations: [], quotas: { tools: { perDay: { tokens: 5 } }, jobs: { inFlight: 2 } } }
+  })
+  const unseen = 'marked routes that are declared before the plugin are not listed'
+  matchExactly(t, log.lines, [
+    {
+      level: 30,
+      msg:
+        `the quota "tools" (5 tokens per day) is for fastify.quotaAcquire (${unseen}); ` +
+        `the quota "jobs" (2 requests-in-flight) is for fastify.quotaAcquire (${unseen})`
+    }
+  ])
+  matchExactly(t, app.quotas, [
+    { name: 'tools', unit: 'tokens', period: 'day', counters: 'tools.tokens.day' },
+    { name: 'jobs', unit: 'requests-in-flight', period: null, counters: 'jobs.in-flight' }
+  ])
+})
+
+t.test('a quota of a route with neither cost nor unreported is warned of', async (t) => {
+  const chat = { perDay: { tokens: 5 } }
+  const used = post('/chat', { config: { quota: 'chat' } })
+  const definitions: [definition: QuotaDefinition, declare: Declare, warnings: number][] = [
+    [chat, used, 1],
+    [{ ...chat, operations: [{ method: 'POST', path: '/chat' }] }, post('/chat'), 1],
+    [chat, noop, 0],
+    [{ ...chat, cost: { least: 0, most: 5 } }, used, 0],
+    [{ ...chat, unreported: 5 }, used, 0],
+    [{ perDay: 5 }, used, 0]
+  ]
+  for (const [definition, declare, warnings] of definitions) {
+    const options = { operations: [], quotas: { chat: definition } }
+    const { log } = await start({ options, after: declare })
+    matchExactly(
+      t,
+      log.problems(),
+      Array(warnings).fill({ quota: 'chat', unit: 'tokens', msg: /has neither cost nor unreported/ })
+    )
+  }
+})
+
+t.test('fastify.quotas has the default quota if anything can use it', async (t) => {
+  const chat = { chat: { perMinute: 5 } }
+  const marked = { config: { quota: ['chat', 'default'] } }
+  const hosts: [host: Host, names: readonly string[]][] = [
+    [{}, ['default']],
+    [{ options: { operations: [] } }, ['default']],
+    [{ options: { quotas: chat } }, ['default', 'chat']],
+    [{ options: { quotas: chat, operations: [] } }, ['chat']],
+    [{ options: { quotas: chat, operations: [], perMinute: 5 } }, ['default', 'chat']],
+    [{ options: { quotas: chat, operations: [] }, after: post('/', marked) }, ['default', 'chat']]
+  ]
+  for (const [host, names] of hosts) {
+    const { app } = await start(host)
+    t.same(
+      app.quotas.map(({ name }) => name),
+      names
+    )
+  }
 })
 
 t.test('the info line tells where a shared store keeps the counters', async (t) => {
@@ -259,6 +321,46 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
       after: within('/acme', post('/other/translate'))
     },
     /no route serves POST \/:tenant/
+  ],
+  'no operation below a prefix with a parameter whose literal routes are declared before the plugin': [
+    {
+      options: { prefix: '/:tenant', operations },
+      before: all(post('/acme/api/translate'), post('/b/api/translate'))
+    }
+  ],
+  'an operation whose path has a route with another method': [
+    { options: { operations }, after: all(get('/api/translate'), post('/other/api/translate')) },
+    /no route serves POST \/api\/translate \(the route GET \/api\/translate has a different method\)\./
+  ],
+  'an operation whose path has a route with another method before the plugin': [
+    { options: { operations }, before: get('/api/translate') },
+    /no route serves POST \/api\/translate \(the route GET \/api\/translate has a different method\)\./
+  ],
+  'the route that the router prefers, and no other that matches': [
+    {
+      options: { operations: [{ method: 'GET', path: '/api/chat.json' }] },
+      after: all(
+        get('*'),
+        get('/api/*'),
+        get('/:a/chat.json'),
+        get('/api/:name', noHead),
+        get('/api/:name.json'),
+        get('/api/:name(^[a-c/]+$)')
+      )
+    },
+    /^HEAD \/api\/:name\.json runs the handler/,
+    /^HEAD \/api\/:name\(\^\[a-c\/\]\+\$\) runs the handler/
+  ],
+  'no operation that an optional parameter serves': [
+    { options: { operations }, after: post('/api/translate/:language?') }
+  ],
+  'no quota that only quotaAcquire uses': [
+    {
+      options: {
+        operations: [],
+        quotas: { tools: { perDay: { tokens: 5 } }, jobs: { inFlight: 2 } }
+      }
+    }
   ],
   'no HEAD route with its own handler': [
     {

@@ -19,7 +19,7 @@ const soon = async (): Promise<void> =>
     setImmediate(resolve)
   })
 const authentication = asAlice
-const result = { count: 1, windowRemaining: 60_000, overflow: false }
+const result = { count: 1, held: 0, windowRemaining: 60_000, overflow: false }
 
 /** A store that decides when it is told to. */
 function pendingStore (admitted: boolean) {
@@ -30,7 +30,7 @@ function pendingStore (admitted: boolean) {
       new Promise((resolve) => {
         calls += 1
         decide = () => {
-          resolve([{ ...result, admitted }])
+          resolve([{ ...result, admitted, granted: admitted ? 1 : 0 }])
         }
       })
   }
@@ -226,10 +226,10 @@ t.test(
       throw away
     }
     const memory = new MemoryQuotaStore()
-    const keeping: QuotaStore = { acquire: (demands) => memory.acquire(demands), release: fails }
+    const keeping: QuotaStore = { acquire: (demands) => memory.acquire(demands), settle: fails }
     const full: QuotaStore = {
-      acquire: () => [{ admitted: false, count: 9, windowRemaining: 1, overflow: false }],
-      release () {}
+      acquire: () => [{ ...result, admitted: false, granted: 0 }],
+      settle () {}
     }
     const cases = (): [QuotaOptions, mark: unknown, status: number][] => [
       [{ store: { acquire: fails } }, true, 503],

@@ -10,6 +10,7 @@ import {
   type AuthenticationReader,
   type QuotaDecision
 } from '../../lib/index.js'
+import { Caller, CallerReader, callerOfAuthentication } from '../../lib/caller/request-caller.js'
 import { matchExactly } from '../support/match-exactly.js'
 import {
   alice,
@@ -339,3 +340,50 @@ t.test(
     }
   }
 )
+
+/** Returns a proxy whose every use throws. */
+function revoked (): object {
+  const { proxy, revoke } = Proxy.revocable({}, {})
+  revoke()
+  return proxy
+}
+
+t.test('an authentication that throws what cannot be read is an outage', async (t) => {
+  const failing: AuthenticationReader[] = [
+    () => {
+      throw revoked()
+    },
+    async () => Promise.reject(revoked()),
+    () => {
+      throw Object.defineProperty(new Error('no directory'), 'statusCode', {
+        get () {
+          throw new Error('no status')
+        }
+      })
+    },
+    () => {
+      throw Object.assign(new Error('no directory'), { statusCode: Symbol('503') })
+    }
+  ]
+  for (const authentication of failing) {
+    const log = captureLog()
+    const app = await createService({ authentication }, { logger: log.logger })
+    t.same(await statuses(app, alice, 1), [503])
+    matchExactly(t, log.problems(), [{ msg: /could not be read; .* is unavailable$/ }])
+  }
+  const app = await createService({ authentication: () => revoked() as never })
+  t.same(await statuses(app, alice, 1), [401], 'what it returns is not one of this package')
+})
+
+t.test('the caller of request.user is that of its claims, without creating an authentication', (t) => {
+  const claims = { iss: issuer, sub: 'alice', preferred_username: 'bob' }
+  const reader = new CallerReader()
+  const read = reader.read(Object({ user: claims }))
+  if (!(read instanceof Caller)) throw new TypeError('the claims identify a caller')
+  t.equal(read.callerKey, callerKey(tokenAuthentication(claims)))
+  t.same(read.authentication, tokenAuthentication(claims))
+  const authentication = localAuthentication('alice')
+  const caller = callerOfAuthentication(authentication)
+  t.equal(caller instanceof Caller && caller.authentication, authentication)
+  t.end()
+})

@@ -1,5 +1,5 @@
-// docs/rules.md, "Several quotas": requests in flight. A place is given back exactly once, whatever
-// ends the response.
+// docs/rules.md, "Several quotas": requests in flight. A place is freed exactly once, whatever ends
+// the response.
 import { once } from 'node:events'
 import { connect as connectHttp2, constants } from 'node:http2'
 import { connect, type Socket } from 'node:net'
@@ -24,10 +24,10 @@ import { until } from '../support/until.js'
 
 const aliceKey = String(callerKey(localAuthentication('alice')))
 
-/** A memory store that counts how often places are taken and given back. */
+/** A memory store that counts how often places are taken and freed. */
 class CountingStore extends MemoryQuotaStore {
   taken = 0
-  givenBack = 0
+  freed = 0
 
   override acquire (demands: readonly Demand[]): readonly Acquisition[] {
     const acquisitions = super.acquire(demands)
@@ -37,9 +37,9 @@ class CountingStore extends MemoryQuotaStore {
     return acquisitions
   }
 
-  override release (acquisition: Acquisition, amount: number): void {
-    this.givenBack += amount
-    super.release(acquisition, amount)
+  override settle (acquisition: Acquisition, used: number, end: number | null): void {
+    if (acquisition.windowRemaining === null && used === 0) this.freed += 1
+    super.settle(acquisition, used, end)
   }
 
   get inFlight (): number {
@@ -52,7 +52,9 @@ class CountingStore extends MemoryQuotaStore {
         counters: 'tokens.tokens.minute',
         callerKey: aliceKey,
         limit: 1,
-        cost: 0,
+        least: 0,
+        most: 0,
+        isEstimate: true,
         window: 60_000,
         end: null
       })?.count ?? 0
@@ -223,7 +225,7 @@ const aborts: Record<string, Handler> = {
 
 for (const [how, handler] of Object.entries({ ...handlers, ...aborts })) {
   for (const http2 of [false, true]) {
-    t.test(`a place is given back once if ${how}, over HTTP/${http2 ? 2 : 1}`, async (t) => {
+    t.test(`a place is freed once if ${how}, over HTTP/${http2 ? 2 : 1}`, async (t) => {
       const store = new CountingStore()
       const app = await start(t, handler, { store, server: { http2 } })
       const port = await listen(app)
@@ -234,16 +236,16 @@ for (const [how, handler] of Object.entries({ ...handlers, ...aborts })) {
         await until('one request is in flight', () => store.inFlight === 1)
         abortSecond()
       }
-      await until('two places are free again', () => store.givenBack === 2)
+      await until('two places are free again', () => store.freed === 2)
       abortSecond()
       await app.close()
-      t.same([store.taken, store.givenBack, store.inFlight], [2, 2, 0])
+      t.same([store.taken, store.freed, store.inFlight], [2, 2, 0])
     })
   }
 }
 
 t.test(
-  'a place is given back if the client has gone, or the host has responded, while the decision was pending',
+  'a place is freed if the client has gone, or the host has responded, while the decision was pending',
   async (t) => {
     for (const ends of ['the client', 'the host']) {
       let decide = (): void => {}
@@ -256,7 +258,7 @@ t.test(
           })
           return memory.acquire(all)
         },
-        release: memory.release.bind(memory)
+        settle: memory.settle.bind(memory)
       }
       const app = await start(t, async () => 'ran', {
         store,
@@ -276,7 +278,7 @@ t.test(
       if (!socket.closed) await once(socket, 'close')
       await until('the server knows that it has ended', () => connection?.destroyed === true)
       decide()
-      await until('the place is free again', () => memory.givenBack === 1)
+      await until('the place is free again', () => memory.freed === 1)
       t.equal(memory.inFlight, 0, ends)
     }
   }
@@ -297,20 +299,20 @@ async function startCharged (
     tokens: { perMinute: { tokens: 10_000 }, cost: 5, unreported: 7 }
   }
   const app = await start(t, handler, { store, quotas, mark: ['streams', 'tokens'], ...host })
-  /** Resolves when all of so many requests have given their places back, and been charged. */
+  /** Resolves when all of so many requests have freed their places, and been charged. */
   const settled = async (requests: number): Promise<void> => {
     await until(
       'all places are free, and all requests are charged',
       () => store.inFlight === 0 && store.tokens === 7 * requests
     )
-    t.same([store.taken, store.givenBack], [requests, requests])
+    t.same([store.taken, store.freed], [requests, requests])
   }
   return { app, port: await listen(app), store, settled }
 }
 
 // Such requests end without an event of their response.
 t.test(
-  'pipelined requests give back their places and are charged if the connection ends before their turn',
+  'pipelined requests free their places and are charged if the connection ends before their turn',
   async (t) => {
     const { port, store, settled } = await startCharged(t, {
       authentication: async () => asAlice()
@@ -332,7 +334,7 @@ t.test(
 )
 
 t.test(
-  'an HTTP/2 request that is reset while its decision is pending gives back its place and is charged',
+  'an HTTP/2 request that is reset while its decision is pending frees its place and is charged',
   async (t) => {
     let decide: (() => void) | undefined
     const authentication: AuthenticationReader = () =>
@@ -374,7 +376,7 @@ const resets: [how: string, code: number, isAtOnce: boolean, handler: Handler | 
 ]
 for (const [how, code, isAtOnce, handler] of resets) {
   t.test(
-    `300 HTTP/2 streams that the client resets ${how}, their bodies open, give their places back`,
+    `300 HTTP/2 streams that the client resets ${how}, their bodies open, free their places`,
     async (t) => {
       const { port, store, settled } = await startCharged(
         t,
@@ -412,7 +414,7 @@ for (const [how, code, isAtOnce, handler] of resets) {
 }
 
 t.test(
-  'an upload that is aborted has taken no place, or gives it back where the handler reads the body',
+  'an upload that is aborted has taken no place, or frees it where the handler reads the body',
   async (t) => {
     const { port, store, settled } = await startCharged(
       t,
@@ -475,7 +477,7 @@ for (const order of ['before', 'after']) {
       const injected = await app.injectWS('/socket')
       t.equal(store.inFlight, 1)
       injected.terminate()
-      await until('a place is free again', () => store.givenBack === 1)
+      await until('a place is free again', () => store.freed === 1)
 
       const socket = connect(await listen(app), '127.0.0.1')
       const key =
@@ -487,14 +489,14 @@ for (const order of ['before', 'after']) {
       t.match(String((await once(socket, 'data'))[0]), /pong$/)
       t.same([store.taken, store.inFlight], [2, 1], 'the place is held while the socket is open')
       socket.destroy()
-      await until('two places are free again', () => store.givenBack === 2)
+      await until('two places are free again', () => store.freed === 2)
       t.equal(store.inFlight, 0)
     }
   )
 }
 
-t.test('a store that fails to give a place back is an error in the log', async (t) => {
-  for (const release of [
+t.test('a store that fails to free a place is an error in the log', async (t) => {
+  for (const settle of [
     () => {
       throw new Error('gone')
     },
@@ -503,7 +505,7 @@ t.test('a store that fails to give a place back is an error in the log', async (
     }
   ]) {
     const log = captureLog()
-    const store = Object.assign(new MemoryQuotaStore(), { release })
+    const store = Object.assign(new MemoryQuotaStore(), { settle })
     const { begin } = await createHost(
       'streams',
       { store, quotas: { streams: { inFlight: 2 } } },
@@ -514,7 +516,7 @@ t.test('a store that fails to give a place back is an error in the log', async (
       {
         quota: 'streams',
         err: { message: 'gone' },
-        msg: /^the quota store failed; what the request counts may be wrong/
+        msg: /^the quota store failed; a place may be taken until its lease ends/
       }
     ])
   }

@@ -97,7 +97,7 @@ for (const [rule, options, routes, requests] of cases) {
       reply.header(
         'x-quota',
         quotaDecisions
-          .map(({ quota, operation: { method, path } }) => `${quota} ${method} ${path}`)
+          .map(({ quota, operation }) => `${quota} ${operation?.method} ${operation?.path}`)
           .join(', ') || 'none'
       )
     })

@@ -49,7 +49,14 @@ t.test(
   }
 )
 
-const valid = { admitted: true, count: 1, windowRemaining: 5000, overflow: false }
+const valid = {
+  admitted: true,
+  granted: 1,
+  count: 1,
+  held: 0,
+  windowRemaining: 5000,
+  overflow: false
+}
 // What a store returns for the one demand of a request.
 const invalid: unknown[] = [
   undefined,
@@ -59,8 +66,12 @@ const invalid: unknown[] = [
   { admitted: true },
   { ...valid, admitted: 'yes' },
   { ...valid, overflow: 'no' },
-  { admitted: true, count: 1, windowRemaining: 5000 },
+  { ...valid, overflow: undefined },
+  { ...valid, isRemembered: true },
+  { ...valid, admitted: false },
   ...[-5, 1.5, 1n, '1'].map((count) => ({ ...valid, count })),
+  ...[-1, 2, 0.5, undefined].map((held) => ({ ...valid, held })),
+  ...[0, 2, '1', undefined].map((granted) => ({ ...valid, granted })),
   ...[0, NaN, '5000', [5000], 5000n, 1e300, null].map((windowRemaining) => ({
     ...valid,
     windowRemaining

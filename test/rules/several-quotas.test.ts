@@ -20,15 +20,15 @@ const failing: QuotaStore = {
   acquire () {
     throw new Error('gone')
   },
-  release () {}
+  settle () {}
 }
 
 /** A memory store whose results are promises. */
 function asynchronous (store: MemoryQuotaStore): QuotaStore {
   return {
     acquire: async (demands) => store.acquire(demands),
-    release: async (...given) => {
-      store.release(...given)
+    settle: async (...given) => {
+      store.settle(...given)
     },
     peek: async (demand) => store.peek(demand)
   }
@@ -51,7 +51,7 @@ t.test(
       seen.push([
         quota?.quota,
         quotaDecisions.map(
-          ({ quota, operation }) => `${quota} ${operation.method} ${operation.path}`
+          ({ quota, operation }) => `${quota} ${operation?.method} ${operation?.path}`
         )
       ])
     })
@@ -198,14 +198,14 @@ for (const [what, quotas, statusCode, refusing, reason] of refusals) {
     )
     t.equal(messages.length, 1, 'the refusing decision alone is published')
     t.same(
-      messages.map(({ request }) => [request.quota, request.quotaDecisions]),
+      messages.map(({ request }) => [request?.quota, request?.quotaDecisions]),
       messages.map(({ decision }) => [decision, [decision]])
     )
     await app.close()
   })
 }
 
-t.test('what one store has counted is given back if another one fails', async (t) => {
+t.test('what one store has counted is taken back if another one fails', async (t) => {
   const quotas: Quotas = { tokens: { perDay: { tokens: 9 }, cost: 4 }, broken: { store: failing } }
   const { app, ask, counts } = await createHost(['default', 'tokens', 'broken'], {
     rateLimitHeaders: 'draft-10',
@@ -333,14 +333,19 @@ for (const [definition, text, window, key, counters] of limits) {
         createHost('chat-2', { preferences, quotas: { 'chat-2': definition } })
       const { app, store, ask, begin, clock } = await start()
       t.same(Object.keys(app.quotaConfig), ['SERVICE_RATE_LIMIT_PER_MINUTE', variable])
-      const [{ request }] = [await begin(), await begin()]
+      const running = { first: await begin(), second: await begin() }
+      const { request } = running.first
       const { unit = '' } = request.quota ?? {}
       t.ok(text.includes(unit.replace('-in-flight', '')))
-      matchExactly(t, app.quotas, [
-        { name: 'default', counters: 'default', unit: 'requests' },
-        { name: 'chat-2', unit, window, counters, store }
-      ])
+      matchExactly(
+        t,
+        app.quotas,
+        [{ name: 'chat-2', unit, window, counters, store }],
+        'without a default quota that protects nothing'
+      )
       t.equal(store.list(counters).callers[0]?.count, 2)
+      // What is held is waited for instead of the window.
+      if (key !== 'in-flight') for (const { end } of Object.values(running)) await end()
       if (window !== null) clock.advance(window - 1_500)
       matchExactly(t, await ask(), {
         body: `{"error":"Rate limit exceeded. Maximum ${text}. Please wait.","status":429}`,
@@ -463,10 +468,7 @@ t.test(
       ]),
       [{ chat: null }, /option quotas\.chat must be an object; it got null/],
       [{ chat: { limit: 5 } }, /option quotas\.chat\.limit does not exist; it got 5/],
-      [
-        { chat: { perHour: 1.5 } },
-        /option quotas\.chat\.perHour must be an integer; it got 1\.5$/
-      ],
+      [{ chat: { perHour: 1.5 } }, /option quotas\.chat\.perHour must be an integer; it got 1\.5$/],
       [
         { chat: { perHour: { tokens: '5' } } },
         /option quotas\.chat\.perHour\.tokens must be an integer; it got "5"/
@@ -487,10 +489,7 @@ t.test(
         { chat: { inFlight: 5, cost: 1 } },
         /option quotas\.chat\.cost must not be set with inFlight/
       ],
-      [
-        { chat: { perMinute: 5, cost: -1 } },
-        /option quotas\.chat\.cost must be an integer of at least 0 or a function; it got -1/
-      ],
+      [{ chat: { perMinute: 5, cost: -1 } }, /option quotas\.chat\.cost must be .*; it got -1/],
       [
         { chat: { perMinute: 5, unreported: 5 } },
         /option quotas\.chat\.unreported must be set only with a limit in a unit.*; it got 5/
@@ -537,24 +536,25 @@ t.test(
 
 t.test('start-up fails if a store lacks a function that one of its quotas needs', async (t) => {
   const acquire = (demands: readonly Demand[]) => new MemoryQuotaStore().acquire(demands)
-  const [plain, releasing] = [{ acquire }, { acquire, release () {} }]
+  const plain = { acquire }
+  const settling = { acquire, settle () {} }
   const register = async (options: object) => {
     await Fastify().register(quotaPlugin, options as QuotaOptions)
   }
   for (const options of [
     { store: plain, quotas: { chat: { perDay: 5, cost: 2 } } },
-    { store: releasing, quotas: { chat: { inFlight: 5 }, other: { store: releasing } } }
+    { store: settling, quotas: { chat: { inFlight: 5 }, other: { store: settling } } }
   ]) {
     await t.resolves(register(options))
   }
-  const needing: object[] = [{ inFlight: 1 }, { perDay: { tokens: 5 } }, { store: releasing }]
+  const needing: object[] = [{ inFlight: 1 }, { perDay: { tokens: 5 } }, { store: settling }]
   for (const chat of needing) {
     await t.rejects(register({ store: plain, quotas: { chat } }), {
       code: 'FST_ERR_LLM_QUOTA_OPTION',
-      message: /store of the quota (chat|default) must be a store with a function release/
+      message: /store of the quota (chat|default) must be a store with a function settle/
     })
   }
-  await t.rejects(register({ store: releasing, quotas: { chat: { store: {} } } }), {
+  await t.rejects(register({ store: settling, quotas: { chat: { store: {} } } }), {
     message: /quotas.chat.store must be a store with a function acquire; it got an object/
   })
 })

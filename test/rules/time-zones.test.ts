@@ -1,21 +1,16 @@
 // docs/rules.md, "Several quotas": the days and months of a time zone.
 import t, { type Test } from 'tap'
-import { MemoryQuotaStore, type QuotaDefinition, type QuotaStore } from '../../lib/index.js'
+import {
+  localAuthentication,
+  MemoryQuotaStore,
+  type Authentication,
+  type QuotaDefinition,
+  type QuotaStore
+} from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { createHost } from '../support/quota-host.js'
-
-/** Replaces the wall clock. The monotonic clock of a host goes on by itself. */
-function setWallClock (t: Test): (time: string | number) => number {
-  const { now } = Date
-  t.teardown(() => {
-    Date.now = now
-  })
-  return (time) => {
-    const ms = typeof time === 'string' ? Date.parse(time) : time
-    Date.now = () => ms
-    return ms
-  }
-}
+import { createHost, fromOrganisation } from '../support/quota-host.js'
+import { alice, captureLog, createService, statuses as statusesOf } from '../support/service.js'
+import { setWallClock } from '../support/wall-clock.js'
 
 // When a day or a month begins and ends, in UTC.
 const windows: [what: string, definition: QuotaDefinition, begin: string, end: string][] = [
@@ -191,20 +186,142 @@ t.test(
       rateLimitHeaders: 'draft-10',
       quotas: { budget: { perMonth: { dollars: 5 }, cost: 5 } }
     })
-    const { request } = await begin()
-    matchExactly(t, await app.quotaStanding(request, 'budget'), {
+    const { request, end } = await begin()
+    const standing = {
       unit: 'dollars',
+      period: 'month',
       window: null,
       count: 5,
+      held: 5,
       remaining: 0,
-      windowRemaining: 10_000
-    })
+      windowRemaining: 10_000,
+      resetsAt: Date.parse('2026-12-01T00:00Z')
+    }
+    matchExactly(t, await app.quotaStanding(request, 'budget'), standing)
+    await end()
+    matchExactly(t, await app.quotaStanding(request, 'budget'), { ...standing, held: 0 })
     matchExactly(t, (await ask()).headers, {
       'retry-after': '10',
       'ratelimit-policy': '"budget";q=5;qu="dollars"',
       ratelimit: '"budget";r=0;t=10'
     })
     set('2026-12-01T00:00Z')
-    t.match(await app.quotaStanding(request, 'budget'), { count: 0, windowRemaining: null })
+    matchExactly(t, await app.quotaStanding(request, 'budget'), {
+      count: 0,
+      windowRemaining: null,
+      resetsAt: Date.parse('2027-01-01T00:00Z')
+    })
   }
 )
+
+/** The time zone of an organization is its name. */
+function zoneOf (authentication: Authentication): string {
+  return authentication.kind === 'local' ? String(authentication.username) : 'UTC'
+}
+
+/** Sends a request of an organization. */
+function by (organization: string) {
+  return { headers: { 'x-organisation': organization } }
+}
+
+t.test('the time zone can be a function of the caller, whose days end at its midnight', async (t) => {
+  const set = setWallClock(t)
+  const asked: Authentication[] = []
+  const { app, ask, store } = await createHost('budget', {
+    authentication: fromOrganisation,
+    quotas: {
+      budget: {
+        perDay: 1,
+        timeZone: (authentication) => {
+          asked.push(authentication)
+          return zoneOf(authentication)
+        }
+      }
+    }
+  })
+  const statusOf = async (organization: string): Promise<number> =>
+    (await ask(by(organization))).statusCode
+  set('2026-11-25T14:59Z')
+  t.same([await statusOf('Asia/Tokyo'), await statusOf('Europe/Berlin')], [200, 200])
+  set('2026-11-25T15:00Z')
+  t.same([await statusOf('Asia/Tokyo'), await statusOf('Europe/Berlin')], [200, 429])
+  set('2026-11-25T23:00Z')
+  t.same([await statusOf('Asia/Tokyo'), await statusOf('Europe/Berlin')], [429, 200])
+  matchExactly(t, asked[0], { kind: 'local', username: 'Asia/Tokyo' })
+  t.same(
+    app.quotas.map(({ name, period, counters }) => ({ name, period, counters })),
+    [{ name: 'budget', period: 'day', counters: 'budget.requests.day' }],
+    'the zone is not a part of the name of the counters'
+  )
+  t.equal(store.inspect('budget.requests.day').trackedCallers, 2)
+})
+
+t.test('the time zone of a token is that of its claims, read from request.user', async (t) => {
+  const set = setWallClock(t)
+  const app = await createService({
+    quotas: {
+      budget: {
+        operations: [{ method: 'POST', path: '/api/analyze' }],
+        perDay: 1,
+        timeZone: (authentication) => {
+          if (authentication.kind !== 'token') return 'no token'
+          t.equal(authentication.authenticated, true)
+          t.match(authentication.claims, { sub: /./ })
+          return 'Asia/Tokyo'
+        }
+      }
+    }
+  })
+  set('2026-11-25T14:59:30Z')
+  t.same(await statusesOf(app, alice, 2), [200, 429])
+  set('2026-11-25T15:00Z')
+  t.same(await statusesOf(app, alice, 2), [200, 429])
+})
+
+t.test(
+  'a time zone that throws, or is none, is a 503 and counts nothing; also of an authentication',
+  async (t) => {
+    const failing: [failure: RegExp, timeZone: () => string][] = [
+      [
+        /^no directory$/,
+        () => {
+          throw new Error('no directory')
+        }
+      ],
+      [/it got "\+01:00"$/, () => '+01:00'],
+      [/it got "Nowhere\/City"$/, () => 'Nowhere/City'],
+      [/it got undefined$/, () => Object(undefined).zone],
+      [/it got an object$/, () => Object(Promise.reject(new Error('late')))]
+    ]
+    for (const [failure, timeZone] of failing) {
+      const log = captureLog()
+      const { app, ask, store } = await createHost(
+        'budget',
+        { quotas: { budget: { perMonth: 5, timeZone } } },
+        { logger: log.logger }
+      )
+      const { statusCode, headers } = await ask()
+      t.same([statusCode, headers['retry-after']], [503, '1'])
+      const permit = await app.quotaAcquire(localAuthentication('bob'), 'budget')
+      t.match(permit.refusal, { outcome: 'unavailable', reason: 'time-zone', count: null })
+      t.equal(store.inspect('budget.requests.month').trackedCallers, 0)
+      const line = {
+        msg: "the caller's time zone could not be determined; the request is not counted",
+        err: { message: failure }
+      }
+      matchExactly(t, log.problems(), [line, line])
+    }
+  }
+)
+
+t.test('more time zones than are remembered have the same windows', async (t) => {
+  const set = setWallClock(t)
+  const { ask } = await createHost('budget', {
+    authentication: fromOrganisation,
+    quotas: { budget: { perDay: 1, timeZone: zoneOf } }
+  })
+  set('2026-06-01T12:00Z')
+  const zones = Intl.supportedValuesOf('timeZone').slice(0, 150)
+  for (const zone of zones) t.equal((await ask(by(zone))).statusCode, 200, zone)
+  for (const zone of zones) t.equal((await ask(by(zone))).statusCode, 429, zone)
+})

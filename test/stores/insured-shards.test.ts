@@ -1,7 +1,7 @@
 // An insured store whose primary has shards: each is on the primary or on the fallback by itself.
 import t from 'tap'
 import { matchExactly } from '../support/match-exactly.js'
-import { demand, insure, publishedChanges } from '../support/told-store.js'
+import { demand, estimate, insure, place, publishedChanges } from '../support/told-store.js'
 
 t.test('the callers of the other shards are not affected when one shard fails', async (t) => {
   const { clock, primary, store, countOf } = insure()
@@ -48,14 +48,10 @@ t.test('the callers of the other shards are not affected when one shard fails', 
 })
 
 t.test(
-  'the primary is called once for each shard, and what one part counted is given back if another rejects',
+  'the primary is called once for each shard, and a part is settled with 0 if another rejects',
   async (t) => {
     const { primary, fallback, store } = insure()
-    const demands = [
-      demand('a0'),
-      demand('a1', { counters: 'chat.tokens.day', cost: 3 }),
-      demand('a0', { counters: 'streams.in-flight', window: null })
-    ]
+    const demands = [demand('a0'), demand('a1', estimate(3)), demand('a0', place())]
     matchExactly(t, await store.acquire(demands), [
       { admitted: true, count: 77 },
       { admitted: true, count: 77 },
@@ -74,7 +70,7 @@ t.test(
       { admitted: false, count: 3 },
       { admitted: true, count: 76 }
     ])
-    t.same(primary.told, ['release 1 of 77', 'release 1 of 77'])
+    t.same(primary.told, ['settle 77 with 0', 'settle 77 with 0'])
     primary.manners.set(0, 'answers')
     primary.admitted = false
     const lower = demands.map((each) => ({ ...each, limit: each.limit + 2 }))
@@ -82,7 +78,7 @@ t.test(
       t,
       await store.acquire(lower),
       [{ admitted: false }, { admitted: true, count: 3 }, { admitted: false }],
-      'the fallback gives back'
+      'the fallback settles with 0'
     )
     matchExactly(
       t,

@@ -39,7 +39,7 @@ t.test('many requests that fail at once cause one log line', async (t) => {
 })
 
 t.test(
-  'each change of a shard is logged once, with the shards whose callers the fallback counts, and the error of one that fails',
+  'each change of a shard is logged once, with the shards of the fallback, and the error',
   async (t) => {
     const { clock, primary, store, countOf } = insure()
     const log = captureLog()

@@ -45,7 +45,7 @@ t.test('a result that is read within a few turns after the timeout is used', asy
 })
 
 t.test(
-  'the wait begins again after a stall of the event loop, but not without end, nor if a timer is a little late',
+  'the wait begins again after a stall, but not without end, nor if a timer is a little late',
   async (t) => {
     const long = 10_000
     const cases = [

@@ -1,22 +1,31 @@
-// Which of its two stores an insured store uses, and where it gives back.
+// Which of its two stores an insured store uses, and where it settles.
 import t from 'tap'
 import { hasFunction } from '../../lib/option-checks.js'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
-import type { Acquisition } from '../../lib/store/store.js'
+import type { Acquisition, Demand } from '../../lib/store/store.js'
 import { nodeTimers } from '../../lib/time-limit.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
 import { matchExactly } from '../support/match-exactly.js'
 import {
   answered,
   demand,
+  estimate,
   insure,
   pass,
+  place,
   publishedChanges,
   ToldStore
 } from '../support/told-store.js'
 
-const place = { counters: 'streams.in-flight', window: null } as const
+const admitted: Acquisition = {
+  admitted: true,
+  granted: 1,
+  count: 1,
+  held: 0,
+  windowRemaining: 60_000,
+  overflow: false
+}
 const tooLate = 'no response within 30 ms'
 const nonsense = 'the quota store returned an invalid result from acquire'
 const slow = { hangs: tooLate, 'answers late': tooLate, 'fails late': tooLate } as const
@@ -30,7 +39,7 @@ const reasons = {
 
 for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
   t.test(
-    `the fallback decides if the primary ${manner}, until one request finds that the primary has recovered`,
+    `the fallback decides if the primary ${manner}, until one request finds that it works`,
     async (t) => {
       const { clock, primary, store, countOf } = insure()
       const published = publishedChanges(t)
@@ -66,18 +75,15 @@ for (const manner of Object.keys(reasons) as (keyof typeof reasons)[]) {
   )
 }
 
-t.test(
-  'the results of a primary that returns no promises are returned synchronously',
-  async (t) => {
-    const { primary, store } = insure()
-    primary.manner = 'answers'
-    matchExactly(t, store.acquire([demand('a')]), [{ admitted: true, count: 77 }])
-    t.same(await store.list?.('default'), {
-      callers: [{ callerKey: 'default 0', count: 77, windowRemaining: 60_000 }],
-      cursor: '1'
-    })
-  }
-)
+t.test('a primary can return results instead of promises', async (t) => {
+  const { primary, store } = insure()
+  primary.manner = 'answers'
+  matchExactly(t, await store.acquire([demand('a')]), [{ admitted: true, count: 77 }])
+  t.same(await store.list?.('default'), {
+    callers: [{ callerKey: 'default 0', count: 77, held: 0, windowRemaining: 60_000 }],
+    cursor: '1'
+  })
+})
 
 t.test('the primary is not called for the length of the cool-down after a failure', async (t) => {
   let back = 0
@@ -126,17 +132,12 @@ t.test(
     await countOf()
     primary.manner = 'rejects'
     await countOf()
-    for (const admitted of [false, true]) {
-      Object.assign(primary, { manner: 'answers', admitted })
+    for (const manner of ['answers', 'promises'] as const) {
+      Object.assign(primary, { manner, admitted: false, isRemembered: true })
       clock.advance(100)
       const asked = primary.asked
-      matchExactly(t, store.acquire([demand('a')]), [{ admitted, count: 77 }], 'the result is used')
-      matchExactly(
-        t,
-        store.acquire([demand('a')]),
-        [{ admitted, count: 77 }],
-        'it does not use up the trial'
-      )
+      t.equal(await countOf(), -77, 'the result is used')
+      t.equal(await countOf(), -77, 'it does not use up the trial')
       t.equal(store.state, 'fallback')
       primary.manner = 'rejects'
       await countOf('b')
@@ -144,15 +145,47 @@ t.test(
     }
     t.equal(await countOf(), 2, 'the memory of the primary is not used during the cool-down')
     clock.advance(100)
-    Object.assign(primary, { manner: 'promises', admitted: false })
+    Object.assign(primary, { manner: 'promises', isRemembered: false })
     t.equal(await countOf(), -77)
     t.equal(store.state, 'primary', 'a rejection by the server shows that it works')
   }
 )
 
+t.test(
+  'remembered rejections do not change the state if a wrapper of the primary awaits them',
+  async (t) => {
+    const clock = new VirtualClock()
+    const inner = new ToldStore(clock)
+    const primary = { acquire: async (demands: readonly Demand[]) => inner.acquire(demands) }
+    const { store, countOf } = insure({ primary }, clock)
+    const published = publishedChanges(t)
+    for (let outage = 0; outage < 4; outage++) {
+      // The server is down, but the caller is known to have no room.
+      Object.assign(inner, { manner: 'rejects', admitted: true, isRemembered: false })
+      await countOf('b')
+      Object.assign(inner, { manner: 'answers', admitted: false, isRemembered: true })
+      clock.advance(100)
+      t.equal(await countOf('a'), -77)
+      t.equal(store.state, 'fallback')
+    }
+    t.equal(published.length, 1)
+  }
+)
+
+t.test('demands that are not as described are no failure of the primary', async (t) => {
+  const { primary, store } = insure()
+  await t.rejects(async () => store.acquire([demand('a', { most: 1.5 })]), TypeError)
+  await t.rejects(async () => store.peek?.(demand('a', { least: -1 })), TypeError)
+  const [acquisition] = await store.acquire([demand('a')])
+  if (acquisition == null) throw new Error('the store was not asked')
+  await t.rejects(async () => store.settle?.(acquisition, -1, null), TypeError)
+  t.equal(store.state, 'primary')
+  t.same([primary.asked, primary.told], [1, []])
+})
+
 for (const manner of ['throws', 'rejects', 'hangs'] as const) {
   t.test(
-    `inspect, peek, list and release do not change the state if the primary ${manner}`,
+    `inspect, peek, list and settle do not change the state if the primary ${manner}`,
     async (t) => {
       const { clock, primary, fallback, store, countOf } = insure()
       const published = publishedChanges(t)
@@ -175,7 +208,7 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
         'unless a page of the primary came before'
       )
       if (acquisition != null) {
-        await t.rejects(async () => answered(clock, store.release?.(acquisition, 1)), {
+        await t.rejects(async () => answered(clock, store.settle?.(acquisition, 0, null)), {
           message: manner === 'hangs' ? tooLate : reasons[manner]
         })
       }
@@ -188,7 +221,7 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
         { count: 1 },
         { callers: [{ callerKey: 'b' }, { callerKey: 'a' }] }
       ])
-      if (acquisition != null) await store.release?.(acquisition, 1)
+      if (acquisition != null) await store.settle?.(acquisition, 0, null)
       t.equal(store.state, 'fallback')
       t.equal(await countOf(), 77, 'only an acquire tries the primary')
       matchExactly(t, await read(), [
@@ -212,7 +245,7 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
 }
 
 t.test(
-  'forget and clearCounters call both stores in the same turn, even if one fails, and do not change the state',
+  'forget and clearCounters call both stores in the same turn, and do not change the state',
   async (t) => {
     for (const [manner, message] of [
       ['promises', ''],
@@ -280,35 +313,32 @@ t.test(
   }
 )
 
-t.test(
-  'what was acquired is given back to the store that counted it, whichever is used then',
-  async (t) => {
-    const { clock, primary, fallback, store } = insure()
-    const demands = [demand('a', { counters: 'chat.tokens.day', cost: 4 }), demand('a', place)]
-    const acquire = async () =>
-      (await answered(clock, store.acquire(demands))).filter(
-        (each): each is Acquisition => each !== null
-      )
-    const ofPrimary = await acquire()
-    primary.manner = 'throws'
-    const ofFallback = await acquire()
-    primary.manner = 'promises'
-    for (const [index, amount] of [3, 1].entries()) {
-      for (const acquisition of [ofFallback[index], ofPrimary[index]]) {
-        if (acquisition !== undefined) await store.release?.(acquisition, amount)
-      }
-    }
-    t.same(primary.told, ['release 3 of 77', 'release 1 of 77'])
-    t.same(
-      demands.map((each) => fallback.peek(each)?.count),
-      [1, 0]
+t.test('an acquisition is settled in the store that made it, whichever is used then', async (t) => {
+  const { clock, primary, fallback, store } = insure()
+  const demands = [demand('a', estimate(4)), demand('a', place())]
+  const acquire = async () =>
+    (await answered(clock, store.acquire(demands))).filter(
+      (each): each is Acquisition => each !== null
     )
-    t.equal(store.state, 'fallback')
+  const ofPrimary = await acquire()
+  primary.manner = 'throws'
+  const ofFallback = await acquire()
+  primary.manner = 'promises'
+  for (const [index, used] of [1, 0].entries()) {
+    for (const acquisition of [ofFallback[index], ofPrimary[index]]) {
+      if (acquisition !== undefined) await store.settle?.(acquisition, used, null)
+    }
   }
-)
+  t.same(primary.told, ['settle 77 with 1', 'settle 77 with 0'])
+  t.same(
+    demands.map((each) => fallback.peek(each)?.count),
+    [1, 0]
+  )
+  t.equal(store.state, 'fallback')
+})
 
 t.test(
-  'what a late result has counted is given back once, and a late rejection or failure has nothing to give back',
+  'what a late result has counted is settled with 0, once, and a late rejection or failure is not',
   async (t) => {
     for (const manner of ['answers late', 'fails late'] as const) {
       for (const admitted of [true, false]) {
@@ -318,15 +348,15 @@ t.test(
         for (const each of [primary, fallback]) Object.assign(each, { manner, admitted })
         await t.rejects(
           async () =>
-            answered(clock, store.acquire([demand('a', { cost: 3 }), demand('a', place)])),
+            answered(clock, store.acquire([demand('a', estimate(3)), demand('a', place())])),
           { message: 'no response within 15 ms' }
         )
-        // Giving back fails as well, which nobody notices.
+        // Settling fails as well, which nobody notices.
         fallback.manner = 'rejects'
         primary.manner = 'throws'
         await pass(clock, 100)
         const expected =
-          admitted && manner === 'answers late' ? ['release 3 of 77', 'release 1 of 77'] : []
+          admitted && manner === 'answers late' ? ['settle 77 with 0', 'settle 77 with 0'] : []
         t.same([primary.told, fallback.told], [expected, expected])
       }
     }
@@ -334,30 +364,30 @@ t.test(
 )
 
 t.test(
-  'what a late result has counted is also given back by a client whose promises run nothing before they are awaited',
+  'a late result is also settled by a client whose promises run nothing before they are awaited',
   async (t) => {
     const clock = new VirtualClock()
-    const given: number[] = []
+    const settled: number[] = []
     const primary = {
       acquire: (): Promise<Acquisition[]> =>
         new Promise((resolve) => {
           clock.setTimeout(() => {
-            resolve([{ admitted: true, count: 1, windowRemaining: 60_000, overflow: false }])
+            resolve([admitted])
           }, 50)
         }),
-      release: (_acquisition: Acquisition, amount: number): Promise<void> =>
+      settle: (_acquisition: Acquisition, used: number): Promise<void> =>
         Object({
           then (fulfil: () => void) {
-            given.push(amount)
+            settled.push(used)
             fulfil()
           }
         })
     }
     const store = new InsuredQuotaStore({ primary, timeout: 15, clock: clock.now, timers: clock })
     await answered(clock, store.acquire([demand('a')]))
-    t.same(given, [])
+    t.same(settled, [])
     await pass(clock, 100)
-    t.same(given, [1])
+    t.same(settled, [0])
   }
 )
 
@@ -391,13 +421,13 @@ t.test(
 
 t.test('the insured store lacks each function that one of its stores lacks', async (t) => {
   const bare = {
-    acquire: () => [{ admitted: true, count: 1, windowRemaining: 60_000, overflow: false }]
+    acquire: () => [admitted]
   }
   for (const options of [{ primary: bare }, { primary: new MemoryQuotaStore(), fallback: bare }]) {
     const store = new InsuredQuotaStore(options)
     const present = [
       'acquire',
-      'release',
+      'settle',
       'peek',
       'forget',
       'list',

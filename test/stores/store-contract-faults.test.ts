@@ -5,9 +5,9 @@ import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import type { Acquisition, Demand, QuotaStore } from '../../lib/store/store.js'
 import { quotaStoreContract, type QuotaStoreContractOptions } from '../../lib/testing.js'
-import { ReferenceStore, type Counter } from '../support/reference-store.js'
+import { ReferenceStore, type Counter, type Entry } from '../support/reference-store.js'
 
-type Inner = Omit<ReferenceStore, keyof QuotaStore | 'clock' | 'quotas' | 'held'>
+type Inner = Omit<ReferenceStore, keyof QuotaStore | 'clock' | 'quotas' | 'entries'>
 type Fault = (store: ReferenceStore, base: ReferenceStore) => Partial<QuotaStore> & Partial<Inner>
 
 /**
@@ -66,39 +66,36 @@ function racing (condition: Condition, isOverflow = false): Fault {
   })
 }
 
-/** Gives back in the counter that the caller has now, in the window that is open now. */
-const releaseFromNow =
-  (limit: (demand: Demand, amount: number) => number): Fault =>
-    (store, base) => {
-      const demandOf = new WeakMap<Acquisition, Demand>()
-      return {
-        acquire (demands) {
-          const acquisitions = base.acquire(demands)
-          acquisitions.forEach((acquisition, index) => {
-            if (demands[index] !== undefined) demandOf.set(acquisition, demands[index])
-          })
-          return acquisitions
-        },
-        release (acquisition, amount) {
-          const demand = demandOf.get(acquisition)
-          if (demand === undefined) return
-          const { tally } = ownOf(store, demand) ?? store.quotaOf(demand.counters).overflow
-          if (tally !== undefined) tally.count = Math.max(0, tally.count - limit(demand, amount))
-        }
-      }
+/** The window that is open now on the counter that the caller has now. */
+function tallyNow (store: ReferenceStore, { demand }: Entry) {
+  const counter = ownOf(store, demand) ?? store.quotaOf(demand.counters).overflow
+  return counter.tally
+}
+
+/** Settles in the window that is open now, instead of the one that counted. */
+const settleInWindowNow: Fault = (store, base) => ({
+  settle (acquisition, used, end) {
+    const entry = store.entries.get(acquisition)
+    const part = entry?.parts[0]
+    const now = entry && tallyNow(store, entry)
+    if (entry !== undefined && part !== undefined && now !== undefined) {
+      entry.parts[0] = { tally: now, amount: part.amount }
     }
+    base.settle(acquisition, used, end)
+  }
+})
 
 const faults: Record<string, Fault> = {
   'races for a new counter': racing((_, { window }, own) => window !== null && own === undefined),
   'races on an existing counter': racing(
-    (store, { window, cost }, own) => window !== null && cost === 1 && own && !isOver(store, own)
+    (store, { window, least }, own) => window !== null && least === 1 && own && !isOver(store, own)
   ),
   'races at the start of a window': racing((store, _, own) => own && isOver(store, own)),
   'races on the overflow counter': racing(
     (store, { counters }, own) => own === undefined && isFull(store, counters),
     true
   ),
-  'races with costs': racing((_, { cost }) => cost > 1),
+  'races with costs': racing((_, { least }) => least > 1),
   'races for a place': racing((_, { window }) => window === null),
   'is atomic for single demands only': racing(
     (_, __, own, demands) => demands.length > 1 && own !== undefined
@@ -120,12 +117,43 @@ const faults: Record<string, Fault> = {
     acquire: (demands) => base.acquire(demands.map((each) => ({ ...each, callerKey: 'all' })))
   }),
   'admits one over the limit': () => ({
-    hasRoom: (count, { cost, limit }) => count + Math.max(cost, 1) <= limit + 1
+    hasRoom: (count, { least, limit }) => count + Math.max(least, 1) <= limit + 1
   }),
-  'counts rejections': () => ({ amount: ({ cost }) => cost }),
+  'counts rejections': () => ({ rejectedAmount: ({ least }) => least }),
+  'counts the demands with room of what it rejects': () => ({
+    rejectedAmount: ({ least }, hasRoom) => (hasRoom ? least : 0)
+  }),
   'admits every cost below the limit': () => ({ hasRoom: (count, { limit }) => count < limit }),
   'admits each cost of 0': (_, base) => ({
-    hasRoom: (count, demand) => demand.cost === 0 || base.hasRoom(count, demand)
+    hasRoom: (count, demand) => demand.least === 0 || base.hasRoom(count, demand)
+  }),
+  'asks for room for the most': (_, base) => ({
+    hasRoom: (count, demand) => base.hasRoom(count, { ...demand, least: demand.most })
+  }),
+  'grants more than there is room for': () => ({ grant: (_count, { most }) => most }),
+  'grants the least only': () => ({ grant: (_count, { least }) => least }),
+  'grants one less than there is room for': (_, base) => ({
+    grant: (count, demand) => Math.max(demand.least, base.grant(count, demand) - 1)
+  }),
+  'forgets what is held': (_, base) => ({
+    add: (tally, amount) => {
+      base.add(tally, amount, 0)
+    }
+  }),
+  'holds exact costs, too': (_, base) => ({
+    acquire: (demands) => base.acquire(demands.map((each) => ({ ...each, isEstimate: true })))
+  }),
+  'does not list what is held': (_, base) => ({
+    list: (name) => ({
+      callers: base.list(name).callers.map((caller) => ({ ...caller, held: 0 })),
+      cursor: null
+    })
+  }),
+  'peek does not show what is held': (_, base) => ({
+    peek (demand) {
+      const peeked = base.peek(demand)
+      return peeked && { ...peeked, held: 0 }
+    }
   }),
   'has a window 1 ms too long': (store, base) => ({
     isOpen: (tally, end) =>
@@ -147,17 +175,114 @@ const faults: Record<string, Fault> = {
     isSweepDue: (quota) => quota.counters.size >= store.maxTrackedCallers && base.isSweepDue(quota)
   }),
   'tracks one caller too many': (store) => ({ maxTrackedCallers: store.maxTrackedCallers + 1 }),
-  'gives back as often as it is called': (store) => ({
-    release (acquisition, amount) {
-      const tally = store.held.get(acquisition)?.tally
-      if (tally !== undefined) tally.count = Math.max(0, tally.count - amount)
+  'never settles': () => ({ settle () {} }),
+  'settles without an end of what is held': () => ({ letGo () {} }),
+  'holds what was settled less': (_, base) => ({
+    letGo: (tally, held) => {
+      base.letGo(tally, Math.floor(held / 2))
     }
   }),
-  'gives back in the window that is open now': releaseFromNow((_, amount) => amount),
-  'gives back a place as often as it is called': releaseFromNow(({ window }, amount) =>
-    window === null ? amount : 0
-  ),
-  'gives back nothing of several demands': (_, base) => {
+  'settles another amount': (_, base) => ({
+    settle: (acquisition, used, end) => {
+      base.settle(acquisition, used + 1, end)
+    }
+  }),
+  'settles with less than was used beyond the grant': () => ({ settleMore () {} }),
+  'takes nothing back': () => ({ settleLess () {} }),
+  'takes everything back at once': (_, base) => ({
+    settleLess: (entry) => {
+      base.settleLess(entry, Infinity)
+    }
+  }),
+  'settles only the first time': (_, base) => {
+    const settled = new WeakSet<Acquisition>()
+    return {
+      settle (acquisition, used, end) {
+        if (!settled.has(acquisition)) base.settle(acquisition, used, end)
+        settled.add(acquisition)
+      }
+    }
+  },
+  'settles twice': (_, base) => ({
+    settleLess (entry, less) {
+      base.settleLess(entry, less)
+      for (const { tally } of entry.parts) base.takeBack(tally, less)
+    }
+  }),
+  'adds twice': (_, base) => ({
+    settleMore (entry, more, end) {
+      base.settleMore(entry, more, end)
+      base.settleMore({ ...entry, parts: [] }, more, end)
+    }
+  }),
+  'ends what is held as often as it settles': (store, base) => ({
+    settle (acquisition, used, end) {
+      const entry = store.entries.get(acquisition)
+      const tally = entry && tallyNow(store, entry)
+      if (entry?.held === 0 && tally !== undefined) base.letGo(tally, acquisition.granted)
+      base.settle(acquisition, used, end)
+    }
+  }),
+  'takes back in the window that is open now': settleInWindowNow,
+  'adds to the window that counted': (_, base) => ({
+    settleMore ({ parts }, more) {
+      const [first] = parts
+      if (first === undefined) return
+      base.add(first.tally, more, 0)
+      first.amount += more
+    }
+  }),
+  'adds up to the limit only': (store, base) => ({
+    settleMore (entry, more, end) {
+      const tally = tallyNow(store, entry)
+      const room = entry.demand.limit - (tally?.count ?? 0)
+      base.settleMore(entry, Math.min(more, Math.max(0, room)), end)
+    }
+  }),
+  'is not seen when it adds': (store, base) => ({
+    settleMore (entry, more, end) {
+      const own = ownOf(store, entry.demand)
+      const lastSeen = own?.lastSeen ?? 0
+      base.settleMore(entry, more, end)
+      if (own !== undefined) own.lastSeen = lastSeen
+    }
+  }),
+  'is seen when it takes back': (store, base) => ({
+    settleLess (entry, less) {
+      base.settleLess(entry, less)
+      const own = ownOf(store, entry.demand)
+      if (own !== undefined) own.lastSeen = store.clock()
+    }
+  }),
+  'takes back from the first window first': (_, base) => ({
+    settleLess (entry, less) {
+      entry.parts.reverse()
+      base.settleLess(entry, less)
+      entry.parts.reverse()
+    }
+  }),
+  'settles rejected requests': (store, base) => ({
+    acquire (demands) {
+      const acquisitions = base.acquire(demands)
+      for (const [index, acquisition] of acquisitions.entries()) {
+        const demand = demands[index]
+        if (demand === undefined || store.entries.has(acquisition)) continue
+        const { tally } = store.reach(demand)
+        store.entries.set(acquisition, { demand, parts: [{ tally, amount: 0 }], held: 0 })
+      }
+      return acquisitions
+    }
+  }),
+  'frees a place twice': (store, base) => ({
+    settle (acquisition, used, end) {
+      const entry = store.entries.get(acquisition)
+      base.settle(acquisition, used, end)
+      if (entry?.demand.window !== null) return
+      const [part] = entry.parts
+      if (part !== undefined) part.amount = 1
+    }
+  }),
+  'settles nothing of several demands': (_, base) => {
     const several = new WeakSet<Acquisition>()
     return {
       acquire (demands) {
@@ -165,19 +290,14 @@ const faults: Record<string, Fault> = {
         if (demands.length > 1) for (const acquisition of acquisitions) several.add(acquisition)
         return acquisitions
       },
-      release: (acquisition, amount) => {
-        if (!several.has(acquisition)) base.release(acquisition, amount)
+      settle: (acquisition, used, end) => {
+        if (!several.has(acquisition)) base.settle(acquisition, used, end)
       }
     }
   },
-  'gives back everything at once': (_, base) => ({
-    release: (acquisition) => {
-      base.release(acquisition, Infinity)
-    }
-  }),
   'peek counts': (_, base) => ({
     peek (demand) {
-      base.acquire([{ ...demand, cost: 1 }])
+      base.acquire([demand])
       return base.peek(demand)
     }
   }),
@@ -196,7 +316,7 @@ const faults: Record<string, Fault> = {
     list (counters) {
       const keys = [...store.quotaOf(counters).counters.keys()]
       return {
-        callers: keys.map((callerKey) => ({ callerKey, count: 1, windowRemaining: 1 })),
+        callers: keys.map((callerKey) => ({ callerKey, count: 1, held: 0, windowRemaining: 1 })),
         cursor: null
       }
     }
@@ -225,14 +345,6 @@ const faults: Record<string, Fault> = {
     forget (callerKey, counters) {
       base.forget(callerKey, counters)
       store.quotaOf(counters).overflow = { lastSeen: 0 }
-    }
-  }),
-  'is seen when it gives back': (store, base) => ({
-    release (acquisition, amount) {
-      base.release(acquisition, amount)
-      for (const { counters } of store.quotas.values()) {
-        for (const counter of counters.values()) counter.lastSeen = store.clock()
-      }
     }
   }),
   'clearCounters clears the default quota only': (store) => ({
@@ -266,7 +378,7 @@ async function brokenRules (
 }
 
 t.test(
-  'a correct store passes every check, and one passes each check of a function that it does not have',
+  'a correct store passes every check, also one that lacks the functions of some checks',
   async (t) => {
     t.same(await brokenRules((options) => new ReferenceStore(options)), [])
     const left: ReferenceStore[] = []
@@ -276,8 +388,8 @@ t.test(
         left.push(store)
         return {
           acquire: (demands) => store.acquire(demands),
-          release (...given) {
-            store.release(...given)
+          settle: (...given) => {
+            store.settle(...given)
           }
         }
       }),
@@ -310,7 +422,7 @@ t.test('each faulty store fails a check, and each check fails for a faulty store
 })
 
 t.test(
-  'a store that takes each window for a minute, or keeps each counter for 120 s, fails the checks of longer windows',
+  'a window of a minute, or a retention of 120 s, in each quota fails the checks of longer windows',
   async (t) => {
     const wrong: Record<string, Fault> = {
       'takes each window for a minute': (_, base) => ({

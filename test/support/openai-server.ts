@@ -78,9 +78,17 @@ export function streamPart (
   finishReason: string | null = null
 ): void {
   if (!response.headersSent) response.writeHead(200, { 'content-type': 'text/event-stream' })
-  response.write(
-    `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finishReason }] })}\n\n`
-  )
+  const choice = { index: 0, delta: { content }, finish_reason: finishReason }
+  response.write(`data: ${JSON.stringify({ choices: [choice] })}\n\n`)
+}
+
+/** Streams a call of a tool without arguments, and ends. */
+export function callTool (response: ServerResponse, name: string, usage: object): void {
+  const call = { index: 0, id: 'call-1', type: 'function', function: { name, arguments: '{}' } }
+  const choice = { index: 0, delta: { tool_calls: [call] }, finish_reason: 'tool_calls' }
+  response.writeHead(200, { 'content-type': 'text/event-stream' })
+  response.write(`data: ${JSON.stringify({ choices: [choice] })}\n\n`)
+  response.end(`data: ${JSON.stringify({ choices: [], usage })}\n\ndata: [DONE]\n\n`)
 }
 
 export function endStream (response: ServerResponse, usage?: object): void {

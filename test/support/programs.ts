@@ -32,7 +32,8 @@ export class Programs {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc']
     })
     t.teardown(() => {
-      started.kill()
+      // Programs that close on SIGTERM would keep the process running.
+      started.kill('SIGKILL')
     })
     return new Programs(started)
   }

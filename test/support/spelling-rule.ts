@@ -13,8 +13,8 @@ export interface Comparison {
 }
 
 /**
- * Rule 2 of "Which requests", written as the documents word it and without the code of lib: whether
- * a target reaches the operation behind a route that is not literal.
+ * Condition 2 of docs/rules.md, "Subject", as it is worded there and without the code of lib:
+ * whether a target reaches the operation behind a route that is not literal.
  */
 export function isSpelledAs (
   { path, prefix, options }: Comparison,
@@ -32,7 +32,8 @@ export function isSpelledAs (
     )
   }
   const last = path.split('/').at(-1) ?? ''
-  return last === '' || segmentsOf(target, host).includes(last.toLowerCase())
+  const segments = segmentsOf(target, host)
+  return last === '' || segments === null || segments.includes(last.toLowerCase())
 }
 
 /** Returns a literal path in the form in which the router compares it. */
@@ -66,20 +67,42 @@ function plainPathOf (target: string, host: string, mayEndWithSlash: boolean): s
   return isPlain ? `/${segments.join('/')}` : null
 }
 
-function segmentsOf (target: string, host: string): string[] {
-  const bytes = Buffer.from(
-    `${host}/${target.startsWith('/') ? target.replace(/\?.*/s, '') : target}`
-  ).toString('latin1')
-  const text = Buffer.from(decodedInFull(bytes), 'latin1').toString()
-  return text.split(/[/\\?#;]/).map((segment) => segment.trim().toLowerCase())
+/** Returns null if the target still changes when it is decoded the eighth time. */
+function segmentsOf (target: string, host: string): string[] | null {
+  const text = `${host}/${target.startsWith('/') ? target.replace(/\?.*/s, '') : target}`
+  let bytes = [...Buffer.from(text)]
+  for (let time = 1; time <= 8; time++) {
+    const decoded = decodedOnce(printable(bytes))
+    if (decoded.length === bytes.length) {
+      const stable = Buffer.from(bytes).toString()
+      return stable.split(/[/\\?#;]/).map((segment) => segment.trim().toLowerCase())
+    }
+    bytes = decoded
+  }
+  return null
 }
 
-/** @param bytes A text in UTF-8, one character a byte. */
-function decodedInFull (bytes: string): string {
-  // Every control character is one byte, or 0xC2 and one byte.
-  const printable = bytes.replace(/\u00c2[\u0080-\u009f]|[^ -\u00ff]|\u007f/g, '')
-  const decoded = printable.replace(/%([0-9a-f]{2})/gi, (_, hex: string) =>
-    String.fromCharCode(parseInt(hex, 16))
-  )
-  return decoded === bytes ? decoded : decodedInFull(decoded)
+/** Every control character is one byte, or 0xC2 and one byte. */
+function printable (bytes: readonly number[]): number[] {
+  const kept: number[] = []
+  for (let index = 0; index < bytes.length; index++) {
+    const byte = bytes[index] ?? 0
+    const next = bytes[index + 1] ?? 0
+    if (byte === 0xc2 && next >= 0x80 && next <= 0x9f) index += 1
+    else if (byte >= 0x20 && byte !== 0x7f) kept.push(byte)
+  }
+  return kept
+}
+
+function decodedOnce (bytes: readonly number[]): number[] {
+  const decoded: number[] = []
+  for (let index = 0; index < bytes.length; index++) {
+    const [percent = 0, ...digits] = bytes.slice(index, index + 3)
+    const hex = String.fromCharCode(...digits)
+    if (percent === 0x25 && /^[0-9a-f]{2}$/i.test(hex)) {
+      decoded.push(Number.parseInt(hex, 16))
+      index += 2
+    } else decoded.push(percent)
+  }
+  return decoded
 }

@@ -1,5 +1,7 @@
 // What takes a request takes any: that of HTTP/2, of a typed route, or of a type provider.
 // Compiled, and not run.
+import type { Http2SecureServer } from 'node:http2'
+import { Type, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, {
   type FastifyReply,
   type FastifyRequest,
@@ -10,7 +12,9 @@ import Fastify, {
 import quotaPlugin, {
   localAuthentication,
   type AuthenticationReader,
-  type QuotaDefinition
+  type QuotaDecision,
+  type QuotaDefinition,
+  type QuotaOptions
 } from '../../lib/index.js'
 
 interface Chat {
@@ -21,6 +25,9 @@ interface Chat {
 interface Provider extends FastifyTypeProvider {
   validator: this['schema'] extends { readonly of: unknown } ? this['schema']['of'] : unknown
 }
+
+type SecureRequest = FastifyRequest<RequestGenericInterface, Http2SecureServer>
+type SecureChat = FastifyRequest<Chat, Http2SecureServer>
 
 const tenantOf: AuthenticationReader = ({ headers }: FastifyRequest<Chat>) =>
   localAuthentication(headers['x-tenant'])
@@ -77,6 +84,107 @@ export async function start (
   app.addHook('onRequest', async ({ raw }) => app.quotaCharge(raw, 1))
 }
 
+/** A refusal is sent whatever the route declares about its own responses. */
+export async function refuse (): Promise<void> {
+  const app = Fastify()
+  const secure = Fastify({ http2: true })
+  await app.register(quotaPlugin)
+  await secure.register(quotaPlugin)
+  const answer = Type.Object({ answer: Type.String() })
+  const error = Type.Object({ error: Type.String() })
+  app.get<{ Reply: { answer: string } }>('/typed', async (request, reply) => {
+    const permit = await app.quotaAcquire(request, 'default')
+    if (permit.refusal !== null) return permit.refuse(reply)
+    return { answer: 'ran' }
+  })
+  app.get<{ Reply: number }>('/number', async (request, reply) =>
+    (await app.quotaAcquire(request, 'default')).refuse(reply)
+  )
+  app.get<{ Reply: { 200: { answer: string }; '4xx': { error: string } } }>(
+    '/by-status',
+    async (request, reply) => {
+      const permit = await app.quotaAcquire(request, 'default')
+      if (permit.refusal !== null) return permit.refuse(reply)
+      return reply.code(200).send({ answer: 'ran' })
+    }
+  )
+  secure.get<{ Reply: { 200: { answer: string } } }>('/by-status', async (request, reply) =>
+    (await secure.quotaAcquire(request, 'default')).refuse(reply)
+  )
+  app
+    .withTypeProvider<TypeBoxTypeProvider>()
+    .get('/provided', { schema: { response: { 200: answer } } }, async (request, reply) => {
+      const permit = await app.quotaAcquire(request, 'default')
+      if (permit.refusal !== null) return permit.refuse(reply)
+      return { answer: 'ran' }
+    })
+    .get('/both', { schema: { response: { '2xx': answer, 429: error } } }, async (request, reply) =>
+      (await app.quotaAcquire(request, 'default')).refuse(reply)
+    )
+}
+
+/** Grants and extensions, of a request and of a permit. */
+export async function extend (request: SecureChat): Promise<number | null> {
+  const app = Fastify()
+  await app.register(quotaPlugin)
+  const refusal: QuotaDecision | null = await app.quotaExtend(request, { tokens: 256 })
+  const granted: number | null = app.quotaGranted(request, 'tokens')
+  const cost = { least: 500, most: 1500 }
+  const permit = await app.quotaAcquire(localAuthentication('alice'), ['chat'], { chat: cost })
+  await app.quotaAcquire(request, 'chat', cost)
+  await permit.extend(256)
+  // @ts-expect-error A unit has a name.
+  permit.granted()
+  // @ts-expect-error An amount is a number.
+  await app.quotaExtend(request, { tokens: '256' })
+  return refusal?.limit ?? granted ?? permit.granted('tokens')
+}
+
+/** Functions for the requests of a server with HTTP/2, of a typed route, and of any route. */
+export const annotated: readonly QuotaOptions[] = [
+  { authentication: (request: SecureRequest) => localAuthentication(request.id) },
+  { authentication: async ({ headers }: SecureChat) => localAuthentication(headers['x-tenant']) },
+  { authentication: (request) => authenticate(request) },
+  { authentication: ({ raw, server }) => (raw.complete && server.prefix === '' ? null : null) },
+  {
+    refusalBody: (_decision, request: SecureRequest) => ({
+      contentType: 'text/plain',
+      body: request.id
+    }),
+    quotas: {
+      chat: {
+        perDay: { tokens: 5 },
+        cost: ({ body }: SecureChat) => ({ least: 1, most: body.prompts.length }),
+        unreported: ({ headers }: SecureRequest) => Number(headers['content-length']),
+        timeZone: (authentication) => (authentication.kind === 'local' ? 'Asia/Tokyo' : 'UTC')
+      }
+    }
+  },
+  // @ts-expect-error The result is no authentication.
+  { authentication: (request: SecureRequest) => request.id },
+  // @ts-expect-error The result is no body.
+  { refusalBody: (_decision, request: SecureRequest) => request.id }
+]
+
+function authenticate ({ id }: FastifyRequest) {
+  return localAuthentication(id)
+}
+
+/** With `exactOptionalPropertyTypes`, an option can be undefined, unless Fastify has it, too. */
+export const unset: QuotaOptions = {
+  operations: undefined,
+  store: undefined,
+  preferences: undefined,
+  preferenceTimeout: undefined,
+  quotas: undefined,
+  perMinute: undefined,
+  dotenv: undefined,
+  authentication: undefined,
+  rateLimitHeaders: undefined,
+  refusalBody: undefined,
+  mode: undefined
+}
+
 const configured: number | undefined = [5, undefined].at(0)
 const estimate = ({ headers }: FastifyRequest): number => Number(headers['content-length'])
 
@@ -87,6 +195,10 @@ export const definitions: readonly QuotaDefinition[] = [
   { perDay: { tokens: 5 }, cost: estimate, unreported: 7, timeZone: 'Europe/Berlin' },
   { perMonth: { microdollars: 5 }, unreported: estimate },
   { perMonth: 5, timeZone: 'Asia/Tokyo', mode: 'shadow' },
+  { perMonth: 5, timeZone: ({ kind }) => (kind === 'token' ? 'Asia/Tokyo' : 'UTC') },
+  { perDay: { tokens: 5 }, cost: { least: 1, most: 5 } },
+  { perDay: { tokens: 5 }, cost: (request) => ({ least: 0, most: estimate(request) }) },
+  { perMinute: 5, cost: (request) => estimate(request) },
   { perHour: 5, perMinute: undefined },
   { inFlight: 5 }
 ]
@@ -100,6 +212,12 @@ export const mistakes: readonly QuotaDefinition[] = [
   { inFlight: 5, cost: 2 },
   // @ts-expect-error Requests count without a report.
   { perMinute: 5, unreported: 2 },
+  // @ts-expect-error A range is for another unit.
+  { perMinute: 5, cost: { least: 1, most: 5 } },
+  // @ts-expect-error Also from a function.
+  { perMinute: 5, cost: () => ({ least: 1, most: 5 }) },
+  // @ts-expect-error A promise is no time zone.
+  { perDay: 5, timeZone: async () => 'UTC' },
   // @ts-expect-error Minutes are the same in each time zone.
   { perMinute: 5, timeZone: 'Asia/Tokyo' },
   // @ts-expect-error As are hours.

@@ -1,6 +1,6 @@
 import { assertOptions, withFunctions } from '../../option-checks.js'
 import { sharedChecks, SharedStore, type SharedQuotaStoreOptions } from '../shared/shared-store.js'
-import { postgresDriver } from './postgres-driver.js'
+import { PostgresDriver } from './postgres-driver.js'
 import { assertTable, defaultTable, functionsOf, type PostgresPool } from './schema.js'
 
 const assertPool = withFunctions('a connection pool', 'query')
@@ -39,7 +39,7 @@ export class PostgresQuotaStore extends SharedStore {
     })
     const { pool, table = defaultTable } = options
     assertPool(pool, 'pool')
-    super(options, 1, (cap) => postgresDriver(functionsOf(pool, table), cap))
+    super(options, 1, (cap) => new PostgresDriver(functionsOf(pool, table), cap))
     this.table = table
   }
 }

@@ -4,7 +4,7 @@ import source from './schema.sql.js'
 
 export const defaultTable = 'llm_quota'
 // That of schema.sql.
-const schemaVersion = 3
+const schemaVersion = 4
 // The names of the functions are longer than the table's, and PostgreSQL cuts names after 63 bytes.
 const longestTableName = 48
 const tableAndSchema = /^(?:("(?:[^"]|"")+"|[^".]+)\.)?("(?:[^"]|"")+"|[^".]+)$/
@@ -31,12 +31,14 @@ export function postgresSchema (options: PostgresSchemaOptions = {}): string {
   assertOptions<PostgresSchemaOptions>(options, { table: assertTable, unlogged: assertBoolean })
   const { table = defaultTable, unlogged = true } = options
   const nameOf = namesOf(table)
-  const sql = source.replaceAll(
+  const named = source.replaceAll(
     /('?)\bllm_quota(\w*)\1/g,
     (_found, quote: string, suffix: string) =>
       quote === '' ? nameOf(suffix) : `'${nameOf(suffix).replaceAll("'", "''")}'`
   )
-  return unlogged ? sql : sql.replaceAll('CREATE UNLOGGED TABLE', () => 'CREATE TABLE')
+  return unlogged
+    ? named.replaceAll(/^.*-- only if logged\n/gm, '')
+    : named.replaceAll('CREATE UNLOGGED TABLE', 'CREATE TABLE')
 }
 
 /**
@@ -44,12 +46,19 @@ export function postgresSchema (options: PostgresSchemaOptions = {}): string {
  * table's with a suffix.
  */
 function namesOf (table: string): (suffix: string) => string {
-  const parts: RegExpExecArray = Object(tableAndSchema.exec(table))
-  const [schema, name = ''] = parts
-    .slice(1)
-    .map((part?: string) => part?.replace(/^"(.+)"$/s, '$1').replaceAll('""', '"'))
-  const quoted = (part: string): string => `"${part.replaceAll('"', '""')}"`
-  return (suffix) => (schema === undefined ? '' : `${quoted(schema)}.`) + quoted(name + suffix)
+  const parts = tableAndSchema.exec(table)
+  const [, schema, name] = parts ?? []
+  if (name === undefined) throw new TypeError('the name of the table has no name')
+  const prefix = schema === undefined ? '' : `${quoted(unquoted(schema))}.`
+  return (suffix) => prefix + quoted(unquoted(name) + suffix)
+}
+
+function unquoted (part: string): string {
+  return part.replace(/^"(.+)"$/s, '$1').replaceAll('""', '"')
+}
+
+function quoted (part: string): string {
+  return `"${part.replaceAll('"', '""')}"`
 }
 
 /** Throws an `OptionError` unless the value is the name of a table. */
@@ -71,7 +80,7 @@ export interface PostgresPool {
   query(text: string, values: unknown[]): Promise<Readonly<Record<'rows', readonly unknown[]>>>
 }
 
-type Parameter = string | number | null | readonly (string | number | null)[]
+type Parameter = string | number | boolean | null | readonly (string | number)[]
 
 /**
  * A `Pool` of `pg` can have the server parse a statement with a name only once for each connection,
@@ -87,64 +96,107 @@ interface NamingPool {
 
 // A transaction pooler that does not know named statements: none of this name exists, or one
 // already does. Nothing was executed.
-const unknownNameCodes = ['26000', '42P05']
+const unknownNameCodes: readonly unknown[] = ['26000', '42P05']
 
-/** Calls the function of the schema whose name is the table's with `_` and the given one. */
-export type CallFunction = (name: string, ...parameters: readonly Parameter[]) => Promise<string>
+/**
+ * Calls the function of the schema whose name is the table's with `_` and the given one. Returns
+ * the text that it returns, or null.
+ */
+export type CallFunction = (
+  name: string,
+  ...parameters: readonly Parameter[]
+) => Promise<string | null>
 
 export function functionsOf (pool: PostgresPool, table: string): CallFunction {
   const nameOf = namesOf(table)
-  let namingPool = isNamingPool(pool) ? pool : undefined
+  const statements = new Statements(pool)
   let isChecked = false
 
-  async function query (text: string, values: (string | null)[]): Promise<string> {
-    const naming = namingPool
-    try {
-      const name = createHash('sha1').update(text).digest('hex')
-      const {
-        rows: [row]
-      } = await (naming?.query({ name, text, values }) ?? pool.query(text, values))
-      const { reply }: { reply?: unknown } = Object(row)
-      return String(reply ?? '')
-    } catch (error) {
-      const { code }: { code?: unknown } = Object(error)
-      if (naming === undefined || !unknownNameCodes.includes(String(code))) throw error
-      namingPool = undefined
-      return await query(text, values)
-    }
-  }
-
   return async (name, ...parameters) => {
-    isChecked ||=
-      (await query('SELECT to_regproc($1)::text AS reply', [
-        nameOf(`_version_${schemaVersion}`)
-      ])) !== ''
     if (!isChecked) {
-      throw new Error(
-        `the schema for the table ${table} is missing or not version ${schemaVersion}: run the SQL of postgresSchema`
-      )
+      const version = nameOf(`_version_${schemaVersion}`)
+      const found = await statements.run('SELECT to_regproc($1)::text AS reply', [version])
+      if (found === null) {
+        throw new Error(
+          `the schema for the table ${table} is missing or not version ${schemaVersion}: run the SQL of postgresSchema`
+        )
+      }
+      isChecked = true
     }
     const places = parameters.map((_, index) => `$${index + 1}`)
-    return await query(
+    return await statements.run(
       `SELECT ${nameOf(`_${name}`)}(${places.join()}) AS reply`,
       parameters.map(textOf)
     )
   }
 }
 
+/** Runs statements of one row and column, by name if the pool can. */
+class Statements {
+  readonly #pool: PostgresPool
+  #namingPool: NamingPool | null
+
+  constructor (pool: PostgresPool) {
+    this.#pool = pool
+    this.#namingPool = isNamingPool(pool) ? pool : null
+  }
+
+  async run (text: string, values: (string | null)[]): Promise<string | null> {
+    const namingPool = this.#namingPool
+    if (namingPool === null) return readReply(await this.#pool.query(text, values))
+    const name = createHash('sha1').update(text).digest('hex')
+    try {
+      return readReply(await namingPool.query({ name, text, values }))
+    } catch (error) {
+      if (!unknownNameCodes.includes(codeOf(error))) throw error
+      this.#namingPool = null
+      return readReply(await this.#pool.query(text, values))
+    }
+  }
+}
+
+/** Returns the text of the column `reply` of the only row. */
+function readReply ({ rows }: Awaited<ReturnType<PostgresPool['query']>>): string | null {
+  const [row] = rows
+  if (typeof row !== 'object' || row === null || !('reply' in row)) {
+    throw new TypeError('the reply of PostgreSQL has no row with a column reply')
+  }
+  const { reply } = row
+  // A function without a result returns an empty text.
+  if (reply === null || reply === '') return null
+  if (typeof reply !== 'string') throw new TypeError('the reply of PostgreSQL is not a text')
+  return reply
+}
+
+function codeOf (error: unknown): unknown {
+  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
+}
+
 // If the host has replaced the `query` of `pg`'s `Pool`, perhaps by a function that takes only a
 // text, it does not stand beside `connect`.
 function isNamingPool (pool: object): pool is NamingPool {
   const owner = chainOf(pool).find((each) => Object.hasOwn(each, 'query'))
-  return 'totalCount' in pool && Object.hasOwn(Object(owner), 'connect')
+  return 'totalCount' in pool && owner !== undefined && Object.hasOwn(owner, 'connect')
 }
 
 /** Returns an object and its prototypes. */
-function chainOf (object: object | null): object[] {
-  return object === null ? [] : [object, ...chainOf(Object.getPrototypeOf(object))]
+function chainOf (object: object): object[] {
+  const chain: object[] = []
+  for (let each: object | null = object; each !== null; each = Object.getPrototypeOf(each)) {
+    chain.push(each)
+  }
+  return chain
 }
 
 function textOf (value: Parameter): string | null {
-  if (value === null || typeof value !== 'object') return value === null ? null : String(value)
-  return `{${value.map((each) => (typeof each === 'string' ? `"${each.replaceAll(/["\\]/g, '\\$&')}"` : String(each))).join()}}`
+  if (value === null) return null
+  return typeof value === 'object' ? arrayOf(value) : String(value)
+}
+
+/** Returns an array as PostgreSQL reads it. */
+function arrayOf (values: readonly (string | number)[]): string {
+  const texts = values.map((each) =>
+    typeof each === 'string' ? `"${each.replaceAll(/["\\]/g, '\\$&')}"` : String(each)
+  )
+  return `{${texts.join()}}`
 }

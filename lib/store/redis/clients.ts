@@ -1,4 +1,4 @@
-import { OptionError, shownType } from '../../errors.js'
+import { OptionError, formatType } from '../../errors.js'
 import { hasFunction } from '../../option-checks.js'
 
 /**
@@ -104,7 +104,7 @@ export function adaptClient (client: unknown): QuotaRedisClient {
   if (hasFunctions<IoredisClient>(client, 'evalsha', 'eval')) return adaptIoredis(client)
   const rule =
     'must be a client of ioredis, iovalkey, redis or @valkey/valkey-glide, or a QuotaRedisClient'
-  throw new OptionError('client', rule, client, shownType)
+  throw new OptionError('client', rule, client, formatType)
 }
 
 function hasFunctions<Client> (

@@ -1,4 +1,4 @@
-import { shown } from '../../errors.js'
+import { format } from '../../errors.js'
 import type { Decided, Reply, StoredRequest } from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 
@@ -149,5 +149,5 @@ function readInteger (value: unknown): number {
 }
 
 function unexpected (reply: unknown): TypeError {
-  return new TypeError(`unexpected reply of the server: ${shown(reply)}`)
+  return new TypeError(`unexpected reply of the server: ${format(reply)}`)
 }

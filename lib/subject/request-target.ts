@@ -1,0 +1,92 @@
+/** How often a target is decoded at most. */
+const mostPasses = 8
+
+const query = /\?.*/s
+const encodedSlash = /%2f/i
+const encodedByte = /%[0-9a-f]{2}/gi
+
+/** A control character in UTF-8, one character a byte. */
+// eslint-disable-next-line no-control-regex -- These are what it finds.
+const controlBytes = /[\x00-\x1f\x7f]|\xc2[\x80-\x9f]/g
+
+/** Where some reader of a target ends a segment. */
+const separator = /[/\\?#;]/
+
+/**
+ * What a plain path, decoded once, does not contain: separators of other readers, control
+ * characters, empty and dot segments, and white space at the ends of a segment.
+ */
+const odd = /[\\%?#;\p{Cc}]|\/(?:\/|\s|\.{1,2}(?:\/|$))|\s(?:\/|$)/u
+
+/**
+ * An empty host makes the first segment of the path the host. A "?" or "#" in it makes the whole
+ * path a part of the query or fragment.
+ */
+const plainHost = /^[^/\\?#]+$/
+
+/**
+ * Returns the decoded path of a request target (RFC 9112, section 3.2) that every router, handler
+ * and proxy reads alike; null for any other target. `mayEndWithSlash` is whether the router ignores
+ * a trailing slash.
+ */
+export function plainPath (target: string, host: string, mayEndWithSlash: boolean): string | null {
+  const path = target.replace(query, '')
+  if (!path.startsWith('/') || !plainHost.test(host) || encodedSlash.test(path)) return null
+  const decoded = decodedOnce(path)
+  if (decoded === null || odd.test(decoded)) return null
+  return decoded.endsWith('/') && !mayEndWithSlash ? null : decoded
+}
+
+function decodedOnce (path: string): string | null {
+  try {
+    return path.includes('%') ? decodeURIComponent(path) : path
+  } catch {
+    return null
+  }
+}
+
+/**
+ * Returns the segments of a target that is not plain, in which anyone could read an operation's
+ * path: those of the decoded text, in letters of one case. Null if the text still changes when it
+ * is decoded for the last time, so that it can be any path.
+ */
+export function oddSegments (target: string, host: string): readonly string[] | null {
+  const path = target.startsWith('/') ? target.replace(query, '') : target
+  const text = decodedInPasses(`${host}/${path}`)
+  if (text === null) return null
+  return inOneCase(text).split(separator).map((segment) => segment.trim())
+}
+
+/**
+ * Returns the last segment of an operation's path, as `oddSegments` has it; null if it has none.
+ */
+export function lastSegment (path: string): string | null {
+  return oddSegments(path, '')?.findLast((segment) => segment !== '') ?? null
+}
+
+/**
+ * Decodes a text again and again until nothing changes, without control characters before each
+ * time. Malformed encodings are not changed. Returns null if it still changes the last time.
+ */
+function decodedInPasses (text: string): string | null {
+  // One character a byte, because the bytes of one character can be encoded more or less often.
+  let bytes = Buffer.from(text).toString('latin1')
+  for (let pass = 0; pass < mostPasses; pass++) {
+    const decoded = bytes.replace(controlBytes, '').replace(encodedByte, byteOf)
+    if (decoded === bytes) return Buffer.from(bytes, 'latin1').toString()
+    bytes = decoded
+  }
+  return null
+}
+
+function byteOf (encoded: string): string {
+  return String.fromCharCode(parseInt(encoded.slice(1), 16))
+}
+
+/**
+ * Puts letters of any case into one: first lower and then upper case, because the Kelvin sign has
+ * the lower case of "K" but not its upper case, and "ς" has only the upper case of "σ".
+ */
+function inOneCase (text: string): string {
+  return text.toLowerCase().toUpperCase()
+}

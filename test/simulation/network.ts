@@ -1,0 +1,152 @@
+// The network of a simulation: calls and replies wait until a test delivers, loses or repeats them.
+import type { Call, Driver, Reply } from '../../lib/store/shared/driver.js'
+import type { CallerPage, QuotaCount, QuotaStoreState } from '../../lib/store/store.js'
+import type { Server } from './server.js'
+
+/** What can be wrong with a network, or with what a store sends over it. */
+export interface NetworkFaults {
+  /** Changes a call on its way. */
+  readonly call?: (call: Call) => Call
+  /** Changes a reply on its way. */
+  readonly reply?: (reply: Reply) => Reply
+}
+
+/** A call or a reply that is on its way. */
+export interface Message {
+  readonly kind: 'call' | 'reply'
+  /** What happens when it arrives. */
+  readonly arrive: () => void
+  /** The client of its process loses the connection. */
+  readonly reset: () => void
+  /** Whether a client may send it again after it has lost the connection. */
+  readonly canBeRepeated: boolean
+  /** Whether the server has done the call already, or a later one was sent. */
+  isOld: boolean
+}
+
+/** All that is on its way. */
+export class Network {
+  readonly messages: Message[] = []
+  /** How many messages were sent so far. */
+  sent = 0
+
+  send (message: Message): void {
+    this.messages.push(message)
+    this.sent += 1
+  }
+
+  /** Takes a message, of those that are on their way; undefined if there is none. */
+  take (index: number): Message | undefined {
+    if (this.messages.length === 0) return undefined
+    return this.messages.splice(index % this.messages.length, 1)[0]
+  }
+
+  /** Loses the calls that are late, or were done before. */
+  loseOld (): void {
+    const kept = this.messages.filter(({ isOld }) => !isOld)
+    this.messages.splice(0, this.messages.length, ...kept)
+  }
+
+  /** Returns a message without taking it. */
+  look (index: number): Message | undefined {
+    return this.messages[index % Math.max(1, this.messages.length)]
+  }
+}
+
+/** A process as the network knows it. */
+export interface Sender {
+  readonly isAlive: boolean
+}
+
+/** The client of a process, which sends calls to a server. */
+export class SimulatedDriver implements Driver {
+  readonly #network: Network
+  readonly #server: Server
+  readonly #sender: Sender
+  readonly #renewed: () => void
+  readonly #faults: NetworkFaults
+  // The latest call.
+  #latest: Message | undefined
+
+  /** @param renewed Is called when the server has done a call with the lease of the process. */
+  constructor (
+    network: Network,
+    server: Server,
+    sender: Sender,
+    renewed: () => void,
+    faults: NetworkFaults = {}
+  ) {
+    this.#network = network
+    this.#server = server
+    this.#sender = sender
+    this.#renewed = renewed
+    this.#faults = faults
+  }
+
+  decide (original: Call): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      if (!this.#sender.isAlive) return
+      const call = this.#faults.call?.(original) ?? original
+      const reset = (): void => {
+        reject(new Error('the connection was lost'))
+      }
+      // Without a lease a call has no number, and the server would do it twice.
+      const canBeRepeated = call.lease !== null
+      const arrive = (): void => {
+        message.isOld = true
+        const receive = this.#answer(call, resolve, reject)
+        this.#network.send({
+          kind: 'reply',
+          arrive: receive,
+          reset,
+          canBeRepeated: false,
+          isOld: false
+        })
+      }
+      const message: Message = { kind: 'call', arrive, reset, canBeRepeated, isOld: false }
+      if (this.#latest !== undefined) this.#latest.isOld = true
+      this.#latest = message
+      this.#network.send(message)
+    })
+  }
+
+  /** The server does a call. Returns what the reply does when it arrives. */
+  #answer (
+    call: Call,
+    resolve: (reply: Reply) => void,
+    reject: (error: unknown) => void
+  ): () => void {
+    try {
+      const reply = this.#server.decide(call)
+      if (call.lease !== null) this.#renewed()
+      const changed = this.#faults.reply?.(reply) ?? reply
+      return () => {
+        if (this.#sender.isAlive) resolve(changed)
+      }
+    } catch (error) {
+      return () => {
+        if (this.#sender.isAlive) reject(error)
+      }
+    }
+  }
+
+  peek (): Promise<QuotaCount | null> {
+    throw new Error('the simulation does not peek')
+  }
+
+  forget (): Promise<unknown> {
+    throw new Error('the simulation does not forget')
+  }
+
+  list (): Promise<CallerPage> {
+    throw new Error('the simulation does not list')
+  }
+
+  inspect (): Promise<QuotaStoreState> {
+    throw new Error('the simulation does not inspect')
+  }
+
+  clear (): Promise<unknown> {
+    throw new Error('the simulation does not clear')
+  }
+}

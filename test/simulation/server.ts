@@ -1,0 +1,238 @@
+// A server for the simulation: what a driver's server does, in memory and in the plainest form,
+// with named places at which a test plants faults.
+import { hasRoom, grantOf } from '../../lib/store/counter.js'
+import type { Call, Decided, Holding, Reply, Settlement } from '../../lib/store/shared/driver.js'
+import type { Demand } from '../../lib/store/store.js'
+
+/** How long a lease lasts after the latest call of its process, in milliseconds. */
+export const leaseLength = 30_000
+
+/** A window of a counter, as the server keeps it. */
+export interface Counter {
+  count: number
+  held: number
+  opened: number
+  id: number
+}
+
+/** A lease, and what its process holds for each caller. */
+interface Process {
+  number: number
+  ends: number
+  generation: number
+  readonly holdings: Map<string, { held: number; generation: number }>
+}
+
+/** What the server did with a demand. */
+export interface Execution {
+  readonly demand: Demand
+  readonly decided: Decided
+  readonly isCounted: boolean
+}
+
+/** What can be wrong with a server. Each is planted by a test, which must find it. */
+export interface ServerFaults {
+  /** How much more than its limit a counter admits. */
+  readonly extraRoom?: number
+  readonly grantsAll?: boolean
+  readonly countsPartly?: boolean
+  readonly settlesAnyWindow?: boolean
+  readonly settlesTwice?: boolean
+  readonly keepsHeld?: boolean
+  readonly keepsCount?: boolean
+  readonly acceptsLate?: boolean
+  readonly addsHoldings?: boolean
+  readonly freesNothing?: boolean
+  readonly leaseLength?: number
+  readonly keepsGenerations?: boolean
+  readonly dropsGenerations?: boolean
+  readonly windowPart?: number
+  readonly reusesIds?: boolean
+  readonly knowsEachLease?: boolean
+  readonly forgetsTaken?: boolean
+  readonly mixesReplies?: boolean
+}
+
+/** A server on which the processes of the simulation count. Each call is atomic. */
+export class Server {
+  readonly counters = new Map<string, Counter>()
+  readonly totals = new Map<string, number>()
+  readonly #processes = new Map<string, Process>()
+  readonly #now: () => number
+  readonly #faults: ServerFaults
+  readonly #executed: (executions: readonly Execution[]) => void
+  #lastId = 1_000
+
+  /**
+   * @param now The server's clock.
+   * @param executed Receives what was decided on the demands of a request.
+   */
+  constructor (
+    now: () => number,
+    executed: (executions: readonly Execution[]) => void,
+    faults: ServerFaults = {}
+  ) {
+    this.#now = now
+    this.#executed = executed
+    this.#faults = faults
+  }
+
+  /** Loses everything, as a server without persistence that restarts. */
+  loseAll (): void {
+    this.counters.clear()
+    this.totals.clear()
+    this.#processes.clear()
+    if (this.#faults.reusesIds === true) this.#lastId = 1_000
+  }
+
+  /** Takes what processes without a lease held from the totals, as any call does. */
+  freeEnded (): void {
+    if (this.#faults.freesNothing === true) return
+    const now = this.#now()
+    for (const [name, process] of this.#processes) {
+      if (now < process.ends) continue
+      for (const [row, { held }] of process.holdings) this.#addToTotal(row, -held)
+      this.#processes.delete(name)
+    }
+  }
+
+  decide (call: Call): Reply {
+    const now = this.#now()
+    this.freeEnded()
+    const isLeaseKnown = this.#renew(call, now)
+    for (const settlement of call.settlements) {
+      this.#settle(settlement)
+      if (this.#faults.settlesTwice === true) this.#settle(settlement)
+    }
+    const decided = call.requests.map((demands) => this.#decideRequest(demands, call, now))
+    if (this.#faults.mixesReplies === true) decided.reverse()
+    return { decided, isLeaseKnown }
+  }
+
+  /** Returns whether the lease was known. Throws if the call is late. */
+  #renew ({ lease, holdings }: Call, now: number): boolean {
+    if (lease === null) return false
+    const known = this.#processes.get(lease.process)
+    if (known !== undefined && lease.number <= known.number && this.#faults.acceptsLate !== true) {
+      throw new Error('LATE a later call of this process has changed what it holds')
+    }
+    const process = known ?? {
+      number: 0,
+      ends: 0,
+      generation: lease.generation,
+      holdings: new Map<string, { held: number; generation: number }>()
+    }
+    process.number = Math.max(process.number, lease.number)
+    process.ends = now + (this.#faults.leaseLength ?? leaseLength)
+    this.#processes.set(lease.process, process)
+    for (const holding of holdings) this.#hold(process, lease.generation, holding)
+    const isDropped = lease.isComplete || this.#faults.dropsGenerations === true
+    if (isDropped && this.#faults.keepsGenerations !== true) {
+      process.generation = lease.generation
+      this.#dropEarlier(process)
+    }
+    return known !== undefined || this.#faults.knowsEachLease === true
+  }
+
+  #hold (process: Process, generation: number, holding: Holding): void {
+    const row = rowOf(holding)
+    const before = process.holdings.get(row)?.held ?? 0
+    const held = this.#faults.addsHoldings === true ? before + holding.held : holding.held
+    process.holdings.set(row, { held, generation })
+    this.#addToTotal(row, held - before)
+  }
+
+  #dropEarlier (process: Process): void {
+    for (const [row, { held, generation }] of process.holdings) {
+      if (generation >= process.generation) continue
+      this.#addToTotal(row, -held)
+      process.holdings.delete(row)
+    }
+  }
+
+  #addToTotal (row: string, more: number): void {
+    this.totals.set(row, Math.max(0, (this.totals.get(row) ?? 0) + more))
+  }
+
+  #settle (settlement: Settlement): void {
+    const counter = this.counters.get(rowOf(settlement))
+    if (counter === undefined) return
+    if (counter.id !== settlement.windowId && this.#faults.settlesAnyWindow !== true) return
+    if (this.#faults.keepsCount !== true) {
+      counter.count = Math.max(0, counter.count - settlement.lessCount)
+    }
+    if (this.#faults.keepsHeld !== true) {
+      counter.held = Math.max(0, counter.held - settlement.lessHeld)
+    }
+  }
+
+  #decideRequest (demands: readonly Demand[], call: Call, now: number): readonly Decided[] {
+    const counters = demands.map((demand) => this.#reach(demand, now))
+    const rooms = demands.map((demand, index) => this.#hasRoom(counters[index]?.count ?? 0, demand))
+    const isAdmitted = rooms.every((room) => room)
+    const executions = demands.map((demand, index) => {
+      const admitted = rooms[index] === true
+      const isCounted = isAdmitted || (this.#faults.countsPartly === true && admitted)
+      const before = counters[index]?.count ?? 0
+      const granted = isCounted ? this.#grantOf(before, demand) : 0
+      const counter = this.#take(demand, granted, counters[index], call)
+      const decided = {
+        admitted,
+        granted: isAdmitted ? granted : 0,
+        count: counter.count,
+        held: counter.held,
+        overflow: false,
+        windowId: counter.id,
+        windowRemaining: demand.window === null ? null : demand.window - (now - counter.opened)
+      }
+      return { demand, decided, isCounted: isAdmitted }
+    })
+    this.#executed(executions)
+    return executions.map(({ decided }) => decided)
+  }
+
+  #hasRoom (count: number, demand: Demand): boolean {
+    return hasRoom(count - (this.#faults.extraRoom ?? 0), demand)
+  }
+
+  #grantOf (count: number, demand: Demand): number {
+    if (this.#faults.grantsAll === true) return demand.most
+    return Math.max(grantOf(count, demand), demand.window === null ? 1 : 0)
+  }
+
+  /** Returns the counter of a demand, with a new window if the last one is over. */
+  #reach (demand: Demand, now: number): Counter {
+    const row = rowOf(demand)
+    if (demand.window === null) {
+      const total = this.totals.get(row) ?? 0
+      return { count: total, held: total, opened: now, id: 0 }
+    }
+    const found = this.counters.get(row)
+    const length = demand.window * (this.#faults.windowPart ?? 1)
+    if (found !== undefined && now - found.opened < length) return found
+    if (this.#faults.reusesIds !== true || found === undefined) this.#lastId += 1
+    const counter = { count: 0, held: 0, opened: now, id: this.#lastId }
+    this.counters.set(row, counter)
+    return counter
+  }
+
+  #take (demand: Demand, granted: number, counter: Counter | undefined, { lease }: Call): Counter {
+    if (counter === undefined) throw new Error('a demand has not reached its counter')
+    counter.count += granted
+    if (demand.isEstimate) counter.held += granted
+    if (demand.window !== null || granted === 0) return counter
+    const row = rowOf(demand)
+    const process = lease === null ? undefined : this.#processes.get(lease.process)
+    if (lease === null || process === undefined) throw new Error('a place needs a lease')
+    this.#addToTotal(row, granted)
+    if (this.#faults.forgetsTaken === true) return counter
+    const before = process.holdings.get(row)?.held ?? 0
+    process.holdings.set(row, { held: before + granted, generation: lease.generation })
+    return counter
+  }
+}
+
+/** The name of a caller's row. */
+export function rowOf ({ counters, callerKey }: Pick<Demand, 'counters' | 'callerKey'>): string {
+  return `${counters} ${callerKey}`
+}

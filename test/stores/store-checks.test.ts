@@ -1,0 +1,119 @@
+// What the package's own stores accept, and what is accepted from a store.
+import t from 'tap'
+import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
+import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
+import { acquireFrom, assertPeeked, type Acquisition, type Demand } from '../../lib/store/store.js'
+import { acquireOne, demand, estimate, place } from '../support/told-store.js'
+
+const wrongDemands: [Record<string, unknown>, RegExp][] = [
+  [{ counters: 5 }, /field counters of a demand must be a string; it got 5/],
+  [{ callerKey: null }, /field callerKey of a demand must be a string; it got null/],
+  [{ limit: 0 }, /field limit of a demand must be an integer of at least 1; it got 0/],
+  [{ limit: 2 ** 53 }, /field limit .* it got 9007199254740992/],
+  [{ least: -700, most: -700 }, /field most of a demand must be an integer from 0 to the limit/],
+  [{ most: 1.5 }, /field most .* it got 1\.5/],
+  [{ most: 6 }, /field most .* it got 6/],
+  [{ least: 2 }, /field least of a demand must be an integer from 0 to most; it got 2/],
+  [{ least: NaN }, /field least .* it got NaN/],
+  [{ least: undefined }, /field least .* it got undefined/],
+  [{ isEstimate: undefined }, /field isEstimate of a demand must be true or false/],
+  [{ window: 0 }, /field window of a demand must be an integer of at least 1, or null; it got 0/],
+  [{ end: '2026' }, /field end of a demand must be milliseconds since the epoch, or null/],
+  [{ ...place(), least: 0 }, /field least of a demand must be 1 for a request in flight/],
+  [{ ...place(), least: 1, most: 2 }, /field most of a demand must be 1 for a request in flight/],
+  [{ ...place(), isEstimate: false }, /field isEstimate .* true for a request in flight/],
+  [{ ...place(), end: 5 }, /field end of a demand must be null for a request in flight/]
+]
+
+t.test('a demand that is not as described is a TypeError, and nothing is counted', async (t) => {
+  const stores = [
+    new MemoryQuotaStore(),
+    new InsuredQuotaStore({ primary: new MemoryQuotaStore() })
+  ]
+  for (const store of stores) {
+    for (const [fields, message] of wrongDemands) {
+      const wrong: Demand = Object.assign(demand('a'), fields)
+      const valid = demand('a', estimate())
+      await t.rejects(async () => store.acquire([valid, wrong]), { name: 'TypeError', message })
+      await t.rejects(async () => store.peek?.(wrong), { name: 'TypeError', message })
+    }
+    const twice = [demand('a'), demand('b'), demand('a', { limit: 9 })]
+    await t.rejects(async () => store.acquire(twice), {
+      name: 'TypeError',
+      message: /two demands of a request have the same caller and the counters "default"/
+    })
+    t.equal((await acquireOne(store, 'a')).count, 1)
+    t.equal((await acquireOne(store, 'a', estimate())).count, 1)
+  }
+})
+
+t.test('an acquisition is settled with an integer of at least 0 only', async (t) => {
+  const store = new MemoryQuotaStore()
+  const acquisition = await acquireOne(store, 'a', estimate(3))
+  for (const used of [-1, 1.5, NaN, 2 ** 53, undefined, '1']) {
+    t.throws(
+      () => {
+        Reflect.apply(store.settle, store, [acquisition, used, null])
+      },
+      { name: 'TypeError', message: /must be an integer of at least 0; it got/ }
+    )
+  }
+  t.match(store.peek(demand('a', estimate(3))), { count: 3, held: 3 })
+})
+
+const admitted: Acquisition = {
+  admitted: true,
+  granted: 2,
+  count: 3,
+  held: 2,
+  windowRemaining: 5,
+  overflow: false
+}
+const rejected: Acquisition = { ...admitted, admitted: false, granted: 0 }
+
+const results: [boolean, unknown, string][] = [
+  [true, [admitted], 'admitted'],
+  [true, [rejected], 'rejected'],
+  [true, [{ ...rejected, isRemembered: true }], 'remembered'],
+  [false, [{ ...admitted, isRemembered: true }], 'admitted from memory'],
+  [false, [{ ...rejected, isRemembered: false }], 'isRemembered is true or absent'],
+  [false, [{ ...admitted, granted: 0 }], 'less than the least'],
+  [false, [{ ...admitted, granted: 4 }], 'more than the most'],
+  [false, [{ ...admitted, granted: 1.5 }], 'a fraction'],
+  [false, [{ ...admitted, granted: undefined }], 'nothing granted'],
+  [false, [{ ...rejected, granted: 1 }], 'granted although rejected'],
+  [false, [{ ...admitted, held: 4 }], 'more held than counted'],
+  [false, [{ ...admitted, held: -1 }], 'less than nothing held'],
+  [false, [{ ...admitted, held: undefined }], 'no held'],
+  [false, [{ ...admitted, count: -1 }], 'less than nothing counted'],
+  [false, [{ ...admitted, windowRemaining: 0 }], 'a window that has ended'],
+  [false, [{ ...admitted, windowRemaining: null }], 'no time'],
+  [false, [{ ...admitted, overflow: undefined }], 'no overflow'],
+  [false, [{ ...admitted, admitted: 1 }], 'admitted is true or false'],
+  [false, [null], 'not asked, but not rejected'],
+  [false, [admitted, admitted], 'too many'],
+  [false, [], 'too few'],
+  [false, null, 'null'],
+  [false, admitted, 'no array']
+]
+
+t.test('a result of a store is used only if it is as described', async (t) => {
+  const demands = [demand('a', { least: 1, most: 3 })]
+  for (const [isValid, result, name] of results) {
+    const store = { acquire: () => result as Acquisition[] }
+    if (isValid) t.equal(await acquireFrom(store, demands), result, name)
+    else await t.rejects(acquireFrom(store, demands), /invalid result from acquire/, name)
+  }
+  const two = [...demands, demand('b', { least: 1, most: 3 })]
+  const result = [null, rejected]
+  t.equal(await acquireFrom({ acquire: () => result }, two), result, 'one of them not asked')
+  t.doesNotThrow(() => {
+    assertPeeked(null, demand('a'))
+  })
+  t.throws(() => {
+    assertPeeked(null, demand('a', place()))
+  }, /invalid result from peek/)
+  t.throws(() => {
+    assertPeeked({ ...admitted, held: 9 }, demand('a'))
+  }, /invalid result from peek/)
+})
