@@ -48,26 +48,37 @@ t.test(
   'a request is rejected from memory if it does not fit beside the count, with null for its other demands',
   async (t) => {
     const { store } = create()
-    await acquireOne(store, 'alice', { limit: 10, cost: 7 })
-    t.match(await acquireOne(store, 'alice', { limit: 10, cost: 4 }), { admitted: false, count: 7 })
+    await acquireOne(store, 'alice', { limit: 10, least: 7, most: 7 })
+    t.match(await acquireOne(store, 'alice', { limit: 10, least: 4, most: 4 }), { admitted: false, count: 7 })
     t.same(
-      store.acquire([demand('bob'), demand('alice', { limit: 10, cost: 4, counters: 'default' })]),
-      [null, { admitted: false, count: 7, windowRemaining: 60_000, overflow: false }]
+      store.acquire([demand('bob'), demand('alice', { limit: 10, least: 4, most: 4, counters: 'default' })]),
+      [
+        null,
+        {
+          admitted: false,
+          granted: 0,
+          count: 7,
+          held: 0,
+          windowRemaining: 60_000,
+          overflow: false,
+          isRemembered: true
+        }
+      ]
     )
     matchExactly(
       t,
-      store.acquire([demand('alice', { limit: 7, cost: 0 })]),
+      store.acquire([demand('alice', { limit: 7, least: 0, most: 0 })]),
       [{ admitted: false, count: 7 }],
       'also beside a lowered limit'
     )
     t.equal(await store.peek(demand('bob')), null)
     t.match(
-      await acquireOne(store, 'alice', { limit: 10, cost: 3 }),
+      await acquireOne(store, 'alice', { limit: 10, least: 3, most: 3 }),
       { admitted: true, count: 10 },
       'a smaller one fits'
     )
     t.match(
-      await acquireOne(store, 'alice', { limit: Number.MAX_SAFE_INTEGER, cost: 5 }),
+      await acquireOne(store, 'alice', { limit: Number.MAX_SAFE_INTEGER, least: 5, most: 5 }),
       { count: 15 },
       'the greatest limit has room'
     )

@@ -26,7 +26,7 @@ t.test(
       const caller = key(`caller ${round}`)
       const demands = [
         demand(caller, { limit: 20 }),
-        demand(caller, { ...tokens, limit: 90, cost: 10 }),
+        demand(caller, { ...tokens, limit: 90, least: 10, most: 10 }),
         demand(caller, place(12))
       ]
       const requests = await Promise.all(
@@ -52,13 +52,13 @@ t.test(
     const store = new RedisQuotaStore({ client })
     const demands = [
       demand('alice'),
-      demand('alice', { ...tokens, cost: 3 }),
+      demand('alice', { ...tokens, least: 3, most: 3 }),
       demand('alice', place())
     ]
     for (const first of [true, false]) {
       const sent = await commandsDuring(client, async () => {
         const acquisitions = await store.acquire(demands)
-        await Promise.all(acquisitions.slice(1).map(async (each) => each && store.release(each, 1)))
+        await Promise.all(acquisitions.slice(1).map(async (each) => each && store.settle(each, 0, null)))
       })
       matchExactly(t, [sent.eval, sent.evalsha], first ? [1, 1] : [undefined, 2])
     }
@@ -82,7 +82,7 @@ t.test(
       new MemoryQuotaStore({ clock, maxTrackedCallers: 1 })
     ]
     const requests = [3, 9, 2, 9].map((limit) =>
-      ['own', 'bob', 'carol'].map((caller) => demand(caller, { limit, cost: 1 }))
+      ['own', 'bob', 'carol'].map((caller) => demand(caller, { limit, least: 1, most: 1 }))
     )
     const [actual, expected] = await Promise.all(
       stores.map((store) => Promise.all(requests.map((demands) => store.acquire(demands))))
@@ -137,7 +137,7 @@ t.test('what another shard has counted is given back where one rejects', async (
 })
 
 t.test(
-  'each key begins with the prefix and has the name of its counters, contains digests only, and expires',
+  'a shard has two keys, which begin with the prefix, contain digests only, and expire',
   async (t) => {
     const clock = new VirtualClock()
     const store = new RedisQuotaStore({
@@ -146,12 +146,7 @@ t.test(
       maxTrackedCallers: 2,
       clock: clock.now
     })
-    const expiries: Record<string, number> = {
-      'mine:{0}:default': 180_000,
-      'mine:{0}:chat.tokens.day': 86_520_000,
-      'mine:{0}:streams.in-flight': 90_000,
-      'mine:{0}': 86_520_000
-    }
+    const expiries: Record<string, number> = { 'mine:{0}': 86_520_000, 'mine:{0}:places': 90_000 }
     // They are created, and created again after they were removed.
     for (let minute = 0; minute < 6; minute++) {
       for (const name of ['alice', 'bob', 'carol']) {
@@ -164,14 +159,22 @@ t.test(
       t.same((await client.keys('*')).sort(), Object.keys(expiries).sort())
       for (const [name, expiry] of Object.entries(expiries)) {
         const left = await client.pttl(name)
-        t.ok(left > expiry - 10_000 && left <= expiry, `${name} expires in ${left} ms`)
+        t.ok(left > expiry - 70_000 && left <= expiry, `${name} expires in ${left} ms`)
       }
       clock.advance(60_000)
     }
-    const fields = (await client.hkeysBuffer('mine:{0}:default'))
-      .filter((field) => !field.includes(255))
-      .map(String)
-    t.same(fields.sort(), [key('alice'), key('bob')].sort())
+    t.same(
+      (await client.hkeys('mine:{0}')).sort(),
+      [
+        'layout:4',
+        'cleaning',
+        'quota:default',
+        'quota:chat.tokens.day',
+        ...['alice', 'bob'].flatMap((name) =>
+          ['default', 'chat.tokens.day'].map((counters) => `${counters} ${key(name)}`)
+        )
+      ].sort()
+    )
   }
 )
 
@@ -187,7 +190,7 @@ t.test(
     t.same(await client.keys('*'), [])
     await store.clearCounters()
     t.match(await acquireOne(store, 'a0000000', place()), { count: 1 })
-    await store.release(places, 1)
+    await store.settle(places, 0, null)
     t.match(
       await store.peek(demand('a0000000', place())),
       { count: 1 },
@@ -214,39 +217,46 @@ t.test(
           [each, 9e12]
         ] as const
     )) {
-      const acquisition = await acquireOne(store, 'alice', { cost: 3, end })
+      const acquisition = await acquireOne(store, 'alice', { least: 3, most: 3, end })
       await lose()
-      t.match(await acquireOne(other, 'alice', { cost: 2, end }), { admitted: true, count: 2 })
-      await store.release(acquisition, 3)
+      t.match(await acquireOne(other, 'alice', { least: 2, most: 2, end }), { admitted: true, count: 2 })
+      await store.settle(acquisition, 0, null)
       t.match(await other.peek(demand('alice', { end })), { count: 2 })
       await client.flushall()
     }
   }
 )
 
-t.test('a layout of another version is refused by name', async (t) => {
+t.test('another layout, older or newer, is refused by name, and nothing of it changes', async (t) => {
   const store = new RedisQuotaStore({ client })
-  const acquisition = await acquireOne(store, 'alice')
-  const [hash, field] = ['llm-quota:{0}:default', Buffer.from([255])] as const
-  const state = await client.hgetBuffer(hash, field)
-  await client.hset(
-    hash,
-    field,
-    Buffer.concat([Buffer.from('1'), state?.subarray(1) ?? Buffer.alloc(0)])
-  )
   const calls: (() => unknown)[] = [
     () => acquireOne(store, 'alice'),
-    () => store.release(acquisition, 1),
+    () => acquireOne(store, 'alice', place()),
     () => store.peek(demand('alice')),
     () => store.list('default'),
     () => store.inspect('default'),
     () => store.forget('alice', 'default')
   ]
-  for (const call of calls) {
-    await t.rejects(
-      async () => call(),
-      /VERSION llm-quota:\{0\}:default has the layout of another version/
-    )
+  const layouts = [
+    () => client.sadd('llm-quota:{0}', 'llm-quota:{0}:default'),
+    () => client.hset('llm-quota:{0}', 'layout:5', 'of a later version'),
+    () => client.set('llm-quota:{0}', "another program's")
+  ]
+  for (const write of layouts) {
+    await client.flushall()
+    const acquisition = await acquireOne(store, 'alice')
+    await client.flushall()
+    await write()
+    const before = await client.dump('llm-quota:{0}')
+    for (const call of calls) {
+      await t.rejects(
+        async () => call(),
+        /VERSION llm-quota:\{0\} has the layout of another version/
+      )
+    }
+    await t.rejects(store.settle(acquisition, 0, null), /VERSION/)
+    t.same(await client.dump('llm-quota:{0}'), before)
+    t.same(await client.keys('*'), ['llm-quota:{0}'])
   }
 })
 
@@ -292,9 +302,9 @@ t.test(
 )
 
 t.test('a request that may have been counted is not sent again', async (t) => {
-  await client.set('llm-quota:{0}:default', "another program's")
+  await client.set('llm-quota:{0}', "another program's")
   const commands = await commandsDuring(client, async () => {
-    await t.rejects(acquireOne(new RedisQuotaStore({ client }), key('alice')), /WRONGTYPE/)
+    await t.rejects(acquireOne(new RedisQuotaStore({ client }), key('alice')), /VERSION/)
   })
   matchExactly(t, [commands.evalsha, commands.eval], [undefined, 1])
 })

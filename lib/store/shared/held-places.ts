@@ -82,7 +82,8 @@ export class HeldPlaces {
   /**
    * Returns what the next call says; null if it is not about places.
    *
-   * @param callers The callers of the call's demands of places.
+   * @param callers Whose numbers it must state: the callers of its demands of places, and of places
+   *   that were freed.
    * @param isRenewal Whether the lease must be renewed.
    */
   next (callers: readonly Caller[], isRenewal: boolean): PlacesOfCall | null {

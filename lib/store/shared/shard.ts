@@ -124,14 +124,16 @@ export class Shard implements Settler {
 
   async #send (): Promise<void> {
     const batch = this.#nextBatch()
-    const { requests, settlements } = batch
+    const { requests, settlements, placeChanges } = batch
     const stored = requests.map(({ item }) => item)
     const reduced: Settlement[] = []
     for (const { item } of settlements) {
       if ('less' in item) reduced.push(item.less)
       else stored.push([item.more])
     }
-    const places = this.#places.next(placesOf(stored), this.#isRenewalDue)
+    const callers: Caller[] = placesOf(stored)
+    for (const { item } of placeChanges) callers.push(item)
+    const places = this.#places.next(callers, this.#isRenewalDue)
     if (stored.length + reduced.length === 0 && places === null) return
     this.#isRenewalDue = false
     const call: Call = {
@@ -155,7 +157,7 @@ export class Shard implements Settler {
     } catch (error) {
       this.#isFailing = true
       if (call.lease !== null) this.#places.beginGeneration()
-      for (const waiting of [...requests, ...settlements, ...batch.placeChanges]) {
+      for (const waiting of [...requests, ...settlements, ...placeChanges]) {
         waiting.reject(error)
       }
     }
@@ -171,7 +173,7 @@ export class Shard implements Settler {
     return {
       requests: this.#withinDemands(requests),
       settlements: this.#settlements.take(mostSettlements),
-      placeChanges: this.#placeChanges.take(Infinity)
+      placeChanges: this.#placeChanges.take(mostInCall)
     }
   }
 

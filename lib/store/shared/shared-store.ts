@@ -56,6 +56,7 @@ export class SharedStore implements QuotaStore {
     Acquisition,
     { readonly shard: Shard; readonly demand: Demand }
   >()
+
   #rejections: RememberedRejections | undefined
 
   /** @param driverOf Returns the driver of a shard, from 0, which has a share of the caller cap. */
@@ -102,7 +103,7 @@ export class SharedStore implements QuotaStore {
       )
       if (known.some((rejection) => rejection !== null)) return known
     }
-    return this.#ask(demands, now)
+    return this.#ask(demands, now, rejections)
   }
 
   async settle (acquisition: Acquisition, used: number, end: number | null): Promise<void> {
@@ -158,7 +159,15 @@ export class SharedStore implements QuotaStore {
     )
   }
 
-  async #ask (demands: readonly Demand[], now: number): Promise<Acquisitions> {
+  /**
+   * @param rejections Those of the time before the server was asked: a reply can be older than a
+   *   call that removes counters, which replaces them.
+   */
+  async #ask (
+    demands: readonly Demand[],
+    now: number,
+    rejections: RememberedRejections | undefined
+  ): Promise<Acquisitions> {
     const shards = demands.map((demand) => this.#shardFor(demand))
     const acquisitions = await acquireSideBySide(
       demands,
@@ -171,7 +180,7 @@ export class SharedStore implements QuotaStore {
     for (const [index, demand] of demands.entries()) {
       const acquisition = acquisitions[index]
       const shard = shards[index]
-      this.#rejections?.remember(demand, acquisition, now)
+      rejections?.remember(demand, acquisition, now)
       if (acquisition?.admitted === true && shard !== undefined) {
         this.#counted.set(acquisition, { shard, demand })
       }
