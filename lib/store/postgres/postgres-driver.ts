@@ -121,7 +121,7 @@ export class PostgresDriver implements Driver {
       lease?.process ?? null,
       lease?.number ?? null,
       lease?.generation ?? null,
-      lease?.isComplete ?? null,
+      lease?.isComplete === true ? lease.generation : null,
       JSON.stringify(quotas),
       settled.map(({ counters }) => storedName(counters)),
       JSON.stringify(rows),

@@ -80,7 +80,7 @@ export interface PostgresPool {
   query(text: string, values: unknown[]): Promise<Readonly<Record<'rows', readonly unknown[]>>>
 }
 
-type Parameter = string | number | boolean | null | readonly (string | number)[]
+type Parameter = string | number | null | readonly (string | number)[]
 
 /**
  * A `Pool` of `pg` can have the server parse a statement with a name only once for each connection,
