@@ -34,7 +34,8 @@ execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconf
 })
 writeFileSync('dist/package.json', '{ "type": "commonjs" }\n')
 for (const [entry, plugin] of Object.entries(plugins)) {
-  const passedOn = `export * from './${entry}.js'\nexport { ${plugin} as default } from './${entry}.js'\n`
+  const passedOn =
+    `export * from './${entry}.js'\n` + `export { ${plugin} as default } from './${entry}.js'\n`
   for (const ending of ['mjs', 'd.mts']) writeFileSync(`dist/${entry}.${ending}`, passedOn)
 }
 

@@ -155,7 +155,8 @@ t.test('each call of the model in a loop of tools is counted', async (t) => {
 })
 
 t.test(
-  "the model in the body chooses the quota, its usage is charged, and OpenAI's client understands the refusals",
+  "the model in the body chooses the quota, its usage is charged, and OpenAI's client " +
+    'understands the refusals',
   async (t) => {
     const server = await startOpenAiServer(t, (request, response) => {
       if (!request.stream) return complete(response, 'Two invoices.', usage)

@@ -54,7 +54,8 @@ t.test('a place that is given back while a request is being rejected is free', a
 // The reply to the first call made the store forget the caller, and with it that the second place
 // was still to be given back.
 t.test(
-  'a place that was taken and given back before the reply to a call that gives another one back is free',
+  'a place that was taken and given back before the reply to a call that gives another one ' +
+    'back is free',
   async (t) => {
     let reply = (): void => {}
     const isReplied = new Promise<void>((resolve) => {

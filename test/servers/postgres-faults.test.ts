@@ -59,7 +59,8 @@ async function storm (
           const acquisitions = await store.acquire(demanded)
           if (!acquisitions.every((acquisition) => acquisition?.admitted)) continue
           for (const [index, { counters, callerKey, cost }] of demanded.entries()) {
-            const name = `${counters} ${acquisitions[index]?.overflow === true ? 'overflow' : callerKey}`
+            const isOverflow = acquisitions[index]?.overflow === true
+            const name = `${counters} ${isOverflow ? 'overflow' : callerKey}`
             counted.set(name, (counted.get(name) ?? 0) + cost)
           }
           await admitted?.(store, acquisitions)
@@ -112,7 +113,8 @@ t.test(
 )
 
 t.test(
-  'whatever races for the last place of one of its quotas, each quota counts what was admitted, within its limit',
+  'whatever races for the last place of one of its quotas, each quota counts what was ' +
+    'admitted, within its limit',
   async (t) => {
     const { server, pool } = await startPostgres(t)
     const stores = instances(t, server, { maxTrackedCallers: 8 })
@@ -187,7 +189,8 @@ t.test('a statement waits for the locks of another one only if it must', async (
   )
   await other.query('ROLLBACK')
   await pool.query(
-    "UPDATE llm_quota SET last_seen = 0 WHERE caller = 'a'; UPDATE llm_quota SET swept_at = 0 WHERE counters = 'default'"
+    "UPDATE llm_quota SET last_seen = 0 WHERE caller = 'a'; UPDATE llm_quota SET swept_at " +
+      "= 0 WHERE counters = 'default'"
   )
   await other.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'a' FOR UPDATE")
   t.match(
@@ -198,7 +201,8 @@ t.test('a statement waits for the locks of another one only if it must', async (
   await other.query('ROLLBACK')
   t.match(await store.inspect('default'), { trackedCallers: 2, sweeps: 1 })
   await other.query(
-    "BEGIN; SELECT llm_quota_acquire(NULL, 10, 1, '{streams.in-flight}', '{a}', '{other}', '{30000}', '{0}', '{1}', '{1}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{NULL}')"
+    "BEGIN; SELECT llm_quota_acquire(NULL, 10, 1, '{streams.in-flight}', '{a}', '{other}', " +
+      "'{30000}', '{0}', '{1}', '{1}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{NULL}')"
   )
   const asked = acquireOne(store, 'a', place(1))
   while (
@@ -224,7 +228,8 @@ t.test('a statement waits for the locks of another one only if it must', async (
 })
 
 t.test(
-  'no call waits for more than some seconds for tables that are locked, and a decision that failed is not counted',
+  'no call waits for more than some seconds for tables that are locked, and a decision ' +
+    'that failed is not counted',
   async (t) => {
     const { pool } = await startPostgres(t)
     const store = new PostgresQuotaStore({ pool })
@@ -256,7 +261,8 @@ t.test(
 )
 
 t.test(
-  'calls that remove counters, releases and decisions do not wait for each other in a circle, even if the clock goes back',
+  'calls that remove counters, releases and decisions do not wait for each other in a ' +
+    'circle, even if the clock goes back',
   async (t) => {
     const { server, pool } = await startPostgres(t)
     let setBack = 0
@@ -294,7 +300,8 @@ t.test(
 )
 
 t.test(
-  'after a crash of the server, unlogged tables are empty, logged ones keep the counts, and both decide',
+  'after a crash of the server, unlogged tables are empty, logged ones keep the counts, ' +
+    'and both decide',
   async (t) => {
     const { server, pool } = await startPostgres(t)
     await pool.query(postgresSchema({ table: 'logged', unlogged: false }))

@@ -72,7 +72,8 @@ t.test(
 )
 
 t.test(
-  'requests that arrive together share a statement, whatever their keys, and a known caller needs one for all quotas',
+  'requests that arrive together share a statement, whatever their keys, and a known ' +
+    'caller needs one for all quotas',
   async (t) => {
     const counted = counting()
     const { clock, store } = await createStore({ pool: counted })
@@ -182,7 +183,8 @@ t.test(
 )
 
 t.test(
-  'a sweep removes many counters step by step, and none that was used since; at the cap, a new caller waits for it',
+  'a sweep removes many counters step by step, and none that was used since; at the cap, a ' +
+    'new caller waits for it',
   async (t) => {
     const counted = counting()
     const { clock, store } = await createStore({ pool: counted, maxTrackedCallers: 5_000 })
@@ -326,7 +328,8 @@ t.test(
       ).rows[0]?.reply
     const release = (number: number, held: number) =>
       pool.query(
-        `SELECT llm_quota_release(NULL, 'process', 30000, ${number}, '{x.in-flight}', '{alice}', '{${held}}', '{}', '{}', '{}', '{}')`
+        `SELECT llm_quota_release(NULL, 'process', 30000, ${number}, '{x.in-flight}', ` +
+          `'{alice}', '{${held}}', '{}', '{}', '{}', '{}')`
       )
     t.match(await acquire(10), /,\[\[1,30000,1,10\]\]\]$/)
     await release(9, 0)

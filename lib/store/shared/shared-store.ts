@@ -56,6 +56,7 @@ export class SharedStore implements QuotaStore {
     Acquisition,
     { readonly shard: Shard; readonly demand: Demand }
   >()
+
   #rejections: RememberedRejections | undefined
 
   /** @param driverOf Returns the driver of a shard, from 0, which has a share of the caller cap. */
