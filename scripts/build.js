@@ -7,11 +7,13 @@
 // text of decide.lua. Its line
 // "-- include layout.part.lua" is replaced by that file, which has no module.
 //
-// Declarations to which no entry point leads are removed, because no compiler loads them.
+// Declarations to which no entry point leads are removed, because no compiler loads them, and so
+// are the comments of the code, a tenth of the package: the repository has them.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
 
 const plugins = {
   index: 'quotaPlugin',
@@ -32,6 +34,15 @@ rmSync('dist', { recursive: true, force: true })
 execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'], {
   stdio: 'inherit'
 })
+// A compiler that removes comments would remove those of the declarations, too.
+const withoutComments = { removeComments: true, target: 'es2023', module: 'commonjs' }
+for (const name of readdirSync('dist', { recursive: true, encoding: 'utf8' })) {
+  if (!name.endsWith('.js')) continue
+  const file = join('dist', name)
+  const compiled = readFileSync(file, 'utf8')
+  const { outputText } = ts.transpileModule(compiled, { compilerOptions: withoutComments })
+  writeFileSync(file, outputText)
+}
 writeFileSync('dist/package.json', '{ "type": "commonjs" }\n')
 for (const [entry, plugin] of Object.entries(plugins)) {
   const passedOn =

@@ -145,7 +145,8 @@ t.test(
     t.equal(failed, 0)
     t.ok(most > 1 && most <= 5, `${most} were in flight at once`)
     const { rows } = await pool.query(
-      `SELECT counters || ' ' || caller AS name, count::integer FROM llm_quota WHERE count > 0 AND holder = ''
+      `SELECT counters || ' ' || caller AS name, count::integer 
+    FROM llm_quota WHERE count > 0 AND holder = ''
     UNION SELECT counters, sum(count) FROM llm_quota WHERE holder <> '' GROUP BY 1`
     )
     const places = counted.get('streams.in-flight all')
@@ -217,7 +218,9 @@ t.test('a statement waits for the locks of another one only if it must', async (
     { admitted: false, count: 1 },
     'a place is not taken while another process takes one for the same caller'
   )
-  await other.query(`BEGIN; SELECT llm_quota_release(NULL, 'other', 30000, 2, array_agg('streams.in-flight'::text), array_agg('caller ' || number), array_agg(1), '{}', '{}', '{}', '{}')
+  await other.query(`BEGIN; SELECT llm_quota_release(NULL, 'other', 30000, 2,
+    array_agg('streams.in-flight'::text), array_agg('caller ' || number), array_agg(1),
+    '{}', '{}', '{}', '{}')
     FROM generate_series(1, 5000) AS number`)
   t.match(
     await acquireOne(store, 'caller 7', place(1)),
@@ -290,7 +293,8 @@ t.test(
     })
     t.equal(failed, 0)
     const { rows } =
-      await pool.query(`SELECT tracked = (SELECT count(*) FROM llm_quota AS own WHERE own.counters = state.counters AND caller NOT IN ('overflow', 'state')) AS exact
+      await pool.query(`SELECT tracked = (SELECT count(*) FROM llm_quota AS own
+      WHERE own.counters = state.counters AND caller NOT IN ('overflow', 'state')) AS exact
     FROM llm_quota AS state WHERE caller = 'state' AND counters <> ''`)
     t.ok(
       rows.every(({ exact }) => exact === true),

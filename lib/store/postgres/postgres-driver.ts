@@ -111,7 +111,7 @@ export class PostgresDriver implements Driver {
       if (slot === undefined) throw new Error(`the call has no row for ${rowName(row)}`)
       return slot
     }
-    const quotas = quotasOf(demands, settlements)
+    const quotas = quotasOf(demands)
     const quotaNames = quotas.map(({ counters }) => counters)
     const settled = settlements.filter(({ overflow }) => overflow)
     return this.#callFunction(
@@ -198,7 +198,8 @@ export class PostgresDriver implements Driver {
 
 /** Returns the demand of a call that has nothing else, and whose cost is fixed; otherwise null. */
 function singleDemand ({ lease, holdings, settlements, requests }: Call): Demand | null {
-  if (lease !== null || holdings.length + settlements.length > 0 || requests.length !== 1) { return null }
+  if (lease !== null || holdings.length + settlements.length > 0) return null
+  if (requests.length !== 1) return null
   const [demand, another] = requests.flat()
   if (demand === undefined || another !== undefined || demand.window === null) return null
   return demand.least === demand.most ? demand : null
@@ -246,21 +247,13 @@ function rowsOf (
   return [...rows].sort(byName).map(([, row]) => row)
 }
 
-/**
- * Returns each quota whose callers the server may have to track once, in the order in which every
- * process locks them. The length of the window is null if the quota is only settled.
- */
-function quotasOf (demands: readonly Demand[], settlements: Call['settlements']) {
-  const lengths = new Map<string, number | null>()
-  for (const { counters, overflow } of settlements) {
-    if (overflow) lengths.set(storedName(counters), null)
-  }
+/** Returns each quota with windows of the demands once. */
+function quotasOf (demands: readonly Demand[]) {
+  const lengths = new Map<string, number>()
   for (const { counters, window } of demands) {
     if (window !== null) lengths.set(storedName(counters), window)
   }
-  return [...lengths]
-    .sort(byName)
-    .map(([counters, window]) => ({ counters, window_length: window }))
+  return [...lengths].map(([counters, window]) => ({ counters, window_length: window }))
 }
 
 function byName ([one]: readonly [string, unknown], [other]: readonly [string, unknown]): number {
