@@ -74,7 +74,8 @@ t.test(
 )
 
 t.test(
-  'requests that arrive together share a statement, whatever their keys, and a known ' + 'caller needs one for all quotas',
+  'requests that arrive together share a statement, whatever their keys, and a known caller ' +
+    'needs one for all quotas',
   async (t) => {
     const counted = counting()
     const { clock, store } = await createStore({ pool: counted })
