@@ -75,7 +75,8 @@ class Visit {
       await this.page.locator(selector).filter({ hasText: expected }).first().waitFor()
     } catch (cause) {
       throw new Error(
-        `${selector} is not ${String(expected)}; the page says: ${await this.page.locator('body').innerText()}`,
+        `${selector} is not ${String(expected)}; the page says: ` +
+          `${await this.page.locator('body').innerText()}`,
         { cause }
       )
     }
@@ -130,7 +131,8 @@ class Visit {
       if (!(await this.page.evaluate('"axe" in globalThis'))) await this.page.evaluate(axe.source)
       t.same(
         await this.page.evaluate(
-          'axe.run().then(({ violations }) => violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))'
+          'axe.run().then(({ violations }) => violations.flatMap(({ id, nodes }) => ' +
+            'nodes.map(({ html }) => id + ": " + html)))'
         ),
         [],
         `${state}, ${name}: accessible`

@@ -213,7 +213,8 @@ t.test(
 )
 
 t.test(
-  'the documentation has the operations with their refusals, and the metrics are on only if configured',
+  'the documentation has the operations with their refusals, and the metrics are on only ' +
+    'if configured',
   async (t) => {
     const { address, as } = await startService(t, { METRICS: 'true' })
     const document = (await (await fetch(`${address}/documentation/json`)).json()) as {
@@ -259,7 +260,8 @@ t.test('a wrong setting ends the start, and its message does not contain a passw
 })
 
 t.test(
-  'no clone holds a secret: it is generated on this machine, where git ignores it and only this user can read it',
+  'no clone holds a secret: it is generated on this machine, where git ignores it and only ' +
+    'this user can read it',
   async (t) => {
     const printed = spawnSync(
       process.execPath,

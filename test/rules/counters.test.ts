@@ -90,7 +90,8 @@ t.test(
       ...[0, 1.5, 2 ** 24 + 1].map((maxTrackedCallers): [object, RegExp] => [
         { maxTrackedCallers },
         new RegExp(
-          `option maxTrackedCallers must be an integer from 1 to 16777216; it got ${maxTrackedCallers}`
+          'option maxTrackedCallers must be an integer from 1 to 16777216; it got ' +
+            `${maxTrackedCallers}`
         )
       ]),
       [{ clock: 5 }, /option clock must be a function; it got 5/],

@@ -116,7 +116,8 @@ t.test(
 )
 
 t.test(
-  'whatever races for the last place of one of its quotas, each quota counts what was admitted, within its limit',
+  'whatever races for the last place of one of its quotas, each quota counts what was ' +
+    'admitted, within its limit',
   async (t) => {
     const { server, pool } = await startPostgres(t)
     const stores = instances(t, server, { maxTrackedCallers: 8 })
@@ -237,7 +238,8 @@ function clientOf (client: PoolClient): PostgresPool {
 }
 
 t.test(
-  'no call waits for more than some seconds for tables that are locked, and a decision that failed is not counted',
+  'no call waits for more than some seconds for tables that are locked, and a decision ' +
+    'that failed is not counted',
   async (t) => {
     const { pool } = await startPostgres(t)
     const store = new PostgresQuotaStore({ pool })
@@ -269,7 +271,8 @@ t.test(
 )
 
 t.test(
-  'calls that remove counters, releases and decisions do not wait for each other in a circle, even if the clock goes back',
+  'calls that remove counters, releases and decisions do not wait for each other in a ' +
+    'circle, even if the clock goes back',
   async (t) => {
     const { server, pool } = await startPostgres(t)
     let setBack = 0
@@ -309,7 +312,8 @@ t.test(
 )
 
 t.test(
-  'after a crash of the server, unlogged tables are empty, logged ones keep the counts, and both decide',
+  'after a crash of the server, unlogged tables are empty, logged ones keep the counts, ' +
+    'and both decide',
   async (t) => {
     const { server, pool } = await startPostgres(t)
     await pool.query(postgresSchema({ table: 'logged', unlogged: false }))

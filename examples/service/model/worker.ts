@@ -49,7 +49,9 @@ export function justification ({
     .filter(({ shared }) => shared.length > 0)
   const applies = evidence.length > 0
   const explanation = applies
-    ? `The text mentions ${[...new Set(evidence.flatMap(({ shared }) => shared))].join(', ')}, which belongs to "${term.name}".`
+    ? 'The text mentions ' +
+      `${[...new Set(evidence.flatMap(({ shared }) => shared))].join(', ')}, which belongs ` +
+      `to "${term.name}".`
     : `No sentence of the text has a word in common with "${term.name}".`
   return counted(document, {
     applies,
@@ -89,7 +91,10 @@ function wordsOf (document: Document): Map<string, string> {
 }
 
 // From 0 to 1: the words in common, in relation to the number of words (cosine similarity).
-function resemblance (one: ReadonlyMap<string, string>, other: ReadonlyMap<string, string>): number {
+function resemblance (
+  one: ReadonlyMap<string, string>,
+  other: ReadonlyMap<string, string>
+): number {
   const shared = [...one.keys()].filter((stem) => other.has(stem)).length
   return shared === 0 ? 0 : Math.round((shared / Math.sqrt(one.size * other.size)) * 1000) / 1000
 }

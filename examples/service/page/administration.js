@@ -43,7 +43,8 @@ export function administration () {
 
 function field ({ quota, key, label }) {
   const [limit, preference] = [limitOf(quota), state.preferences[key]]
-  const inForce = `${limit === 0 ? 'Off' : `In force: ${inFull(limit)}`}${preference === null ? ', as configured' : ''}`
+  const limitInForce = limit === 0 ? 'Off' : `In force: ${inFull(limit)}`
+  const inForce = preference === null ? `${limitInForce}, as configured` : limitInForce
   return html` <div>
     <label
       >${label}
@@ -61,16 +62,24 @@ function field ({ quota, key, label }) {
   </div>`
 }
 
+function meter (count, limit) {
+  const most = Math.max(limit, count)
+  return html`<meter min="0" max=${most} .value=${count} aria-hidden="true"></meter>`
+}
+
+function ofLimit (count, limit) {
+  if (limit === 0) return ', no limit'
+  return count > limit ? `, limit now ${inFull(limit)}` : ` of ${inFull(limit)}`
+}
+
 function row ({ callerKey, count, windowRemaining }, limit) {
   const name = callerKey.slice(0, 8)
   return html` <tr role="row">
     <th scope="row" role="rowheader"><code>${name}</code></th>
     <td role="cell" data-label="Admitted">
       <span class="gauge">
-        ${limit === 0 ? nothing : html`<meter min="0" max=${Math.max(limit, count)} .value=${count} aria-hidden="true"></meter>`}
-        <span
-          >${inFull(count)}${limit === 0 ? ', no limit' : count > limit ? `, limit now ${inFull(limit)}` : ` of ${inFull(limit)}`}</span
-        >
+        ${limit === 0 ? nothing : meter(count, limit)}
+        <span>${inFull(count)}${ofLimit(count, limit)}</span>
       </span>
     </td>
     <td role="cell" data-label="Window ends in">${secondsOf(windowRemaining)}</td>

@@ -11,6 +11,8 @@ function page () {
   const on = standingNow()
   const who = html`Signed in as <strong>${user?.name}</strong>, counted as
     <code>${caller.slice(0, 8)}</code>`
+  const limitWords = on[0]?.limitWords ?? 'Model calls without a limit'
+  const title = quotas === null ? 'A quota for model calls' : limitWords
   return html` <a class="skip" href="#operations">Skip to the operations</a>
     <header>
       <p class="brand"><img src="/icon.svg" alt="" width="36" height="36" /> Language service</p>
@@ -32,12 +34,14 @@ function page () {
     </header>
     <main>
       <div class="intro">
-        <h1>
-          ${quotas === null ? 'A quota for model calls' : (on[0]?.limitWords ?? 'Model calls without a limit')}
-        </h1>
+        <h1>${title}</h1>
         <p id="intro">Four operations read your text with a language model. ${scope(on)}</p>
       </div>
-      ${notice === '' ? nothing : html`<div id="notice" class="notice" role="alert"><p>${notice}</p></div>`}
+      ${
+        notice === ''
+          ? nothing
+          : html`<div id="notice" class="notice" role="alert"><p>${notice}</p></div>`
+      }
       ${user === null ? signInCard() : nothing}
       <div class="columns">${runCard()} ${windowCard()} ${answerCard()}</div>
       ${user?.isAdministrator && quotas !== null ? administration() : nothing}

@@ -26,7 +26,11 @@ export function windowCard () {
             <p class="summary">${usedOf(quota)}${endOf(quota)}.</p>
           </div>`
       )}
-    ${isUnlimited ? html`<p class="summary">No quota is on: requests are not limited or counted.</p>` : nothing}
+    ${
+      isUnlimited
+        ? html`<p class="summary">No quota is on: requests are not limited or counted.</p>`
+        : nothing
+    }
     <p class="hint" role="status">${state.isInterrupted ? 'Live updates are interrupted.' : ''}</p>
   </section>`
 }
@@ -65,6 +69,7 @@ function chart ({ limit, count, left } = { limit: 0, count: 0, left: 0 }) {
   const toScale = limit <= Math.max(100, count * 10)
   const most = Math.max(toScale ? limit : 0, count, 4) * 1.1
   const y = (value) => plot.bottom - ((plot.bottom - plot.top) * value) / most
+  const limitLabel = `limit ${inFull(limit)}${toScale ? '' : ', above this scale'}`
   return svg`
     ${[0, 1, 2, 3, 4, 5]
       .map((tick) => tick * Math.ceil(most / 5))
@@ -74,9 +79,14 @@ function chart ({ limit, count, left } = { limit: 0, count: 0, left: 0 }) {
       <line class="axis" x1=${plot.left} x2=${plot.right} y1=${y(value)} y2=${y(value)} />
       <text x=${plot.left - 8} y=${y(value) + 5} text-anchor="end">${inFull(value)}</text>`
       )}
-    ${[0, 15, 30, 45, 60].map((second) => svg`<text x=${x(second * 1000)} y=${plot.bottom + 36} text-anchor="middle">${second} s</text>`)}
+    ${[0, 15, 30, 45, 60].map(timeLabel)}
     ${left > 0 ? requestsIn(windowLength - left, count, y) : nothing}
-    ${limit > 0 ? limitLine(toScale ? y(limit) : plot.top, `limit ${inFull(limit)}${toScale ? '' : ', above this scale'}`) : nothing}`
+    ${limit > 0 ? limitLine(toScale ? y(limit) : plot.top, limitLabel) : nothing}`
+}
+
+function timeLabel (second) {
+  const [left, top] = [x(second * 1000), plot.bottom + 36]
+  return svg`<text x=${left} y=${top} text-anchor="middle">${second} s</text>`
 }
 
 function limitLine (y, label) {
@@ -89,7 +99,8 @@ function requestsIn (now, total, y) {
   let path = `M ${x(0)} ${y(count)}`
   const points = state.marks.map(({ at, admitted }) => {
     if (!admitted) {
-      return svg`<path class="rejected" d=${`M ${x(at) - 5} ${rejectionLane - 5} l 10 10 m 0 -10 l -10 10`} />`
+      const cross = `M ${x(at) - 5} ${rejectionLane - 5} l 10 10 m 0 -10 l -10 10`
+      return svg`<path class="rejected" d=${cross} />`
     }
     path += ` H ${x(at)} V ${y(++count)}`
     return svg`<circle class="admitted" cx=${x(at)} cy=${y(count)} r="6" />`
