@@ -79,7 +79,7 @@ t.test('the embedded model answers each operation, and its tokens are charged', 
     parent: 'FIN',
     children: [{ code: 'FIN-INV' }, { score: 0 }, { score: 0 }]
   })
-  t.match((await (await as('dave', stream)).text()).split('\n'), [
+  matchExactly(t, (await (await as('dave', stream)).text()).split('\n'), [
     'id: 1',
     'event: sentence',
     /^data: \{"text":"Invoices are late\.",/,
@@ -259,7 +259,7 @@ for (const [what, answer, expected, error, tokens] of [
 }
 
 t.test(
-  'a stream that fails after its first sentence ends with an error event; an earlier one has a status',
+  'a stream that fails after its first sentence ends with an error event, else it has a status',
   async (t) => {
     const { as, server } = await start(t)
     server.answer = async (_request, response) => {
