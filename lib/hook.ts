@@ -1,6 +1,8 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
+import { format } from './errors.js'
 import { logFailure } from './log.js'
 import type { OpenPermits } from './permit/open-permits.js'
+import type { Permit } from './permit/permit.js'
 import type { Quota } from './permit/quota.js'
 import { stateOf } from './permit/request-state.js'
 import { requesterOf } from './permit/requester.js'
@@ -15,31 +17,22 @@ export function createQuotaHook (
   open: OpenPermits,
   responder: Responder
 ) {
-  return async function quotaHook (
+  // Not an async function, because Fastify goes on to the handler when it returns: after a refusal,
+  // `reply.sent` is true only when asynchronous `onSend` hooks of the host have run.
+  return function quotaHook (
     request: FastifyRequest,
-    reply: FastifyReply
-  ): Promise<FastifyReply | undefined> {
+    reply: FastifyReply,
+    done: HookHandlerDoneFunction
+  ): void {
     const state = stateOf(request)
     state.reply = reply
     // After reply.callNotFound(), a request passes the hooks again. It is decided only once.
-    if (state.pending !== undefined) return undefined
-    const matches = matchesOf(request)
-    if (matches?.length === 0) return undefined
-    state.pending =
-      matches === null
-        ? refuseUnmatched(quotas, request, requests.paths, open)
-        : takePermit(matches, requesterOf(request), open)
-    const permit = await state.pending
-    state.permit = permit
-    state.assigned = undefined
-    state.endWithResponse(permit, request)
-    responder.setHeaders(permit, reply)
-    // The host may have responded meanwhile, for example because its own time limit was exceeded.
-    if (permit.refusal === null || reply.sent) return undefined
-    responder.sendRefusal(permit, request, reply)
-    // Fastify waits until the response has been sent: `onSend` hooks can be asynchronous, and the
-    // handler must not run meanwhile.
-    return reply
+    if (state.pending === undefined) {
+      const matches = matchesOf(request)
+      if (matches?.length === 0) return done()
+      state.pending = decide(matches, request, reply)
+    }
+    admitOrRefuse(state.pending, request, reply, done)
   }
 
   /** Returns null if the mark of the route fails. */
@@ -51,6 +44,51 @@ export function createQuotaHook (
         'the quotas of the request could not be determined; the request is not counted'
       logFailure(request.log, error, message)
       return null
+    }
+  }
+
+  async function decide (
+    matches: readonly Match<Quota>[] | null,
+    request: FastifyRequest,
+    reply: FastifyReply
+  ): Promise<Permit> {
+    const permit =
+      matches === null
+        ? await refuseUnmatched(quotas, request, requests.paths, open)
+        : await takePermit(matches, requesterOf(request), open)
+    const state = stateOf(request)
+    state.permit = permit
+    state.assigned = undefined
+    state.endWithResponse(permit, request)
+    responder.setHeaders(permit, reply)
+    return permit
+  }
+
+  /** Goes on to the handler if the request is admitted, and otherwise refuses it. Never rejects. */
+  async function admitOrRefuse (
+    pending: Promise<Permit>,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    done: HookHandlerDoneFunction
+  ): Promise<void> {
+    try {
+      const permit = await pending
+      if (permit.refusal === null) return done()
+      // The host may have responded meanwhile, for example because its own time limit was exceeded.
+      if (!reply.sent) responder.sendRefusal(permit, request, reply)
+    } catch (error) {
+      passOn(error, request, done)
+    }
+  }
+
+  /** Leaves an error to Fastify, which itself throws if it is responding to another error. */
+  function passOn (error: unknown, request: FastifyRequest, done: HookHandlerDoneFunction): void {
+    try {
+      done(error instanceof Error ? error : new TypeError(`${format(error)} was thrown`))
+    } catch (failure) {
+      const message =
+        'an error after the decision of the quota could not be sent as a response'
+      logFailure(request.log, failure, message)
     }
   }
 }

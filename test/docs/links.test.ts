@@ -48,7 +48,7 @@ t.test('the headings that comments in lib, test, bench and chaos name exist', as
     )
     .filter((name) => /\.(?:ts|lua|sql)$/.test(name))
     .flatMap((name) =>
-      [...readFileSync(name, 'utf8').matchAll(/(docs\/[\w\/-]+\.md), "([^"\n]+)"/g)].map(
+      [...readFileSync(name, 'utf8').matchAll(/(docs\/[\w/-]+\.md), "([^"\n]+)"/g)].map(
         ([, document = '', heading = '']) => ({ name, document, heading })
       )
     )

@@ -155,7 +155,7 @@ t.test('each call of the model in a loop of tools is counted', async (t) => {
 })
 
 t.test(
-  "the model in the body chooses the quota, its usage is charged, and OpenAI's client understands the refusals",
+  "the body chooses the quota, the usage is counted, and OpenAI's client understands refusals",
   async (t) => {
     const server = await startOpenAiServer(t, (request, response) => {
       if (!request.stream) return complete(response, 'Two invoices.', usage)

@@ -35,7 +35,11 @@ for (const [name, body, reported] of [
   ['a stream with JSON that is no object', `data: null\n\ndata: 7\n\n${whole}`, [usage]],
   ['a stream without a space after data:', whole.replaceAll('data: ', 'data:'), [usage]],
   ['a stream whose last line has no end', `${answer}${usageLine}`, [usage]],
-  ['a stream with CRLF, comments and names', `: ping\r\nevent: chunk\r\n${usageLine}\r\n\r\n`, [usage]],
+  [
+    'a stream with CRLF, comments and names',
+    `: ping\r\nevent: chunk\r\n${usageLine}\r\n\r\n`,
+    [usage]
+  ],
   ['a stream without usage', `${answer}data: [DONE]\n\n`, []],
   ['a response that is not a stream', JSON.stringify({ choices: [], usage }), [usage]],
   ['the same over several lines', JSON.stringify({ choices: [], usage }, null, 2), [usage]],

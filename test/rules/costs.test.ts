@@ -1,17 +1,16 @@
 // docs/rules.md, "Costs": what a request counts when it is admitted, while it runs, and in the end.
 import t from 'tap'
 import {
-  MemoryQuotaStore,
   usedTokens,
   quotaSettlements,
   type Amounts,
   type Cost,
-  type Demand,
   type OfRequest,
   type QuotaDefinition,
   type QuotaSettlement,
   type QuotaStore
 } from '../../lib/index.js'
+import { FailingStore } from '../support/failing-store.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost } from '../support/quota-host.js'
 import { captureLog, published } from '../support/service.js'
@@ -544,29 +543,6 @@ t.test(
     )
   }
 )
-
-/** A memory store that fails as a test tells it, after a turn of the event loop. */
-class FailingStore extends MemoryQuotaStore {
-  fails: 'acquire' | 'settle' | undefined
-  calls = 0
-
-  override acquire (demands: readonly Demand[]): never {
-    return this.#later('acquire', () => super.acquire(demands)) as never
-  }
-
-  override settle (...settled: Parameters<MemoryQuotaStore['settle']>): void {
-    return this.#later('settle', () => {
-      super.settle(...settled)
-    }) as never
-  }
-
-  async #later<Result>(name: string, run: () => Result): Promise<Result> {
-    this.calls += 1
-    await new Promise(setImmediate)
-    if (this.fails === name) throw new Error('gone')
-    return run()
-  }
-}
 
 t.test('a report is fulfilled when the store has counted it', async (t) => {
   const { app, begin, counted } = await createTokenHost({ cost: 5 }, 100, new FailingStore())

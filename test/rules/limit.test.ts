@@ -235,6 +235,7 @@ t.test(
     )
     await analyze(app, null)
     t.equal((await published(() => analyze(app, null), storeDurations.name)).length, 1)
+    await new Promise(setImmediate)
     t.same(turns, ['handler first', 'handler first'])
   }
 )

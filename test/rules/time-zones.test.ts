@@ -10,19 +10,7 @@ import {
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost, fromOrganisation } from '../support/quota-host.js'
 import { alice, captureLog, createService, statuses as statusesOf } from '../support/service.js'
-
-/** Replaces the wall clock. The monotonic clock of a host goes on by itself. */
-function setWallClock (t: Test): (time: string | number) => number {
-  const { now } = Date
-  t.teardown(() => {
-    Date.now = now
-  })
-  return (time) => {
-    const ms = typeof time === 'string' ? Date.parse(time) : time
-    Date.now = () => ms
-    return ms
-  }
-}
+import { setWallClock } from '../support/wall-clock.js'
 
 // When a day or a month begins and ends, in UTC.
 const windows: [what: string, definition: QuotaDefinition, begin: string, end: string][] = [

@@ -21,6 +21,7 @@ export interface Use {
   readonly row: string
   readonly placeRow: string | null
   readonly limit: number
+  readonly least: number
   readonly most: number
   state: 'asked' | 'running' | 'rejected' | 'failed' | 'ended'
   granted: number
@@ -77,10 +78,10 @@ export class Ledger {
     this.#renewedAt.set(process, this.#now())
   }
 
-  /** Notes that a server has lost everything: a documented loss. */
-  noteLoss (): void {
-    this.#windows.clear()
-    for (const { placeRow } of this.#running()) if (placeRow !== null) this.#lostPlaces.add(placeRow)
+  /** Notes that a server is about to lose everything: a documented loss. */
+  noteLoss ({ counters, totals }: Server): void {
+    for (const row of counters.keys()) this.#windows.delete(row)
+    for (const row of totals.keys()) this.#lostPlaces.add(row)
   }
 
   /** Notes that a process has stopped without a word. */
@@ -103,6 +104,9 @@ export class Ledger {
     const granted = new Map<TrueWindow, number>()
     const places = new Map<string, number>()
     for (const use of this.uses) {
+      if (use.state === 'running' && use.granted < Math.min(use.most, Math.max(use.least, 1))) {
+        throw new Error(`a request is admitted with ${use.granted}, not with ${use.least}`)
+      }
       const window = use.counted[0]?.window
       const isGranted = use.state === 'running' || use.state === 'ended'
       if (window === undefined || !isGranted || use.isElsewhere) continue

@@ -20,6 +20,8 @@ export interface Message {
   readonly reset: () => void
   /** Whether a client may send it again after it has lost the connection. */
   readonly canBeRepeated: boolean
+  /** Whether the server has done the call already, or a later one was sent. */
+  isOld: boolean
 }
 
 /** All that is on its way. */
@@ -37,6 +39,12 @@ export class Network {
   take (index: number): Message | undefined {
     if (this.messages.length === 0) return undefined
     return this.messages.splice(index % this.messages.length, 1)[0]
+  }
+
+  /** Loses the calls that are late, or were done before. */
+  loseOld (): void {
+    const kept = this.messages.filter(({ isOld }) => !isOld)
+    this.messages.splice(0, this.messages.length, ...kept)
   }
 
   /** Returns a message without taking it. */
@@ -57,6 +65,8 @@ export class SimulatedDriver implements Driver {
   readonly #sender: Sender
   readonly #renewed: () => void
   readonly #faults: NetworkFaults
+  // The latest call.
+  #latest: Message | undefined
 
   /** @param renewed Is called when the server has done a call with the lease of the process. */
   constructor (
@@ -80,12 +90,23 @@ export class SimulatedDriver implements Driver {
       const reset = (): void => {
         reject(new Error('the connection was lost'))
       }
-      const arrive = (): void => {
-        const answer = this.#answer(call, resolve, reject)
-        this.#network.send({ kind: 'reply', arrive: answer, reset, canBeRepeated: false })
-      }
       // Without a lease a call has no number, and the server would do it twice.
-      this.#network.send({ kind: 'call', arrive, reset, canBeRepeated: call.lease !== null })
+      const canBeRepeated = call.lease !== null
+      const arrive = (): void => {
+        message.isOld = true
+        const receive = this.#answer(call, resolve, reject)
+        this.#network.send({
+          kind: 'reply',
+          arrive: receive,
+          reset,
+          canBeRepeated: false,
+          isOld: false
+        })
+      }
+      const message: Message = { kind: 'call', arrive, reset, canBeRepeated, isOld: false }
+      if (this.#latest !== undefined) this.#latest.isOld = true
+      this.#latest = message
+      this.#network.send(message)
     })
   }
 

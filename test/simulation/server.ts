@@ -1,5 +1,5 @@
-// A server for the simulation: what a driver's server does, in memory and in the plainest form, with
-// named places at which a test plants faults.
+// A server for the simulation: what a driver's server does, in memory and in the plainest form,
+// with named places at which a test plants faults.
 import { hasRoom, grantOf } from '../../lib/store/counter.js'
 import type { Call, Decided, Holding, Reply, Settlement } from '../../lib/store/shared/driver.js'
 import type { Demand } from '../../lib/store/store.js'
@@ -216,12 +216,7 @@ export class Server {
     return counter
   }
 
-  #take (
-    demand: Demand,
-    granted: number,
-    counter: Counter | undefined,
-    { lease }: Call
-  ): Counter {
+  #take (demand: Demand, granted: number, counter: Counter | undefined, { lease }: Call): Counter {
     if (counter === undefined) throw new Error('a demand has not reached its counter')
     counter.count += granted
     if (demand.isEstimate) counter.held += granted

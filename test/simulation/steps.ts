@@ -7,7 +7,17 @@ const oneOf = (...choices: [weight: number, arbitrary: fc.Arbitrary<Step>][]) =>
   fc.oneof(...choices.map(([weight, arbitrary]) => ({ weight, arbitrary })))
 /** One step. */
 export const stepOf: fc.Arbitrary<Step> = oneOf(
-  [6, fc.tuple(fc.constant('ask'), fc.nat({ max: 1 }), fc.nat({ max: 1 }), fc.nat({ max: 2 }), fc.nat({ max: 4 }), fc.boolean())],
+  [
+    6,
+    fc.tuple(
+      fc.constant('ask'),
+      fc.nat({ max: 1 }),
+      fc.nat({ max: 1 }),
+      fc.nat({ max: 2 }),
+      fc.nat({ max: 4 }),
+      fc.boolean()
+    )
+  ],
   [5, fc.tuple(fc.constant('report'), fc.nat({ max: 20 }), fc.nat({ max: 6 }))],
   [14, fc.tuple(fc.constant('deliver'), small)],
   [1, fc.tuple(fc.constant('lose'), small)],
@@ -17,4 +27,3 @@ export const stepOf: fc.Arbitrary<Step> = oneOf(
   [1, fc.tuple(fc.constantFrom('crash', 'start'), fc.nat({ max: 1 }))],
   [1, fc.tuple(fc.constant('lose all'), fc.nat({ max: 1 }))]
 )
-

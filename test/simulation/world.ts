@@ -13,6 +13,10 @@ const windowLength = 60_000
 const limit = 6
 // How much time passes at once, so that timers run in their order and none is very late.
 const tick = 500
+// Turns of the event loop in which nothing happens, after which nothing more will. A store sends
+// after one turn, and waits for five after a time limit.
+const fewTurns = 2
+const manyTurns = 7
 
 /** The store that the processes of a simulation have. */
 export type Kind = 'shared' | 'two shards' | 'insured'
@@ -126,7 +130,7 @@ export class World {
       case 'lose all':
         this.#loseAll(step[1])
     }
-    await this.#rest()
+    await this.#rest(fewTurns)
     this.#ledger.assertAlways()
   }
 
@@ -145,7 +149,7 @@ export class World {
     for (const [index, use] of this.#ledger.uses.entries()) {
       if (use.state === 'running') this.#report(index, use.granted)
     }
-    await this.#rest()
+    await this.#rest(fewTurns)
     await this.#deliverAll()
     for (const server of this.#servers) {
       this.#ledger.assertCountsOn(server)
@@ -193,9 +197,11 @@ export class World {
       return acquire(demands)
     }
     const insured = new InsuredQuotaStore({ primary, fallback, timeout: 1_000, coolDown: 5_000 })
+    const { settle } = insured
+    if (settle === undefined) throw new Error('an insured store of such stores settles')
     return {
       acquire: (demands) => insured.acquire(demands),
-      settle: (acquisition, used, end) => insured.settle(acquisition, used, end)
+      settle: (acquisition, used, end) => settle.call(insured, acquisition, used, end)
     }
   }
 
@@ -226,6 +232,7 @@ export class World {
       row: rowOf(window),
       placeRow: withPlace ? rowOf(place) : null,
       limit,
+      least,
       most: window.most,
       state: 'asked',
       granted: 0,
@@ -235,15 +242,13 @@ export class World {
       isElsewhere: false
     }
     this.#ledger.uses.push(use)
-    const demands = withPlace ? [demandOf(window, use), demandOf(place, use)] : [demandOf(window, use)]
+    const demands = withPlace
+      ? [demandOf(window, use), demandOf(place, use)]
+      : [demandOf(window, use)]
     this.#await(process, this.#acquire(process, use, demands))
   }
 
-  async #acquire (
-    process: SimulatedProcess,
-    use: Use,
-    demands: readonly Demand[]
-  ): Promise<void> {
+  async #acquire (process: SimulatedProcess, use: Use, demands: readonly Demand[]): Promise<void> {
     try {
       const acquisitions = await process.store.acquire(demands)
       if (use.state !== 'asked') return
@@ -323,29 +328,35 @@ export class World {
 
   #loseAll (number: number): void {
     const server = this.#servers[number % this.#servers.length]
-    server?.loseAll()
-    this.#ledger.noteLoss()
+    if (server === undefined) return
+    this.#ledger.noteLoss(server)
+    server.loseAll()
+    // Its connections are lost as well. A call that it did before and after would count twice.
+    this.#network.loseOld()
   }
 
   async #deliverAll (): Promise<void> {
-    for (let message = this.#network.take(0); message !== undefined; message = this.#network.take(0)) {
+    for (
+      let message = this.#network.take(0);
+      message !== undefined;
+      message = this.#network.take(0)
+    ) {
       message.arrive()
-      await this.#rest()
+      await this.#rest(fewTurns)
     }
   }
 
   async #pass (ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= tick) {
       this.#time.advance(Math.min(left, tick))
-      await this.#rest()
+      await this.#rest(manyTurns)
     }
   }
 
   /** Waits until nothing more happens without a message or the clock. */
-  async #rest (): Promise<void> {
+  async #rest (turns: number): Promise<void> {
     let quietTurns = 0
-    // More turns than a store waits for after a time limit.
-    while (quietTurns < 7) {
+    while (quietTurns < turns) {
       const before = this.#network.sent + this.#answered
       await turn()
       quietTurns = this.#network.sent + this.#answered === before ? quietTurns + 1 : 0

@@ -78,9 +78,8 @@ export function streamPart (
   finishReason: string | null = null
 ): void {
   if (!response.headersSent) response.writeHead(200, { 'content-type': 'text/event-stream' })
-  response.write(
-    `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finishReason }] })}\n\n`
-  )
+  const choice = { index: 0, delta: { content }, finish_reason: finishReason }
+  response.write(`data: ${JSON.stringify({ choices: [choice] })}\n\n`)
 }
 
 /** Streams a call of a tool without arguments, and ends. */

@@ -9,6 +9,7 @@ import quotaPlugin, {
   MemoryQuotaStore,
   type AuthenticationReader,
   type QuotaOptions,
+  type QuotaStanding,
   type RouteMark
 } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
@@ -52,11 +53,11 @@ export async function createHost (
     }
     return received
   }
-  /** Returns what is counted in each of these quotas for a caller. */
-  const counts = async (
+  /** Returns where a caller stands in each of these quotas; null where nobody is named. */
+  const standings = async (
     names: readonly string[],
     headers: Record<string, string> = {}
-  ): Promise<unknown[]> => {
+  ): Promise<(QuotaStanding | null)[]> => {
     const { json } = await app.inject({
       url: '/standings',
       headers,
@@ -64,11 +65,16 @@ export async function createHost (
     })
     return json()
   }
+  /** Returns what is counted in each of these quotas for a caller. */
+  const counts = async (
+    names: readonly string[],
+    headers: Record<string, string> = {}
+  ): Promise<unknown[]> => (await standings(names, headers)).map((standing) => standing?.count)
   app.get<{ Querystring: { names: string } }>('/standings', async (request) =>
     Promise.all(
       request.query.names
         .split(',')
-        .map(async (name) => (await app.quotaStanding(request, name))?.count)
+        .map(async (name) => app.quotaStanding(request, name))
     )
   )
 
@@ -108,5 +114,5 @@ export async function createHost (
     }
     return { request, end }
   }
-  return { app, clock, store, ask, statuses, counts, begin }
+  return { app, clock, store, ask, statuses, standings, counts, begin }
 }

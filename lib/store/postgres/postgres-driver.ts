@@ -111,7 +111,7 @@ export class PostgresDriver implements Driver {
       if (slot === undefined) throw new Error(`the call has no row for ${rowName(row)}`)
       return slot
     }
-    const quotas = quotasOf(demands, settlements)
+    const quotas = quotasOf(demands)
     const quotaNames = quotas.map(({ counters }) => counters)
     const settled = settlements.filter(({ overflow }) => overflow)
     return this.#callFunction(
@@ -246,21 +246,13 @@ function rowsOf (
   return [...rows].sort(byName).map(([, row]) => row)
 }
 
-/**
- * Returns each quota whose callers the server may have to track once, in the order in which every
- * process locks them. The length of the window is null if the quota is only settled.
- */
-function quotasOf (demands: readonly Demand[], settlements: Call['settlements']) {
-  const lengths = new Map<string, number | null>()
-  for (const { counters, overflow } of settlements) {
-    if (overflow) lengths.set(storedName(counters), null)
-  }
+/** Returns each quota with windows of the demands once. */
+function quotasOf (demands: readonly Demand[]) {
+  const lengths = new Map<string, number>()
   for (const { counters, window } of demands) {
     if (window !== null) lengths.set(storedName(counters), window)
   }
-  return [...lengths]
-    .sort(byName)
-    .map(([counters, window]) => ({ counters, window_length: window }))
+  return [...lengths].map(([counters, window]) => ({ counters, window_length: window }))
 }
 
 function byName ([one]: readonly [string, unknown], [other]: readonly [string, unknown]): number {

@@ -199,6 +199,7 @@ BEGIN
       );
       given_rows[slot].count := NULL;
       given_rows[slot].opened := NULL;
+      given_rows[slot].window_id := NULL;
     END IF;
   END LOOP;
 
@@ -308,8 +309,8 @@ CREATE OR REPLACE FUNCTION llm_quota_decide(
   call_number bigint,
   call_generation bigint,
   is_complete boolean,
-  given_quotas json,   -- counters, window_length (null: only settled); in the order of locks
-  given_locks text[],  -- the quotas whose overflow counters are settled
+  given_quotas json,   -- counters, window_length: each quota with windows of a demand once
+  settled_quotas text[], -- the quotas whose overflow counters are settled
   given_rows json,     -- counters, caller, kind: each row once, in the order of locks
   holdings json,       -- slot, held: each row of places once
   settlements json,    -- slot, window_id, less_count, less_held
@@ -328,7 +329,7 @@ DECLARE
   is_freeing boolean := false;  -- whether places in the totals are held no longer
   quotas llm_quota_tracking[];
   locked_quotas text[];
-  quota text;
+  demand_quota llm_quota_tracking;
   due float8;
   rows llm_quota[];
   known_parts bigint[];         -- what the server knew that the process holds of each row
@@ -398,20 +399,27 @@ BEGIN
 
   -- Read what belongs to all callers of the quotas, with locks for new callers, overflow counters
   -- that are settled and due sweeps. A sweep that another call is at is left to it.
-  locked_quotas := given_locks || ARRAY(
-    SELECT DISTINCT missing.counters FROM unnest(rows) AS missing
+  locked_quotas := ARRAY(
+    SELECT settled.counters FROM unnest(settled_quotas) AS settled (counters)
+    UNION
+    SELECT missing.counters FROM unnest(rows) AS missing
     WHERE missing.kind = 'caller' AND missing.count IS NULL
+    ORDER BY counters
   );
   IF cardinality(locked_quotas) > 0 THEN
     INSERT INTO llm_quota_tracking AS stored (counters, window_length, tracked, swept_at, sweeps)
-    SELECT given.counters, coalesce(known.window_length, given.window_length), 0, moment, 0
-    FROM json_populate_recordset(NULL::llm_quota_tracking, given_quotas) AS given
+    SELECT needed.counters, coalesce(known.window_length, given.window_length), 0, moment, 0
+    FROM unnest(locked_quotas) AS needed (counters)
     LEFT JOIN LATERAL (
       SELECT tracking.window_length FROM llm_quota_tracking AS tracking
-      WHERE tracking.counters = given.counters OFFSET 0
+      WHERE tracking.counters = needed.counters OFFSET 0
     ) AS known ON true
-    WHERE given.counters = ANY (locked_quotas)
-      AND coalesce(known.window_length, given.window_length) IS NOT NULL
+    LEFT JOIN LATERAL (
+      SELECT quota.window_length
+      FROM json_populate_recordset(NULL::llm_quota_tracking, given_quotas) AS quota
+      WHERE quota.counters = needed.counters
+    ) AS given ON true
+    WHERE coalesce(known.window_length, given.window_length) IS NOT NULL
     ON CONFLICT (counters) DO UPDATE SET tracked = stored.tracked WHERE false;
   END IF;
   quotas := ARRAY(
@@ -423,14 +431,14 @@ BEGIN
     ) AS found ON true
   );
   due := (SELECT min(tracking.swept_at) + 60000 FROM unnest(quotas) AS tracking);
-  may_be_unknown := is_freeing OR moment >= due OR cardinality(locked_quotas) > 0;
+  may_be_unknown := is_freeing;
   IF moment >= due OR cardinality(locked_quotas) > 0 THEN
-    locked_quotas := ARRAY(
+    may_be_unknown := true;
+    locked_quotas := locked_quotas || ARRAY(
       SELECT found.counters FROM unnest(quotas) AS given CROSS JOIN LATERAL (
         SELECT stored.counters FROM llm_quota_tracking AS stored
-        WHERE stored.counters = given.counters AND (
-          stored.counters = ANY (locked_quotas) OR stored.swept_at <= moment - 60000
-        )
+        WHERE stored.counters = given.counters AND stored.counters <> ALL (locked_quotas)
+          AND stored.swept_at <= moment - 60000
         FOR UPDATE SKIP LOCKED
       ) AS found
     );
@@ -446,8 +454,10 @@ BEGIN
         FOR UPDATE SKIP LOCKED
       ) AS found ON true
     );
-    FOREACH quota IN ARRAY locked_quotas LOOP
-      rows := llm_quota_sweep(quota, moment, rows);
+    FOREACH demand_quota IN ARRAY quotas LOOP
+      IF demand_quota.counters = ANY (locked_quotas) THEN
+        rows := llm_quota_sweep(demand_quota.counters, moment, rows);
+      END IF;
     END LOOP;
     quotas := ARRAY(
       SELECT coalesce(found.stored, given)
@@ -459,6 +469,7 @@ BEGIN
     );
     due := (SELECT min(tracking.swept_at) + 60000 FROM unnest(quotas) AS tracking);
   END IF;
+
   -- What the process holds, and settlements.
   IF holder IS NOT NULL THEN
     known_parts := ARRAY(

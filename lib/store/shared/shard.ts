@@ -149,8 +149,9 @@ export class Shard implements Settler {
         }
       })
       this.#isFailing = false
-      if (call.lease !== null) this.#places.noteSuccess(wasHolding, reply.isLeaseKnown)
+      // The places that the call has taken belong to what a new generation states.
       this.#resolve(batch, reply)
+      if (call.lease !== null) this.#places.noteSuccess(wasHolding, reply.isLeaseKnown)
     } catch (error) {
       this.#isFailing = true
       if (call.lease !== null) this.#places.beginGeneration()

@@ -1,0 +1,340 @@
+// docs/rules.md, "Costs": ranges, and what is granted, held and then used.
+import t from 'tap'
+import Fastify from 'fastify'
+import quotaPlugin, {
+  type QuotaDefinition,
+  type QuotaOptions,
+  type QuotaPermit
+} from '../../lib/index.js'
+import { matchExactly } from '../support/match-exactly.js'
+import { createHost } from '../support/quota-host.js'
+import { captureLog, published } from '../support/service.js'
+import { setWallClock } from '../support/wall-clock.js'
+
+type Quotas = Record<string, QuotaDefinition>
+
+const rangeInHeader: QuotaDefinition['cost'] = ({ headers }) => {
+  const [least, most] = String(headers['x-cost']).split('-').map(Number)
+  return { least, most } as never
+}
+
+t.test(
+  'what is granted is held until the permit ends, and is used from then on',
+  async (t) => {
+    const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: { least: 5, most: 8 } } }
+    const { app, ask, begin, standings, store } = await createHost('tokens', { quotas })
+    const stands = async (count: number, held: number): Promise<void> => {
+      const remaining = 20 - count
+      matchExactly(t, await standings(['tokens']), [{ count, held, remaining }])
+      matchExactly(t, store.list('tokens.tokens.minute').callers, [{ count, held }])
+    }
+    const first = await begin()
+    const second = await begin()
+    matchExactly(t, first.request.quota, { granted: 8, count: 8, held: 8 })
+    matchExactly(t, second.request.quota, { granted: 8, count: 16, held: 16 })
+    const messages = await published(async () => {
+      matchExactly(t, await ask(), { statusCode: 429, headers: { 'retry-after': '1' } })
+    })
+    matchExactly(t, messages, [
+      { decision: { outcome: 'rejected', granted: 0, count: 16, held: 16, period: 'minute' } }
+    ])
+    await app.quotaCharge(first.request, 2)
+    await stands(16, 16)
+    await first.end()
+    await stands(10, 8)
+    await app.quotaCharge(second.request, 9)
+    await stands(11, 0)
+    const third = await begin()
+    matchExactly(t, third.request.quota, { granted: 8, count: 19, held: 8 })
+    await second.end()
+    await third.end()
+    await stands(19, 0)
+    matchExactly(t, await ask(), { statusCode: 429, headers: { 'retry-after': '60' } })
+  }
+)
+
+t.test('requests are used when they are admitted, and nothing of them is held', async (t) => {
+  const { begin, standings } = await createHost('batch', {
+    quotas: { batch: { perMinute: 10, cost: 4 } }
+  })
+  const { request, end } = await begin()
+  matchExactly(t, request.quota, { granted: 4, count: 4, held: 0 })
+  await end()
+  matchExactly(t, await standings(['batch']), [{ count: 4, held: 0 }])
+})
+
+t.test('all places in flight are held', async (t) => {
+  const { begin, standings } = await createHost('places', { quotas: { places: { inFlight: 3 } } })
+  await begin()
+  const { request } = await begin()
+  matchExactly(t, request.quota, { granted: 1, count: 2, held: 2, period: null })
+  matchExactly(t, await standings(['places']), [{ count: 2, held: 2, resetsAt: null }])
+})
+
+// What is used of a limit of 10, the range of a request, and what it is granted: null if rejected.
+const grants: [used: number, cost: string, granted: number | null][] = [
+  [0, '0-0', 0],
+  [9, '0-0', 0],
+  [10, '0-0', null],
+  [0, '0-5', 5],
+  [9, '0-5', 1],
+  [10, '0-5', null],
+  [8, '2-5', 2],
+  [9, '2-5', null],
+  [5, '5-5', 5],
+  [6, '5-5', null],
+  [0, '0-30', 10],
+  [0, '20-30', 10],
+  [1, '20-30', null],
+  [1, '3-30', 9],
+  [0, `0-${Number.MAX_SAFE_INTEGER}`, 10]
+]
+
+t.test('a request is granted as much of its range as there is room for', async (t) => {
+  for (const [used, cost, granted] of grants) {
+    const quotas: Quotas = { tokens: { perMinute: { tokens: 10 }, cost: rangeInHeader } }
+    const { app, ask, begin, counts } = await createHost('tokens', { quotas })
+    const { request, end } = await begin({ 'x-cost': '0-0' })
+    await app.quotaCharge(request, used)
+    await end()
+    const what = `${cost} beside ${used}`
+    const decisions = await published(async () => {
+      const { statusCode } = await ask({ headers: { 'x-cost': cost } })
+      t.equal(statusCode, granted === null ? 429 : 200, what)
+    })
+    const count = used + (granted ?? 0)
+    matchExactly(t, decisions, [{ decision: { granted: granted ?? 0, count } }], what)
+    t.same(await counts(['tokens']), [count], what)
+  }
+})
+
+t.test('a range with the greatest limit is granted as a whole', async (t) => {
+  const tokens = Number.MAX_SAFE_INTEGER
+  const quotas: Quotas = { tokens: { perMinute: { tokens }, cost: { least: 1, most: tokens } } }
+  const { begin, standings } = await createHost('tokens', { quotas })
+  const first = await begin()
+  const second = await begin()
+  for (const { request } of [first, second]) {
+    matchExactly(t, request.quota, { granted: tokens, count: tokens })
+  }
+  await first.end()
+  matchExactly(t, await standings(['tokens']), [{ count: tokens }])
+})
+
+const notRanges: [string, unknown][] = [
+  ['of requests', { least: 1, most: 2 }],
+  ['the wrong way round', { least: 3, most: 2 }],
+  ['below 0', { least: -1, most: 2 }],
+  ['a fraction', { least: 1, most: 2.5 }],
+  ['without its end', { least: 1 }],
+  ['without its beginning', { most: 1 }],
+  ['of texts', { least: '1', most: '2' }],
+  ['a list', [1, 2]],
+  [
+    'a getter that throws',
+    {
+      least: 1,
+      get most (): number {
+        throw new Error('of the host')
+      }
+    }
+  ]
+]
+
+t.test('a range that is not possible is an error, and counts nothing', async (t) => {
+  for (const [what, cost] of notRanges) {
+    const limit = what === 'of requests' ? 10 : { tokens: 10 }
+    const log = captureLog()
+    const quota = { perMinute: limit, cost: () => cost } as QuotaDefinition
+    const { app, begin, counts, ask } = await createHost(
+      ({ url }) => (url === '/marked' ? 'quota' : []),
+      { quotas: { quota } },
+      { logger: log.logger }
+    )
+    t.equal((await ask()).statusCode, 503, what)
+    matchExactly(t, log.problems(), [
+      { quota: 'quota', msg: /^the cost of the request could not be determined/ }
+    ])
+    const { request } = await begin()
+    const error = what.startsWith('a getter')
+      ? { message: 'of the host' }
+      : { code: 'FST_ERR_LLM_QUOTA_OPTION' }
+    const acquired = Reflect.apply(app.quotaAcquire, app, [request, 'quota', cost])
+    await t.rejects(acquired, error, what)
+    const register = async (): Promise<void> => {
+      const options = { quotas: { quota: { perMinute: limit, cost } } } as unknown
+      await Fastify().register(quotaPlugin, options as QuotaOptions)
+    }
+    await t.rejects(register, error, what)
+    t.same(await counts(['quota']), [0], what)
+  }
+})
+
+t.test(
+  'a caller with a monthly budget of 25 who holds 13 and asks for 13 more waits for a second',
+  async (t) => {
+    setWallClock(t)('2026-11-25T12:00Z')
+    const { app, ask, begin, standings } = await createHost('budget', {
+      rateLimitHeaders: 'draft-10',
+      quotas: { budget: { perMonth: { dollars: 25 }, cost: 13 } }
+    })
+    const { request, end } = await begin()
+    matchExactly(t, await ask(), {
+      statusCode: 429,
+      headers: { 'retry-after': '1', ratelimit: '"budget";r=12;t=1' }
+    })
+    matchExactly(t, await standings(['budget']), [{ count: 13, held: 13 }])
+    await app.quotaCharge(request, { dollars: 12 })
+    await end()
+    t.equal((await ask()).statusCode, 200)
+    const seconds = String(5.5 * 86_400)
+    matchExactly(t, await ask(), {
+      statusCode: 429,
+      headers: { 'retry-after': seconds, ratelimit: `"budget";r=0;t=${seconds}` }
+    })
+  }
+)
+
+// Of a limit of 10 per minute: what is used, what is held, the least of a request, and how long to
+// wait; null if it is admitted.
+const waits: [used: number, held: number, least: number, seconds: string | null][] = [
+  [0, 10, 1, '1'],
+  [0, 10, 10, '1'],
+  [0, 10, 99, '1'],
+  [1, 9, 9, '1'],
+  [1, 9, 10, '60'],
+  [4, 6, 6, '1'],
+  [4, 6, 7, '60'],
+  [4, 5, 2, '1'],
+  [4, 5, 1, null],
+  [9, 1, 0, '1'],
+  [10, 0, 0, '60'],
+  [12, 0, 0, '60']
+]
+
+t.test(
+  'a request that is rejected only because of what others hold waits for a second',
+  async (t) => {
+    for (const [used, held, least, seconds] of waits) {
+      const quotas: Quotas = { tokens: { perMinute: { tokens: 10 }, cost: rangeInHeader } }
+      const { app, ask, begin } = await createHost('tokens', {
+        rateLimitHeaders: 'draft-10',
+        quotas
+      })
+      const { request, end } = await begin({ 'x-cost': '0-0' })
+      await app.quotaCharge(request, used)
+      await end()
+      if (held > 0) await begin({ 'x-cost': `${held}-${held}` })
+      const { headers } = await ask({ headers: { 'x-cost': `${least}-${least}` } })
+      const what = `${least} beside ${used} used and ${held} held`
+      t.equal(headers['retry-after'] ?? null, seconds, what)
+      if (seconds !== null) t.match(headers.ratelimit, `;t=${seconds}`, what)
+    }
+  }
+)
+
+t.test(
+  'of several quotas that reject, one that waits for what others hold decides last',
+  async (t) => {
+    const hourly: QuotaDefinition = { perHour: { tokens: 10 }, cost: 10 }
+    const { ask, begin } = await createHost(['held', 'requests'], {
+      quotas: { held: hourly, requests: { perMinute: 1 } }
+    })
+    const { end } = await begin()
+    matchExactly(t, await ask(), {
+      headers: { 'retry-after': '60' },
+      body: /Maximum 1 LLM requests per minute/
+    })
+    await end()
+    matchExactly(t, await ask(), {
+      headers: { 'retry-after': '3600' },
+      body: /Maximum 10 LLM tokens per hour/
+    })
+    const both = await createHost(['first', 'second'], {
+      quotas: { first: { perMinute: { images: 1 }, cost: 1 }, second: hourly }
+    })
+    await both.begin()
+    matchExactly(t, await both.ask(), {
+      headers: { 'retry-after': '1' },
+      body: /Maximum 1 LLM images per minute/
+    })
+    const flying = await createHost(['tokens', 'places'], {
+      quotas: { tokens: hourly, places: { inFlight: 1 } }
+    })
+    await flying.begin()
+    matchExactly(t, await flying.ask(), { body: /Maximum 1 LLM requests at once/ })
+  }
+)
+
+t.test('what is held is settled in the window that counted it, and in no other', async (t) => {
+  const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: 8 } }
+  const { app, begin, clock, standings } = await createHost('tokens', { quotas })
+  const first = await begin()
+  clock.advance(60_000)
+  const second = await begin()
+  await app.quotaCharge(first.request, 3)
+  await first.end()
+  matchExactly(t, await standings(['tokens']), [{ count: 8, held: 8 }])
+  clock.advance(60_000)
+  await app.quotaCharge(second.request, 11)
+  matchExactly(t, await standings(['tokens']), [{ count: 3, held: 0 }])
+})
+
+t.test('quotaGranted is the least of the enforced quotas that count the unit', async (t) => {
+  const quotas: Quotas = {
+    minute: { perMinute: { tokens: 20 }, cost: { least: 1, most: 15 } },
+    hour: { perHour: { tokens: 30 }, cost: { least: 1, most: 12 } },
+    tried: { perHour: { tokens: 5 }, cost: 3, mode: 'shadow' },
+    money: { perDay: { dollars: 9 }, cost: 2 },
+    off: { perDay: { images: 0 }, cost: 2 }
+  }
+  const preferences = new Map<string, unknown>()
+  const { app, begin, ask } = await createHost(Object.keys(quotas), { preferences, quotas })
+  const granted: unknown[] = []
+  app.addHook('onSend', async (request) => {
+    if (request.url === '/marked') granted.push(app.quotaGranted(request, 'tokens'))
+  })
+  app.addHook('onRequest', async (request) => {
+    t.equal(app.quotaGranted(request, 'tokens'), null, 'before the decision')
+  })
+  const { request } = await begin()
+  t.equal(app.quotaGranted(request, 'tokens'), 12)
+  t.equal(app.quotaGranted(request, 'dollars'), 2)
+  t.equal(app.quotaGranted(request, 'images'), null, 'a disabled quota counts nothing')
+  t.equal(app.quotaGranted(request, 'seconds'), null, 'no quota counts them')
+  t.equal(await app.quotaExtend(request, 4), null)
+  t.equal(app.quotaGranted(request, 'tokens'), 16, 'with what an extension was granted')
+  await app.quotaCharge(request, 18)
+  t.equal(app.quotaGranted(request, 'tokens'), 16, 'whatever was reported')
+  t.equal((await ask()).statusCode, 200)
+  preferences.set('rate-limit.minute.per-minute', 1)
+  t.equal((await ask()).statusCode, 429)
+  preferences.set('rate-limit.minute.per-minute', 0)
+  preferences.set('rate-limit.hour.per-hour', 0)
+  t.equal((await ask()).statusCode, 200)
+  t.same(granted, [1, null, null])
+  for (const value of [null, undefined, 5, {}, [], Object.freeze({})]) {
+    t.equal(Reflect.apply(app.quotaGranted, app, [value, 'tokens']), null)
+  }
+})
+
+t.test('a permit in a handler can have ranges, and tells what it was granted', async (t) => {
+  const quotas: Quotas = {
+    tokens: { perMinute: { tokens: 20 }, cost: { least: 2, most: 6 } },
+    dollars: { perMinute: { dollars: 9 } },
+    requests: { perMinute: 5 }
+  }
+  const { app, begin, counts } = await createHost([], { quotas })
+  const { request } = await begin()
+  const names = ['tokens', 'dollars']
+  const granted = (permit: QuotaPermit): unknown[] => [...names, 'requests'].map((unit) => permit.granted(unit))
+  t.same(granted(await app.quotaAcquire(request, 'tokens')), [6, null, null])
+  t.same(granted(await app.quotaAcquire(request, 'tokens', { least: 1, most: 12 })), [12, null, null])
+  const costs = { tokens: { least: 0, most: 9 }, dollars: { least: 3, most: 99 }, requests: 2 }
+  t.same(granted(await app.quotaAcquire(request, [...names, 'requests'], costs)), [2, 9, 2])
+  const refused = await app.quotaAcquire(request, [...names, 'requests'], costs)
+  matchExactly(t, refused.refusal, { outcome: 'rejected', quota: 'tokens', granted: 0 })
+  t.same(granted(refused), [null, null, null])
+  t.same(await counts(names), [20, 9])
+  t.equal(app.quotaGranted(request, 'tokens'), null, 'the hook has no permit')
+})

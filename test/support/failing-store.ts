@@ -1,0 +1,30 @@
+import { MemoryQuotaStore, type Acquisition, type Demand, type QuotaStore } from '../../lib/index.js'
+
+/** A store on a server: answers after a turn of the event loop, and fails as a test tells it. */
+export class FailingStore implements QuotaStore {
+  /** The function that fails from now on. */
+  fails: 'acquire' | 'settle' | undefined
+  /** How often the store was asked or told. */
+  calls = 0
+  readonly #memory = new MemoryQuotaStore()
+
+  async acquire (demands: readonly Demand[]): Promise<readonly Acquisition[]> {
+    await this.#answer('acquire')
+    return this.#memory.acquire(demands)
+  }
+
+  async settle (acquisition: Acquisition, used: number, end: number | null): Promise<void> {
+    await this.#answer('settle')
+    this.#memory.settle(acquisition, used, end)
+  }
+
+  async peek (demand: Demand) {
+    return this.#memory.peek(demand)
+  }
+
+  async #answer (name: 'acquire' | 'settle'): Promise<void> {
+    this.calls += 1
+    await new Promise(setImmediate)
+    if (this.fails === name) throw new Error('gone')
+  }
+}
