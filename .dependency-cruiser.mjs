@@ -19,6 +19,9 @@ const passages = ['hook', 'handler-permit', 'plugin']
 const entryPoints = 'index|redis|postgres|metrics|earlier|testing'
 const groundFloor = `^lib/(?!(${entryPoints}|${passages.join('|')})\\.ts$)[^/]+\\.ts$`
 
+// What channels.ts says that is published on each channel.
+const messageTypes = '^lib/(permit/decision|store/store)\\.ts$'
+
 const rule = (name, comment, from, to) => ({ name, comment, severity: 'error', from, to })
 
 const roomRules = Object.entries(rooms).map(([room, used]) =>
@@ -62,9 +65,9 @@ export default {
     ...passageRules,
     rule(
       'ground-floor',
-      'The files beside the rooms import nothing of lib but each other.',
+      'The files beside the rooms import nothing of lib but each other, and in channels.ts types.',
       { path: groundFloor },
-      { path: '^lib/', pathNot: groundFloor }
+      { path: '^lib/', pathNot: [groundFloor, messageTypes] }
     ),
     rule(
       'entry-points-on-top',

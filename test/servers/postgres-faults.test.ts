@@ -63,7 +63,8 @@ async function storm (
           const acquisitions = await store.acquire(demanded)
           if (!acquisitions.every((acquisition) => acquisition?.admitted)) continue
           for (const [index, { counters, callerKey, most }] of demanded.entries()) {
-            const name = `${counters} ${acquisitions[index]?.overflow === true ? 'overflow' : callerKey}`
+            const isOverflow = acquisitions[index]?.overflow === true
+            const name = `${counters} ${isOverflow ? 'overflow' : callerKey}`
             counted.set(name, (counted.get(name) ?? 0) + most)
           }
           await admitted?.(store, acquisitions)
@@ -148,7 +149,9 @@ t.test(
     t.equal(failed, 0)
     t.ok(most > 1 && most <= 5, `${most} were in flight at once`)
     const { rows } = await pool.query(
-      "SELECT counters || ' ' || CASE kind WHEN 'overflow' THEN kind ELSE caller END AS name, count::integer FROM llm_quota WHERE count > 0"
+      `SELECT counters || ' ' || CASE kind WHEN 'overflow' THEN kind ELSE caller END AS name,
+         count::integer
+       FROM llm_quota WHERE count > 0`
     )
     const places = counted.get('streams.in-flight all')
     counted.delete('streams.in-flight all')
@@ -188,7 +191,8 @@ t.test('a statement waits for the locks of another one only if it must', async (
   )
   await other.query('ROLLBACK')
   await pool.query(
-    "UPDATE llm_quota SET last_seen = 0 WHERE caller = 'a'; UPDATE llm_quota_tracking SET swept_at = 0"
+    `UPDATE llm_quota SET last_seen = 0 WHERE caller = 'a';
+     UPDATE llm_quota_tracking SET swept_at = 0`
   )
   await other.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'a' FOR UPDATE")
   t.match(
@@ -302,7 +306,9 @@ t.test(
     })
     t.equal(failed, 0)
     const { rows } =
-      await pool.query(`SELECT tracked = (SELECT count(*) FROM llm_quota AS own WHERE own.counters = tracking.counters AND kind = 'caller') AS exact
+      await pool.query(`SELECT tracked = (
+          SELECT count(*) FROM llm_quota AS own
+          WHERE own.counters = tracking.counters AND kind = 'caller') AS exact
     FROM llm_quota_tracking AS tracking`)
     t.ok(
       rows.every(({ exact }) => exact === true),

@@ -96,7 +96,7 @@ t.test(
   }
 )
 
-t.test('the places of a process that has ended are free within 30 s, and nothing of it stays', async (t) => {
+t.test('the places of an ended process are free within 30 s, and nothing stays', async (t) => {
   const { clock, one: ended, other } = start(t)
   const callers = Array.from({ length: 2_500 }, (_, caller) => `caller ${caller}`)
   await Promise.all(callers.map((caller) => acquireOne(ended, caller, place(1))))
@@ -242,7 +242,8 @@ t.test(
 )
 
 for (const processes of [2, 200]) {
-  t.test(`a decision beside ${processes} processes that hold places runs as many commands`, async (t) => {
+  const name = `a decision beside ${processes} processes with places runs as many commands`
+  t.test(name, async (t) => {
     const clock = new VirtualClock()
     clock.advance(1_000_000)
     const stores = Array.from(

@@ -50,9 +50,10 @@ t.test(
   async (t) => {
     const { store } = create()
     await acquireOne(store, 'alice', { limit: 10, least: 7, most: 7 })
-    t.match(await acquireOne(store, 'alice', { limit: 10, least: 4, most: 4 }), { admitted: false, count: 7 })
+    const four = { limit: 10, least: 4, most: 4 }
+    t.match(await acquireOne(store, 'alice', four), { admitted: false, count: 7 })
     t.same(
-      store.acquire([demand('bob'), demand('alice', { limit: 10, least: 4, most: 4, counters: 'default' })]),
+      store.acquire([demand('bob'), demand('alice', { ...four, counters: 'default' })]),
       [
         null,
         {

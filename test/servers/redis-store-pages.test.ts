@@ -201,7 +201,7 @@ t.test('the requests of one call fail together, and no others fail', async (t) =
 })
 
 t.test(
-  '128 requests with ten quotas at the cap, in the worst order, have the results of the memory store',
+  '128 requests with ten quotas at the cap, in the worst order, are decided as in memory',
   async (t) => {
     const clock = new VirtualClock()
     const options = { clock: clock.now, maxTrackedCallers: 50 }

@@ -10,7 +10,16 @@ import { matchExactly } from '../support/match-exactly.js'
 import { RedisServer } from '../support/redis-server.js'
 
 const demands = [
-  { counters: 'default', callerKey: 'a', limit: 100, least: 1, most: 1, isEstimate: false, window: 60_000, end: null }
+  {
+    counters: 'default',
+    callerKey: 'a',
+    limit: 100,
+    least: 1,
+    most: 1,
+    isEstimate: false,
+    window: 60_000,
+    end: null
+  }
 ]
 
 /** Blocks the event loop. */

@@ -435,7 +435,10 @@ function rejectionOf ({ quota, limit, window, windowRemaining }: Found): ModelDe
   }
 }
 
-function admissionOf ({ quota, limit, window, windowRemaining }: Found, grant: Grant): ModelDecision {
+function admissionOf (
+  { quota, limit, window, windowRemaining }: Found,
+  grant: Grant
+): ModelDecision {
   return {
     ...describe(quota, limit),
     outcome: 'admitted',

@@ -49,7 +49,7 @@ export class Fields {
 }
 
 /** Reads an array of JSON. */
-export class List {
+class List {
   readonly #values: readonly unknown[]
   readonly #name: string
 
