@@ -1,3 +1,12 @@
 import neostandard, { resolveIgnoresFromGitignore } from 'neostandard'
 
-export default neostandard({ ts: true, ignores: resolveIgnoresFromGitignore() })
+const longest = 100
+
+export default [
+  ...neostandard({ ts: true, ignores: resolveIgnoresFromGitignore() }),
+  {
+    rules: {
+      '@stylistic/max-len': ['error', { code: longest, comments: longest, ignoreUrls: true }]
+    }
+  }
+]

@@ -21,7 +21,8 @@ export interface Place {
 
 /** The table of `rate-limiter-flexible`, unlogged like that of this package. */
 export const peerTable =
-  'CREATE UNLOGGED TABLE peer (key varchar(255) PRIMARY KEY, points integer NOT NULL DEFAULT 0, expire bigint)'
+  'CREATE UNLOGGED TABLE peer (key varchar(255) PRIMARY KEY, points integer NOT NULL ' +
+  'DEFAULT 0, expire bigint)'
 
 export const path = '/api/analyze-node'
 const operations = [{ method: 'GET', path }]

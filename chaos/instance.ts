@@ -70,7 +70,7 @@ const primary: PrimaryQuotaStore = {
     const acquisitions = store.acquire(demands)
     return acquisitions instanceof Promise ? acquisitions.then(remember) : remember(acquisitions)
   },
-  release: (acquisition, amount) => madeBy.get(acquisition)?.release?.(acquisition, amount)
+  settle: (acquisition, used, end) => madeBy.get(acquisition)?.settle?.(acquisition, used, end)
 }
 const store = new InsuredQuotaStore({ primary, fallback: new NotedStore() })
 

@@ -149,7 +149,8 @@ function wronglyCounted (
       .map((admitted) => `${caller} was admitted ${admitted} times by one fallback`),
     ...(byServers < 0 || byServers > limit * (1 + losses)
       ? [
-          `${caller} was admitted ${byServers} times by the servers, which lost their counts ${losses} times`
+          `${caller} was admitted ${byServers} times by the servers, which lost their ` +
+            `counts ${losses} times`
         ]
       : []),
     ...counts

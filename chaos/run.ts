@@ -19,7 +19,8 @@ const { client, seed, seconds } = values
 const random = new Random(Number(seed))
 const givesTime = random.pick([true, false])
 console.log(
-  `seed ${seed}, client ${client}; ${givesTime ? 'the instances give' : 'the server gives'} the time of the counters`
+  `seed ${seed}, client ${client}; ` +
+    `${givesTime ? 'the instances give' : 'the server gives'} the time of the counters`
 )
 const world = await World.start({ client, limit, givesTime })
 let failures = 0
@@ -30,8 +31,10 @@ try {
     const drawn = incidents.next().value
     const result = await runRound(`round ${round}`, world, drawn)
     console.log(
-      `round ${round}: ${drawn.map(({ description }) => description).join('; and ')}: ${result.requests} requests, ${result.changes} changes, ` +
-        `at most ${result.mostAdmitted} admitted of a caller, longest wait ${shown(result.longestWait)}, shared count back after ${shown(result.backAfter)}` +
+      `round ${round}: ${drawn.map(({ description }) => description).join('; and ')}: ` +
+        `${result.requests} requests, ${result.changes} changes, ` +
+        `at most ${result.mostAdmitted} admitted of a caller, longest wait ` +
+        `${shown(result.longestWait)}, shared count back after ${shown(result.backAfter)}` +
         (result.reasons.length > 0 ? `; ${result.reasons.join(', ')}` : '')
     )
     for (const failure of result.failures) console.log(`  FAILED: ${failure}`)
@@ -43,7 +46,8 @@ try {
 console.log(
   failures === 0
     ? 'everything was as promised'
-    : `${failures} failures; to see them again: npm run chaos -- --seed ${seed} --client ${client} --seconds ${seconds}`
+    : `${failures} failures; to see them again: npm run chaos -- --seed ${seed} --client ` +
+        `${client} --seconds ${seconds}`
 )
 process.exit(failures === 0 ? 0 : 1)
 
@@ -55,7 +59,9 @@ function shown ({ wall, own }: Duration): string {
  * Yields each fault once in random order, and then again in another order. About half of them come
  * together with a fault of an instance.
  */
-function * drawIncidents (chosen: readonly string[] | undefined): Generator<RoundIncident[], never> {
+function * drawIncidents (
+  chosen: readonly string[] | undefined
+): Generator<RoundIncident[], never> {
   const others = Object.values(world.instanceFaults)
   const all = Object.entries({ ...world.faults, ...world.instanceFaults })
   const draws = all.filter(([name]) => chosen?.includes(name) ?? true).map(([, draw]) => draw)

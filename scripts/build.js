@@ -7,8 +7,8 @@
 // text of decide.lua. Its line
 // "-- include layout.part.lua" is replaced by that file, which has no module.
 //
-// Declarations to which no entry point leads are removed, because no compiler loads them, and so are
-// the comments of the code, a tenth of the package: the repository has them.
+// Declarations to which no entry point leads are removed, because no compiler loads them, and so
+// are the comments of the code, a tenth of the package: the repository has them.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -45,7 +45,8 @@ for (const name of readdirSync('dist', { recursive: true, encoding: 'utf8' })) {
 }
 writeFileSync('dist/package.json', '{ "type": "commonjs" }\n')
 for (const [entry, plugin] of Object.entries(plugins)) {
-  const passedOn = `export * from './${entry}.js'\nexport { ${plugin} as default } from './${entry}.js'\n`
+  const passedOn =
+    `export * from './${entry}.js'\n` + `export { ${plugin} as default } from './${entry}.js'\n`
   for (const ending of ['mjs', 'd.mts']) writeFileSync(`dist/${entry}.${ending}`, passedOn)
 }
 

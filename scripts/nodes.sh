@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# npm run nodes [-- FILES]: runs the library's own tests on Node 24 with the alpha of Fastify 6, and those of the plugin on Node 22 and 26; or
-# runs the given files on each of these.
+# npm run nodes [-- FILES]: runs the library's own tests on Node 24 with the alpha of Fastify 6, and
+# those of the plugin on Node 22 and 26; or runs the given files on each of these.
 set -euo pipefail
 
 # on VERSION ARGUMENTS
@@ -10,5 +10,6 @@ on () {
 }
 
 on 22 ${*:-test/plugin}
-FASTIFY=fastify-6 on 24 --node-arg=--import=./scripts/other-fastify.js ${*:-test/plugin test/regressions test/rules test/stores}
+FASTIFY=fastify-6 on 24 --node-arg=--import=./scripts/other-fastify.js \
+  ${*:-test/plugin test/regressions test/rules test/stores}
 on 26 ${*:-test/plugin}

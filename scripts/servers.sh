@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# npm run servers [-- FILES]: runs the tests of the Redis store, or the given files, on several servers: the one on the PATH, the packages of
-# Debian listed below, and the programs in REDIS_SERVERS (paths separated by spaces). Debian's packages are unpacked under build/servers
+# npm run servers [-- FILES]: runs the tests of the Redis store, or the given files, on several
+# servers: the one on the PATH, the packages of Debian listed below, and the programs in
+# REDIS_SERVERS (paths separated by spaces). Debian's packages are unpacked under build/servers
 # together with their libraries, so nothing is installed and root is not required.
 set -euo pipefail
 if [ $# -eq 0 ]; then set -- test/servers/redis*.test.ts; fi
@@ -11,7 +12,9 @@ packages=('bookworm-backports valkey-server' 'trixie redis-server' 'trixie valke
 # Prints the package archive of this machine.
 archive () {
   . /etc/os-release
-  [ "$ID" = debian ] && apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' | awk -v release="$VERSION_CODENAME" '$2 == release { print $1; exit }'
+  [ "$ID" = debian ] &&
+    apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
+    awk -v release="$VERSION_CODENAME" '$2 == release { print $1; exit }'
 }
 
 # Unpacks a package and its dependencies, and writes a program that runs it with these libraries.
@@ -24,17 +27,24 @@ unpack () {
     echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $archive $name main"
   done > "$folder/sources.list"
   : > "$folder/status"
-  local options=(-qq -o Dir::Etc::SourceList="$folder/sources.list" -o Dir::Etc::SourceParts=- -o Dir::State="$folder" -o Dir::State::status="$folder/status"
-    -o Dir::Cache="$folder" -o Dir::Cache::archives="$folder/archives" -o APT::Sandbox::User= -o Acquire::Languages=none)
+  local options=(
+    -qq
+    -o Dir::Etc::SourceList="$folder/sources.list" -o Dir::Etc::SourceParts=-
+    -o Dir::State="$folder" -o Dir::State::status="$folder/status"
+    -o Dir::Cache="$folder" -o Dir::Cache::archives="$folder/archives"
+    -o APT::Sandbox::User= -o Acquire::Languages=none
+  )
   apt-get "${options[@]}" update
-  apt-get "${options[@]}" install -y --download-only --no-install-recommends -t "$suite" "$package" > "$folder/log"
+  local install=(install -y --download-only --no-install-recommends -t "$suite" "$package")
+  apt-get "${options[@]}" "${install[@]}" > "$folder/log"
   for file in "$folder"/archives/*.deb; do dpkg-deb -x "$file" "$folder/root"; done
   rm -r "$folder/archives" "$folder/lists"
   local root=$folder/root triplet
   triplet=$(gcc -print-multiarch 2>/dev/null || echo "$(uname -m)-linux-gnu")
   for kind in cli server; do
     local program=${package%-server}-$kind
-    printf '#!/bin/sh\nexec "%s" --library-path "%s" "%s" "$@"\n' "$(find "$root" -name 'ld-linux-*' | head -n 1)" \
+    printf '#!/bin/sh\nexec "%s" --library-path "%s" "%s" "$@"\n' \
+      "$(find "$root" -name 'ld-linux-*' | head -n 1)" \
       "$root/usr/lib/$triplet:$root/lib/$triplet" "$root/usr/bin/$program" > "$folder/$program"
     chmod +x "$folder/$program"
   done

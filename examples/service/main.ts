@@ -13,5 +13,6 @@ console.log(`
 Serving at ${address}. Open it in a browser, or try:
 
   curl -i ${address}/api/analyze -H "authorization: Bearer $(npm run --silent token -- alice)" \\
-    -H 'content-type: application/json' -d '{"businessText":"Our invoices went out late in March 2025. Customers in Berlin complain."}'
+    -H 'content-type: application/json' \\
+    -d '{"businessText":"Our invoices went out late in March 2025. Customers in Berlin complain."}'
 `)

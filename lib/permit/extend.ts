@@ -9,6 +9,7 @@ import type { OpenPermits } from './open-permits.js'
 import type { Permit } from './permit.js'
 import { prepareDemand, type Prepared } from './prepare.js'
 import { publishDecisions } from './publish.js'
+import { knownStateOf } from './request-state.js'
 import type { Usage } from './usage.js'
 
 /**
@@ -46,7 +47,7 @@ export async function extendPermit (
     publishDecisions([refusal.decision], requester, open.log)
     return refusal.decision
   }
-  if (permit.hasEnded) {
+  if (hasEnded(permit)) {
     for (const evaluation of evaluations) open.wait(takeBack(evaluation, permit))
     throw endedError(permit)
   }
@@ -63,7 +64,7 @@ function amountsOfPermit (permit: Permit, amounts: Amounts): Map<string, number>
   if (permit.refusal !== null) {
     throw new OptionError('request', 'must have been admitted', permit.refusal.decision.outcome)
   }
-  if (permit.hasEnded) throw endedError(permit)
+  if (hasEnded(permit)) throw endedError(permit)
   const units = permit.evaluations.map(({ prepared }) => prepared.quota.unit)
   const checked = new Map<string, number>()
   for (const [unit, amount] of entriesOf(amounts)) {
@@ -77,6 +78,12 @@ function amountsOfPermit (permit: Permit, amounts: Amounts): Map<string, number>
     checked.set(unit, amount)
   }
   return checked
+}
+
+/** A permit that has nothing to settle is not ended with the response. */
+function hasEnded ({ hasEnded, requester: { request } }: Permit): boolean {
+  if (hasEnded || request === null) return hasEnded
+  return knownStateOf(request)?.hasResponseEnded(request) === true
 }
 
 function entriesOf (amounts: Amounts): [unit: string, amount: unknown][] {

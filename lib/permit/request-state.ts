@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isObject } from '../option-checks.js'
 import type { QuotaDecision } from './decision.js'
 import type { Permit } from './permit.js'
-import { whenResponseEnds } from './response-end.js'
+import { hasResponseEnded, whenResponseEnds } from './response-end.js'
 
 const stateKey = Symbol('fastify-llm-quota')
 const none: readonly never[] = Object.freeze([])
@@ -41,6 +41,12 @@ class RequestState {
     } else {
       this.#followed.add(permit)
     }
+  }
+
+  /** Whether the response has closed, with which the permits of the request end. */
+  hasResponseEnded (request: FastifyRequest): boolean {
+    if (this.#hasResponseEnded) return true
+    return this.reply !== undefined && hasResponseEnded(request, this.reply)
   }
 
   /** Forgets a permit that the host has ended. */

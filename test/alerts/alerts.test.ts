@@ -34,7 +34,8 @@ function promtool (command: string, file: string, content: object): string {
 type Series = Record<string, string>
 
 const decisions = (outcome: string, reason = ''): string =>
-  `llm_quota_decisions_total{outcome="${outcome}",reason="${reason}",quota="default",enforced="true"}`
+  `llm_quota_decisions_total{outcome="${outcome}",reason="${reason}",` +
+  'quota="default",enforced="true"}'
 const unavailable = decisions('unavailable', 'store')
 const insured = (store: string): string => `llm_quota_insured_decisions_total{store="${store}"}`
 const tracked = 'llm_quota_tracked_callers{quota="default"}'

@@ -6,7 +6,7 @@ import { type Browser, chromium, type Page } from 'playwright-core'
 import { VirtualClock } from '../../lib/testing.js'
 import { startService } from '../support/example-service.js'
 import t, { type Test } from 'tap'
-import { startOpenAiServer, streamPart } from '../support/openai-server.js'
+import { complete, startOpenAiServer, streamPart } from '../support/openai-server.js'
 
 const passwords = { alice: 'wonderland', admin: 'looking-glass' }
 const arguments_ = [
@@ -75,7 +75,8 @@ class Visit {
       await this.page.locator(selector).filter({ hasText: expected }).first().waitFor()
     } catch (cause) {
       throw new Error(
-        `${selector} is not ${String(expected)}; the page says: ${await this.page.locator('body').innerText()}`,
+        `${selector} is not ${String(expected)}; the page says: ` +
+          (await this.page.locator('body').innerText()),
         { cause }
       )
     }
@@ -130,7 +131,8 @@ class Visit {
       if (!(await this.page.evaluate('"axe" in globalThis'))) await this.page.evaluate(axe.source)
       t.same(
         await this.page.evaluate(
-          'axe.run().then(({ violations }) => violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))'
+          `axe.run().then(({ violations }) =>
+            violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))`
         ),
         [],
         `${state}, ${name}: accessible`
@@ -211,7 +213,14 @@ t.test('a user signs in, uses up the quota, is rejected, waits, and continues', 
   ] as const) {
     t.equal(await page.locator(`#timeline ${mark}`).count(), count, mark)
   }
-  t.equal(await page.locator('#run-button').getAttribute('aria-disabled'), 'true')
+  const button = page.locator('#run-button')
+  t.equal(await button.getAttribute('aria-disabled'), 'true')
+  const colors = '(({ color, backgroundColor }) => [color, backgroundColor])'
+  const colorsOfButton = () =>
+    page.evaluate(`${colors}(getComputedStyle(document.getElementById('run-button')))`)
+  const withoutPointer = await colorsOfButton()
+  await button.hover()
+  t.same(await colorsOfButton(), withoutPointer, 'the pointer does not make the button unreadable')
   await page.locator('#run').evaluate('(form) => form.requestSubmit()')
   await visit.reads('#limit-message', 'Rate limit exceeded.')
   await page.reload()
@@ -276,6 +285,34 @@ t.test('an administrator sees all callers, changes the limits, and resets a call
   await admin.reads('#default-in-force', 'In force: 3, as configured')
   await admin.end(t)
   await alice.end(t)
+})
+
+t.test('the page shows what a request in progress holds beside what is used', async (t) => {
+  let answer = (): void => {}
+  const model = await startOpenAiServer(t, (_request, response) => {
+    answer = () => {
+      complete(response, { sentences: [], sentiment: 0 }, { total_tokens: 20 })
+    }
+  })
+  const { begin } = await startPage(t, {
+    MODEL_URL: model.url,
+    MODEL_NAME: 'small',
+    SERVICE_RATE_LIMIT_TOKENS_PER_MINUTE: '100'
+  })
+  const admin = await begin()
+  await admin.signIn('admin')
+  await admin.click('Run')
+  await admin.reads(
+    '[data-quota=tokens]',
+    /0 of 100 tokens used, 48 held by requests in progress; the window ends in \d+\ss\./
+  )
+  await admin.reads('#callers', /0 of 100, 48 held/)
+  await admin.check(t, 'held')
+  answer()
+  await admin.reads('#progress', 'Done.')
+  await admin.reads('[data-quota=tokens]', /20 of 100 tokens used; the window ends/)
+  await admin.reads('#callers', /20 of 100\s/)
+  await admin.end(t)
 })
 
 t.test('the page can be used with the keyboard alone', async (t) => {

@@ -42,11 +42,11 @@ t.test('a local account and the subject of a token are different callers', async
   const counted = async (response: Promise<Response>) => await (await response).json()
   matchExactly(t, await counted(fetch(`${address}/api/quota`, { headers })), {
     caller: callerKey(localAuthentication('alice')),
-    quotas: [{ quota: 'default', count: 1 }]
+    quotas: [{ quota: 'default', count: 1 }, { quota: 'tokens' }, { quota: 'concurrency' }]
   })
   matchExactly(t, await counted(as('alice', '/api/quota')), {
     caller: callerKey(tokenAuthentication({ iss: issuer, sub: 'alice' })),
-    quotas: [{ count: 0 }]
+    quotas: [{ quota: 'default', count: 0 }, { quota: 'tokens' }, { quota: 'concurrency' }]
   })
   t.equal(
     (await fetch(`${address}/api/preferences`, { headers })).status,
@@ -196,7 +196,15 @@ t.test(
     clock.advance(20_000)
     t.same(await (await as('root', '/api/callers')).json(), {
       trackedCallers: 1,
-      callers: [{ callerKey: digest, count: 3, windowRemaining: 40_000 }]
+      callers: [
+        {
+          callerKey: digest,
+          quotas: {
+            default: { count: 3, held: 0, windowRemaining: 40_000 },
+            tokens: { count: 4, held: 0, windowRemaining: 40_000 }
+          }
+        }
+      ]
     })
     t.equal(
       (await as('root', `/api/callers/${digest.slice(0, 8)}`, { method: 'DELETE' })).status,
@@ -213,7 +221,7 @@ t.test(
 )
 
 t.test(
-  'the documentation has the operations with their refusals, and the metrics are on only if configured',
+  'the documentation has the operations with their refusals; metrics are on only if configured',
   async (t) => {
     const { address, as } = await startService(t, { METRICS: 'true' })
     const document = (await (await fetch(`${address}/documentation/json`)).json()) as {
@@ -259,7 +267,7 @@ t.test('a wrong setting ends the start, and its message does not contain a passw
 })
 
 t.test(
-  'no clone holds a secret: it is generated on this machine, where git ignores it and only this user can read it',
+  'no clone holds a secret: it is generated on this machine, for this user, where git ignores it',
   async (t) => {
     const printed = spawnSync(
       process.execPath,

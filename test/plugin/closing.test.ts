@@ -221,7 +221,8 @@ for (const [version, create] of versions) {
     )
   }
   t.test(
-    `what one store has counted for a request that another one rejects after the connections were closed is taken back: ${version}`,
+    'what one store has counted for a request that another one rejects after the ' +
+      `connections were closed is taken back: ${version}`,
     async (t) => {
       const { app, memory, atClose, send } = await start(t, create, true)
       await send('/rejected')

@@ -182,7 +182,8 @@ t.test(
 )
 
 t.test(
-  'a request with credentials that nobody has verified causes one warning, and one without credentials none',
+  'a request with credentials that nobody has verified causes one warning, and one without ' +
+    'credentials none',
   async (t) => {
     for (const [headers, count] of [
       [{ 'x-token': 'a' }, 0],

@@ -81,7 +81,8 @@ t.test(
 )
 
 t.test(
-  'quotaResponses in the schema of a route changes neither a refusal nor an error of the host with the same status',
+  'quotaResponses in the schema of a route changes neither a refusal nor an error of the ' +
+    'host with the same status',
   async (t) => {
     const app = Fastify()
     app.addHook('onRequest', async ({ headers }) => {

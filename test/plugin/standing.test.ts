@@ -117,7 +117,9 @@ t.test('quotaStanding rejects if the quota does not exist', async (t) => {
   for (const name of ['search', '__proto__', 'constructor']) {
     matchExactly(t, await standing(alice, `?name=${name}`), {
       code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA',
-      message: `fastify-llm-quota: quotaStanding must name an existing quota (default, chat); it got "${name}"`
+      message:
+        'fastify-llm-quota: quotaStanding must name an existing quota (default, chat); it ' +
+        `got "${name}"`
     })
   }
 })
@@ -156,7 +158,8 @@ t.test(
         statusCode: 503,
         code: 'FST_ERR_LLM_QUOTA_STANDING',
         message:
-          'fastify-llm-quota: the quota store or the authentication failed, so the standing of the caller is unknown'
+          'fastify-llm-quota: the quota store or the authentication failed, so the ' +
+          'standing of the caller is unknown'
       })
       if (options === failing[0]) {
         matchExactly(t, log.problems(), [
@@ -169,7 +172,8 @@ t.test(
 )
 
 t.test(
-  'fastify.quotas lists the quotas, whose stores list the callers; quotaForget forgets a caller in each of them',
+  'fastify.quotas lists the quotas, whose stores list the callers; quotaForget forgets a ' +
+    'caller in each of them',
   async (t) => {
     const budgets = new MemoryQuotaStore()
     const tokens = { perDay: { tokens: 100 }, cost: 30, timeZone: 'Europe/Berlin', store: budgets }
@@ -221,7 +225,8 @@ t.test(
 )
 
 t.test(
-  'quotaForget rejects if a store fails or has no forget, after the others have forgotten the caller',
+  'quotaForget rejects if a store fails or has no forget, after the others have forgotten ' +
+    'the caller',
   async (t) => {
     const key = String(callerKey(localAuthentication('alice')))
     const acquire = () => {

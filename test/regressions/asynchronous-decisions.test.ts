@@ -99,7 +99,8 @@ t.test(
 )
 
 t.test(
-  'a refusal while Fastify responds to an error of the host is logged, and the response does not change',
+  'a refusal while Fastify responds to an error of the host is logged, and the response ' +
+    'does not change',
   async (t) => {
     const log = captureLog()
     const { store, decide } = pendingStore(false)
@@ -124,7 +125,8 @@ t.test(
 )
 
 t.test(
-  'a response of the host that is in an asynchronous onSend hook is sent once, and the operation does not run',
+  'a response of the host that is in an asynchronous onSend hook is sent once, and the ' +
+    'operation does not run',
   async (t) => {
     const { store, decide } = pendingStore(false)
     let runs = 0
@@ -181,7 +183,9 @@ const notFound: Record<string, (app: FastifyInstance) => void> = {
 for (const [way, before] of Object.entries(notFound)) {
   for (const admitted of [false, true]) {
     t.test(
-      `callNotFound in ${way} while the decision is pending ${admitted ? 'serves a request that the store admits' : 'does not serve a request that the store rejects'}`,
+      `callNotFound in ${way} while the decision is pending ` +
+        `${admitted ? 'serves' : 'does not serve'} a request that the store ` +
+        `${admitted ? 'admits' : 'rejects'}`,
       async (t) => {
         const { store, decide, calls } = pendingStore(admitted)
         const ran: string[] = []
@@ -218,7 +222,8 @@ for (const [way, before] of Object.entries(notFound)) {
 }
 
 t.test(
-  "the host's own serializer of errors gets an Error with a stack of one line; if serializers throw, the lines are logged without properties",
+  "the host's own serializer of errors gets an Error with a stack of one line; if " +
+    'serializers throw, the lines are logged without properties',
   async (t) => {
     const away = Object.assign(new Error('away'), { statusCode: 500 })
     const fails = async () => {

@@ -10,7 +10,8 @@ const options = { perMinute: 2, authentication: asAlice }
 const write = (request: FastifyRequest, value: unknown) => Reflect.set(request, 'quota', value)
 
 t.test(
-  'a value that the host writes to request.quota before the decision does not affect it, and is read until then',
+  'a value that the host writes to request.quota before the decision does not affect it, ' +
+    'and is read until then',
   async (t) => {
     for (const value of [{ tenant: 'x' }, 7, 'admitted', null, { outcome: 'admitted' }]) {
       const read: unknown[] = []
@@ -37,7 +38,8 @@ t.test(
 )
 
 t.test(
-  'a request decorator quota in a scope that was created before the plugin does not affect the decision',
+  'a request decorator quota in a scope that was created before the plugin does not affect ' +
+    'the decision',
   async (t) => {
     const app = Fastify()
     await app.register(async (scope) => {

@@ -86,7 +86,8 @@ for (const [place, optionsFor] of places) {
 }
 
 t.test(
-  'the response of quotaStanding contains nothing of an error of the store, and the log its name, code and message',
+  'the response of quotaStanding contains nothing of an error of the store, and the log ' +
+    'its name, code and message',
   async (t) => {
     const log = captureLog()
     const app = await createService(

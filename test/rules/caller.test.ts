@@ -108,7 +108,8 @@ const authentications: [string, unknown, QuotaDecision['reason']][] = [
 ]
 
 t.test(
-  'a request without a caller gets 401, its decision tells the reason, and mistakes of the host are warned of once',
+  'a request without a caller gets 401, its decision tells the reason, and mistakes of the ' +
+    'host are warned of once',
   async (t) => {
     const log = captureLog('debug')
     let authentication: unknown
@@ -188,7 +189,8 @@ t.test(
 )
 
 t.test(
-  'the issuer and the subject of a token determine its key, and the user name that of a local account',
+  'the issuer and the subject of a token determine its key, and the user name that of a ' +
+    'local account',
   async (t) => {
     t.equal(
       callerKey(tokenAuthentication({ iss: issuer, sub: '550e8400-e29b-41d4-a716-446655440000' })),
@@ -271,7 +273,8 @@ const failing: ((e: Error) => unknown)[] = [
 ]
 
 t.test(
-  'an authentication that fails results in 401, or in 503 if its error has a statusCode of 500 or more; it is logged',
+  'an authentication that fails results in 401, or in 503 if its error has a statusCode of ' +
+    '500 or more; it is logged',
   async (t) => {
     for (const [statusCode, status] of [
       [undefined, 401],
@@ -316,7 +319,8 @@ t.test(
 )
 
 t.test(
-  'claims are no authentication if the option authentication returns them, and one warning says how to wrap them',
+  'claims are no authentication if the option authentication returns them, and one warning ' +
+    'says how to wrap them',
   async (t) => {
     const readers: AuthenticationReader[] = [
       (request) => Object(request.user),
@@ -375,15 +379,18 @@ t.test('an authentication that throws what cannot be read is an outage', async (
   t.same(await statuses(app, alice, 1), [401], 'what it returns is not one of this package')
 })
 
-t.test('the caller of request.user is that of its claims, without creating an authentication', (t) => {
-  const claims = { iss: issuer, sub: 'alice', preferred_username: 'bob' }
-  const reader = new CallerReader()
-  const read = reader.read(Object({ user: claims }))
-  if (!(read instanceof Caller)) throw new TypeError('the claims identify a caller')
-  t.equal(read.callerKey, callerKey(tokenAuthentication(claims)))
-  t.same(read.authentication, tokenAuthentication(claims))
-  const authentication = localAuthentication('alice')
-  const caller = callerOfAuthentication(authentication)
-  t.equal(caller instanceof Caller && caller.authentication, authentication)
-  t.end()
-})
+t.test(
+  'the caller of request.user is that of its claims, without creating an authentication',
+  (t) => {
+    const claims = { iss: issuer, sub: 'alice', preferred_username: 'bob' }
+    const reader = new CallerReader()
+    const read = reader.read(Object({ user: claims }))
+    if (!(read instanceof Caller)) throw new TypeError('the claims identify a caller')
+    t.equal(read.callerKey, callerKey(tokenAuthentication(claims)))
+    t.same(read.authentication, tokenAuthentication(claims))
+    const authentication = localAuthentication('alice')
+    const caller = callerOfAuthentication(authentication)
+    t.equal(caller instanceof Caller && caller.authentication, authentication)
+    t.end()
+  }
+)

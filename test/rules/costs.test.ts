@@ -276,7 +276,8 @@ const orders: [
 ]
 
 t.test(
-  'a request counts the greater of its cost and the reports while it runs, then the reports, or else unreported',
+  'a request counts the greater of its cost and the reports while it runs, then the ' +
+    'reports, or else unreported',
   async (t) => {
     for (const [what, { cost = 0, unreported }, admitted, steps] of orders) {
       const costOf: OfRequest<number> = (request) =>
@@ -302,7 +303,8 @@ t.test(
 )
 
 t.test(
-  'an estimate keeps parallel requests within the limit, and a cost above the limit counts as the limit',
+  'an estimate keeps parallel requests within the limit, and a cost above the limit counts ' +
+    'as the limit',
   async (t) => {
     const { app, begin, statuses, counted } = await createTokenHost({ cost: 4 }, 10)
     const running = [await begin(), await begin()]
@@ -365,7 +367,8 @@ const notAmounts: [string, () => unknown][] = [
 ]
 
 t.test(
-  'a cost that fails answers the request with 503, and counts nothing; a shadow quota refuses nothing',
+  'a cost that fails answers the request with 503, and counts nothing; a shadow quota ' +
+    'refuses nothing',
   async (t) => {
     for (const [what, cost] of notAmounts) {
       for (const mode of ['enforce', 'shadow'] as const) {
@@ -404,7 +407,8 @@ t.test(
 )
 
 t.test(
-  'a report with an invalid amount is an error in the log, and neither throws nor counts; other units of it count',
+  'a report with an invalid amount is an error in the log, and neither throws nor counts; ' +
+    'other units of it count',
   async (t) => {
     for (const amount of [-1, 1.5, NaN, Infinity, 2 ** 53, '5', 5n, true, () => 5]) {
       const { app, begin, counted, log } = await createTokenHost({ unreported: 7 })
@@ -429,7 +433,8 @@ t.test(
 )
 
 t.test(
-  'a report does nothing before the decision, for a request that was not admitted, and in a disabled or a full shadow quota',
+  'a report does nothing before the decision, for a request that was not admitted, and in ' +
+    'a disabled or a full shadow quota',
   async (t) => {
     const quotas: Record<string, QuotaDefinition> = {
       enforced: { perMinute: { tokens: 10 } },
@@ -587,7 +592,8 @@ t.test(
 )
 
 t.test(
-  'usedTokens reads the usage of the known clients, and returns null for anything that does not state it',
+  'usedTokens reads the usage of the known clients, and returns null for anything that ' +
+    'does not state it',
   async (t) => {
     const usages: [string, unknown, number | null][] = [
       [

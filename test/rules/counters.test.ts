@@ -16,16 +16,25 @@ function heap (): number {
 /** Acquires one request of a caller, or of one in flight. */
 function acquire (store: MemoryQuotaStore, callerKey: string, window: number | null = 60_000) {
   const [acquisition] = store.acquire([
-    { counters: 'default', callerKey, limit: 1, cost: 1, window, end: null }
+    {
+      counters: 'default',
+      callerKey,
+      limit: 1,
+      least: 1,
+      most: 1,
+      isEstimate: window === null,
+      window,
+      end: null
+    }
   ])
   if (acquisition === undefined) throw new Error('nothing was acquired')
   return acquisition
 }
 
 // A function of its own, because the frame of a loop can keep what it has iterated over alive.
-function releaseAll (store: MemoryQuotaStore, acquisitions: readonly Acquisition[]): void {
+function settleAll (store: MemoryQuotaStore, acquisitions: readonly Acquisition[]): void {
   acquisitions.forEach((acquisition) => {
-    store.release(acquisition, 1)
+    store.settle(acquisition, 0, null)
   })
 }
 
@@ -40,7 +49,7 @@ t.test('at most 10,000 callers have a counter of their own by default', async (t
 })
 
 t.test(
-  'the memory of counters is freed by a sweep, and that of places by their releases',
+  'the memory of counters is freed by a sweep, and that of places when they are free',
   async (t) => {
     const clock = new VirtualClock()
     const store = new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 100_000 })
@@ -51,7 +60,7 @@ t.test(
       )
       const full = heap()
       clock.advance(120_000)
-      if (window === null) releaseAll(store, acquisitions)
+      if (window === null) settleAll(store, acquisitions)
       else acquire(store, 'somebody')
       acquisitions.length = 0
       const left = heap()
@@ -81,7 +90,8 @@ t.test(
       ...[0, 1.5, 2 ** 24 + 1].map((maxTrackedCallers): [object, RegExp] => [
         { maxTrackedCallers },
         new RegExp(
-          `option maxTrackedCallers must be an integer from 1 to 16777216; it got ${maxTrackedCallers}`
+          'option maxTrackedCallers must be an integer from 1 to 16777216; it got ' +
+            `${maxTrackedCallers}`
         )
       ]),
       [{ clock: 5 }, /option clock must be a function; it got 5/],

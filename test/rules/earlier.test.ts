@@ -83,7 +83,8 @@ const callers: [
 ]
 
 t.test(
-  'the first entry of X-Forwarded-For, trimmed, identifies the caller, or the address of the peer if that is blank',
+  'the first entry of X-Forwarded-For, trimmed, identifies the caller, or the address of ' +
+    'the peer if that is blank',
   async (t) => {
     for (const [one, other, isSame] of callers) {
       const app = await createEarlier({ perMinute: 1 }, { trustProxy: true })
@@ -136,7 +137,8 @@ t.test(
       [statusCode, body],
       [
         429,
-        '{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please wait.","status":429}'
+        '{"error":"Rate limit exceeded. Maximum 1 LLM requests per minute. Please ' +
+          'wait.","status":429}'
       ]
     )
     matchExactly(t, headers, {

@@ -327,9 +327,11 @@ t.test('a permit in a handler can have ranges, and tells what it was granted', a
   const { app, begin, counts } = await createHost([], { quotas })
   const { request } = await begin()
   const names = ['tokens', 'dollars']
-  const granted = (permit: QuotaPermit): unknown[] => [...names, 'requests'].map((unit) => permit.granted(unit))
+  const units = [...names, 'requests']
+  const granted = (permit: QuotaPermit): unknown[] => units.map((unit) => permit.granted(unit))
   t.same(granted(await app.quotaAcquire(request, 'tokens')), [6, null, null])
-  t.same(granted(await app.quotaAcquire(request, 'tokens', { least: 1, most: 12 })), [12, null, null])
+  const range = { least: 1, most: 12 }
+  t.same(granted(await app.quotaAcquire(request, 'tokens', range)), [12, null, null])
   const costs = { tokens: { least: 0, most: 9 }, dollars: { least: 3, most: 99 }, requests: 2 }
   t.same(granted(await app.quotaAcquire(request, [...names, 'requests'], costs)), [2, 9, 2])
   const refused = await app.quotaAcquire(request, [...names, 'requests'], costs)

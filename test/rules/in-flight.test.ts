@@ -245,7 +245,8 @@ for (const [how, handler] of Object.entries({ ...handlers, ...aborts })) {
 }
 
 t.test(
-  'a place is freed if the client has gone, or the host has responded, while the decision was pending',
+  'a place is freed if the client has gone, or the host has responded, while the decision ' +
+    'was pending',
   async (t) => {
     for (const ends of ['the client', 'the host']) {
       let decide = (): void => {}
@@ -433,7 +434,8 @@ t.test(
       const socket = connect(port, '127.0.0.1').on('error', () => {})
       await once(socket, 'connect')
       socket.write(
-        `POST /run HTTP/1.1\r\nHost: h\r\nContent-Type: application/${type}\r\nContent-Length: 100\r\n\r\n{"a":`
+        'POST /run HTTP/1.1\r\nHost: h\r\nContent-Type: ' +
+          `application/${type}\r\nContent-Length: 100\r\n\r\n{"a":`
       )
       return socket
     }
@@ -453,7 +455,8 @@ interface TestSocket {
 
 for (const order of ['before', 'after']) {
   t.test(
-    `a WebSocket holds its place until it closes, injected or on a connection, with its plugin ${order} the quota`,
+    'a WebSocket holds its place until it closes, injected or on a connection, with its ' +
+      `plugin ${order} the quota`,
     async (t) => {
       const store = new CountingStore()
       const register = (app: FastifyInstance) => app.register(fastifyWebsocket)
@@ -481,7 +484,8 @@ for (const order of ['before', 'after']) {
 
       const socket = connect(await listen(app), '127.0.0.1')
       const key =
-        'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+        'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: ' +
+        '13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
       socket.write(`GET /socket HTTP/1.1\r\nHost: h\r\n${key}\r\n\r\n`)
       t.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 101 /)
       // A text of four letters, masked with zeros.

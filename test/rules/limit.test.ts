@@ -58,7 +58,9 @@ t.test(
       process.env[variable] = value
       await t.rejects(configured(), {
         code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT',
-        message: `fastify-llm-quota: the environment variable ${variable} must be an integer; it got "${value}"`
+        message:
+          `fastify-llm-quota: the environment variable ${variable} must be an integer; it ` +
+          `got "${value}"`
       })
     }
   }
@@ -98,7 +100,8 @@ const preferred: [value: unknown, limit: number | undefined][] = [
 ]
 
 t.test(
-  'the limit is the preference, or the configured limit if that is unset or unavailable; 0 disables, and below 0 it is 1',
+  'the limit is the preference, or the configured limit if that is unset or unavailable; 0 ' +
+    'disables, and below 0 it is 1',
   async (t) => {
     let read: () => unknown = () => undefined
     const app = await createService({ perMinute: 7, preferences: { get: () => read() } })
@@ -127,7 +130,8 @@ t.test(
 )
 
 t.test(
-  'a preference reader gets the key and the request, can return a promise, and is called only for subject requests',
+  'a preference reader gets the key and the request, can return a promise, and is called ' +
+    'only for subject requests',
   async (t) => {
     for (const isAsynchronous of [false, true]) {
       const asked: string[] = []
@@ -162,7 +166,8 @@ const decorated: [unknown, QuotaOptions['preferences'], number][] = [
 ]
 
 t.test(
-  'a reader that the host decorates before or after the plugin is used if the option is not set, and stays decorated',
+  'a reader that the host decorates before or after the plugin is used if the option is ' +
+    'not set, and stays decorated',
   async (t) => {
     for (const [host, preferences, admitted] of decorated) {
       for (const order of ['before', 'after']) {
@@ -203,7 +208,9 @@ t.test(
         },
         {
           message: new RegExp(
-            `preferences, as the host decorated it \\(set the option preferences to a reader or to false .*must be a preference reader with a function get; it got ${value}`
+            'preferences, as the host decorated it \\(set the option preferences to a ' +
+              'reader or to false .*must be a preference reader with a function get; it got ' +
+              `${value}`
           )
         }
       )
@@ -212,7 +219,8 @@ t.test(
 )
 
 t.test(
-  'the handler does not wait for a turn of the event loop if the reader and the store are synchronous, timed or not',
+  'the handler does not wait for a turn of the event loop if the reader and the store are ' +
+    'synchronous, timed or not',
   async (t) => {
     const turns: string[] = []
     let passed = false

@@ -116,7 +116,8 @@ const quotas = { chat: {}, images: {} }
 const none: readonly string[] = []
 
 t.test(
-  'a mark is true, a name, an array of names, or a function that returns one; false, null and an empty array are none',
+  'a mark is true, a name, an array of names, or a function that returns one; false, null ' +
+    'and an empty array are none',
   async (t) => {
     const marks: [mark: unknown, names: readonly string[]][] = [
       [true, ['default']],
@@ -186,7 +187,8 @@ t.test(
 )
 
 t.test(
-  'a function that throws, or returns undefined or the name of no quota, refuses with 503, except in shadow mode',
+  'a function that throws, or returns undefined or the name of no quota, refuses with 503, ' +
+    'except in shadow mode',
   async (t) => {
     const fail = () => {
       throw new Error('of the host')
@@ -241,7 +243,9 @@ t.test(
 t.test('start-up fails if a mark names a quota that does not exist', async (t) => {
   const failure = (value: string) => ({
     code: 'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA',
-    message: `fastify-llm-quota: config.quota of the route POST /v1/:model must name an existing quota (default, chat); it got ${value}`
+    message:
+      'fastify-llm-quota: config.quota of the route POST /v1/:model must name an existing ' +
+      `quota (default, chat); it got ${value}`
   })
   for (const [mark, value] of [
     ['chatt', '"chatt"'],
@@ -274,7 +278,8 @@ t.test('start-up fails if a mark names a quota that does not exist', async (t) =
 })
 
 t.test(
-  'a marked route that is declared before the plugin is subject to the quota, and one that names no quota gets 503',
+  'a marked route that is declared before the plugin is subject to the quota, and one that ' +
+    'names no quota gets 503',
   async (t) => {
     const log = captureLog()
     const app: FastifyInstance = Fastify({ logger: log.logger })

@@ -39,7 +39,8 @@ const late: QuotaStore = (() => {
 })()
 
 t.test(
-  'a permit decides, counts and publishes as the hook does, on any route; request.quota stays that of the hook',
+  'a permit decides, counts and publishes as the hook does, on any route; request.quota ' +
+    'stays that of the hook',
   async (t) => {
     const { app, request, counts } = await createPermitHost({}, 'default')
     const { quota, quotaDecisions } = request
@@ -145,7 +146,8 @@ t.test(
 )
 
 t.test(
-  'refuse sends the refusal as the hook would, with the RateLimit headers of the permit in place of those of the hook',
+  'refuse sends the refusal as the hook would, with the RateLimit headers of the permit in ' +
+    'place of those of the hook',
   async (t) => {
     const memory = new MemoryQuotaStore()
     const failing: QuotaStore = {

@@ -35,7 +35,8 @@ async function serviceReading (read: () => unknown) {
 }
 
 t.test(
-  'a reader that does not answer in time is warned of once, and is left alone for a second after three times in a row',
+  'a reader that does not answer in time is warned of once, and is left alone for a second ' +
+    'after three times in a row',
   async (t) => {
     const clock = virtualPerformance(t)
     const { log, state, ask } = await serviceReading(never)
@@ -178,7 +179,8 @@ t.test(
 )
 
 t.test(
-  'one warning tells why a reader failed: its error, or a string or number that it returned, but no object',
+  'one warning tells why a reader failed: its error, or a string or number that it ' +
+    'returned, but no object',
   async (t) => {
     const secret = 'hunter2'
     const failure = Object.assign(new Error('the preferences are down'), { secret })
@@ -218,7 +220,8 @@ t.test(
 )
 
 t.test(
-  'a reader delays a request by one second at most by default, and an answer that has arrived by then is used',
+  'a reader delays a request by one second at most by default, and an answer that has ' +
+    'arrived by then is used',
   async (t) => {
     mock.timers.enable({ apis: ['setTimeout'] })
     t.teardown(() => {

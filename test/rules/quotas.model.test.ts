@@ -1,12 +1,18 @@
-// docs/rules.md, "Several quotas" and "Costs": random hosts with quotas of every kind, compared
-// with an independent model.
+// docs/rules.md, "Several quotas", "Costs" and "Permits in a handler": random hosts with quotas of
+// every kind, compared with an independent model.
 import { deepStrictEqual } from 'node:assert/strict'
-import Fastify, { type FastifyRequest } from 'fastify'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import t from 'tap'
 import quotaPlugin, {
   callerKey,
   localAuthentication,
   MemoryQuotaStore,
+  quotaSettlements,
+  type Amounts,
+  type Authentication,
+  type Cost,
+  type QuotaDecision,
   type QuotaDefinition,
   type QuotaPermit,
   type QuotaStore
@@ -17,15 +23,19 @@ import { fromHeader, fromOrganisation } from '../support/quota-host.js'
 import {
   QuotasModel,
   type Asked,
+  type ModelDecision,
   type ModelPermit,
-  type ModelQuota
+  type ModelQuota,
+  type ModelRange
 } from '../support/quotas-model.js'
 import { Random } from '../../chaos/random.js'
 
-const walks = Number(process.env.RANDOM_WALKS ?? 12)
-const stepsPerWalk = 500
+const walks = Number(process.env.RANDOM_WALKS ?? 5)
+const stepsPerWalk = 200
 
 const names = ['default', 'one', 'two', 'three', 'four']
+const users = ['alice', 'bob']
+const organisations = ['acme']
 const kinds = {
   perMinute: ['minute', 'per-minute'],
   perHour: ['hour', 'per-hour'],
@@ -33,7 +43,7 @@ const kinds = {
   perMonth: ['month', 'per-month'],
   inFlight: [null, 'in-flight']
 } as const
-const zones = { UTC: 0, 'Etc/GMT-5': 5, 'Etc/GMT+9': -9 }
+const zones: Record<string, number> = { UTC: 0, 'Etc/GMT-5': 5, 'Etc/GMT+9': -9 }
 const gaps = [
   0,
   1,
@@ -48,320 +58,539 @@ const gaps = [
 ]
 const invalid = [-1, 1.5, NaN]
 
+function fails (): never {
+  throw new Error('of the host')
+}
+
+/** A random cost, also as the model sees it: in requests, a number. */
+function randomCost (random: Random, unit: string): Cost {
+  const least = random.integer(0, 6)
+  if (unit === 'requests' || random.integer(0, 2) === 0) return least
+  return { least, most: least + random.integer(0, 6) }
+}
+
+function rangeOf (cost: Cost): ModelRange {
+  return typeof cost === 'number' ? { least: cost, most: cost } : cost
+}
+
 /** A random quota: its definition, and the same for the model. */
-function randomQuota (random: Random, name: string) {
+interface RandomQuota {
+  readonly model: ModelQuota
+  readonly definition: QuotaDefinition
+  /** The preference that holds its limit. */
+  readonly key: string
+  readonly isOfOrganisation: boolean
+  /** What a request counts; null if its header says so. */
+  readonly cost: ModelRange | null
+}
+
+function randomQuota (random: Random, name: string): RandomQuota {
   const isDefault = name === 'default'
   const limitName = isDefault
     ? 'perMinute'
     : random.pick(['perMinute', 'perMinute', 'perHour', 'perDay', 'perMonth', 'inFlight'] as const)
   const [period, key] = kinds[limitName]
-  const unit =
-    period === null
-      ? 'requests-in-flight'
-      : isDefault
-        ? 'requests'
-        : random.pick(['requests', 'tokens', 'tokens', 'dollars'])
-  const [zoneOrNone, anyZone] = [
-    random.pick([null, ...Object.keys(zones)]),
-    random.pick(Object.keys(zones))
-  ]
-  const zone = limitName === 'perDay' ? zoneOrNone : limitName === 'perMonth' ? anyZone : null
-  const limit = random.integer(0, period === null ? 3 : 12)
+  const unit = randomUnit(random, period, isDefault)
+  const limit = random.integer(0, period === null ? 3 : 16)
   const isEnforced = random.integer(1, 4) > 1
   const isOfOrganisation = !isDefault && random.integer(0, 1) === 1
-  const cost =
-    isDefault || period === null
-      ? null
-      : random.pick([null, 'of the request', random.integer(0, 8)])
-  const unreported =
-    unit === 'requests' || period === null
-      ? null
-      : random.pick([null, 'fails', random.integer(0, 8)])
-  const model: ModelQuota = {
-    name,
-    unit,
-    period,
-    limit,
-    isEnforced,
-    offset: zone === null ? null : Number(Reflect.get(zones, zone)),
-    unreported: typeof unreported === 'number' ? unreported : undefined
-  }
+  const zone = randomZone(random, limitName)
+  const hasCost = !isDefault && period !== null
+  const isOfRequest = hasCost && random.integer(0, 2) === 0
+  const cost = hasCost && random.integer(0, 3) > 0 ? randomCost(random, unit) : undefined
+  const isReported = unit !== 'requests' && period !== null
+  const unreported = isReported ? random.pick([null, 'fails', random.integer(0, 8)]) : null
   const definition = {
     [limitName]: unit.startsWith('requests') ? limit : { [unit]: limit },
     mode: isEnforced ? 'enforce' : 'shadow',
     authentication: isOfOrganisation ? fromOrganisation : fromHeader,
-    timeZone: zone ?? undefined,
-    cost:
-      typeof cost === 'string'
-        ? ({ headers }: FastifyRequest) => Number(headers['x-cost'])
-        : (cost ?? undefined),
-    unreported:
-      typeof unreported === 'string'
-        ? () => {
-            throw new Error('of the host')
-          }
-        : (unreported ?? undefined)
+    timeZone: zone.timeZone,
+    cost: isOfRequest ? costInHeader(unit) : cost,
+    unreported: unreported === 'fails' ? fails : (unreported ?? undefined)
   } as QuotaDefinition
-  const fixedCost =
-    typeof cost === 'string' ? null : (cost ?? (unit.startsWith('requests') ? 1 : 0))
   return {
-    model,
+    model: {
+      name,
+      unit,
+      period,
+      limit,
+      isEnforced,
+      offsets: zone.offsets,
+      unreported: typeof unreported === 'number' ? unreported : null
+    },
     definition,
     key: ['rate-limit', ...(isDefault ? [] : [name]), key].join('.'),
     isOfOrganisation,
-    fixedCost
+    cost: isOfRequest ? null : rangeOf(cost ?? (isReported ? 0 : 1))
   }
+}
+
+function randomUnit (random: Random, period: string | null, isDefault: boolean): string {
+  if (period === null) return 'requests-in-flight'
+  return isDefault ? 'requests' : random.pick(['requests', 'tokens', 'tokens', 'dollars'])
+}
+
+/** The cost of a request in another unit can be a range. */
+function costInHeader (unit: string) {
+  return ({ headers }: FastifyRequest): Cost => {
+    const [least, most] = String(headers['x-cost']).split('-').map(Number)
+    if (least === undefined || most === undefined) return fails()
+    return unit === 'requests' ? least : { least, most }
+  }
+}
+
+/** No time zone, one for all callers, or one for each, which fails for some. */
+function randomZone (random: Random, limitName: string) {
+  const all = [...users, ...organisations]
+  const isMonth = limitName === 'perMonth'
+  if (limitName !== 'perDay' && !isMonth) return { timeZone: undefined, offsets: null }
+  if (random.integer(0, 1) === 0) {
+    if (!isMonth && random.integer(0, 1) === 0) return { timeZone: undefined, offsets: null }
+    const zone = random.pick(Object.keys(zones))
+    const offsets = Object.fromEntries(all.map((caller) => [caller, zones[zone] ?? null]))
+    return { timeZone: zone, offsets }
+  }
+  const ofCallers = new Map(
+    all.map((caller) => [caller, random.pick([...Object.keys(zones), 'Nowhere'])])
+  )
+  const timeZone = (authentication: Authentication): string => {
+    if (authentication.kind !== 'local') return fails()
+    return ofCallers.get(String(authentication.username)) ?? fails()
+  }
+  const offsets = Object.fromEntries(
+    all.map((caller) => [caller, zones[ofCallers.get(caller) ?? ''] ?? null])
+  )
+  return { timeZone, offsets }
 }
 
 /** The same store, whose results are promises. */
 function asynchronous (store: MemoryQuotaStore): QuotaStore {
   return {
     acquire: async (demands) => store.acquire(demands),
-    release: async (acquisition, amount) => {
-      store.release(acquisition, amount)
+    settle: async (...settled) => {
+      store.settle(...settled)
     },
     peek: async (demand) => store.peek(demand),
-    forget: async (caller, counters) => {
-      store.forget(caller, counters)
+    forget: async (...forgotten) => {
+      store.forget(...forgotten)
     }
   }
 }
 
+/** A request, or an authentication. */
 interface Sent {
-  readonly id: string
-  readonly request: FastifyRequest
+  readonly subject: FastifyRequest | Authentication
+  /** The request, if it has passed the hook. */
+  readonly request: FastifyRequest | null
   readonly user: string
   readonly organisation: string
-  readonly cost: number | null
+  /** What its header says; null if that is no cost. */
+  readonly cost: ModelRange | null
+  hasEnded: boolean
   end: () => Promise<void>
 }
+
 interface Issued {
   readonly sent: Sent
   readonly expected: ModelPermit
+  /** Null for that of the hook. */
   readonly permit: QuotaPermit | null
+  /** Whether it ends with the response. */
   readonly isFollowed: boolean
 }
 
-async function walk (random: Random, seen: Record<string, number>): Promise<void> {
-  const clock = new VirtualClock()
-  const epoch = Date.UTC(2026, random.integer(0, 11), random.integer(1, 31))
-  let drift = 0
-  Date.now = () => epoch + drift + clock.now()
-  const now = () => ({ now: clock.now(), date: Date.now() })
-  const inMemory = () => new MemoryQuotaStore({ clock: clock.now })
-  const store = () => (random.integer(0, 1) === 1 ? inMemory() : asynchronous(inMemory()))
-  const defined = names.map((name) => randomQuota(random, name))
-  const [first] = defined
-  const preferences = new Map<string, number>()
-  const other = store()
-  const app = Fastify()
-  await app.register(quotaPlugin, {
-    operations: [],
-    preferences,
-    authentication: fromHeader,
-    mode: first?.model.isEnforced === true ? 'enforce' : 'shadow',
-    perMinute: first?.model.limit ?? 0,
-    store: store(),
-    quotas: Object.fromEntries(
-      defined
-        .slice(1)
-        .map(({ model, definition }) => [
-          model.name,
-          random.integer(1, 3) === 1 ? { ...definition, store: other } : definition
-        ])
-    )
-  })
-  const handling = new Map<
+/** The fields of a decision that the model knows. */
+function shown (decision: QuotaDecision | null): ModelDecision | null {
+  if (decision === null) return null
+  const { quota, unit, period, enforced, outcome, reason } = decision
+  const { limit, count, held, granted, windowRemaining } = decision
+  return {
+    quota: String(quota),
+    unit,
+    period,
+    enforced,
+    limit,
+    outcome,
+    reason,
+    count,
+    held,
+    granted,
+    windowRemaining
+  }
+}
+
+/** What ends together is settled in any order, by stores of both kinds. */
+function inAnyOrder (settlements: readonly object[]): string[] {
+  return settlements
+    .map((settlement) => JSON.stringify(Object.entries(settlement).sort()))
+    .sort()
+}
+
+const statuses = { rejected: 429, unauthenticated: 401, unavailable: 503 }
+
+function statusOf ({ isAdmitted, decisions }: ModelPermit): number {
+  const outcome = decisions[0]?.outcome
+  if (isAdmitted || outcome === undefined) return 200
+  if (outcome === 'admitted' || outcome === 'disabled') throw new Error('it does not refuse')
+  return statuses[outcome]
+}
+
+/** A host with random quotas, and the model beside it. */
+class Walk {
+  readonly #random: Random
+  readonly #seen: Record<string, number>
+  readonly #clock = new VirtualClock()
+  readonly #epoch: number
+  #drift = 0
+  readonly #defined: readonly RandomQuota[]
+  readonly #preferences = new Map<string, number>()
+  readonly #model = new QuotasModel()
+  readonly #app: FastifyInstance = Fastify()
+  readonly #handling = new Map<
     string,
     { decided: (request: FastifyRequest) => void; finished: Promise<void> }
   >()
-  const of = ({ headers }: FastifyRequest) => handling.get(String(headers['x-id']))
-  app.post(
-    '/',
-    {
-      config: {
-        quota: ({ headers }) =>
-          String(headers['x-quotas'])
-            .split(',')
-            .filter((name) => name !== '')
-      }
-    },
-    async (request) => {
-      of(request)?.decided(request)
-      await of(request)?.finished
-    }
-  )
-  app.addHook('onSend', async (request) => {
-    of(request)?.decided(request)
-  })
-  await app.ready()
-  const model = new QuotasModel()
-  const all: Issued[] = []
 
-  const askedOf = (
-    chosen: readonly string[],
-    user: string,
-    organisation: string,
-    cost: number | null,
-    given?: Record<string, number>
-  ): Asked[] =>
-    defined
-      .filter(({ model }) => chosen.includes(model.name))
-      .map(({ model: quota, isOfOrganisation, fixedCost }) => ({
-        quota,
-        caller: (isOfOrganisation ? organisation : user) || null,
-        cost: given?.[quota.name] ?? fixedCost ?? cost
-      }))
-  const shown = (decisions: readonly object[]) =>
-    decisions.map((decision) =>
-      Object.fromEntries(
-        ['quota', 'unit', 'enforced', 'outcome', 'limit', 'count', 'windowRemaining'].map(
-          (name) => [name, Reflect.get(decision, name)]
-        )
-      )
-    )
-  const note = ({ isAdmitted, decisions: [decision] }: ModelPermit): void => {
-    const kind = isAdmitted ? 'admitted' : String(decision?.outcome)
-    seen[kind] = Number(seen[kind]) + 1
+  readonly #issued: Issued[] = []
+
+  constructor (random: Random, seen: Record<string, number>) {
+    this.#random = random
+    this.#seen = seen
+    this.#epoch = Date.UTC(2026, random.integer(0, 11), random.integer(1, 31))
+    this.#defined = names.map((name) => randomQuota(random, name))
   }
 
-  async function request (id: string): Promise<void> {
-    const chosen = names.filter(() => random.integer(0, 1) === 1)
-    const [user, organisation] = [
-      random.pick(['alice', 'alice', 'bob', 'bob', 'bob', 'bob', '']),
-      random.pick(['acme', 'acme', 'acme', 'acme', ''])
-    ]
-    const cost = random.integer(1, 15) === 1 ? null : random.integer(0, 8)
-    const expected = model.decide(now(), askedOf(chosen, user, organisation, cost))
+  async run (): Promise<void> {
+    Date.now = () => this.#epoch + this.#drift + this.#clock.now()
+    const settlements: object[] = []
+    const note = (message: unknown): void => {
+      const { callerKey, request, failed, ...settlement } = Object(message)
+      deepStrictEqual([failed, typeof callerKey], [false, 'string'])
+      settlements.push(settlement)
+    }
+    subscribe(quotaSettlements.name, note)
+    try {
+      await this.#start()
+      for (let step = 0; step < stepsPerWalk; step++) {
+        await this.#step(String(step))
+        deepStrictEqual(inAnyOrder(settlements), inAnyOrder(this.#model.settlements))
+        await this.#compareStandings()
+      }
+      for (const { sent, permit } of this.#issued) {
+        await sent.end()
+        await permit?.end()
+      }
+      await this.#app.close()
+    } finally {
+      unsubscribe(quotaSettlements.name, note)
+    }
+  }
+
+  get #time () {
+    return { now: this.#clock.now(), date: Date.now() }
+  }
+
+  #count (what: string): void {
+    this.#seen[what] = (this.#seen[what] ?? 0) + 1
+  }
+
+  #createStore (): QuotaStore {
+    const memory = new MemoryQuotaStore({ clock: this.#clock.now })
+    return this.#random.integer(0, 1) === 1 ? memory : asynchronous(memory)
+  }
+
+  async #start (): Promise<void> {
+    const [first, ...others] = this.#defined
+    if (first === undefined) throw new Error('there is no quota')
+    const another = this.#createStore()
+    const quotas = others.map(({ model, definition }): [string, QuotaDefinition] => {
+      const store = this.#random.integer(1, 3) === 1 ? { store: another } : {}
+      return [model.name, { ...definition, ...store }]
+    })
+    await this.#app.register(quotaPlugin, {
+      operations: [],
+      rateLimitHeaders: 'draft-10',
+      preferences: this.#preferences,
+      authentication: fromHeader,
+      mode: first.model.isEnforced ? 'enforce' : 'shadow',
+      perMinute: first.model.limit,
+      store: this.#createStore(),
+      quotas: Object.fromEntries(quotas)
+    })
+    const quotasInHeader = ({ headers }: FastifyRequest): string[] =>
+      String(headers['x-quotas'])
+        .split(',')
+        .filter((name) => name !== '')
+    const handlingOf = ({ headers }: FastifyRequest) =>
+      this.#handling.get(String(headers['x-id']))
+    this.#app.post('/', { config: { quota: quotasInHeader } }, async (request) => {
+      handlingOf(request)?.decided(request)
+      await handlingOf(request)?.finished
+    })
+    this.#app.addHook('onSend', async (request) => {
+      handlingOf(request)?.decided(request)
+    })
+    await this.#app.ready()
+  }
+
+  async #step (id: string): Promise<void> {
+    const random = this.#random
+    const recent = this.#issued.slice(-20)
+    const running = recent.filter(({ expected }) => expected.accounts.length > 0)
+    const used = running.length > 0 && random.integer(0, 3) > 0 ? running : recent
+    const choice = random.integer(1, 44)
+    if (choice <= 14 || recent.length === 0) await this.#request(id)
+    else if (choice <= 18) await this.#acquire(random.pick(recent).sent)
+    else if (choice === 19) await this.#acquireForJob()
+    else if (choice <= 25) await this.#end(random.pick(recent))
+    else if (choice <= 32) await this.#charge(random.pick(used))
+    else if (choice <= 37) await this.#extend(random.pick(used))
+    else if (choice <= 40) this.#clock.advance(random.pick(gaps))
+    else if (choice === 41) this.#drift = random.pick([-3_600_000, 0, 3_600_000])
+    else if (choice === 42) this.#setLimit()
+    else if (choice === 43) await this.#forget()
+    else this.#compareGrants(random.pick(used))
+  }
+
+  /** What the model is asked about the chosen quotas. */
+  #askedOf (
+    chosen: readonly string[],
+    sent: Pick<Sent, 'user' | 'organisation' | 'cost'>,
+    given: Readonly<Record<string, Cost>> = {}
+  ): Asked[] {
+    const asked: Asked[] = []
+    for (const { model, isOfOrganisation, cost } of this.#defined) {
+      if (!chosen.includes(model.name)) continue
+      const caller = isOfOrganisation ? sent.organisation : sent.user
+      const costGiven = given[model.name]
+      const ofHeader =
+        sent.cost !== null && model.unit === 'requests' ? rangeOf(sent.cost.least) : sent.cost
+      asked.push({
+        quota: model,
+        caller: caller === '' ? null : caller,
+        cost: costGiven === undefined ? (cost ?? ofHeader) : rangeOf(costGiven)
+      })
+    }
+    return asked
+  }
+
+  #chooseNames (): string[] {
+    return names.filter(() => this.#random.integer(0, 1) === 1)
+  }
+
+  #note ({ isAdmitted, decisions }: ModelPermit): void {
+    this.#count('decisions')
+    this.#count(isAdmitted ? 'admitted' : String(decisions[0]?.outcome))
+    const isWaitForHeld = decisions.some(
+      ({ outcome, held, enforced }) => outcome === 'rejected' && enforced && Number(held) > 0
+    )
+    if (isWaitForHeld) this.#count('rejected beside what is held')
+    if (decisions.some(({ reason }) => reason === 'time-zone')) this.#count('failed time zones')
+  }
+
+  async #request (id: string): Promise<void> {
+    const random = this.#random
+    const chosen = this.#chooseNames()
+    const user = random.pick([...users, ...users, ...users, ''])
+    const organisation = random.pick([...organisations, ...organisations, ...organisations, ''])
+    const cost = random.integer(1, 15) === 1 ? null : rangeOf(randomCost(random, 'tokens'))
+    const expected = this.#model.decide(
+      this.#time,
+      this.#askedOf(chosen, { user, organisation, cost })
+    )
     let finish = (): void => {}
     const finished = new Promise<void>((resolve) => {
       finish = resolve
     })
-    let response: Promise<{ statusCode: number }> | undefined
-    const decided = await new Promise<FastifyRequest>((resolve) => {
-      handling.set(id, { decided: resolve, finished })
-      const headers = {
-        'x-id': id,
-        'x-quotas': chosen.join(),
-        'x-caller': user,
-        'x-cost': String(cost),
-        ...(organisation !== '' && { 'x-organisation': organisation })
-      }
-      response = app.inject({ method: 'POST', url: '/', headers }).then((response) => response)
+    const headers = {
+      'x-id': id,
+      'x-quotas': chosen.join(),
+      'x-caller': user,
+      'x-cost': cost === null ? 'none' : `${cost.least}-${cost.most}`,
+      ...(organisation !== '' && { 'x-organisation': organisation })
+    }
+    const decided = new Promise<FastifyRequest>((resolve) => {
+      this.#handling.set(id, { decided: resolve, finished })
     })
-    deepStrictEqual(shown(decided.quotaDecisions), shown(expected.decisions))
-    note(expected)
+    const responding = this.#app
+      .inject({ method: 'POST', url: '/', headers })
+      .then((response) => response)
+    const request = await decided
+    deepStrictEqual(request.quotaDecisions.map(shown), expected.decisions)
+    deepStrictEqual(shown(request.quota), expected.decisions[0] ?? null)
+    this.#note(expected)
     const end = async (): Promise<void> => {
-      sent.end = async () => {}
+      if (sent.hasEnded) return
+      sent.hasEnded = true
       finish()
-      const refused = {
-        rejected: 429,
-        unauthenticated: 401,
-        unavailable: 503,
-        admitted: 0,
-        disabled: 0
-      }
+      const { statusCode, headers } = await responding
+      const retryAfter = expected.retryAfter === null ? undefined : String(expected.retryAfter)
+      const rateLimit = expected.rateLimit.length === 0 ? undefined : expected.rateLimit.join(', ')
       deepStrictEqual(
-        (await response)?.statusCode,
-        expected.isAdmitted ? 200 : refused[expected.decisions[0]?.outcome ?? 'admitted']
+        [statusCode, headers['retry-after'], headers.ratelimit],
+        [statusOf(expected), retryAfter, rateLimit]
       )
       await new Promise(setImmediate)
-      for (const issued of all) {
-        if (issued.sent === sent && issued.isFollowed) model.end(now(), issued.expected)
+      for (const issued of this.#issued) {
+        if (issued.sent === sent && issued.isFollowed) {
+          this.#model.end(this.#time, issued.expected)
+        }
       }
     }
-    const sent: Sent = { id, request: decided, user, organisation, cost, end }
-    all.push({ sent, expected, permit: null, isFollowed: true })
+    const sent: Sent = { subject: request, request, user, organisation, cost, hasEnded: false, end }
+    this.#issued.push({ sent, expected, permit: null, isFollowed: true })
     if (!expected.isAdmitted || random.integer(0, 1) === 1) await sent.end()
   }
 
-  async function acquire ({ sent }: Issued): Promise<void> {
-    const chosen = names.filter(() => random.integer(0, 1) === 1)
+  /** Takes a permit in a handler, also after the response has closed. */
+  async #acquire (sent: Sent): Promise<void> {
+    const random = this.#random
+    const chosen = this.#chooseNames()
     if (chosen.length === 0) return
-    const costed = defined.filter(
-      ({ model }) =>
-        chosen.includes(model.name) && model.period !== null && random.integer(0, 3) === 0
-    )
-    const given = Object.fromEntries(costed.map(({ model }) => [model.name, random.integer(0, 8)]))
-    const expected = model.decide(
-      now(),
-      askedOf(chosen, sent.user, sent.organisation, sent.cost, given)
-    )
-    const isFollowed = !sent.request.raw.destroyed
-    const permit = await app.quotaAcquire(sent.request, random.shuffle(chosen), given)
-    deepStrictEqual(
-      [shown(permit.decisions), permit.refusal === null],
-      [shown(expected.decisions), expected.isAdmitted]
-    )
-    note(expected)
-    all.push({ sent, expected, permit, isFollowed })
-  }
-
-  async function charge ({ sent, expected, permit }: Issued): Promise<void> {
-    const amounts = Object.fromEntries(
-      ['tokens', 'dollars']
-        .filter(() => random.integer(0, 2) > 0)
-        .map((unit) => [unit, random.integer(0, 8)])
-    )
-    const given =
-      random.integer(0, 4) === 0
-        ? Number(amounts.tokens ?? random.pick(invalid))
-        : random.integer(0, 9) === 0
-          ? { ...amounts, tokens: random.pick(invalid) }
-          : amounts
-    await (permit === null ? app.quotaCharge(sent.request, given) : permit.charge(given))
-    const valid = Object.entries(typeof given === 'number' ? { tokens: given } : given).filter(
-      ([, amount]) => Number.isInteger(amount) && amount >= 0
-    )
-    model.charge(now(), expected, Object.fromEntries(valid))
-    seen.charged = Number(seen.charged) + expected.accounts.length
-  }
-
-  for (let index = 0; index < stepsPerWalk; index++) {
-    const recent = all.slice(-20)
-    const one = random.integer(1, 40)
-    if (one <= 14 || recent.length === 0) {
-      await request(String(index))
-    } else if (one <= 19) {
-      await acquire(random.pick(recent))
-    } else if (one <= 25) {
-      const { sent, permit, expected } = random.pick(recent)
-      if (permit === null) await sent.end()
-      else {
-        await Promise.all([permit.end(), permit.end()]).then(() => {
-          model.end(now(), expected)
-        })
+    const given: Record<string, Cost> = {}
+    for (const { model } of this.#defined) {
+      if (!chosen.includes(model.name) || model.period === null) continue
+      if (sent.request === null || random.integer(0, 3) === 0) {
+        given[model.name] = randomCost(random, model.unit)
       }
-    } else if (one <= 33) {
-      await charge(random.pick(recent))
-    } else if (one <= 36) {
-      clock.advance(random.pick(gaps))
-    } else if (one === 37) {
-      drift = random.pick([-3_600_000, 0, 3_600_000])
-    } else if (one === 38) {
-      const { model: quota, key } = random.pick(defined)
-      preferences.set(key, random.integer(-1, 12))
-      quota.limit = Math.abs(Number(preferences.get(key)))
-    } else if (one === 39) {
-      const caller = random.pick(['alice', 'acme'])
-      await app.quotaForget(String(callerKey(localAuthentication(caller))))
-      for (const { model: quota } of defined) model.forget(quota, caller)
     }
-    const peeked = Object({
-      headers: { 'x-caller': 'alice', 'x-organisation': 'acme' },
-      log: app.log
-    })
-    for (const { quota, caller } of index % 10 === 0 ? askedOf(names, 'alice', 'acme', 0) : []) {
-      deepStrictEqual(
-        (await app.quotaStanding(peeked, quota.name))?.count,
-        model.count(now(), quota, String(caller)),
-        quota.name
-      )
+    const expected = this.#model.decide(this.#time, this.#askedOf(chosen, sent, given))
+    const permit = await this.#app.quotaAcquire(sent.subject, random.shuffle(chosen), given)
+    deepStrictEqual(permit.decisions.map(shown), expected.decisions)
+    deepStrictEqual(permit.refusal === null, expected.isAdmitted)
+    this.#note(expected)
+    const isFollowed = sent.request !== null
+    if (isFollowed && sent.hasEnded) this.#model.end(this.#time, expected)
+    this.#issued.push({ sent, expected, permit, isFollowed })
+  }
+
+  /** Takes a permit for an authentication, which is the caller of every quota. */
+  async #acquireForJob (): Promise<void> {
+    const caller = this.#random.pick(users)
+    const end = async (): Promise<void> => {}
+    const sent: Sent = {
+      subject: localAuthentication(caller),
+      request: null,
+      user: caller,
+      organisation: caller,
+      cost: null,
+      hasEnded: true,
+      end
+    }
+    this.#count('jobs')
+    await this.#acquire(sent)
+  }
+
+  async #end ({ sent, permit, expected }: Issued): Promise<void> {
+    if (permit === null) return sent.end()
+    await Promise.all([permit.end(), permit.end()])
+    this.#model.end(this.#time, expected)
+  }
+
+  async #charge ({ sent, expected, permit }: Issued): Promise<void> {
+    const random = this.#random
+    const amounts: Record<string, number> = {}
+    for (const unit of ['tokens', 'dollars']) {
+      if (random.integer(0, 2) > 0) amounts[unit] = random.integer(0, 8)
+    }
+    if (random.integer(0, 9) === 0) amounts.tokens = random.pick(invalid)
+    const isNumber = amounts.tokens !== undefined && random.integer(0, 4) === 0
+    const given: Amounts = isNumber ? Number(amounts.tokens) : amounts
+    if (permit !== null) await permit.charge(given)
+    else if (sent.request !== null) await this.#app.quotaCharge(sent.request, given)
+    const valid: Record<string, number> = {}
+    for (const [unit, amount] of Object.entries(amounts)) {
+      const isValid = Number.isInteger(amount) && amount >= 0
+      if (isValid && (unit === 'tokens' || !isNumber)) valid[unit] = amount
+    }
+    this.#model.charge(this.#time, expected, valid)
+    if (expected.accounts.length > 0) this.#count('charged')
+  }
+
+  async #extend ({ sent, expected, permit }: Issued): Promise<void> {
+    const random = this.#random
+    const amounts: Record<string, number> = {}
+    for (const unit of ['tokens', 'dollars']) {
+      const isCounted = expected.all.some(({ quota }) => quota.unit === unit)
+      if (isCounted || random.integer(0, 9) === 0) amounts[unit] = random.integer(0, 6)
+    }
+    if (random.integer(0, 19) === 0) amounts.tokens = random.pick(invalid)
+    const expectedRefusal = this.#model.extend(this.#time, expected, amounts)
+    const extending =
+      permit === null && sent.request !== null
+        ? this.#app.quotaExtend(sent.request, amounts)
+        : permit?.extend(amounts)
+    if (extending === undefined) throw new Error('there is neither a permit nor a request')
+    try {
+      deepStrictEqual(shown(await extending), expectedRefusal)
+    } catch (error) {
+      if (Object(error).code !== 'FST_ERR_LLM_QUOTA_OPTION') throw error
+      deepStrictEqual(expectedRefusal, 'error', String(error))
+    }
+    if (expectedRefusal === null) this.#count('extended')
+    else this.#count(expectedRefusal === 'error' ? 'no extension' : 'refused extensions')
+  }
+
+  #compareGrants ({ sent, expected, permit }: Issued): void {
+    for (const unit of ['requests', 'tokens', 'dollars', 'images']) {
+      const granted =
+        permit === null && sent.request !== null
+          ? this.#app.quotaGranted(sent.request, unit)
+          : permit?.granted(unit)
+      deepStrictEqual(granted, this.#model.granted(expected, unit), unit)
     }
   }
-  for (const { sent, permit } of all) await Promise.all([sent.end(), permit?.end()])
-  await app.close()
+
+  #setLimit (): void {
+    const { model, key } = this.#random.pick(this.#defined)
+    const limit = this.#random.integer(-1, 16)
+    this.#preferences.set(key, limit)
+    model.limit = Math.abs(limit)
+  }
+
+  async #forget (): Promise<void> {
+    const caller = this.#random.pick([...users, ...organisations])
+    await this.#app.quotaForget(String(callerKey(localAuthentication(caller))))
+    for (const { model } of this.#defined) this.#model.forget(model, caller)
+  }
+
+  async #compareStandings (): Promise<void> {
+    const user = this.#random.pick(users)
+    const organisation = 'acme'
+    const request = Object({
+      headers: { 'x-caller': user, 'x-organisation': organisation },
+      log: this.#app.log
+    })
+    const { model, isOfOrganisation } = this.#random.pick(this.#defined)
+    const caller = isOfOrganisation ? organisation : user
+    const expected = this.#model.standing(this.#time, model, caller)
+    let found: object | null = null
+    try {
+      const standing = await this.#app.quotaStanding(request, model.name)
+      if (standing === null) throw new Error('nobody is named')
+      const { count, held, limit, remaining, windowRemaining, resetsAt } = standing
+      found = { count, held, limit, remaining, windowRemaining, resetsAt }
+    } catch (error) {
+      if (Object(error).code !== 'FST_ERR_LLM_QUOTA_STANDING') throw error
+    }
+    deepStrictEqual(found, expected, model.name)
+  }
 }
+
+const kindsOfSteps = [
+  'decisions',
+  'admitted',
+  'rejected',
+  'rejected beside what is held',
+  'unauthenticated',
+  'unavailable',
+  'failed time zones',
+  'jobs',
+  'charged',
+  'extended',
+  'refused extensions',
+  'no extension'
+]
 
 t.test(
   `several quotas decide and count as the model does, in ${walks * stepsPerWalk} random steps`,
@@ -370,19 +599,18 @@ t.test(
     t.teardown(() => {
       Date.now = now
     })
-    const seen = { admitted: 0, rejected: 0, unauthenticated: 0, unavailable: 0, charged: 0 }
+    const seen: Record<string, number> = {}
     for (let seed = firstSeed; seed < firstSeed + walks; seed++) {
       try {
-        await walk(new Random(seed), seen)
+        await new Walk(new Random(seed), seen).run()
       } catch (error) {
         t.fail(`FC_SEED=${seed} RANDOM_WALKS=1 replays the failure`)
         throw error
       }
     }
     t.comment(JSON.stringify(seen))
-    t.ok(
-      Object.values(seen).every((count) => count > walks),
-      'every kind of step was taken often'
-    )
+    for (const kind of kindsOfSteps) {
+      t.ok(Number(seen[kind]) >= 1, `a step of each kind was taken: ${kind}`)
+    }
   }
 )

@@ -79,7 +79,8 @@ const invalid: unknown[] = [
 ]
 
 t.test(
-  'a store can return its result, a promise, or an object with a function then; an invalid result is a 503',
+  'a store can return its result, a promise, or an object with a function then; an invalid ' +
+    'result is a 503',
   async (t) => {
     const failures = [...invalid.map((result) => [result]), valid, [], [valid, valid], 'no', null]
     const results = [
@@ -271,7 +272,8 @@ t.test(
 )
 
 t.test(
-  'refusalBody replaces the body and its content type; the status and the other headers do not change',
+  'refusalBody replaces the body and its content type; the status and the other headers do ' +
+    'not change',
   async (t) => {
     const contentType = 'application/problem+json'
     const refusalBody: RefusalBodyWriter = ({ outcome, quota, limit }, { url }) => ({
@@ -401,7 +403,8 @@ t.test('the content type can be any media type, with or without parameters', asy
 })
 
 t.test(
-  'refusalBody is not called in shadow mode or for admitted requests, and without it a refusal logs no error',
+  'refusalBody is not called in shadow mode or for admitted requests, and without it a ' +
+    'refusal logs no error',
   async (t) => {
     const log = captureLog()
     const refusalBody = () => {

@@ -35,7 +35,8 @@ function asynchronous (store: MemoryQuotaStore): QuotaStore {
 }
 
 t.test(
-  'a request is subject to every quota that lists its operation or that its mark names, default first, then as defined',
+  'a request is subject to every quota that lists its operation or that its mark names, ' +
+    'default first, then as defined',
   async (t) => {
     const seen: unknown[] = []
     const app = Fastify()
@@ -260,7 +261,8 @@ t.test(
 )
 
 t.test(
-  'a limit of 0 disables that quota alone; if all are disabled, the request passes without authentication',
+  'a limit of 0 disables that quota alone; if all are disabled, the request passes without ' +
+    'authentication',
   async (t) => {
     const preferences = new Map([['rate-limit.one.per-minute', 0]])
     const { ask } = await createHost(['one', 'two'], { preferences, quotas: { one: {}, two: {} } })
@@ -323,7 +325,8 @@ const limits: [
 
 for (const [definition, text, window, key, counters] of limits) {
   t.test(
-    `a limit of ${text} has its message, window, counters, preference and environment variable: ${counters}`,
+    `a limit of ${text} has its message, window, counters, preference and environment ` +
+      `variable: ${counters}`,
     async (t) => {
       const variable = `SERVICE_RATE_LIMIT_CHAT_2_${key.toUpperCase().replaceAll('-', '_')}`
       t.teardown(() => {
@@ -363,7 +366,9 @@ for (const [definition, text, window, key, counters] of limits) {
       process.env[variable] = 'many'
       await t.rejects(start(), {
         code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT',
-        message: `fastify-llm-quota: the environment variable ${variable} must be an integer; it got "many"`
+        message:
+          `fastify-llm-quota: the environment variable ${variable} must be an integer; it ` +
+          'got "many"'
       })
     }
   )
@@ -422,7 +427,8 @@ t.test(
       quotas
     })
     const policy =
-      '"default";q=2;w=60, "tokens";q=500;w=86400;qu="tokens", "streams";q=2;qu="concurrent-requests"'
+      '"default";q=2;w=60, "tokens";q=500;w=86400;qu="tokens", ' +
+      '"streams";q=2;qu="concurrent-requests"'
     matchExactly(t, (await ask()).headers, {
       'ratelimit-policy': policy,
       ratelimit: '"default";r=1;t=60, "tokens";r=200;t=86400, "streams";r=1'
@@ -442,7 +448,8 @@ t.test(
 )
 
 t.test(
-  'start-up fails if the option quotas is invalid, with an error that contains the option and its value',
+  'start-up fails if the option quotas is invalid, with an error that contains the option ' +
+    'and its value',
   async (t) => {
     const names = ['Chat', '1chat', 'cha_t', 'chat ', '', 'default', 'x'.repeat(33), 'café']
     const units = [
@@ -500,7 +507,7 @@ t.test(
       ],
       [
         { chat: { perDay: 5, timeZone: 'Europe/Bärlin' } },
-        /option quotas\.chat\.timeZone must be the name of an IANA time zone.*; it got "Europe\/Bärlin"/
+        /option quotas\.chat\.timeZone must be .* IANA time zone.*; it got "Europe\/Bärlin"/
       ],
       [
         { chat: { perDay: 5, timeZone: '+01:00' } },

@@ -233,7 +233,8 @@ function isSubject (
 }
 
 t.test(
-  `exactly the requests that the rules name are counted, in ${tables * targetsPerTable} random spellings`,
+  `exactly the requests that the rules name are counted, in ${tables * targetsPerTable} ` +
+    'random spellings',
   async (t) => {
     const seenKinds = { literal: 0, spelled: 0, passed: 0 }
     await assertProperty(

@@ -224,37 +224,40 @@ function by (organization: string) {
   return { headers: { 'x-organisation': organization } }
 }
 
-t.test('the time zone can be a function of the caller, whose days end at its midnight', async (t) => {
-  const set = setWallClock(t)
-  const asked: Authentication[] = []
-  const { app, ask, store } = await createHost('budget', {
-    authentication: fromOrganisation,
-    quotas: {
-      budget: {
-        perDay: 1,
-        timeZone: (authentication) => {
-          asked.push(authentication)
-          return zoneOf(authentication)
+t.test(
+  'the time zone can be a function of the caller, whose days end at its midnight',
+  async (t) => {
+    const set = setWallClock(t)
+    const asked: Authentication[] = []
+    const { app, ask, store } = await createHost('budget', {
+      authentication: fromOrganisation,
+      quotas: {
+        budget: {
+          perDay: 1,
+          timeZone: (authentication) => {
+            asked.push(authentication)
+            return zoneOf(authentication)
+          }
         }
       }
-    }
-  })
-  const statusOf = async (organization: string): Promise<number> =>
-    (await ask(by(organization))).statusCode
-  set('2026-11-25T14:59Z')
-  t.same([await statusOf('Asia/Tokyo'), await statusOf('Europe/Berlin')], [200, 200])
-  set('2026-11-25T15:00Z')
-  t.same([await statusOf('Asia/Tokyo'), await statusOf('Europe/Berlin')], [200, 429])
-  set('2026-11-25T23:00Z')
-  t.same([await statusOf('Asia/Tokyo'), await statusOf('Europe/Berlin')], [429, 200])
-  matchExactly(t, asked[0], { kind: 'local', username: 'Asia/Tokyo' })
-  t.same(
-    app.quotas.map(({ name, period, counters }) => ({ name, period, counters })),
-    [{ name: 'budget', period: 'day', counters: 'budget.requests.day' }],
-    'the zone is not a part of the name of the counters'
-  )
-  t.equal(store.inspect('budget.requests.day').trackedCallers, 2)
-})
+    })
+    const statusOf = async (organization: string): Promise<number> =>
+      (await ask(by(organization))).statusCode
+    set('2026-11-25T14:59Z')
+    t.same([await statusOf('Asia/Tokyo'), await statusOf('Europe/Berlin')], [200, 200])
+    set('2026-11-25T15:00Z')
+    t.same([await statusOf('Asia/Tokyo'), await statusOf('Europe/Berlin')], [200, 429])
+    set('2026-11-25T23:00Z')
+    t.same([await statusOf('Asia/Tokyo'), await statusOf('Europe/Berlin')], [429, 200])
+    matchExactly(t, asked[0], { kind: 'local', username: 'Asia/Tokyo' })
+    t.same(
+      app.quotas.map(({ name, period, counters }) => ({ name, period, counters })),
+      [{ name: 'budget', period: 'day', counters: 'budget.requests.day' }],
+      'the zone is not a part of the name of the counters'
+    )
+    t.equal(store.inspect('budget.requests.day').trackedCallers, 2)
+  }
+)
 
 t.test('the time zone of a token is that of its claims, read from request.user', async (t) => {
   const set = setWallClock(t)

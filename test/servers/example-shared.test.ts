@@ -40,7 +40,7 @@ for (const kind of ['Redis', 'PostgreSQL']) {
       t.match(await two.standing('alice'), { default: { limit: 3, count: 3 } })
       matchExactly(t, await (await two.as('root', '/api/callers')).json(), {
         trackedCallers: 1,
-        callers: [{ count: 3 }]
+        callers: [{ quotas: { default: { count: 3 } } }]
       })
       t.equal(await change(null), 200)
       t.match(await two.standing('alice'), { default: { limit: 10 } })

@@ -7,7 +7,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { PostgresQuotaStore, postgresSchema } from '../../lib/postgres.js'
+import type { PoolClient } from 'pg'
+import { PostgresQuotaStore, postgresSchema, type PostgresPool } from '../../lib/postgres.js'
+import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
+import { functionsOf } from '../../lib/store/postgres/schema.js'
+import type { Call } from '../../lib/store/shared/driver.js'
 import type { Acquisition, Demand } from '../../lib/store/store.js'
 import { PostgresServer, startPostgres } from '../support/postgres-server.js'
 import { freePort } from '../support/redis-server.js'
@@ -58,9 +62,9 @@ async function storm (
         try {
           const acquisitions = await store.acquire(demanded)
           if (!acquisitions.every((acquisition) => acquisition?.admitted)) continue
-          for (const [index, { counters, callerKey, cost }] of demanded.entries()) {
+          for (const [index, { counters, callerKey, most }] of demanded.entries()) {
             const name = `${counters} ${acquisitions[index]?.overflow === true ? 'overflow' : callerKey}`
-            counted.set(name, (counted.get(name) ?? 0) + cost)
+            counted.set(name, (counted.get(name) ?? 0) + most)
           }
           await admitted?.(store, acquisitions)
         } catch {
@@ -112,7 +116,8 @@ t.test(
 )
 
 t.test(
-  'whatever races for the last place of one of its quotas, each quota counts what was admitted, within its limit',
+  'whatever races for the last place of one of its quotas, each quota counts what was ' +
+    'admitted, within its limit',
   async (t) => {
     const { server, pool } = await startPostgres(t)
     const stores = instances(t, server, { maxTrackedCallers: 8 })
@@ -124,7 +129,7 @@ t.test(
       demands: (client, request) =>
         [
           ...anyOf(12, 1e9)(client, request),
-          demand(`caller ${(client + request) % 3}`, { ...month, limit: 1_000, cost: 7 }),
+          demand(`caller ${(client + request) % 3}`, { ...month, limit: 1_000, least: 7, most: 7 }),
           demand('all', place(5))
         ].sort(() => (client % 3) - 1),
       async admitted (store, acquisitions) {
@@ -135,7 +140,7 @@ t.test(
         inFlight -= 1
         for (const acquisition of acquisitions) {
           if (acquisition?.windowRemaining === null && acquisition.end === undefined) {
-            await store.release(acquisition, 1)
+            await store.settle(acquisition, 0, null)
           }
         }
       }
@@ -143,16 +148,12 @@ t.test(
     t.equal(failed, 0)
     t.ok(most > 1 && most <= 5, `${most} were in flight at once`)
     const { rows } = await pool.query(
-      `SELECT counters || ' ' || caller AS name, count::integer FROM llm_quota WHERE count > 0 AND holder = ''
-    UNION SELECT counters, sum(count) FROM llm_quota WHERE holder <> '' GROUP BY 1`
+      "SELECT counters || ' ' || CASE kind WHEN 'overflow' THEN kind ELSE caller END AS name, count::integer FROM llm_quota WHERE count > 0"
     )
     const places = counted.get('streams.in-flight all')
     counted.delete('streams.in-flight all')
     t.ok(Number(places) > 50, `${places} were admitted`)
-    t.same(
-      new Map(rows.map(({ name, count }) => [name, count])),
-      new Map([...counted, ['streams.in-flight', 0]])
-    )
+    t.same(new Map(rows.map(({ name, count }) => [name, count])), counted, 'and no place is left')
     t.ok(
       Math.max(
         ...['caller 0', 'caller 1', 'caller 2'].map(
@@ -177,8 +178,8 @@ t.test('a statement waits for the locks of another one only if it must', async (
   t.teardown(() => {
     other.release()
   })
-  await pool.query("UPDATE llm_quota SET swept_at = 0 WHERE caller = 'state'")
-  await other.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'state' FOR UPDATE")
+  await pool.query('UPDATE llm_quota_tracking SET swept_at = 0')
+  await other.query('BEGIN; SELECT FROM llm_quota_tracking FOR UPDATE')
   t.match(await acquireOne(store, 'a'), { count: 2 }, 'a known caller does not wait for the state')
   t.match(
     await acquireOne(new PostgresQuotaStore({ pool }), 'a'),
@@ -187,7 +188,7 @@ t.test('a statement waits for the locks of another one only if it must', async (
   )
   await other.query('ROLLBACK')
   await pool.query(
-    "UPDATE llm_quota SET last_seen = 0 WHERE caller = 'a'; UPDATE llm_quota SET swept_at = 0 WHERE counters = 'default'"
+    "UPDATE llm_quota SET last_seen = 0 WHERE caller = 'a'; UPDATE llm_quota_tracking SET swept_at = 0"
   )
   await other.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'a' FOR UPDATE")
   t.match(
@@ -197,14 +198,22 @@ t.test('a statement waits for the locks of another one only if it must', async (
   )
   await other.query('ROLLBACK')
   t.match(await store.inspect('default'), { trackedCallers: 2, sweeps: 1 })
-  await other.query(
-    "BEGIN; SELECT llm_quota_acquire(NULL, 10, 1, '{streams.in-flight}', '{a}', '{other}', '{30000}', '{0}', '{1}', '{1}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{NULL}')"
+  const otherDriver = new PostgresDriver(functionsOf(clientOf(other), 'llm_quota'), 10)
+  const callOf = (number: number, more: Partial<Call>): Call => ({
+    time: null,
+    lease: { process: 'other', number, generation: 1, isComplete: true },
+    holdings: [],
+    settlements: [],
+    requests: [],
+    ...more
+  })
+  const streams = 'streams.in-flight'
+  await other.query('BEGIN')
+  await otherDriver.decide(
+    callOf(1, { holdings: [{ counters: streams, callerKey: 'a', held: 1 }] })
   )
   const asked = acquireOne(store, 'a', place(1))
-  while (
-    (await pool.query("SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")).rows
-      .length === 0
-  ) {
+  while ((await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length === 0) {
     await sleep(5)
   }
   await other.query('COMMIT')
@@ -213,8 +222,8 @@ t.test('a statement waits for the locks of another one only if it must', async (
     { admitted: false, count: 1 },
     'a place is not taken while another process takes one for the same caller'
   )
-  await other.query(`BEGIN; SELECT llm_quota_release(NULL, 'other', 30000, 2, array_agg('streams.in-flight'::text), array_agg('caller ' || number), array_agg(1), '{}', '{}', '{}', '{}')
-    FROM generate_series(1, 5000) AS number`)
+  await other.query('BEGIN')
+  await otherDriver.decide(callOf(2, {}))
   t.match(
     await acquireOne(store, 'caller 7', place(1)),
     { admitted: true, count: 1 },
@@ -223,8 +232,14 @@ t.test('a statement waits for the locks of another one only if it must', async (
   await other.query('ROLLBACK')
 })
 
+/** A connection as a pool without named statements. */
+function clientOf (client: PoolClient): PostgresPool {
+  return { query: (text, values) => client.query(text, values) }
+}
+
 t.test(
-  'no call waits for more than some seconds for tables that are locked, and a decision that failed is not counted',
+  'no call waits for more than some seconds for tables that are locked, and a decision ' +
+    'that failed is not counted',
   async (t) => {
     const { pool } = await startPostgres(t)
     const store = new PostgresQuotaStore({ pool })
@@ -234,7 +249,7 @@ t.test(
     t.teardown(() => {
       other.release()
     })
-    await other.query('BEGIN; LOCK TABLE llm_quota')
+    await other.query('BEGIN; LOCK TABLE llm_quota, llm_quota_clock')
     const calls: Record<string, () => unknown> = {
       acquire: () => acquireOne(store, 'a'),
       peek: () => store.peek(demand('a')),
@@ -242,8 +257,8 @@ t.test(
       list: () => store.list('default'),
       forget: () => store.forget('a', 'default'),
       clearCounters: () => new PostgresQuotaStore({ pool }).clearCounters(),
-      release: () => store.release(counted, 1),
-      'release of a place': () => store.release(held, 1)
+      settle: () => store.settle(counted, 0, null),
+      'settle of a place': () => store.settle(held, 0, null)
     }
     await Promise.all(
       Object.entries(calls).map(([name, call]) =>
@@ -256,7 +271,8 @@ t.test(
 )
 
 t.test(
-  'calls that remove counters, releases and decisions do not wait for each other in a circle, even if the clock goes back',
+  'calls that remove counters, releases and decisions do not wait for each other in a ' +
+    'circle, even if the clock goes back',
   async (t) => {
     const { server, pool } = await startPostgres(t)
     let setBack = 0
@@ -275,7 +291,9 @@ t.test(
       ],
       async admitted (store, acquisitions) {
         await Promise.all(
-          acquisitions.map((acquisition) => acquisition === null || store.release(acquisition, 1))
+          acquisitions.map(
+            (acquisition) => acquisition === null || store.settle(acquisition, 0, null)
+          )
         )
         requests += 1
         if (requests % 5 === 0) await store.forget('caller 1', 'default')
@@ -284,8 +302,8 @@ t.test(
     })
     t.equal(failed, 0)
     const { rows } =
-      await pool.query(`SELECT tracked = (SELECT count(*) FROM llm_quota AS own WHERE own.counters = state.counters AND caller NOT IN ('overflow', 'state')) AS exact
-    FROM llm_quota AS state WHERE caller = 'state' AND counters <> ''`)
+      await pool.query(`SELECT tracked = (SELECT count(*) FROM llm_quota AS own WHERE own.counters = tracking.counters AND kind = 'caller') AS exact
+    FROM llm_quota_tracking AS tracking`)
     t.ok(
       rows.every(({ exact }) => exact === true),
       'and the number of tracked callers is that of their counters'
@@ -294,7 +312,8 @@ t.test(
 )
 
 t.test(
-  'after a crash of the server, unlogged tables are empty, logged ones keep the counts, and both decide',
+  'after a crash of the server, unlogged tables are empty, logged ones keep the counts, ' +
+    'and both decide',
   async (t) => {
     const { server, pool } = await startPostgres(t)
     await pool.query(postgresSchema({ table: 'logged', unlogged: false }))

@@ -17,7 +17,8 @@ t.jobs = 2
 
 for (const kind of ['Redis', 'PostgreSQL']) {
   t.test(
-    `the places of a process on ${kind} are free within 30 s of its last renewal, and it takes them again when it wakes`,
+    `the places of a process on ${kind} are free within 30 s of its last renewal, and it ` +
+      'takes them again when it wakes',
     {
       buffered: true
     },

@@ -78,7 +78,8 @@ for (const { clients, servers, mostShards, observers, masters } of kinds) {
         t.equal(acquisitions.filter(({ admitted }) => admitted).length, 300)
       })
       t.test(
-        'the store sends a script again after the servers have lost it, even if decisions are in flight',
+        'the store sends a script again after the servers have lost it, even if decisions ' +
+          'are in flight',
         async (t) => {
           const store = new RedisQuotaStore({
             client,

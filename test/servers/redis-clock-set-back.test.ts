@@ -23,7 +23,8 @@ async function start (maxTrackedCallers = 10_000) {
 
 for (const step of [1, 1_000, 30_000, 59_999, 90_000, 3_600_000, 1e11]) {
   t.test(
-    `a window does not become longer, and no wait negative, if the clock is set back by ${step} ms after a decision`,
+    'a window does not become longer, and no wait negative, if the clock is set back by ' +
+      `${step} ms after a decision`,
     async (t) => {
       for (const latest of ['alice', 'bob']) {
         const { clock, store } = await start()
@@ -46,7 +47,8 @@ for (const step of [1, 1_000, 30_000, 59_999, 90_000, 3_600_000, 1e11]) {
     }
   )
   t.test(
-    `a window becomes longer by at most the time since the last decision if the clock goes back by ${step} ms`,
+    'a window becomes longer by at most the time since the last decision if the clock goes ' +
+      `back by ${step} ms`,
     async (t) => {
       for (const [lag, idle] of [
         [50, 0],
@@ -91,7 +93,8 @@ for (const step of [1, 1_000, 30_000, 59_999, 90_000, 3_600_000, 1e11]) {
 }
 
 t.test(
-  'sweeps continue after the clock has been set back, and no lease outlives the step by more than 30 s',
+  'sweeps continue after the clock has been set back, and no lease outlives the step by ' +
+    'more than 30 s',
   async (t) => {
     const { clock, create, store } = await start()
     await acquireOne(store, 'alice', one)

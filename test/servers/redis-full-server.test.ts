@@ -16,7 +16,8 @@ const cases = ['noeviction', 'volatile-lru', 'volatile-ttl', 'allkeys-lru'].flat
 
 for (const { policy, hasRoom } of cases) {
   t.test(
-    `no caller is admitted more often than its limit on a server that is full of other data${hasRoom ? ', with room for a moment' : ''}, with ${policy}`,
+    'no caller is admitted more often than its limit on a server that is full of other ' +
+      `data${hasRoom ? ', with room for a moment' : ''}, with ${policy}`,
     async (t) => {
       const { server, client } = await startRedis(t)
       const other = server.client()
@@ -51,7 +52,8 @@ for (const { policy, hasRoom } of cases) {
 }
 
 t.test(
-  'no caller is admitted more often than its limit if a full server evicts the counters again and again',
+  'no caller is admitted more often than its limit if a full server evicts the counters ' +
+    'again and again',
   async (t) => {
     const { server, client } = await startRedis(t)
     await setMemory(client, 'allkeys-lru', 1.05)
@@ -88,7 +90,8 @@ for (const [policy, memory, isEvicted] of [
   ['noeviction', 1.05, false]
 ] as const) {
   t.test(
-    `the loss of an hour's counters is ${isEvicted ? 'a failure' : 'none'} with ${policy} and ${memory} times the memory in use`,
+    `the loss of an hour's counters is ${isEvicted ? 'a failure' : 'none'} with ${policy} ` +
+      `and ${memory} times the memory in use`,
     async (t) => {
       const { client } = await startRedis(t)
       const clock = virtualPerformance(t)

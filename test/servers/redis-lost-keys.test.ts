@@ -41,7 +41,8 @@ tap.equal(count, 2, 'the keys that can be lost')
 
 for (let index = 0; index < count; index++) {
   tap.test(
-    `after loss ${index + 1} of ${count}, the cap holds, and one window later, every caller has its own counter and limit`,
+    `after loss ${index + 1} of ${count}, the cap holds, and one window later, every ` +
+      'caller has its own counter and limit',
     async (t) => {
       const { clock, store } = await filled()
       await (await losses(client))[index]?.()

@@ -48,7 +48,8 @@ function start (t: Test, ownClient: QuotaRedisClient = adaptClient(client)) {
 }
 
 t.test(
-  'a process takes no more places than the limit after the server has lost them, and renews those that it has',
+  'a process takes no more places than the limit after the server has lost them, and ' +
+    'renews those that it has',
   async (t) => {
     const { one, other, renew } = start(t)
     const entries = await Promise.all([1, 2, 3].map(() => acquireOne(one, 'alice', place(3))))
@@ -66,7 +67,8 @@ t.test(
 )
 
 t.test(
-  "a process that holds a caller's limit rejects without asking, unless rememberRejections is false",
+  "a process that holds a caller's limit rejects without asking, unless rememberRejections " +
+    'is false',
   async (t) => {
     const store = new RedisQuotaStore({ client })
     const entry = await acquireOne(store, 'alice', place(1))

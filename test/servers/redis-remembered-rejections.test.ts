@@ -45,7 +45,8 @@ t.test('a flood over the limit costs the server one decision a second', async (t
 })
 
 t.test(
-  'a request is rejected from memory if it does not fit beside the count, with null for its other demands',
+  'a request is rejected from memory if it does not fit beside the count, with null for ' +
+    'its other demands',
   async (t) => {
     const { store } = create()
     await acquireOne(store, 'alice', { limit: 10, least: 7, most: 7 })
@@ -106,7 +107,8 @@ t.test('forget of another process, a release and a later end take effect', async
 })
 
 t.test(
-  'no rejection is remembered beyond the window, if the option is false, or by the overflow counter',
+  'no rejection is remembered beyond the window, if the option is false, or by the ' +
+    'overflow counter',
   async (t) => {
     const { clock, store } = create()
     await acquireOne(store, 'alice', { limit })
@@ -139,7 +141,8 @@ t.test('rejections are remembered for at most as many callers as can be tracked'
 for (const relieve of ['forget', 'clearCounters'] as const) {
   for (const isOvertaking of [true, false]) {
     t.test(
-      `a rejection that ${isOvertaking ? 'overtakes' : 'arrives after the end of'} ${relieve} is not remembered`,
+      `a rejection that ${isOvertaking ? 'overtakes' : 'arrives after the end of'} ` +
+        `${relieve} is not remembered`,
       async (t) => {
         const { evaluateDigest, evaluateSource } = adaptClient(client)
         let release = (): void => {}

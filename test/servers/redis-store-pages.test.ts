@@ -114,7 +114,8 @@ for (const silent of [0, 1]) {
 }
 
 t.test(
-  'a new caller at the cap needs a script for each page of rows at most, and only the first one after a sweep',
+  'a new caller at the cap needs a script for each page of rows at most, and only the ' +
+    'first one after a sweep',
   async (t) => {
     const everybody = names('caller', 3_000)
     const { client, sent } = recorded()

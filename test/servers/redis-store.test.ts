@@ -47,7 +47,8 @@ t.test(
 )
 
 t.test(
-  'a request with three quotas takes one round trip and one command, and so does what it gives back',
+  'a request with three quotas takes one round trip and one command, and so does what it ' +
+    'gives back',
   async (t) => {
     const store = new RedisQuotaStore({ client })
     const demands = [
@@ -266,7 +267,7 @@ t.test(
     const invalid: [object, RegExp][] = [
       [
         { client: undefined },
-        /option client must be a client of ioredis, iovalkey, redis or @valkey\/valkey-glide, or a QuotaRedisClient; it got undefined/
+        /option client must be a client of ioredis, .*, or a QuotaRedisClient; it got undefined/
       ],
       [
         { client: { host: 'redis.example', password: 'secret' } },
@@ -279,7 +280,7 @@ t.test(
       [{ shards: 3, maxTrackedCallers: 2 }, /option shards .* it got 3/],
       [
         { shards: 101 },
-        /option shards must be at most 16, or maxTrackedCallers \/ 100, and at most maxTrackedCallers; it got 101/
+        /option shards must be at most 16, or maxTrackedCallers \/ 100, and .*; it got 101/
       ],
       [
         { rememberRejections: 'yes' },

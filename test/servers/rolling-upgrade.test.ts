@@ -89,7 +89,8 @@ t.test('Redis: builds with the same layout count together', async (t) => {
 })
 
 t.test(
-  "Redis: a build with another layout fails by name and changes nothing, until the other one's keys have expired",
+  'Redis: a build with another layout fails by name and changes nothing, until the other ' +
+    "one's keys have expired",
   async (t) => {
     const { client } = await startRedis(t)
     const [old, next] = [
@@ -135,7 +136,8 @@ t.test(
 )
 
 t.test(
-  "PostgreSQL: builds with the same schema count together, and each one's migration changes nothing",
+  "PostgreSQL: builds with the same schema count together, and each one's migration " +
+    'changes nothing',
   async (t) => {
     const { pool } = await startPostgres(t)
     await pool.query(same.postgres.postgresSchema())
@@ -147,7 +149,8 @@ t.test(
 )
 
 t.test(
-  'PostgreSQL: the migration of another schema fails by name and changes nothing; it works with another table',
+  'PostgreSQL: the migration of another schema fails by name and changes nothing; it works ' +
+    'with another table',
   async (t) => {
     const { pool } = await startPostgres(t)
     const old = new postgres.PostgresQuotaStore({ pool })

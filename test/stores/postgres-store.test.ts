@@ -74,7 +74,8 @@ t.test(
 )
 
 t.test(
-  'requests that arrive together share a statement, whatever their keys, and a known caller needs one for all quotas',
+  'requests that arrive together share a statement, whatever their keys, and a known caller ' +
+    'needs one for all quotas',
   async (t) => {
     const counted = counting()
     const { clock, store } = await createStore({ pool: counted })
@@ -184,7 +185,8 @@ t.test(
 )
 
 t.test(
-  'a sweep removes many counters step by step, and none that was used since; at the cap, a new caller waits for it',
+  'a sweep removes many counters step by step, and none that was used since; at the cap, ' +
+    'a new caller waits for it',
   async (t) => {
     const counted = counting()
     const { clock, store } = await createStore({ pool: counted, maxTrackedCallers: 5_000 })

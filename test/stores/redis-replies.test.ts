@@ -9,7 +9,8 @@ import { acquireOne, demand } from '../support/told-store.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 
 t.test(
-  'the scripts use what the oldest server, Redis 6.2, has, and docs/shared-server.md lists it as permissions',
+  'the scripts use what the oldest server, Redis 6.2, has, and docs/shared-server.md lists ' +
+    'it as permissions',
   async (t) => {
     const folder = 'lib/store/redis'
     const source = readdirSync(folder)
@@ -110,7 +111,8 @@ for (const [name, replies] of Object.entries(invalid)) {
 }
 
 t.test(
-  'a store on a server has its caller cap as a property, for the fallback of an insured store and the metrics',
+  'a store on a server has its caller cap as a property, for the fallback of an insured ' +
+    'store and the metrics',
   async (t) => {
     const client = { evaluateDigest: async () => null, evaluateSource: async () => null }
     const pool = { query: async () => ({ rows: [] }) }
@@ -191,7 +193,8 @@ const errors: [unknown, isSentAgain: boolean][] = [
 ]
 
 t.test(
-  'a script is sent as source if the server does not know it, and not again after another error: it may have run',
+  'a script is sent as source if the server does not know it, and not again after another ' +
+    'error: it may have run',
   async (t) => {
     for (const [error, isSentAgain] of errors) {
       const commands: string[] = []
@@ -228,10 +231,12 @@ t.test('a replica is left at most once a second', async (t) => {
   const clients = {
     redis: { isReady: true, evalSha: readOnly, eval: readOnly, sendCommand: quit },
     'valkey-glide': glide(
-      "An error was signalled by the server: - ReadOnly: You can't write against a read only replica."
+      "An error was signalled by the server: - ReadOnly: You can't write against a read " +
+        'only replica.'
     ),
     'valkey-glide with Redis 6.2': glide(
-      "ResponseError: Error running script (call to f_0): @user_script:1: -READONLY You can't write against a read only replica."
+      'ResponseError: Error running script (call to f_0): @user_script:1: -READONLY You ' +
+        "can't write against a read only replica."
     )
   }
   for (const [name, client] of Object.entries(clients)) {

@@ -49,7 +49,8 @@ export async function startService (
   await app.listen({ host: '127.0.0.1', port: 0 })
   const address = app.listeningOrigin
   const as: RunningService['as'] = async (subject, path, { method = 'GET', body, signal } = {}) => {
-    const authorization = `Bearer ${app.jwt.sign({ sub: subject, ...(subject === 'root' && { role: 'admin' }) })}`
+    const claims = { sub: subject, ...(subject === 'root' && { role: 'admin' }) }
+    const authorization = `Bearer ${app.jwt.sign(claims)}`
     const json =
       body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }
     const headers = {

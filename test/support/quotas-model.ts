@@ -4,10 +4,13 @@ export interface ModelQuota {
   readonly unit: string
   /** Null for requests in flight. */
   readonly period: 'minute' | 'hour' | 'day' | 'month' | null
-  /** Hours east of UTC; null if the windows open with the first request. */
-  readonly offset: number | null
+  /**
+   * Hours east of UTC, by caller, of a quota whose windows are the days or months of a time zone;
+   * null for a caller whose time zone fails, or if the windows open with the first request.
+   */
+  readonly offsets: Readonly<Record<string, number | null>> | null
   readonly isEnforced: boolean
-  readonly unreported: number | undefined
+  readonly unreported: number | null
   limit: number
 }
 
@@ -17,116 +20,231 @@ export interface ModelTime {
   readonly date: number
 }
 
-/**
- * A quota of a request, with the caller, or null, and the cost, or null if the host's function
- * fails.
- */
+export interface ModelRange {
+  readonly least: number
+  readonly most: number
+}
+
+/** A quota of a request, with the caller, or null, and the cost, or null if that fails. */
 export interface Asked {
   readonly quota: ModelQuota
   readonly caller: string | null
-  readonly cost: number | null
+  readonly cost: ModelRange | null
 }
 
+type Outcome = 'admitted' | 'rejected' | 'unauthenticated' | 'disabled' | 'unavailable'
+
 export interface ModelDecision {
-  quota: string
-  unit: string
-  enforced: boolean
-  outcome: 'admitted' | 'rejected' | 'unauthenticated' | 'disabled' | 'unavailable'
-  limit: number
-  count: number | null
-  windowRemaining: number | null
+  readonly quota: string
+  readonly unit: string
+  readonly period: string | null
+  readonly enforced: boolean
+  readonly outcome: Outcome
+  readonly reason: string | null
+  readonly limit: number
+  readonly count: number | null
+  readonly held: number | null
+  readonly granted: number | null
+  readonly windowRemaining: number | null
 }
 
 /** What a request has of its quotas. */
 export interface ModelPermit {
+  readonly all: readonly Asked[]
+  /** The decisions that are published: all, or the one that refuses. */
   readonly decisions: readonly ModelDecision[]
   readonly isAdmitted: boolean
+  /** In seconds; null for an admitted request, and where nobody is named. */
+  readonly retryAfter: number | null
+  /** The items of the field `RateLimit`. */
+  readonly rateLimit: readonly string[]
   readonly accounts: readonly Account[]
-  isOpen: boolean
+  hasEnded: boolean
 }
 
+/** What is published when a permit is settled. */
+export interface ModelSettlement {
+  readonly quota: string
+  readonly unit: string
+  readonly granted: number
+  readonly used: number
+  readonly before: number
+  readonly reported: boolean
+  readonly windowEnd: number
+}
+
+/** What is counted for a caller from its opening until it ends or is forgotten. */
 interface Window {
   count: number
+  held: number
   readonly start: number
+  /** When the day or month of a time zone ends. */
   readonly end: number | null
 }
 
-/** What one request has counted in one quota, and in which windows. */
-interface Account {
-  readonly asked: Asked
-  readonly cost: number
-  reported: number | null
+/** What an admission or an extension was granted, and in which windows it counts. */
+interface Grant {
+  readonly amount: number
+  readonly window: Window
+  held: number
   readonly parts: { readonly window: Window; amount: number }[]
 }
 
+/** What one request has counted in one quota of another unit than requests, or its place. */
+interface Account {
+  readonly quota: ModelQuota
+  readonly caller: string
+  readonly limit: number
+  readonly windowEnd: number
+  readonly grants: Grant[]
+  reported: number | null
+  published: number | null
+}
+
+/** What one store has found for one quota. */
+interface Found {
+  readonly quota: ModelQuota
+  readonly caller: string
+  readonly limit: number
+  readonly range: ModelRange
+  readonly window: Window
+  readonly hasRoom: boolean
+  /** The window that is left, before anything is counted. */
+  readonly windowRemaining: number | null
+  /** How long a request that is rejected waits, in milliseconds. */
+  readonly wait: number
+}
+
 const minute = 60_000
-const lengths = { minute, hour: 60 * minute, day: 1440 * minute }
+const hour = 60 * minute
+const second = 1_000
 
 /**
  * An independent model of several quotas that follows docs/rules.md sentence by sentence, with room
- * for every caller.
+ * for every caller, and shares no code with the package.
  */
 export class QuotasModel {
+  /** What has been published about settlements. */
+  readonly settlements: ModelSettlement[] = []
   readonly #windows = new Map<string, Window>()
 
   /**
    * Decides on the quotas of a request, or of a permit in a handler, in the order of the quotas.
    */
   decide (time: ModelTime, all: readonly Asked[]): ModelPermit {
-    const enforced = all.filter(({ quota }) => quota.isEnforced)
-    const decisions = new Map(all.map((asked) => [asked, beforeTheStore(asked)]))
-    const outcomeOf = (asked: Asked) => decisions.get(asked)?.outcome
-    const refused = (asked: Asked): ModelPermit => ({
-      decisions: [decisions.get(asked) ?? beforeTheStore(asked)],
-      isAdmitted: false,
-      accounts: [],
-      isOpen: false
-    })
-    const early =
-      enforced.find((asked) => outcomeOf(asked) === 'unauthenticated') ??
-      enforced.find((asked) => outcomeOf(asked) === 'unavailable')
-    if (early !== undefined) return refused(early)
-    const hasRoom = (asked: Asked): boolean => {
-      const { count, start, end } = this.#reach(time, asked)
-      const { limit, period } = asked.quota
-      const isAdmitted = count + Math.max(costOf(asked), 1) <= limit
-      const remaining =
-        period === null
-          ? null
-          : end === null
-            ? start + lengthOf(period) - time.now
-            : Math.max(1, end - time.date)
-      Object.assign(decisions.get(asked) ?? {}, {
-        outcome: isAdmitted ? 'admitted' : 'rejected',
-        count,
-        windowRemaining: remaining
-      })
-      return isAdmitted
+    const early = all.map(beforeTheStore)
+    const refusedEarly =
+      early.find(({ enforced, outcome }) => enforced && outcome === 'unauthenticated') ??
+      early.find(({ enforced, outcome }) => enforced && outcome === 'unavailable')
+    if (refusedEarly !== undefined) {
+      const retryAfter = refusedEarly.outcome === 'unavailable' ? 1 : null
+      return refused(all, refusedEarly, retryAfter, [])
     }
-    const waitFor = (asked: Asked): number =>
-      asked.quota.period === null ? Infinity : Number(decisions.get(asked)?.windowRemaining)
-    const full = enforced.filter((asked) => outcomeOf(asked) === 'admitted' && !hasRoom(asked))
-    const [longest] = full.sort((one, other) =>
-      one === other || waitFor(one) === waitFor(other) ? 0 : waitFor(other) - waitFor(one)
-    )
-    if (longest !== undefined) return refused(longest)
-    const accounts = all.flatMap((asked) => {
-      if (outcomeOf(asked) !== 'admitted' || (!asked.quota.isEnforced && !hasRoom(asked))) return []
-      const window = this.#reach(time, asked)
-      window.count += costOf(asked)
-      Object.assign(decisions.get(asked) ?? {}, { count: window.count })
-      return [
-        { asked, cost: costOf(asked), reported: null, parts: [{ window, amount: costOf(asked) }] }
-      ]
-    })
-    return { decisions: [...decisions.values()], isAdmitted: true, accounts, isOpen: true }
+
+    const enforced: Found[] = []
+    for (const [index, asked] of all.entries()) {
+      if (asked.quota.isEnforced && early[index]?.outcome === 'admitted') {
+        enforced.push(this.#findFor(time, asked))
+      }
+    }
+    const deciding = decidingAmong(enforced)
+    if (deciding !== null) {
+      const items = enforced.map((found) => {
+        const { window, windowRemaining, hasRoom, wait } = found
+        return item(found, window.count, hasRoom ? windowRemaining : wait)
+      })
+      return refused(all, rejectionOf(deciding), secondsOf(deciding.wait), items)
+    }
+
+    const accounts: Account[] = []
+    const decisions: ModelDecision[] = []
+    const rateLimit: string[] = []
+    // All of the enforced quotas are counted before a shadow quota is asked.
+    const grants = new Map(enforced.map((found) => [found.quota, { found, grant: count(found) }]))
+    for (const [index, asked] of all.entries()) {
+      const decision = early[index]
+      if (decision === undefined) throw new Error('a quota has no decision')
+      if (decision.outcome !== 'admitted') {
+        decisions.push(decision)
+        continue
+      }
+      const counted = grants.get(asked.quota)
+      const found = counted?.found ?? this.#findFor(time, asked)
+      if (!found.hasRoom) {
+        decisions.push(rejectionOf(found))
+        continue
+      }
+      const grant = counted?.grant ?? count(found)
+      decisions.push(admissionOf(found, grant))
+      if (asked.quota.isEnforced) {
+        rateLimit.push(item(found, found.window.count, found.windowRemaining))
+      }
+      if (asked.quota.unit !== 'requests') accounts.push(accountOf(time, found, grant))
+    }
+    return {
+      all,
+      decisions,
+      isAdmitted: true,
+      retryAfter: null,
+      rateLimit,
+      accounts,
+      hasEnded: false
+    }
+  }
+
+  /**
+   * A request takes more in the middle.
+   *
+   * @returns Null if all of its quotas had room; the decision that refuses; or `error` if it is not
+   *   possible.
+   */
+  extend (
+    time: ModelTime,
+    permit: ModelPermit,
+    amounts: Readonly<Record<string, number>>
+  ): ModelDecision | 'error' | null {
+    if (!permit.isAdmitted || permit.all.length === 0 || permit.hasEnded) return 'error'
+    for (const [unit, amount] of Object.entries(amounts)) {
+      const isCounted = permit.all.some(({ quota }) => quota.unit === unit)
+      if (!isCounted || unit.startsWith('requests') || !isNatural(amount)) return 'error'
+    }
+    const extended = permit.accounts.filter(({ quota }) => amounts[quota.unit] !== undefined)
+    const findMore = ({ quota, caller, limit }: Account): Found => {
+      const amount = amounts[quota.unit] ?? 0
+      return this.#find(time, quota, caller, limit, { least: amount, most: amount })
+    }
+    const enforced = extended.filter(({ quota }) => quota.isEnforced)
+    const found = new Map(enforced.map((account) => [account, findMore(account)]))
+    const deciding = decidingAmong([...found.values()])
+    if (deciding !== null) return rejectionOf(deciding)
+    for (const [account, more] of found) account.grants.push(count(more))
+    for (const account of extended) {
+      if (account.quota.isEnforced) continue
+      const more = findMore(account)
+      if (more.hasRoom) account.grants.push(count(more))
+    }
+    for (const account of extended) this.#settle(time, permit, account)
+    return null
+  }
+
+  /** Returns what a request was granted of a unit. */
+  granted ({ isAdmitted, accounts, decisions }: ModelPermit, unit: string): number | null {
+    if (!isAdmitted) return null
+    const granted = accounts
+      .filter(({ quota }) => quota.isEnforced && quota.unit === unit)
+      .map(grantedOf)
+    for (const decision of decisions) {
+      if (unit !== 'requests' || decision.unit !== unit || !decision.enforced) continue
+      if (decision.granted !== null) granted.push(decision.granted)
+    }
+    return granted.length === 0 ? null : Math.min(...granted)
   }
 
   /** The host reports what a request has used. */
   charge (time: ModelTime, permit: ModelPermit, amounts: Readonly<Record<string, number>>): void {
     for (const account of permit.accounts) {
-      const amount = amounts[account.asked.quota.unit]
-      if (amount === undefined || !canBeReported(account)) continue
+      const amount = amounts[account.quota.unit]
+      if (amount === undefined || account.quota.period === null) continue
       account.reported = (account.reported ?? 0) + amount
       this.#settle(time, permit, account)
     }
@@ -134,8 +252,8 @@ export class QuotasModel {
 
   /** The response of a request closes, or a permit ends. */
   end (time: ModelTime, permit: ModelPermit): void {
-    if (!permit.isOpen) return
-    permit.isOpen = false
+    if (permit.hasEnded) return
+    permit.hasEnded = true
     for (const account of permit.accounts) this.#settle(time, permit, account)
   }
 
@@ -144,102 +262,266 @@ export class QuotasModel {
     if (quota.period !== null) this.#windows.delete(`${quota.name} ${caller}`)
   }
 
-  /** What is counted for a caller. */
-  count (time: ModelTime, quota: ModelQuota, caller: string): number {
-    const window = this.#windows.get(`${quota.name} ${caller}`)
-    return window !== undefined && isOpen(window, quota, time) ? window.count : 0
+  /** Where a caller stands: null where its time zone fails. */
+  standing (time: ModelTime, quota: ModelQuota, caller: string) {
+    const end = endOf(quota, caller, time)
+    if (end === 'fails') return null
+    const known = this.#windows.get(`${quota.name} ${caller}`)
+    const window = known !== undefined && isOpen(known, quota, caller, time) ? known : undefined
+    const windowRemaining = window === undefined ? null : remainingOf(window, quota, time)
+    const resetsAt = windowRemaining === null ? null : time.date + windowRemaining
+    return {
+      count: window?.count ?? 0,
+      held: window?.held ?? 0,
+      limit: quota.limit,
+      remaining: quota.limit === 0 ? null : Math.max(0, quota.limit - (window?.count ?? 0)),
+      windowRemaining,
+      resetsAt: end === null ? resetsAt : (window?.end ?? end)
+    }
   }
 
-  #reach (time: ModelTime, { quota, caller }: Asked): Window {
+  #findFor (time: ModelTime, { quota, caller, cost }: Asked): Found {
+    if (caller === null || cost === null) throw new Error('the store was not to be asked')
+    return this.#find(time, quota, caller, quota.limit, cost)
+  }
+
+  /** A demand reaches the counter of a caller, which opens a window if none is open. */
+  #find (
+    time: ModelTime,
+    quota: ModelQuota,
+    caller: string,
+    limit: number,
+    cost: ModelRange
+  ): Found {
+    const range = { least: Math.min(cost.least, limit), most: Math.min(cost.most, limit) }
+    const window = this.#reach(time, quota, caller)
+    const windowRemaining = remainingOf(window, quota, time)
+    const hasRoomBeside = (counted: number): boolean =>
+      counted + Math.max(range.least, 1) <= limit
+    return {
+      quota,
+      caller,
+      limit,
+      range,
+      window,
+      hasRoom: hasRoomBeside(window.count),
+      windowRemaining,
+      wait: hasRoomBeside(window.count - window.held) ? second : (windowRemaining ?? second)
+    }
+  }
+
+  #reach (time: ModelTime, quota: ModelQuota, caller: string): Window {
     const key = `${quota.name} ${caller}`
     const window = this.#windows.get(key)
-    if (window !== undefined && isOpen(window, quota, time)) return window
-    const opened = { count: 0, start: time.now, end: endOf(quota, time) }
+    if (window !== undefined && isOpen(window, quota, caller, time)) return window
+    const end = endOf(quota, caller, time)
+    if (end === 'fails') throw new Error('the time zone of an admitted caller fails')
+    const opened = { count: 0, held: 0, start: time.now, end }
     this.#windows.set(key, opened)
     return opened
   }
 
-  /**
-   * Makes the windows count what the request costs now: adds to the open one, or gives back, the
-   * latest part first.
-   */
-  #settle (
-    time: ModelTime,
-    { isOpen }: ModelPermit,
-    { asked, cost, reported, parts }: Account
-  ): void {
-    const { period, unit, unreported = cost } = asked.quota
-    if (unit === 'requests') return
-    const atTheEnd = period === null ? 0 : (reported ?? unreported)
-    const due = isOpen ? Math.max(cost, reported ?? 0) : atTheEnd
-    let more = due - parts.reduce((sum, { amount }) => sum + amount, 0)
+  /** Makes the windows count what a request costs now, and publishes that in the end. */
+  #settle (time: ModelTime, { hasEnded }: ModelPermit, account: Account): void {
+    const { quota, grants, reported } = account
+    const granted = grantedOf(account)
+    if (quota.period === null) {
+      if (hasEnded) for (const grant of grants) this.#settleGrant(time, account, grant, 0)
+      return
+    }
+    let due = Math.max(granted, reported ?? 0)
+    if (hasEnded) due = reported ?? quota.unreported ?? granted
+    const isUsed = hasEnded || (reported !== null && reported >= granted)
+    // The last grant is the first that counts less, and the one that counts more.
+    let rest = due
+    for (const grant of grants) {
+      const isLast = grant === grants.at(-1)
+      const used = isLast ? rest : Math.min(rest, grant.amount)
+      rest -= used
+      if (isUsed || used !== countedOf(grant)) this.#settleGrant(time, account, grant, used)
+    }
+    if (!hasEnded || account.published === due) return
+    this.settlements.push({
+      quota: quota.name,
+      unit: quota.unit,
+      granted,
+      used: due,
+      before: account.published ?? 0,
+      reported: reported !== null,
+      windowEnd: account.windowEnd
+    })
+    account.published = due
+  }
+
+  /** A grant holds nothing any more, and counts what was used. */
+  #settleGrant (time: ModelTime, { quota, caller }: Account, grant: Grant, used: number): void {
+    grant.window.held -= grant.held
+    grant.held = 0
+    const more = used - countedOf(grant)
     if (more > 0) {
-      const window = this.#reach(time, asked)
+      const window = this.#reach(time, quota, caller)
       window.count += more
-      parts.push({ window, amount: more })
+      grant.parts.push({ window, amount: more })
     }
-    for (const part of [...parts].reverse()) {
-      const given = Math.min(part.amount, Math.max(0, -more))
-      part.amount -= given
-      part.window.count -= given
-      more += given
+    let less = Math.max(0, -more)
+    for (const part of [...grant.parts].reverse()) {
+      const taken = Math.min(part.amount, less)
+      part.amount -= taken
+      part.window.count -= taken
+      less -= taken
     }
   }
 }
 
-function beforeTheStore ({
-  quota: { name, unit, limit, isEnforced },
-  caller,
-  cost
-}: Asked): ModelDecision {
-  const outcome =
-    limit === 0
-      ? 'disabled'
-      : caller === null
-        ? 'unauthenticated'
-        : cost === null
-          ? 'unavailable'
-          : 'admitted'
-  return {
-    quota: name,
-    unit,
-    enforced: isEnforced,
+function beforeTheStore ({ quota, caller, cost }: Asked): ModelDecision {
+  const decide = (outcome: Outcome, reason: string | null): ModelDecision => ({
+    ...describe(quota, quota.limit),
     outcome,
-    limit,
+    reason,
     count: null,
+    held: null,
+    granted: null,
     windowRemaining: null
+  })
+  if (quota.limit === 0) return decide('disabled', null)
+  if (caller === null) return decide('unauthenticated', 'no-authentication')
+  if (cost === null) return decide('unavailable', 'cost')
+  if (quota.offsets?.[caller] === null) return decide('unavailable', 'time-zone')
+  return decide('admitted', null)
+}
+
+function describe ({ name, unit, period, isEnforced }: ModelQuota, limit: number) {
+  return { quota: name, unit, period, enforced: isEnforced, limit }
+}
+
+function refused (
+  all: readonly Asked[],
+  decision: ModelDecision,
+  retryAfter: number | null,
+  rateLimit: readonly string[]
+): ModelPermit {
+  return {
+    all,
+    decisions: [decision],
+    isAdmitted: false,
+    retryAfter,
+    rateLimit,
+    accounts: [],
+    hasEnded: true
   }
 }
 
-function canBeReported ({
-  asked: {
-    quota: { unit, period }
+/** Of those without room, requests in flight decide, or else the longest wait, or the first. */
+function decidingAmong (found: readonly Found[]): Found | null {
+  let deciding: Found | null = null
+  for (const each of found) {
+    if (each.hasRoom) continue
+    const rank = each.quota.period === null ? Infinity : each.wait
+    const highest = deciding?.quota.period === null ? Infinity : (deciding?.wait ?? -Infinity)
+    if (rank > highest) deciding = each
   }
-}: Account): boolean {
-  return unit !== 'requests' && period !== null
+  return deciding
 }
 
-function costOf ({ quota, cost }: Asked): number {
-  return quota.period === null ? 1 : Math.min(Number(cost), quota.limit)
+function rejectionOf ({ quota, limit, window, windowRemaining }: Found): ModelDecision {
+  return {
+    ...describe(quota, limit),
+    outcome: 'rejected',
+    reason: null,
+    count: window.count,
+    held: window.held,
+    granted: 0,
+    windowRemaining
+  }
 }
 
-function isOpen (window: Window, quota: ModelQuota, time: ModelTime): boolean {
+function admissionOf ({ quota, limit, window, windowRemaining }: Found, grant: Grant): ModelDecision {
+  return {
+    ...describe(quota, limit),
+    outcome: 'admitted',
+    reason: null,
+    count: window.count,
+    held: window.held,
+    granted: grant.amount,
+    windowRemaining
+  }
+}
+
+/** Counts what there is room for. */
+function count ({ quota, limit, range, window }: Found): Grant {
+  const amount = Math.min(range.most, limit - window.count)
+  const held = quota.unit === 'requests' ? 0 : amount
+  window.count += amount
+  window.held += held
+  return { amount, window, held, parts: [{ window, amount }] }
+}
+
+function accountOf (time: ModelTime, found: Found, grant: Grant): Account {
+  const { quota, caller, limit, windowRemaining } = found
+  return {
+    quota,
+    caller,
+    limit,
+    windowEnd: time.date + (windowRemaining ?? 0),
+    grants: [grant],
+    reported: null,
+    published: null
+  }
+}
+
+function grantedOf ({ grants }: Account): number {
+  return grants.reduce((sum, { amount }) => sum + amount, 0)
+}
+
+function countedOf ({ parts }: Grant): number {
+  return parts.reduce((sum, { amount }) => sum + amount, 0)
+}
+
+function item ({ quota, limit }: Found, counted: number, wait: number | null): string {
+  const remaining = `"${quota.name}";r=${Math.max(0, limit - counted)}`
+  return wait === null ? remaining : `${remaining};t=${secondsOf(wait)}`
+}
+
+function secondsOf (wait: number): number {
+  return Math.max(1, Math.ceil(wait / second))
+}
+
+function isNatural (amount: number): boolean {
+  return Number.isSafeInteger(amount) && amount >= 0
+}
+
+function isOpen (window: Window, quota: ModelQuota, caller: string, time: ModelTime): boolean {
   if (quota.period === null) return true
-  return window.end === null
-    ? time.now - window.start < lengthOf(quota.period)
-    : Number(endOf(quota, time)) <= window.end
+  if (window.end === null) return time.now - window.start < lengthOf(quota)
+  return Number(endOf(quota, caller, time)) <= window.end
 }
 
-function lengthOf (period: NonNullable<ModelQuota['period']>): number {
-  return period === 'month' ? Infinity : lengths[period]
+function remainingOf ({ start, end }: Window, quota: ModelQuota, time: ModelTime): number | null {
+  if (quota.period === null) return null
+  return end === null ? start + lengthOf(quota) - time.now : Math.max(1, end - time.date)
 }
 
-function endOf ({ period, offset }: ModelQuota, { date }: ModelTime): number | null {
-  if (offset === null) return null
-  const local = new Date(date + offset * lengths.hour)
-  const [year, month, day] = [local.getUTCFullYear(), local.getUTCMonth(), local.getUTCDate()]
-  return (
-    (period === 'day' ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1)) -
-    offset * lengths.hour
-  )
+function lengthOf ({ name, period }: ModelQuota): number {
+  if (period === 'minute') return minute
+  if (period === 'hour') return hour
+  if (period === 'day') return 24 * hour
+  throw new Error(`the windows of ${name} have no fixed length`)
+}
+
+function endOf (
+  { period, offsets }: ModelQuota,
+  caller: string,
+  { date }: ModelTime
+): number | null | 'fails' {
+  if (offsets === null) return null
+  const offset = offsets[caller]
+  if (offset === null || offset === undefined) return 'fails'
+  const local = new Date(date + offset * hour)
+  const year = local.getUTCFullYear()
+  const month = local.getUTCMonth()
+  const end =
+    period === 'day'
+      ? Date.UTC(year, month, local.getUTCDate() + 1)
+      : Date.UTC(year, month + 1)
+  return end - offset * hour
 }

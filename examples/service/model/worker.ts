@@ -48,8 +48,9 @@ export function justification ({
     }))
     .filter(({ shared }) => shared.length > 0)
   const applies = evidence.length > 0
+  const mentioned = [...new Set(evidence.flatMap(({ shared }) => shared))].join(', ')
   const explanation = applies
-    ? `The text mentions ${[...new Set(evidence.flatMap(({ shared }) => shared))].join(', ')}, which belongs to "${term.name}".`
+    ? `The text mentions ${mentioned}, which belongs to "${term.name}".`
     : `No sentence of the text has a word in common with "${term.name}".`
   return counted(document, {
     applies,
@@ -88,8 +89,11 @@ function wordsOf (document: Document): Map<string, string> {
   return words
 }
 
+/** The words of a text by their stem. */
+type Words = ReadonlyMap<string, string>
+
 // From 0 to 1: the words in common, in relation to the number of words (cosine similarity).
-function resemblance (one: ReadonlyMap<string, string>, other: ReadonlyMap<string, string>): number {
+function resemblance (one: Words, other: Words): number {
   const shared = [...one.keys()].filter((stem) => other.has(stem)).length
   return shared === 0 ? 0 : Math.round((shared / Math.sqrt(one.size * other.size)) * 1000) / 1000
 }

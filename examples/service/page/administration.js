@@ -1,4 +1,5 @@
 import { html, nothing } from '/lit-html/lit-html.js'
+import { bar } from './bar.js'
 import { messageOf, send, unreachable } from './service.js'
 import { inFull, refresh, secondsOf } from './standing.js'
 import { change, state } from './state.js'
@@ -8,12 +9,18 @@ const fields = [
   { quota: 'tokens', key: 'rate-limit.tokens.per-minute', label: 'Tokens a minute' },
   { quota: 'concurrency', key: 'rate-limit.concurrency.in-flight', label: 'Requests at once' }
 ]
-const titles = ['Caller', 'Admitted', 'Window ends in', 'Action']
 const limitOf = (name) => state.quotas?.find(({ quota }) => quota === name)?.limit ?? 0
 
 /** Draws the limits and the callers, for an administrator. */
 export function administration () {
-  const limit = limitOf('default')
+  const tokens = limitOf('tokens')
+  const titles = [
+    'Caller',
+    'Admitted',
+    ...(tokens === 0 ? [] : ['Tokens']),
+    'Window ends in',
+    'Action'
+  ]
   return html` <section id="administration" class="card" aria-labelledby="administration-title">
     <h2 id="administration-title" tabindex="-1">All callers</h2>
     <form id="limit-form" @submit=${submit}>
@@ -35,15 +42,16 @@ export function administration () {
         </tr>
       </thead>
       <tbody id="callers" role="rowgroup">
-        ${state.callers.map((caller) => row(caller, limit))}
+        ${state.callers.map(row)}
       </tbody>
     </table>
   </section>`
 }
 
 function field ({ quota, key, label }) {
-  const [limit, preference] = [limitOf(quota), state.preferences[key]]
-  const inForce = `${limit === 0 ? 'Off' : `In force: ${inFull(limit)}`}${preference === null ? ', as configured' : ''}`
+  const limit = limitOf(quota)
+  const origin = state.preferences[key] === null ? ', as configured' : ''
+  const inForce = (limit === 0 ? 'Off' : `In force: ${inFull(limit)}`) + origin
   return html` <div>
     <label
       >${label}
@@ -61,19 +69,23 @@ function field ({ quota, key, label }) {
   </div>`
 }
 
-function row ({ callerKey, count, windowRemaining }, limit) {
+const none = { count: 0, held: 0, windowRemaining: 0 }
+
+function row ({ callerKey, quotas }) {
   const name = callerKey.slice(0, 8)
+  const requests = quotas.default ?? none
+  const tokens = quotas.tokens ?? none
+  const limits = { requests: limitOf('default'), tokens: limitOf('tokens') }
+  const left = Math.max(requests.windowRemaining, tokens.windowRemaining)
   return html` <tr role="row">
     <th scope="row" role="rowheader"><code>${name}</code></th>
-    <td role="cell" data-label="Admitted">
-      <span class="gauge">
-        ${limit === 0 ? nothing : html`<meter min="0" max=${Math.max(limit, count)} .value=${count} aria-hidden="true"></meter>`}
-        <span
-          >${inFull(count)}${limit === 0 ? ', no limit' : count > limit ? `, limit now ${inFull(limit)}` : ` of ${inFull(limit)}`}</span
-        >
-      </span>
-    </td>
-    <td role="cell" data-label="Window ends in">${secondsOf(windowRemaining)}</td>
+    <td role="cell" data-label="Admitted">${gauge(requests, limits.requests)}</td>
+    ${
+      limits.tokens === 0
+        ? nothing
+        : html`<td role="cell" data-label="Tokens">${gauge(tokens, limits.tokens)}</td>`
+    }
+    <td role="cell" data-label="Window ends in">${secondsOf(left)}</td>
     <td role="cell">
       <button
         class="quiet small"
@@ -84,6 +96,19 @@ function row ({ callerKey, count, windowRemaining }, limit) {
       </button>
     </td>
   </tr>`
+}
+
+function gauge ({ count, held }, limit) {
+  const drawn = limit === 0 ? nothing : bar({ count, held, limit })
+  return html`<span class="gauge">${drawn}<span>${amounts({ count, held }, limit)}</span></span>`
+}
+
+function amounts ({ count, held }, limit) {
+  const used = inFull(count - held)
+  const inProgress = held === 0 ? '' : `, ${inFull(held)} held`
+  if (limit === 0) return `${used}${inProgress}, no limit`
+  if (count > limit) return `${used}${inProgress}, limit now ${inFull(limit)}`
+  return `${used} of ${inFull(limit)}${inProgress}`
 }
 
 function submit (event) {

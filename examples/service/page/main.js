@@ -9,8 +9,14 @@ import { windowCard } from './window.js'
 function page () {
   const { user, notice, quotas, caller } = state
   const on = standingNow()
+  const title =
+    quotas === null
+      ? 'A quota for model calls'
+      : (on[0]?.limitWords ?? 'Model calls without a limit')
   const who = html`Signed in as <strong>${user?.name}</strong>, counted as
     <code>${caller.slice(0, 8)}</code>`
+  const limitWords = on[0]?.limitWords ?? 'Model calls without a limit'
+  const title = quotas === null ? 'A quota for model calls' : limitWords
   return html` <a class="skip" href="#operations">Skip to the operations</a>
     <header>
       <p class="brand"><img src="/icon.svg" alt="" width="36" height="36" /> Language service</p>
@@ -32,19 +38,20 @@ function page () {
     </header>
     <main>
       <div class="intro">
-        <h1>
-          ${quotas === null ? 'A quota for model calls' : (on[0]?.limitWords ?? 'Model calls without a limit')}
-        </h1>
+        <h1>${title}</h1>
         <p id="intro">Four operations read your text with a language model. ${scope(on)}</p>
       </div>
-      ${notice === '' ? nothing : html`<div id="notice" class="notice" role="alert"><p>${notice}</p></div>`}
-      ${user === null ? signInCard() : nothing}
+      ${notice === '' ? nothing : noticeOf(notice)} ${user === null ? signInCard() : nothing}
       <div class="columns">${runCard()} ${windowCard()} ${answerCard()}</div>
       ${user?.isAdministrator && quotas !== null ? administration() : nothing}
     </main>
     <footer>
       The example of <code>fastify-llm-quota</code>. <a href="/documentation">API documentation</a>
     </footer>`
+}
+
+function noticeOf (notice) {
+  return html`<div id="notice" class="notice" role="alert"><p>${notice}</p></div>`
 }
 
 function scope ([first, ...more]) {

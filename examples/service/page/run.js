@@ -23,7 +23,8 @@ const operations = {
 }
 const sample =
   'Our invoices went out late in March 2025. Customers in Berlin complain loudly! ' +
-  "The warehouse lost two pallets, and nobody checked the stock. Still, Anna's training course was a great success."
+  'The warehouse lost two pallets, and nobody checked the stock. ' +
+  "Still, Anna's training course was a great success."
 const longest = 5000
 
 /** Draws the form that runs an operation. */
@@ -79,8 +80,12 @@ export function runCard () {
       </div>
     </form>
     ${full === undefined ? nothing : limitReached(full)}
-    ${problem === '' ? nothing : html`<p id="problem" class="rejection" role="alert">${problem}</p>`}
+    ${problem === '' ? nothing : problemOf(problem)}
   </section>`
+}
+
+function problemOf (problem) {
+  return html`<p id="problem" class="rejection" role="alert">${problem}</p>`
 }
 
 export function answerCard () {

@@ -68,29 +68,36 @@ export function standingNow () {
       const left = Math.max(0, (standing.windowRemaining ?? 0) - passed)
       const hasEnded = standing.windowRemaining !== null && left === 0
       const { title, used, limitWords } = words[standing.quota]
+      // A place is held for as long as its request runs, which the words for it say already.
+      const hasEstimates = standing.quota !== 'concurrency'
       return {
         ...standing,
         title,
         used,
         limitWords: limitWords(standing.limit),
         left,
-        count: hasEnded ? 0 : standing.count
+        count: hasEnded ? 0 : standing.count,
+        held: hasEnded || !hasEstimates ? 0 : standing.held
       }
     })
 }
 
 /**
  * The quota that rejects every operation until its window ends; of several, the one with the
- * longest wait.
+ * longest wait. What is held can be free again before.
  */
 export function fullQuota () {
   return standingNow()
-    .filter(({ count, limit, left }) => count >= limit && left > 0)
+    .filter(({ count, held, limit, left }) => count - held >= limit && left > 0)
     .sort((one, other) => other.left - one.left)
     .at(0)
 }
 
-export const usedOf = ({ count, limit, used }) => `${inFull(count)} of ${inFull(limit)} ${used}`
+export function usedOf ({ count, held, limit, used }) {
+  const inProgress = held === 0 ? '' : `, ${inFull(held)} held by requests in progress`
+  return `${inFull(count - held)} of ${inFull(limit)} ${used}${inProgress}`
+}
+
 /** Says when a window ends, except for the one whose end is shown beside the button. */
 export const endOf = ({ quota, left }) =>
   left === 0 || fullQuota()?.quota === quota ? '' : `; the window ends in ${secondsOf(left)}`

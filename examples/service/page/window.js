@@ -1,4 +1,5 @@
 import { html, nothing, svg } from '/lit-html/lit-html.js'
+import { bar } from './bar.js'
 import { state } from './state.js'
 import { endOf, inFull, standingNow, usedOf, windowLength } from './standing.js'
 
@@ -13,6 +14,7 @@ export function windowCard () {
   const quotas = standingNow()
   const requests = quotas.find(({ quota }) => quota === 'default')
   const isUnlimited = state.quotas !== null && quotas.length === 0
+  const noQuota = 'No quota is on: requests are not limited or counted.'
   return html` <section id="window-card" class="card" aria-labelledby="window-title">
     <h2 id="window-title">${quotas.length > 1 ? 'Your windows' : 'Your window'}</h2>
     ${state.quotas === null || requests !== undefined ? requestsOf(requests) : nothing}
@@ -22,11 +24,11 @@ export function windowCard () {
         (quota) =>
           html` <div class="quota" data-quota=${quota.quota}>
             <h3>${quota.title}</h3>
-            <meter min="0" max=${quota.limit} .value=${quota.count} aria-hidden="true"></meter>
+            ${bar(quota)}
             <p class="summary">${usedOf(quota)}${endOf(quota)}.</p>
           </div>`
       )}
-    ${isUnlimited ? html`<p class="summary">No quota is on: requests are not limited or counted.</p>` : nothing}
+    ${isUnlimited ? html`<p class="summary">${noQuota}</p>` : nothing}
     <p class="hint" role="status">${state.isInterrupted ? 'Live updates are interrupted.' : ''}</p>
   </section>`
 }
@@ -65,6 +67,7 @@ function chart ({ limit, count, left } = { limit: 0, count: 0, left: 0 }) {
   const toScale = limit <= Math.max(100, count * 10)
   const most = Math.max(toScale ? limit : 0, count, 4) * 1.1
   const y = (value) => plot.bottom - ((plot.bottom - plot.top) * value) / most
+  const label = `limit ${inFull(limit)}${toScale ? '' : ', above this scale'}`
   return svg`
     ${[0, 1, 2, 3, 4, 5]
       .map((tick) => tick * Math.ceil(most / 5))
@@ -74,9 +77,12 @@ function chart ({ limit, count, left } = { limit: 0, count: 0, left: 0 }) {
       <line class="axis" x1=${plot.left} x2=${plot.right} y1=${y(value)} y2=${y(value)} />
       <text x=${plot.left - 8} y=${y(value) + 5} text-anchor="end">${inFull(value)}</text>`
       )}
-    ${[0, 15, 30, 45, 60].map((second) => svg`<text x=${x(second * 1000)} y=${plot.bottom + 36} text-anchor="middle">${second} s</text>`)}
+    ${[0, 15, 30, 45, 60].map(
+      (second) => svg`
+      <text x=${x(second * 1000)} y=${plot.bottom + 36} text-anchor="middle">${second} s</text>`
+    )}
     ${left > 0 ? requestsIn(windowLength - left, count, y) : nothing}
-    ${limit > 0 ? limitLine(toScale ? y(limit) : plot.top, `limit ${inFull(limit)}${toScale ? '' : ', above this scale'}`) : nothing}`
+    ${limit > 0 ? limitLine(toScale ? y(limit) : plot.top, label) : nothing}`
 }
 
 function limitLine (y, label) {
@@ -89,7 +95,8 @@ function requestsIn (now, total, y) {
   let path = `M ${x(0)} ${y(count)}`
   const points = state.marks.map(({ at, admitted }) => {
     if (!admitted) {
-      return svg`<path class="rejected" d=${`M ${x(at) - 5} ${rejectionLane - 5} l 10 10 m 0 -10 l -10 10`} />`
+      const cross = `M ${x(at) - 5} ${rejectionLane - 5} l 10 10 m 0 -10 l -10 10`
+      return svg`<path class="rejected" d=${cross} />`
     }
     path += ` H ${x(at)} V ${y(++count)}`
     return svg`<circle class="admitted" cx=${x(at)} cy=${y(count)} r="6" />`

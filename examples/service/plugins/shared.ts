@@ -81,7 +81,8 @@ async function usePostgres (
     new InsuredQuotaStore({ primary: new PostgresQuotaStore({ pool, ...clock }) })
   )
   const change =
-    'INSERT INTO language_service_preference VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value'
+    'INSERT INTO language_service_preference VALUES ($1, $2) ' +
+    'ON CONFLICT (name) DO UPDATE SET value = excluded.value'
   app.decorate('preferences', {
     get: async (key) =>
       (await pool.query('SELECT value FROM language_service_preference WHERE name = $1', [key]))

@@ -1,5 +1,5 @@
 import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
-import { callerKey } from 'fastify-llm-quota'
+import { callerKey, type CallerCount, type QuotaInfo } from 'fastify-llm-quota'
 import { authenticationOf, requireAdministrator, requireUser } from '../plugins/authentication.js'
 import { limitKeys } from '../plugins/quota.js'
 import type { Preferences } from '../plugins/shared.js'
@@ -21,6 +21,12 @@ const params = Type.Object({
 })
 const described = (summary: string) => ({ summary, tags: ['Quota'], security: [{ token: [] }] })
 const mostShown = 50
+
+/** What is counted for a caller in each quota in which it has an open window. */
+interface Caller {
+  readonly callerKey: string
+  readonly quotas: Record<string, Omit<CallerCount, 'callerKey'>>
+}
 
 /**
  * Routes for callers to read where they stand, and for administrators to change the limits, to list
@@ -68,19 +74,22 @@ const quota: FastifyPluginAsyncTypebox = async function quota (app) {
     '/api/callers',
     { onRequest: requireAdministrator, schema: described('List callers with an open window') },
     async () => {
-      const [quota] = app.quotas
-      if (quota?.store.list === undefined) throw new Error('the store cannot list callers')
-      const callers = new Map<string, { callerKey: string; count: number }>()
-      for (let cursor: string | null | undefined; cursor !== null && callers.size < mostShown;) {
-        const page = await quota.store.list(quota.counters, cursor)
-        for (const caller of page.callers) callers.set(caller.callerKey, caller)
-        cursor = page.cursor
+      const [first] = app.quotas
+      if (first === undefined) throw new Error('the service has no quota')
+      const callers = new Map<string, Caller>()
+      for (const quota of app.quotas) {
+        for (const { callerKey, ...counted } of await callersOf(quota)) {
+          const caller = callers.get(callerKey) ?? { callerKey, quotas: {} }
+          caller.quotas[quota.name] = counted
+          callers.set(callerKey, caller)
+        }
       }
-      const { trackedCallers = callers.size } = (await quota.store.inspect?.(quota.counters)) ?? {}
+      const { trackedCallers = callers.size } = (await first.store.inspect?.(first.counters)) ?? {}
+      const countOf = ({ quotas }: Caller) => quotas[first.name]?.count ?? 0
       return {
         trackedCallers,
         callers: [...callers.values()]
-          .sort((one, other) => other.count - one.count)
+          .sort((one, other) => countOf(other) - countOf(one))
           .slice(0, mostShown)
       }
     }
@@ -95,6 +104,18 @@ const quota: FastifyPluginAsyncTypebox = async function quota (app) {
       return reply.code(204).send()
     }
   )
+}
+
+async function callersOf ({ store, counters }: QuotaInfo): Promise<CallerCount[]> {
+  if (store.list === undefined) throw new Error('the store cannot list callers')
+  const callers: CallerCount[] = []
+  let cursor: string | null | undefined
+  while (cursor !== null && callers.length < mostShown) {
+    const page = await store.list(counters, cursor)
+    callers.push(...page.callers)
+    cursor = page.cursor
+  }
+  return callers
 }
 
 export default quota

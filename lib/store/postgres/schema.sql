@@ -308,14 +308,15 @@ CREATE OR REPLACE FUNCTION llm_quota_decide(
   holder text,         -- the process; null in a call without a lease
   call_number bigint,
   call_generation bigint,
-  is_complete boolean,
-  given_quotas json,   -- counters, window_length: each quota with windows of a demand once
+  complete_generation bigint, -- the same, if it is complete; otherwise null
+  -- JSON, as text, because clients differ in what they make of a parameter of another type:
+  given_quotas text,   -- counters, window_length: each quota with windows of a demand once
   settled_quotas text[], -- the quotas whose overflow counters are settled
-  given_rows json,     -- counters, caller, kind: each row once, in the order of locks
-  holdings json,       -- slot, held: each row of places once
-  settlements json,    -- slot, window_id, less_count, less_held
+  given_rows text,     -- counters, caller, kind: each row once, in the order of locks
+  holdings text,       -- slot, held: each row of places once
+  settlements text,    -- slot, window_id, less_count, less_held
   sizes int[],         -- the number of demands of each request
-  given_demands json   -- as llm_quota_demand
+  given_demands text   -- as llm_quota_demand
 ) RETURNS text LANGUAGE plpgsql
 SET lock_timeout = '1s' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
 AS $function$
@@ -355,7 +356,7 @@ BEGIN
   PERFORM set_config('synchronous_commit', 'off', true); -- only if logged
   SELECT now.moment, now.shift INTO moment, shift FROM llm_quota_now(given_time) AS now;
   demands := ARRAY(
-    SELECT given FROM json_populate_recordset(NULL::llm_quota_demand, given_demands) AS given
+    SELECT given FROM json_populate_recordset(NULL::llm_quota_demand, given_demands::json) AS given
   );
 
   -- Read the lease, and lock the places. A place's row is inserted if it is missing, because only a
@@ -367,20 +368,18 @@ BEGIN
       RAISE EXCEPTION 'the call is late: the server knows a later one of this process';
     END IF;
     is_lease_known := lease.ends > moment;
-    IF is_complete AND lease.complete < call_generation THEN
+    IF lease.complete < complete_generation THEN
       lease.frees_at := moment;
     ELSIF lease.frees_at IS NULL OR lease.frees_at = lease.ends THEN
       lease.frees_at := moment + lease_length;
     END IF;
     lease.ends := moment + lease_length;
-    IF is_complete OR lease.complete IS NULL THEN
-      lease.complete := CASE WHEN is_complete THEN call_generation ELSE 0 END;
-    END IF;
+    lease.complete := coalesce(complete_generation, lease.complete, 0);
     is_freeing := lease.frees_at <= moment
       OR EXISTS (SELECT FROM llm_quota_leases AS other WHERE other.frees_at <= moment);
     INSERT INTO llm_quota AS stored (counters, caller, kind, count, held)
     SELECT given.counters, given.caller, given.kind, 0, 0
-    FROM json_populate_recordset(NULL::llm_quota, given_rows) AS given
+    FROM json_populate_recordset(NULL::llm_quota, given_rows::json) AS given
     WHERE given.kind = 'places'
     ON CONFLICT (counters, caller, kind) DO UPDATE SET count = stored.count WHERE false;
   END IF;
@@ -388,7 +387,7 @@ BEGIN
   -- Read the counters of callers and the places. A row that is not there has no count.
   rows := ARRAY(
     SELECT coalesce(found.stored, given)
-    FROM json_populate_recordset(NULL::llm_quota, given_rows) AS given
+    FROM json_populate_recordset(NULL::llm_quota, given_rows::json) AS given
     LEFT JOIN LATERAL (
       SELECT stored FROM llm_quota AS stored
       WHERE stored.counters = given.counters AND stored.caller = given.caller
@@ -416,7 +415,7 @@ BEGIN
     ) AS known ON true
     LEFT JOIN LATERAL (
       SELECT quota.window_length
-      FROM json_populate_recordset(NULL::llm_quota_tracking, given_quotas) AS quota
+      FROM json_populate_recordset(NULL::llm_quota_tracking, given_quotas::json) AS quota
       WHERE quota.counters = needed.counters
     ) AS given ON true
     WHERE coalesce(known.window_length, given.window_length) IS NOT NULL
@@ -424,7 +423,7 @@ BEGIN
   END IF;
   quotas := ARRAY(
     SELECT coalesce(found.stored, given)
-    FROM json_populate_recordset(NULL::llm_quota_tracking, given_quotas) AS given
+    FROM json_populate_recordset(NULL::llm_quota_tracking, given_quotas::json) AS given
     LEFT JOIN LATERAL (
       SELECT stored FROM llm_quota_tracking AS stored
       WHERE stored.counters = given.counters OFFSET 0
@@ -483,7 +482,9 @@ BEGIN
       ) AS part ON true
     );
     parts := known_parts;
-    FOR holding IN SELECT * FROM json_to_recordset(holdings) AS given (slot int, held bigint) LOOP
+    FOR holding IN
+      SELECT * FROM json_to_recordset(holdings::json) AS given (slot int, held bigint)
+    LOOP
       slot := holding.slot;
       parts[slot] := holding.held;
       rows[slot].count := greatest(0, rows[slot].count + holding.held - known_parts[slot]);
@@ -491,7 +492,7 @@ BEGIN
     END LOOP;
   END IF;
   FOR settlement IN
-    SELECT * FROM json_to_recordset(settlements)
+    SELECT * FROM json_to_recordset(settlements::json)
       AS given (slot int, window_id bigint, less_count bigint, less_held bigint)
   LOOP
     own := rows[settlement.slot];
@@ -669,16 +670,16 @@ BEGIN
   END IF;
   RETURN llm_quota_decide(
     given_time, cap, NULL, NULL, NULL, NULL,
-    json_build_array(json_build_object('counters', quota, 'window_length', length)), '{}',
+    json_build_array(json_build_object('counters', quota, 'window_length', length))::text, '{}',
     json_build_array(
       json_build_object('counters', quota, 'caller', key, 'kind', 'caller'),
       json_build_object('counters', quota, 'caller', '', 'kind', 'overflow')
-    ),
+    )::text,
     '[]', '[]', '{1}',
     json_build_array(json_build_object(
       'quota', 1, 'slot', 1, 'overflow_slot', 2, 'quota_limit', quota_limit, 'least', cost,
       'most', cost, 'is_estimate', held_cost > 0, 'window_length', length, 'window_end', finish
-    ))
+    ))::text
   );
 END $function$;
 
