@@ -51,7 +51,9 @@ local function openPlaces (lease, cleaningText, now)
         held = 0,
         total = 0
       }
-      if held then place.heldBefore, place.generation = struct.unpack(HOLDING, held) end
+      if held then
+        place.heldBefore, place.generation = struct.unpack(HOLDING, held)
+      end
       self.byRow[holding.row] = place
     end
   end
