@@ -6,6 +6,7 @@ import type { Demand } from '../store.js'
  * row, and differs for different counters.
  */
 export function quotaName (counters: string): string {
+  if (!/[% ]/.test(counters)) return counters
   return counters.replaceAll('%', '%25').replaceAll(' ', '%20')
 }
 

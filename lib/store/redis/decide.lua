@@ -239,7 +239,18 @@ end
 -- What a demand with room is granted. Another demand of its request can have used the rest of the same overflow counter.
 local function grantOf (demand)
   if demand.limit == UNLIMITED or not demand.quota then return demand.most end
-  return math.min(demand.most, math.max(0, demand.limit - demand.counter.count))
+  local room = demand.limit - demand.counter.count
+  if room >= demand.most then return demand.most end
+  return room > 0 and room or 0
+end
+
+-- Counts what was granted. A count stops at the greatest one.
+local function add (counter, granted, isHeld)
+  counter.count = counter.count + granted
+  if counter.count > UNLIMITED then counter.count = UNLIMITED end
+  if not isHeld then return end
+  counter.held = counter.held + granted
+  if counter.held > UNLIMITED then counter.held = UNLIMITED end
 end
 
 local reply = { places and places.isLeaseKnown and 1 or 0 }
@@ -248,19 +259,20 @@ local replied = 1
 local function decide (demands, first)
   -- Room is what there was before the request, of which two callers can use the overflow counter.
   local isAdmitted = true
-  for position, demand in ipairs(demands) do
+  for position = 1, #demands do
+    local demand = demands[position]
     local row = names[first + position]
     local count = demand.quota and reach(demand, row) or places.byRow[row].total
     demand.hasRoom = count <= demand.room
     isAdmitted = isAdmitted and demand.hasRoom
   end
-  for position, demand in ipairs(demands) do
+  for position = 1, #demands do
+    local demand = demands[position]
     local granted = isAdmitted and grantOf(demand) or 0
     reply[replied + 1] = demand.hasRoom and shown(granted) or NO_ROOM
     if demand.quota then
       local counter = demand.counter
-      counter.count = math.min(counter.count + granted, UNLIMITED)
-      if demand.isEstimate then counter.held = math.min(counter.held + granted, UNLIMITED) end
+      add(counter, granted, demand.isEstimate)
       reply[replied + 2] = shown(counter.count)
       reply[replied + 3] = shown(counter.held)
       reply[replied + 4] = demand.ends and counter.ends or counter.ends - now

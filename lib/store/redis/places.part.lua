@@ -32,17 +32,28 @@ local function openPlaces (lease, cleaningText, now)
   -- Reads the lease, and for each holding the total of the caller and what the process holds.
   local function read ()
     local fields = { 'process ' .. lease.process }
-    for _, holding in ipairs(lease.holdings) do
-      fields[#fields + 1] = 'total ' .. holding.row
-      fields[#fields + 1] = 'held ' .. lease.process .. ' ' .. holding.row
+    local heldPrefix = 'held ' .. lease.process .. ' '
+    for position, holding in ipairs(lease.holdings) do
+      fields[2 * position] = 'total ' .. holding.row
+      fields[2 * position + 1] = heldPrefix .. holding.row
     end
     local found = redis.call('HMGET', PLACES, unpack(fields))
     process = found[1] and readProcess(found[1])
     self.byRow = {}
     for position, holding in ipairs(lease.holdings) do
       local total, held = found[2 * position], found[2 * position + 1]
-      local place = { totalBefore = tonumber(total or 0), heldBefore = 0, generation = lease.generation }
-      if held then place.heldBefore, place.generation = struct.unpack(HOLDING, held) end
+      local place = {
+        totalField = fields[2 * position],
+        heldField = fields[2 * position + 1],
+        totalBefore = tonumber(total or 0),
+        heldBefore = 0,
+        generation = lease.generation,
+        held = 0,
+        total = 0
+      }
+      if held then
+        place.heldBefore, place.generation = struct.unpack(HOLDING, held)
+      end
       self.byRow[holding.row] = place
     end
   end
@@ -53,8 +64,9 @@ local function openPlaces (lease, cleaningText, now)
   local moreCallers = {}
 
   local function set (field, value)
-    written[#written + 1] = field
-    written[#written + 1] = value
+    local size = #written
+    written[size + 1] = field
+    written[size + 2] = value
   end
 
   -- A process that holds nothing has no lease.
@@ -67,12 +79,12 @@ local function openPlaces (lease, cleaningText, now)
   end
 
   -- A row is named `<quota> <caller>`.
-  local function setTotal (row, before, total)
+  local function setTotal (row, field, before, total)
     if total == before then return end
     if total > 0 then
-      set('total ' .. row, total)
+      set(field, total)
     else
-      removed[#removed + 1] = 'total ' .. row
+      removed[#removed + 1] = field
     end
     if total > 0 and before > 0 then return end
     local quota = string.sub(row, 1, string.find(row, ' ', 1, true) - 1)
@@ -145,7 +157,7 @@ local function openPlaces (lease, cleaningText, now)
     end
     for row, held in pairs(less) do
       local total = tonumber(redis.call('HGET', PLACES, 'total ' .. row) or 0)
-      setTotal(row, total, math.max(0, total - held))
+      setTotal(row, 'total ' .. row, total, math.max(0, total - held))
     end
     writeChanges()
   end
@@ -189,13 +201,12 @@ local function openPlaces (lease, cleaningText, now)
   -- Writes what has changed, and returns the new text of the cleaning.
   function self.write ()
     for row, place in pairs(self.byRow) do
-      local field = 'held ' .. lease.process .. ' ' .. row
       if place.held > 0 and (place.held ~= place.heldBefore or place.generation ~= lease.generation) then
-        set(field, struct.pack(HOLDING, place.held, lease.generation))
+        set(place.heldField, struct.pack(HOLDING, place.held, lease.generation))
       elseif place.held == 0 and place.heldBefore > 0 then
-        removed[#removed + 1] = field
+        removed[#removed + 1] = place.heldField
       end
-      setTotal(row, place.totalBefore, place.total)
+      setTotal(row, place.totalField, place.totalBefore, place.total)
     end
     setProcess(lease.process, process)
     writeChanges()

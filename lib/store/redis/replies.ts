@@ -86,8 +86,12 @@ function readDecided (reader: ReplyReader, demand: Demand): Decided {
   const left = reader.natural()
   const windowId = reader.natural()
   const overflow = reader.boolean()
-  const decided = { admitted, granted, count, held, overflow, windowId }
-  return { ...decided, ...windowOf(demand, left) }
+  const isOpenEnded = demand.window === null || demand.end !== null
+  const windowRemaining = isOpenEnded ? null : left
+  if (demand.end === null) {
+    return { admitted, granted, count, held, windowRemaining, overflow, windowId }
+  }
+  return { admitted, granted, count, held, windowRemaining, end: left, overflow, windowId }
 }
 
 /** Reads the reply of peek.lua: the count, null, or the next cursor. */

@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { withTimeout } from '../../time-limit.js'
 import { haveRoom } from '../side-by-side.js'
 import type { Acquisition, Demand } from '../store.js'
-import { CountedDemand, type Settler } from './counted-demand.js'
+import { CountedDemand, CountedPlace, type Counted, type Settler } from './counted.js'
 import type { Call, Caller, Decided, Driver, Reply, Settlement, StoredRequest } from './driver.js'
 import { HeldPlaces, type HeldPlace } from './held-places.js'
 import { longestWait, Queue, type Waiting } from './queue.js'
@@ -10,8 +10,9 @@ import { longestWait, Queue, type Waiting } from './queue.js'
 // Bounds how long a call keeps the server busy, and how many requests fail together.
 const mostInCall = 128
 
-// How many demands the requests of a call have at most, unless it has one request only.
-const mostDemandsInCall = 1_280
+// How many demands the requests of a call have at most, unless it has one request only. As many
+// keep a server busy for a few milliseconds, if each has other settings.
+const mostDemandsInCall = 384
 
 // How many settlements can wait while the server does not answer.
 const mostWaitingSettlements = 10_000
@@ -47,7 +48,7 @@ export class Shard implements Settler {
   readonly #settlements = new Queue<SettlementItem, Decided | undefined>(mostWaitingSettlements)
   readonly #placeChanges = new Queue<HeldPlace, void>()
   readonly #places = new HeldPlaces()
-  readonly #counted = new WeakMap<Acquisition, CountedDemand | HeldPlace>()
+  readonly #counted: WeakMap<Acquisition, Counted>
   #sending: Promise<void> | undefined
   // Whether the latest call has failed.
   #isFailing = false
@@ -55,9 +56,15 @@ export class Shard implements Settler {
   #renewal: NodeJS.Timeout | undefined
   #retry: NodeJS.Timeout | undefined
 
-  constructor (driver: Driver, time: () => Call['time']) {
+  /** @param counted What can be settled, by its acquisition. The shard adds what it has counted. */
+  constructor (
+    driver: Driver,
+    time: () => Call['time'],
+    counted: WeakMap<Acquisition, Counted>
+  ) {
     this.#driver = driver
     this.#time = time
+    this.#counted = counted
   }
 
   /** Asks the driver at once. */
@@ -69,24 +76,6 @@ export class Shard implements Settler {
     const decided = this.#requests.add(demands, performance.now() + longestWait)
     this.#start()
     return decided
-  }
-
-  /**
-   * Settles an acquisition of this shard; does nothing if it was not counted. A place is free
-   * again, whatever was used.
-   */
-  async settle (acquisition: Acquisition, used: number, end: number | null): Promise<void> {
-    const counted = this.#counted.get(acquisition)
-    if (counted === undefined) return
-    if (counted instanceof CountedDemand) {
-      await counted.settle(used, end)
-      return
-    }
-    this.#counted.delete(acquisition)
-    if (!this.#places.free(counted)) return
-    const freed = this.#placeChanges.add(counted, Infinity)
-    this.#start()
-    await freed
   }
 
   /** How many places of the caller this process holds. */
@@ -222,12 +211,13 @@ export class Shard implements Settler {
   /** Notes what a request has counted, so that it can be settled. */
   #note (demands: StoredRequest, acquisitions: readonly Decided[]): void {
     if (!haveRoom(acquisitions)) return
-    for (const [index, acquisition] of acquisitions.entries()) {
+    for (let index = 0; index < acquisitions.length; index++) {
       const demand = demands[index]
-      if (demand === undefined) continue
+      const acquisition = acquisitions[index]
+      if (demand === undefined || acquisition === undefined) continue
       const counted =
         demand.window === null
-          ? this.#places.take(demand)
+          ? new CountedPlace(this, demand, this.#places.take(demand))
           : new CountedDemand(this, demand, acquisition)
       this.#counted.set(acquisition, counted)
     }
@@ -246,6 +236,13 @@ export class Shard implements Settler {
         new CountedDemand(this, demand, acquisition).settle(0, demand.end).catch(() => {})
       }
     }
+  }
+
+  async free (place: HeldPlace): Promise<void> {
+    if (!this.#places.free(place)) return
+    const freed = this.#placeChanges.add(place, Infinity)
+    this.#start()
+    await freed
   }
 
   async addSettlement (settlement: Settlement, until: number): Promise<void> {

@@ -17,6 +17,7 @@ import type {
   QuotaStore,
   QuotaStoreState
 } from '../store.js'
+import type { Counted } from './counted.js'
 import type { Driver } from './driver.js'
 import { rejectionOf, RememberedRejections } from './remembered-rejections.js'
 import { Shard } from './shard.js'
@@ -51,11 +52,8 @@ export class SharedStore implements QuotaStore {
   readonly maxTrackedCallers: number
   readonly #shards: readonly Shard[]
   readonly #clock: () => number
-  // What can be settled, and where.
-  readonly #counted = new WeakMap<
-    Acquisition,
-    { readonly shard: Shard; readonly demand: Demand }
-  >()
+  // What can be settled.
+  readonly #counted = new WeakMap<Acquisition, Counted>()
 
   #rejections: RememberedRejections | undefined
 
@@ -75,7 +73,7 @@ export class SharedStore implements QuotaStore {
     const shareOf = (shard: number): number => Math.ceil((maxTrackedCallers - shard) / shards)
     this.#shards = Array.from(
       { length: shards },
-      (_, shard) => new Shard(driverOf(shareOf(shard), shard), time)
+      (_, shard) => new Shard(driverOf(shareOf(shard), shard), time, this.#counted)
     )
     this.#clock = clock ?? (() => performance.now())
     this.#rejections = rememberRejections ? new RememberedRejections(maxTrackedCallers) : undefined
@@ -110,11 +108,10 @@ export class SharedStore implements QuotaStore {
     assertUsed(used)
     const counted = this.#counted.get(acquisition)
     if (counted === undefined) return
-    const { shard, demand } = counted
     try {
-      await shard.settle(acquisition, used, end)
+      await counted.settle(used, end)
     } finally {
-      this.#rejections?.drop(demand)
+      this.#rejections?.drop(counted.demand)
     }
   }
 
@@ -173,17 +170,13 @@ export class SharedStore implements QuotaStore {
       demands,
       shards,
       (shard, part) => shard.acquire(part),
-      (shard, acquisition) => {
-        shard.settle(acquisition, 0, null).catch(() => {})
+      (_shard, acquisition) => {
+        this.settle(acquisition, 0, null).catch(() => {})
       }
     )
+    if (rejections === undefined) return acquisitions
     for (const [index, demand] of demands.entries()) {
-      const acquisition = acquisitions[index]
-      const shard = shards[index]
-      rejections?.remember(demand, acquisition, now)
-      if (acquisition?.admitted === true && shard !== undefined) {
-        this.#counted.set(acquisition, { shard, demand })
-      }
+      rejections.remember(demand, acquisitions[index], now)
     }
     return acquisitions
   }

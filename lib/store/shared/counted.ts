@@ -2,6 +2,7 @@ import { wallClock } from '../../wall-clock.js'
 import { unlimited } from '../counter.js'
 import type { Demand } from '../store.js'
 import type { Decided, Settlement } from './driver.js'
+import type { HeldPlace } from './held-places.js'
 
 // No window has this id.
 const unknownWindow = -1
@@ -16,6 +17,34 @@ export interface Settler {
   addSettlement(settlement: Settlement, until: number): Promise<void>
   /** Counts a demand that always has room. */
   addDemand(demand: Demand, until: number): Promise<Decided>
+  /** Frees a place. */
+  free(place: HeldPlace): Promise<void>
+}
+
+/** What was counted and can be settled. */
+export interface Counted {
+  readonly demand: Demand
+  settle(used: number, end: number | null): Promise<void>
+}
+
+/** A place that was taken. It is free again once it is settled, whatever was used. */
+export class CountedPlace implements Counted {
+  readonly demand: Demand
+  readonly #settler: Settler
+  readonly #place: HeldPlace
+  #isFree = false
+
+  constructor (settler: Settler, demand: Demand, place: HeldPlace) {
+    this.#settler = settler
+    this.demand = demand
+    this.#place = place
+  }
+
+  async settle (): Promise<void> {
+    if (this.#isFree) return
+    this.#isFree = true
+    await this.#settler.free(this.#place)
+  }
 }
 
 /** A part of what a demand counts, in the window that has counted it. */
@@ -27,24 +56,28 @@ interface Part {
 }
 
 /** A demand that was counted in a window, and what it counts now. */
-export class CountedDemand {
+export class CountedDemand implements Counted {
+  readonly demand: Demand
   readonly #settler: Settler
-  readonly #demand: Demand
   // The latest one is the last.
   readonly #parts: Part[] = []
   #held: number
-  #settling: Promise<void> = Promise.resolve()
+  // Undefined before the first settlement.
+  #settling: Promise<void> | undefined
 
   constructor (settler: Settler, demand: Demand, decided: Decided) {
     this.#settler = settler
-    this.#demand = demand
+    this.demand = demand
     this.#held = demand.isEstimate ? decided.granted : 0
     this.#parts.push(partOf(decided))
   }
 
   /** Settles after the settlements before. */
   settle (used: number, end: number | null): Promise<void> {
-    const settled = this.#settling.then(() => this.#apply(used, end))
+    const settled =
+      this.#settling === undefined
+        ? this.#apply(used, end)
+        : this.#settling.then(() => this.#apply(used, end))
     // The promise of that settlement rejects. Whether it was applied is unknown.
     this.#settling = settled.catch(() => {})
     return settled
@@ -62,7 +95,7 @@ export class CountedDemand {
       if (lessCount === 0 && lessHeld === 0) continue
       excess -= lessCount
       part.count -= lessCount
-      const { counters, callerKey } = this.#demand
+      const { counters, callerKey } = this.demand
       const { windowId, overflow, until } = part
       const settlement = { counters, callerKey, windowId, overflow, lessCount, lessHeld }
       pending.push(this.#settler.addSettlement(settlement, until))
@@ -75,7 +108,7 @@ export class CountedDemand {
   async #add (missing: number, end: number | null): Promise<void> {
     const latest = this.#parts.at(-1)
     const demand: Demand = {
-      ...this.#demand,
+      ...this.demand,
       limit: unlimited,
       least: missing,
       most: missing,
