@@ -661,7 +661,8 @@ BEGIN
     SET count = stored.count + cost, held = stored.held + held_cost,
       last_seen = greatest(stored.last_seen, moment)
     WHERE stored.counters = quota AND stored.caller = key AND stored.kind = 'caller'
-      AND stored.count + greatest(cost, 1) <= quota_limit
+      AND llm_quota_has_room(stored.count, cost, quota_limit)
+      AND stored.count + cost <= 9007199254740991
       AND llm_quota_is_open(stored.opened, stored.window_end, moment, length, finish)
     RETURNING llm_quota_decided(stored, length, cost, true) INTO reply;
     IF FOUND THEN

@@ -63,7 +63,8 @@ function quoted (part: string): string {
 
 /** Throws an `OptionError` unless the value is the name of a table. */
 export const assertTable = checkThat(
-  `must be a table's name of at most ${longestTableName} bytes, or a schema's and a table's name with a dot between them`,
+  `must be a table's name of at most ${longestTableName} bytes, or a schema's and a table's name ` +
+    'with a dot between them',
   (value) =>
     typeof value === 'string' &&
     Buffer.byteLength(value) <= longestTableName &&
@@ -118,7 +119,8 @@ export function functionsOf (pool: PostgresPool, table: string): CallFunction {
       const found = await statements.run('SELECT to_regproc($1)::text AS reply', [version])
       if (found === null) {
         throw new Error(
-          `the schema for the table ${table} is missing or not version ${schemaVersion}: run the SQL of postgresSchema`
+          `the schema for the table ${table} is missing or not version ${schemaVersion}: ` +
+            'run the SQL of postgresSchema'
         )
       }
       isChecked = true
