@@ -235,6 +235,34 @@ t.test('a statement waits for the locks of another one only if it must', async (
   await other.query('ROLLBACK')
 })
 
+t.test('a counter that another call has just inserted and uses is not overwritten', async (t) => {
+  const { pool } = await startPostgres(t)
+  const store = new PostgresQuotaStore({ pool, rememberRejections: false })
+  await acquireOne(store, 'a')
+  const tracking = await pool.connect()
+  const counter = await pool.connect()
+  t.teardown(() => {
+    tracking.release()
+    counter.release()
+  })
+  await tracking.query('BEGIN; SELECT FROM llm_quota_tracking FOR UPDATE')
+  const asked = acquireOne(store, 'b', { limit: 10 })
+  while ((await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length === 0) {
+    await sleep(5)
+  }
+  await pool.query(`INSERT INTO llm_quota
+    SELECT counters, 'b', kind, 5, 0, opened, window_end, 7, last_seen
+    FROM llm_quota WHERE caller = 'a'`)
+  await counter.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'b' FOR UPDATE")
+  await tracking.query('UPDATE llm_quota_tracking SET tracked = 2; COMMIT')
+  while ((await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length === 0) {
+    await sleep(5)
+  }
+  await counter.query('COMMIT')
+  t.match(await asked, { admitted: true, count: 6 })
+  t.same(await store.inspect('default'), { trackedCallers: 2, sweeps: 0 })
+})
+
 /** A connection as a pool without named statements. */
 function clientOf (client: PoolClient): PostgresPool {
   return { query: (text, values) => client.query(text, values) }
