@@ -20,8 +20,7 @@ t.test('the store uses the clock of the server', async (t) => {
 })
 
 t.test(
-  'any name of a table can be used, that of a variable, a column or an alias of the ' +
-    'functions included',
+  'any name of a table can be used, also that of a variable, a column or an alias',
   async (t) => {
     const variables = [
       'caller',
@@ -106,8 +105,9 @@ t.test(
     const statements = (kind: string) =>
       page.match(new RegExp(`^${kind} [^;]*;$`, 'gm'))?.join('\n') ?? ''
     await pool.query(
-      'CREATE ROLE service LOGIN; ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS ' +
-        `FROM PUBLIC; ${postgresSchema({ table: 'secret' })}`
+      `CREATE ROLE service LOGIN;
+      ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
+      ${postgresSchema({ table: 'secret' })}`
     )
     const own = server.pool({ connectionString: server.url.replace('postgres@', 'service@') })
     t.teardown(() => own.end())
@@ -124,8 +124,9 @@ t.test(
     await store.clearCounters()
     await pool.query(statements('DROP'))
     const { rows } = await pool.query(
-      "SELECT relname AS name FROM pg_class WHERE relname LIKE 'secret%' UNION SELECT " +
-        "proname FROM pg_proc WHERE proname LIKE 'secret%'"
+      `SELECT relname AS name FROM pg_class WHERE relname LIKE 'secret%'
+      UNION SELECT proname FROM pg_proc WHERE proname LIKE 'secret%'
+      UNION SELECT typname FROM pg_type WHERE typname LIKE 'secret%'`
     )
     t.same(rows, [])
   }
@@ -177,8 +178,7 @@ t.test('a pool of pg can have a query of the host that takes only a text and val
 })
 
 t.test(
-  'postgres.js, in a database with another encoding than UTF8, passes each check of ' +
-    'quotaStoreContract',
+  'postgres.js, in a database with another encoding, passes each check of quotaStoreContract',
   { timeout: 300_000 },
   async (t) => {
     await pool.query("CREATE DATABASE latin1 ENCODING 'LATIN1' TEMPLATE template0")

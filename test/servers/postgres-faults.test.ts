@@ -63,8 +63,8 @@ async function storm (
           const acquisitions = await store.acquire(demanded)
           if (!acquisitions.every((acquisition) => acquisition?.admitted)) continue
           for (const [index, { counters, callerKey, most }] of demanded.entries()) {
-            const isOverflow = acquisitions[index]?.overflow === true
-            const name = `${counters} ${isOverflow ? 'overflow' : callerKey}`
+            const counter = acquisitions[index]?.overflow === true ? 'overflow' : callerKey
+            const name = `${counters} ${counter}`
             counted.set(name, (counted.get(name) ?? 0) + most)
           }
           await admitted?.(store, acquisitions)
@@ -117,8 +117,7 @@ t.test(
 )
 
 t.test(
-  'whatever races for the last place of one of its quotas, each quota counts what was ' +
-    'admitted, within its limit',
+  'whatever races for the last place of a quota, each quota counts what was admitted',
   async (t) => {
     const { server, pool } = await startPostgres(t)
     const stores = instances(t, server, { maxTrackedCallers: 8 })
@@ -150,8 +149,8 @@ t.test(
     t.ok(most > 1 && most <= 5, `${most} were in flight at once`)
     const { rows } = await pool.query(
       `SELECT counters || ' ' || CASE kind WHEN 'overflow' THEN kind ELSE caller END AS name,
-         count::integer
-       FROM llm_quota WHERE count > 0`
+        count::integer
+      FROM llm_quota WHERE count > 0`
     )
     const places = counted.get('streams.in-flight all')
     counted.delete('streams.in-flight all')
@@ -192,7 +191,7 @@ t.test('a statement waits for the locks of another one only if it must', async (
   await other.query('ROLLBACK')
   await pool.query(
     `UPDATE llm_quota SET last_seen = 0 WHERE caller = 'a';
-     UPDATE llm_quota_tracking SET swept_at = 0`
+    UPDATE llm_quota_tracking SET swept_at = 0`
   )
   await other.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'a' FOR UPDATE")
   t.match(
@@ -236,14 +235,41 @@ t.test('a statement waits for the locks of another one only if it must', async (
   await other.query('ROLLBACK')
 })
 
+t.test('a counter that another call has just inserted and uses is not overwritten', async (t) => {
+  const { pool } = await startPostgres(t)
+  const store = new PostgresQuotaStore({ pool, rememberRejections: false })
+  await acquireOne(store, 'a')
+  const tracking = await pool.connect()
+  const counter = await pool.connect()
+  t.teardown(() => {
+    tracking.release()
+    counter.release()
+  })
+  await tracking.query('BEGIN; SELECT FROM llm_quota_tracking FOR UPDATE')
+  const asked = acquireOne(store, 'b', { limit: 10 })
+  while ((await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length === 0) {
+    await sleep(5)
+  }
+  await pool.query(`INSERT INTO llm_quota
+    SELECT counters, 'b', kind, 5, 0, opened, window_end, 7, last_seen
+    FROM llm_quota WHERE caller = 'a'`)
+  await counter.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'b' FOR UPDATE")
+  await tracking.query('UPDATE llm_quota_tracking SET tracked = 2; COMMIT')
+  while ((await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length === 0) {
+    await sleep(5)
+  }
+  await counter.query('COMMIT')
+  t.match(await asked, { admitted: true, count: 6 })
+  t.same(await store.inspect('default'), { trackedCallers: 2, sweeps: 0 })
+})
+
 /** A connection as a pool without named statements. */
 function clientOf (client: PoolClient): PostgresPool {
   return { query: (text, values) => client.query(text, values) }
 }
 
 t.test(
-  'no call waits for more than some seconds for tables that are locked, and a decision ' +
-    'that failed is not counted',
+  'no call waits for locked tables for more than seconds, and what failed is not counted',
   async (t) => {
     const { pool } = await startPostgres(t)
     const store = new PostgresQuotaStore({ pool })
@@ -275,8 +301,7 @@ t.test(
 )
 
 t.test(
-  'calls that remove counters, releases and decisions do not wait for each other in a ' +
-    'circle, even if the clock goes back',
+  'calls of all kinds do not wait for each other in a circle, even if the clock goes back',
   async (t) => {
     const { server, pool } = await startPostgres(t)
     let setBack = 0
@@ -305,10 +330,10 @@ t.test(
       }
     })
     t.equal(failed, 0)
-    const { rows } =
-      await pool.query(`SELECT tracked = (
-          SELECT count(*) FROM llm_quota AS own
-          WHERE own.counters = tracking.counters AND kind = 'caller') AS exact
+    const { rows } = await pool.query(`SELECT tracked = (
+      SELECT count(*) FROM llm_quota AS own
+      WHERE own.counters = tracking.counters AND kind = 'caller'
+    ) AS exact
     FROM llm_quota_tracking AS tracking`)
     t.ok(
       rows.every(({ exact }) => exact === true),
@@ -318,8 +343,7 @@ t.test(
 )
 
 t.test(
-  'after a crash of the server, unlogged tables are empty, logged ones keep the counts, ' +
-    'and both decide',
+  'after a crash of the server, unlogged tables are empty and logged ones keep the counts',
   async (t) => {
     const { server, pool } = await startPostgres(t)
     await pool.query(postgresSchema({ table: 'logged', unlogged: false }))

@@ -79,10 +79,7 @@ async function rowsOf (table: string): Promise<unknown[]> {
   return rows
 }
 
-async function countPlaces (
-  driver: PostgresDriver,
-  callerKey: string
-): Promise<number | undefined> {
+async function countPlaces (driver: PostgresDriver, callerKey: string): Promise<unknown> {
   const peeked = await driver.peek(place(callerKey, 1), start)
   return peeked?.count
 }

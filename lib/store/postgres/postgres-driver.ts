@@ -198,8 +198,8 @@ export class PostgresDriver implements Driver {
 
 /** Returns the demand of a call that has nothing else, and whose cost is fixed; otherwise null. */
 function singleDemand ({ lease, holdings, settlements, requests }: Call): Demand | null {
-  if (lease !== null || holdings.length + settlements.length > 0) return null
-  if (requests.length !== 1) return null
+  const hasOthers = lease !== null || holdings.length > 0 || settlements.length > 0
+  if (hasOthers || requests.length !== 1) return null
   const [demand, another] = requests.flat()
   if (demand === undefined || another !== undefined || demand.window === null) return null
   return demand.least === demand.most ? demand : null

@@ -333,6 +333,7 @@ DECLARE
   demand_quota llm_quota_tracking;
   due float8;
   rows llm_quota[];
+  busy_slots int[] := '{}';     -- of rows that are there now, but locked by another call
   known_parts bigint[];         -- what the server knew that the process holds of each row
   parts bigint[];
   demands llm_quota_demand[];
@@ -453,6 +454,15 @@ BEGIN
         FOR UPDATE SKIP LOCKED
       ) AS found ON true
     );
+    busy_slots := ARRAY(
+      SELECT missing.ordinality FROM unnest(rows) WITH ORDINALITY AS missing
+      WHERE missing.kind = 'caller' AND missing.count IS NULL AND EXISTS (
+        SELECT FROM llm_quota AS stored
+        WHERE stored.counters = missing.counters AND stored.caller = missing.caller
+          AND stored.kind = missing.kind
+        OFFSET 0
+      )
+    );
     FOREACH demand_quota IN ARRAY quotas LOOP
       IF demand_quota.counters = ANY (locked_quotas) THEN
         rows := llm_quota_sweep(demand_quota.counters, moment, rows);
@@ -519,6 +529,7 @@ BEGIN
         ELSIF own.count IS NULL THEN
           -- During a sweep, whether the caller cap is reached is yet to be known.
           is_decided := is_decided AND own.counters = ANY (locked_quotas)
+            AND demand.slot <> ALL (busy_slots)
             AND (quotas[demand.quota].tracked < cap OR quotas[demand.quota].unswept IS NULL);
         END IF;
       END LOOP;
@@ -600,14 +611,23 @@ BEGIN
     ON CONFLICT (process, counters, caller) DO UPDATE
       SET held = excluded.held, generation = excluded.generation
       WHERE stored.held <> excluded.held OR stored.generation <> excluded.generation;
-    DELETE FROM llm_quota_places AS stored
-    USING unnest(rows) WITH ORDINALITY AS changed
-    WHERE stored.process = holder AND stored.counters = changed.counters
-      AND stored.caller = changed.caller AND parts[changed.ordinality] = 0;
-    DELETE FROM llm_quota AS stored
-    USING unnest(rows) AS changed
-    WHERE stored.counters = changed.counters AND stored.caller = changed.caller
-      AND stored.kind = 'places' AND changed.kind = 'places' AND changed.count = 0;
+    DELETE FROM llm_quota_places AS stored WHERE stored.ctid = ANY (ARRAY(
+      SELECT found.place FROM unnest(rows) WITH ORDINALITY AS changed CROSS JOIN LATERAL (
+        SELECT free.ctid AS place FROM llm_quota_places AS free
+        WHERE free.process = holder AND free.counters = changed.counters
+          AND free.caller = changed.caller AND changed.kind = 'places'
+          AND parts[changed.ordinality] = 0
+        OFFSET 0
+      ) AS found
+    ));
+    DELETE FROM llm_quota AS stored WHERE stored.ctid = ANY (ARRAY(
+      SELECT found.place FROM unnest(rows) AS changed CROSS JOIN LATERAL (
+        SELECT empty.ctid AS place FROM llm_quota AS empty
+        WHERE empty.counters = changed.counters AND empty.caller = changed.caller
+          AND empty.kind = 'places' AND changed.kind = 'places' AND changed.count = 0
+        OFFSET 0
+      ) AS found
+    ));
     IF EXISTS (SELECT FROM llm_quota_places AS part WHERE part.process = holder) THEN
       INSERT INTO llm_quota_leases AS stored (process, number, ends, complete, frees_at)
       VALUES (holder, call_number, lease.ends, lease.complete, lease.frees_at)
@@ -661,7 +681,8 @@ BEGIN
     SET count = stored.count + cost, held = stored.held + held_cost,
       last_seen = greatest(stored.last_seen, moment)
     WHERE stored.counters = quota AND stored.caller = key AND stored.kind = 'caller'
-      AND stored.count + greatest(cost, 1) <= quota_limit
+      AND llm_quota_has_room(stored.count, cost, quota_limit)
+      AND stored.count + cost <= 9007199254740991
       AND llm_quota_is_open(stored.opened, stored.window_end, moment, length, finish)
     RETURNING llm_quota_decided(stored, length, cost, true) INTO reply;
     IF FOUND THEN
