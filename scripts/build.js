@@ -10,7 +10,7 @@
 // Declarations to which no entry point leads are removed, because no compiler loads them, and so
 // are the comments of the code, a tenth of the package: the repository has them.
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
@@ -23,6 +23,10 @@ const plugins = {
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)))
 for (const name of readdirSync('lib', { recursive: true, encoding: 'utf8' })) {
+  // Left by a script that is gone.
+  if (/\.(lua|sql)\.ts$/.test(name) && !existsSync(join('lib', name.slice(0, -'.ts'.length)))) {
+    rmSync(join('lib', name))
+  }
   if (!/(?<!\.part)\.(lua|sql)$/.test(name)) continue
   const text = withValues(
     read(name).replace(/^ *-- include (.+)$/gm, (_line, part) => read(join(dirname(name), part)))

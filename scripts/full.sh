@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# Runs all tests that are compiled, and fails unless they cover all of lib.
+set -euo pipefail
+node scripts/require-programs.js redis-server initdb pgbouncer chromium promtool
+node scripts/tap.js --no-disable-coverage test
