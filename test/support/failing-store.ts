@@ -1,4 +1,9 @@
-import { MemoryQuotaStore, type Acquisition, type Demand, type QuotaStore } from '../../lib/index.js'
+import {
+  MemoryQuotaStore,
+  type Acquisition,
+  type Demand,
+  type QuotaStore
+} from '../../lib/index.js'
 
 /** A store on a server: answers after a turn of the event loop, and fails as a test tells it. */
 export class FailingStore implements QuotaStore {
