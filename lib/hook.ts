@@ -86,8 +86,7 @@ export function createQuotaHook (
     try {
       done(error instanceof Error ? error : new TypeError(`${format(error)} was thrown`))
     } catch (failure) {
-      const message =
-        'an error after the decision of the quota could not be sent as a response'
+      const message = 'an error after the decision of the quota could not be sent as a response'
       logFailure(request.log, failure, message)
     }
   }

@@ -43,7 +43,7 @@ export interface DecidedWithoutStore extends QuotaOfRequest {
 /** A quota of a request when everything but the store has been asked. */
 export type Prepared = Demanded | DecidedWithoutStore
 
-/** Reads the limits of a request in its quotas. Some can be promises that a reader returned. */
+/** Reads the limits of a request in its quotas. Some are promises if a reader returned them. */
 export function readLimits (
   quotas: readonly QuotaOfRequest[],
   { request }: Requester

@@ -485,6 +485,53 @@ t.test(
   }
 )
 
+const throwingGetter = {
+  get tokens (): number {
+    throw new Error('of the host')
+  }
+}
+
+t.test('quotaCharge never rejects, whatever it gets for amounts or for a request', async (t) => {
+  const throwing = new Proxy({}, { get: failing, has: failing, ownKeys: failing })
+  const revoked = Proxy.revocable({}, {})
+  revoked.revoke()
+  const amounts: (() => unknown)[] = [
+    ...[[], [5], new Map([['tokens', 5]]), new Set([5]), 'tokens', Symbol('x'), Object('tokens')],
+    ...[throwingGetter, throwing, revoked.proxy, { then: failing }]
+  ].map((value) => () => value)
+  amounts.push(async () => 5)
+  amounts.push(async () => failing())
+  for (const [index, amountOf] of amounts.entries()) {
+    const { app, begin, counted, log } = await createTokenHost({ cost: 1, unreported: 7 })
+    const { request, end } = await begin()
+    const permit = await app.quotaAcquire(request, 'tokens', 0)
+    const what = `the amounts ${index}`
+    await t.resolves(Reflect.apply(app.quotaCharge, app, [request, amountOf()]), what)
+    await t.resolves(Reflect.apply(permit.charge, permit, [amountOf()]), what)
+    const line = { level: 50, msg: /invalid amount, which is not counted/ }
+    matchExactly(t, log.problems(), [line, line], what)
+    t.equal(await counted(), 1, what)
+    await permit.end()
+    await end()
+    t.equal(await counted(), 14, what)
+  }
+  const { app, log } = await createTokenHost({ cost: 1 })
+  const bare = Object.freeze({ raw: {}, method: 'GET', url: '/', id: '1', log: app.log })
+  const requests = [bare, null, undefined, 5, 'x', {}, [], failing, throwing, revoked.proxy]
+  for (const request of requests) {
+    for (const amount of [5, { tokens: 5 }, null]) {
+      await t.resolves(Reflect.apply(app.quotaCharge, app, [request, amount]))
+    }
+    t.equal(Reflect.apply(app.quotaGranted, app, [request, 'tokens']), null)
+    await t.rejects(Reflect.apply(app.quotaExtend, app, [request, 5]), {
+      code: 'FST_ERR_LLM_QUOTA_OPTION'
+    })
+  }
+  matchExactly(t, log.problems(), [{ level: 40, msg: /no quota of the request counts tokens/ }])
+  await t.resolves(Reflect.apply(app.quotaCharge, app, [bare, throwingGetter]))
+  matchExactly(t, log.failures(), [{ msg: /invalid amount/, err: { message: 'of the host' } }])
+})
+
 t.test('a number is warned of once where no quota of the request counts tokens', async (t) => {
   const log = captureLog()
   const { app, begin } = await createHost(

@@ -18,40 +18,37 @@ const rangeInHeader: QuotaDefinition['cost'] = ({ headers }) => {
   return { least, most } as never
 }
 
-t.test(
-  'what is granted is held until the permit ends, and is used from then on',
-  async (t) => {
-    const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: { least: 5, most: 8 } } }
-    const { app, ask, begin, standings, store } = await createHost('tokens', { quotas })
-    const stands = async (count: number, held: number): Promise<void> => {
-      const remaining = 20 - count
-      matchExactly(t, await standings(['tokens']), [{ count, held, remaining }])
-      matchExactly(t, store.list('tokens.tokens.minute').callers, [{ count, held }])
-    }
-    const first = await begin()
-    const second = await begin()
-    matchExactly(t, first.request.quota, { granted: 8, count: 8, held: 8 })
-    matchExactly(t, second.request.quota, { granted: 8, count: 16, held: 16 })
-    const messages = await published(async () => {
-      matchExactly(t, await ask(), { statusCode: 429, headers: { 'retry-after': '1' } })
-    })
-    matchExactly(t, messages, [
-      { decision: { outcome: 'rejected', granted: 0, count: 16, held: 16, period: 'minute' } }
-    ])
-    await app.quotaCharge(first.request, 2)
-    await stands(16, 16)
-    await first.end()
-    await stands(10, 8)
-    await app.quotaCharge(second.request, 9)
-    await stands(11, 0)
-    const third = await begin()
-    matchExactly(t, third.request.quota, { granted: 8, count: 19, held: 8 })
-    await second.end()
-    await third.end()
-    await stands(19, 0)
-    matchExactly(t, await ask(), { statusCode: 429, headers: { 'retry-after': '60' } })
+t.test('what is granted is held until the permit ends, and is used from then on', async (t) => {
+  const quotas: Quotas = { tokens: { perMinute: { tokens: 20 }, cost: { least: 5, most: 8 } } }
+  const { app, ask, begin, standings, store } = await createHost('tokens', { quotas })
+  const stands = async (count: number, held: number): Promise<void> => {
+    const remaining = 20 - count
+    matchExactly(t, await standings(['tokens']), [{ count, held, remaining }])
+    matchExactly(t, store.list('tokens.tokens.minute').callers, [{ count, held }])
   }
-)
+  const first = await begin()
+  const second = await begin()
+  matchExactly(t, first.request.quota, { granted: 8, count: 8, held: 8 })
+  matchExactly(t, second.request.quota, { granted: 8, count: 16, held: 16 })
+  const messages = await published(async () => {
+    matchExactly(t, await ask(), { statusCode: 429, headers: { 'retry-after': '1' } })
+  })
+  matchExactly(t, messages, [
+    { decision: { outcome: 'rejected', granted: 0, count: 16, held: 16, period: 'minute' } }
+  ])
+  await app.quotaCharge(first.request, 2)
+  await stands(16, 16)
+  await first.end()
+  await stands(10, 8)
+  await app.quotaCharge(second.request, 9)
+  await stands(11, 0)
+  const third = await begin()
+  matchExactly(t, third.request.quota, { granted: 8, count: 19, held: 8 })
+  await second.end()
+  await third.end()
+  await stands(19, 0)
+  matchExactly(t, await ask(), { statusCode: 429, headers: { 'retry-after': '60' } })
+})
 
 t.test('requests are used when they are admitted, and nothing of them is held', async (t) => {
   const { begin, standings } = await createHost('batch', {
@@ -327,11 +324,14 @@ t.test('a permit in a handler can have ranges, and tells what it was granted', a
   const { app, begin, counts } = await createHost([], { quotas })
   const { request } = await begin()
   const names = ['tokens', 'dollars']
-  const units = [...names, 'requests']
-  const granted = (permit: QuotaPermit): unknown[] => units.map((unit) => permit.granted(unit))
+  const granted = (permit: QuotaPermit): unknown[] =>
+    [...names, 'requests'].map((unit) => permit.granted(unit))
   t.same(granted(await app.quotaAcquire(request, 'tokens')), [6, null, null])
-  const range = { least: 1, most: 12 }
-  t.same(granted(await app.quotaAcquire(request, 'tokens', range)), [12, null, null])
+  t.same(granted(await app.quotaAcquire(request, 'tokens', { least: 1, most: 12 })), [
+    12,
+    null,
+    null
+  ])
   const costs = { tokens: { least: 0, most: 9 }, dollars: { least: 3, most: 99 }, requests: 2 }
   t.same(granted(await app.quotaAcquire(request, [...names, 'requests'], costs)), [2, 9, 2])
   const refused = await app.quotaAcquire(request, [...names, 'requests'], costs)

@@ -1,14 +1,27 @@
 // docs/rules.md, "Permits in a handler": fastify.quotaAcquire.
+import { connect as connectHttp2 } from 'node:http2'
+import { connect } from 'node:net'
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import t from 'tap'
-import {
+import quotaPlugin, {
+  anonymousAuthentication,
+  callerKey,
+  localAuthentication,
   MemoryQuotaStore,
+  tokenAuthentication,
   type QuotaDefinition,
   type QuotaPermit,
   type QuotaStore
 } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost, fromHeader, fromOrganisation } from '../support/quota-host.js'
-import { published } from '../support/service.js'
+import { listen } from '../support/raw-socket.js'
+import { asAlice, published } from '../support/service.js'
+import { until } from '../support/until.js'
+
+function fail (): never {
+  throw new Error('of the host')
+}
 
 const quotas: Record<string, QuotaDefinition> = {
   messages: { perMinute: 3 },
@@ -301,4 +314,277 @@ t.test('a permit from before the hook lasts until it ends or the server has clos
   t.same(await counts(['sockets']), [1])
   await app.close()
   t.same(store.list('sockets.in-flight').callers, [])
+})
+
+t.test('an authentication in place of a request is the caller of each of the quotas', async (t) => {
+  const all: Record<string, QuotaDefinition> = {
+    ...quotas,
+    organisation: { perMinute: 5, authentication: fromOrganisation },
+    requested: { perMinute: 5, cost: () => 2 },
+    unreported: { perMinute: { tokens: 50 }, cost: 3, unreported: () => 1 }
+  }
+  const asked: unknown[] = []
+  const preferences = {
+    get: (name: string, ...requests: unknown[]) => {
+      asked.push([name, ...requests])
+      return undefined
+    }
+  }
+  const { app, store } = await createHost([], { quotas: all, preferences })
+  await app.ready()
+  const job = localAuthentication('job')
+  const names = ['messages', 'tokens', 'organisation', 'sockets', 'off']
+  const messages = await published(async () => {
+    const permit = await app.quotaAcquire(job, names, { messages: 3 })
+    matchExactly(t, permit.decisions, [
+      { quota: 'messages', count: 3, operation: null, callerKey: callerKey(job) },
+      { quota: 'tokens', count: 2, operation: null, callerKey: callerKey(job) },
+      { quota: 'sockets', count: 1, operation: null },
+      { quota: 'off', outcome: 'disabled', operation: null },
+      { quota: 'organisation', count: 1, operation: null, callerKey: callerKey(job) }
+    ])
+    const refused = await app.quotaAcquire(job, 'messages')
+    matchExactly(t, refused.refusal, { outcome: 'rejected', operation: null })
+    t.throws(() => refused.refuse(Object({})), { name: 'TypeError', message: /no response/ })
+    await permit.end()
+  })
+  t.same(
+    messages.map(({ request }) => request),
+    Array(6).fill(null)
+  )
+  t.same(asked[0], ['rate-limit.messages.per-minute', undefined], 'the reader gets no request')
+  for (const nobody of [anonymousAuthentication(), localAuthentication(' ')]) {
+    const { refusal } = await app.quotaAcquire(nobody, 'messages')
+    matchExactly(t, refusal, { outcome: 'unauthenticated', callerKey: null })
+  }
+  const claims = {
+    get iss (): string {
+      throw new Error('of the host')
+    }
+  }
+  const { refusal } = await app.quotaAcquire(tokenAuthentication(claims), 'messages')
+  matchExactly(t, refusal, { outcome: 'unauthenticated', reason: 'no-authentication' })
+  await t.rejects(app.quotaAcquire(job, 'requested'), {
+    code: 'FST_ERR_LLM_QUOTA_OPTION',
+    message: /costs\.requested must be given/
+  })
+  matchExactly(t, await app.quotaAcquire(job, 'requested', 4), { refusal: null })
+  await (await app.quotaAcquire(job, 'unreported')).end()
+  matchExactly(t, store.list('unreported.tokens.minute').callers, [{ count: 3, held: 0 }])
+  await app.quotaAcquire(job, ['sockets', 'tokens'])
+  matchExactly(t, store.list('sockets.in-flight').callers, [{ count: 1 }])
+  await app.close()
+  t.same(store.list('sockets.in-flight').callers, [])
+  matchExactly(t, store.list('tokens.tokens.minute').callers, [{ count: 4, held: 0 }])
+})
+
+t.test('anything else in place of a request is an error, and nothing is counted', async (t) => {
+  const { app, store } = await createPermitHost()
+  const revoked = Proxy.revocable({}, {})
+  revoked.revoke()
+  const throwing = new Proxy({}, { get: fail, has: fail })
+  const wrong = [
+    null,
+    undefined,
+    5,
+    'x',
+    {},
+    [],
+    () => {},
+    { kind: 'local' },
+    revoked.proxy,
+    throwing
+  ]
+  for (const value of wrong) {
+    await t.rejects(Reflect.apply(app.quotaAcquire, app, [value, 'messages']), {
+      code: 'FST_ERR_LLM_QUOTA_OPTION',
+      message: /option request must be a request, or an authentication/
+    })
+  }
+  t.same(store.list('messages.requests.minute').callers, [])
+  for (const costs of [new Map([['messages', 2]]), [2], Promise.resolve(2)]) {
+    const { request } = await createPermitHost()
+    await t.rejects(Reflect.apply(app.quotaAcquire, app, [request, 'messages', costs]), {
+      code: 'FST_ERR_LLM_QUOTA_OPTION',
+      message: /option costs must be a cost/
+    })
+  }
+})
+
+t.test(
+  'a request that nothing can be kept with can have a permit, which ends with the server',
+  async (t) => {
+    const { app, store } = await createHost([], { quotas, authentication: asAlice })
+    const bare = Object.freeze({ raw: {}, method: 'GET', url: '/', id: '1', log: app.log })
+    const permit = await app.quotaAcquire(bare, ['messages', 'sockets'])
+    matchExactly(t, permit.decisions, [
+      { outcome: 'admitted', operation: { method: 'GET', path: '*' } },
+      { outcome: 'admitted' }
+    ])
+    const nobody = await createHost([], { quotas, authentication: () => null })
+    const refused = await nobody.app.quotaAcquire(bare, 'messages')
+    matchExactly(t, refused.refusal, { outcome: 'unauthenticated' })
+    matchExactly(t, store.list('sockets.in-flight').callers, [{ count: 1 }])
+    await app.close()
+    t.same(store.list('sockets.in-flight').callers, [])
+  }
+)
+
+for (const http2 of [false, true]) {
+  t.test(
+    `300 clients that leave before their permits keep no place, over HTTP/${http2 ? 2 : 1}`,
+    async (t) => {
+      const app = Fastify({ http2, forceCloseConnections: true } as object) as FastifyInstance
+      t.teardown(() => app.close())
+      const store = new MemoryQuotaStore()
+      await app.register(quotaPlugin, {
+        operations: [],
+        authentication: asAlice,
+        store,
+        quotas: { places: { inFlight: 300 }, tokens: { perMinute: { tokens: 900 }, cost: 3 } }
+      })
+      let waiting = 0
+      let acquired = 0
+      let goOn = (): void => {}
+      const haveLeft = new Promise<void>((resolve) => {
+        goOn = resolve
+      })
+      // Where the client leaves: Fastify then still runs the handler.
+      app.addHook('preValidation', async ({ url }) => {
+        waiting += 1
+        if (url === '/hook') await haveLeft
+      })
+      const handler = async (request: FastifyRequest): Promise<void> => {
+        if (request.url === '/handler') await haveLeft
+        const permit = await app.quotaAcquire(request, ['places', 'tokens'])
+        acquired += 1
+        t.equal(permit.refusal, null)
+        await permit.charge(1)
+      }
+      app.post('/hook', handler)
+      app.post('/handler', handler)
+      const port = await listen(app)
+      const leave = await sendMany(port, http2, ['/hook', '/handler'], 150)
+      await until('all requests wait', () => waiting === 300)
+      leave()
+      await until(
+        'the server has closed all connections',
+        async () => (await connections(app)) === 0
+      )
+      goOn()
+      await until('all permits were taken', () => acquired === 300)
+      await new Promise(setImmediate)
+      t.same(store.list('places.in-flight').callers, [])
+      matchExactly(t, store.list('tokens.tokens.minute').callers, [{ count: 300, held: 0 }])
+    }
+  )
+}
+
+async function connections (app: FastifyInstance): Promise<number> {
+  return new Promise((resolve, reject) => {
+    app.server.getConnections((error, count) => {
+      if (error === null) resolve(count)
+      else reject(error)
+    })
+  })
+}
+
+/** Sends as many requests to each of the paths, and returns a function that leaves them. */
+async function sendMany (
+  port: number,
+  http2: boolean,
+  paths: readonly string[],
+  count: number
+): Promise<() => void> {
+  const leaving: (() => void)[] = []
+  const session = http2 ? connectHttp2(`http://127.0.0.1:${port}`) : undefined
+  session?.on('error', () => {})
+  if (session !== undefined) {
+    leaving.push(() => {
+      session.destroy()
+    })
+  }
+  for (const path of paths) {
+    for (let request = 0; request < count; request++) {
+      if (session !== undefined) {
+        session
+          .request({ ':method': 'POST', ':path': path })
+          .on('error', () => {})
+          .end()
+        continue
+      }
+      const socket = connect(port, '127.0.0.1').on('error', () => {})
+      socket.write(`POST ${path} HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n`)
+      leaving.push(() => {
+        socket.resetAndDestroy()
+      })
+    }
+  }
+  return () => {
+    for (const leave of leaving) leave()
+  }
+}
+
+/**
+ * Counts what is visited in collections while a function runs, by the iterators and by the
+ * functions of arrays that look at each entry.
+ */
+async function countVisits (run: () => Promise<unknown>): Promise<number> {
+  let visits = 0
+  const restore: (() => void)[] = []
+  const wrap = (prototype: object, name: string, visitsOf: (collection: unknown) => number) => {
+    const original: unknown = Reflect.get(prototype, name)
+    if (typeof original !== 'function') throw new Error(`there is no ${name}`)
+    Reflect.set(prototype, name, function (this: unknown, ...values: unknown[]): unknown {
+      visits += visitsOf(this)
+      return Reflect.apply(original, this, values)
+    })
+    restore.push(() => {
+      Reflect.set(prototype, name, original)
+    })
+  }
+  for (const iterator of [[].values(), new Set().values(), new Map().values()]) {
+    wrap(Object.getPrototypeOf(iterator), 'next', () => 1)
+  }
+  const length = (list: unknown): number => (Array.isArray(list) ? list.length : 0)
+  for (const name of [
+    'filter',
+    'map',
+    'slice',
+    'concat',
+    'splice',
+    'indexOf',
+    'includes',
+    'find'
+  ]) {
+    wrap(Array.prototype, name, length)
+  }
+  try {
+    await run()
+  } finally {
+    for (const undo of restore) undo()
+  }
+  return visits
+}
+
+t.test('what the permits of a request cost grows with their number and no faster', async (t) => {
+  const visitsOf = async (permits: number): Promise<number> => {
+    const { app, begin } = await createHost([], {
+      quotas: { places: { inFlight: 99_999 }, tokens: { perMinute: { tokens: 99_999 }, cost: 1 } }
+    })
+    const { request, end } = await begin()
+    const taken: QuotaPermit[] = []
+    const visits = await countVisits(async () => {
+      for (let permit = 0; permit < permits; permit++) {
+        taken.push(await app.quotaAcquire(request, ['places', 'tokens']))
+      }
+      for (const permit of taken.slice(0, permits / 2)) await permit.end()
+      await end()
+    })
+    await app.close()
+    return visits
+  }
+  const few = await visitsOf(500)
+  const many = await visitsOf(20_000)
+  t.ok(many < 41 * few, `${many} visits for 20,000 permits, ${few} for 500`)
 })

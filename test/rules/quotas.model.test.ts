@@ -221,9 +221,7 @@ function shown (decision: QuotaDecision | null): ModelDecision | null {
 
 /** What ends together is settled in any order, by stores of both kinds. */
 function inAnyOrder (settlements: readonly object[]): string[] {
-  return settlements
-    .map((settlement) => JSON.stringify(Object.entries(settlement).sort()))
-    .sort()
+  return settlements.map((settlement) => JSON.stringify(Object.entries(settlement).sort())).sort()
 }
 
 const statuses = { rejected: 429, unauthenticated: 401, unavailable: 503 }
@@ -321,8 +319,7 @@ class Walk {
       String(headers['x-quotas'])
         .split(',')
         .filter((name) => name !== '')
-    const handlingOf = ({ headers }: FastifyRequest) =>
-      this.#handling.get(String(headers['x-id']))
+    const handlingOf = ({ headers }: FastifyRequest) => this.#handling.get(String(headers['x-id']))
     this.#app.post('/', { config: { quota: quotasInHeader } }, async (request) => {
       handlingOf(request)?.decided(request)
       await handlingOf(request)?.finished

@@ -72,9 +72,7 @@ export async function createHost (
   ): Promise<unknown[]> => (await standings(names, headers)).map((standing) => standing?.count)
   app.get<{ Querystring: { names: string } }>('/standings', async (request) =>
     Promise.all(
-      request.query.names
-        .split(',')
-        .map(async (name) => app.quotaStanding(request, name))
+      request.query.names.split(',').map(async (name) => app.quotaStanding(request, name))
     )
   )
 

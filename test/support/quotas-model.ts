@@ -296,8 +296,7 @@ export class QuotasModel {
     const range = { least: Math.min(cost.least, limit), most: Math.min(cost.most, limit) }
     const window = this.#reach(time, quota, caller)
     const windowRemaining = remainingOf(window, quota, time)
-    const hasRoomBeside = (counted: number): boolean =>
-      counted + Math.max(range.least, 1) <= limit
+    const hasRoomBeside = (counted: number): boolean => counted + Math.max(range.least, 1) <= limit
     return {
       quota,
       caller,
@@ -523,8 +522,6 @@ function endOf (
   const year = local.getUTCFullYear()
   const month = local.getUTCMonth()
   const end =
-    period === 'day'
-      ? Date.UTC(year, month, local.getUTCDate() + 1)
-      : Date.UTC(year, month + 1)
+    period === 'day' ? Date.UTC(year, month, local.getUTCDate() + 1) : Date.UTC(year, month + 1)
   return end - offset * hour
 }

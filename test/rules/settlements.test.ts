@@ -1,0 +1,226 @@
+// docs/rules.md, "Costs": what is published on fastify-llm-quota:settlement.
+import { channel } from 'node:diagnostics_channel'
+import t from 'tap'
+import {
+  localAuthentication,
+  quotaSettlements,
+  type Amounts,
+  type QuotaDefinition,
+  type QuotaSettlement
+} from '../../lib/index.js'
+import { FailingStore } from '../support/failing-store.js'
+import { matchExactly } from '../support/match-exactly.js'
+import { createHost } from '../support/quota-host.js'
+import { published } from '../support/service.js'
+import { setWallClock } from '../support/wall-clock.js'
+
+type Quotas = Record<string, QuotaDefinition>
+
+/** Returns what is published about settlements while a function runs. */
+async function settled (run: () => Promise<unknown>): Promise<QuotaSettlement[]> {
+  return published<QuotaSettlement>(run, quotaSettlements.name)
+}
+
+t.test('quotaSettlements is the channel fastify-llm-quota:settlement', async (t) => {
+  t.equal(quotaSettlements, channel('fastify-llm-quota:settlement'))
+})
+
+type Step = 'closes' | { report: number } | { extend: number }
+type Message = Pick<QuotaSettlement, 'granted' | 'used' | 'before' | 'reported'>
+
+function message (granted: number, used: number, before: number, reported: boolean): Message {
+  return { granted, used, before, reported }
+}
+
+// Steps of a request with a cost of 5, and the messages.
+const orders: [what: string, unreported: number | undefined, Step[], Message[]][] = [
+  ['no report', undefined, ['closes'], [message(5, 5, 0, false)]],
+  ['unreported', 2, ['closes'], [message(5, 2, 0, false)]],
+  ['unreported 0', 0, ['closes'], [message(5, 0, 0, false)]],
+  ['a report of less', 9, [{ report: 3 }, 'closes'], [message(5, 3, 0, true)]],
+  ['a report of 0', 9, [{ report: 0 }, 'closes'], [message(5, 0, 0, true)]],
+  ['reports of more', 9, [{ report: 3 }, { report: 4 }, 'closes'], [message(5, 7, 0, true)]],
+  ['an extension', undefined, [{ extend: 4 }, { report: 6 }, 'closes'], [message(9, 6, 0, true)]],
+  [
+    'late reports',
+    2,
+    ['closes', { report: 3 }, { report: 4 }],
+    [message(5, 2, 0, false), message(5, 3, 2, true), message(5, 7, 3, true)]
+  ],
+  [
+    'a late report that changes nothing',
+    2,
+    ['closes', { report: 2 }, { report: 0 }],
+    [message(5, 2, 0, false)]
+  ],
+  [
+    'a late report of less',
+    undefined,
+    [{ extend: 4 }, 'closes', { report: 1 }],
+    [message(9, 9, 0, false), message(9, 1, 9, true)]
+  ]
+]
+
+t.test(
+  'a message is published when a permit is settled, and when a report changes it',
+  async (t) => {
+    for (const [what, unreported, steps, messages] of orders) {
+      const tokens = { perMinute: { tokens: 50 }, cost: 5, unreported }
+      const { app, begin, counts } = await createHost('tokens', { quotas: { tokens } })
+      const { request, end } = await begin()
+      const found = await settled(async () => {
+        for (const step of steps) {
+          if (step === 'closes') await end()
+          else if ('report' in step) await app.quotaCharge(request, step.report)
+          else t.equal(await app.quotaExtend(request, step.extend), null, what)
+        }
+      })
+      const sum = found.reduce((sum, { used, before }) => sum + used - before, 0)
+      t.same([sum], await counts(['tokens']), `${what}: the sum is what the caller is counted`)
+      t.same(
+        found.map(({ granted, used, before, reported }) =>
+          message(granted, used, before, reported)
+        ),
+        messages,
+        what
+      )
+      const callerKey = request.quota?.callerKey
+      for (const each of found) {
+        matchExactly(t, each, { callerKey, quota: 'tokens', unit: 'tokens', failed: false })
+        t.equal(each.request, request)
+        t.same(Object.keys(each).sort(), [
+          'before',
+          'callerKey',
+          'failed',
+          'granted',
+          'quota',
+          'reported',
+          'request',
+          'unit',
+          'used',
+          'windowEnd'
+        ])
+      }
+    }
+  }
+)
+
+t.test('each quota of another unit than requests has a message, a shadow quota too', async (t) => {
+  const quotas: Quotas = {
+    tokens: { perMinute: { tokens: 50 }, cost: 5 },
+    dollars: { perDay: { dollars: 50 }, cost: 6 },
+    tried: { perMinute: { tokens: 7 }, cost: 7, mode: 'shadow' },
+    requests: { perMinute: 50 },
+    places: { inFlight: 2 },
+    off: { perMinute: { tokens: 0 } }
+  }
+  const { app, begin, ask } = await createHost(Object.keys(quotas), { quotas })
+  const first = await begin()
+  const second = await begin()
+  const messages = await settled(async () => {
+    t.equal((await ask()).statusCode, 429)
+    t.equal((await ask({ headers: { 'x-caller': '' } })).statusCode, 401)
+    await app.quotaCharge(first.request, { tokens: 1, requests: 9, images: 9 })
+    await first.end()
+    await second.end()
+  })
+  matchExactly(t, messages, [
+    { request: first.request, quota: 'tokens', unit: 'tokens', used: 1 },
+    { request: first.request, quota: 'dollars', unit: 'dollars', used: 6 },
+    { request: first.request, quota: 'tried', unit: 'tokens', used: 1 },
+    { request: second.request, quota: 'tokens', unit: 'tokens', used: 5 },
+    { request: second.request, quota: 'dollars', unit: 'dollars', used: 6 }
+  ])
+})
+
+t.test('windowEnd is the end of the window that counted the admission', async (t) => {
+  const set = setWallClock(t)
+  set('2026-11-25T12:00Z')
+  const quotas: Quotas = {
+    minute: { perMinute: { tokens: 50 }, cost: 5 },
+    month: { perMonth: { tokens: 50 }, cost: 5 },
+    tokyo: { perDay: { tokens: 50 }, cost: 5, timeZone: () => 'Asia/Tokyo' }
+  }
+  const { app, begin, clock } = await createHost(Object.keys(quotas), { quotas })
+  await begin()
+  clock.advance(20_000)
+  set('2026-11-25T12:00:20Z')
+  const { request, end } = await begin()
+  clock.advance(7_200_000)
+  set('2026-12-25T12:00Z')
+  const ends = ['2026-11-25T12:01Z', '2026-12-01T00:00Z', '2026-11-25T15:00Z']
+  const messages = await settled(async () => {
+    await end()
+    await app.quotaCharge(request, 9)
+  })
+  matchExactly(
+    t,
+    messages,
+    [5, 9].flatMap((used) => ends.map((time) => ({ used, windowEnd: Date.parse(time) })))
+  )
+})
+
+t.test('a permit in a handler has messages of its own, without a request for a job', async (t) => {
+  const quotas: Quotas = { tokens: { perMinute: { tokens: 50 }, cost: 5 } }
+  const { app, begin } = await createHost('tokens', { quotas })
+  const { request, end } = await begin()
+  const messages = await settled(async () => {
+    const permit = await app.quotaAcquire(request, 'tokens', 8)
+    await permit.charge(3)
+    await permit.end()
+    const job = await app.quotaAcquire(localAuthentication('bob'), 'tokens')
+    await Promise.all([job.end(), job.end()])
+    await job.charge({ tokens: 4 })
+    const cancelled = await app.quotaAcquire(localAuthentication('bob'), 'tokens')
+    await cancelled.charge(0)
+    await cancelled.end()
+    await app.quotaAcquire(request, 'tokens', 2)
+    await end()
+  })
+  matchExactly(t, messages, [
+    { request, granted: 8, used: 3, before: 0, reported: true },
+    { request: null, granted: 5, used: 5, before: 0, reported: false },
+    { request: null, granted: 5, used: 4, before: 5, reported: true },
+    { request: null, granted: 5, used: 0, before: 0, reported: true },
+    { request, granted: 5, used: 5, before: 0, reported: false },
+    { request, granted: 2, used: 2, before: 0, reported: false }
+  ])
+})
+
+t.test('failed says that the store did not answer, then and in later messages', async (t) => {
+  const store = new FailingStore()
+  const quotas: Quotas = { tokens: { perMinute: { tokens: 50 }, cost: 5, store } }
+  const { app } = await createHost('tokens', { quotas })
+  const permit = await app.quotaAcquire(localAuthentication('bob'), 'tokens')
+  const messages = await settled(async () => {
+    store.fails = 'settle'
+    await permit.end()
+    store.fails = undefined
+    await permit.charge(3)
+    await permit.charge(3)
+  })
+  matchExactly(t, messages, [
+    { used: 5, before: 0, failed: true },
+    { used: 3, before: 5, failed: true },
+    { used: 6, before: 3, failed: true }
+  ])
+})
+
+t.test('reports of one request are settled one after another', async (t) => {
+  const store = new FailingStore()
+  const quotas: Quotas = { tokens: { perMinute: { tokens: 500 }, cost: 5, store } }
+  const { app, begin, counts } = await createHost('tokens', { quotas })
+  const { request, end } = await begin()
+  await end()
+  const amounts: Amounts[] = [1, { tokens: 20 }, 3, 0, 40]
+  const messages = await settled(async () => {
+    await Promise.all(amounts.map(async (amount) => app.quotaCharge(request, amount)))
+  })
+  t.equal(messages.at(-1)?.used, 64)
+  let before: number | undefined
+  for (const message of messages) {
+    if (before !== undefined) t.equal(message.before, before)
+    before = message.used
+  }
+  t.same(await counts(['tokens']), [64])
+})
