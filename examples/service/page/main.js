@@ -15,8 +15,6 @@ function page () {
       : (on[0]?.limitWords ?? 'Model calls without a limit')
   const who = html`Signed in as <strong>${user?.name}</strong>, counted as
     <code>${caller.slice(0, 8)}</code>`
-  const limitWords = on[0]?.limitWords ?? 'Model calls without a limit'
-  const title = quotas === null ? 'A quota for model calls' : limitWords
   return html` <a class="skip" href="#operations">Skip to the operations</a>
     <header>
       <p class="brand"><img src="/icon.svg" alt="" width="36" height="36" /> Language service</p>
