@@ -111,7 +111,12 @@ export interface EarlierQuotaDecision {
   /** The outcome; `disabled` if the limit is 0 or negative. */
   readonly outcome: 'admitted' | 'rejected' | 'disabled'
   /** The method of the request, and the operation's path. */
-  readonly operation: { readonly method: string; readonly path: string }
+  readonly operation: {
+    /** The HTTP method. */
+    readonly method: string
+    /** The application path. */
+    readonly path: string
+  }
   /** The configured limit. */
   readonly limit: number
 }
