@@ -42,6 +42,8 @@ const instanceDecorators = [
   'quotaCharge',
   'quotaExtend',
   'quotaGranted',
+  'quotaExtend',
+  'quotaGranted',
   'quotaStanding',
   'quotaForget'
 ]
