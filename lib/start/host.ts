@@ -42,8 +42,6 @@ const instanceDecorators = [
   'quotaCharge',
   'quotaExtend',
   'quotaGranted',
-  'quotaExtend',
-  'quotaGranted',
   'quotaStanding',
   'quotaForget'
 ]
