@@ -48,7 +48,7 @@ for (const [name, connect] of Object.entries(clients)) {
       while (!(await onReplica.info('replication')).includes('master_link_status:up')) await turn()
       const store = new RedisQuotaStore({ client })
       t.match(await acquireOne(store, 'alice', { limit: 10 }), { count: 1 })
-      while ((await onReplica.exists('llm-quota:{0}:default')) === 0) await turn()
+      while ((await onReplica.exists('llm-quota:{0}')) === 0) await turn()
 
       await onReplica.replicaof('NO', 'ONE')
       proxy.targetPort = replica.port

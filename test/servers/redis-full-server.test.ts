@@ -73,7 +73,7 @@ t.test(
       for (const decision of await Promise.allSettled(decisions)) {
         if (decision.status === 'fulfilled' && decision.value.admitted) admitted += 1
       }
-      await client.del('llm-quota:{0}:default')
+      await client.del('llm-quota:{0}')
     }
     t.equal(admitted, limit)
     await stores[0]?.clearCounters()

@@ -162,6 +162,11 @@ local function openPlaces (lease, cleaningText, now)
     writeChanges()
   end
 
+  -- Cleans a page if that is due.
+  function self.clean ()
+    if self.isCleaningDue() then cleanPage() end
+  end
+
   -- Cleans a page if that is due. Then states what the process holds: it replaces what was known, and the totals change by the difference.
   function self.state ()
     if self.isCleaningDue() then

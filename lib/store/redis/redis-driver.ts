@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Call, Driver, Reply } from '../shared/driver.js'
 import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import { argumentsOf, quotaName, rowName } from './arguments.js'
+import clean from './clean.lua.js'
 import clear from './clear.lua.js'
 import type { QuotaRedisClient } from './clients.js'
 import decide from './decide.lua.js'
@@ -9,7 +10,7 @@ import forget from './forget.lua.js'
 import inspect from './inspect.lua.js'
 import list from './list.lua.js'
 import peek from './peek.lua.js'
-import { readPage, readPeeked, readReply, readState } from './replies.js'
+import { readFlag, readPage, readPeeked, readReply, readState } from './replies.js'
 
 /**
  * A part of the callers on a Redis or Valkey server, with a share of the caller cap. It has two
@@ -43,6 +44,7 @@ export class RedisDriver implements Driver {
   }
 
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
+    if (demand.window === null) await this.#cleanPlaces(time)
     let found: QuotaCount | null | number = 0
     while (typeof found === 'number') {
       const parameters = {
@@ -69,6 +71,7 @@ export class RedisDriver implements Driver {
     time: number | null,
     date: number
   ): Promise<CallerPage> {
+    await this.#cleanPlaces(time)
     const parameters = {
       time: time ?? undefined,
       date,
@@ -85,6 +88,12 @@ export class RedisDriver implements Driver {
   async clear (): Promise<void> {
     this.#expectedUntil = -Infinity
     await this.#run(clear)
+  }
+
+  /** Removes places without a lease, so that none is read. */
+  async #cleanPlaces (time: number | null): Promise<void> {
+    let isClean = false
+    while (!isClean) isClean = readFlag(await this.#run(clean, String(time ?? -1)))
   }
 
   /**

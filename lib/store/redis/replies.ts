@@ -125,6 +125,11 @@ export function readPage (reply: unknown): CallerPage {
   return { callers, cursor: cursor === '0' ? null : cursor }
 }
 
+/** Reads a reply of 1 or 0. */
+export function readFlag (reply: unknown): boolean {
+  return new ReplyReader([reply]).boolean()
+}
+
 /** Reads the reply of inspect.lua. */
 export function readState (reply: unknown): QuotaStoreState {
   const reader = new ReplyReader(reply)
@@ -146,9 +151,10 @@ function windowOf (
 // Depending on their options, clients return an integer as a number, a string, a bigint or a
 // Buffer.
 function readInteger (value: unknown): number {
-  const isEmpty = value === '' || value === null || value === undefined
-  const number = typeof value === 'number' ? value : Number(isEmpty ? NaN : String(value))
-  if (!Number.isSafeInteger(number)) throw unexpected(value)
+  if (typeof value === 'number' && Number.isSafeInteger(value)) return value
+  const text = String(value)
+  const number = text === '' ? NaN : Number(text)
+  if (typeof value === 'number' || !Number.isSafeInteger(number)) throw unexpected(value)
   return number
 }
 
