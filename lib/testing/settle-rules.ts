@@ -75,23 +75,6 @@ export const settleRules: Rules = {
     ]
   },
 
-  'a settlement that adds is seen as a request is, and one that takes back is not': (quota) => {
-    const adds = quota.hold(1, 1)
-    const takesBack = quota.hold(2, 5)
-    return [
-      quota.visit([3], unlimited, 0),
-      adds,
-      takesBack,
-      quota.retention - 1,
-      settle(adds, 2),
-      settle(takesBack, 1),
-      minute,
-      quota.acquire(4),
-      quota.inspect(),
-      quota.list()
-    ]
-  },
-
   'settling a rejected request changes nothing': (quota) => {
     const rejected = quota.hold(1, 3, 3, 5)
     const full = tokens.demand(2, 1)
@@ -149,6 +132,23 @@ export const settleCapRules: Rules = {
       quota.inspect()
     ]
   },
+
+  'a settlement that adds is seen as a request is, and one that takes back is not': (
+    quota,
+    { tracked, later }
+  ) =>
+    [6, 1].map((used) => {
+      const held = tracked.map((number) => quota.hold(number, 2))
+      return [
+        held,
+        quota.retention - 1,
+        held.map((each) => settle(each, used)),
+        minute,
+        // They get counters of their own where a sweep has removed the others.
+        quota.visit(later),
+        quota.retention + minute
+      ]
+    }),
 
   'a settlement that adds runs a sweep if one is due': (quota, { all, tracked: [own = 0] }) => {
     const held = quota.hold(own, 2)

@@ -113,7 +113,8 @@ t.test('a service that is ended completes the responses in progress', async (t) 
   const [printed] = await once(service.stdout, 'data')
   const response = await fetch(`${String(printed).trim()}/chat`, {
     method: 'POST',
-    headers: { ...bearer('mira'), 'content-type': 'application/json' },
+    // A connection that is kept would keep the service until its time limit for idle ones.
+    headers: { ...bearer('mira'), 'content-type': 'application/json', connection: 'close' },
     body: '{"prompt":"Which invoices are late?"}'
   })
   const exited = once(service, 'exit')

@@ -59,7 +59,10 @@ t.test(
     for (const first of [true, false]) {
       const sent = await commandsDuring(client, async () => {
         const acquisitions = await store.acquire(demands)
-        for (const each of acquisitions.slice(1)) if (each) await store.settle(each, 0, null)
+        const settled = acquisitions.slice(1).map(async (each) => {
+          if (each !== null) await store.settle(each, 0, null)
+        })
+        await Promise.all(settled)
       })
       matchExactly(t, [sent.eval, sent.evalsha], first ? [1, 1] : [undefined, 2])
     }
