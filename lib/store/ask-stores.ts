@@ -62,12 +62,33 @@ async function askSeveral (
   })
 }
 
-async function askStore (
+function askStore (
   store: QuotaStore,
   demands: readonly Demand[],
   user: StoreUser
 ): Promise<readonly StoreAnswer[]> {
-  const startedAt = storeDurations.hasSubscribers ? performance.now() : null
+  return storeDurations.hasSubscribers
+    ? askTimed(store, demands, user)
+    : askUntimed(store, demands, user)
+}
+
+async function askTimed (
+  store: QuotaStore,
+  demands: readonly Demand[],
+  user: StoreUser
+): Promise<readonly StoreAnswer[]> {
+  const startedAt = performance.now()
+  const answers = await askUntimed(store, demands, user)
+  const seconds = (performance.now() - startedAt) / 1000
+  storeDurations.publish({ request: user.request, seconds } satisfies StoreDuration)
+  return answers
+}
+
+async function askUntimed (
+  store: QuotaStore,
+  demands: readonly Demand[],
+  user: StoreUser
+): Promise<readonly StoreAnswer[]> {
   try {
     const answered = store.acquire(demands)
     const acquisitions = isPromise(answered) ? await answered : answered
@@ -78,11 +99,6 @@ async function askStore (
     const message = 'the quota store failed; the request is not counted'
     logFailure(user.log, error, message, { counters })
     return demands.map(() => 'failed' as const)
-  } finally {
-    if (startedAt !== null) {
-      const seconds = (performance.now() - startedAt) / 1000
-      storeDurations.publish({ request: user.request, seconds } satisfies StoreDuration)
-    }
   }
 }
 

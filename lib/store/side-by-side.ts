@@ -1,3 +1,4 @@
+import { required } from '../required.js'
 import type { Acquisition, Acquisitions, Demand } from './store.js'
 
 /** The demands of one side, a store or a shard, and what it decides on them. */
@@ -56,9 +57,8 @@ export async function acquireSideBySide<Side> (
     if (part.acquisitions === null) continue
     const isCounted = haveRoom(part.acquisitions)
     for (const [index, acquisition] of part.acquisitions.entries()) {
-      const demand = part.demands[index]
-      const position = part.positions[index]
-      if (demand === undefined || position === undefined) continue
+      const demand = required(part.demands[index], 'the demand of an acquisition')
+      const position = required(part.positions[index], 'the position of a demand')
       if (acquisition === null || isAdmitted || !isCounted) {
         merged[position] = acquisition
       } else {
@@ -74,8 +74,7 @@ export async function acquireSideBySide<Side> (
 function partsOf<Side> (demands: readonly Demand[], sides: readonly Side[]): Part<Side>[] {
   const parts = new Map<Side, Part<Side>>()
   for (const [position, demand] of demands.entries()) {
-    const side = sides[position]
-    if (side === undefined) throw new TypeError(`the demand ${position} has no side`)
+    const side = required<Side | undefined>(sides[position], 'the side of a demand')
     const part = parts.get(side) ?? new Part(side)
     parts.set(side, part)
     part.demands.push(demand)

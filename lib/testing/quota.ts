@@ -1,6 +1,7 @@
 import { ok } from 'node:assert/strict'
 import { localAuthentication } from '../caller/authentication.js'
 import { callerKey } from '../caller/caller-key.js'
+import { required } from '../required.js'
 import { counterRetention, unlimited } from '../store/counter.js'
 import type { CallerCount, Demand } from '../store/store.js'
 import { Operation, peek, request, settle, type Steps } from './steps.js'
@@ -94,7 +95,8 @@ export class Quota {
       for (let pages = 1; ; pages++) {
         ok(pages <= 100, 'list returned more than 100 pages')
         const page = await store.list?.(this.counters, cursor)
-        for (const { callerKey, ...fields } of page?.callers ?? []) {
+        ok(page, 'list returned no page')
+        for (const { callerKey, ...fields } of page.callers) {
           const { count, held, windowRemaining, end } = fields
           listed.set(callerKey, {
             count,
@@ -103,7 +105,7 @@ export class Quota {
             ...(end !== undefined && { end })
           })
         }
-        if (page == null || page.cursor === null) return listed
+        if (page.cursor === null) return listed
         cursor = page.cursor
       }
     })
@@ -112,15 +114,17 @@ export class Quota {
   inspect (): Operation {
     return new Operation('inspect', async (store) => {
       const state = await store.inspect?.(this.counters)
-      return state && { trackedCallers: state.trackedCallers, sweeps: state.sweeps }
+      ok(state, 'inspect returned no state')
+      return { trackedCallers: state.trackedCallers, sweeps: state.sweeps }
     })
   }
 }
 
 function keyOf (number: number): string {
-  const key = callerKey(localAuthentication(`caller ${number}`))
-  if (key === null) throw new TypeError('a local account has no caller key')
-  return key
+  return required(
+    callerKey(localAuthentication(`caller ${number}`)),
+    'the caller key of a local account'
+  )
 }
 
 /** A second quota like the one under test. */

@@ -58,8 +58,47 @@ export interface Sender {
   readonly isAlive: boolean
 }
 
+/** A driver for stores that only decide. */
+abstract class DecidingDriver implements Driver {
+  abstract decide (call: Call): Promise<Reply>
+
+  peek (): Promise<QuotaCount | null> {
+    throw new Error('the simulation does not peek')
+  }
+
+  forget (): Promise<unknown> {
+    throw new Error('the simulation does not forget')
+  }
+
+  list (): Promise<CallerPage> {
+    throw new Error('the simulation does not list')
+  }
+
+  inspect (): Promise<QuotaStoreState> {
+    throw new Error('the simulation does not inspect')
+  }
+
+  clear (): Promise<unknown> {
+    throw new Error('the simulation does not clear')
+  }
+}
+
+/** A client beside its server, whose replies arrive at once. */
+export class DirectDriver extends DecidingDriver {
+  readonly #server: Server
+
+  constructor (server: Server) {
+    super()
+    this.#server = server
+  }
+
+  async decide (call: Call): Promise<Reply> {
+    return this.#server.decide(call)
+  }
+}
+
 /** The client of a process, which sends calls to a server. */
-export class SimulatedDriver implements Driver {
+export class SimulatedDriver extends DecidingDriver {
   readonly #network: Network
   readonly #server: Server
   readonly #sender: Sender
@@ -76,6 +115,7 @@ export class SimulatedDriver implements Driver {
     renewed: () => void,
     faults: NetworkFaults = {}
   ) {
+    super()
     this.#network = network
     this.#server = server
     this.#sender = sender
@@ -128,25 +168,5 @@ export class SimulatedDriver implements Driver {
         if (this.#sender.isAlive) reject(error)
       }
     }
-  }
-
-  peek (): Promise<QuotaCount | null> {
-    throw new Error('the simulation does not peek')
-  }
-
-  forget (): Promise<unknown> {
-    throw new Error('the simulation does not forget')
-  }
-
-  list (): Promise<CallerPage> {
-    throw new Error('the simulation does not list')
-  }
-
-  inspect (): Promise<QuotaStoreState> {
-    throw new Error('the simulation does not inspect')
-  }
-
-  clear (): Promise<unknown> {
-    throw new Error('the simulation does not clear')
   }
 }

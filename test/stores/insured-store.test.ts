@@ -329,7 +329,9 @@ t.test('an acquisition is settled in the store that made it, whichever is used t
       if (acquisition !== undefined) await store.settle?.(acquisition, used, null)
     }
   }
-  t.same(primary.told, ['settle 77 with 1', 'settle 77 with 0'])
+  const [another] = new MemoryQuotaStore({ clock: clock.now }).acquire(demands)
+  if (another !== undefined) await store.settle?.(another, 3, null)
+  t.same(primary.told, ['settle 77 with 1', 'settle 77 with 0'], 'and that of no other one')
   t.same(
     demands.map((each) => fallback.peek(each)?.count),
     [1, 0]

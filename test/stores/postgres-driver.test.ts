@@ -2,6 +2,7 @@
 // PostgreSQL in this process.
 import { PGlite } from '@electric-sql/pglite'
 import t from 'tap'
+import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
 import { functionsOf, postgresSchema } from '../../lib/store/postgres/schema.js'
 import type { Call, Decided, Holding, Lease } from '../../lib/store/shared/driver.js'
@@ -358,4 +359,29 @@ t.test('a reply that lacks something is an error that names it', async (t) => {
     )
   }
   await t.rejects(answer([]), /is not an object/)
+})
+
+t.test('a result of the pool that cannot be read is an error that says why', async (t) => {
+  const caller = { callerKey: 'alice', count: 1, held: 0, rest: 60_000, end: null }
+  const page = { callers: [caller], cursor: null }
+  const unreadable: [rows: unknown[], RegExp][] = [
+    [[], /no row with a column reply/],
+    [[null], /no row with a column reply/],
+    [[{ answer: '{}' }], /no row with a column reply/],
+    [[{ reply: 5 }], /is not a text/],
+    [[{ reply: null }], /is empty/],
+    [[{ reply: '' }], /is empty/],
+    [[{ reply: 'a text' }], /JSON/],
+    [[{ reply: '{}' }], /lacks callers/],
+    [[{ reply: JSON.stringify({ ...page, callers: [5] }) }], /is not an object/],
+    [[{ reply: JSON.stringify({ ...page, callers: [{ ...caller, callerKey: 5 }] }) }], /callerKey/],
+    [[{ reply: JSON.stringify({ ...page, cursor: 5 }) }], /lacks cursor/]
+  ]
+  for (const [rows, message] of unreadable) {
+    const fake = {
+      query: async (text: string) => ({ rows: /to_regproc/.test(text) ? [{ reply: 'found' }] : rows })
+    }
+    const store = new PostgresQuotaStore({ pool: fake })
+    await t.rejects(store.list('default'), message, JSON.stringify(rows))
+  }
 })

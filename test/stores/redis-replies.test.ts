@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
+import clean from '../../lib/store/redis/clean.lua.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { acquireOne, demand } from '../support/told-store.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
@@ -41,10 +42,14 @@ t.test(
   }
 )
 
+/** A store with the reply of a server that has no places without a lease. */
 const storeThatReads = (reply: unknown) =>
   new RedisQuotaStore({
     shards: 2,
-    client: { evaluateDigest: async () => reply, evaluateSource: async () => reply }
+    client: {
+      evaluateDigest: async () => reply,
+      evaluateSource: async (script) => (script === clean ? 1 : reply)
+    }
   })
 
 const calls: Record<string, (store: RedisQuotaStore) => Promise<unknown>> = {
@@ -84,6 +89,7 @@ const invalid: Record<string, unknown[]> = {
     'OK',
     [],
     ['x'],
+    ['-1'],
     [null],
     ['0', 'alice'],
     ['0', 'alice', 1, 0, 60_000],
@@ -109,6 +115,30 @@ for (const [name, replies] of Object.entries(invalid)) {
     )
   })
 }
+
+t.test('the time of a call is that of the server, or of the clock of the store', async (t) => {
+  for (const [options, time] of [
+    [{}, undefined],
+    [{ clock: () => 5.7 }, 5]
+  ] as const) {
+    const sent: unknown[] = []
+    const evaluateSource = async (
+      script: string,
+      _keys: readonly string[],
+      [parameters]: readonly (string | Buffer)[]
+    ) => {
+      if (script === clean) return 1
+      sent.push(JSON.parse(String(parameters)).time)
+      return ['0', 'alice', 3, 2, 60_000, 0]
+    }
+    const client = { evaluateSource, evaluateDigest: async () => null }
+    t.same(await new RedisQuotaStore({ client, ...options }).list('default'), {
+      callers: [{ callerKey: 'alice', count: 3, held: 2, windowRemaining: 60_000 }],
+      cursor: null
+    })
+    t.same(sent, [time])
+  }
+})
 
 t.test(
   'a store on a server has its caller cap as a property, for the fallback of an insured ' +

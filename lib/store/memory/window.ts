@@ -26,9 +26,8 @@ export class Window implements Counted {
    * a fixed length if that is null.
    */
   isOpen (now: number, end: number | null): boolean {
-    if (this.length === null) return true
-    if (this.end === null || end === null) return now - this.opened < this.length
-    return end <= this.end
+    if (this.end !== null && end !== null) return end <= this.end
+    return this.length === null || now - this.opened < this.length
   }
 
   /** The time until a window of a fixed length ends, in milliseconds; null for others. */

@@ -1,3 +1,4 @@
+import { required } from '../../required.js'
 import type { Call, Caller, Decided, Driver, Reply } from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import { readJson, type Fields } from './replies.js'
@@ -106,11 +107,7 @@ export class PostgresDriver implements Driver {
     const demands = requests.flat()
     const rows = rowsOf(demands, holdings, settlements)
     const slots = new Map(rows.map((row, index) => [rowName(row), index + 1]))
-    const slotOf = (row: Row): number => {
-      const slot = slots.get(rowName(row))
-      if (slot === undefined) throw new Error(`the call has no row for ${rowName(row)}`)
-      return slot
-    }
+    const slotOf = (row: Row): number => required(slots.get(rowName(row)), 'a row of the call')
     const quotas = quotasOf(demands)
     const quotaNames = quotas.map(({ counters }) => counters)
     const settled = settlements.filter(({ overflow }) => overflow)
@@ -247,6 +244,11 @@ function rowsOf (
   return [...rows].sort(byName).map(([, row]) => row)
 }
 
+/** Compares two different names. */
+function byName ([one]: readonly [string, unknown], [other]: readonly [string, unknown]): number {
+  return one < other ? -1 : 1
+}
+
 /** Returns each quota with windows of the demands once. */
 function quotasOf (demands: readonly Demand[]) {
   const lengths = new Map<string, number>()
@@ -254,11 +256,6 @@ function quotasOf (demands: readonly Demand[]) {
     if (window !== null) lengths.set(storedName(counters), window)
   }
   return [...lengths].map(([counters, window]) => ({ counters, window_length: window }))
-}
-
-function byName ([one]: readonly [string, unknown], [other]: readonly [string, unknown]): number {
-  if (one === other) return 0
-  return one < other ? -1 : 1
 }
 
 function readDecided (fields: Fields, demand: Demand): Decided {

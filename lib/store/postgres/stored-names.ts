@@ -13,7 +13,5 @@ export function storedName (name: string): string {
 
 /** Returns the name of what is stored. */
 export function unstoredName (stored: string): string {
-  const name: unknown = JSON.parse(`"${stored}"`)
-  if (typeof name !== 'string') throw new TypeError('a stored name is not a string')
-  return name
+  return String(JSON.parse(`"${stored}"`))
 }

@@ -1,3 +1,4 @@
+import { required } from '../../required.js'
 import { wallClock } from '../../wall-clock.js'
 import { unlimited } from '../counter.js'
 import type { Demand } from '../store.js'
@@ -106,7 +107,7 @@ export class CountedDemand implements Counted {
   }
 
   async #add (missing: number, end: number | null): Promise<void> {
-    const latest = this.#parts.at(-1)
+    const { until } = this.#latestPart
     const demand: Demand = {
       ...this.demand,
       limit: unlimited,
@@ -116,7 +117,7 @@ export class CountedDemand implements Counted {
       end
     }
     try {
-      this.#note(partOf(await this.#settler.addDemand(demand, latest?.until ?? 0)))
+      this.#note(partOf(await this.#settler.addDemand(demand, until)))
     } catch (error) {
       // Whether it was counted is unknown. It is neither counted again nor taken back.
       this.#note({ windowId: unknownWindow, overflow: false, until: 0, count: missing })
@@ -124,9 +125,13 @@ export class CountedDemand implements Counted {
     }
   }
 
+  get #latestPart (): Part {
+    return required(this.#parts.at(-1), 'the latest part of what was counted')
+  }
+
   #note (part: Part): void {
-    const latest = this.#parts.at(-1)
-    if (latest?.windowId === part.windowId && latest.overflow === part.overflow) {
+    const latest = this.#latestPart
+    if (latest.windowId === part.windowId && latest.overflow === part.overflow) {
       latest.count += part.count
     } else {
       this.#parts.push(part)

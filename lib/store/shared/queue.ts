@@ -44,10 +44,9 @@ export class Queue<Item, Result> {
     const now = performance.now()
     const taken: Waiting<Item, Result>[] = []
     let next = 0
-    while (next < this.#waiting.length && taken.length < most) {
-      const waiting = this.#waiting[next]
+    for (const waiting of this.#waiting) {
+      if (taken.length === most) break
       next += 1
-      if (waiting === undefined) break
       if (waiting.until > now) taken.push(waiting)
       else waiting.reject(new TimeLimitError(longestWait))
     }

@@ -1,3 +1,4 @@
+import { required } from '../../required.js'
 import { hasRoom } from '../counter.js'
 import type { Acquisition, Demand } from '../store.js'
 import { nameOf } from './driver.js'
@@ -37,8 +38,8 @@ export class RememberedRejections {
       const isOpen = demand.end !== null && demand.end <= end
       return isOpen ? { ...rejection, end } : null
     }
-    if (windowRemaining === null) return null
-    const remaining = windowRemaining - (now - known.askedAt)
+    const length = required(windowRemaining, 'the remaining time of a window')
+    const remaining = length - (now - known.askedAt)
     return remaining > 0 ? { ...rejection, windowRemaining: remaining } : null
   }
 

@@ -1,4 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
+import { required } from '../../required.js'
 import { withTimeout } from '../../time-limit.js'
 import { haveRoom } from '../side-by-side.js'
 import type { Acquisition, Demand } from '../store.js'
@@ -211,10 +212,8 @@ export class Shard implements Settler {
   /** Notes what a request has counted, so that it can be settled. */
   #note (demands: StoredRequest, acquisitions: readonly Decided[]): void {
     if (!haveRoom(acquisitions)) return
-    for (let index = 0; index < acquisitions.length; index++) {
-      const demand = demands[index]
-      const acquisition = acquisitions[index]
-      if (demand === undefined || acquisition === undefined) continue
+    for (const [index, acquisition] of acquisitions.entries()) {
+      const demand = required(demands[index], 'the demand of an acquisition')
       const counted =
         demand.window === null
           ? new CountedPlace(this, demand, this.#places.take(demand))
@@ -231,8 +230,8 @@ export class Shard implements Settler {
     for (const [index, acquisitions] of decided.entries()) {
       if (acquisitions === undefined || !haveRoom(acquisitions)) continue
       for (const [position, acquisition] of acquisitions.entries()) {
-        const demand = requests[index]?.[position]
-        if (demand === undefined || demand.window === null) continue
+        const demand = required(requests[index]?.[position], 'the demand of an acquisition')
+        if (demand.window === null) continue
         new CountedDemand(this, demand, acquisition).settle(0, demand.end).catch(() => {})
       }
     }
@@ -250,9 +249,7 @@ export class Shard implements Settler {
   }
 
   async addDemand (demand: Demand, until: number): Promise<Decided> {
-    const decided = await this.#addItem({ more: demand }, until)
-    if (decided === undefined) throw new TypeError('the server has not decided on a settlement')
-    return decided
+    return required(await this.#addItem({ more: demand }, until), 'the decision on a settlement')
   }
 
   #addItem (item: SettlementItem, until: number): Promise<Decided | undefined> {
