@@ -131,29 +131,43 @@ const noCallers: Callers = { tracked: [], overflowing: [], all: [], later: [] }
 /** A cost by which the callers of a shard are found. */
 const highCost = 1_000
 
-/**
- * Finds callers of a shard of an empty store with the small cap: its overflow counter shows a high
- * cost of one to all.
- */
+/** Among how many callers those of a shard are looked for: more if few is not enough. */
+const fewCandidates = 24
+const manyCandidates = 64
+
+/** Finds callers of a shard of an empty store with the small cap. */
 async function findCallers (store: QuotaStore): Promise<Callers> {
-  const candidates = range(64)
+  const found = await findCallersAmong(store, fewCandidates)
+  const { tracked, overflowing } = found
+  const callers =
+    tracked.length >= 1 && overflowing.length >= 2
+      ? found
+      : await findCallersAmong(store, manyCandidates)
+  ok(
+    callers.tracked.length >= 1 && callers.overflowing.length >= 1,
+    'a shard tracks no callers, or too few of 64 callers are in it'
+  )
+  return callers
+}
+
+/** Finds them by the overflow counter of the shard, which shows a high cost of one to all. */
+async function findCallersAmong (store: QuotaStore, length: number): Promise<Callers> {
+  const candidates = range(length)
+  const first = `first of ${length}`
+  const second = `second of ${length}`
   const overflows = ({ overflow }: Acquisition): boolean => overflow
-  const [marked = 0, ...others] = await select(store, 'first', candidates, 1, overflows)
+  const [marked = 0, ...others] = await select(store, first, candidates, 1, overflows)
   const trackedInAll = candidates.length - 1 - others.length
   ok(
     trackedInAll >= 1 && trackedInAll <= smallCap,
     `${trackedInAll} callers got a counter of their own, and the caller cap is ${smallCap}`
   )
-  await select(store, 'first', [marked], highCost, overflows)
+  await select(store, first, [marked], highCost, overflows)
   const isInShard = ({ count }: Acquisition): boolean => count >= highCost
-  const shard = (await select(store, 'first', others, 0, isInShard)).slice(0, 16)
-  const tracked = await select(store, 'second', shard, 1, ({ overflow }) => !overflow)
+  const shard = (await select(store, first, others, 0, isInShard)).slice(0, 16)
+  const tracked = await select(store, second, shard, 1, ({ overflow }) => !overflow)
   const later = shard.slice(-tracked.length)
   const overflowing = shard.slice(tracked.length, -tracked.length)
-  ok(
-    tracked.length >= 1 && overflowing.length >= 1,
-    'a shard tracks no callers, or too few of 64 callers are in it'
-  )
   return { tracked, overflowing, all: [...tracked, ...overflowing], later }
 }
 

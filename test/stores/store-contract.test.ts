@@ -38,7 +38,7 @@ for (const [name, create] of Object.entries(subjects)) {
   })
 }
 
-const walks = Number(process.env.RANDOM_WALKS ?? 60)
+const walks = Number(process.env.RANDOM_WALKS ?? 20)
 
 t.test(
   `the memory store has the same results as the reference, in ${walks * 500} random steps`,

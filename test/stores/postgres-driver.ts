@@ -1,18 +1,11 @@
-// One call of the PostgreSQL driver: leases and places, settlements and names, on PGlite, which is
-// PostgreSQL in this process.
-import { PGlite } from '@electric-sql/pglite'
+// One call of the PostgreSQL driver: leases and places, settlements and names, on PGlite.
 import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
-import { functionsOf, postgresSchema } from '../../lib/store/postgres/schema.js'
+import { functionsOf } from '../../lib/store/postgres/schema.js'
 import type { Call, Decided, Holding, Lease } from '../../lib/store/shared/driver.js'
 import type { Demand } from '../../lib/store/store.js'
-
-const pool = await PGlite.create()
-t.teardown(async () => {
-  await pool.close()
-})
-await pool.exec(postgresSchema())
+import { pool } from '../support/pglite.js'
 
 const cap = 100
 const start = 1_000_000

@@ -1,6 +1,5 @@
-// The PostgreSQL store on PGlite, which is PostgreSQL in this process.
+// The PostgreSQL store on PGlite.
 import { mock } from 'node:test'
-import { PGlite } from '@electric-sql/pglite'
 import t from 'tap'
 import {
   PostgresQuotaStore,
@@ -12,13 +11,8 @@ import type { Acquisition, Demand } from '../../lib/store/store.js'
 import { quotaStoreContract, VirtualClock } from '../../lib/testing.js'
 import { compareWithReference } from '../support/compare-stores.js'
 import { matchExactly } from '../support/match-exactly.js'
+import { pool } from '../support/pglite.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
-
-const pool = await PGlite.create()
-t.teardown(async () => {
-  await pool.close()
-})
-await pool.exec(postgresSchema())
 
 async function createStore (options: Partial<PostgresQuotaStoreOptions> = {}) {
   const clock = new VirtualClock()
@@ -54,7 +48,7 @@ t.test('the store passes each check of quotaStoreContract', { timeout: 300_000 }
   for (const { name, run } of checks) await t.resolves(run(), name)
 })
 
-const walks = Number(process.env.RANDOM_WALKS ?? 3)
+const walks = Number(process.env.RANDOM_WALKS ?? 2)
 
 t.test(
   `the store has the same results as the reference, in ${walks * 500} random steps`,
