@@ -4,7 +4,11 @@ import { AssertionError } from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import type { Acquisition, Demand, QuotaStore } from '../../lib/store/store.js'
-import { quotaStoreContract, type QuotaStoreContractOptions } from '../../lib/testing.js'
+import {
+  quotaStoreContract,
+  type QuotaStoreContractCheck,
+  type QuotaStoreContractOptions
+} from '../../lib/testing.js'
 import { ReferenceStore, type Counter, type Entry } from '../support/reference-store.js'
 
 type Inner = Omit<ReferenceStore, keyof QuotaStore | 'clock' | 'quotas' | 'entries'>
@@ -363,16 +367,22 @@ const faults: Record<string, Fault> = {
 const isOfMinute = ({ name }: { readonly name: string }): boolean =>
   !/, in a quota with a window of one (hour|day)$/.test(name)
 
-async function brokenRules (
-  create: (options: QuotaStoreContractOptions) => QuotaStore,
-  isChecked = isOfMinute
-): Promise<string[]> {
+type Create = (options: QuotaStoreContractOptions) => QuotaStore
+
+async function isBroken (check: QuotaStoreContractCheck): Promise<boolean> {
+  try {
+    await check.run()
+    return false
+  } catch (error) {
+    if (!(error instanceof AssertionError)) throw error
+    return true
+  }
+}
+
+async function brokenRules (create: Create, isChecked = isOfMinute): Promise<string[]> {
   const broken: string[] = []
-  for (const { name, run } of quotaStoreContract(create).filter(isChecked)) {
-    await run().catch((error) => {
-      if (!(error instanceof AssertionError)) throw error
-      broken.push(name)
-    })
+  for (const check of quotaStoreContract(create).filter(isChecked)) {
+    if (await isBroken(check)) broken.push(check.name)
   }
   return broken
 }
@@ -407,18 +417,24 @@ t.test(
 )
 
 t.test('each faulty store fails a check, and each check fails for a faulty store', async (t) => {
-  const found = new Set<string>()
-  for (const [name, fault] of Object.entries(faults)) {
-    const broken = await brokenRules(faulty(fault))
-    t.not(broken.length, 0, name)
-    for (const rule of broken) found.add(rule)
-  }
-  t.same(
-    quotaStoreContract((options) => new ReferenceStore(options)).filter(
-      (check) => isOfMinute(check) && !found.has(check.name)
-    ),
-    []
+  const left = new Set(
+    quotaStoreContract((options) => new ReferenceStore(options))
+      .filter(isOfMinute)
+      .map(({ name }) => name)
   )
+  for (const [name, fault] of Object.entries(faults)) {
+    const checks = quotaStoreContract(faulty(fault)).filter(isOfMinute)
+    let isFound = false
+    for (const check of checks.filter((each) => left.has(each.name))) {
+      if (!(await isBroken(check))) continue
+      isFound = true
+      left.delete(check.name)
+    }
+    // Checks that have failed before are needed only until one fails.
+    for (const check of checks) isFound ||= await isBroken(check)
+    t.ok(isFound, name)
+  }
+  t.same(left, new Set())
 })
 
 t.test(
