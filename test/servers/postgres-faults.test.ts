@@ -19,6 +19,11 @@ import { acquireOne, demand, place } from '../support/told-store.js'
 
 const clients = 64
 
+const { server, pool } = await startPostgres(t)
+t.beforeEach(async () => {
+  await new PostgresQuotaStore({ pool }).clearCounters()
+})
+
 /** The stores of four instances of a service, each with a pool of its own. */
 function instances (
   t: Test,
@@ -101,13 +106,12 @@ async function decided (
 t.test(
   '64 clients of four instances get exactly the limit, on known and on new callers, and at the cap',
   async (t) => {
-    const { server } = await startPostgres(t)
     const stores = instances(t, server, { maxTrackedCallers: 20 })
     for (const [round, limit, left] of [
       ['new callers', 20, 20],
       ['known callers', 35, 15]
     ] as const) {
-      const { counted, failed } = await storm(stores, { requests: 40, demands: anyOf(30, limit) })
+      const { counted, failed } = await storm(stores, { requests: 25, demands: anyOf(30, limit) })
       t.equal(failed, 0)
       t.equal(counted.size, 21, `${round}: 20 callers and the overflow counter`)
       t.same(new Set(counted.values()), new Set([left]), round)
@@ -119,13 +123,12 @@ t.test(
 t.test(
   'whatever races for the last place of a quota, each quota counts what was admitted',
   async (t) => {
-    const { server, pool } = await startPostgres(t)
     const stores = instances(t, server, { maxTrackedCallers: 8 })
     let inFlight = 0
     let most = 0
     const month = { counters: 'chat.tokens.month', window: 2_678_400_000, end: Date.now() + 1e9 }
     const { counted, failed } = await storm(stores, {
-      requests: 40,
+      requests: 20,
       demands: (client, request) =>
         [
           ...anyOf(12, 1e9)(client, request),
@@ -173,7 +176,6 @@ t.test(
 )
 
 t.test('a statement waits for the locks of another one only if it must', async (t) => {
-  const { pool } = await startPostgres(t)
   const store = new PostgresQuotaStore({ pool, rememberRejections: false })
   await acquireOne(store, 'a')
   const other = await pool.connect()
@@ -236,7 +238,6 @@ t.test('a statement waits for the locks of another one only if it must', async (
 })
 
 t.test('a counter that another call has just inserted and uses is not overwritten', async (t) => {
-  const { pool } = await startPostgres(t)
   const store = new PostgresQuotaStore({ pool, rememberRejections: false })
   await acquireOne(store, 'a')
   const tracking = await pool.connect()
@@ -271,7 +272,6 @@ function clientOf (client: PoolClient): PostgresPool {
 t.test(
   'no call waits for locked tables for more than seconds, and what failed is not counted',
   async (t) => {
-    const { pool } = await startPostgres(t)
     const store = new PostgresQuotaStore({ pool })
     const counted = await acquireOne(store, 'a')
     const held = await acquireOne(store, 'a', place())
@@ -303,12 +303,11 @@ t.test(
 t.test(
   'calls of all kinds do not wait for each other in a circle, even if the clock goes back',
   async (t) => {
-    const { server, pool } = await startPostgres(t)
     let setBack = 0
     let requests = 0
     const stores = instances(t, server, { clock: () => 1e9 - (setBack += 200) })
     const { failed } = await storm(stores, {
-      requests: 40,
+      requests: 20,
       demands: (client, request) => [
         ...anyOf(30, 1e9)(client, request),
         demand(`caller ${request % 7}`, {
@@ -364,7 +363,6 @@ t.test(
 )
 
 t.test('the store works through a pooler of transactions', async (t) => {
-  const { server, pool } = await startPostgres(t)
   const port = await freePort()
   const folder = mkdtempSync(join(tmpdir(), 'quota-pooler-'))
   chmodSync(folder, 0o755)
@@ -396,7 +394,7 @@ server_reset_query =
     connectionString: `postgres://postgres@127.0.0.1:${port}/postgres`
   })
   await decided(stores[0], 'another')
-  const { counted, failed } = await storm(stores, { requests: 40, demands: anyOf(20, 25) })
+  const { counted, failed } = await storm(stores, { requests: 20, demands: anyOf(20, 25) })
   t.equal(failed, 0)
   t.same([...counted.values()], Array(20).fill(25))
   const {

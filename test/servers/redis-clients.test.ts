@@ -57,7 +57,7 @@ for (const { clients, servers, mostShards, observers, masters } of kinds) {
           })
         const seen = await compareWithReference({
           create,
-          walks: 2,
+          walks: 1,
           length: 200,
           hasLeases: true,
           areTogether: true

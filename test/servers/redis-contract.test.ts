@@ -27,13 +27,17 @@ const subjects: Record<string, (options: QuotaStoreContractOptions) => QuotaStor
     new InsuredQuotaStore({ primary: redis(1, false)(options), timeout: 10_000 })
 }
 
-for (const [name, create] of Object.entries(subjects)) {
-  t.test(`${name} passes each check of quotaStoreContract`, async (t) => {
-    for (const { name, run } of quotaStoreContract(create)) await t.resolves(run(), name)
+for (const [subject, create] of Object.entries(subjects)) {
+  const checks = quotaStoreContract(create).filter(
+    // What a longer window changes is the same in each of them.
+    ({ name }) => subject === 'the Redis store' || !/of one (hour|day)$/.test(name)
+  )
+  t.test(`${subject} passes each check of quotaStoreContract`, async (t) => {
+    for (const { name, run } of checks) await t.resolves(run(), name)
   })
 }
 
-const walks = Number(process.env.RANDOM_WALKS ?? 20)
+const walks = Number(process.env.RANDOM_WALKS ?? 8)
 
 for (const areTogether of [false, true]) {
   const how = areTogether ? 'some together' : 'each on its own'

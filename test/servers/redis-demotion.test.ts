@@ -1,6 +1,6 @@
 // A planned failover behind one address: the old primary keeps its connections and replies
 // READONLY, so a client must leave it by itself.
-import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises'
+import { setTimeout as pause } from 'node:timers/promises'
 import { GlideClient, Logger } from '@valkey/valkey-glide'
 import { Redis } from 'ioredis'
 import { Redis as Valkey } from 'iovalkey'
@@ -45,10 +45,12 @@ for (const [name, connect] of Object.entries(clients)) {
         await Promise.all([proxy.stop(), primary.stop(), replica.stop()])
       })
       await onReplica.replicaof('127.0.0.1', primary.port)
-      while (!(await onReplica.info('replication')).includes('master_link_status:up')) await turn()
+      while (!(await onReplica.info('replication')).includes('master_link_status:up')) {
+        await pause(10)
+      }
       const store = new RedisQuotaStore({ client })
       t.match(await acquireOne(store, 'alice', { limit: 10 }), { count: 1 })
-      while ((await onReplica.exists('llm-quota:{0}')) === 0) await turn()
+      while ((await onReplica.exists('llm-quota:{0}')) === 0) await pause(10)
 
       await onReplica.replicaof('NO', 'ONE')
       proxy.targetPort = replica.port

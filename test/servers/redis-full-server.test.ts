@@ -24,7 +24,7 @@ for (const { policy, hasRoom } of cases) {
       t.teardown(() => {
         other.disconnect()
       })
-      await client.config('SET', 'maxmemory', String((await usedMemory(client)) + 2_000_000))
+      await client.config('SET', 'maxmemory', String((await usedMemory(client)) + 1_000_000))
       await client.config('SET', 'maxmemory-policy', 'noeviction')
       let keys = 0
       const fill = () => other.set(`other ${keys++}`, 'x'.repeat(500))

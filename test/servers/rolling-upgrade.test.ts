@@ -1,7 +1,14 @@
 // Two builds of the package use one server, as while a service is upgraded (docs/shared-server.md,
 // "Rolling upgrades").
-import { execFileSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync
+} from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -13,43 +20,49 @@ import { startPostgres } from '../support/postgres-server.js'
 import { startRedis } from '../support/redis-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
 
+interface Exports {
+  readonly redis: typeof redis
+  readonly postgres: typeof postgres
+}
+
 /**
- * Builds the package from changed sources, which are replaced everywhere in the files, and returns
- * what its entry points export.
+ * Copies the built package with changes, which are replaced everywhere in the files whose names
+ * match, and returns what its entry points export.
  */
-function build (changes: Record<string, [from: RegExp, to: string]>): {
-  redis: typeof redis
-  postgres: typeof postgres
-} {
+function build (changes: readonly [name: RegExp, from: RegExp, to: string][]): Exports {
   const folder = mkdtempSync(join(tmpdir(), 'rolling-upgrade-'))
   t.teardown(() => {
-    execFileSync('rm', ['-rf', folder])
+    rmSync(folder, { recursive: true })
   })
-  for (const name of ['lib', 'scripts', 'package.json', 'tsconfig.json', 'tsconfig.build.json']) {
-    cpSync(name, join(folder, name), { recursive: true })
-  }
+  cpSync('dist', join(folder, 'dist'), { recursive: true })
   symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
-  for (const [name, [from, to]] of Object.entries(changes)) {
-    const path = join(folder, 'lib/store', name)
-    const text = readFileSync(path, 'utf8')
-    if (!from.test(text)) throw new Error(`there is no ${from} in ${name}`)
-    writeFileSync(path, text.replace(from, to))
+  const names = readdirSync(join(folder, 'dist'), { recursive: true, encoding: 'utf8' })
+  for (const [name, from, to] of changes) {
+    let changed = 0
+    for (const path of names.filter((each) => name.test(each))) {
+      const file = join(folder, 'dist', path)
+      const text = readFileSync(file, 'utf8')
+      const replaced = text.replaceAll(from, to)
+      if (replaced === text) continue
+      writeFileSync(file, replaced)
+      changed += 1
+    }
+    if (changed === 0) throw new Error(`there is no ${from} in ${name}`)
   }
-  execFileSync(process.execPath, [join(folder, 'scripts/build.js')])
   return loaded(folder)
 }
 
-function loaded (folder: string): ReturnType<typeof build> {
+function loaded (folder: string): Exports {
   const load = createRequire(join(folder, 'package.json'))
   return { redis: load('./dist/redis.js'), postgres: load('./dist/postgres.js') }
 }
 
 const same = loaded(resolve())
-const other = build({
-  'redis/layout.part.lua': [/layout:\d+/g, 'layout:999'],
-  'postgres/schema.sql': [/version_\d+/g, 'version_999'],
-  'postgres/schema.ts': [/(schemaVersion = )\d+/, '$1999']
-})
+const other = build([
+  [/redis.*\.lua\.js$/, /layout:\d+/g, 'layout:999'],
+  [/postgres.schema\.sql\.js$/, /version_\d+/g, 'version_999'],
+  [/postgres.schema\.js$/, /(schemaVersion = )\d+/g, '$1999']
+])
 
 /** Checks that stores of two processes count together, in windows and in flight. */
 async function countTogether (

@@ -109,7 +109,10 @@ export class RedisServer extends ServerProcess {
       '--save',
       '',
       '--appendonly',
-      'no'
+      'no',
+      // By default, a replica waits for five seconds for other ones.
+      '--repl-diskless-sync-delay',
+      '0'
     ]
     await this.#answers(
       this.launch(program('server'), [...configuration, ...own, ...options, ...more])
