@@ -78,9 +78,6 @@ export async function connected (client: Connectable): Promise<ConnectedClient> 
   return { client, close: () => client.destroy() }
 }
 
-// In milliseconds; the default waits for seconds.
-const shortBackoff = { numberOfRetries: 4, factor: 20, exponentBase: 2 }
-
 /** A client of the package @valkey/valkey-glide. */
 export async function closing (
   connecting: Promise<ValkeyGlideClient & { close(): void }>
@@ -163,18 +160,13 @@ export const singleClients: Record<string, Connect> = {
     connected(nodeRedisLowest.createClient({ ...nodeRedisOptions(port), RESP: 3 })),
   'valkey-glide': (ports) =>
     closing(
-      glide.GlideClient.createClient({
-        addresses: nodesOf(ports),
-        requestTimeout: shortPatience,
-        connectionBackoff: shortBackoff
-      })
+      glide.GlideClient.createClient({ addresses: nodesOf(ports), requestTimeout: shortPatience })
     ),
   'valkey-glide, RESP2, strings as buffers': (ports) =>
     closing(
       glide.GlideClient.createClient({
         addresses: nodesOf(ports),
         requestTimeout: shortPatience,
-        connectionBackoff: shortBackoff,
         protocol: glide.ProtocolVersion.RESP2,
         defaultDecoder: glide.Decoder.Bytes
       })
@@ -183,8 +175,7 @@ export const singleClients: Record<string, Connect> = {
     closing(
       glideLowest.GlideClient.createClient({
         addresses: nodesOf(ports),
-        requestTimeout: shortPatience,
-        connectionBackoff: shortBackoff
+        requestTimeout: shortPatience
       })
     )
 }
