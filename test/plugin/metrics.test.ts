@@ -1,8 +1,8 @@
 // The metrics of fastify-llm-quota/metrics: exact to the request, with several quotas, and with
 // several servers in a process.
-import { createRequire } from 'node:module'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { AggregatorRegistry, Registry } from 'prom-client'
+import tooOld from 'prom-client-too-old'
 import t, { type Test } from 'tap'
 import quotaPlugin, {
   InsuredQuotaStore,
@@ -601,7 +601,7 @@ t.test('servers without the metrics are not counted', async (t) => {
 t.test('a version of prom-client that cannot collect metrics is named', async (t) => {
   const { default: plugin } = await t.mockImport<typeof import('../../lib/metrics.js')>(
     new URL('../../lib/metrics.js', import.meta.url).href,
-    { 'prom-client': createRequire(import.meta.url)('prom-client-too-old') }
+  { 'prom-client': tooOld }
   )
   const app = Fastify()
   t.teardown(() => app.close())
