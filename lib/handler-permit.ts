@@ -18,7 +18,6 @@ import { takePermit } from './permit/take-permit.js'
 import { ignoreRejection, isPromise } from './promises.js'
 import type { AnyReply } from './refusal/refusal.js'
 import type { Responder } from './refusal/responder.js'
-import type { Operation } from './subject/operation.js'
 import type { Paths } from './subject/paths.js'
 
 /** A handler's permit for the quotas that it named. `await using` ends it. */
@@ -99,22 +98,13 @@ export function createQuotaAcquirer (server: HandlerPermitServer): QuotaAcquirer
       return new HandlerPermit(permit, open, responder)
     }
     assertRequest(subject)
-    const operation = operationOf(subject, paths)
+    const operation = paths.operationOf(subject)
     const taken = named.map((quota) => ({ quota, operation }))
     const permit = await takePermit(taken, requesterOf(subject), open, given)
     // A request without a state has not passed the hook.
     knownStateOf(subject)?.endWithResponse(permit, subject)
     return new HandlerPermit(permit, open, responder)
   }
-}
-
-/** The operation of a route that need not be protected. */
-function operationOf (request: FastifyRequest, paths: Paths): Operation {
-  const { routeOptions }: { readonly routeOptions?: { readonly url?: string | undefined } } =
-    request
-  const pattern = routeOptions?.url
-  const path = pattern === undefined ? '*' : paths.withoutPrefix(pattern)
-  return Object.freeze({ method: request.method, path })
 }
 
 class HandlerPermit implements QuotaPermit {

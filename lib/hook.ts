@@ -30,7 +30,10 @@ export function createQuotaHook (
     if (state.pending === undefined) {
       const matches = matchesOf(request)
       if (matches?.length === 0) return done()
-      state.pending = decide(matches, request, reply)
+      state.pending =
+        matches === null
+          ? refuseUnmatched(quotas, request, requests.paths, open)
+          : takePermit(matches, requesterOf(request), open)
     }
     admitOrRefuse(state.pending, request, reply, done)
   }
@@ -47,23 +50,6 @@ export function createQuotaHook (
     }
   }
 
-  async function decide (
-    matches: readonly Match<Quota>[] | null,
-    request: FastifyRequest,
-    reply: FastifyReply
-  ): Promise<Permit> {
-    const permit =
-      matches === null
-        ? await refuseUnmatched(quotas, request, requests.paths, open)
-        : await takePermit(matches, requesterOf(request), open)
-    const state = stateOf(request)
-    state.permit = permit
-    state.assigned = undefined
-    state.endWithResponse(permit, request)
-    responder.setHeaders(permit, reply)
-    return permit
-  }
-
   /** Goes on to the handler if the request is admitted, and otherwise refuses it. Never rejects. */
   async function admitOrRefuse (
     pending: Promise<Permit>,
@@ -73,6 +59,13 @@ export function createQuotaHook (
   ): Promise<void> {
     try {
       const permit = await pending
+      const state = stateOf(request)
+      if (state.permit === undefined) {
+        state.permit = permit
+        state.assigned = undefined
+        state.endWithResponse(permit, request)
+        responder.setHeaders(permit, reply)
+      }
       if (permit.refusal === null) return done()
       // The host may have responded meanwhile, for example because its own time limit was exceeded.
       if (!reply.sent) responder.sendRefusal(permit, request, reply)

@@ -150,14 +150,28 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.addHook('onClose', async function quotaClose () {
     stopLogging()
   })
-  let isSettled = false
-  // Settles before the `onClose` hooks of the host, which close the clients of stores: the function
-  // that is added last runs first, and now all others have been added. Fastify's types lack
-  // `onClose`, and Fastify 5.0.0 runs this hook twice.
+  settleBeforeClosing(fastify, open)
+}
+
+/**
+ * Settles all permits when the server has closed, and before the `onClose` hooks of the host, which
+ * close the clients of stores. No hook of Fastify does so; but of the functions for `onClose`, the
+ * one that is added last runs first, and all others have been added when the server begins to
+ * close. Fastify's types lack the method `onClose`.
+ */
+function settleBeforeClosing (fastify: FastifyInstance, open: OpenPermits): void {
+  let isAdded = false
+  function addLast (): void {
+    // Fastify 5.0.0 runs a `preClose` hook twice.
+    if (isAdded) return
+    isAdded = true
+    Reflect.get(fastify, 'onClose').call(fastify, () => open.endAll())
+  }
   fastify.addHook('preClose', async function quotaPreClose () {
-    if (!isSettled) Reflect.get(fastify, 'onClose').call(fastify, () => open.endAll())
-    isSettled = true
+    addLast()
   })
+  // Where a `preClose` hook of the host throws, Fastify runs no later one, and closes the server.
+  fastify.server.once('close', addLast)
 }
 
 /**

@@ -4,8 +4,8 @@
 // import of a CommonJS file would be all of its exports.
 //
 // The scripts of lib in other languages come first: decide.lua.ts, which git ignores, exports the
-// text of decide.lua. Its line
-// "-- include layout.part.lua" is replaced by that file, which has no module.
+// text of decide.lua without the lines that are comments. Its line "-- include layout.part.lua" is
+// replaced by that file, which has no module.
 //
 // Declarations to which no entry point leads are removed, because no compiler loads them, and so
 // are the comments of the code, a tenth of the package: the repository has them.
@@ -30,7 +30,7 @@ for (const name of readdirSync('lib', { recursive: true, encoding: 'utf8' })) {
   if (!/(?<!\.part)\.(lua|sql)$/.test(name)) continue
   const text = withValues(
     read(name).replace(/^ *-- include (.+)$/gm, (_line, part) => read(join(dirname(name), part)))
-  )
+  ).replace(/^ *--.*\n/gm, '')
   writeFileSync(join('lib', `${name}.ts`), `export default ${JSON.stringify(text)}\n`)
 }
 

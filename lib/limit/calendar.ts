@@ -1,6 +1,7 @@
 import { format } from '../errors.js'
 import { checkThat } from '../option-checks.js'
 import { ignoreRejection } from '../promises.js'
+import { required } from '../required.js'
 
 const hour = 3_600_000
 
@@ -88,8 +89,10 @@ function numberIn (
   parts: readonly Intl.DateTimeFormatPart[],
   type: 'year' | 'month' | 'day'
 ): number {
-  const part = parts.find((each) => each.type === type)
-  if (part === undefined) throw new TypeError(`the formatted date has no ${type}`)
+  const part = required(
+    parts.find((each) => each.type === type),
+    `the ${type} of the formatted date`
+  )
   return Number(part.value)
 }
 

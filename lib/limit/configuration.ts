@@ -1,7 +1,8 @@
 import fastifyEnv, { type FastifyEnvOptions } from '@fastify/env'
 import type { FastifyInstance } from 'fastify'
 import { EnvironmentError, format } from '../errors.js'
-import { entriesOf, isObject } from '../option-checks.js'
+import { entriesOf } from '../option-checks.js'
+import { required } from '../required.js'
 import { defaultPerMinute, perMinuteVariable, toInteger, variableOf } from './limit.js'
 
 /**
@@ -63,13 +64,12 @@ async function readEnvironment (
 ): Promise<ReadonlyMap<string, unknown>> {
   const options: FastifyEnvOptions = { confKey: environmentKey, schema }
   if (dotenv !== undefined) options.dotenv = dotenv
-  let environment: unknown
+  let environment: object | undefined
   // In a scope, so that the decorator `getEnvs`, which only the first registration of @fastify/env
   // adds, is left to the host's own.
   await fastify.register(async function quotaEnvironment (scope) {
     await scope.register(fastifyEnv, options)
     environment = Reflect.get(scope, environmentKey)
   })
-  if (!isObject(environment)) throw new TypeError('@fastify/env has read no variables')
-  return new Map(entriesOf(environment))
+  return new Map(entriesOf(required(environment, 'what @fastify/env has read')))
 }

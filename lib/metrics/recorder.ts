@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { Counter, Gauge, Histogram } from 'prom-client'
+import { Counter, Gauge, Histogram, type Metric } from 'prom-client'
 import {
   preferenceFailures,
   quotaDecisions,
@@ -91,51 +91,71 @@ export class Recorder {
   ]
 
   constructor (registry: QuotaMetricsRegistry) {
-    const registers = [registry]
-    this.decisions = new Counter({
-      name: firstMetric,
-      help: 'Decisions by quota, operation and outcome; not enforced in shadow mode.',
-      labelNames: [...labelsOfQuota, 'operation', 'outcome', 'reason', 'enforced'],
-      registers
-    })
-    this.#overflows = new Counter({
-      name: 'llm_quota_overflow_decisions_total',
-      help: 'Decisions that used the shared overflow counter.',
-      labelNames: labelsOfQuota,
-      registers
-    })
-    this.#limits = new Gauge({
-      name: 'llm_quota_limit',
-      help: 'The effective limit of the latest decision; 0 if the quota is disabled.',
-      labelNames: labelsOfQuota,
-      registers,
-      aggregator: 'max'
-    })
+    this.decisions = added(
+      registry,
+      new Counter({
+        name: firstMetric,
+        help: 'Decisions by quota, operation and outcome; not enforced in shadow mode.',
+        labelNames: [...labelsOfQuota, 'operation', 'outcome', 'reason', 'enforced'],
+        registers: []
+      })
+    )
+    this.#overflows = added(
+      registry,
+      new Counter({
+        name: 'llm_quota_overflow_decisions_total',
+        help: 'Decisions that used the shared overflow counter.',
+        labelNames: labelsOfQuota,
+        registers: []
+      })
+    )
+    this.#limits = added(
+      registry,
+      new Gauge({
+        name: 'llm_quota_limit',
+        help: 'The effective limit of the latest decision; 0 if the quota is disabled.',
+        labelNames: labelsOfQuota,
+        registers: [],
+        aggregator: 'max'
+      })
+    )
     this.#addInFlight(registry)
-    this.#used = new Counter({
-      name: 'llm_quota_used_total',
-      help: 'What requests have used, in the unit of the quota, counted when they are settled.',
-      labelNames: labelsOfQuota,
-      registers
-    })
-    this.#failedSettlements = new Counter({
-      name: 'llm_quota_failed_settlements_total',
-      help: 'Settlements that the counters may lack because the store failed.',
-      labelNames: labelsOfQuota,
-      registers
-    })
-    this.#failedPreferences = new Counter({
-      name: 'llm_quota_preference_failures_total',
-      help: 'Preferences that were unavailable, so that the configured limit was used.',
-      labelNames: ['preference'],
-      registers
-    })
-    this.#durations = new Histogram({
-      name: 'llm_quota_store_duration_seconds',
-      help: 'How long decisions waited for the store.',
-      buckets: durationBuckets,
-      registers
-    })
+    this.#used = added(
+      registry,
+      new Counter({
+        name: 'llm_quota_used_total',
+        help: 'What requests have used, in the unit of the quota, counted when they are settled.',
+        labelNames: labelsOfQuota,
+        registers: []
+      })
+    )
+    this.#failedSettlements = added(
+      registry,
+      new Counter({
+        name: 'llm_quota_failed_settlements_total',
+        help: 'Settlements that the counters may lack because the store failed.',
+        labelNames: labelsOfQuota,
+        registers: []
+      })
+    )
+    this.#failedPreferences = added(
+      registry,
+      new Counter({
+        name: 'llm_quota_preference_failures_total',
+        help: 'Preferences that were unavailable, so that the configured limit was used.',
+        labelNames: ['preference'],
+        registers: []
+      })
+    )
+    this.#durations = added(
+      registry,
+      new Histogram({
+        name: 'llm_quota_store_duration_seconds',
+        help: 'How long decisions waited for the store.',
+        buckets: durationBuckets,
+        registers: []
+      })
+    )
     addStoreMetrics(registry, () => this.#quotas())
   }
 
@@ -255,4 +275,10 @@ export class Recorder {
     const lists = [...this.#servers.values()].flatMap(({ quotas }) => [...quotas])
     return lists.flat()
   }
+}
+
+/** Registers a metric and returns it. */
+function added<Added extends Metric> (registry: QuotaMetricsRegistry, metric: Added): Added {
+  registry.registerMetric(metric)
+  return metric
 }

@@ -1,19 +1,12 @@
-import {
-  Counter,
-  Gauge,
-  type OpenMetricsContentType,
-  type PrometheusContentType,
-  type Registry
-} from 'prom-client'
+import { Counter, Gauge, type Registry } from 'prom-client'
 import { isNatural } from '../option-checks.js'
 import type { QuotaInfo } from '../permit/quota.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore, QuotaStoreState } from '../store/store.js'
 import { withTimeout } from '../time-limit.js'
 
-/** A registry of `prom-client`, for either content type. */
-export type QuotaMetricsRegistry =
-  Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
+/** A registry of `prom-client`, of version 13 or later, for either content type. */
+export type QuotaMetricsRegistry = Pick<Registry, 'getSingleMetric' | 'metrics' | 'registerMetric'>
 
 /** A label of a quota. */
 export type LabelOfQuota = 'quota' | 'unit'

@@ -48,23 +48,27 @@ function askTogether (
   requester: Requester,
   open: OpenPermits
 ): Promise<readonly StoreAnswer[]> {
+  const asked: Prepared[] = []
   const demands: Demand[] = []
   const stores: QuotaStore[] = []
-  for (const { quota, demand, decision } of prepared) {
+  for (const each of prepared) {
+    const { quota, demand, decision } = each
     if (decision !== null && refuses(decision)) return Promise.resolve(prepared.map(() => null))
     if (demand === null) continue
+    asked.push(each)
     demands.push(demand)
     stores.push(quota.store)
   }
   const answers = askStores(demands, stores, requester, open.wait)
-  return demands.length === prepared.length ? answers : inOrder(prepared, answers)
+  return asked.length === prepared.length ? answers : inOrder(prepared, asked, answers)
 }
 
 /** Returns null for each quota whose store is not asked. */
 async function inOrder (
   prepared: readonly Prepared[],
-  asked: Promise<readonly StoreAnswer[]>
+  asked: readonly Prepared[],
+  answering: Promise<readonly StoreAnswer[]>
 ): Promise<readonly StoreAnswer[]> {
-  const remaining = [...(await asked)]
-  return prepared.map(({ demand }) => (demand === null ? null : (remaining.shift() ?? null)))
+  const answers = await answering
+  return prepared.map((each) => answers[asked.indexOf(each)] ?? null)
 }

@@ -89,7 +89,7 @@ export function refusalAmong (evaluations: readonly Evaluation[]): Refusal | nul
   for (const evaluation of evaluations) {
     const { decision } = evaluation
     if (decision === null || !refuses(decision)) continue
-    const wait = waitAfter(evaluation)
+    const wait = waitAfter(evaluation, decision)
     const rank = rankOf(decision, wait)
     if (rank <= highest) continue
     highest = rank
@@ -105,13 +105,15 @@ export function refusalAmong (evaluations: readonly Evaluation[]): Refusal | nul
 function rankOf ({ outcome, reason, unit }: QuotaDecision, wait: number | null): number {
   if (outcome === 'unauthenticated') return Infinity
   if (outcome === 'unavailable') return reason === 'store' ? -1 : Number.MAX_VALUE
-  if (unit === 'requests-in-flight') return Number.MAX_SAFE_INTEGER
-  return wait ?? 0
+  // Nobody knows when a request in flight ends.
+  return unit === 'requests-in-flight' || wait === null ? Number.MAX_SAFE_INTEGER : wait
 }
 
 /** Returns how long to wait after a decision until there can be room, in milliseconds. */
-export function waitAfter ({ prepared, acquisition, decision }: Evaluation): number | null {
-  if (decision === null) return null
+export function waitAfter (
+  { prepared, acquisition }: Evaluation,
+  decision: QuotaDecision
+): number | null {
   const { demand } = prepared
   const isRejected = demand !== null && acquisition !== null && !acquisition.admitted
   if (!isRejected) return decision.windowRemaining

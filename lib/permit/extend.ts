@@ -1,10 +1,10 @@
 import { OptionError } from '../errors.js'
-import { logFailure } from '../log.js'
 import { isNatural } from '../option-checks.js'
+import { takeBack } from '../store/ask-stores.js'
 import { amountsByUnit, type Amounts } from './amounts.js'
 import type { QuotaDecision } from './decision.js'
 import { ask } from './ask.js'
-import { decide, refusalAmong, type Evaluation } from './decide.js'
+import { decide, refusalAmong } from './decide.js'
 import type { OpenPermits } from './open-permits.js'
 import type { Permit } from './permit.js'
 import { prepareDemand, type Prepared } from './prepare.js'
@@ -48,7 +48,10 @@ export async function extendPermit (
     return refusal.decision
   }
   if (hasEnded(permit)) {
-    for (const evaluation of evaluations) open.wait(takeBack(evaluation, permit))
+    for (const { prepared, acquisition } of evaluations) {
+      if (acquisition === null) continue
+      open.wait(takeBack(prepared.quota.store, acquisition, requester))
+    }
     throw endedError(permit)
   }
   for (const [index, usage] of extended.entries()) {
@@ -101,14 +104,4 @@ function endedError (permit: Permit): OptionError {
     'must have a permit that has not ended',
     permit.requester.request
   )
-}
-
-async function takeBack ({ prepared, acquisition }: Evaluation, permit: Permit): Promise<void> {
-  if (acquisition?.admitted !== true) return
-  try {
-    await prepared.quota.store.settle?.(acquisition, 0, acquisition.end ?? null)
-  } catch (error) {
-    const message = 'what a permit that has ended took could not be taken back'
-    logFailure(permit.requester.log, error, message, { quota: prepared.quota.name })
-  }
 }

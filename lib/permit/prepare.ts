@@ -4,6 +4,7 @@ import { callerOfAuthentication, type Caller } from '../caller/request-caller.js
 import { format } from '../errors.js'
 import { logFailure } from '../log.js'
 import { ignoreRejection } from '../promises.js'
+import { required } from '../required.js'
 import type { Demand } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import { costRule, isCost, rangeOf, type Cost, type CostRange } from './cost.js'
@@ -15,7 +16,7 @@ import type {
 } from './decision.js'
 import { demandOn } from './demand.js'
 import type { Quota } from './quota.js'
-import type { Requester } from './requester.js'
+import { requestFor, type Requester } from './requester.js'
 
 /** A quota of a request, and the operation that it reaches; null if there is no request. */
 export interface QuotaOfRequest {
@@ -109,7 +110,7 @@ export function prepare (
 ): readonly Prepared[] {
   const prepared: Prepared[] = []
   for (const of of quotas) {
-    const limit = limits[prepared.length] ?? 0
+    const limit = required(limits[prepared.length], 'a limit')
     const caller = callers[prepared.length] ?? null
     prepared.push(prepareQuota(of, limit, caller, requester, costs))
   }
@@ -157,15 +158,14 @@ export function prepareDemand (
 /** Returns the range of a request's cost; null if the host's function fails, which is logged. */
 function costOf (
   quota: Quota,
-  { request, log }: Requester,
+  requester: Requester,
   costs: GivenCosts | null
 ): CostRange | null {
   const given = costs?.get(quota.name) ?? quota.cost
   // The definitions and what a handler gives were checked.
   if (typeof given !== 'function') return rangeOf(given)
   try {
-    if (request === null) throw new TypeError('there is no request for the function cost')
-    const cost: unknown = given(request)
+    const cost: unknown = given(requestFor('cost', requester))
     if (isCost(cost) && (quota.unit !== 'requests' || typeof cost === 'number')) {
       return rangeOf(cost)
     }
@@ -173,7 +173,7 @@ function costOf (
     throw new RangeError(`a cost ${costRule}; it got ${format(cost)}`)
   } catch (error) {
     const message = 'the cost of the request could not be determined; the request is not counted'
-    logFailure(log, error, message, { quota: quota.name })
+    logFailure(requester.log, error, message, { quota: quota.name })
     return null
   }
 }

@@ -30,12 +30,7 @@ class RequestState {
    */
   endWithResponse (permit: Permit, request: FastifyRequest): void {
     if (!permit.isOpen || this.reply === undefined) return
-    if (this.#followed === undefined) {
-      this.#followed = new Set()
-      whenResponseEnds(request, this.reply, () => {
-        this.#endFollowed()
-      })
-    }
+    this.#followed ??= this.#follow(request, this.reply)
     if (this.#hasResponseEnded) {
       permit.end()
     } else {
@@ -45,8 +40,8 @@ class RequestState {
 
   /** Whether the response has closed, with which the permits of the request end. */
   hasResponseEnded (request: FastifyRequest): boolean {
-    if (this.#hasResponseEnded) return true
-    return this.reply !== undefined && hasResponseEnded(request, this.reply)
+    if (this.reply === undefined) return false
+    return this.#hasResponseEnded || hasResponseEnded(request, this.reply)
   }
 
   /** Forgets a permit that the host has ended. */
@@ -54,10 +49,15 @@ class RequestState {
     this.#followed?.delete(permit)
   }
 
-  #endFollowed (): void {
-    this.#hasResponseEnded = true
-    for (const permit of this.#followed ?? []) permit.end()
-    this.#followed?.clear()
+  /** Returns the set of permits that end with the response. */
+  #follow (request: FastifyRequest, reply: FastifyReply): Set<Permit> {
+    const followed = new Set<Permit>()
+    whenResponseEnds(request, reply, () => {
+      this.#hasResponseEnded = true
+      for (const permit of followed) permit.end()
+      followed.clear()
+    })
+    return followed
   }
 }
 

@@ -54,7 +54,6 @@ export async function refuseUnmatched (
   paths: Paths,
   open: OpenPermits
 ): Promise<Permit> {
-  const path = paths.withoutPrefix(request.routeOptions.url ?? '*')
   const isEnforced = quotas.some((quota) => quota.isEnforced)
   const decision: QuotaDecision = {
     outcome: 'unavailable',
@@ -63,7 +62,7 @@ export async function refuseUnmatched (
     unit: 'requests',
     period: null,
     window: null,
-    operation: { method: request.method, path },
+    operation: paths.operationOf(request),
     enforced: isEnforced,
     limit: 0,
     callerKey: null,

@@ -8,7 +8,7 @@ import type { Acquisition } from '../store/store.js'
 import { wallClock } from '../wall-clock.js'
 import { timeLeft } from './demand.js'
 import type { Demanded } from './prepare.js'
-import type { Requester } from './requester.js'
+import { requestFor, type Requester } from './requester.js'
 
 /** A part of what a permit was granted: by the admission, or by an extension. */
 interface Grant {
@@ -83,19 +83,17 @@ export class Usage {
 
   #readUnreported (): number {
     const { unreported, name } = this.prepared.quota
-    const { request, log } = this.#requester
     if (this.#reported !== null || unreported === undefined) return this.#granted
     if (typeof unreported === 'number') return unreported
     try {
-      if (request === null) throw new TypeError('there is no request for the function unreported')
-      const amount: unknown = unreported(request)
+      const amount: unknown = unreported(requestFor('unreported', this.#requester))
       if (isNatural(amount)) return amount
       ignoreRejection(amount)
       const got = format(amount)
       throw new RangeError(`an amount must be a safe integer of at least 0; it got ${got}`)
     } catch (error) {
       const message = 'unreported failed; the request counts what it was granted'
-      logFailure(log, error, message, { quota: name })
+      logFailure(this.#requester.log, error, message, { quota: name })
       return this.#granted
     }
   }

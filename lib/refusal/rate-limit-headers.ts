@@ -18,7 +18,7 @@ export function rateLimitHeaders (permit: Permit): [name: string, value: string]
     const { acquisition, decision } = evaluation
     if (acquisition === null || decision === null || !decision.enforced) continue
     policies.push(policyItem(decision))
-    limits.push(limitItem(decision, acquisition.count, waitAfter(evaluation)))
+    limits.push(limitItem(decision, acquisition.count, waitAfter(evaluation, decision)))
   }
   if (policies.length === 0) return []
   return [

@@ -9,6 +9,7 @@ import {
   type QuotaPeriod
 } from '../limit/limit.js'
 import type { QuotaInfo, QuotaSettings } from '../permit/quota.js'
+import { required } from '../required.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { protectedOperations, type Operation } from '../subject/operation.js'
@@ -121,8 +122,7 @@ function limitIn (amount: Amount, period: QuotaPeriod): { unit: string; limit: n
     return { unit: period === null ? 'requests-in-flight' : 'requests', limit: amount }
   }
   const [entry] = Object.entries(amount)
-  if (entry === undefined) throw new TypeError('a limit in a unit needs a unit')
-  const [unit, limit] = entry
+  const [unit, limit] = required(entry, 'the unit of a limit')
   return { unit, limit }
 }
 

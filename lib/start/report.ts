@@ -3,6 +3,7 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { insuredStoreChanges, type InsuredQuotaStoreChange } from '../channels.js'
 import { effectiveLimit } from '../limit/limit.js'
 import { logLine, loggableError } from '../log.js'
+import { required } from '../required.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
 import type { DefinedQuota } from './quotas.js'
@@ -33,7 +34,8 @@ export function report (
 ): void {
   const reported = quotas.filter((quota) => !quota.isUnused || routes.areMarkedWith(quota.name))
   const protections = reported.map((quota) => protectionOf(quota, routes))
-  logLine(log, 'info', placeOf(quotas[0]?.store), protections.join('; '))
+  const { store } = required(quotas[0], 'the first quota')
+  logLine(log, 'info', placeOf(store), protections.join('; '))
   for (const quota of reported) {
     warnOfOperations(quota, routes, log)
     warnOfFreeRequests(quota, routes, log)
@@ -45,9 +47,8 @@ export function report (
 }
 
 /** Where a shared store keeps the counters: services with the same place share them. */
-function placeOf (store: QuotaStore | undefined): object {
+function placeOf (store: QuotaStore): object {
   const counting = store instanceof InsuredQuotaStore ? store.primary : store
-  if (counting === undefined) return {}
   return {
     keyPrefix: Reflect.get(counting, 'keyPrefix'),
     shards: Reflect.get(counting, 'shards'),

@@ -102,11 +102,15 @@ async function askUntimed (
   }
 }
 
-/** Settles what a refused request has counted. */
-async function takeBack (store: QuotaStore, acquisition: Acquisition, user: StoreUser) {
+/** Settles with 0 what was counted for a request that does not use it. Never rejects. */
+export async function takeBack (
+  store: QuotaStore,
+  acquisition: Acquisition,
+  user: StoreUser
+): Promise<void> {
   try {
     await store.settle?.(acquisition, 0, acquisition.end ?? null)
   } catch (error) {
-    logFailure(user.log, error, 'what a refused request has counted could not be taken back')
+    logFailure(user.log, error, 'what is not used could not be taken back from the quota store')
   }
 }

@@ -1,4 +1,5 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Operation } from './operation.js'
 
 /** The options of a router that affect how it compares paths. */
 interface RouterOptions {
@@ -62,6 +63,16 @@ export class Paths {
     return pattern.startsWith(`${this.prefix}/`) ? pattern.slice(this.prefix.length) : pattern
   }
 
+  /** Returns the operation of a request's route, which need not be protected. */
+  operationOf (request: FastifyRequest): Operation {
+    // A host may give another framework's request, or one that it has made itself.
+    const { routeOptions }: { readonly routeOptions?: { readonly url?: string | undefined } } =
+      request
+    const pattern = routeOptions?.url
+    const path = pattern === undefined ? '*' : this.withoutPrefix(pattern)
+    return Object.freeze({ method: request.method, path })
+  }
+
   /**
    * Returns the form of the application path of a decoded request path; null if the path does not
    * start with the prefix.
@@ -70,8 +81,8 @@ export class Paths {
     const segments = this.formOf(path).split('/')
     for (const [index, expected] of this.#prefixSegments.entries()) {
       const segment = segments[index]
-      if (segment === undefined) return null
-      if (expected !== undefined && segment !== expected) return null
+      const isExpected = expected === undefined || segment === expected
+      if (segment === undefined || !isExpected) return null
     }
     return `/${segments.slice(this.#prefixSegments.length).join('/')}`
   }

@@ -159,6 +159,14 @@ t.test(
   }
 )
 
+t.test('the types of the metrics are correct with each version of prom-client', async (t) => {
+  for (const version of ['prom-client-lowest', 'prom-client']) {
+    const { write, check } = createProject('fastify', ['prom-client', version])
+    write('host.mts', "export * from 'fastify-llm-quota/metrics'\n")
+    t.equal(check('--module nodenext --skipLibCheck false', 'host.mts'), '', version)
+  }
+})
+
 t.test(
   'the package works with the lowest supported versions of Fastify, @fastify/jwt and prom-client',
   async (t) => {

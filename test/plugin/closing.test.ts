@@ -107,7 +107,12 @@ function shortenWaits (t: Test): readonly number[] {
   return waits
 }
 
-async function start (t: Test, create: typeof Fastify, forceCloseConnections: boolean | 'idle') {
+async function start (
+  t: Test,
+  create: typeof Fastify,
+  forceCloseConnections: boolean | 'idle',
+  preClose = async (): Promise<void> => {}
+) {
   const memory = new MemoryQuotaStore()
   const client = { isOpen: true, isSilent: false, asked: 0 }
   const app: FastifyInstance = create({ forceCloseConnections })
@@ -118,6 +123,7 @@ async function start (t: Test, create: typeof Fastify, forceCloseConnections: bo
     client.isOpen = false
   }
   app.addHook('onClose', close)
+  app.addHook('preClose', preClose)
   await app.register(quotaPlugin, {
     operations: [],
     authentication: fromHeader,
@@ -205,6 +211,16 @@ for (const [version, create] of versions) {
       ])
     }
   )
+  t.test(`a preClose hook of the host that throws does not keep from it: ${version}`, async (t) => {
+    const { app, atClose } = await start(t, create, true, async () => {
+      throw new Error('of the host')
+    })
+    await t.rejects(app.close(), { message: 'of the host' })
+    t.same(atClose, [
+      [0, 70 * streams],
+      [0, 70 * streams]
+    ])
+  })
   for (const url of ['/stream', '/permit']) {
     t.test(
       `what is decided after the connections were closed is settled: ${version}, ${url}`,

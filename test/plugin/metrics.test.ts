@@ -2,6 +2,7 @@
 // several servers in a process.
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { AggregatorRegistry, Registry } from 'prom-client'
+import tooOld from 'prom-client-too-old'
 import t, { type Test } from 'tap'
 import quotaPlugin, {
   InsuredQuotaStore,
@@ -16,6 +17,7 @@ import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { fromHeader } from '../support/quota-host.js'
 import { demand, ToldStore } from '../support/told-store.js'
+import { until } from '../support/until.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 
 const ofDefault = '{quota="default",unit="requests"}'
@@ -32,7 +34,7 @@ const quotas: QuotaOptions['quotas'] = {
 async function createServer (
   t: Test,
   options: QuotaOptions = {},
-  registry: QuotaMetricsRegistry = new Registry()
+  registry: Registry = new Registry()
 ) {
   const app: FastifyInstance = Fastify()
   t.teardown(() => app.close())
@@ -581,6 +583,33 @@ t.test(
     }
   }
 )
+
+t.test('servers without the metrics are not counted', async (t) => {
+  const { ask, scrape } = await createServer(t, { quotas })
+  const other: FastifyInstance = Fastify()
+  t.teardown(() => other.close())
+  await other.register(quotaPlugin, { authentication: fromHeader, quotas })
+  other.post(chat.path, async () => 'ran')
+  t.equal((await other.inject({ method: 'POST', url: chat.path })).statusCode, 200)
+  t.same(await ask(chat.path), [200])
+  const used = async () => (await scrape())[`llm_quota_used_total${ofChat}`]
+  await until('the request is settled', async () => (await used()) !== undefined)
+  t.equal(await used(), 10)
+  t.equal((await scrape())[`llm_quota_requests_in_flight${ofStreams}`], 0)
+})
+
+t.test('a version of prom-client that cannot collect metrics is named', async (t) => {
+  const { default: plugin } = await t.mockImport<typeof import('../../lib/metrics.js')>(
+    new URL('../../lib/metrics.js', import.meta.url).href,
+  { 'prom-client': tooOld }
+  )
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await t.rejects(async () => app.register(plugin), {
+    code: 'FST_ERR_LLM_QUOTA_OPTION',
+    message: /option registry must be a registry of prom-client 13 or later/
+  })
+})
 
 t.test(
   'the metrics call no function of a store while they count, so that one that throws ends ' +

@@ -95,6 +95,10 @@ t.test('start-up fails with an error that contains the option and its value', as
     [{ prefix: 'context' }, /option prefix must start with "\/"; it got "context"/],
     [{ prefix: '' }, /option prefix must start with "\/"; it got ""/],
     [
+      { operations: {} },
+      /option operations must be an array of \{ method, path \}; it got an object/
+    ],
+    [
       { operations: [null] },
       /option operations\[0\] must be an object { method, path }; it got null/
     ],

@@ -532,6 +532,15 @@ t.test('quotaCharge never rejects, whatever it gets for amounts or for a request
   matchExactly(t, log.failures(), [{ msg: /invalid amount/, err: { message: 'of the host' } }])
 })
 
+t.test('an amount of an unprotected request that is not possible is an error', async (t) => {
+  const { app, log } = await createTokenHost()
+  app.post('/free', async (request) => {
+    await app.quotaCharge(request, { tokens: -1 })
+  })
+  t.equal((await app.inject({ method: 'POST', url: '/free' })).statusCode, 200)
+  matchExactly(t, log.failures(), [{ msg: /invalid amount, which is not counted/ }])
+})
+
 t.test('a number is warned of once where no quota of the request counts tokens', async (t) => {
   const log = captureLog()
   const { app, begin } = await createHost(

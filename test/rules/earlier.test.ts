@@ -176,6 +176,19 @@ t.test(
   }
 )
 
+t.test('an error of an onSend hook after a rejection is sent as JSON', async (t) => {
+  const app = await createEarlier({ perMinute: 1 })
+  app.addHook('onSend', async (_request, reply) => {
+    if (reply.statusCode === 429) throw new Error('of the host')
+  })
+  const request = { method: 'POST', url: '/api/analyze' } as const
+  await app.inject(request)
+  const { statusCode, headers, json } = await app.inject(request)
+  t.equal(statusCode, 429)
+  t.match(headers['content-type'], /^application\/json/)
+  t.match(json(), { message: 'of the host' })
+})
+
 t.test('the start-up checks are those of the current quota', async (t) => {
   for (const [options, message] of [
     [{ store: {} }, /option store does not exist/],

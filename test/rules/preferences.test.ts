@@ -2,6 +2,7 @@
 // them.
 import { mock } from 'node:test'
 import t from 'tap'
+import { localAuthentication } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost } from '../support/quota-host.js'
 import { alice, analyze, captureLog, createService, published } from '../support/service.js'
@@ -218,6 +219,15 @@ t.test(
     }
   }
 )
+
+t.test('a failed preference is published without a request for an authentication', async (t) => {
+  const { app } = await createHost('default', { preferences: new Map([[key, 'many']]) })
+  await app.ready()
+  const messages = await published<unknown>(async () => {
+    await app.quotaAcquire(localAuthentication('bob'), 'default')
+  }, 'fastify-llm-quota:preference-failure')
+  matchExactly(t, messages, [{ request: null, preference: key }])
+})
 
 t.test(
   'a reader delays a request by one second at most by default, and an answer that has ' +

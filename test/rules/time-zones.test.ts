@@ -317,6 +317,25 @@ t.test(
   }
 )
 
+t.test('where the time zone fails only later, a report counts in the first window', async (t) => {
+  const set = setWallClock(t)
+  const log = captureLog()
+  let zone = 'Asia/Tokyo'
+  const { begin, app, counts } = await createHost(
+    'budget',
+    { quotas: { budget: { perDay: { tokens: 100 }, cost: 10, timeZone: () => zone } } },
+    { logger: log.logger }
+  )
+  set('2026-11-25T14:00Z')
+  const { request, end } = await begin()
+  zone = 'Nowhere/City'
+  await app.quotaCharge(request, 30)
+  await end()
+  matchExactly(t, log.problems(), [{ msg: /^the caller's time zone.*window of the admission$/ }])
+  zone = 'Asia/Tokyo'
+  t.same(await counts(['budget']), [30])
+})
+
 t.test('more time zones than are remembered have the same windows', async (t) => {
   const set = setWallClock(t)
   const { ask } = await createHost('budget', {
