@@ -1,5 +1,5 @@
--- Cleans a page of places if that is due, so that what is read next has no place without a lease. Returns whether nothing is left to clean (1
--- or 0).
+-- Cleans a page of places if that is due, so that what is read next has no place without a lease.
+-- Returns whether nothing is left to clean (1 or 0).
 -- include layout.part.lua
 -- include places.part.lua
 --

@@ -1,14 +1,17 @@
--- Does all that one call asks of a shard, atomically: reads the rows, decides, and writes the rows that changed.
+-- Does all that one call asks of a shard, atomically: reads the rows, decides, and writes the rows
+-- that changed.
 -- include layout.part.lua
 -- include sweep.part.lua
 -- include places.part.lua
 --
--- ARGV[1] holds numbers of eight bytes, and the other arguments are names; both are read below in the order in which they were written
--- (arguments.ts). In this form, a number costs half of what it does in JSON or as an argument of its own.
+-- ARGV[1] holds numbers of eight bytes, and the other arguments are names; both are read below in
+-- the order in which they were written (arguments.ts). In this form, a number costs half of what it
+-- does in JSON or as an argument of its own.
 --
--- Returns whether the lease of the process was known (1 or 0). Then for each request ASK_AGAIN, or for each of its demands six integers: what
--- was granted, or NO_ROOM; the count; what is held; how long the window stays open or, if it has an end, when it ends (0 for a place); the
--- window's id; and whether the overflow counter was used (1 or 0).
+-- Returns whether the lease of the process was known (1 or 0). Then for each request ASK_AGAIN, or
+-- for each of its demands six integers: what was granted, or NO_ROOM; the count; what is held; how
+-- long the window stays open or, if it has an end, when it ends (0 for a place); the window's id;
+-- and whether the overflow counter was used (1 or 0).
 local ASK_AGAIN <const> = -2
 local NO_ROOM <const> = -1
 
@@ -19,10 +22,11 @@ local names = ARGV
 local name = 2
 local at
 
--- `time` is that of the store's own clock; negative for the server's. `isExpected` is 1 if this process has counted here within a window, so that
--- there should be something.
+-- `time` is that of the store's own clock; negative for the server's. `isExpected` is 1 if this
+-- process has counted here within a window, so that there should be something.
 local time, cap, isExpected, quotaCount, holdingCount, settlementCount, groupCount
-time, cap, isExpected, quotaCount, holdingCount, settlementCount, groupCount, at = struct.unpack('ddddddd', NUMBERS)
+time, cap, isExpected, quotaCount, holdingCount, settlementCount, groupCount, at =
+  struct.unpack('ddddddd', NUMBERS)
 
 -- The process is '' if the call is not about places.
 local lease = nil
@@ -59,14 +63,17 @@ local settlements = {}
 for position = 1, settlementCount do
   local windowId, lessCount, lessHeld
   windowId, lessCount, lessHeld, at = struct.unpack('ddd', NUMBERS, at)
-  settlements[position] = { field = names[name], windowId = windowId, lessCount = lessCount, lessHeld = lessHeld }
+  settlements[position] = {
+    field = names[name], windowId = windowId, lessCount = lessCount, lessHeld = lessHeld
+  }
   size = size + 1
   fields[size] = names[name]
   name = name + 1
 end
 
--- Requests that follow each other and differ in their callers only are a group, whose demands are described once. The quota is 0 for a place.
--- `ends` is 0 if the window has no end. The last three fields are about the request that is being decided on.
+-- Requests that follow each other and differ in their callers only are a group, whose demands are
+-- described once. The quota is 0 for a place. `ends` is 0 if the window has no end. The last three
+-- fields are about the request that is being decided on.
 local groups = {}
 local firstRow = name
 for index = 1, groupCount do
@@ -110,8 +117,8 @@ if isNew then
   -- There is nothing to give back to.
   if groupCount == 0 and not lease then return { 0 } end
   if isExpected == 1 then assertNotEvicted() end
-  -- Places are useless without the clock. Only a key that exists is removed, because after a first write the server would no longer refuse
-  -- the others when its memory is full.
+  -- Places are useless without the clock. Only a key that exists is removed, because after a first
+  -- write the server would no longer refuse the others when its memory is full.
   if redis.call('EXISTS', PLACES) == 1 then redis.call('UNLINK', PLACES) end
   found = {}
 end
@@ -133,7 +140,8 @@ if lease then places = openPlaces(lease, found[size + 1], now) end
 
 -- From here on, nothing may fail: what a script has written stays written.
 
--- Sweep the quotas that requests reach, if that is due. Then a pass over all rows of the shard removes the dead ones, a page with each script.
+-- Sweep the quotas that requests reach, if that is due. Then a pass over all rows of the shard
+-- removes the dead ones, a page with each script.
 
 local isChecked = true
 local retention = lease and LEASE or 0
@@ -190,15 +198,16 @@ end
 
 -- Requests, in their order.
 
--- Whether a request depends on what a pass has still to look at: other callers' rows, if a new caller meets the cap; what other processes
--- hold, if there is no room for a place.
+-- Whether a request depends on what a pass has still to look at: other callers' rows, if a new
+-- caller meets the cap; what other processes hold, if there is no room for a place.
 local function isUncertain (demands, first)
   for position, demand in ipairs(demands) do
     local row = names[first + position]
     local quota = demand.quota
     if not quota then
       if places.byRow[row].total > demand.room and places.isCleaningDue() then return true end
-    elseif not counters[row] and quota.callers + #demands > cap and clock.passes < quota.checkedAfter then
+    elseif not counters[row] and quota.callers + #demands > cap
+      and clock.passes < quota.checkedAfter then
       return true
     end
   end
@@ -236,7 +245,8 @@ local function reach (demand, row)
   return counter.count
 end
 
--- What a demand with room is granted. Another demand of its request can have used the rest of the same overflow counter.
+-- What a demand with room is granted. Another demand of its request can have used the rest of the
+-- same overflow counter.
 local function grantOf (demand)
   if demand.limit == UNLIMITED or not demand.quota then return demand.most end
   local room = demand.limit - demand.counter.count

@@ -4,7 +4,9 @@
 -- ARGV: the name of the quota.
 local found = readWindows({ CLOCK_FIELD, 'quota:' .. ARGV[1] })
 if not found then return { 0, 0 } end
-if not found[2] then return { tonumber(redis.call('HGET', PLACES, 'callers ' .. ARGV[1]) or 0), 0 } end
+if not found[2] then
+  return { tonumber(redis.call('HGET', PLACES, 'callers ' .. ARGV[1]) or 0), 0 }
+end
 local quota = {}
 readQuota(quota, found[2])
 return { quota.callers, quota.sweeps }

@@ -7,8 +7,10 @@
 --   quota   the name of the quota
 --   cursor  '0' for the first page
 --
--- Returns the cursor of the next page, '0' if this is the last one; and for each caller its key, the count, what is held, how long the window
--- stays open in milliseconds (0 where it has an end), and when it ends since the epoch (0 where it has a length). Both are 0 for places.
+-- Returns the cursor of the next page, '0' if this is the last one; and for each caller its key,
+-- the count, what is held, how long the window stays open in milliseconds (0 where it has an end),
+-- and when it ends since the epoch (0 where it has a length). Both are 0 for places.
+
 -- A pattern of HSCAN for fields that begin with the prefix.
 local function patternOf (prefix)
   return string.gsub(prefix, '[][*?\\^]', '\\%0') .. '*'
@@ -27,7 +29,8 @@ if found[2] then
 end
 local prefix = call.quota .. ' '
 if not quota then prefix = 'total ' .. prefix end
-local page = redis.call('HSCAN', quota and WINDOWS or PLACES, call.cursor, 'MATCH', patternOf(prefix), 'COUNT', PAGE)
+local key = quota and WINDOWS or PLACES
+local page = redis.call('HSCAN', key, call.cursor, 'MATCH', patternOf(prefix), 'COUNT', PAGE)
 local reply = { page[1] }
 
 local function add (field, count, held, left, ends)

@@ -1,4 +1,5 @@
--- Reads the counter that a demand would reach, as it would be after a sweep if one is due. Does not write.
+-- Reads the counter that a demand would reach, as it would be after a sweep if one is due. Does not
+-- write.
 -- include layout.part.lua
 --
 -- ARGV[1] is a JSON object:
@@ -10,9 +11,11 @@
 --   ends    when the demand's window ends, if it ends at a time since the epoch
 --   cursor  0 at first
 --
--- Returns an empty list if the next request would open a window. Otherwise the count, what is held, how long the window stays open or when it
--- ends (0 for a place), and whether this is the overflow counter (1 or 0). Or a cursor, with which the script must run again, because only
--- other rows show whether the cap is reached.
+-- Returns an empty list if the next request would open a window. Otherwise the count, what is held,
+-- how long the window stays open or when it ends (0 for a place), and whether this is the overflow
+-- counter (1 or 0). Or a cursor, with which the script must run again, because only other rows show
+-- whether the cap is reached.
+
 -- A pattern of HSCAN for fields that begin with the prefix.
 local function patternOf (prefix)
   return string.gsub(prefix, '[][*?\\^]', '\\%0') .. '*'
@@ -36,7 +39,8 @@ if not counter then
   local isSweepDue = now - quota.sweptAt >= SWEEP_INTERVAL
   if isSweepDue then quota.sweptAt = now end
   if isSweepDue or clock.passes < quota.checkedAfter then
-    local page = redis.call('HSCAN', WINDOWS, call.cursor, 'MATCH', patternOf(call.quota .. ' '), 'COUNT', PAGE)
+    local pattern = patternOf(call.quota .. ' ')
+    local page = redis.call('HSCAN', WINDOWS, call.cursor, 'MATCH', pattern, 'COUNT', PAGE)
     for index = 1, #page[2], 2 do
       local lastSeen = struct.unpack('d', page[2][index + 1], LAST_SEEN_POSITION)
       if quota.sweptAt - lastSeen >= quota.retention then return {} end

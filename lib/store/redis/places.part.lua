@@ -1,20 +1,23 @@
--- Places. Fields of PLACES: `total <row>`, how many places all processes hold for a caller; `held <process> <row>`, how many one process
--- holds, and in which generation it has stated that; `process <process>`, its lease; `callers <quota>`, how many callers have places.
+-- Places. Fields of PLACES: `total <row>`, how many places all processes hold for a caller; `held
+-- <process> <row>`, how many one process holds, and in which generation it has stated that;
+-- `process <process>`, its lease; `callers <quota>`, how many callers have places.
 --
--- Reads what a call needs of them, and returns an object with the functions `clean`, `state` and `write`. Its functions are made only for calls
--- that are about places, because each costs as much as reading a field.
+-- Reads what a call needs of them, and returns an object with the functions `clean`, `state` and
+-- `write`. Its functions are made only for calls that are about places, because each costs as much
+-- as reading a field.
 --
--- lease: the `process`, the `number` of its call, its `generation`, `isComplete` (1 or 0), and its `holdings`: for each caller its `row`, and
---   how many places the process `held` before the call
+-- lease: the `process`, the `number` of its call, its `generation`, `isComplete` (1 or 0), and its
+--   `holdings`: for each caller its `row`, and how many places the process `held` before the call
 -- cleaningText: the field `cleaning` of WINDOWS
 local function openPlaces (lease, cleaningText, now)
-  -- A lease: the number of the process's latest call, when the lease ends, the generation in which the process has stated all that it holds,
-  -- and how many places it holds.
+  -- A lease: the number of the process's latest call, when the lease ends, the generation in which
+  -- the process has stated all that it holds, and how many places it holds.
   local PROCESS <const> = 'dddd'
   -- What a process holds for a caller: how many places, and the generation.
   local HOLDING <const> = 'dd'
-  -- The cleaning removes what processes hold without a lease, in passes over PLACES: the cursor of the pass that is under way; when the next
-  -- one begins, because the first lease may end; and the same for the one after the pass that is under way.
+  -- The cleaning removes what processes hold without a lease, in passes over PLACES: the cursor of
+  -- the pass that is under way; when the next one begins, because the first lease may end; and the
+  -- same for the one after the pass that is under way.
   local CLEANING <const> = 'ddd'
 
   local self = { isLeaseKnown = false }
@@ -58,7 +61,8 @@ local function openPlaces (lease, cleaningText, now)
     end
   end
 
-  -- Fields that change, with their values; those that go; and by quota, how many more callers have places.
+  -- Fields that change, with their values; those that go; and by quota, how many more callers have
+  -- places.
   local written = {}
   local removed = {}
   local moreCallers = {}
@@ -107,8 +111,8 @@ local function openPlaces (lease, cleaningText, now)
     return cleaning.cursor ~= NO_PASS or now >= cleaning.nextAt
   end
 
-  -- Looks at a page of PLACES. What is held without a lease, or was stated in an earlier generation than the one in which its process has
-  -- stated all, is taken from the totals.
+  -- Looks at a page of PLACES. What is held without a lease, or was stated in an earlier generation
+  -- than the one in which its process has stated all, is taken from the totals.
   local function cleanPage ()
     local processes = {}
     local function processNamed (name)
@@ -167,7 +171,8 @@ local function openPlaces (lease, cleaningText, now)
     if self.isCleaningDue() then cleanPage() end
   end
 
-  -- Cleans a page if that is due. Then states what the process holds: it replaces what was known, and the totals change by the difference.
+  -- Cleans a page if that is due. Then states what the process holds: it replaces what was known,
+  -- and the totals change by the difference.
   function self.state ()
     if self.isCleaningDue() then
       cleanPage()
@@ -206,7 +211,8 @@ local function openPlaces (lease, cleaningText, now)
   -- Writes what has changed, and returns the new text of the cleaning.
   function self.write ()
     for row, place in pairs(self.byRow) do
-      if place.held > 0 and (place.held ~= place.heldBefore or place.generation ~= lease.generation) then
+      local isChanged = place.held ~= place.heldBefore or place.generation ~= lease.generation
+      if place.held > 0 and isChanged then
         set(place.heldField, struct.pack(HOLDING, place.held, lease.generation))
       elseif place.held == 0 and place.heldBefore > 0 then
         removed[#removed + 1] = place.heldField

@@ -1,6 +1,8 @@
 -- The sweep, and what it needs of a shard that is new or has been lost.
 
--- Looks at a page of rows, and removes those that a sweep of their quota has found dead, and quotas that have expired, with their rows. Rows are named `<quota> <caller>`, and quotas `quota:<quota>`. The quotas of the call are changed, and the others written.
+-- Looks at a page of rows, and removes those that a sweep of their quota has found dead, and quotas
+-- that have expired, with their rows. Rows are named `<quota> <caller>`, and quotas
+-- `quota:<quota>`. The quotas of the call are changed, and the others written.
 --
 -- Returns whether something was removed.
 local function checkPage (clock, quotas)
@@ -37,12 +39,16 @@ local function checkPage (clock, quotas)
         quota.isChanged = true
       end
     elseif string.sub(field, 1, 6) == 'quota:' then
-      if quotaNamed(string.sub(field, 7)).expires < clock.serverTime then dead[#dead + 1] = field end
+      if quotaNamed(string.sub(field, 7)).expires < clock.serverTime then
+        dead[#dead + 1] = field
+      end
     end
   end
 
   for _, quota in ipairs(others) do
-    if quota.isChanged then redis.call('HSET', WINDOWS, 'quota:' .. quota.name, writeQuota(quota)) end
+    if quota.isChanged then
+      redis.call('HSET', WINDOWS, 'quota:' .. quota.name, writeQuota(quota))
+    end
   end
   -- Lua's stack holds about 8,000 values.
   for first = 1, #dead, 4000 do
@@ -56,8 +62,8 @@ local function checkPage (clock, quotas)
   return #dead > 0
 end
 
--- A server that evicts a shard when its memory is nearly full would do so again and again. Any server can lose one, for example when it
--- restarts.
+-- A server that evicts a shard when its memory is nearly full would do so again and again. Any
+-- server can lose one, for example when it restarts.
 local function assertNotEvicted ()
   local memory = redis.pcall('INFO', 'memory')
   if type(memory) ~= 'string' then
