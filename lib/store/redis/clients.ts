@@ -1,5 +1,5 @@
 import { OptionError, formatType } from '../../errors.js'
-import { hasFunction } from '../../option-checks.js'
+import { hasFunction, isObject } from '../../option-checks.js'
 
 /**
  * The commands that `RedisQuotaStore` sends. The store adapts clients of `ioredis`, `iovalkey`,
@@ -146,7 +146,8 @@ function adaptIoredis (client: IoredisClient): QuotaRedisClient {
 // Only a Cluster has the function `nodes`.
 function isPipeliningCluster (client: object): client is { pipeline(): Pipeline } {
   const isCluster = hasFunction(client, 'nodes') && hasFunction(client, 'pipeline')
-  return isCluster && 'options' in client && Object(client.options).enableAutoPipelining === true
+  if (!isCluster || !('options' in client) || !isObject(client.options)) return false
+  return Reflect.get(client.options, 'enableAutoPipelining') === true
 }
 
 function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {
