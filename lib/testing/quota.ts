@@ -91,8 +91,10 @@ export class Quota {
   list (): Operation {
     return new Operation('list', async (store) => {
       const listed = new Map<string, Omit<CallerCount, 'callerKey'>>()
-      let cursor: string | undefined
-      for (let pages = 1; ; pages++) {
+      let cursor: string | null | undefined
+      let pages = 0
+      do {
+        pages += 1
         ok(pages <= 100, 'list returned more than 100 pages')
         const page = await store.list?.(this.counters, cursor)
         ok(page, 'list returned no page')
@@ -105,9 +107,9 @@ export class Quota {
             ...(end !== undefined && { end })
           })
         }
-        if (page.cursor === null) return listed
         cursor = page.cursor
-      }
+      } while (cursor !== null)
+      return listed
     })
   }
 
