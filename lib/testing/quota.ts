@@ -91,9 +91,10 @@ export class Quota {
   list (): Operation {
     return new Operation('list', async (store) => {
       const listed = new Map<string, Omit<CallerCount, 'callerKey'>>()
-      let cursor: string | null | undefined
+      let cursor: string | undefined
       let pages = 0
-      do {
+      let isLast = false
+      while (!isLast) {
         pages += 1
         ok(pages <= 100, 'list returned more than 100 pages')
         const page = await store.list?.(this.counters, cursor)
@@ -107,8 +108,9 @@ export class Quota {
             ...(end !== undefined && { end })
           })
         }
-        cursor = page.cursor
-      } while (cursor !== null)
+        isLast = page.cursor === null
+        cursor = page.cursor ?? undefined
+      }
       return listed
     })
   }
