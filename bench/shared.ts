@@ -1,5 +1,5 @@
-// What a request costs the server on which several instances count: the instructions of Redis, and
-// the CPU time of PostgreSQL, whose processes callgrind cannot count together.
+// What a request costs the server on which several instances count, and the service: CPU time, and
+// instructions of Redis. Callgrind cannot count the processes of PostgreSQL together.
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import Fastify, { type FastifyInstance } from 'fastify'
@@ -8,17 +8,39 @@ import { PostgresServer } from '../test/support/postgres-server.js'
 import { RedisServer } from '../test/support/redis-server.js'
 import { instructionsOf, startCounting, valgrind } from './callgrind.js'
 import { limiters, path, peerTable, prepare, type Place } from './limiters.js'
-import { serverCpu } from './server-cpu.js'
+import { cpuOf } from './server-cpu.js'
 import { median, type Row } from './table.js'
 
 const callers = 5_000
 const rounds = 5
 const unlimited = 1_000_000_000
-const concurrencies = [1, 64] as const
 
 const own = ['fastify-llm-quota', 'fastify-llm-quota, again', 'fastify-llm-quota, three quotas']
 
+/** What is measured in a server or a process, in one unit that all of its figures have. */
+interface Measure {
+  readonly unit: string
+  readonly concurrencies: readonly number[]
+  /** Returns what was used since the process has started. */
+  used(): number
+}
+
+/** Measures instructions first, on a server under valgrind, and then CPU time on one without. */
 export async function measureRedis (): Promise<Row[]> {
+  const instructions = await onRedis(programUnderValgrind(), 1_000, (server) => {
+    startCounting(server.pid)
+    const used = (): number => instructionsOf(server.pid) / 1_000
+    return [{ unit: 'thousand instructions of Redis', concurrencies: [1, 64], used }]
+  })
+  const cpu = await onRedis('redis-server', 12_000, (server) => [
+    { unit: 'µs CPU of Redis', concurrencies: [1, 64], used: () => cpuOf(server.pid) },
+    { unit: 'µs CPU of the service', concurrencies: [64], used: ownCpu }
+  ])
+  return [...instructions, ...cpu]
+}
+
+/** Returns a program that runs Redis under valgrind. */
+function programUnderValgrind (): string {
   mkdirSync('build/bench', { recursive: true })
   const program = resolve('build/bench/counted-redis-server')
   writeFileSync(
@@ -26,6 +48,14 @@ export async function measureRedis (): Promise<Row[]> {
     `#!/bin/sh\nexec ${valgrind.join(' ')} --log-file=/dev/null redis-server "$@"\n`
   )
   chmodSync(program, 0o755)
+  return program
+}
+
+async function onRedis (
+  program: string,
+  requests: number,
+  measuresOf: (server: RedisServer) => readonly Measure[]
+): Promise<Row[]> {
   process.env['REDIS_SERVER'] = program
   // Under valgrind, a script takes fifty times as long, so that the server would log each as slow.
   const server = await RedisServer.start(
@@ -37,17 +67,8 @@ export async function measureRedis (): Promise<Row[]> {
     'no'
   )
   const redis = server.client()
-  startCounting(server.pid)
-  const names = [...own, '@fastify/rate-limit', 'rate-limiter-flexible']
-  const cost = () => instructionsOf(server.pid) / 1000
-  const rows = await measure(
-    'Redis',
-    'thousand instructions of Redis',
-    names,
-    { redis },
-    1_000,
-    cost
-  )
+  const names = ['Fastify alone', ...own, '@fastify/rate-limit', 'rate-limiter-flexible']
+  const rows = await measure('Redis', names, { redis }, requests, measuresOf(server))
   redis.disconnect()
   await server.stop()
   return rows
@@ -57,47 +78,59 @@ export async function measurePostgres (): Promise<Row[]> {
   const server = await PostgresServer.start()
   const pool = server.pool({ max: 10 })
   await pool.query(`${postgresSchema()}; ${peerTable}`)
-  const names = [...own, 'rate-limiter-flexible']
-  const rows = await measure('PostgreSQL', 'µs CPU of PostgreSQL', names, { pool }, 12_000, () =>
-    serverCpu(server.pid)
-  )
+  const names = ['Fastify alone', ...own, 'rate-limiter-flexible']
+  const rows = await measure('PostgreSQL', names, { pool }, 6_000, [
+    { unit: 'µs CPU of PostgreSQL', concurrencies: [1, 64], used: () => cpuOf(server.pid) },
+    { unit: 'µs CPU of the service', concurrencies: [64], used: ownCpu }
+  ])
   await pool.end()
   await server.stop()
   return rows
 }
 
+/** Returns the CPU time of this process, which is the service, in microseconds. */
+function ownCpu (): number {
+  const { user, system } = process.cpuUsage()
+  return user + system
+}
+
 /** Measures all limiters in turns, so that what else runs on the machine affects all of them. */
 async function measure (
   where: string,
-  unit: string,
   names: readonly string[],
   place: Place,
   requests: number,
-  cost: () => number
+  measures: readonly Measure[]
 ): Promise<Row[]> {
   const apps = await Promise.all(
     names.map(async (name) => ({ name, app: await start(name, place) }))
   )
   for (const { app } of apps) await send(app, 2 * callers, 64)
   const rows: Row[] = []
-  for (const atOnce of concurrencies) {
-    const figures: Record<string, number[]> = {}
+  for (const atOnce of [1, 64]) {
+    const measured = measures.filter(({ concurrencies }) => concurrencies.includes(atOnce))
+    const figures = measured.map(() => new Map<string, number[]>())
     for (let round = 0; round < rounds; round++) {
       for (const { name, app } of apps) {
-        const before = cost()
+        const before = measured.map(({ used }) => used())
         await send(app, requests, atOnce)
-        ;(figures[name] ??= []).push((cost() - before) / requests)
+        for (const [index, { used }] of measured.entries()) {
+          const cost = (used() - (before[index] ?? NaN)) / requests
+          const costs = figures[index]?.get(name) ?? []
+          figures[index]?.set(name, [...costs, cost])
+        }
       }
     }
-    const costs = Object.fromEntries(
-      Object.entries(figures).map(([name, each]) => [name, median(each)])
-    )
-    rows.push({
-      title: `${where}, ${atOnce === 1 ? 'one at a time' : `${atOnce} at once`}`,
-      unit,
-      costs
-    })
-    console.error(rows.at(-1))
+    for (const [index, { unit }] of measured.entries()) {
+      const medians = [...(figures[index] ?? [])].map(([name, costs]) => [name, median(costs)])
+      const row = {
+        title: `${where}, ${atOnce === 1 ? 'one at a time' : `${atOnce} at once`}`,
+        unit,
+        costs: Object.fromEntries(medians)
+      }
+      rows.push(row)
+      console.error(row)
+    }
   }
   for (const { app } of apps) await app.close()
   return rows
