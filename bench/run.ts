@@ -1,16 +1,17 @@
 // npm run bench [-- <part> ...]: measures, and prints the tables of docs/benchmarks.md. The parts
-// are memory, redis and postgres (the costs of a request), service (requests a second), callers
-// (bytes a caller) and longest (the longest script and statement).
+// are memory, redis, instructions (of Redis) and postgres (the costs of a request), service
+// (requests a second), callers (bytes a caller) and longest (the longest script and statement).
 import { measureCallers } from './callers.js'
 import { measureLongest } from './longest.js'
 import { measureMemory } from './memory.js'
 import { measureService } from './service.js'
-import { measurePostgres, measureRedis } from './shared.js'
+import { measureInstructions, measurePostgres, measureRedis } from './shared.js'
 import { tableOf, type Row } from './table.js'
 
 const measurements: Record<string, () => Promise<Row[]>> = {
   memory: measureMemory,
   redis: measureRedis,
+  instructions: measureInstructions,
   postgres: measurePostgres,
   service: measureService,
   callers: measureCallers,

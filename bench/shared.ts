@@ -12,7 +12,6 @@ import { cpuOf } from './server-cpu.js'
 import { median, type Row } from './table.js'
 
 const callers = 5_000
-const rounds = 5
 const unlimited = 1_000_000_000
 
 const own = ['fastify-llm-quota', 'fastify-llm-quota, again', 'fastify-llm-quota, three quotas']
@@ -25,18 +24,21 @@ interface Measure {
   used(): number
 }
 
-/** Measures instructions first, on a server under valgrind, and then CPU time on one without. */
-export async function measureRedis (): Promise<Row[]> {
-  const instructions = await onRedis(programUnderValgrind(), 1_000, (server) => {
+/** Measures CPU time. */
+export function measureRedis (): Promise<Row[]> {
+  return onRedis('redis-server', { rounds: 15, requests: 2_000 }, (server) => [
+    { unit: 'µs CPU of Redis', concurrencies: [1, 64], used: () => cpuOf(server.pid) },
+    { unit: 'µs CPU of the service', concurrencies: [64], used: ownCpu }
+  ])
+}
+
+/** Measures instructions, on a server under valgrind. */
+export function measureInstructions (): Promise<Row[]> {
+  return onRedis(programUnderValgrind(), { rounds: 5, requests: 1_000 }, (server) => {
     startCounting(server.pid)
     const used = (): number => instructionsOf(server.pid) / 1_000
     return [{ unit: 'thousand instructions of Redis', concurrencies: [1, 64], used }]
   })
-  const cpu = await onRedis('redis-server', 12_000, (server) => [
-    { unit: 'µs CPU of Redis', concurrencies: [1, 64], used: () => cpuOf(server.pid) },
-    { unit: 'µs CPU of the service', concurrencies: [64], used: ownCpu }
-  ])
-  return [...instructions, ...cpu]
 }
 
 /** Returns a program that runs Redis under valgrind. */
@@ -53,7 +55,7 @@ function programUnderValgrind (): string {
 
 async function onRedis (
   program: string,
-  requests: number,
+  rounds: Rounds,
   measuresOf: (server: RedisServer) => readonly Measure[]
 ): Promise<Row[]> {
   process.env['REDIS_SERVER'] = program
@@ -68,7 +70,7 @@ async function onRedis (
   )
   const redis = server.client()
   const names = ['Fastify alone', ...own, '@fastify/rate-limit', 'rate-limiter-flexible']
-  const rows = await measure('Redis', names, { redis }, requests, measuresOf(server))
+  const rows = await measure('Redis', names, { redis }, rounds, measuresOf(server))
   redis.disconnect()
   await server.stop()
   return rows
@@ -79,7 +81,8 @@ export async function measurePostgres (): Promise<Row[]> {
   const pool = server.pool({ max: 10 })
   await pool.query(`${postgresSchema()}; ${peerTable}`)
   const names = ['Fastify alone', ...own, 'rate-limiter-flexible']
-  const rows = await measure('PostgreSQL', names, { pool }, 6_000, [
+  const rounds = { rounds: 15, requests: 2_000 }
+  const rows = await measure('PostgreSQL', names, { pool }, rounds, [
     { unit: 'µs CPU of PostgreSQL', concurrencies: [1, 64], used: () => cpuOf(server.pid) },
     { unit: 'µs CPU of the service', concurrencies: [64], used: ownCpu }
   ])
@@ -94,12 +97,18 @@ function ownCpu (): number {
   return user + system
 }
 
+/** How often the limiters take turns, and how many requests a turn has. */
+interface Rounds {
+  readonly rounds: number
+  readonly requests: number
+}
+
 /** Measures all limiters in turns, so that what else runs on the machine affects all of them. */
 async function measure (
   where: string,
   names: readonly string[],
   place: Place,
-  requests: number,
+  { rounds, requests }: Rounds,
   measures: readonly Measure[]
 ): Promise<Row[]> {
   const apps = await Promise.all(
