@@ -90,7 +90,8 @@ function demandOf (caller: number): Demand {
     least: 1,
     most: 1,
     isEstimate: false,
-    window: 60_000,
+    // So that no counter is swept while the others are counted.
+    window: 3_600_000,
     end: null
   }
 }

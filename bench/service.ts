@@ -14,7 +14,7 @@ import { median, type Row } from './table.js'
 const connections = 32
 const callers = 1_000
 const rounds = 5
-const requestsOfARound = 10_000
+const requestsOfARound = 4_000
 const unlimited = 1_000_000_000
 
 const own = ['Fastify alone', 'fastify-llm-quota', 'fastify-llm-quota, again']

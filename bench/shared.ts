@@ -1,5 +1,5 @@
-// What a request costs the server on which several instances count, and the service: CPU time, and
-// instructions of Redis. Callgrind cannot count the processes of PostgreSQL together.
+// What a request costs the server on which several instances count: CPU time, and instructions of
+// Redis. Callgrind cannot count the processes of PostgreSQL together.
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import Fastify, { type FastifyInstance } from 'fastify'
@@ -16,29 +16,32 @@ const unlimited = 1_000_000_000
 
 const own = ['fastify-llm-quota', 'fastify-llm-quota, again', 'fastify-llm-quota, three quotas']
 
-/** What is measured in a server or a process, in one unit that all of its figures have. */
+/** What is measured of a server. */
 interface Measure {
   readonly unit: string
-  readonly concurrencies: readonly number[]
   /** Returns what was used since the process has started. */
   used(): number
 }
 
 /** Measures CPU time. */
 export function measureRedis (): Promise<Row[]> {
-  return onRedis('redis-server', { rounds: 15, requests: 2_000 }, (server) => [
-    { unit: 'µs CPU of Redis', concurrencies: [1, 64], used: () => cpuOf(server.pid) },
-    { unit: 'µs CPU of the service', concurrencies: [64], used: ownCpu }
-  ])
+  return onRedis({ rounds: 15, requests: 2_000 }, (server) => {
+    return { unit: 'µs CPU of Redis', used: () => cpuOf(server.pid) }
+  })
 }
 
 /** Measures instructions, on a server under valgrind. */
-export function measureInstructions (): Promise<Row[]> {
-  return onRedis(programUnderValgrind(), { rounds: 5, requests: 1_000 }, (server) => {
-    startCounting(server.pid)
-    const used = (): number => instructionsOf(server.pid) / 1_000
-    return [{ unit: 'thousand instructions of Redis', concurrencies: [1, 64], used }]
-  })
+export async function measureInstructions (): Promise<Row[]> {
+  process.env['REDIS_SERVER'] = programUnderValgrind()
+  try {
+    return await onRedis({ rounds: 5, requests: 1_000 }, (server) => {
+      startCounting(server.pid)
+      const used = (): number => instructionsOf(server.pid) / 1_000
+      return { unit: 'thousand instructions of Redis', used }
+    })
+  } finally {
+    delete process.env['REDIS_SERVER']
+  }
 }
 
 /** Returns a program that runs Redis under valgrind. */
@@ -54,11 +57,9 @@ function programUnderValgrind (): string {
 }
 
 async function onRedis (
-  program: string,
   rounds: Rounds,
-  measuresOf: (server: RedisServer) => readonly Measure[]
+  measureOf: (server: RedisServer) => Measure
 ): Promise<Row[]> {
-  process.env['REDIS_SERVER'] = program
   // Under valgrind, a script takes fifty times as long, so that the server would log each as slow.
   const server = await RedisServer.start(
     '--slowlog-log-slower-than',
@@ -69,8 +70,8 @@ async function onRedis (
     'no'
   )
   const redis = server.client()
-  const names = ['Fastify alone', ...own, '@fastify/rate-limit', 'rate-limiter-flexible']
-  const rows = await measure('Redis', names, { redis }, rounds, measuresOf(server))
+  const names = [...own, '@fastify/rate-limit', 'rate-limiter-flexible']
+  const rows = await measure('Redis', names, { redis }, rounds, measureOf(server))
   redis.disconnect()
   await server.stop()
   return rows
@@ -80,21 +81,15 @@ export async function measurePostgres (): Promise<Row[]> {
   const server = await PostgresServer.start()
   const pool = server.pool({ max: 10 })
   await pool.query(`${postgresSchema()}; ${peerTable}`)
-  const names = ['Fastify alone', ...own, 'rate-limiter-flexible']
+  const names = [...own, 'rate-limiter-flexible']
   const rounds = { rounds: 15, requests: 2_000 }
-  const rows = await measure('PostgreSQL', names, { pool }, rounds, [
-    { unit: 'µs CPU of PostgreSQL', concurrencies: [1, 64], used: () => cpuOf(server.pid) },
-    { unit: 'µs CPU of the service', concurrencies: [64], used: ownCpu }
-  ])
+  const rows = await measure('PostgreSQL', names, { pool }, rounds, {
+    unit: 'µs CPU of PostgreSQL',
+    used: () => cpuOf(server.pid)
+  })
   await pool.end()
   await server.stop()
   return rows
-}
-
-/** Returns the CPU time of this process, which is the service, in microseconds. */
-function ownCpu (): number {
-  const { user, system } = process.cpuUsage()
-  return user + system
 }
 
 /** How often the limiters take turns, and how many requests a turn has. */
@@ -109,7 +104,7 @@ async function measure (
   names: readonly string[],
   place: Place,
   { rounds, requests }: Rounds,
-  measures: readonly Measure[]
+  { unit, used }: Measure
 ): Promise<Row[]> {
   const apps = await Promise.all(
     names.map(async (name) => ({ name, app: await start(name, place) }))
@@ -117,29 +112,21 @@ async function measure (
   for (const { app } of apps) await send(app, 2 * callers, 64)
   const rows: Row[] = []
   for (const atOnce of [1, 64]) {
-    const measured = measures.filter(({ concurrencies }) => concurrencies.includes(atOnce))
-    const figures = measured.map(() => new Map<string, number[]>())
+    const figures = new Map<string, number[]>()
     for (let round = 0; round < rounds; round++) {
       for (const { name, app } of apps) {
-        const before = measured.map(({ used }) => used())
+        const before = used()
         await send(app, requests, atOnce)
-        for (const [index, { used }] of measured.entries()) {
-          const cost = (used() - (before[index] ?? NaN)) / requests
-          const costs = figures[index]?.get(name) ?? []
-          figures[index]?.set(name, [...costs, cost])
-        }
+        figures.set(name, [...(figures.get(name) ?? []), (used() - before) / requests])
       }
     }
-    for (const [index, { unit }] of measured.entries()) {
-      const medians = [...(figures[index] ?? [])].map(([name, costs]) => [name, median(costs)])
-      const row = {
-        title: `${where}, ${atOnce === 1 ? 'one at a time' : `${atOnce} at once`}`,
-        unit,
-        costs: Object.fromEntries(medians)
-      }
-      rows.push(row)
-      console.error(row)
+    const row = {
+      title: `${where}, ${atOnce === 1 ? 'one at a time' : `${atOnce} at once`}`,
+      unit,
+      costs: Object.fromEntries([...figures].map(([name, costs]) => [name, median(costs)]))
     }
+    rows.push(row)
+    console.error(row)
   }
   for (const { app } of apps) await app.close()
   return rows
