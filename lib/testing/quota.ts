@@ -92,7 +92,10 @@ export class Quota {
     return new Operation('list', async (store) => {
       const listed = new Map<string, Omit<CallerCount, 'callerKey'>>()
       let cursor: string | undefined
-      for (let pages = 1; ; pages++) {
+      let pages = 0
+      let isLast = false
+      while (!isLast) {
+        pages += 1
         ok(pages <= 100, 'list returned more than 100 pages')
         const page = await store.list?.(this.counters, cursor)
         ok(page, 'list returned no page')
@@ -105,9 +108,10 @@ export class Quota {
             ...(end !== undefined && { end })
           })
         }
-        if (page.cursor === null) return listed
-        cursor = page.cursor
+        isLast = page.cursor === null
+        cursor = page.cursor ?? undefined
       }
+      return listed
     })
   }
 

@@ -19,9 +19,21 @@ const redis =
       ...options
     })
 
+/** Returns the shards of callers, as they come: the first shard has only two of the first ones. */
+function unevenShards (): (callerKey: string) => number {
+  const order = new Map<string, number>()
+  return (callerKey) => {
+    const position = order.get(callerKey) ?? order.size
+    order.set(callerKey, position)
+    return position > 4 && position < 24 ? 1 + (position % 3) : position % 4
+  }
+}
+
 const subjects: Record<string, (options: QuotaStoreContractOptions) => QuotaStore> = {
   'the Redis store': redis(1, false),
   'the Redis store with four shards': redis(4, false),
+  'the Redis store with shards that have few of the first callers': (options) =>
+    Object.assign(redis(4, false)(options), { shardOf: unevenShards() }),
   'the Redis store that remembers rejections': redis(1, true),
   'the insured store over Redis': (options) =>
     new InsuredQuotaStore({ primary: redis(1, false)(options), timeout: 10_000 })

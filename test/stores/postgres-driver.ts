@@ -371,10 +371,9 @@ t.test('a result of the pool that cannot be read is an error that says why', asy
     [[{ reply: JSON.stringify({ ...page, cursor: 5 }) }], /lacks cursor/]
   ]
   for (const [rows, message] of unreadable) {
-    const fake = {
-      query: async (text: string) => ({ rows: /to_regproc/.test(text) ? [{ reply: 'found' }] : rows })
-    }
-    const store = new PostgresQuotaStore({ pool: fake })
+    const query = async (text: string) =>
+      /to_regproc/.test(text) ? { rows: [{ reply: 'found' }] } : { rows }
+    const store = new PostgresQuotaStore({ pool: { query } })
     await t.rejects(store.list('default'), message, JSON.stringify(rows))
   }
 })

@@ -244,6 +244,15 @@ t.test(
   }
 )
 
+t.test('a client of redis 3, which returns no promises, is an error at the start', async (t) => {
+  const command = () => true
+  const client = { evalsha: command, eval: command, batch: command, pipeline: false }
+  t.throws(() => Reflect.construct(RedisQuotaStore, [{ client }]), {
+    code: 'FST_ERR_LLM_QUOTA_OPTION',
+    message: /option client must not be a client of redis 3 or earlier/
+  })
+})
+
 t.test('a replica is left at most once a second', async (t) => {
   const quits: string[] = []
   const quit = async ([command = '']: string[]) => {

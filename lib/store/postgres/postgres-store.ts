@@ -22,8 +22,8 @@ export interface PostgresQuotaStoreOptions extends SharedQuotaStoreOptions {
  * together share it. Before the first decision, the host creates the table with the SQL of
  * `postgresSchema`.
  *
- * With `rememberRejections`, a rejection from memory is returned synchronously. A result from the
- * server is returned as a promise.
+ * With `rememberRejections`, requests that are known to have no room are rejected from memory, for
+ * up to a second and without asking the server.
  *
  * @throws {OptionError} If an option has an invalid value.
  */

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { required } from '../../required.js'
 import { assertBoolean, assertOptions, checkThat } from '../../option-checks.js'
 import source from './schema.sql.js'
 
@@ -46,9 +47,9 @@ export function postgresSchema (options: PostgresSchemaOptions = {}): string {
  * table's with a suffix.
  */
 function namesOf (table: string): (suffix: string) => string {
-  const parts = tableAndSchema.exec(table)
-  const [, schema, name] = parts ?? []
-  if (name === undefined) throw new TypeError('the name of the table has no name')
+  const parts = required(tableAndSchema.exec(table), 'the name of the table')
+  const schema = parts[1]
+  const name = required(parts[2], 'the name of the table')
   const prefix = schema === undefined ? '' : `${quoted(unquoted(schema))}.`
   return (suffix) => prefix + quoted(unquoted(name) + suffix)
 }

@@ -1,5 +1,5 @@
 import { OptionError, formatType } from '../../errors.js'
-import { hasFunction } from '../../option-checks.js'
+import { hasFunction, isObject } from '../../option-checks.js'
 
 /**
  * The commands that `RedisQuotaStore` sends. The store adapts clients of `ioredis`, `iovalkey`,
@@ -101,10 +101,19 @@ export function adaptClient (client: unknown): QuotaRedisClient {
   if (hasFunctions<QuotaRedisClient>(client, 'evaluateDigest', 'evaluateSource')) return client
   if (hasFunctions<ValkeyGlideClient>(client, 'customCommand')) return adaptValkeyGlide(client)
   if (hasFunctions<NodeRedisClient>(client, 'evalSha', 'eval')) return adaptNodeRedis(client)
-  if (hasFunctions<IoredisClient>(client, 'evalsha', 'eval')) return adaptIoredis(client)
+  if (hasFunctions<IoredisClient>(client, 'evalsha', 'eval')) {
+    const rule = 'must not be a client of redis 3 or earlier, which returns no promises'
+    if (isEarlyNodeRedis(client)) throw new OptionError('client', rule, client, formatType)
+    return adaptIoredis(client)
+  }
   const rule =
     'must be a client of ioredis, iovalkey, redis or @valkey/valkey-glide, or a QuotaRedisClient'
   throw new OptionError('client', rule, client, formatType)
+}
+
+// Its commands have the names of those of ioredis, which has no function `batch`.
+function isEarlyNodeRedis (client: object): boolean {
+  return hasFunction(client, 'batch') && !hasFunction(client, 'pipeline')
 }
 
 function hasFunctions<Client> (
@@ -137,7 +146,8 @@ function adaptIoredis (client: IoredisClient): QuotaRedisClient {
 // Only a Cluster has the function `nodes`.
 function isPipeliningCluster (client: object): client is { pipeline(): Pipeline } {
   const isCluster = hasFunction(client, 'nodes') && hasFunction(client, 'pipeline')
-  return isCluster && 'options' in client && Object(client.options).enableAutoPipelining === true
+  if (!isCluster || !('options' in client) || !isObject(client.options)) return false
+  return Reflect.get(client.options, 'enableAutoPipelining') === true
 }
 
 function adaptNodeRedis (client: NodeRedisClient): QuotaRedisClient {

@@ -40,8 +40,8 @@ export interface RedisQuotaStoreOptions extends SharedQuotaStoreOptions {
  * A decision takes one atomic script and one round trip. Decisions that arrive together share both.
  * All keys expire, within 180 seconds of the last request if windows last a minute.
  *
- * With `rememberRejections`, a rejection from memory is returned synchronously. A result from the
- * server is returned as a promise.
+ * With `rememberRejections`, requests that are known to have no room are rejected from memory, for
+ * up to a second and without asking the server.
  *
  * @throws {OptionError} If an option has an invalid value.
  */

@@ -146,6 +146,9 @@ function partOf (decided: Decided): Part {
 
 /** The time of `performance.now()` at which the window of a decision ends. */
 function endOf ({ windowRemaining, end }: Decided): number {
-  const remaining = end === undefined ? (windowRemaining ?? 0) : end - wallClock()
+  const remaining =
+    end === undefined
+      ? required(windowRemaining, 'the remaining time of a window')
+      : end - wallClock()
   return performance.now() + remaining
 }
