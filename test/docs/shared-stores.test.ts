@@ -17,9 +17,10 @@ function describedRecord (field: string): string[] {
 
 /** The names to which a script assigns the numbers of a record. */
 function readRecord (script: string, format: string): string[] {
-  const assignment = new RegExp(`((?:[\\w.]+,\\s+)*[\\w.]+) =\\s+struct\\.unpack\\(${format}, `).exec(script)
-  const names = assignment?.[1]?.split(',') ?? []
-  return names.map((name) => name.trim().replace(/^\w+\./, ''))
+  const names = '((?:[\\w.]+,\\s+)*[\\w.]+)'
+  const assignment = new RegExp(`${names} =\\s+struct\\.unpack\\(${format}, `).exec(script)
+  const assigned = assignment?.[1]?.split(',') ?? []
+  return assigned.map((name) => name.trim().replace(/^\w+\./, ''))
 }
 
 const [, clockField = ''] = /CLOCK_FIELD <const> = '(.+)'/.exec(layout) ?? []
