@@ -52,45 +52,45 @@ export class OptionError extends InvalidOption {
  * An environment variable has an invalid value. The message contains the name of the variable and
  * the value.
  */
-export const EnvironmentError = createError(
+export class EnvironmentError extends createError(
   'FST_ERR_LLM_QUOTA_ENVIRONMENT',
   'fastify-llm-quota: the environment variable %s must be an integer; it got %s',
   500,
   TypeError
-)
+) {}
 
 /** The plugin is registered a second time for the same requests. */
-export const SecondRegistrationError = createError(
+export class SecondRegistrationError extends createError(
   'FST_ERR_LLM_QUOTA_SECOND_REGISTRATION',
   'fastify-llm-quota: registered a second time ' +
     'for the same requests (prefix %s), which would be counted twice. Register it once, and ' +
     'define further quotas with the option quotas'
-)
+) {}
 
 /**
  * There is no quota with the given name. The message says where it was given, lists the existing
  * quotas and shows the value.
  */
-export const UnknownQuotaError = createError(
+export class UnknownQuotaError extends createError(
   'FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA',
   'fastify-llm-quota: %s must name an existing quota (%s); it got %s',
   500,
   TypeError
-)
+) {}
 
 /** The host already has a decorator with a name that the plugin needs. */
-export const DecoratorError = createError(
+export class DecoratorError extends createError(
   'FST_ERR_LLM_QUOTA_DECORATOR',
   'fastify-llm-quota: %s a decorator "%s", which the plugin needs; rename the existing decorator'
-)
+) {}
 
 /**
  * The store or the authentication failed in `fastify.quotaStanding`. The message omits its error,
  * which could reach the caller.
  */
-export const StandingError = createError(
+export class StandingError extends createError(
   'FST_ERR_LLM_QUOTA_STANDING',
   'fastify-llm-quota: the quota store or the authentication failed, so the standing of the ' +
   'caller is unknown',
   503
-)
+) {}

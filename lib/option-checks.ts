@@ -18,9 +18,9 @@ export function assertOptions<Options> (
   const known = new Map<string, Check>(Object.entries(checks))
   const formatWithNames = (value: unknown): string =>
     `${formatType(value)}; there are the options ${[...known.keys()].join(', ')}`
-  if (!isObject(options)) {
+  if (!isPlain(options)) {
     const name = parent === '' ? 'options' : parent.slice(0, -1)
-    throw new OptionError(name, 'must be an object', options, formatWithNames)
+    throw new OptionError(name, 'must be a plain object', options, formatWithNames)
   }
   for (const [name, value] of entriesOf(options)) {
     const check = known.get(name)
@@ -29,6 +29,16 @@ export function assertOptions<Options> (
     }
     if (value !== undefined) check(value, parent + name)
   }
+}
+
+/**
+ * Whether a value is an object such as a literal, of any realm. What others inherit would be read
+ * and not checked, and collections have no properties to check.
+ */
+export function isPlain (value: unknown): value is object {
+  if (!isObject(value)) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null
 }
 
 /** Returns the names and values of an object whose type is not known. */

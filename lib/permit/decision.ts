@@ -56,7 +56,8 @@ interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
  * The decision on a request of an identified caller: `rejected` if the caller had no room for the
  * cost of the request.
  */
-export type CountedDecision = Decision<'admitted' | 'rejected', null, string, number>
+export type CountedDecision =
+  Decision<'admitted', null, string, number> | Decision<'rejected', null, string, number>
 
 /** The decision on a request without a caller. */
 export type UnauthenticatedDecision = Decision<'unauthenticated', UnidentifiedReason, null, null>

@@ -15,6 +15,7 @@ import {
   entriesOf,
   isNatural,
   isObject,
+  isPlain,
   oneOf,
   registerOptions,
   type Checks
@@ -270,8 +271,8 @@ export function assertQuotaOptions (options: unknown): asserts options is QuotaO
 }
 
 function assertQuotas (quotas: unknown, option: string): void {
-  if (!isObject(quotas)) {
-    const rule = 'must be an object with the definition of each quota under its name'
+  if (!isPlain(quotas)) {
+    const rule = 'must be a plain object with the definition of each quota under its name'
     throw new OptionError(option, rule, quotas)
   }
   for (const [name, definition] of entriesOf(quotas)) {

@@ -20,8 +20,10 @@ export interface KnownRoute {
 
 /** Returns the value of a route's `config.quota`; undefined if the route is not marked. */
 export function markOf ({ options }: KnownRoute): unknown {
-  const mark = options.config?.quota
-  return mark === false ? undefined : mark
+  // Requests have a copy of the config, without what it inherits.
+  const { quota: mark } = { ...options.config }
+  const isNone = typeof mark !== 'function' && mark !== undefined && namesIn(mark).length === 0
+  return isNone ? undefined : mark
 }
 
 /** Whether a route is marked with a quota, or with a function that can return its name. */

@@ -44,6 +44,12 @@ async function askSeveral (
   wait: (settling: Promise<void>) => void
 ): Promise<readonly StoreAnswer[]> {
   const failed = new Set<QuotaStore>()
+  // At the start, it is not known which quotas meet in one request.
+  if (stores.some((store) => store.settle === undefined)) {
+    const error = new TypeError('of several stores of a request, each needs the function settle')
+    logFailure(user.log, error, 'the quota store failed; the request is not counted')
+    return demands.map(() => 'failed' as const)
+  }
   const acquisitions = await acquireSideBySide(
     demands,
     stores,

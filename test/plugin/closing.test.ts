@@ -211,6 +211,46 @@ for (const [version, create] of versions) {
       ])
     }
   )
+  t.test(`a decision after the server has closed is settled: ${version}`, async (t) => {
+    const store = new MemoryQuotaStore()
+    let authenticate = (): void => {}
+    const app: FastifyInstance = create({ forceCloseConnections: true })
+    const counts: unknown[] = []
+    app.addHook('onClose', async () => {
+      counts.push(store.peek(places)?.count)
+    })
+    const asked = new Promise<void>((resolve) => {
+      app.register(quotaPlugin, {
+        operations: [],
+        store,
+        quotas: { streams: { inFlight: 10 } },
+        authentication: () => {
+          resolve()
+          return new Promise((resolve) => {
+            authenticate = () => {
+              resolve(localAuthentication('alice'))
+            }
+          })
+        }
+      })
+    })
+    app.post('/stream', { config: { quota: 'streams' } }, async () => 'ran')
+    const socket = connect(await listen(app), '127.0.0.1').on('error', () => {})
+    socket.write('POST /stream HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n')
+    await asked
+    const real = globalThis.setTimeout
+    // The server waits for a second at most, from when everything else has been settled.
+    Reflect.set(globalThis, 'setTimeout', (run: () => void, ms?: number) => {
+      if (ms === closingTime) setImmediate(authenticate)
+      return real(run, ms)
+    })
+    t.teardown(() => {
+      Reflect.set(globalThis, 'setTimeout', real)
+      socket.destroy()
+    })
+    await app.close()
+    t.same(counts, [0])
+  })
   t.test(`a preClose hook of the host that throws does not keep from it: ${version}`, async (t) => {
     const { app, atClose } = await start(t, create, true, async () => {
       throw new Error('of the host')

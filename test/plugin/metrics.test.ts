@@ -1,7 +1,7 @@
 // The metrics of fastify-llm-quota/metrics: exact to the request, with several quotas, and with
 // several servers in a process.
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
-import { AggregatorRegistry, Registry } from 'prom-client'
+import { AggregatorRegistry, register, Registry } from 'prom-client'
 import tooOld from 'prom-client-too-old'
 import t, { type Test } from 'tap'
 import quotaPlugin, {
@@ -596,6 +596,16 @@ t.test('servers without the metrics are not counted', async (t) => {
   await until('the request is settled', async () => (await used()) !== undefined)
   t.equal(await used(), 10)
   t.equal((await scrape())[`llm_quota_requests_in_flight${ofStreams}`], 0)
+})
+
+t.test("the default registry is prom-client's own", async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  t.teardown(() => {
+    register.clear()
+  })
+  await app.register(quotaMetricsPlugin)
+  t.match(await register.metrics(), /llm_quota_decisions_total/)
 })
 
 t.test('a version of prom-client that cannot collect metrics is named', async (t) => {

@@ -234,6 +234,16 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
     { options: { operations: [] } },
     /^the quota "default" protects nothing: no route .* after the plugin is marked with its name\. /
   ],
+  'the default operations if a mark names no quota, or is inherited, which requests do not see': [
+    {
+      after: all(
+        post('/none', { config: { quota: null }, preHandler: async () => {} }),
+        post('/empty', { config: { quota: [] }, preHandler: async () => {} }),
+        post('/inherited', { config: Object.create({ quota: true }), preHandler: async () => {} })
+      )
+    },
+    /no route serves POST \/api\/analyze, POST .*-leaf, GET .*-stream, GET \/api\/analyze-node\./
+  ],
   'no default operations if the host marks its routes instead': [
     { after: post('/v1/:model', marked) }
   ],

@@ -96,8 +96,8 @@ t.test(
       ]),
       [{ clock: 5 }, /option clock must be a function; it got 5/],
       [{ max: 3 }, /option max does not exist; it got 3/],
-      [null, /option options must be an object; it got null/],
-      [3, /option options must be an object; it got 3/]
+      [null, /option options must be a plain object; it got null/],
+      [3, /option options must be a plain object; it got 3/]
     ]
     for (const [options, message] of invalid) {
       t.throws(

@@ -12,7 +12,7 @@ import quotaPlugin, {
 } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost, fromHeader } from '../support/quota-host.js'
-import { published } from '../support/service.js'
+import { captureLog, published } from '../support/service.js'
 
 type Quotas = Record<string, QuotaDefinition>
 
@@ -462,7 +462,10 @@ t.test(
       'x'.repeat(33)
     ]
     const invalid: [unknown, RegExp][] = [
-      ['chat', /option quotas must be an object .* it got "chat"/],
+      [new Map([['chat', {}]]), /option quotas must be a plain object .* it got an object/],
+      [{ chat: new Map([['perDay', 5]]) }, /option quotas\.chat must be a plain object; it got/],
+      [{ chat: Object.create({ perDay: 5 }) }, /option quotas\.chat must be a plain object;/],
+      ['chat', /option quotas must be a plain object .* it got "chat"/],
       ...names.map((name): [unknown, RegExp] => [
         { [name]: {} },
         new RegExp(`option quotas must have names of at most 32 .* it got "${name}"`)
@@ -473,7 +476,7 @@ t.test(
           `option quotas\\.chat\\.perDay must have a unit of at most 32 .* it got "${unit}"`
         )
       ]),
-      [{ chat: null }, /option quotas\.chat must be an object; it got null/],
+      [{ chat: null }, /option quotas\.chat must be a plain object; it got null/],
       [{ chat: { limit: 5 } }, /option quotas\.chat\.limit does not exist; it got 5/],
       [{ chat: { perHour: 1.5 } }, /option quotas\.chat\.perHour must be an integer; it got 1\.5$/],
       [
@@ -545,6 +548,15 @@ t.test('start-up fails if a store lacks a function that one of its quotas needs'
   const acquire = (demands: readonly Demand[]) => new MemoryQuotaStore().acquire(demands)
   const plain = { acquire }
   const settling = { acquire, settle () {} }
+  const log = captureLog()
+  const { app } = await createHost(
+    ['default', 'chat'],
+    { store: { acquire }, quotas: { chat: { perMinute: 1, store: settling } } },
+    { logger: log.logger }
+  )
+  const permit = await app.quotaAcquire(localAuthentication('a'), ['default', 'chat'])
+  t.match(permit.refusal, { outcome: 'unavailable', reason: 'store' }, 'the default quota, marked')
+  matchExactly(t, log.errors(), ['the quota store failed; the request is not counted'])
   const register = async (options: object) => {
     await Fastify().register(quotaPlugin, options as QuotaOptions)
   }

@@ -301,7 +301,7 @@ t.test(
     }
     t.throws(() => Reflect.construct(RedisQuotaStore, []), {
       code: 'FST_ERR_LLM_QUOTA_OPTION',
-      message: /option options must be an object; it got undefined/
+      message: /option options must be a plain object; it got undefined/
     })
   }
 )

@@ -460,7 +460,7 @@ t.test(
 t.test('the error for an invalid option of an InsuredQuotaStore contains its name', async (t) => {
   const primary = new MemoryQuotaStore()
   const invalid: [object | undefined, RegExp][] = [
-    [undefined, /option options must be an object; it got undefined/],
+    [undefined, /option options must be a plain object; it got undefined/],
     [{ primary: undefined }, /option primary must be a store/],
     [{ primary: 'host=db password=hidden' }, /option primary .* it got a string$/],
     [{ primary: { password: 'hidden' } }, /option primary .* it got an object$/],
