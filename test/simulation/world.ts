@@ -1,6 +1,5 @@
 // A simulation: processes whose stores count on servers, over a network and with clocks that the
 // test controls.
-import { mock } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { InsuredQuotaStore, MemoryQuotaStore } from '../../lib/index.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
@@ -8,6 +7,7 @@ import type { Acquisition, Demand, QuotaStore } from '../../lib/store/store.js'
 import { demandOf, Ledger, usedBy, type Use } from './ledger.js'
 import { Network, SimulatedDriver, type NetworkFaults } from './network.js'
 import { rowOf, Server, type ServerFaults } from './server.js'
+import { VirtualTime } from './virtual-time.js'
 
 const windowLength = 60_000
 const limit = 6
@@ -46,26 +46,6 @@ class SimulatedProcess {
 
   constructor (create: (process: SimulatedProcess) => SettlingStore) {
     this.store = create(this)
-  }
-}
-
-/** The clocks and timers of a simulation, in place of those of this process. */
-class VirtualTime {
-  now = 0
-
-  start (): void {
-    mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'Date'], now: 1e12 })
-    Object.defineProperty(performance, 'now', { configurable: true, value: () => this.now })
-  }
-
-  stop (): void {
-    mock.timers.reset()
-    Reflect.deleteProperty(performance, 'now')
-  }
-
-  advance (ms: number): void {
-    this.now += ms
-    mock.timers.tick(ms)
   }
 }
 
