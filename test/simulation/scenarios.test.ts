@@ -19,6 +19,7 @@ import { until } from '../support/until.js'
 import { setWallClock } from '../support/wall-clock.js'
 import { DirectDriver, Network, SimulatedDriver, type Message } from './network.js'
 import { leaseLength, Server, type Counter } from './server.js'
+import { ServerTime } from './server-time.js'
 import { VirtualTime } from './virtual-time.js'
 
 const windowLength = 60_000
@@ -78,10 +79,7 @@ class ProcessDriver extends DirectDriver {
 class Scene {
   readonly time = new VirtualTime()
   readonly network = new Network()
-  readonly server = new Server(
-    () => this.time.now,
-    () => {}
-  )
+  readonly server = new Server(new ServerTime(() => this.time.now), () => {})
 
   constructor (t: Test) {
     this.time.start()

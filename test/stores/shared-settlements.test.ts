@@ -4,13 +4,11 @@ import type { Call, Reply } from '../../lib/store/shared/driver.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import { DirectDriver } from '../simulation/network.js'
 import { rowOf, Server } from '../simulation/server.js'
+import { ServerTime } from '../simulation/server-time.js'
 import { acquireOne, demand, estimate } from '../support/told-store.js'
 
 function createStore () {
-  const server = new Server(
-    () => performance.now(),
-    () => {}
-  )
+  const server = new Server(new ServerTime(() => performance.now()), () => {})
   const driver = new DirectDriver(server)
   const store = new SharedStore({}, 1, () => driver)
   const count = (caller: string, more = {}) => server.counters.get(rowOf(demand(caller, more)))
