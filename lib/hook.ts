@@ -26,6 +26,7 @@ export function createQuotaHook (
   ): void {
     const state = stateOf(request)
     state.reply = reply
+    const hasBegun = reply.raw.headersSent
     // After reply.callNotFound(), a request passes the hooks again. It is decided only once.
     if (state.pending === undefined) {
       const matches = matchesOf(request)
@@ -35,7 +36,7 @@ export function createQuotaHook (
           ? refuseUnmatched(quotas, request, requests.paths, open)
           : takePermit(matches, requesterOf(request), open)
     }
-    admitOrRefuse(state.pending, request, reply, done)
+    admitOrRefuse(state.pending, request, reply, hasBegun, done)
   }
 
   /** Returns null if the mark of the route fails. */
@@ -50,11 +51,16 @@ export function createQuotaHook (
     }
   }
 
-  /** Goes on to the handler if the request is admitted, and otherwise refuses it. Never rejects. */
+  /**
+   * Goes on to the handler if the request is admitted, and otherwise refuses it. Never rejects.
+   *
+   * @param hasBegun Whether the host had begun to respond before.
+   */
   async function admitOrRefuse (
     pending: Promise<Permit>,
     request: FastifyRequest,
     reply: FastifyReply,
+    hasBegun: boolean,
     done: HookHandlerDoneFunction
   ): Promise<void> {
     try {
@@ -66,9 +72,11 @@ export function createQuotaHook (
         state.endWithResponse(permit, request)
         responder.setHeaders(permit, reply)
       }
-      if (permit.refusal === null) return done()
       // The host may have responded meanwhile, for example because its own time limit was exceeded.
-      if (!reply.sent) responder.sendRefusal(permit, request, reply)
+      const hasResponded = reply.sent || (reply.raw.headersSent && !hasBegun)
+      if (hasResponded) return
+      if (permit.refusal === null) done()
+      else responder.sendRefusal(permit, request, reply)
     } catch (error) {
       passOn(error, request, done)
     }

@@ -103,7 +103,8 @@ export function withTimeout<Result> (
       reject(new TimeLimitError(timeout))
     })
     limit.start()
-    promise.then(
+    // A thenable can be fulfilled with another promise.
+    Promise.resolve(promise).then(
       (result) => {
         limit.stop()
         if (isOver) late(result)

@@ -60,17 +60,16 @@ export function keyOf (authentication: unknown): string | Unidentified {
 }
 
 /** Returns the key of the caller that the verified claims of a token identify. */
-export function keyOfClaims (claims: unknown): string | Unidentified {
-  const issuer = claimOf(claims, 'iss')
+export function keyOfClaims (verified: unknown): string | Unidentified {
+  const claims: { readonly iss?: unknown; readonly sub?: unknown } = isObject(verified)
+    ? verified
+    : {}
+  // An inherited property is no claim.
+  const issuer = Object.hasOwn(claims, 'iss') ? claims.iss : undefined
   if (!isIdentity(issuer)) return new Unidentified('no-issuer')
-  const subject = claimOf(claims, 'sub')
+  const subject = Object.hasOwn(claims, 'sub') ? claims.sub : undefined
   if (!isIdentity(subject)) return new Unidentified('no-subject')
   return hash('sha256', 'oidc\0' + issuer + '\0' + subject, 'hex')
-}
-
-/** Returns a claim. An inherited property is none. */
-function claimOf (claims: unknown, name: 'iss' | 'sub'): unknown {
-  return isObject(claims) && Object.hasOwn(claims, name) ? Reflect.get(claims, name) : undefined
 }
 
 /**

@@ -79,7 +79,10 @@ export class CallerReader {
    */
   read (request: FastifyRequest): Caller | Unidentified | Promise<Caller | Unidentified> {
     try {
-      if (this.#authentication === undefined) return callerOfUser(Reflect.get(request, 'user'))
+      if (this.#authentication === undefined) {
+        const { user }: { readonly user?: unknown } = request
+        return callerOfUser(user)
+      }
       const authentication: unknown = this.#authentication(request)
       if (isPromise(authentication)) return this.#readPromise(authentication, request)
       return this.#callerOf(authentication, request)

@@ -49,8 +49,7 @@ export async function extendPermit (
   }
   if (hasEnded(permit)) {
     for (const { prepared, acquisition } of evaluations) {
-      if (acquisition === null) continue
-      open.wait(takeBack(prepared.quota.store, acquisition, requester))
+      if (acquisition !== null) open.wait(takeBack(prepared.quota.store, acquisition, requester))
     }
     throw endedError(permit)
   }

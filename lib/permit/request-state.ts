@@ -40,8 +40,8 @@ class RequestState {
 
   /** Whether the response has closed, with which the permits of the request end. */
   hasResponseEnded (request: FastifyRequest): boolean {
-    if (this.reply === undefined) return false
-    return this.#hasResponseEnded || hasResponseEnded(request, this.reply)
+    const { reply } = this
+    return this.#hasResponseEnded || (reply !== undefined && hasResponseEnded(request, reply))
   }
 
   /** Forgets a permit that the host has ended. */

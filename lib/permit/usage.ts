@@ -3,6 +3,7 @@ import { format } from '../errors.js'
 import { logFailure } from '../log.js'
 import { isNatural } from '../option-checks.js'
 import { ignoreRejection } from '../promises.js'
+import { required } from '../required.js'
 import { unlimited } from '../store/counter.js'
 import type { Acquisition } from '../store/store.js'
 import { wallClock } from '../wall-clock.js'
@@ -42,7 +43,9 @@ export class Usage {
   constructor (prepared: Demanded, acquisition: Acquisition, requester: Requester) {
     this.prepared = prepared
     this.#requester = requester
-    this.#windowEnd = Math.round(wallClock() + (timeLeft(acquisition) ?? 0))
+    this.#windowEnd = Math.round(
+      wallClock() + required(timeLeft(acquisition), 'the end of the window')
+    )
     this.#add(acquisition)
   }
 
@@ -115,9 +118,11 @@ export class Usage {
     const hasEnded = this.#unreported !== null
     const isUsedUp = this.#reported !== null && this.#reported >= this.#granted
     let rest = due
-    for (const [index, grant] of this.#grants.entries()) {
+    // An extension while the store settles is settled with what is due then.
+    const grants = [...this.#grants]
+    for (const [index, grant] of grants.entries()) {
       // The first grants count as long as possible, and the last one what was used beyond all.
-      const isLast = index === this.#grants.length - 1
+      const isLast = index === grants.length - 1
       const used = isLast ? rest : Math.min(rest, grant.acquisition.granted)
       rest -= used
       const isHeldNoLonger = grant.isHeld && (hasEnded || isUsedUp)

@@ -1,4 +1,4 @@
-import { isLiteral, type Paths } from '../subject/paths.js'
+import { isLiteral, withoutExpressions, type Paths } from '../subject/paths.js'
 
 // How specific a segment of a pattern is. Of the patterns that match a path, a router prefers the
 // one with the most specific first segment in which they differ.
@@ -26,7 +26,7 @@ export class RoutePattern {
   /** @param pattern The host's router has already accepted it. */
   constructor (pattern: string, paths: Paths) {
     this.#paths = paths
-    const text = paths.formOf(isLiteral(pattern) ? pattern : withoutExpressions(pattern))
+    const text = paths.formOf(withoutExpressions(pattern))
     this.#segments = text.split('/').map(segmentOf)
     this.#isLastOptional = !isLiteral(pattern) && text.endsWith('?')
   }
@@ -79,16 +79,4 @@ function expressionOf (part: string): string {
 
 function isParameter (part: string): boolean {
   return /^:[^:]/.test(part)
-}
-
-/** Returns a pattern with empty regular expressions, which can contain slashes and colons. */
-function withoutExpressions (pattern: string): string {
-  let text = ''
-  let depth = 0
-  for (const letter of pattern) {
-    if (letter === ')') depth -= 1
-    if (depth === 0) text += letter
-    if (letter === '(') depth += 1
-  }
-  return text
 }

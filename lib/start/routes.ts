@@ -1,7 +1,7 @@
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { namesIn } from '../subject/mark.js'
 import type { Operation } from '../subject/operation.js'
-import { isLiteral, type Paths } from '../subject/paths.js'
+import { isLiteral, withoutExpressions, type Paths } from '../subject/paths.js'
 import { RoutePattern } from './route-pattern.js'
 
 /**
@@ -170,8 +170,8 @@ export class Routes {
  * pattern of the route has there.
  */
 function pathOn (pattern: string, url: string): string {
-  const ofPattern = pattern.split('/')
-  const segments = url
+  const ofPattern = withoutExpressions(pattern).split('/')
+  const segments = withoutExpressions(url)
     .split('/')
     .map((segment, index) => (isLiteral(segment) ? segment : (ofPattern[index] ?? '')))
   // Two colons stand for a literal one.

@@ -34,6 +34,29 @@ export function isLiteral (pattern: string): boolean {
   return literal.test(pattern)
 }
 
+/** The text up to a regular expression, which follows a parameter. Two colons are text. */
+const beforeExpression = /(?:^|[^:])(?:::)*:[^:/.(-]+\($/
+
+/** Returns a pattern with empty regular expressions, which can contain slashes and colons. */
+export function withoutExpressions (pattern: string): string {
+  let text = ''
+  let depth = 0
+  for (let index = 0; index < pattern.length; index += 1) {
+    const letter = pattern.charAt(index)
+    if (depth === 0) {
+      text += letter
+      if (letter === '(' && beforeExpression.test(text)) depth = 1
+      continue
+    }
+    // What follows a backslash is text.
+    if (letter === '\\') index += 1
+    if (letter === '(') depth += 1
+    if (letter === ')') depth -= 1
+    if (depth === 0) text += ')'
+  }
+  return text
+}
+
 /** Returns application paths in the form in which the host's router compares them. */
 export class Paths {
   /** The options of the host's router that affect how it compares paths. */
@@ -47,7 +70,8 @@ export class Paths {
   constructor (prefix: string, initialConfig: FastifyInstance['initialConfig']) {
     this.options = readRouterOptions(initialConfig)
     this.prefix = prefix.replace(/\/$/, '')
-    this.#prefixSegments = this.prefix
+    const pattern = this.#withSingleSlashes(withoutExpressions(prefix)).replace(/\/$/, '')
+    this.#prefixSegments = pattern
       .split('/')
       .map((segment) =>
         isLiteral(segment) ? this.formOf(segment.replaceAll('::', ':')) : undefined
@@ -89,9 +113,14 @@ export class Paths {
 
   /** Returns the form of an application path, such as that of an operation. */
   formOf (path: string): string {
-    const { caseSensitive, ignoreTrailingSlash, ignoreDuplicateSlashes } = this.options
-    const single = ignoreDuplicateSlashes ? path.replace(/\/{2,}/g, '/') : path
+    const { caseSensitive, ignoreTrailingSlash } = this.options
+    const single = this.#withSingleSlashes(path)
     const trimmed = ignoreTrailingSlash && single.length > 1 ? single.replace(/\/$/, '') : single
     return caseSensitive ? trimmed : trimmed.toLowerCase()
+  }
+
+  /** Returns a path without duplicate slashes if the router ignores them. */
+  #withSingleSlashes (path: string): string {
+    return this.options.ignoreDuplicateSlashes ? path.replace(/\/{2,}/g, '/') : path
   }
 }

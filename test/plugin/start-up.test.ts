@@ -320,6 +320,12 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
       after: all(within('/acme', post('/api/translate'), get('/api/:one', noHead)), post('*'))
     }
   ],
+  'no operation that a route below a prefix with a regular expression serves': [
+    {
+      options: false,
+      after: within('/:tenant([^/]+)', plugin({ operations }), post('/api/translate'))
+    }
+  ],
   'an operation that no route below a prefix with a parameter serves': [
     {
       options: { prefix: '/:tenant', operations },

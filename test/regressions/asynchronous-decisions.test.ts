@@ -1,6 +1,7 @@
 // What the host does while a decision is pending, and errors after one that was: they ended the
 // process, or served a rejected request.
 import { connect } from 'node:net'
+import { PassThrough } from 'node:stream'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import quotaPlugin, {
@@ -97,6 +98,31 @@ t.test(
     t.same(log.problems(), [])
   }
 )
+
+t.test('a stream that the host begins before the decision is sent whole', async (t) => {
+  for (const admitted of [true, false]) {
+    const { store, decide } = pendingStore(admitted)
+    let ran = 0
+    const handler = async (): Promise<void> => {
+      ran += 1
+    }
+    const app = await createService({ store, authentication }, {}, { handler })
+    const stream = new PassThrough()
+    app.addHook('preValidation', async (_request, reply) => {
+      setImmediate(() => {
+        reply.send(stream)
+        stream.write('begun, ')
+      })
+    })
+    const port = await listen(app)
+    const response = await fetch(`http://127.0.0.1:${port}/api/analyze`, { method: 'POST' })
+    decide()
+    await soon()
+    stream.end('ended')
+    t.same([response.status, await response.text(), ran], [200, 'begun, ended', 0])
+    await app.close()
+  }
+})
 
 t.test(
   'a refusal while Fastify responds to an error of the host is logged, and the response ' +

@@ -178,8 +178,9 @@ t.test(
 
 t.test('an error of an onSend hook after a rejection is sent as JSON', async (t) => {
   const app = await createEarlier({ perMinute: 1 })
-  app.addHook('onSend', async (_request, reply) => {
-    if (reply.statusCode === 429) throw new Error('of the host')
+  app.setErrorHandler(async (error: Error) => ({ message: error.message }))
+  app.addHook('onSend', async (_request, _reply, payload) => {
+    if (String(payload).startsWith('{"error":"Rate limit')) throw new Error('of the host')
   })
   const request = { method: 'POST', url: '/api/analyze' } as const
   await app.inject(request)

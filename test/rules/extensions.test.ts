@@ -19,6 +19,21 @@ const quotas: Quotas = {
 }
 const names = Object.keys(quotas)
 
+t.test('an extension beside a report that is not awaited is held and granted', async (t) => {
+  const { app, begin, statuses, standings } = await createHost('tokens', {
+    quotas: { tokens: { perMinute: { tokens: 15 }, cost: 10 } }
+  })
+  const { request, end } = await begin()
+  const reported = app.quotaCharge(request, 10)
+  t.equal(await app.quotaExtend(request, 5), null)
+  matchExactly(t, await standings(['tokens']), [{ count: 15, held: 5 }])
+  t.same(await statuses(1), [429])
+  await reported
+  await app.quotaCharge(request, 5)
+  await end()
+  matchExactly(t, await standings(['tokens']), [{ count: 15, held: 0 }])
+})
+
 t.test('all quotas of a request that count the unit take more, or none does', async (t) => {
   const { app, begin, counts, standings } = await createHost(names, { quotas })
   const { request, end } = await begin()

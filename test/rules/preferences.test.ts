@@ -220,6 +220,17 @@ t.test(
   }
 )
 
+t.test('a thenable that is fulfilled with a promise has no more time than a promise', async (t) => {
+  const thenable = {
+    then: (fulfil: (value: unknown) => void) => {
+      fulfil(never())
+    }
+  }
+  const { ask, log } = await serviceReading(() => thenable)
+  t.equal(await ask(), configured)
+  matchExactly(t, log.warnings(), [/did not return in time/])
+})
+
 t.test('a failed preference is published without a request for an authentication', async (t) => {
   const { app } = await createHost('default', { preferences: new Map([[key, 'many']]) })
   await app.ready()

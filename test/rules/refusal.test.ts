@@ -236,6 +236,33 @@ t.test(
   }
 )
 
+t.test('whatever is thrown while a refusal is sent, the operation does not run', async (t) => {
+  for (const [thrown, message] of [
+    [new Error('of the host'), 'of the host'],
+    ['a text', '"a text" was thrown'],
+    [undefined, 'undefined was thrown']
+  ]) {
+    let ran = 0
+    const app = await createService(
+      {},
+      {},
+      {
+        before: (app) =>
+          app.addHook('onRequest', async (_request, reply) => {
+            Reflect.set(reply, 'headers', () => {
+              throw thrown
+            })
+          }),
+        handler: async () => {
+          ran += 1
+        }
+      }
+    )
+    t.match((await analyze(app, null)).json(), { message })
+    t.equal(ran, 0)
+  }
+})
+
 t.test('the onSend hooks of the host run, and can encode the refusal', async (t) => {
   const app = await createService(
     {},

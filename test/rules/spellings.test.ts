@@ -239,6 +239,26 @@ const cases: [
     ['/acme/api/analyze', '/b/api/%61nalyze'],
     ['/a/b/api/analyze']
   ],
+  ...['//ctx', '/ctx//', '/ctx//v1'].map((prefix): (typeof cases)[number] => [
+    `duplicate slashes that the router ignores, in the prefix ${prefix}`,
+    byPrefix({ prefix, server: { routerOptions: { ignoreDuplicateSlashes: true } } }),
+    [`${prefix}/api/analyze`, `${prefix.replaceAll('//', '/')}/api/analyze`],
+    []
+  ]),
+  ...['/:tenant([^/]+)', '/:tenant(^[a-z/]+$)', '/:tenant(^(?:a|\\)/)+)'].map(
+    (prefix): (typeof cases)[number] => [
+      `a regular expression that contains a slash, in the prefix ${prefix}`,
+      byPrefix({ prefix }),
+      ['/a/api/analyze', '/a/api/%61nalyze'],
+      ['/a/b/api/analyze']
+    ]
+  ),
+  [
+    'parentheses that are text, in the prefix /a(b/c)/::d(e/f)',
+    byPrefix({ prefix: '/a(b/c)/::d(e/f)' }),
+    ['/a(b/c)/:d(e/f)/api/analyze'],
+    ['/a()/:d()/api/analyze']
+  ],
   [
     'a parameter of the prefix of any length',
     { options: { prefix: '/:tenant' } },
