@@ -1,6 +1,5 @@
 // The permits of a process: a service with the plugin, without requests, whose quotas count on the
 // store of the simulation.
-import { AsyncLocalStorage } from 'node:async_hooks'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { localAuthentication, quotaPlugin, type QuotaPermit } from '../../lib/index.js'
 import { captureLog } from '../support/service.js'
@@ -26,25 +25,24 @@ export interface Asked {
   readonly place: boolean
 }
 
-// The uses of a call of the plugin, to which those that it begins are added.
-const begun = new AsyncLocalStorage<Use[]>()
-
-/** Adds a use to those of the call of the plugin that has begun it. */
-export function noteBegun (use: Use): void {
-  begun.getStore()?.push(use)
-}
-
 /** The service of one process. */
 export class Permits {
   readonly #log = captureLog()
   readonly #app: FastifyInstance = Fastify({ logger: this.#log.logger })
   readonly #observed: ObservedStore
   readonly #held: Held[] = []
+  // The uses of the latest call of the plugin, which asks its store before the next step begins.
+  #begun: Use[] = []
   // The uses of extensions whose permit has ended in the meantime.
   readonly #unused: Use[] = []
 
   constructor (observed: ObservedStore) {
     this.#observed = observed
+  }
+
+  /** Notes a use that a call of the plugin has begun. */
+  noteBegun (use: Use): void {
+    this.#begun.push(use)
   }
 
   /** @param store The observed store, or what changes its calls. */
@@ -64,9 +62,8 @@ export class Permits {
     const names = place ? ['tokens', 'places'] : ['tokens']
     const authentication = localAuthentication(caller)
     const uses: Use[] = []
-    const permit = await begun.run(uses, () =>
-      this.#app.quotaAcquire(authentication, names, { tokens: { least, most } })
-    )
+    this.#begun = uses
+    const permit = await this.#app.quotaAcquire(authentication, names, { tokens: { least, most } })
     if (permit.refusal === null) this.#held.push({ permit, uses, used: null, hasEnded: false })
   }
 
@@ -81,8 +78,9 @@ export class Permits {
     const held = this.#chosen(number)
     if (held === undefined || held.hasEnded) return
     const uses: Use[] = []
+    this.#begun = uses
     try {
-      const refusal = await begun.run(uses, () => held.permit.extend(amount))
+      const refusal = await held.permit.extend(amount)
       if (refusal === null) held.uses.push(...uses)
     } catch {
       // The permit has ended in the meantime.

@@ -8,7 +8,7 @@ import type { Acquisition, Demand } from '../../lib/store/store.js'
 import { Ledger, usedBy, Violation, type Use } from './ledger.js'
 import { Network, SimulatedDriver, type NetworkFaults } from './network.js'
 import { ObservedStore, type SettlingStore } from './observed-store.js'
-import { noteBegun, Permits, type Asked } from './permits.js'
+import { Permits, type Asked } from './permits.js'
 import { ServerTime } from './server-time.js'
 import { leaseLength, rowOf, Server, type Execution, type ServerFaults } from './server.js'
 import { VirtualTime } from './virtual-time.js'
@@ -248,7 +248,7 @@ export class World {
       isElsewhere: false
     }
     this.#ledger.uses.push(use)
-    noteBegun(use)
+    this.#processes.find((each) => each === process)?.permits.noteBegun(use)
     return use
   }
 
