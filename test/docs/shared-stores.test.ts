@@ -17,8 +17,9 @@ function describedRecord (field: string): string[] {
 
 /** The names to which a script assigns the numbers of a record. */
 function readRecord (script: string, format: string): string[] {
-  const assignment = new RegExp(`([\\w., ]+) =\\s+struct\\.unpack\\(${format}, `).exec(script)
-  const names = assignment?.[1]?.replace(/^ *local /, '').split(',') ?? []
+  const list = '((?:[\\w.]+,\\s+)*[\\w.]+)'
+  const assignment = new RegExp(`${list} =\\s+struct\\.unpack\\(${format}, `).exec(script)
+  const names = assignment?.[1]?.split(',') ?? []
   return names.map((name) => name.trim().replace(/^\w+\./, ''))
 }
 
