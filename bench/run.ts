@@ -1,19 +1,24 @@
-// npm run bench [-- memory] [-- redis] [-- postgres]: prints the rows of the table in
-// docs/benchmarks.md.
-import { limiters } from './limiters.js'
+// npm run bench [-- <part> ...]: measures, and prints the tables of docs/benchmarks.md. The parts
+// are memory, redis, instructions (of Redis) and postgres (the costs of a request), service
+// (requests a second), callers (bytes a caller) and longest (the longest script and statement).
+import { measureCallers } from './callers.js'
+import { measureLongest } from './longest.js'
 import { measureMemory } from './memory.js'
-import { measurePostgres, measureRedis } from './shared.js'
+import { measureService } from './service.js'
+import { measureInstructions, measurePostgres, measureRedis } from './shared.js'
 import { tableOf, type Row } from './table.js'
 
 const measurements: Record<string, () => Promise<Row[]>> = {
   memory: measureMemory,
   redis: measureRedis,
-  postgres: measurePostgres
+  instructions: measureInstructions,
+  postgres: measurePostgres,
+  service: measureService,
+  callers: measureCallers,
+  longest: measureLongest
 }
 
 const chosen = process.argv.slice(2)
-const rows: Row[] = []
 for (const [name, measure] of Object.entries(measurements)) {
-  if (chosen.length === 0 || chosen.includes(name)) rows.push(...(await measure()))
+  if (chosen.length === 0 || chosen.includes(name)) console.log(`${tableOf(await measure())}\n`)
 }
-console.log(tableOf(rows, Object.keys(limiters)))

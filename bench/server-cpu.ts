@@ -1,37 +1,48 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-// Linux counts the CPU time of processes in hundredths of a second.
-const microsecondsPerTick = 10_000
-
 /**
- * Returns the CPU time that a PostgreSQL server has used, with all of its processes, in
+ * Returns the CPU time that a server and its child processes that have not ended have used, in
  * microseconds.
  */
-export function serverCpu (pid: number | undefined): number {
-  let ticks = 0
-  for (const name of readdirSync('/proc')) {
-    const fields = fieldsOf(name)
-    const isMain = name === String(pid)
-    // The main process also counts the processes that have ended.
-    if (isMain || fields[1] === String(pid)) ticks += sum(fields.slice(11, isMain ? 15 : 13))
+export function cpuOf (pid: number | undefined): number {
+  let microseconds = 0
+  for (const name of list('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    if (name === String(pid) || parentOf(name) === String(pid)) microseconds += runningTime(name)
   }
-  return ticks * microsecondsPerTick
+  return microseconds
 }
 
-/**
- * Returns the fields of a process from its state on, which follows its name in parentheses; none if
- * it has ended.
- */
-function fieldsOf (name: string): string[] {
-  if (!/^\d+$/.test(name)) return []
+/** Returns the number of a process's parent; nothing if the process has ended. */
+function parentOf (process: string): string | undefined {
+  const text = read(`/proc/${process}/stat`)
+  // The state and the parent follow the name, which is in parentheses.
+  return text.slice(text.lastIndexOf(')') + 2).split(' ')[1]
+}
+
+/** Returns the sum of all threads. Linux counts it in nanoseconds. */
+function runningTime (process: string): number {
+  let nanoseconds = 0
+  for (const thread of list(`/proc/${process}/task`)) {
+    const [running = '0'] = read(`/proc/${process}/task/${thread}/schedstat`).split(' ')
+    nanoseconds += Number(running)
+  }
+  return nanoseconds / 1_000
+}
+
+// A process can end at any time. What it has used is then missing.
+function list (folder: string): string[] {
   try {
-    const text = readFileSync(`/proc/${name}/stat`, 'utf8')
-    return text.slice(text.lastIndexOf(')') + 2).split(' ')
+    return readdirSync(folder)
   } catch {
     return []
   }
 }
 
-function sum (ticks: readonly string[]): number {
-  return ticks.reduce((total, each) => total + Number(each), 0)
+function read (file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return ''
+  }
 }

@@ -1,5 +1,5 @@
-// What a request costs the server on which several instances count: the instructions of Redis, and
-// the CPU time of PostgreSQL, whose processes callgrind cannot count together.
+// What a request costs the server on which several instances count: CPU time, and instructions of
+// Redis. Callgrind cannot count the processes of PostgreSQL together.
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import Fastify, { type FastifyInstance } from 'fastify'
@@ -8,17 +8,44 @@ import { PostgresServer } from '../test/support/postgres-server.js'
 import { RedisServer } from '../test/support/redis-server.js'
 import { instructionsOf, startCounting, valgrind } from './callgrind.js'
 import { limiters, path, peerTable, prepare, type Place } from './limiters.js'
-import { serverCpu } from './server-cpu.js'
+import { cpuOf } from './server-cpu.js'
 import { median, type Row } from './table.js'
 
 const callers = 5_000
-const rounds = 5
 const unlimited = 1_000_000_000
-const concurrencies = [1, 64] as const
 
 const own = ['fastify-llm-quota', 'fastify-llm-quota, again', 'fastify-llm-quota, three quotas']
 
-export async function measureRedis (): Promise<Row[]> {
+/** What is measured of a server. */
+interface Measure {
+  readonly unit: string
+  /** Returns what was used since the process has started. */
+  used(): number
+}
+
+/** Measures CPU time. */
+export function measureRedis (): Promise<Row[]> {
+  return onRedis({ rounds: 15, requests: 2_000 }, (server) => {
+    return { unit: 'µs CPU of Redis', used: () => cpuOf(server.pid) }
+  })
+}
+
+/** Measures instructions, on a server under valgrind. */
+export async function measureInstructions (): Promise<Row[]> {
+  process.env['REDIS_SERVER'] = programUnderValgrind()
+  try {
+    return await onRedis({ rounds: 5, requests: 1_000 }, (server) => {
+      startCounting(server.pid)
+      const used = (): number => instructionsOf(server.pid) / 1_000
+      return { unit: 'thousand instructions of Redis', used }
+    })
+  } finally {
+    delete process.env['REDIS_SERVER']
+  }
+}
+
+/** Returns a program that runs Redis under valgrind. */
+function programUnderValgrind (): string {
   mkdirSync('build/bench', { recursive: true })
   const program = resolve('build/bench/counted-redis-server')
   writeFileSync(
@@ -26,7 +53,13 @@ export async function measureRedis (): Promise<Row[]> {
     `#!/bin/sh\nexec ${valgrind.join(' ')} --log-file=/dev/null redis-server "$@"\n`
   )
   chmodSync(program, 0o755)
-  process.env['REDIS_SERVER'] = program
+  return program
+}
+
+async function onRedis (
+  rounds: Rounds,
+  measureOf: (server: RedisServer) => Measure
+): Promise<Row[]> {
   // Under valgrind, a script takes fifty times as long, so that the server would log each as slow.
   const server = await RedisServer.start(
     '--slowlog-log-slower-than',
@@ -37,17 +70,8 @@ export async function measureRedis (): Promise<Row[]> {
     'no'
   )
   const redis = server.client()
-  startCounting(server.pid)
   const names = [...own, '@fastify/rate-limit', 'rate-limiter-flexible']
-  const cost = () => instructionsOf(server.pid) / 1000
-  const rows = await measure(
-    'Redis',
-    'thousand instructions of Redis',
-    names,
-    { redis },
-    1_000,
-    cost
-  )
+  const rows = await measure('Redis', names, { redis }, rounds, measureOf(server))
   redis.disconnect()
   await server.stop()
   return rows
@@ -58,46 +82,51 @@ export async function measurePostgres (): Promise<Row[]> {
   const pool = server.pool({ max: 10 })
   await pool.query(`${postgresSchema()}; ${peerTable}`)
   const names = [...own, 'rate-limiter-flexible']
-  const rows = await measure('PostgreSQL', 'µs CPU of PostgreSQL', names, { pool }, 12_000, () =>
-    serverCpu(server.pid)
-  )
+  const rounds = { rounds: 15, requests: 2_000 }
+  const rows = await measure('PostgreSQL', names, { pool }, rounds, {
+    unit: 'µs CPU of PostgreSQL',
+    used: () => cpuOf(server.pid)
+  })
   await pool.end()
   await server.stop()
   return rows
 }
 
+/** How often the limiters take turns, and how many requests a turn has. */
+interface Rounds {
+  readonly rounds: number
+  readonly requests: number
+}
+
 /** Measures all limiters in turns, so that what else runs on the machine affects all of them. */
 async function measure (
   where: string,
-  unit: string,
   names: readonly string[],
   place: Place,
-  requests: number,
-  cost: () => number
+  { rounds, requests }: Rounds,
+  { unit, used }: Measure
 ): Promise<Row[]> {
   const apps = await Promise.all(
     names.map(async (name) => ({ name, app: await start(name, place) }))
   )
   for (const { app } of apps) await send(app, 2 * callers, 64)
   const rows: Row[] = []
-  for (const atOnce of concurrencies) {
-    const figures: Record<string, number[]> = {}
+  for (const atOnce of [1, 64]) {
+    const figures = new Map<string, number[]>()
     for (let round = 0; round < rounds; round++) {
       for (const { name, app } of apps) {
-        const before = cost()
+        const before = used()
         await send(app, requests, atOnce)
-        ;(figures[name] ??= []).push((cost() - before) / requests)
+        figures.set(name, [...(figures.get(name) ?? []), (used() - before) / requests])
       }
     }
-    const costs = Object.fromEntries(
-      Object.entries(figures).map(([name, each]) => [name, median(each)])
-    )
-    rows.push({
+    const row = {
       title: `${where}, ${atOnce === 1 ? 'one at a time' : `${atOnce} at once`}`,
       unit,
-      costs
-    })
-    console.error(rows.at(-1))
+      costs: Object.fromEntries([...figures].map(([name, costs]) => [name, median(costs)]))
+    }
+    rows.push(row)
+    console.error(row)
   }
   for (const { app } of apps) await app.close()
   return rows

@@ -1,22 +1,20 @@
-/** A row of the table: what one request costs with each limiter. */
+/** A row of a table: what was measured with each limiter, or at each place. */
 export interface Row {
   readonly title: string
   readonly unit: string
   readonly costs: Record<string, number>
 }
 
-/**
- * Returns the table in Markdown, with what the limiters add to Fastify alone where that was
- * measured.
- */
-export function tableOf (rows: readonly Row[], limiters: readonly string[]): string {
+/** Returns the table in Markdown, with a column for each name in the rows. */
+export function tableOf (rows: readonly Row[]): string {
+  const names = [...new Set(rows.flatMap(({ costs }) => Object.keys(costs)))]
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
   const shown = (cost: number | undefined): string => (cost === undefined ? '' : cost.toFixed(1))
   return [
-    line(['one request', 'unit', ...limiters]),
-    `|---|---|${limiters.map(() => '---:|').join('')}`,
+    line(['', 'unit', ...names]),
+    `|---|---|${names.map(() => '---:|').join('')}`,
     ...rows.map(({ title, unit, costs }) =>
-      line([title, unit, ...limiters.map((name) => shown(costs[name]))])
+      line([title, unit, ...names.map((name) => shown(costs[name]))])
     )
   ].join('\n')
 }

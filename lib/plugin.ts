@@ -33,6 +33,7 @@ import { logStoreChanges, report } from './start/report.js'
 import { markOf, Routes } from './start/routes.js'
 import type { QuotaStore } from './store/store.js'
 import { quotasOf, type RouteMark } from './subject/mark.js'
+import { required } from './required.js'
 import { Paths } from './subject/paths.js'
 import { RequestMatcher } from './subject/request-matcher.js'
 
@@ -94,7 +95,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   const configured = defined.map((quota) => ({
     ...quota,
-    configured: Number(configuration[variableOf(quota.preference)])
+    configured: required(configuration[variableOf(quota.preference)], 'a configured limit')
   }))
   const preferences = new Preferences(fastify.log, options.preferenceTimeout)
   const quotas = new QuotaList(configured, preferences)

@@ -1,6 +1,7 @@
 import { askStores, type StoreAnswer } from '../store/ask-stores.js'
 import type { Demand, QuotaStore } from '../store/store.js'
-import { decide, refusalAmong, refuses } from './decide.js'
+import { decide, refusalAmong } from './decide.js'
+import { refuses } from './decision.js'
 import type { OpenPermits } from './open-permits.js'
 import type { Prepared } from './prepare.js'
 import type { Requester } from './requester.js'

@@ -1,9 +1,9 @@
 import type { StoreAnswer } from '../store/ask-stores.js'
 import { hasRoom } from '../store/counter.js'
 import type { Acquisition } from '../store/store.js'
-import type { CountedDecision, QuotaDecision } from './decision.js'
+import { refuses, uncounted, type CountedDecision, type QuotaDecision } from './decision.js'
 import { timeLeft } from './demand.js'
-import { uncounted, type Demanded, type Prepared } from './prepare.js'
+import type { Demanded, Prepared } from './prepare.js'
 
 /** What came of one quota of a request. */
 export interface Evaluation {
@@ -30,8 +30,8 @@ export function decide (
   answers: readonly StoreAnswer[]
 ): readonly Evaluation[] {
   const evaluations: Evaluation[] = []
-  for (const each of prepared) {
-    evaluations.push(evaluationOf(each, answers[evaluations.length] ?? null))
+  for (const [index, each] of prepared.entries()) {
+    evaluations.push(evaluationOf(each, answers[index] ?? null))
   }
   return evaluations
 }
@@ -72,11 +72,6 @@ function countedDecision (
     windowRemaining: timeLeft(acquisition),
     overflow: acquisition.overflow
   }
-}
-
-/** Whether a decision refuses the request. */
-export function refuses ({ enforced, outcome }: QuotaDecision): boolean {
-  return enforced && outcome !== 'admitted' && outcome !== 'disabled'
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { UnidentifiedReason } from '../caller/caller-key.js'
 import type { Operation } from '../subject/operation.js'
-import type { QuotaInfo } from './quota.js'
+import type { Quota, QuotaInfo } from './quota.js'
 
 /**
  * What failed, so that no decision could be made: the store, the host's authentication, the mark of
@@ -74,3 +74,42 @@ export type UnavailableDecision = Decision<'unavailable', UnavailableReason, str
  */
 export type QuotaDecision =
   CountedDecision | UnauthenticatedDecision | DisabledDecision | UnavailableDecision
+
+/** What differs between the decisions of quotas that have counted nothing. */
+export type OutcomeWithoutStore =
+  | Outcome<DisabledDecision>
+  | Outcome<UnauthenticatedDecision>
+  | Outcome<UnavailableDecision>
+
+type Outcome<Decision extends QuotaDecision> = Pick<Decision, 'outcome' | 'reason' | 'callerKey'>
+
+/** Returns the decision of a quota that has counted nothing. Its name is null if it is unknown. */
+export function uncounted (
+  quota: Omit<QuotaOfDecision, 'name'> & { readonly name: string | null },
+  operation: Operation | null,
+  limit: number,
+  outcome: OutcomeWithoutStore
+): QuotaDecision {
+  return {
+    ...outcome,
+    quota: quota.name,
+    unit: quota.unit,
+    period: quota.period,
+    window: quota.window,
+    operation,
+    enforced: quota.isEnforced,
+    limit,
+    count: null,
+    held: null,
+    granted: null,
+    windowRemaining: null,
+    overflow: false
+  }
+}
+
+type QuotaOfDecision = Pick<Quota, 'name' | 'unit' | 'period' | 'window' | 'isEnforced'>
+
+/** Whether a decision refuses the request. */
+export function refuses ({ enforced, outcome }: QuotaDecision): boolean {
+  return enforced && outcome !== 'admitted' && outcome !== 'disabled'
+}

@@ -83,9 +83,10 @@ function amountsOfPermit (permit: Permit, amounts: Amounts): Map<string, number>
 }
 
 /** A permit that has nothing to settle is not ended with the response. */
-function hasEnded ({ hasEnded, requester: { request } }: Permit): boolean {
-  if (hasEnded || request === null) return hasEnded
-  return knownStateOf(request)?.hasResponseEnded(request) === true
+function hasEnded (permit: Permit): boolean {
+  if (permit.hasEnded) return true
+  const { request } = permit.requester
+  return request !== null && knownStateOf(request)?.hasResponseEnded(request) === true
 }
 
 function entriesOf (amounts: Amounts): [unit: string, amount: unknown][] {

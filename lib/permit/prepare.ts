@@ -8,12 +8,7 @@ import { required } from '../required.js'
 import type { Demand } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import { costRule, isCost, rangeOf, type Cost, type CostRange } from './cost.js'
-import type {
-  DisabledDecision,
-  QuotaDecision,
-  UnauthenticatedDecision,
-  UnavailableDecision
-} from './decision.js'
+import { uncounted, type OutcomeWithoutStore, type QuotaDecision } from './decision.js'
 import { demandOn } from './demand.js'
 import type { Quota } from './quota.js'
 import { requestFor, type Requester } from './requester.js'
@@ -67,8 +62,8 @@ export function readCallers (
   requester: Requester
 ): (ReadCaller | Promise<ReadCaller>)[] {
   const callers: (ReadCaller | Promise<ReadCaller>)[] = []
-  for (const { quota } of quotas) {
-    const isDisabled = limits[callers.length] === 0
+  for (const [index, { quota }] of quotas.entries()) {
+    const isDisabled = limits[index] === 0
     callers.push(isDisabled ? null : readCaller(quota, quotas, callers, requester))
   }
   return callers
@@ -109,30 +104,30 @@ export function prepare (
   costs: GivenCosts | null
 ): readonly Prepared[] {
   const prepared: Prepared[] = []
-  for (const of of quotas) {
-    const limit = required(limits[prepared.length], 'a limit')
-    const caller = callers[prepared.length] ?? null
-    prepared.push(prepareQuota(of, limit, caller, requester, costs))
+  for (const [index, reached] of quotas.entries()) {
+    const limit = required(limits[index], 'a limit')
+    const caller = callers[index] ?? null
+    prepared.push(prepareQuota(reached, limit, caller, requester, costs))
   }
   return prepared
 }
 
 /** @param caller Null if the limit is 0. */
 function prepareQuota (
-  of: QuotaOfRequest,
+  reached: QuotaOfRequest,
   limit: number,
   caller: ReadCaller,
   requester: Requester,
   costs: GivenCosts | null
 ): Prepared {
   if (caller === null) {
-    return withoutStore(of, limit, { outcome: 'disabled', reason: null, callerKey: null })
+    return withoutStore(reached, limit, { outcome: 'disabled', reason: null, callerKey: null })
   }
-  if (caller instanceof Unidentified) return withoutStore(of, limit, withoutCaller(caller))
-  const cost = costOf(of.quota, requester, costs)
-  if (cost !== null) return prepareDemand(of, caller, limit, cost, requester.log)
+  if (caller instanceof Unidentified) return withoutStore(reached, limit, withoutCaller(caller))
+  const cost = costOf(reached.quota, requester, costs)
+  if (cost !== null) return prepareDemand(reached, caller, limit, cost, requester.log)
   const { callerKey } = caller
-  return withoutStore(of, limit, { outcome: 'unavailable', reason: 'cost', callerKey })
+  return withoutStore(reached, limit, { outcome: 'unavailable', reason: 'cost', callerKey })
 }
 
 /** Returns what the store of a quota is asked, or the decision if the time zone fails. */
@@ -178,10 +173,6 @@ function costOf (
   }
 }
 
-type Outcome<Decision extends QuotaDecision> = Pick<Decision, 'outcome' | 'reason' | 'callerKey'>
-type OutcomeWithoutStore =
-  Outcome<DisabledDecision> | Outcome<UnauthenticatedDecision> | Outcome<UnavailableDecision>
-
 function withoutCaller ({ reason }: Unidentified): OutcomeWithoutStore {
   return reason === null
     ? { outcome: 'unavailable', reason: 'authentication', callerKey: null }
@@ -195,28 +186,4 @@ function withoutStore (
 ): DecidedWithoutStore {
   const decision = uncounted(quota, operation, limit, outcome)
   return { quota, operation, caller: null, demand: null, decision }
-}
-
-/** Returns the decision of a quota that has counted nothing. */
-export function uncounted (
-  { name, unit, period, window, isEnforced }: Quota,
-  operation: Operation | null,
-  limit: number,
-  outcome: OutcomeWithoutStore
-): QuotaDecision {
-  return {
-    ...outcome,
-    quota: name,
-    unit,
-    period,
-    window,
-    operation,
-    enforced: isEnforced,
-    limit,
-    count: null,
-    held: null,
-    granted: null,
-    windowRemaining: null,
-    overflow: false
-  }
 }

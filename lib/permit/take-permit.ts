@@ -1,9 +1,9 @@
 import type { FastifyRequest } from 'fastify'
 import type { Paths } from '../subject/paths.js'
-import type { QuotaDecision } from './decision.js'
+import { uncounted } from './decision.js'
 import { areReady } from '../promises.js'
 import { ask } from './ask.js'
-import { decide, decisionsOf, refusalAmong, type Evaluation } from './decide.js'
+import { decide, decisionsOf, refusalAmong } from './decide.js'
 import type { OpenPermits } from './open-permits.js'
 import { Permit } from './permit.js'
 import {
@@ -55,27 +55,12 @@ export async function refuseUnmatched (
   open: OpenPermits
 ): Promise<Permit> {
   const isEnforced = quotas.some((quota) => quota.isEnforced)
-  const decision: QuotaDecision = {
-    outcome: 'unavailable',
-    reason: 'mark',
-    quota: null,
-    unit: 'requests',
-    period: null,
-    window: null,
-    operation: paths.operationOf(request),
-    enforced: isEnforced,
-    limit: 0,
-    callerKey: null,
-    count: null,
-    held: null,
-    granted: null,
-    windowRemaining: null,
-    overflow: false
-  }
+  const unknown = { name: null, unit: 'requests', period: null, window: null, isEnforced }
+  const outcome = { outcome: 'unavailable', reason: 'mark', callerKey: null } as const
+  const decision = uncounted(unknown, paths.operationOf(request), 0, outcome)
   const refusal = isEnforced ? { decision, wait: null } : null
-  const none: readonly Evaluation[] = []
   const requester = requesterOf(request)
-  const permit = new Permit(requester, none, refusal, [decision], open)
+  const permit = new Permit(requester, [], refusal, [decision], open)
   publishDecisions([decision], requester, open.log)
   return permit
 }

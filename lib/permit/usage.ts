@@ -31,8 +31,9 @@ export class Usage {
   readonly #grants: Grant[] = []
   #granted = 0
   #reported: number | null = null
-  /** What counts in the end if nothing is reported; null while the permit is open. */
-  #unreported: number | null = null
+  /** What counts if the permit has ended and nothing was reported. */
+  #assumed = 0
+  #hasEnded = false
   /** What was published last. */
   #published: number | null = null
   /** Whether the store has once not answered, so that the counter may differ. */
@@ -75,7 +76,8 @@ export class Usage {
    * says, or else what was granted. Never rejects.
    */
   end (): Promise<void> {
-    this.#unreported = this.#readUnreported()
+    if (this.#reported === null) this.#assumed = this.#readUnreported()
+    this.#hasEnded = true
     return this.#settle()
   }
 
@@ -86,7 +88,7 @@ export class Usage {
 
   #readUnreported (): number {
     const { unreported, name } = this.prepared.quota
-    if (this.#reported !== null || unreported === undefined) return this.#granted
+    if (unreported === undefined) return this.#granted
     if (typeof unreported === 'number') return unreported
     try {
       const amount: unknown = unreported(requestFor('unreported', this.#requester))
@@ -103,8 +105,8 @@ export class Usage {
 
   /** What the request counts now. */
   get #due (): number {
-    if (this.#unreported !== null) return this.#reported ?? this.#unreported
-    return Math.max(this.#granted, this.#reported ?? 0)
+    const used = this.#reported ?? this.#assumed
+    return this.#hasEnded ? used : Math.max(this.#granted, used)
   }
 
   /** Makes the store count what is due, and publishes it if the permit has ended. */
@@ -115,7 +117,7 @@ export class Usage {
 
   async #settleGrants (): Promise<void> {
     const due = this.#due
-    const hasEnded = this.#unreported !== null
+    const hasEnded = this.#hasEnded
     const isUsedUp = this.#reported !== null && this.#reported >= this.#granted
     let rest = due
     // An extension while the store settles is settled with what is due then.

@@ -157,7 +157,7 @@ const largestMaxTrackedCallers = 2 ** 24
 export const assertMaxTrackedCallers = checkThat(
   `must be an integer from 1 to ${largestMaxTrackedCallers}`,
   (value) =>
-    Number.isInteger(value) && Number(value) >= 1 && Number(value) <= largestMaxTrackedCallers
+    isNatural(value) && value >= 1 && value <= largestMaxTrackedCallers
 )
 
 /**
@@ -250,8 +250,9 @@ function isCount (
 ): value is Checkable<QuotaCount> {
   if (value == null || typeof value.overflow !== 'boolean') return false
   if (!isNatural(value.count) || !isNatural(value.held) || value.held > value.count) return false
-  if (window === null) return true
   if (end !== null) return isNatural(value.end)
+  if (value.end !== undefined) return false
+  if (window === null) return true
   return (
     typeof value.windowRemaining === 'number' &&
     value.windowRemaining > 0 &&

@@ -83,7 +83,8 @@ export class MemoryCounters {
     // A day or month of a time zone is over for a demand with a later end.
     const nextEnd = wallClock() + 1
     for (const [callerKey, { window }] of this.#byCaller) {
-      if (window?.isOpen(now, nextEnd) === true) callers.push({ callerKey, ...window.stateAt(now) })
+      if (window?.isOpen(now, window.end === null ? null : nextEnd) !== true) continue
+      callers.push({ callerKey, ...window.stateAt(now) })
     }
     return callers
   }

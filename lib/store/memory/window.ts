@@ -26,6 +26,8 @@ export class Window implements Counted {
    * a fixed length if that is null.
    */
   isOpen (now: number, end: number | null): boolean {
+    // The days of a quota can be those of a time zone after a change of its definition.
+    if ((this.end === null) !== (end === null)) return false
     if (this.end !== null && end !== null) return end <= this.end
     return this.length === null || now - this.opened < this.length
   }

@@ -1,0 +1,147 @@
+// Requests a second and latency of a service, with each limiter, in memory, on Redis and on
+// PostgreSQL.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { postgresSchema } from 'fastify-llm-quota/postgres'
+import { PostgresServer } from '../test/support/postgres-server.js'
+import { RedisServer } from '../test/support/redis-server.js'
+import { path, peerTable } from './limiters.js'
+import { cpuOf } from './server-cpu.js'
+import { median, type Row } from './table.js'
+
+const connections = 32
+const callers = 1_000
+const rounds = 5
+const requestsOfARound = 4_000
+const unlimited = 1_000_000_000
+
+const own = ['Fastify alone', 'fastify-llm-quota', 'fastify-llm-quota, again']
+const three = 'fastify-llm-quota, three quotas'
+
+/** What a service did in a round. */
+interface Round {
+  /** Requests a second. */
+  readonly rate: number
+  /** Milliseconds. */
+  readonly median: number
+  readonly ninetyNinth: number
+  /** Microseconds of the service's process for each request. */
+  readonly cpu: number
+}
+
+export async function measureService (): Promise<Row[]> {
+  const redis = await RedisServer.start()
+  const postgres = await PostgresServer.start()
+  const pool = postgres.pool()
+  await pool.query(`${postgresSchema()}; ${peerTable}`)
+  await pool.end()
+  const peers = ['@fastify/rate-limit', 'rate-limiter-flexible']
+  const rows = [
+    ...(await measure('in memory', [...own, three, ...peers], '')),
+    ...(await measure('on Redis', [...own, three, ...peers], redis.url)),
+    ...(await measure('on PostgreSQL', [...own, three, 'rate-limiter-flexible'], postgres.url))
+  ]
+  await redis.stop()
+  await postgres.stop()
+  return rows
+}
+
+/** Measures all limiters in turns, so that what else runs on the machine affects all of them. */
+async function measure (where: string, names: readonly string[], url: string): Promise<Row[]> {
+  const services = await Promise.all(names.map((name) => Service.start(name, url)))
+  const done = new Map<string, Round[]>()
+  for (const service of services) await service.run()
+  for (let round = 0; round < rounds; round++) {
+    for (const service of services) {
+      done.set(service.name, [...(done.get(service.name) ?? []), await service.run()])
+    }
+  }
+  for (const service of services) service.stop()
+  const rowOf = (unit: string, figure: (round: Round) => number): Row => {
+    const medians = [...done].map(([name, each]) => [name, median(each.map(figure))])
+    return { title: where, unit, costs: Object.fromEntries(medians) }
+  }
+  const rows = [
+    rowOf('requests a second', ({ rate }) => rate),
+    rowOf('ms, median', (round) => round.median),
+    rowOf('ms, 99 of 100', ({ ninetyNinth }) => ninetyNinth),
+    rowOf('µs CPU of the service', ({ cpu }) => cpu)
+  ]
+  console.error(rows)
+  return rows
+}
+
+/** A service in a process of its own, and connections to it. */
+class Service {
+  readonly name: string
+  readonly #process: ChildProcess
+  readonly #sockets: readonly Socket[]
+
+  private constructor (name: string, child: ChildProcess, sockets: readonly Socket[]) {
+    this.name = name
+    this.#process = child
+    this.#sockets = sockets
+  }
+
+  static async start (name: string, url: string): Promise<Service> {
+    const program = fileURLToPath(new URL('server.js', import.meta.url))
+    const child = spawn(process.execPath, [program, name, String(unlimited), url], {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc']
+    })
+    const [address] = await once(child, 'message')
+    const { hostname, port } = new URL(String(address))
+    const sockets = Array.from({ length: connections }, () => connect(Number(port), hostname))
+    await Promise.all(sockets.map((socket) => once(socket, 'connect')))
+    return new Service(name, child, sockets)
+  }
+
+  stop (): void {
+    for (const socket of this.#sockets) socket.destroy()
+    this.#process.kill('SIGKILL')
+  }
+
+  async run (): Promise<Round> {
+    const latencies: number[] = []
+    const cpu = cpuOf(this.#process.pid)
+    const since = performance.now()
+    let sent = 0
+    const sendAll = async (socket: Socket): Promise<void> => {
+      while (sent < requestsOfARound) {
+        sent += 1
+        latencies.push(await send(socket, `caller ${(sent * 7_919) % callers}`))
+      }
+    }
+    await Promise.all(this.#sockets.map(sendAll))
+    const seconds = (performance.now() - since) / 1_000
+    latencies.sort((one, other) => one - other)
+    return {
+      rate: requestsOfARound / seconds,
+      median: median(latencies),
+      ninetyNinth: latencies[Math.floor(latencies.length * 0.99)] ?? NaN,
+      cpu: (cpuOf(this.#process.pid) - cpu) / requestsOfARound
+    }
+  }
+}
+
+/**
+ * Sends a request and returns the milliseconds until its response. A client of `node:http` would
+ * need more CPU time than the service.
+ */
+function send (socket: Socket, caller: string): Promise<number> {
+  const sentAt = performance.now()
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: service\r\nx-subject: ${caller}\r\n\r\n`)
+  return new Promise((resolve, reject) => {
+    let text = ''
+    const read = (chunk: Buffer): void => {
+      text += chunk.toString('latin1')
+      // The body is a JSON object without another one in it.
+      if (!text.endsWith('}')) return
+      socket.off('data', read)
+      if (text.startsWith('HTTP/1.1 200 ')) resolve(performance.now() - sentAt)
+      else reject(new Error(text))
+    }
+    socket.on('data', read)
+  })
+}
