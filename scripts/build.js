@@ -4,8 +4,7 @@
 // import of a CommonJS file would be all of its exports.
 //
 // The scripts of lib in other languages come first: decide.lua.ts, which git ignores, exports the
-// text of decide.lua without the lines that are comments. Its line "-- include layout.part.lua" is
-// replaced by that file, which has no module.
+// text of decide.lua as script-text.js makes it.
 //
 // Declarations to which no entry point leads are removed, because no compiler loads them, and so
 // are the comments of the code, a tenth of the package: the repository has them.
@@ -14,6 +13,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
+import { isScript, scriptText } from './script-text.js'
 
 const plugins = {
   index: 'quotaPlugin',
@@ -27,10 +27,8 @@ for (const name of readdirSync('lib', { recursive: true, encoding: 'utf8' })) {
   if (/\.(lua|sql)\.ts$/.test(name) && !existsSync(join('lib', name.slice(0, -'.ts'.length)))) {
     rmSync(join('lib', name))
   }
-  if (!/(?<!\.part)\.(lua|sql)$/.test(name)) continue
-  const text = withValues(
-    read(name).replace(/^ *-- include (.+)$/gm, (_line, part) => read(join(dirname(name), part)))
-  ).replace(/^ *--.*\n/gm, '')
+  if (!isScript(name)) continue
+  const text = scriptText(name, (file) => readFileSync(join('lib', file), 'utf8'))
   writeFileSync(join('lib', `${name}.ts`), `export default ${JSON.stringify(text)}\n`)
 }
 
@@ -63,22 +61,4 @@ for (const name of loaded) {
 }
 for (const name of readdirSync('dist', { recursive: true, encoding: 'utf8' })) {
   if (name.endsWith('.d.ts') && !loaded.has(join('dist', name))) rmSync(join('dist', name))
-}
-
-// Redis has Lua 5.1. As the compiler of Lua 5.4 does, puts values that are marked <const> where
-// their names are, which costs nothing at run time.
-function withValues (text) {
-  const values = new Map()
-  const others = text.replace(/^ *local ([A-Z_]+ <const>.*) = (.+)\n/gm, (_line, names, list) => {
-    const listed = list.split(', ')
-    names
-      .split(', ')
-      .forEach((name, index) => values.set(name.replace(' <const>', ''), listed[index]))
-    return ''
-  })
-  return others.replace(/(?<!-- .*)\b[A-Z_]+\b/g, (name) => values.get(name) ?? name)
-}
-
-function read (name) {
-  return readFileSync(join('lib', name), 'utf8')
 }

@@ -6,13 +6,11 @@ import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import type { Driver } from '../../lib/store/shared/driver.js'
 import { DirectDriver } from '../simulation/network.js'
 import { rowOf, Server } from '../simulation/server.js'
+import { ServerTime } from '../simulation/server-time.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
 
 function createServer () {
-  const server = new Server(
-    () => performance.now(),
-    () => {}
-  )
+  const server = new Server(new ServerTime(() => performance.now()), () => {})
   const count = (caller: string) => server.totals.get(rowOf(demand(caller, place())))
   return { driver: new DirectDriver(server), count }
 }

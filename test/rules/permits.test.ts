@@ -295,8 +295,7 @@ t.test('a permit whose response closes while its store is asked ends at once', a
   const asked = app.quotaAcquire(request, 'sockets')
   await end()
   t.equal((await asked).refusal, null)
-  await new Promise(setImmediate)
-  t.same(await counts(['sockets']), [0])
+  await until('the place is free', async () => (await counts(['sockets']))[0] === 0)
 })
 
 t.test('a permit from before the hook lasts until it ends or the server has closed', async (t) => {
@@ -473,8 +472,10 @@ for (const http2 of [false, true]) {
       )
       goOn()
       await until('all permits were taken', () => acquired === 300)
-      await new Promise(setImmediate)
-      t.same(store.list('places.in-flight').callers, [])
+      await until(
+        'all places are free',
+        () => store.list('places.in-flight').callers.length === 0
+      )
       matchExactly(t, store.list('tokens.tokens.minute').callers, [{ count: 300, held: 0 }])
     }
   )

@@ -5,7 +5,8 @@ import { adaptClient } from '../../lib/store/redis/clients.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
-import { acquireOne, demand, manyTurns } from '../support/told-store.js'
+import { acquireOne, demand } from '../support/told-store.js'
+import { until } from '../support/until.js'
 
 const { client } = await startRedis(t)
 t.beforeEach(async () => {
@@ -148,6 +149,7 @@ for (const relieve of ['forget', 'clearCounters'] as const) {
         const { evaluateDigest, evaluateSource } = adaptClient(client)
         let release = (): void => {}
         let held: Promise<void> | undefined
+        let decisions = 0
         // The script of forget and clearCounters is sent as source first, that of the decision by
         // its digest.
         const store = new RedisQuotaStore({
@@ -157,6 +159,7 @@ for (const relieve of ['forget', 'clearCounters'] as const) {
               return evaluateSource(...asked)
             },
             async evaluateDigest (...asked) {
+              decisions += 1
               const [reply, wait] = [evaluateDigest(...asked), isOvertaking ? undefined : held]
               await reply
               await wait
@@ -169,8 +172,9 @@ for (const relieve of ['forget', 'clearCounters'] as const) {
           release = resolve
         })
         const overtaken = isOvertaking ? store[relieve]('alice', 'default') : undefined
+        const decided = decisions
         const rejection = acquireOne(store, 'alice', { limit })
-        await manyTurns()
+        await until('the server is asked', () => decisions > decided)
         const relieved = overtaken ?? store[relieve]('alice', 'default')
         await (isOvertaking ? rejection : relieved)
         release()

@@ -8,6 +8,7 @@ import { matchExactly } from '../support/match-exactly.js'
 import { startRedis } from '../support/redis-server.js'
 import { ReferenceStore } from '../support/reference-store.js'
 import { acquireOne, demand } from '../support/told-store.js'
+import { until } from '../support/until.js'
 
 const { client } = await startRedis(t)
 t.beforeEach(async () => {
@@ -156,9 +157,7 @@ t.test('requests that arrive together, or while a call is in flight, share a cal
   const together = (callers: readonly string[]) =>
     Promise.all(callers.map((caller) => acquireOne(store, caller, { limit: 2 })))
   const first = together(['one'])
-  await new Promise((resolve) => {
-    setImmediate(resolve)
-  })
+  await until('the first call is in flight', () => sent.length === 1)
   await Promise.all([first, together(names('caller', 130))])
   t.same(
     // Before the callers are the numbers, the process and the quota.

@@ -3,6 +3,7 @@
 import { hasRoom, grantOf } from '../../lib/store/counter.js'
 import type { Call, Decided, Holding, Reply, Settlement } from '../../lib/store/shared/driver.js'
 import type { Demand } from '../../lib/store/store.js'
+import type { ServerTime } from './server-time.js'
 
 /** How long a lease lasts after the latest call of its process, in milliseconds. */
 export const leaseLength = 30_000
@@ -48,6 +49,10 @@ export interface ServerFaults {
   readonly dropsGenerations?: boolean
   readonly windowPart?: number
   readonly reusesIds?: boolean
+  readonly runsBackwards?: boolean
+  readonly extraCallers?: number
+  readonly settlesOwnCounter?: boolean
+  readonly countsUndecided?: boolean
   readonly knowsEachLease?: boolean
   readonly forgetsTaken?: boolean
   readonly mixesReplies?: boolean
@@ -58,22 +63,27 @@ export class Server {
   readonly counters = new Map<string, Counter>()
   readonly totals = new Map<string, number>()
   readonly #processes = new Map<string, Process>()
-  readonly #now: () => number
+  /** Of how many of the next calls every second request must be sent again. */
+  busyCalls = 0
+  readonly #time: ServerTime
+  readonly #cap: number
   readonly #faults: ServerFaults
   readonly #executed: (executions: readonly Execution[]) => void
   #lastId = 1_000
 
   /**
-   * @param now The server's clock.
    * @param executed Receives what was decided on the demands of a request.
+   * @param cap How many callers of a quota have a counter of their own, for ever.
    */
   constructor (
-    now: () => number,
+    time: ServerTime,
     executed: (executions: readonly Execution[]) => void,
+    cap = Infinity,
     faults: ServerFaults = {}
   ) {
-    this.#now = now
+    this.#time = time
     this.#executed = executed
+    this.#cap = cap + (faults.extraCallers ?? 0)
     this.#faults = faults
   }
 
@@ -86,9 +96,8 @@ export class Server {
   }
 
   /** Takes what processes without a lease held from the totals, as any call does. */
-  freeEnded (): void {
+  freeEnded (now = this.#time.look()): void {
     if (this.#faults.freesNothing === true) return
-    const now = this.#now()
     for (const [name, process] of this.#processes) {
       if (now < process.ends) continue
       for (const [row, { held }] of process.holdings) this.#addToTotal(row, -held)
@@ -97,14 +106,21 @@ export class Server {
   }
 
   decide (call: Call): Reply {
-    const now = this.#now()
-    this.freeEnded()
+    const told = this.#time.tell()
+    const now = this.#faults.runsBackwards === true ? this.#time.clock : told
+    this.freeEnded(now)
     const isLeaseKnown = this.#renew(call, now)
     for (const settlement of call.settlements) {
       this.#settle(settlement)
       if (this.#faults.settlesTwice === true) this.#settle(settlement)
     }
-    const decided = call.requests.map((demands) => this.#decideRequest(demands, call, now))
+    this.busyCalls = Math.max(0, this.busyCalls - 1)
+    const decided = call.requests.map((demands, index) => {
+      const isDecided = (this.busyCalls + index) % 2 === 0 || this.busyCalls === 0
+      if (!isDecided && this.#faults.countsUndecided !== true) return undefined
+      const decided = this.#decideRequest(demands, call, now)
+      return isDecided ? decided : undefined
+    })
     if (this.#faults.mixesReplies === true) decided.reverse()
     return { decided, isLeaseKnown }
   }
@@ -155,7 +171,8 @@ export class Server {
   }
 
   #settle (settlement: Settlement): void {
-    const counter = this.counters.get(rowOf(settlement))
+    const isOwn = !settlement.overflow || this.#faults.settlesOwnCounter === true
+    const counter = this.counters.get(isOwn ? rowOf(settlement) : overflowRowOf(settlement))
     if (counter === undefined) return
     if (counter.id !== settlement.windowId && this.#faults.settlesAnyWindow !== true) return
     if (this.#faults.keepsCount !== true) {
@@ -181,7 +198,7 @@ export class Server {
         granted: isAdmitted ? granted : 0,
         count: counter.count,
         held: counter.held,
-        overflow: false,
+        overflow: this.#isOverflowing(demand),
         windowId: counter.id,
         windowRemaining: demand.window === null ? null : demand.window - (now - counter.opened)
       }
@@ -202,11 +219,11 @@ export class Server {
 
   /** Returns the counter of a demand, with a new window if the last one is over. */
   #reach (demand: Demand, now: number): Counter {
-    const row = rowOf(demand)
     if (demand.window === null) {
-      const total = this.totals.get(row) ?? 0
+      const total = this.totals.get(rowOf(demand)) ?? 0
       return { count: total, held: total, opened: now, id: 0 }
     }
+    const row = this.#isOverflowing(demand) ? overflowRowOf(demand) : rowOf(demand)
     const found = this.counters.get(row)
     const length = demand.window * (this.#faults.windowPart ?? 1)
     if (found !== undefined && now - found.opened < length) return found
@@ -214,6 +231,18 @@ export class Server {
     const counter = { count: 0, held: 0, opened: now, id: this.#lastId }
     this.counters.set(row, counter)
     return counter
+  }
+
+  /** Whether a demand reaches the overflow counter of its quota, for want of one of its own. */
+  #isOverflowing (demand: Demand): boolean {
+    if (demand.window === null || this.#cap === Infinity) return false
+    if (this.counters.has(rowOf(demand))) return false
+    const overflow = overflowRowOf(demand)
+    let tracked = 0
+    for (const row of this.counters.keys()) {
+      if (row.startsWith(overflow) && row !== overflow) tracked += 1
+    }
+    return tracked >= this.#cap
   }
 
   #take (demand: Demand, granted: number, counter: Counter | undefined, { lease }: Call): Counter {
@@ -235,4 +264,9 @@ export class Server {
 /** The name of a caller's row. */
 export function rowOf ({ counters, callerKey }: Pick<Demand, 'counters' | 'callerKey'>): string {
   return `${counters} ${callerKey}`
+}
+
+/** The name of the row of the counter that callers of a quota share at the cap. */
+export function overflowRowOf ({ counters }: Pick<Demand, 'counters'>): string {
+  return `${counters} `
 }

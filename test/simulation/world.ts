@@ -1,16 +1,22 @@
 // A simulation: processes whose stores count on servers, over a network and with clocks that the
 // test controls.
-import { mock } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { InsuredQuotaStore, MemoryQuotaStore } from '../../lib/index.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
-import type { Acquisition, Demand, QuotaStore } from '../../lib/store/store.js'
-import { demandOf, Ledger, usedBy, type Use } from './ledger.js'
+import { required } from '../../lib/required.js'
+import type { Acquisition, Demand } from '../../lib/store/store.js'
+import { Ledger, usedBy, Violation, type Use } from './ledger.js'
 import { Network, SimulatedDriver, type NetworkFaults } from './network.js'
-import { rowOf, Server, type ServerFaults } from './server.js'
+import { ObservedStore, type SettlingStore } from './observed-store.js'
+import { Permits, type Asked } from './permits.js'
+import { ServerTime } from './server-time.js'
+import { leaseLength, rowOf, Server, type Execution, type ServerFaults } from './server.js'
+import { VirtualTime } from './virtual-time.js'
 
 const windowLength = 60_000
 const limit = 6
+// How many callers have a counter of their own, where the cap is what a simulation is about.
+const smallCap = 1
 // How much time passes at once, so that timers run in their order and none is very late.
 const tick = 500
 // Turns of the event loop in which nothing happens, after which nothing more will. A store sends
@@ -18,17 +24,20 @@ const tick = 500
 const fewTurns = 2
 const manyTurns = 7
 
-/** The store that the processes of a simulation have. */
-export type Kind = 'shared' | 'two shards' | 'insured'
+/** The store that the processes of a simulation have, or what they have on top of it. */
+export type Kind = 'shared' | 'two shards' | 'insured' | 'at the cap' | 'permits'
 
 /** One thing that happens. Numbers choose among what there is. */
 export type Step =
   | readonly ['ask', process: number, caller: number, least: number, most: number, place: boolean]
-  | readonly ['report', use: number, used: number]
+  | readonly ['report' | 'extend', use: number, amount: number]
+  | readonly ['end', use: number]
   | readonly ['deliver' | 'lose' | 'repeat' | 'reset', message: number]
   | readonly ['pass', ms: number]
   | readonly ['crash' | 'start', process: number]
   | readonly ['lose all', server: number]
+  | readonly ['set clock', server: number, ms: number]
+  | readonly ['busy', server: number, calls: number]
 
 /** What is planted. */
 export interface Faults {
@@ -36,60 +45,50 @@ export interface Faults {
   readonly network?: NetworkFaults
   /** Changes the store of a process. */
   readonly store?: (store: SettlingStore) => SettlingStore
+  /** Changes what the permits of a process ask of its store. */
+  readonly asked?: (store: SettlingStore) => SettlingStore
 }
 
-export type SettlingStore = QuotaStore & Required<Pick<QuotaStore, 'settle'>>
-
-class SimulatedProcess {
-  isAlive = true
-  readonly store: SettlingStore
-
-  constructor (create: (process: SimulatedProcess) => SettlingStore) {
-    this.store = create(this)
-  }
-}
-
-/** The clocks and timers of a simulation, in place of those of this process. */
-class VirtualTime {
-  now = 0
-
-  start (): void {
-    mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'Date'], now: 1e12 })
-    Object.defineProperty(performance, 'now', { configurable: true, value: () => this.now })
-  }
-
-  stop (): void {
-    mock.timers.reset()
-    Reflect.deleteProperty(performance, 'now')
-  }
-
-  advance (ms: number): void {
-    this.now += ms
-    mock.timers.tick(ms)
-  }
+/** A process whose store counts on the servers. */
+interface SimulatedProcess {
+  isAlive: boolean
+  /** How many of its promises are not answered. */
+  openPromises: number
+  readonly store: ObservedStore
+  readonly permits: Permits
 }
 
 /** Everything of one run. */
 export class World {
   readonly #time = new VirtualTime()
-  readonly #ledger = new Ledger(() => this.#time.now, windowLength)
+  readonly #ledger: Ledger
   readonly #network = new Network()
+  readonly #times: readonly ServerTime[]
   readonly #servers: readonly Server[]
-  readonly #processes: SimulatedProcess[]
+  readonly #processes: SimulatedProcess[] = []
   readonly #kind: Kind
   readonly #faults: Faults
-  readonly #acquisitions = new Map<Use, Acquisition[]>()
-  #openPromises = 0
   // How many promises were answered so far.
   #answered = 0
 
   constructor (kind: Kind, faults: Faults = {}) {
-    this.#time.start()
     this.#kind = kind
     this.#faults = faults
-    const servers = kind === 'two shards' ? 2 : 1
-    this.#servers = Array.from({ length: servers }, () => this.#createServer())
-    this.#processes = [this.#createProcess(), this.#createProcess()]
+    const cap = kind === 'at the cap' ? smallCap : Infinity
+    this.#ledger = new Ledger(windowLength, cap)
+    const length = kind === 'two shards' ? 2 : 1
+    this.#times = Array.from({ length }, () => new ServerTime(() => this.#time.now))
+    this.#servers = this.#times.map((time) => {
+      const executed = (executions: readonly Execution[]): void => {
+        this.#ledger.note(executions, time)
+      }
+      return new Server(time, executed, cap, faults.server)
+    })
+  }
+
+  async start (): Promise<void> {
+    this.#time.start()
+    for (const number of [0, 1]) this.#processes[number] = await this.#createProcess()
   }
 
   stop (): void {
@@ -103,6 +102,12 @@ export class World {
         break
       case 'report':
         this.#report(step[1], step[2])
+        break
+      case 'extend':
+        this.#withPermit(step[1], (permits, number) => permits.extend(number, step[2]))
+        break
+      case 'end':
+        this.#withPermit(step[1], (permits, number) => permits.end(number))
         break
       case 'deliver':
         this.#network.take(step[1])?.arrive()
@@ -125,10 +130,16 @@ export class World {
         this.#crash(step[1])
         break
       case 'start':
-        this.#start(step[1])
+        await this.#restart(step[1])
         break
       case 'lose all':
         this.#loseAll(step[1])
+        break
+      case 'set clock':
+        this.#setClock(step[1], step[2])
+        break
+      case 'busy':
+        this.#serverOf(step[1]).busyCalls = step[2]
     }
     await this.#rest(fewTurns)
     this.#ledger.assertAlways()
@@ -136,51 +147,60 @@ export class World {
 
   /** Lets everything come to its end, and compares. */
   async finish (): Promise<void> {
+    // Where a clock was set back, the time goes on with the next call.
+    for (const time of this.#times) time.tell()
     await this.#deliverAll()
     // Longer than a lease, so that only the places of requests that run are left.
     for (let passed = 0; passed < 45_000; passed += tick) {
       await this.#pass(tick)
       await this.#deliverAll()
     }
-    this.#ledger.assertAnswered()
-    if (this.#openPromises > 0) throw new Error(`${this.#openPromises} promises are not answered`)
+    this.#assertAnswered()
     for (const server of this.#servers) this.#ledger.assertPlacesOn(server)
 
-    for (const [index, use] of this.#ledger.uses.entries()) {
-      if (use.state === 'running') this.#report(index, use.granted)
-    }
+    this.#endAll()
     await this.#rest(fewTurns)
     await this.#deliverAll()
     for (const server of this.#servers) {
       this.#ledger.assertCountsOn(server)
       this.#ledger.assertPlacesOn(server)
     }
-    if (this.#openPromises > 0) throw new Error(`${this.#openPromises} promises are not answered`)
+    this.#assertAnswered()
+    if (this.#kind !== 'permits') return
+    for (const { isAlive, permits } of this.#processes) if (isAlive) permits.assertSettled()
   }
 
-  #createServer (): Server {
-    return new Server(
-      () => this.#time.now,
-      (executions) => {
-        this.#ledger.note(executions)
-      },
-      this.#faults.server
+  #assertAnswered (): void {
+    this.#ledger.assertAnswered()
+    for (const { isAlive, openPromises } of this.#processes) {
+      if (isAlive && openPromises > 0) {
+        throw new Violation(`${openPromises} promises are not answered`)
+      }
+    }
+  }
+
+  async #createProcess (): Promise<SimulatedProcess> {
+    // What the store and the service need to know of their process.
+    const identity = { isAlive: true, openPromises: 0 }
+    const store = new ObservedStore(this.#createStore(identity), (demands) =>
+      this.#begin(identity, demands)
     )
+    const permits = new Permits(store)
+    const process = Object.assign(identity, { store, permits })
+    if (this.#kind === 'permits') await permits.start(this.#faults.asked?.(store) ?? store, limit)
+    return process
   }
 
-  #createProcess (): SimulatedProcess {
-    return new SimulatedProcess((process) => {
-      const shared = new SharedStore({}, this.#servers.length, (_cap, shard) => {
-        const server = this.#servers[shard]
-        if (server === undefined) throw new Error(`there is no server ${shard}`)
-        const renewed = (): void => {
-          this.#ledger.noteRenewal(process)
-        }
-        return new SimulatedDriver(this.#network, server, process, renewed, this.#faults.network)
-      })
-      const store = this.#kind === 'insured' ? this.#insure(shared) : shared
-      return this.#faults.store?.(store) ?? store
+  #createStore (process: { readonly isAlive: boolean }): SettlingStore {
+    const shared = new SharedStore({}, this.#servers.length, (_cap, shard) => {
+      const renewed = (): void => {
+        this.#ledger.noteRenewal(process, this.#timeOf(shard))
+      }
+      const { network } = this.#faults
+      return new SimulatedDriver(this.#network, this.#serverOf(shard), process, renewed, network)
     })
+    const store = this.#kind === 'insured' ? this.#insure(shared) : shared
+    return this.#faults.store?.(store) ?? store
   }
 
   #insure (primary: SharedStore): SettlingStore {
@@ -205,34 +225,20 @@ export class World {
     }
   }
 
-  #ask ([, number, caller, least, most, withPlace]: Extract<Step, readonly ['ask', ...unknown[]]>) {
-    const process = this.#processes[number]
-    if (process?.isAlive !== true) return
-    const callerKey = ['alice', 'bob'][caller] ?? 'carol'
-    const window: Demand = {
-      counters: 'tokens',
-      callerKey,
-      limit,
-      least,
-      most: Math.max(least, most),
-      isEstimate: most > 0,
-      window: windowLength,
-      end: null
-    }
-    const place = {
-      ...window,
-      counters: 'places',
-      least: 1,
-      most: 1,
-      isEstimate: true,
-      window: null
-    }
+  /** Begins a use: the demands of one call of `acquire`. */
+  #begin (process: object, demands: readonly Demand[]): Use {
+    const window = required(
+      demands.find((demand) => demand.window !== null),
+      'the demand of a window'
+    )
+    const place = demands.find((demand) => demand.window === null)
     const use: Use = {
       process,
+      time: null,
       row: rowOf(window),
-      placeRow: withPlace ? rowOf(place) : null,
+      placeRow: place === undefined ? null : rowOf(place),
       limit,
-      least,
+      least: window.least,
       most: window.most,
       state: 'asked',
       granted: 0,
@@ -242,79 +248,86 @@ export class World {
       isElsewhere: false
     }
     this.#ledger.uses.push(use)
-    const demands = withPlace
-      ? [demandOf(window, use), demandOf(place, use)]
-      : [demandOf(window, use)]
-    this.#await(process, this.#acquire(process, use, demands))
+    this.#processes.find((each) => each === process)?.permits.noteBegun(use)
+    return use
   }
 
-  async #acquire (process: SimulatedProcess, use: Use, demands: readonly Demand[]): Promise<void> {
+  #ask ([, number, caller, least, most, place]: Extract<Step, readonly ['ask', ...unknown[]]>) {
+    const process = this.#processes[number]
+    if (process?.isAlive !== true) return
+    const asked = { caller: callerOf(caller), least, most: Math.max(least, most), place }
+    if (this.#kind === 'permits') {
+      this.#await(process, process.permits.acquire(asked))
+      return
+    }
+    this.#await(process, this.#acquire(process, asked))
+  }
+
+  async #acquire ({ store }: SimulatedProcess, asked: Asked): Promise<void> {
     try {
-      const acquisitions = await process.store.acquire(demands)
-      if (use.state !== 'asked') return
-      const admitted: Acquisition[] = []
-      for (const acquisition of acquisitions) {
-        if (acquisition?.admitted === true) admitted.push(acquisition)
-      }
-      if (admitted.length < demands.length) {
-        use.state = 'rejected'
-        return
-      }
-      use.state = 'running'
-      use.granted = admitted[0]?.granted ?? 0
-      this.#acquisitions.set(use, admitted)
+      await store.acquire(demandsOf(asked))
     } catch {
-      if (use.state !== 'asked') return
-      use.state = 'failed'
-      use.isUncertain = true
+      // The use is uncertain.
     }
   }
 
   #report (number: number, used: number): void {
+    if (this.#kind === 'permits') {
+      this.#withPermit(number, (permits, permit) => permits.charge(permit, used))
+      return
+    }
     const use = this.#ledger.uses[number % Math.max(1, this.#ledger.uses.length)]
     const process = this.#processes.find((each) => each === use?.process)
     if (use === undefined || process?.isAlive !== true) return
-    const acquisitions = this.#acquisitions.get(use)
-    if (acquisitions === undefined) return
+    const [window, place] = process.store.acquisitionsOf(use)
+    if (window === undefined) return
     use.state = 'ended'
-    use.reports.push(used)
-    const [window, place] = acquisitions
-    if (window !== undefined) this.#settle(process, use, window, used)
-    if (place !== undefined) this.#settle(process, use, place, 0)
+    this.#await(process, this.#settle(process, window, used))
+    if (place !== undefined) this.#await(process, this.#settle(process, place, 0))
   }
 
-  #settle (process: SimulatedProcess, use: Use, acquisition: Acquisition, used: number): void {
-    const settled = async (): Promise<void> => {
-      try {
-        await process.store.settle(acquisition, used, null)
-      } catch {
-        use.isUncertain = true
-      }
+  async #settle (
+    { store }: SimulatedProcess,
+    acquisition: Acquisition,
+    used: number
+  ): Promise<void> {
+    try {
+      await store.settle(acquisition, used, null)
+    } catch {
+      // The use is uncertain.
     }
-    this.#await(process, settled())
   }
 
-  /** Counts the promises of processes that live until they are answered. */
-  #await (process: SimulatedProcess, promise: Promise<void>): void {
-    this.#openPromises += 1
-    const open = this.#openOf.get(process) ?? { count: 0 }
-    this.#openOf.set(process, open)
-    open.count += 1
-    promise.finally(() => {
-      this.#answered += 1
-      if (!process.isAlive) return
-      open.count -= 1
-      this.#openPromises -= 1
-    })
+  /** Does something with a permit of a process that lives, if there is one. */
+  #withPermit (number: number, act: (permits: Permits, permit: number) => Promise<void>): void {
+    const process = this.#processes[number % 2]
+    if (process?.isAlive !== true) return
+    this.#await(process, act(process.permits, Math.floor(number / 2)))
   }
 
-  readonly #openOf = new Map<SimulatedProcess, { count: number }>()
+  /** Ends what runs. */
+  #endAll (): void {
+    for (const process of this.#processes) {
+      if (process.isAlive) this.#await(process, process.permits.endAll())
+    }
+    if (this.#kind === 'permits') return
+    for (const [index, use] of this.#ledger.uses.entries()) {
+      if (use.state === 'running') this.#report(index, use.granted)
+    }
+  }
+
+  /** Counts the promises of a process until they are answered. */
+  async #await (process: SimulatedProcess, promise: Promise<void>): Promise<void> {
+    process.openPromises += 1
+    await promise
+    this.#answered += 1
+    process.openPromises -= 1
+  }
 
   #crash (number: number): void {
     const process = this.#processes[number]
     if (process?.isAlive !== true) return
     process.isAlive = false
-    this.#openPromises -= this.#openOf.get(process)?.count ?? 0
     // A report that is on its way may not arrive.
     for (const use of this.#ledger.uses) {
       if (use.process === process && use.state === 'ended') use.isUncertain = true
@@ -322,17 +335,32 @@ export class World {
     this.#ledger.noteCrash(process)
   }
 
-  #start (number: number): void {
-    if (this.#processes[number]?.isAlive === false) this.#processes[number] = this.#createProcess()
+  async #restart (number: number): Promise<void> {
+    if (this.#processes[number]?.isAlive !== false) return
+    this.#processes[number] = await this.#createProcess()
   }
 
   #loseAll (number: number): void {
-    const server = this.#servers[number % this.#servers.length]
-    if (server === undefined) return
+    const server = this.#serverOf(number)
     this.#ledger.noteLoss(server)
     server.loseAll()
     // Its connections are lost as well. A call that it did before and after would count twice.
     this.#network.loseOld()
+  }
+
+  #setClock (number: number, ms: number): void {
+    this.#timeOf(number).ahead += ms
+    // The leases have ended, and with them their numbers of calls: a call from before that is not
+    // known to be late. A documented loss.
+    if (ms >= leaseLength) this.#network.loseOld()
+  }
+
+  #serverOf (number: number): Server {
+    return required(this.#servers[number % this.#servers.length], 'the server')
+  }
+
+  #timeOf (number: number): ServerTime {
+    return required(this.#times[number % this.#times.length], 'the time of the server')
   }
 
   async #deliverAll (): Promise<void> {
@@ -362,4 +390,25 @@ export class World {
       quietTurns = this.#network.sent + this.#answered === before ? quietTurns + 1 : 0
     }
   }
+}
+
+/** The demands of a request, by which it takes tokens and perhaps a place. */
+function demandsOf ({ caller, least, most, place }: Asked): Demand[] {
+  const tokens: Demand = {
+    counters: 'tokens',
+    callerKey: caller,
+    limit,
+    least,
+    most,
+    isEstimate: most > 0,
+    window: windowLength,
+    end: null
+  }
+  if (!place) return [tokens]
+  const one = { least: 1, most: 1, isEstimate: true, window: null }
+  return [tokens, { ...tokens, ...one, counters: 'places' }]
+}
+
+function callerOf (number: number): string {
+  return required(['alice', 'bob', 'carol'][number], 'the caller')
 }

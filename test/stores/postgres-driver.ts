@@ -174,6 +174,16 @@ t.test('the places of a process whose lease has ended are free, and it is told s
   })
 })
 
+t.test('a process whose lease has ended is told so if its own call is the next one', async (t) => {
+  const driver = await createDriver()
+  const callAt = (time: number, number: number): Call =>
+    callOf({ time, lease: leaseOf('one', number), holdings: [holding('alice', 1)] })
+  t.match(await driver.decide(callAt(start, 1)), { isLeaseKnown: false })
+  t.match(await driver.decide(callAt(start + 29_999, 2)), { isLeaseKnown: true })
+  t.match(await driver.decide(callAt(start + 59_999, 3)), { isLeaseKnown: false })
+  t.equal(await countPlaces(driver, 'alice'), 1)
+})
+
 t.test('a renewal keeps all places with one write', async (t) => {
   const driver = await createDriver()
   await driver.decide(

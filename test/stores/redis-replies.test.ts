@@ -8,6 +8,7 @@ import clean from '../../lib/store/redis/clean.lua.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { acquireOne, demand } from '../support/told-store.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
+import { until } from '../support/until.js'
 
 t.test(
   'the scripts use what the oldest server, Redis 6.2, has, and docs/shared-server.md lists ' +
@@ -281,9 +282,7 @@ t.test('a replica is left at most once a second', async (t) => {
   for (const [name, client] of Object.entries(clients)) {
     const store = new RedisQuotaStore({ client })
     for (let request = 0; request < 5; request++) await t.rejects(acquireOne(store, 'alice'))
-    await new Promise((resolve) => {
-      setImmediate(resolve)
-    })
+    await until('the client is told to leave', () => quits.length > 0)
     t.equal(quits.splice(0).length, 1, name)
   }
 })

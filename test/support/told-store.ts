@@ -63,7 +63,8 @@ export function estimate (most = 1, more: Partial<Demand> = {}): Partial<Demand>
 }
 
 /**
- * A store that a test controls and that counts its calls. Late results take 60 ms. Callers a0, b0…
+ * A store that a test controls and that counts its calls. Late results take 60 ms of
+ * virtual time. Callers a0, b0…
  * are in shard 0, a1… in shard 1.
  */
 export class ToldStore implements QuotaStore {
@@ -216,11 +217,6 @@ export async function pass (clock: VirtualClock, ms: number): Promise<void> {
     clock.advance(1)
     await turn()
   }
-}
-
-/** Waits for more turns of the event loop than a store waits for after its timeout. */
-export async function manyTurns (): Promise<void> {
-  for (let turns = 0; turns < 20; turns++) await turn()
 }
 
 /** Advances virtual time until there is an answer, by at most a second. */

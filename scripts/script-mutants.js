@@ -1,0 +1,103 @@
+// Changes the scripts of lib in Lua and SQL, one mutant of mutants.js after another, in a copy of
+// what `npm run compile` has built, and runs the test that is named to find it. Fails unless each
+// of them does. Needs redis-server; PostgreSQL is PGlite.
+import { spawnSync } from 'node:child_process'
+import {
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { mutants } from './mutants.js'
+import { isScript, scriptText } from './script-text.js'
+
+// A mutant can make a test wait for ever.
+const longestRun = 120_000
+
+const scripts = readdirSync('lib', { recursive: true, encoding: 'utf8' }).filter(isScript)
+const folder = mkdtempSync(join(tmpdir(), 'script-mutants-'))
+
+/** Compiles the scripts into the copy, with a change or as they are. */
+function compile (mutant) {
+  const read = (name) => {
+    const text = readFileSync(join('lib', name), 'utf8')
+    return name === mutant?.file ? changed(text, mutant) : text
+  }
+  for (const name of scripts) {
+    const module = `export default ${JSON.stringify(scriptText(name, read))}\n`
+    writeFileSync(join(folder, 'build', 'lib', `${name}.js`), module)
+  }
+}
+
+/** Returns the text with the change of a mutant. */
+function changed (text, { file, from, to }) {
+  const parts = text.split(from)
+  if (parts.length !== 2) {
+    throw new Error(`${file} has ${parts.length - 1} times, not once:\n${from}`)
+  }
+  return parts.join(to)
+}
+
+/** Runs tests of a file: by depth, a pattern of their names. Returns what they print. */
+function run (file, patterns) {
+  const { status, stdout } = spawnSync(
+    process.execPath,
+    [`build/${file.replace(/ts$/, 'js')}`],
+    {
+      cwd: folder,
+      encoding: 'utf8',
+      env: { ...process.env, TAP_GREP: patterns.join('\n'), TAP_TIMEOUT: '110' },
+      maxBuffer: 2 ** 30,
+      timeout: longestRun
+    }
+  )
+  return { hasPassed: status === 0, output: stdout }
+}
+
+function patternOf (name) {
+  return `/^${name.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&')}$/`
+}
+
+/** Whether the test that is named finds the mutant. Another that fails does not count. */
+function isFound (mutant) {
+  compile(mutant)
+  const { hasPassed, output } = run(mutant.test, mutant.foundBy.map(patternOf))
+  const failed = output.split('\n').filter((line) => /^ *not ok \d+ - /.test(line))
+  return !hasPassed && failed.some((line) => line.includes(` - ${mutant.foundBy.at(-1)}`))
+}
+
+try {
+  cpSync('build', join(folder, 'build'), { recursive: true })
+  cpSync('package.json', join(folder, 'package.json'))
+  symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
+
+  compile()
+  for (const file of new Set(mutants.map(({ test }) => test))) {
+    const names = mutants.filter(({ test }) => test === file).map(({ foundBy }) => foundBy[0])
+    const pattern = new Set(names.map((name) => patternOf(name).slice(1, -1)))
+    const { hasPassed, output } = run(file, [`/${[...pattern].join('|')}/`])
+    if (!hasPassed) throw new Error(`${file} fails without a mutant:\n${output}`)
+  }
+
+  const survivors = []
+  for (const [index, mutant] of mutants.entries()) {
+    const startedAt = performance.now()
+    const isDead = isFound(mutant)
+    if (!isDead) survivors.push(mutant)
+    const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
+    const what = isDead ? 'found' : 'NOT FOUND'
+    console.log(`${index + 1}. ${what} in ${seconds} s: ${mutant.file}: ${mutant.what}`)
+  }
+  console.log(`${mutants.length - survivors.length} of ${mutants.length} mutants are found`)
+  for (const { file, what, foundBy } of survivors) {
+    console.error(`${file}: ${what}; this test should fail: ${foundBy.at(-1)}`)
+  }
+  if (survivors.length > 0) process.exitCode = 1
+} finally {
+  rmSync(folder, { recursive: true })
+}

@@ -1,0 +1,23 @@
+// The clocks and timers of a simulation, in place of those of this process.
+import { mock } from 'node:test'
+
+/** The clocks and timers that a test controls. */
+export class VirtualTime {
+  /** The monotonic time in milliseconds. */
+  now = 0
+
+  start (): void {
+    mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'Date'], now: 1e12 })
+    Object.defineProperty(performance, 'now', { configurable: true, value: () => this.now })
+  }
+
+  stop (): void {
+    mock.timers.reset()
+    Reflect.deleteProperty(performance, 'now')
+  }
+
+  advance (ms: number): void {
+    this.now += ms
+    mock.timers.tick(ms)
+  }
+}
