@@ -243,7 +243,7 @@ const sql = [
   {
     file: 'store/postgres/schema.sql',
     what: 'a settlement holds what it did',
-    from: '      own.held := greatest(0, own.held - settlement.less_held);\n',
+    from: '      own.held := greatest(0, least(own.count, own.held - settlement.less_held));\n',
     to: '',
     ...byRule(
       postgresContract,

@@ -24,6 +24,11 @@ export const settleRules: Rules = {
     ]
   },
 
+  'holds no more than it counts, although the count cannot exceed the largest integer': (quota) => {
+    const largest = quota.hold(1, unlimited)
+    return [largest, quota.hold(1, 5), settle(largest, 0), quota.peek(1), quota.list()]
+  },
+
   'a settlement replaces the one before': (quota) => {
     const first = quota.hold(1, 6)
     const exact = quota.acquire(1, unlimited, 4)

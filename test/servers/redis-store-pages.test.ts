@@ -235,3 +235,44 @@ function fieldsOf (acquisition: Acquisition | null) {
   const { admitted, granted, count, held, windowRemaining, overflow } = acquisition
   return { admitted, granted, count, held, windowRemaining, overflow }
 }
+
+/** A client of a server whose clock the test sets forward. */
+function withServerTime () {
+  const { evaluateSource } = adaptClient(client)
+  let ahead = 0
+  const settable: QuotaRedisClient = {
+    evaluateDigest: () => Promise.reject(new Error('NOSCRIPT')),
+    evaluateSource: (source, ...given) => {
+      const now = Date.now() + ahead
+      const time = `{'${Math.floor(now / 1000)}', '${(now % 1000) * 1000}'}`
+      return evaluateSource(source.replaceAll("redis.call('TIME')", time), ...given)
+    }
+  }
+  return {
+    client: settable,
+    advance: (milliseconds: number) => {
+      ahead += milliseconds
+    }
+  }
+}
+
+t.test('a quota that is used again while a pass removes its rows keeps to its cap', async (t) => {
+  const cap = 3_000
+  const { client, advance } = withServerTime()
+  const store = new RedisQuotaStore({ client, maxTrackedCallers: cap, rememberRejections: false })
+  const ask = (counters: string, callers: readonly string[]) =>
+    Promise.all(callers.map((caller) => acquireOne(store, caller, { counters })))
+  await ask('idle', names('old', cap))
+  await ask('used', ['b'])
+  advance(100_000)
+  await ask('used', ['b'])
+  advance(100_000)
+  // Each request looks at a page. The quota is back before all of its rows are removed.
+  await ask('used', ['b'])
+  await ask('idle', ['again'])
+  for (const caller of names('b', 10)) await ask('used', [caller])
+  const { trackedCallers } = await store.inspect('idle')
+  t.equal(trackedCallers, 1)
+  const fresh = await ask('idle', names('fresh', 2 * cap))
+  t.equal(fresh.filter((each) => each?.overflow === false).length, cap - 1)
+})

@@ -189,7 +189,7 @@ const scenarios: Record<string, (t: Test) => Promise<void>> = {
     await settling
   },
 
-  'given back in the next window': async (t) => {
+  'subtracted in the next window': async (t) => {
     const scene = new Scene(t)
     const { store } = scene.process()
     const acquisition = await take(store, tokens(4))

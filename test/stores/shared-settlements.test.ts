@@ -1,4 +1,5 @@
 // How the stores on servers send settlements.
+import { mock } from 'node:test'
 import t from 'tap'
 import type { Call, Reply } from '../../lib/store/shared/driver.js'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
@@ -6,6 +7,7 @@ import { DirectDriver } from '../simulation/network.js'
 import { rowOf, Server } from '../simulation/server.js'
 import { ServerTime } from '../simulation/server-time.js'
 import { acquireOne, demand, estimate } from '../support/told-store.js'
+import { until } from '../support/until.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 
 function createStore () {
@@ -56,4 +58,45 @@ t.test('what is settled with more is sent again if the server asks for it', asyn
   await store.settle(acquisition, 5, null)
   t.equal(refused, 1)
   t.match(count('alice', estimate()), { count: 5, held: 0 })
+})
+
+t.test('what was settled with more stays counted if the reply comes too late', async (t) => {
+  const longestWait = 5_000
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => {
+    mock.timers.reset()
+  })
+  const time = virtualPerformance(t)
+  const { driver, store, count } = createStore()
+  const acquisition = await acquireOne(store, 'alice', estimate(3))
+  const decide = driver.decide.bind(driver)
+  let reply = (): void => {}
+  driver.decide = async (call: Call): Promise<Reply> => {
+    const decided = await decide(call)
+    driver.decide = decide
+    await new Promise<void>((resolve) => {
+      reply = resolve
+    })
+    return decided
+  }
+  const settled = store.settle(acquisition, 5, null)
+  await until('it is counted', () => count('alice', estimate())?.count === 5)
+  time.advance(longestWait)
+  mock.timers.tick(longestWait)
+  await t.rejects(settled, { message: /5000/ })
+  reply()
+  await acquireOne(store, 'bob')
+  t.match(count('alice', estimate()), { count: 5, held: 0 })
+})
+
+t.test('a cursor of a driver can contain colons', async (t) => {
+  const { driver, store } = createStore()
+  const cursors: unknown[] = []
+  Reflect.set(driver, 'list', async (_counters: string, cursor: string | null) => {
+    cursors.push(cursor)
+    return { callers: [], cursor: cursor === null ? 'user:01000:x' : null }
+  })
+  const { cursor } = await store.list('chat.tokens.day')
+  t.same(await store.list('chat.tokens.day', String(cursor)), { callers: [], cursor: null })
+  t.same(cursors, [null, 'user:01000:x'])
 })

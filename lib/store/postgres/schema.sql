@@ -200,6 +200,7 @@ BEGIN
       given_rows[slot].count := NULL;
       given_rows[slot].opened := NULL;
       given_rows[slot].window_id := NULL;
+      given_rows[slot].window_end := NULL;
     END IF;
   END LOOP;
 
@@ -508,7 +509,7 @@ BEGIN
     own := rows[settlement.slot];
     IF own.window_id = settlement.window_id THEN
       own.count := greatest(0, own.count - settlement.less_count);
-      own.held := greatest(0, own.held - settlement.less_held);
+      own.held := greatest(0, least(own.count, own.held - settlement.less_held));
       rows[settlement.slot] := own;
     END IF;
   END LOOP;
@@ -575,7 +576,7 @@ BEGIN
       granted := 0;
       IF is_admitted THEN
         granted := CASE WHEN demand.quota_limit = unlimited THEN demand.most
-          ELSE least(demand.most, demand.quota_limit - own.count) END;
+          ELSE greatest(0, least(demand.most, demand.quota_limit - own.count)) END;
         own.count := least(unlimited, own.count + granted);
         IF demand.is_estimate THEN
           own.held := least(unlimited, own.held + granted);

@@ -136,14 +136,15 @@ local function openPlaces (lease, cleaningText, now)
       local isAlive = owner and now < owner.ends
       if kind == 'process' and isAlive then
         cleaning.followingAt = math.min(cleaning.followingAt, owner.ends)
-      elseif kind == 'process' then
+      elseif kind == 'process' and owner.held <= 0 then
         removed[#removed + 1] = field
       elseif kind == 'held' then
         local held, generation = struct.unpack(HOLDING, page[2][index + 1])
         if not isAlive or generation < owner.generation then
           removed[#removed + 1] = field
           less[row] = (less[row] or 0) + held
-          if isAlive then
+          -- A process that has ended can come back while others of its rows are left.
+          if owner then
             owner.held = owner.held - held
             owner.isChanged = true
           end

@@ -31,17 +31,17 @@ local function checkPage (clock, quotas)
     if space then
       local quota = quotaNamed(string.sub(field, 1, space - 1))
       local lastSeen = struct.unpack('d', page[2][index + 1], LAST_SEEN_POSITION)
-      if not quota or quota.expires < clock.serverTime then
+      if not quota then
         dead[#dead + 1] = field
-      elseif quota.sweptAt - lastSeen >= quota.retention then
+      elseif quota.expires < clock.serverTime or quota.sweptAt - lastSeen >= quota.retention then
         dead[#dead + 1] = field
         quota.callers = quota.callers - 1
         quota.isChanged = true
       end
     elseif string.sub(field, 1, 6) == 'quota:' then
-      if quotaNamed(string.sub(field, 7)).expires < clock.serverTime then
-        dead[#dead + 1] = field
-      end
+      local quota = quotaNamed(string.sub(field, 7))
+      -- A quota that is used again while others of its rows are left still counts them.
+      if quota.expires < clock.serverTime and quota.callers <= 0 then dead[#dead + 1] = field end
     end
   end
 

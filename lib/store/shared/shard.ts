@@ -137,7 +137,7 @@ export class Shard implements Settler {
     try {
       const reply = await withTimeout(longestWait, this.#driver.decide(call), {
         late: (late) => {
-          this.#settleLate(call, late)
+          this.#settleLate(stored.slice(0, requests.length), late)
         }
       })
       this.#isFailing = false
@@ -224,13 +224,14 @@ export class Shard implements Settler {
 
   /**
    * Settles with 0 what the requests of a call have counted whose reply comes too late. Their
-   * places end with the earlier generation.
+   * places end with the earlier generation. What was settled with more was used, and stays.
    */
-  #settleLate ({ requests }: Call, { decided }: Reply): void {
-    for (const [index, acquisitions] of decided.entries()) {
+  #settleLate (requests: readonly StoredRequest[], { decided }: Reply): void {
+    for (const [index, demands] of requests.entries()) {
+      const acquisitions = decided[index]
       if (acquisitions === undefined || !haveRoom(acquisitions)) continue
       for (const [position, acquisition] of acquisitions.entries()) {
-        const demand = required(requests[index]?.[position], 'the demand of an acquisition')
+        const demand = required(demands[position], 'the demand of an acquisition')
         if (demand.window === null) continue
         new CountedDemand(this, demand, acquisition).settle(0, demand.end).catch(() => {})
       }

@@ -131,8 +131,10 @@ export class SharedStore implements QuotaStore {
    * window.
    */
   async list (counters: string, cursor = '0'): Promise<CallerPage> {
-    const [number = '', own = null] = cursor.split(':')
-    const index = Number(number)
+    // The shard, and where there is one, the driver's cursor, which can contain colons.
+    const colon = cursor.indexOf(':')
+    const index = Number(colon === -1 ? cursor : cursor.slice(0, colon))
+    const own = colon === -1 ? null : cursor.slice(colon + 1)
     const { callers, cursor: next } = await this.#shardAt(index).ask((driver, time) =>
       driver.list(counters, own, time, Date.now())
     )
