@@ -11,5 +11,5 @@ on () {
 
 on 22 ${*:-test/plugin}
 FASTIFY=fastify-6 on 24 --node-arg=--import=./scripts/other-fastify.js \
-  ${*:-test/plugin test/regressions test/rules test/stores}
+  ${*:-test/plugin test/regressions test/rules}
 on 26 ${*:-test/plugin}

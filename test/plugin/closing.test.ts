@@ -164,7 +164,10 @@ async function start (
       socket.destroy()
     })
     await once(socket, 'connect')
-    socket.write(`POST ${url} HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n`)
+    // A connection that is kept can be closed only after its time limit, if its response ends after
+    // the server has closed the idle ones.
+    const headers = 'Host: h\r\nContent-Length: 0\r\nConnection: close'
+    socket.write(`POST ${url} HTTP/1.1\r\n${headers}\r\n\r\n`)
   }
   for (let stream = 0; stream < streams; stream++) await send('/stream')
   await until('all streams have begun', () => ends.length === streams)
