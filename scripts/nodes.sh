@@ -11,5 +11,5 @@ on () {
 
 on 22 ${*:-test/plugin}
 FASTIFY=fastify-6 on 24 --node-arg=--import=./scripts/other-fastify.js \
-  ${*:-test/plugin test/regressions test/rules}
+  ${*:-test/plugin test/regressions test/rules test/stores}
 on 26 ${*:-test/plugin}

@@ -159,12 +159,10 @@ t.test(
   }
 )
 
-t.test('the types of the metrics are correct with each version of prom-client', async (t) => {
-  for (const version of ['prom-client-lowest', 'prom-client']) {
-    const { write, check } = createProject('fastify', ['prom-client', version])
-    write('host.mts', "export * from 'fastify-llm-quota/metrics'\n")
-    t.equal(check('--module nodenext --skipLibCheck false', 'host.mts'), '', version)
-  }
+t.test('the types of the metrics are correct with the lowest version of prom-client', async (t) => {
+  const { write, check } = createProject('fastify', ['prom-client', 'prom-client-lowest'])
+  write('host.mts', "export * from 'fastify-llm-quota/metrics'\n")
+  t.equal(check('--module nodenext --skipLibCheck false', 'host.mts'), '')
 })
 
 t.test(

@@ -71,6 +71,7 @@ const invalid: unknown[] = [
   { ...valid, admitted: false },
   ...[-5, 1.5, 1n, '1'].map((count) => ({ ...valid, count })),
   ...[-1, 2, 0.5, undefined].map((held) => ({ ...valid, held })),
+  ...[null, 5_000, 'x'].map((end) => ({ ...valid, end })),
   ...[0, 2, '1', undefined].map((granted) => ({ ...valid, granted })),
   ...[0, NaN, '5000', [5000], 5000n, 1e300, null].map((windowRemaining) => ({
     ...valid,

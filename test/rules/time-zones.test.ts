@@ -336,6 +336,16 @@ t.test('where the time zone fails only later, a report counts in the first windo
   t.same(await counts(['budget']), [30])
 })
 
+t.test('a quota whose days become those of a time zone starts anew, and back again', async (t) => {
+  const store = new MemoryQuotaStore()
+  const inZone = { perDay: 1, timeZone: () => 'Asia/Tokyo' }
+  const fromFirstRequest = { perDay: 1 }
+  for (const budget of [fromFirstRequest, inZone, fromFirstRequest]) {
+    const { statuses } = await createHost('budget', { store, quotas: { budget } })
+    t.same(await statuses(2), [200, 429])
+  }
+})
+
 t.test('more time zones than are remembered have the same windows', async (t) => {
   const set = setWallClock(t)
   const { ask } = await createHost('budget', {
