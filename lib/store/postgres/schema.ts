@@ -151,7 +151,7 @@ class Statements {
     try {
       return readReply(await namingPool.query({ name, text, values }))
     } catch (error) {
-      if (!unknownNameCodes.includes(codeOf(error))) throw error
+      if (!isUnknownName(error)) throw error
       this.#namingPool = null
       return readReply(await this.#pool.query(text, values))
     }
@@ -171,8 +171,9 @@ function readReply ({ rows }: Awaited<ReturnType<PostgresPool['query']>>): strin
   return reply
 }
 
-function codeOf (error: unknown): unknown {
-  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
+function isUnknownName (error: unknown): boolean {
+  const isError = typeof error === 'object' && error !== null && 'code' in error
+  return isError && unknownNameCodes.includes(error.code)
 }
 
 // If the host has replaced the `query` of `pg`'s `Pool`, perhaps by a function that takes only a
