@@ -199,6 +199,26 @@ const lua = [
   },
   {
     file: 'store/redis/places.part.lua',
+    what: 'a lease that a late call has begun is taken for that of the call before',
+    from: 'and process.number or 0',
+    to: 'and lease.number - 1 or 0',
+    ...byTest(
+      'test/servers/redis-places.test.ts',
+      'a process states its places again after a late call has begun another lease'
+    )
+  },
+  {
+    file: 'store/redis/places.part.lua',
+    what: 'a process that resumes while its places are cleaned holds those as well',
+    from: 'owner.held = owner.held - held',
+    to: 'owner.held = owner.held',
+    ...byTest(
+      'test/servers/redis-places.test.ts',
+      'nothing stays of a process that resumes while its ended lease is being cleaned'
+    )
+  },
+  {
+    file: 'store/redis/places.part.lua',
     what: 'what was stated in an earlier generation stays',
     from: 'if not isAlive or generation < owner.generation then',
     to: 'if not isAlive then',
@@ -213,8 +233,8 @@ const sql = [
   {
     file: 'store/postgres/schema.sql',
     what: 'a window is open a millisecond longer',
-    from: 'moment - opened < window_length, false)',
-    to: 'moment - opened <= window_length, false)',
+    from: 'moment < ends, false)',
+    to: 'moment <= ends, false)',
     ...byRule(
       postgresContract,
       'a request after the previous window opens one, and no later request extends it'
@@ -293,11 +313,31 @@ const sql = [
   {
     file: 'store/postgres/schema.sql',
     what: 'a lease that has ended is known',
-    from: 'is_lease_known := lease.ends > moment;',
-    to: 'is_lease_known := lease.ends IS NOT NULL;',
+    from: 'IF lease.ends > moment THEN',
+    to: 'IF lease.ends IS NOT NULL THEN',
     ...byTest(
       postgresContract.test,
       'a process whose lease has ended is told so if its own call is the next one'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a counter that a sweep has removed keeps the end of its window',
+    from: '      given_rows[slot].ends := NULL;\n',
+    to: '',
+    ...byTest(
+      postgresContract.test,
+      'a counter that a sweep has removed opens a new window, even with the same end'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a grant is negative',
+    from: 'ELSE greatest(0, least(demand.most, demand.quota_limit - own.count)) END;',
+    to: 'ELSE least(demand.most, demand.quota_limit - own.count) END;',
+    ...byTest(
+      postgresContract.test,
+      'callers of one request who share the overflow counter are granted nothing below 0'
     )
   },
   {
@@ -312,5 +352,5 @@ const sql = [
   }
 ]
 
-/** All of them, thirty. */
+/** All of them. */
 export const mutants = [...lua, ...sql]

@@ -14,7 +14,7 @@ const { server, pool } = await startPostgres(t)
 t.test('the store uses the clock of the server', async (t) => {
   const store = new PostgresQuotaStore({ pool, rememberRejections: false })
   await acquireOne(store, 'alice')
-  await pool.query('UPDATE llm_quota SET opened = opened - 59000, last_seen = last_seen - 59000')
+  await pool.query('UPDATE llm_quota SET ends = ends - 59000, last_seen = last_seen - 59000')
   const { windowRemaining } = await acquireOne(store, 'alice')
   t.ok(Number(windowRemaining) > 0 && Number(windowRemaining) <= 1_000, `${windowRemaining} ms`)
 })
@@ -31,6 +31,7 @@ t.test(
       'demand',
       'demands',
       'due',
+      'ends',
       'finish',
       'first',
       'found',
@@ -45,7 +46,6 @@ t.test(
       'length',
       'moment',
       'now',
-      'opened',
       'own',
       'part',
       'parts',

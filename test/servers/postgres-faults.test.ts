@@ -252,7 +252,7 @@ t.test('a counter that another call has just inserted and uses is not overwritte
     await sleep(5)
   }
   await pool.query(`INSERT INTO llm_quota
-    SELECT counters, 'b', kind, 5, 0, opened, window_end, 7, last_seen
+    SELECT counters, 'b', kind, 5, 0, ends, is_zoned, 7, last_seen
     FROM llm_quota WHERE caller = 'a'`)
   await counter.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'b' FOR UPDATE")
   await tracking.query('UPDATE llm_quota_tracking SET tracked = 2; COMMIT')

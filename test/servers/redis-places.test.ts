@@ -203,43 +203,100 @@ t.test(
   }
 )
 
+t.test('a process states its places again after a late call has begun another lease', async (t) => {
+  const adapted = adaptClient(client)
+  const late: (() => Promise<unknown>)[] = []
+  let isLate = false
+  const { clock, one, other, count, renew } = start(t, {
+    ...adapted,
+    evaluateDigest: (digest, keys, parameters) => {
+      if (!isLate) return adapted.evaluateDigest(digest, keys, parameters)
+      late.push(async () => {
+        // The time of a call is that of the server, which the clock replaces.
+        const [numbers, ...names] = parameters
+        if (!(numbers instanceof Buffer)) throw new TypeError('the numbers come first')
+        numbers.writeDoubleLE(clock.now())
+        await adapted.evaluateDigest(digest, keys, [numbers, ...names])
+      })
+      return Promise.reject(new Error('no reply'))
+    }
+  })
+  await acquireOne(one, 'alice', place(1))
+  isLate = true
+  await t.rejects(acquireOne(one, 'bob', place(1)), /no reply/)
+  isLate = false
+  await renew()
+  t.equal(await count(), 1)
+
+  // The server's clock is set forward, so that the lease ends, and with it the number of calls.
+  clock.advance(30_000)
+  await acquireOne(other, 'carol', place(1))
+  t.equal(await count(), 0)
+  for (const run of late) await run()
+  t.equal(await count('bob'), 1)
+  await renew()
+  await renew()
+  t.equal(await count(), 1, 'the process has learned that its lease had ended')
+  t.equal(await count('bob'), 0, 'and the place of the late call is free')
+})
+
 t.test(
-  'a lost reply loses no place for good, and takes none for good',
+  'nothing stays of a process that resumes while its ended lease is being cleaned',
   async (t) => {
-    const adapted = adaptClient(client)
-    let isLost = false
-    const { one, other, count, renew } = start(t, {
-      evaluateSource: adapted.evaluateSource,
-      evaluateDigest: async (...command) => {
-        const reply = await adapted.evaluateDigest(...command)
-        if (isLost) throw new Error('lost')
-        return reply
-      }
-    })
-    const kept = await acquireOne(one, 'alice', place(3))
-    isLost = true
-    await t.rejects(acquireOne(one, 'alice', place(3)), /lost/)
-    await t.rejects(acquireOne(one, 'bob', place(3)), /lost/)
-    isLost = false
-    t.equal(await count('bob'), 1, 'the server has counted a place that nobody has')
-    await acquireOne(one, 'carol', place(3))
-    t.equal(await count(), 1)
-    matchExactly(t, await acquireOne(other, 'bob', place(1)), {
-      admitted: true,
-      granted: 1,
-      count: 1,
-      held: 1,
-      windowRemaining: null,
-      overflow: false
-    })
-    isLost = true
-    await t.rejects(one.settle(kept, 0, null), /lost/)
-    isLost = false
-    await renew()
-    await renew()
-    t.equal(await count(), 0, 'a place that was freed stays free')
+    const { clock, one, other, count } = start(t)
+    // More than one page of the cleaning.
+    const callers = Array.from({ length: 2_500 }, (_, caller) => `caller ${caller}`)
+    const entries = await Promise.all(callers.map((caller) => acquireOne(one, caller, place())))
+    clock.advance(30_000)
+    const before = await client.hlen(places)
+    const another = await acquireOne(other, 'another', place())
+    const between = await client.hlen(places)
+    t.ok(between < before && between > 1_000, 'a part of them is cleaned')
+    // The first call renews the lease, and the others state anew what the process holds.
+    for (const caller of ['caller 0', 'caller 2499']) {
+      entries.push(await acquireOne(one, caller, place()))
+      t.equal(await count(caller), 2)
+    }
+    await Promise.all(entries.map((entry) => one.settle(entry, 0, null)))
+    await other.settle(another, 0, null)
+    t.equal(await client.exists(places), 0)
   }
 )
+
+t.test('a lost reply loses no place for good, and takes none for good', async (t) => {
+  const adapted = adaptClient(client)
+  let isLost = false
+  const { one, other, count, renew } = start(t, {
+    evaluateSource: adapted.evaluateSource,
+    evaluateDigest: async (...command) => {
+      const reply = await adapted.evaluateDigest(...command)
+      if (isLost) throw new Error('lost')
+      return reply
+    }
+  })
+  const kept = await acquireOne(one, 'alice', place(3))
+  isLost = true
+  await t.rejects(acquireOne(one, 'alice', place(3)), /lost/)
+  await t.rejects(acquireOne(one, 'bob', place(3)), /lost/)
+  isLost = false
+  t.equal(await count('bob'), 1, 'the server has counted a place that nobody has')
+  await acquireOne(one, 'carol', place(3))
+  t.equal(await count(), 1)
+  matchExactly(t, await acquireOne(other, 'bob', place(1)), {
+    admitted: true,
+    granted: 1,
+    count: 1,
+    held: 1,
+    windowRemaining: null,
+    overflow: false
+  })
+  isLost = true
+  await t.rejects(one.settle(kept, 0, null), /lost/)
+  isLost = false
+  await renew()
+  await renew()
+  t.equal(await count(), 0, 'a place that was freed stays free')
+})
 
 for (const processes of [2, 200]) {
   const name = `a decision beside ${processes} processes with places runs as many commands`

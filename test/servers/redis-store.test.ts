@@ -232,6 +232,30 @@ t.test(
   }
 )
 
+t.test(
+  'a window that is open stays open if a quota gets a time zone by a function, or loses it',
+  async (t) => {
+    const clock = new VirtualClock()
+    clock.advance(1_000_000)
+    const store = new RedisQuotaStore({ client, clock: clock.now, rememberRejections: false })
+    const quota = { ...tokens, limit: 10 }
+    const day = { ...quota, window: 2 * quota.window, end: clock.now() + 3_600_000 }
+    const ends = clock.now() + quota.window
+    const left = { windowRemaining: quota.window }
+    t.match(await acquireOne(store, 'alice', quota), { count: 1, ...left })
+    // Both definitions run at once during a deployment.
+    t.match(await acquireOne(store, 'alice', day), { count: 2, end: ends })
+    t.match(await store.peek(demand('alice', day)), { count: 2, end: ends })
+    t.match(await acquireOne(store, 'alice', quota), { count: 3, ...left })
+    const next = { ...day, end: ends + 1 }
+    t.match(await acquireOne(store, 'alice', next), { count: 1, end: ends + 1 })
+    const longer = { windowRemaining: quota.window + 1 }
+    t.match(await acquireOne(store, 'alice', quota), { count: 2, ...longer })
+    clock.advance(quota.window + 1)
+    t.match(await acquireOne(store, 'alice', quota), { count: 1, ...left })
+  }
+)
+
 t.test('another layout, older or newer, is refused by name and not changed', async (t) => {
   const store = new RedisQuotaStore({ client })
   const calls: (() => unknown)[] = [

@@ -109,7 +109,7 @@ export class Server {
     const told = this.#time.tell()
     const now = this.#faults.runsBackwards === true ? this.#time.clock : told
     this.freeEnded(now)
-    const isLeaseKnown = this.#renew(call, now)
+    const latestNumber = this.#renew(call, now)
     for (const settlement of call.settlements) {
       this.#settle(settlement)
       if (this.#faults.settlesTwice === true) this.#settle(settlement)
@@ -122,23 +122,25 @@ export class Server {
       return isDecided ? decided : undefined
     })
     if (this.#faults.mixesReplies === true) decided.reverse()
-    return { decided, isLeaseKnown }
+    return { decided, latestNumber }
   }
 
-  /** Returns whether the lease was known. Throws if the call is late. */
-  #renew ({ lease, holdings }: Call, now: number): boolean {
-    if (lease === null) return false
+  /** Returns the number of the call before that was known. Throws if the call is late. */
+  #renew ({ lease, holdings }: Call, now: number): number {
+    if (lease === null) return 0
+    const { number } = lease
     const known = this.#processes.get(lease.process)
-    if (known !== undefined && lease.number <= known.number && this.#faults.acceptsLate !== true) {
+    if (known !== undefined && number <= known.number && this.#faults.acceptsLate !== true) {
       throw new Error('LATE a later call of this process has changed what it holds')
     }
+    const latestNumber = this.#faults.knowsEachLease === true ? number - 1 : (known?.number ?? 0)
     const process = known ?? {
       number: 0,
       ends: 0,
       generation: lease.generation,
       holdings: new Map<string, { held: number; generation: number }>()
     }
-    process.number = Math.max(process.number, lease.number)
+    process.number = Math.max(process.number, number)
     process.ends = now + (this.#faults.leaseLength ?? leaseLength)
     this.#processes.set(lease.process, process)
     for (const holding of holdings) this.#hold(process, lease.generation, holding)
@@ -147,7 +149,7 @@ export class Server {
       process.generation = lease.generation
       this.#dropEarlier(process)
     }
-    return known !== undefined || this.#faults.knowsEachLease === true
+    return latestNumber
   }
 
   #hold (process: Process, generation: number, holding: Holding): void {

@@ -49,9 +49,9 @@ for (const kind of ['shared', 'two shards', 'insured', 'at the cap', 'permits'] 
 const withCall = (call: (call: Call) => Call): Faults => ({ network: { call } })
 const withDecided = (change: (decided: Decided) => Decided): Faults => ({
   network: {
-    reply: ({ decided, isLeaseKnown }) => ({
+    reply: ({ decided, latestNumber }) => ({
       decided: decided.map((each) => each?.map(change)),
-      isLeaseKnown
+      latestNumber
     })
   }
 })

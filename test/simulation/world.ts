@@ -10,7 +10,7 @@ import { Network, SimulatedDriver, type NetworkFaults } from './network.js'
 import { ObservedStore, type SettlingStore } from './observed-store.js'
 import { Permits, type Asked } from './permits.js'
 import { ServerTime } from './server-time.js'
-import { leaseLength, rowOf, Server, type Execution, type ServerFaults } from './server.js'
+import { rowOf, Server, type Execution, type ServerFaults } from './server.js'
 import { VirtualTime } from './virtual-time.js'
 
 const windowLength = 60_000
@@ -136,7 +136,7 @@ export class World {
         this.#loseAll(step[1])
         break
       case 'set clock':
-        this.#setClock(step[1], step[2])
+        this.#timeOf(step[1]).ahead += step[2]
         break
       case 'busy':
         this.#serverOf(step[1]).busyCalls = step[2]
@@ -346,13 +346,6 @@ export class World {
     server.loseAll()
     // Its connections are lost as well. A call that it did before and after would count twice.
     this.#network.loseOld()
-  }
-
-  #setClock (number: number, ms: number): void {
-    this.#timeOf(number).ahead += ms
-    // The leases have ended, and with them their numbers of calls: a call from before that is not
-    // known to be late. A documented loss.
-    if (ms >= leaseLength) this.#network.loseOld()
   }
 
   #serverOf (number: number): Server {

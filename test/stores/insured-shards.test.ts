@@ -47,6 +47,15 @@ t.test('the callers of the other shards are not affected when one shard fails', 
   )
 })
 
+t.test('a primary whose shardOf returns no number, such as a promise, is an error', async (t) => {
+  const { store } = insure()
+  Object.assign(store.primary, { shardOf: async () => 0 })
+  const message = /shardOf of the primary store must return an integer .* it got/
+  await t.rejects(async () => store.acquire([demand('alice')]), message)
+  await t.rejects(async () => store.peek?.(demand('alice')), message)
+  t.same(store.shards, { primary: [], fallback: [] })
+})
+
 t.test(
   'the primary is called once for each shard, and a part is settled with 0 if another rejects',
   async (t) => {

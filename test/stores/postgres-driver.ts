@@ -89,10 +89,10 @@ t.test('a place is counted, and nothing is left behind when it is free again', a
     overflow: false
   })
   const taken = await driver.decide(placeCall(leaseOf('one', 2), 'alice', 1, 1))
-  t.match(taken, { isLeaseKnown: true, decided: [[{ admitted: false, count: 1, granted: 0 }]] })
+  t.match(taken, { latestNumber: 1, decided: [[{ admitted: false, count: 1, granted: 0 }]] })
   t.same(await driver.inspect(streams), { trackedCallers: 1, sweeps: 0 })
   const freed = callOf({ lease: leaseOf('one', 3), holdings: [holding('alice', 0)] })
-  t.same(await driver.decide(freed), { decided: [], isLeaseKnown: true })
+  t.same(await driver.decide(freed), { decided: [], latestNumber: 2 })
   for (const table of ['llm_quota', 'llm_quota_places', 'llm_quota_leases']) {
     t.same(await rowsOf(table), [], table)
   }
@@ -170,7 +170,7 @@ t.test('the places of a process whose lease has ended are free, and it is told s
     count: 1
   })
   t.match(await driver.decide(at(ended, leaseOf('killed', 2), 'caller 7')), {
-    isLeaseKnown: false
+    latestNumber: 0
   })
 })
 
@@ -178,9 +178,9 @@ t.test('a process whose lease has ended is told so if its own call is the next o
   const driver = await createDriver()
   const callAt = (time: number, number: number): Call =>
     callOf({ time, lease: leaseOf('one', number), holdings: [holding('alice', 1)] })
-  t.match(await driver.decide(callAt(start, 1)), { isLeaseKnown: false })
-  t.match(await driver.decide(callAt(start + 29_999, 2)), { isLeaseKnown: true })
-  t.match(await driver.decide(callAt(start + 59_999, 3)), { isLeaseKnown: false })
+  t.match(await driver.decide(callAt(start, 1)), { latestNumber: 0 })
+  t.match(await driver.decide(callAt(start + 29_999, 2)), { latestNumber: 1 })
+  t.match(await driver.decide(callAt(start + 59_999, 3)), { latestNumber: 0 })
   t.equal(await countPlaces(driver, 'alice'), 1)
 })
 
@@ -190,7 +190,7 @@ t.test('a renewal keeps all places with one write', async (t) => {
     callOf({ lease: leaseOf('one', 1), holdings: [holding('alice', 1), holding('bob', 2)] })
   )
   const renewal = callOf({ lease: leaseOf('one', 2), time: start + 10_000 })
-  t.same(await driver.decide(renewal), { decided: [], isLeaseKnown: true })
+  t.same(await driver.decide(renewal), { decided: [], latestNumber: 1 })
   const other = { ...placeCall(leaseOf('two', 1), 'bob', 0, 2), time: start + 39_999 }
   t.match(await decideOne(driver, other), { admitted: false, count: 2 })
 })
@@ -330,7 +330,7 @@ t.test('any string is a name', async (t) => {
 t.test('a reply that lacks something is an error that names it', async (t) => {
   const whole = {
     clock: [start, start + 100, 0],
-    isLeaseKnown: false,
+    latestNumber: 0,
     decided: [
       [
         {

@@ -222,6 +222,66 @@ t.test(
   }
 )
 
+t.test(
+  'a counter that a sweep has removed opens a new window, even with the same end',
+  async (t) => {
+    const { clock, store } = await createStore()
+    const day = { end: Date.now() + 86_400_000 }
+    t.match(await acquireOne(store, 'alice', day), { admitted: true, count: 1 })
+    clock.advance(120_000)
+    t.match(await acquireOne(store, 'alice', day), { admitted: true, count: 1, end: day.end })
+    t.same(await store.inspect('default'), { trackedCallers: 1, sweeps: 1 })
+  }
+)
+
+t.test(
+  'callers of one request who share the overflow counter are granted nothing below 0',
+  async (t) => {
+    const { store } = await createStore({ maxTrackedCallers: 1 })
+    await acquireOne(store, 'alice')
+    const acquisitions = await store.acquire([
+      demand('bob', { limit: 10, most: 10 }),
+      demand('carol', { limit: 3, least: 0, most: 3 })
+    ])
+    matchExactly(t, acquisitions, [
+      { admitted: true, granted: 10, count: 10, overflow: true },
+      { admitted: true, granted: 0, count: 10, overflow: true }
+    ])
+  }
+)
+
+t.test(
+  'a window that is open stays open if a quota gets a time zone by a function, or loses it',
+  async (t) => {
+    const { clock, store } = await createStore()
+    const quota = { counters: 'team.tokens.day', window: 86_400_000, limit: 10 }
+    const day = { ...quota, window: 2 * quota.window, end: clock.now() + 3_600_000 }
+    const ends = clock.now() + quota.window
+    const left = { windowRemaining: quota.window }
+    t.match(await acquireOne(store, 'alice', quota), { count: 1, ...left })
+    // Both definitions run at once during a deployment.
+    t.match(await acquireOne(store, 'alice', day), { count: 2, end: ends })
+    t.match(await store.peek(demand('alice', day)), { count: 2, end: ends })
+    t.match(await acquireOne(store, 'alice', quota), { count: 3, ...left })
+    const next = { ...day, end: ends + 1 }
+    t.match(await acquireOne(store, 'alice', next), { count: 1, end: ends + 1 })
+    const longer = { windowRemaining: quota.window + 1 }
+    t.match(await acquireOne(store, 'alice', quota), { count: 2, ...longer })
+    clock.advance(quota.window + 1)
+    t.match(await acquireOne(store, 'alice', quota), { count: 1, ...left })
+  }
+)
+
+t.test('a window keeps its length if that of its quota changes', async (t) => {
+  const { clock, store } = await createStore()
+  const hour = { window: 3_600_000 }
+  await acquireOne(store, 'alice')
+  t.match(await acquireOne(store, 'alice', hour), { count: 2, windowRemaining: 60_000 })
+  t.match(await store.list('default'), { callers: [{ count: 2, windowRemaining: 60_000 }] })
+  clock.advance(60_000)
+  t.match(await acquireOne(store, 'alice', hour), { count: 1, windowRemaining: 3_600_000 })
+})
+
 t.test('the callers are listed on pages', async (t) => {
   const { store } = await createStore()
   const callers = Array.from({ length: 1_500 }, (_, caller) => `caller ${caller}`)
@@ -331,7 +391,7 @@ t.test(
     const store = new PostgresQuotaStore({ pool, table: 'later' })
     await t.rejects(
       acquireOne(store, 'alice'),
-      /the schema for the table later is missing or not version 4: run the SQL of postgresSchema/
+      /the schema for the table later is missing or not version 5: run the SQL of postgresSchema/
     )
     for (let run = 0; run < 2; run++) await pool.exec(postgresSchema({ table: 'later' }))
     t.match(await acquireOne(store, 'alice'), { admitted: true })

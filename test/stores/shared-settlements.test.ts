@@ -49,11 +49,11 @@ t.test('what is settled with more is sent again if the server asks for it', asyn
   const decide = driver.decide.bind(driver)
   let refused = 0
   driver.decide = async (call: Call): Promise<Reply> => {
-    const { decided, isLeaseKnown } = await decide({ ...call, requests: [] })
-    if (call.requests.length === 0) return { decided, isLeaseKnown }
+    const { decided, latestNumber } = await decide({ ...call, requests: [] })
+    if (call.requests.length === 0) return { decided, latestNumber }
     refused += 1
     driver.decide = decide
-    return { decided: call.requests.map(() => undefined), isLeaseKnown }
+    return { decided: call.requests.map(() => undefined), latestNumber }
   }
   await store.settle(acquisition, 5, null)
   t.equal(refused, 1)

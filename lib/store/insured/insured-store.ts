@@ -1,10 +1,12 @@
 import { insuredStoreChanges, type InsuredQuotaStoreChange } from '../../channels.js'
 import { CircuitBreaker } from '../../circuit-breaker.js'
+import { format } from '../../errors.js'
 import {
   assertFunction,
   assertMilliseconds,
   assertOptions,
   hasFunction,
+  isNatural,
   withFunctions
 } from '../../option-checks.js'
 import { isPromise } from '../../promises.js'
@@ -215,6 +217,12 @@ export class InsuredQuotaStore implements QuotaStore {
 
   #breakerOf (callerKey: string): CircuitBreaker {
     const shard = this.primary.shardOf?.(callerKey) ?? 0
+    if (!isNatural(shard)) {
+      throw new TypeError(
+        'the function shardOf of the primary store must return an integer of at least 0; ' +
+          `it got ${format(shard)}`
+      )
+    }
     let breaker = this.#breakers.get(shard)
     if (breaker === undefined) {
       breaker = new CircuitBreaker({

@@ -57,7 +57,7 @@ export class PostgresDriver implements Driver {
           ? undefined
           : demands.map((demand, place) => readDecided(each.fieldsAt(place), demand))
       }),
-      isLeaseKnown: fields.boolean('isLeaseKnown')
+      latestNumber: fields.number('latestNumber')
     }
   }
 

@@ -1,10 +1,11 @@
--- The tables and functions of PostgresQuotaStore, schema version 4, for PostgreSQL 14 and later.
+-- The tables and functions of PostgresQuotaStore, schema version 5, for PostgreSQL 14 and later.
 -- Running this again changes nothing. docs/postgres.md lists the privileges that a service needs,
 -- and how to remove everything; docs/shared-stores.md describes one decision from call to reply.
 --
 -- A decision reads the rows that it needs, decides on its requests in their order, and writes the
--- rows back. Times are milliseconds of the server's clock or of the store's, but for window_end.
--- Columns are always qualified, because a table can have the name of any variable.
+-- rows back. Times are milliseconds of the server's clock or of the store's; days and months of a
+-- time zone end at milliseconds since the epoch. Columns are always qualified, because a table can
+-- have the name of any variable.
 --
 -- Locks are taken in one order, so that nothing waits in a circle: the lease of the process,
 -- places, counters of callers, tracking; rows of one kind in the order in which the store has
@@ -15,7 +16,7 @@
 -- by their primary key however small it believes a table to be; a plan is kept for all calls.
 DO $schema$ BEGIN
 PERFORM pg_advisory_xact_lock(hashtextextended('fastify-llm-quota', 0)); -- other migrations
-IF to_regclass('llm_quota') IS NOT NULL AND to_regproc('llm_quota_version_4') IS NULL THEN
+IF to_regclass('llm_quota') IS NOT NULL AND to_regproc('llm_quota_version_5') IS NULL THEN
   RAISE EXCEPTION 'the table % has the layout of another version: use another table',
     to_regclass('llm_quota');
 END IF;
@@ -28,8 +29,8 @@ CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota (
   kind text COLLATE "C" NOT NULL,     -- 'caller', 'overflow', or 'places' in flight
   count bigint NOT NULL,
   held bigint NOT NULL,
-  opened float8,                      -- null for places
-  window_end float8,                  -- of a day or month of a time zone: ms since the epoch
+  ends float8,                        -- null for places
+  is_zoned boolean,                   -- whether it is a day or month of a time zone
   window_id bigint,                   -- used once
   last_seen float8,
   PRIMARY KEY (counters, caller, kind)
@@ -121,10 +122,9 @@ END $function$;
 
 -- The rules of a counter (docs/rules.md), each of them once.
 
-CREATE OR REPLACE FUNCTION llm_quota_is_open(
-  opened float8, window_end float8, moment float8, window_length float8, given_end float8
-) RETURNS boolean LANGUAGE sql IMMUTABLE AS
-'SELECT coalesce(given_end <= window_end, moment - opened < window_length, false)';
+CREATE OR REPLACE FUNCTION llm_quota_is_open(ends float8, moment float8, given_end float8)
+RETURNS boolean LANGUAGE sql IMMUTABLE AS
+'SELECT coalesce(given_end <= ends, moment < ends, false)';
 
 CREATE OR REPLACE FUNCTION llm_quota_has_room(count bigint, at_least bigint, quota_limit bigint)
 RETURNS boolean LANGUAGE sql IMMUTABLE AS
@@ -137,16 +137,15 @@ CREATE OR REPLACE FUNCTION llm_quota_is_dead(
 'SELECT swept_at - last_seen >= window_length + 60000';
 
 -- Returns what was decided on a demand as JSON: as `Decided` of lib/store/shared/driver.ts, where
--- `rest` is the time until the window ends, or `end` when it ends in a time zone; null for a place.
-CREATE OR REPLACE FUNCTION llm_quota_decided(
-  own llm_quota, window_length float8, granted bigint, has_room boolean
-) RETURNS text LANGUAGE sql STABLE AS $function$
+-- `rest` is the time until the window ends, and `end` when it ends; null for a place.
+CREATE OR REPLACE FUNCTION llm_quota_decided(own llm_quota, granted bigint, has_room boolean)
+RETURNS text LANGUAGE sql STABLE AS $function$
   SELECT format(
     '{"count":%s,"held":%s,"granted":%s,"hasRoom":%s,"rest":%s,"end":%s,"overflow":%s,'
     '"windowId":%s}',
     own.count, own.held, granted, coalesce(has_room::text, 'null'),
-    coalesce((own.opened + window_length - own.last_seen)::text, 'null'),
-    coalesce(own.window_end::text, 'null'), (own.kind = 'overflow')::text,
+    coalesce((own.ends - own.last_seen)::text, 'null'),
+    coalesce(floor(own.ends)::text, 'null'), (own.kind = 'overflow')::text,
     coalesce(own.window_id, 0)
   )
 $function$;
@@ -198,9 +197,8 @@ BEGIN
           AND stored.kind = 'caller'
       );
       given_rows[slot].count := NULL;
-      given_rows[slot].opened := NULL;
+      given_rows[slot].ends := NULL;
       given_rows[slot].window_id := NULL;
-      given_rows[slot].window_end := NULL;
     END IF;
   END LOOP;
 
@@ -301,8 +299,9 @@ END $function$;
 
 -- Does all of a call (`Call` of lib/store/shared/driver.ts) in one step. A slot is the number of a
 -- row in `given_rows`, from 1. Returns as JSON: between which times of the clock, while nobody sets
--- it back, no sweep is due, and by how much the clock is behind the time; whether the lease was
--- known; and for each request null if it must be sent again, or what was decided on its demands.
+-- it back, no sweep is due, and by how much the clock is behind the time; the number of the latest
+-- call of the process that was known, or 0 if it had no lease; and for each request null if it must
+-- be sent again, or what was decided on its demands.
 CREATE OR REPLACE FUNCTION llm_quota_decide(
   given_time float8,
   cap bigint,
@@ -327,7 +326,7 @@ DECLARE
   moment float8;
   shift float8;
   lease llm_quota_leases;
-  is_lease_known boolean;
+  latest_number bigint := 0;    -- of the calls of the process, if its lease has not ended
   is_freeing boolean := false;  -- whether places in the totals are held no longer
   quotas llm_quota_tracking[];
   locked_quotas text[];
@@ -369,7 +368,9 @@ BEGIN
     IF call_number <= lease.number THEN
       RAISE EXCEPTION 'the call is late: the server knows a later one of this process';
     END IF;
-    is_lease_known := lease.ends > moment;
+    IF lease.ends > moment THEN
+      latest_number := lease.number;
+    END IF;
     IF lease.complete < complete_generation THEN
       lease.frees_at := moment;
     ELSIF lease.frees_at IS NULL OR lease.frees_at = lease.ends THEN
@@ -554,12 +555,12 @@ BEGIN
       own := rows[slot];
       own.last_seen := greatest(own.last_seen, moment);
       IF own.kind <> 'places' AND NOT llm_quota_is_open(
-        own.opened, own.window_end, own.last_seen, demand.window_length, demand.window_end
+        own.ends, own.last_seen, demand.window_end
       ) THEN
         own.count := 0;
         own.held := 0;
-        own.opened := own.last_seen;
-        own.window_end := demand.window_end;
+        own.ends := coalesce(demand.window_end, own.last_seen + demand.window_length);
+        own.is_zoned := demand.window_end IS NOT NULL;
         own.window_id := floor(random() * unlimited);
       END IF;
       rows[slot] := own;
@@ -587,7 +588,7 @@ BEGIN
         END IF;
       END IF;
       decided := array_append(
-        decided, llm_quota_decided(own, demand.window_length, granted, have_room[each])
+        decided, llm_quota_decided(own, granted, have_room[each])
       );
     END LOOP;
     replies := array_append(replies, '[' || array_to_string(decided, ',') || ']');
@@ -598,7 +599,7 @@ BEGIN
   SELECT changed.* FROM unnest(rows) AS changed WHERE changed.count IS NOT NULL
   ON CONFLICT (counters, caller, kind) DO UPDATE SET
     count = excluded.count, held = excluded.held, last_seen = excluded.last_seen,
-    opened = excluded.opened, window_end = excluded.window_end, window_id = excluded.window_id;
+    ends = excluded.ends, is_zoned = excluded.is_zoned, window_id = excluded.window_id;
   IF cardinality(locked_quotas) > 0 THEN
     UPDATE llm_quota_tracking AS stored SET tracked = changed.tracked
     FROM unnest(quotas) AS changed
@@ -646,9 +647,9 @@ BEGIN
     END IF;
   END IF;
   RETURN format(
-    '{"clock":[%s,%s,%s],"isLeaseKnown":%s,"decided":[%s]}',
+    '{"clock":[%s,%s,%s],"latestNumber":%s,"decided":[%s]}',
     moment - shift, least(moment + 100, due) - shift, shift,
-    coalesce(is_lease_known, false)::text, array_to_string(replies, ',')
+    latest_number, array_to_string(replies, ',')
   );
 END $function$;
 
@@ -684,10 +685,10 @@ BEGIN
     WHERE stored.counters = quota AND stored.caller = key AND stored.kind = 'caller'
       AND llm_quota_has_room(stored.count, cost, quota_limit)
       AND stored.count + cost <= 9007199254740991
-      AND llm_quota_is_open(stored.opened, stored.window_end, moment, length, finish)
-    RETURNING llm_quota_decided(stored, length, cost, true) INTO reply;
+      AND llm_quota_is_open(stored.ends, moment, finish)
+    RETURNING llm_quota_decided(stored, cost, true) INTO reply;
     IF FOUND THEN
-      RETURN format('{"clock":null,"isLeaseKnown":false,"decided":[[%s]]}', reply);
+      RETURN format('{"clock":null,"latestNumber":0,"decided":[[%s]]}', reply);
     END IF;
   END IF;
   RETURN llm_quota_decide(
@@ -749,7 +750,7 @@ BEGIN
     own.kind := 'places';
     own.count := greatest(0, coalesce(own.count, 0) - llm_quota_freed(quota, key, moment));
     own.held := own.count;
-    RETURN llm_quota_decided(own, NULL, 0, NULL);
+    RETURN llm_quota_decided(own, 0, NULL);
   END IF;
 
   SELECT stored.* INTO own FROM llm_quota AS stored
@@ -762,10 +763,10 @@ BEGIN
     END IF;
   END IF;
   own.last_seen := greatest(own.last_seen, moment);
-  IF NOT llm_quota_is_open(own.opened, own.window_end, own.last_seen, length, finish) THEN
+  IF NOT llm_quota_is_open(own.ends, own.last_seen, finish) THEN
     RETURN NULL;
   END IF;
-  RETURN llm_quota_decided(own, length, 0, NULL);
+  RETURN llm_quota_decided(own, 0, NULL);
 END $function$;
 
 CREATE OR REPLACE FUNCTION llm_quota_forget(quota text, key text) RETURNS void
@@ -799,27 +800,25 @@ BEGIN
     SELECT json_build_object('cursor', next_caller, 'callers', coalesce(json_agg(
       json_build_object(
         'callerKey', listed.caller, 'count', listed.count, 'held', listed.held,
-        'rest', listed.opened + listed.window_length - listed.last_seen, 'end', listed.window_end
+        'rest', CASE WHEN NOT listed.is_zoned THEN listed.ends - listed.last_seen END,
+        'end', CASE WHEN listed.is_zoned THEN listed.ends END
       )
     ), '[]'))
     FROM (
-      SELECT stored.caller, stored.count, stored.held, stored.opened, stored.window_end,
-        tracking.window_length, greatest(stored.last_seen, moment) AS last_seen
+      SELECT stored.caller, stored.count, stored.held, stored.ends, stored.is_zoned,
+        greatest(stored.last_seen, moment) AS last_seen
       FROM llm_quota AS stored
-      JOIN llm_quota_tracking AS tracking ON tracking.counters = stored.counters
       WHERE stored.counters = quota AND stored.kind = 'caller'
         AND stored.caller >= first_caller AND stored.caller < coalesce(next_caller, after_all)
       UNION ALL
-      SELECT stored.caller, stored.count - freed.held, stored.held - freed.held, NULL, NULL, NULL,
-        NULL
+      SELECT stored.caller, stored.count - freed.held, stored.held - freed.held, NULL, NULL, NULL
       FROM llm_quota AS stored
       CROSS JOIN LATERAL (SELECT llm_quota_freed(quota, stored.caller, moment) AS held) AS freed
       WHERE stored.counters = quota AND stored.kind = 'places' AND stored.count > freed.held
         AND stored.caller >= first_caller AND stored.caller < coalesce(next_caller, after_all)
     ) AS listed
-    WHERE listed.opened IS NULL OR llm_quota_is_open(
-      listed.opened, listed.window_end, listed.last_seen, listed.window_length, given_date + 1
-    )
+    WHERE listed.ends IS NULL
+      OR listed.ends > CASE WHEN listed.is_zoned THEN given_date ELSE listed.last_seen END
   );
 END $function$;
 
@@ -859,5 +858,5 @@ BEGIN
 END $function$;
 
 -- The store looks for this function before its first decision.
-CREATE OR REPLACE FUNCTION llm_quota_version_4() RETURNS void LANGUAGE sql AS '';
+CREATE OR REPLACE FUNCTION llm_quota_version_5() RETURNS void LANGUAGE sql AS '';
 END $schema$;

@@ -8,10 +8,10 @@
 -- the order in which they were written (arguments.ts). In this form, a number costs half of what it
 -- does in JSON or as an argument of its own.
 --
--- Returns whether the lease of the process was known (1 or 0). Then for each request ASK_AGAIN, or
--- for each of its demands six integers: what was granted, or NO_ROOM; the count; what is held; how
--- long the window stays open or, if it has an end, when it ends (0 for a place); the window's id;
--- and whether the overflow counter was used (1 or 0).
+-- Returns the number of the latest call of the process that was known, or 0 if it had no lease.
+-- Then for each request ASK_AGAIN, or for each of its demands six integers: what was granted, or
+-- NO_ROOM; the count; what is held; how long the window stays open or, if it has an end, when it
+-- ends (0 for a place); the window's id; and whether the overflow counter was used (1 or 0).
 local ASK_AGAIN <const> = -2
 local NO_ROOM <const> = -1
 
@@ -263,7 +263,7 @@ local function add (counter, granted, isHeld)
   if counter.held > UNLIMITED then counter.held = UNLIMITED end
 end
 
-local reply = { places and places.isLeaseKnown and 1 or 0 }
+local reply = { places and places.latestNumber or 0 }
 local replied = 1
 
 local function decide (demands, first)

@@ -20,7 +20,7 @@ local function openPlaces (lease, cleaningText, now)
   -- same for the one after the pass that is under way.
   local CLEANING <const> = 'ddd'
 
-  local self = { isLeaseKnown = false }
+  local self = {}
   local process = nil
   local cleaning = { cursor = NO_PASS, nextAt = now + LEASE, followingAt = NEVER }
   if cleaningText then
@@ -179,7 +179,7 @@ local function openPlaces (lease, cleaningText, now)
       cleanPage()
       read()
     end
-    self.isLeaseKnown = process and now < process.ends
+    self.latestNumber = process and now < process.ends and process.number or 0
     process = process or { generation = lease.generation, held = 0 }
     process.number = lease.number
     process.ends = now + LEASE

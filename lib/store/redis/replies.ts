@@ -63,7 +63,7 @@ class ReplyReader {
 /** Reads the reply of decide.lua. */
 export function readReply (reply: unknown, requests: readonly StoredRequest[]): Reply {
   const reader = new ReplyReader(reply)
-  const isLeaseKnown = reader.boolean()
+  const latestNumber = reader.natural()
   const decided = requests.map((demands) => {
     if (reader.isAtEnd) throw unexpected(reply)
     if (readInteger(reader.next) === askAgain) {
@@ -73,7 +73,7 @@ export function readReply (reply: unknown, requests: readonly StoredRequest[]): 
     return demands.map((demand) => readDecided(reader, demand))
   })
   reader.end()
-  return { decided, isLeaseKnown }
+  return { decided, latestNumber }
 }
 
 function readDecided (reader: ReplyReader, demand: Demand): Decided {

@@ -113,10 +113,12 @@ export interface Reply {
    */
   readonly decided: readonly (readonly Decided[] | undefined)[]
   /**
-   * Whether the server had a lease of this process that had not ended before this call. If not, the
-   * server may have lost or freed the places that the process held before. False without a lease.
+   * The number of the latest call of this process that the server knew before this one, if the
+   * lease had not ended; otherwise 0. If it is not the number of the latest call that succeeded,
+   * the server may have lost or freed the places that the process held before, even if a late call
+   * of the process has begun another lease since. 0 for a call without a lease.
    */
-  readonly isLeaseKnown: boolean
+  readonly latestNumber: number
 }
 
 /** What was decided on a demand. */

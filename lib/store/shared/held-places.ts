@@ -29,6 +29,8 @@ export class HeldPlaces {
   // The callers whose number must be stated, because it has changed or in a new generation.
   readonly #unstated = new Map<string, Caller>()
   #number = 0
+  // The number of the latest call that has succeeded.
+  #succeededNumber = 0
   #generation = 1
   // Whether a call of this generation has succeeded.
   #isGenerationKnown = true
@@ -115,11 +117,14 @@ export class HeldPlaces {
    * Notes that a call has succeeded.
    *
    * @param wasHolding Whether the process held a place when it was sent.
-   * @param isLeaseKnown Whether the server knew the lease.
+   * @param latestNumber The number of the call before that the server knew, or 0.
    */
-  noteSuccess (wasHolding: boolean, isLeaseKnown: boolean): void {
-    const isLost = wasHolding && this.#isGenerationKnown && !isLeaseKnown
+  noteSuccess (wasHolding: boolean, latestNumber: number): void {
+    // A process without places has no lease.
+    const isExpected = latestNumber === this.#succeededNumber || (latestNumber === 0 && !wasHolding)
+    const isLost = this.#isGenerationKnown && !isExpected
     this.#isGenerationKnown = true
+    this.#succeededNumber = this.#number
     if (isLost) this.beginGeneration()
   }
 

@@ -143,7 +143,7 @@ export class Shard implements Settler {
       this.#isFailing = false
       // The places that the call has taken belong to what a new generation states.
       this.#resolve(batch, reply)
-      if (call.lease !== null) this.#places.noteSuccess(wasHolding, reply.isLeaseKnown)
+      if (call.lease !== null) this.#places.noteSuccess(wasHolding, reply.latestNumber)
     } catch (error) {
       this.#isFailing = true
       if (call.lease !== null) this.#places.beginGeneration()
