@@ -85,8 +85,8 @@ const logged: readonly (readonly [RegExp, string])[] = [
   [/fails; its fallback counts$/, 'fallback'],
   [/shards; the fallback counts/, 'both']
 ]
-// While its store fails, a request cannot give back what it has of it, and says so.
-const expected = /could not be released$|what the request counts may be wrong$/
+// While its store fails, a request cannot settle what it has of it, and says so.
+const expected = /may be taken until its lease ends$|counts may be wrong$|not be taken back from /
 const stream = new Writable({
   write (line, _encoding, done) {
     const { msg, level } = JSON.parse(String(line))
