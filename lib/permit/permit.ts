@@ -1,8 +1,7 @@
 import { quotaPlaces, type QuotaPlaceChange } from '../channels.js'
 import { logFailure } from '../log.js'
-import { isNatural } from '../option-checks.js'
 import type { Acquisition } from '../store/store.js'
-import { amountsByUnit, type Amounts } from './amounts.js'
+import { amountsOfReport, type Amounts } from './amounts.js'
 import type { QuotaDecision } from './decision.js'
 import type { Evaluation, Refusal } from './decide.js'
 import type { OpenPermits } from './open-permits.js'
@@ -87,26 +86,18 @@ export class Permit {
 
   /** Reports what was used, also after the permit has ended. Never rejects. */
   async charge (amounts: Amounts): Promise<void> {
-    if (amounts == null || this.refusal !== null) return
+    if (this.refusal !== null) return
     const { log } = this.#open
-    try {
-      const reports: Promise<void>[] = []
-      for (const [unit, amount] of amountsByUnit(amounts)) {
-        if (!isNatural(amount)) {
-          log.wrongAmount(unit, amount)
-          continue
-        }
-        for (const usage of this.usages) {
-          if (usage.prepared.quota.unit === unit) reports.push(usage.report(amount))
-        }
+    const reports: Promise<void>[] = []
+    for (const [unit, amount] of amountsOfReport(amounts, log)) {
+      for (const usage of this.usages) {
+        if (usage.prepared.quota.unit === unit) reports.push(usage.report(amount))
       }
-      if (typeof amounts === 'number' && !this.#counts('tokens')) log.uncountedTokens()
-      const reported = Promise.all(reports)
-      this.#open.wait(reported)
-      await reported
-    } catch (error) {
-      log.wrongReport(error)
     }
+    if (typeof amounts === 'number' && !this.#counts('tokens')) log.uncountedTokens()
+    const reported = Promise.all(reports)
+    this.#open.wait(reported)
+    await reported
   }
 
   #counts (unit: string): boolean {
