@@ -76,7 +76,7 @@ const invalid: Record<string, unknown[]> = {
     ...unreadable,
     5,
     [],
-    [2, ...decided.slice(1)],
+    [-1, ...decided.slice(1)],
     decided.slice(0, -1),
     [...decided, 0],
     [1, -3, 1, 0, 60_000, 7, 0],
