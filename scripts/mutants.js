@@ -153,8 +153,8 @@ const lua = [
   {
     file: 'store/redis/sweep.part.lua',
     what: 'a caller is removed a sweep late',
-    from: 'elseif quota.sweptAt - lastSeen >= quota.retention then',
-    to: 'elseif quota.sweptAt - lastSeen > quota.retention then',
+    from: 'quota.sweptAt - lastSeen >= quota.retention then',
+    to: 'quota.sweptAt - lastSeen > quota.retention then',
     ...byRule(
       redisContract,
       'a sweep removes a caller one window and 60 s after its last request, before a lookup'

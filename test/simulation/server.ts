@@ -1,7 +1,14 @@
 // A server for the simulation: what a driver's server does, in memory and in the plainest form,
 // with named places at which a test plants faults.
 import { hasRoom, grantOf } from '../../lib/store/counter.js'
-import type { Call, Decided, Holding, Reply, Settlement } from '../../lib/store/shared/driver.js'
+import type {
+  Call,
+  Decided,
+  Holding,
+  Lease,
+  Reply,
+  Settlement
+} from '../../lib/store/shared/driver.js'
 import type { Demand } from '../../lib/store/store.js'
 import type { ServerTime } from './server-time.js'
 
@@ -125,14 +132,25 @@ export class Server {
     return { decided, latestNumber }
   }
 
+  /** Whether the server knows the call, or a later one of its process. */
+  isLate ({ lease }: Call): boolean {
+    this.freeEnded()
+    return lease !== null && this.#isNumberKnown(lease)
+  }
+
+  #isNumberKnown ({ process, number }: Lease): boolean {
+    const known = this.#processes.get(process)
+    return known !== undefined && number <= known.number
+  }
+
   /** Returns the number of the call before that was known. Throws if the call is late. */
   #renew ({ lease, holdings }: Call, now: number): number {
     if (lease === null) return 0
     const { number } = lease
-    const known = this.#processes.get(lease.process)
-    if (known !== undefined && number <= known.number && this.#faults.acceptsLate !== true) {
+    if (this.#isNumberKnown(lease) && this.#faults.acceptsLate !== true) {
       throw new Error('LATE a later call of this process has changed what it holds')
     }
+    const known = this.#processes.get(lease.process)
     const latestNumber = this.#faults.knowsEachLease === true ? number - 1 : (known?.number ?? 0)
     const process = known ?? {
       number: 0,

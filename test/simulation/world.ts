@@ -344,8 +344,6 @@ export class World {
     const server = this.#serverOf(number)
     this.#ledger.noteLoss(server)
     server.loseAll()
-    // Its connections are lost as well. A call that it did before and after would count twice.
-    this.#network.loseOld()
   }
 
   #serverOf (number: number): Server {
