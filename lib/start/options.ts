@@ -20,7 +20,7 @@ import {
   registerOptions,
   type Checks
 } from '../option-checks.js'
-import { costRule, isCost, type Cost } from '../permit/cost.js'
+import { costRule, rangeOf, type Cost } from '../permit/cost.js'
 import type { RefusalBodyWriter } from '../refusal/refusal.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
@@ -193,7 +193,11 @@ function formatCost (value: unknown): string {
   return `{ least: ${format(value.least)}, most: ${format(value.most)} }`
 }
 
-const assertCostValue = checkThat(`${costRule}, or a function`, isCost, formatCost)
+const assertCostValue = checkThat(
+  `${costRule}, or a function`,
+  (value) => rangeOf(value) !== null,
+  formatCost
+)
 
 function assertCost (value: unknown, option: string): void {
   if (typeof value !== 'function') assertCostValue(value, option)

@@ -8,6 +8,7 @@ import {
   preferenceOf,
   type QuotaPeriod
 } from '../limit/limit.js'
+import { rangeOf, type Cost, type CostRange } from '../permit/cost.js'
 import type { QuotaInfo, QuotaSettings } from '../permit/quota.js'
 import { required } from '../required.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
@@ -87,7 +88,7 @@ function defineQuota (
     unit,
     period,
     preference: preferenceOf(limitName, name),
-    cost: cost ?? (isEstimated ? 0 : 1),
+    cost: typeof cost === 'function' ? cost : rangeOfCost(cost ?? (isEstimated ? 0 : 1)),
     unreported,
     operations: operations.map(inUpperCase),
     store: definition.store ?? store,
@@ -102,6 +103,11 @@ function defineQuota (
     isUnused: false,
     isFreeUnreported: isEstimated && cost === undefined && unreported === undefined
   }
+}
+
+/** @param cost It was checked. */
+function rangeOfCost (cost: Cost): CostRange {
+  return required(rangeOf(cost), 'the range of a cost')
 }
 
 /** The readers of callers. Quotas with the same function of the host share one. */
