@@ -140,14 +140,12 @@ export class Usage {
     const due = this.#due
     const hasEnded = this.#hasEnded
     const isUsedUp = this.#reported !== null && this.#reported >= this.#granted
-    let together: Promise<void>[] = []
+    const settling: Promise<void>[] = []
     for (const grant of this.#changeGrants(due, hasEnded || isUsedUp)) {
-      together.push(this.#settleGrant(grant))
-      if (together.length < mostAtOnce) continue
-      await Promise.all(together)
-      together = []
+      if (settling.length >= mostAtOnce) await settling[settling.length - mostAtOnce]
+      settling.push(this.#settleGrant(grant))
     }
-    await Promise.all(together)
+    for (const settled of settling) await settled
     if (hasEnded) this.#publish(due)
   }
 

@@ -457,11 +457,7 @@ class Walk {
     deepStrictEqual(permit.refusal === null, expected.isAdmitted)
     this.#note(expected)
     const isFollowed = sent.request !== null
-    if (isFollowed && sent.hasEnded) {
-      // It ends at once, which the handler does not wait for.
-      await new Promise(setImmediate)
-      this.#model.end(this.#time, expected)
-    }
+    if (isFollowed && sent.hasEnded) this.#model.end(this.#time, expected)
     this.#issued.push({ sent, expected, permit, isFollowed })
   }
 
