@@ -485,6 +485,34 @@ t.test('permits without a request are counted, and belong to no operation', asyn
   })
 })
 
+t.test('permits for a request of another framework are counted, and end no process', async (t) => {
+  const { app, decisions, scrape } = await createServer(t, {
+    quotas,
+    authentication: () => localAuthentication('alice'),
+    preferences: {
+      get: () => {
+        throw new Error('gone')
+      }
+    }
+  })
+  await app.ready()
+  const given = { raw: {}, method: 'GET', url: '/', id: '1', log: app.log, headers: {} }
+  for (const request of [given, { ...given, server: {} }]) {
+    const permit = await app.quotaAcquire(request, ['chat', 'streams'])
+    t.equal((await scrape())[`llm_quota_requests_in_flight${ofStreams}`], 1)
+    await permit.charge(4)
+    await permit.end()
+  }
+  t.same(await decisions(), {
+    'chat tokens GET * admitted': 2,
+    'streams requests-in-flight GET * admitted': 2
+  })
+  matchExactly(t, await scrape(), {
+    [`llm_quota_used_total${ofChat}`]: 8,
+    [`llm_quota_requests_in_flight${ofStreams}`]: 0
+  })
+})
+
 t.test('requests that no route serves make no series of their own', async (t) => {
   const { app, registry } = await createServer(t, {
     quotas,
