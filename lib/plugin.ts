@@ -138,7 +138,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
       routes.add(route)
     }
   })
-  fastify.addHook('preHandler', createQuotaHook(requests, quotas.all, open, responder))
+  fastify.addHook('preHandler', createQuotaHook(requests, open, responder))
   fastify.addHook('onReady', async function quotaReady () {
     preferences.reader = preferencesOf(fastify, reader)
     addMarkedDefault(described, configured, routes)
