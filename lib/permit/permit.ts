@@ -113,25 +113,25 @@ export class Permit {
     return this.evaluations.some(({ prepared }) => prepared.quota.unit === unit)
   }
 
-  /**
-   * Settles what was used and releases the places, once. Never rejects.
-   *
-   * @param isByHost Whether the host ends it, which then needs no report.
-   */
-  end (isByHost = false): Promise<void> {
-    this.#settled ??= this.#settle(isByHost)
+  /** Ends a permit that the host has not ended, and warns of what it has not reported. */
+  expire (): Promise<void> {
+    if (this.hasEnded) return this.end()
+    for (const { prepared, isReported } of this.usages) {
+      const { name, unit } = prepared.quota
+      if (!isReported) this.#open.log.unreported(this.requester.log, name, unit)
+    }
+    return this.end()
+  }
+
+  /** Settles what was used and releases the places, once. Never rejects. */
+  end (): Promise<void> {
+    this.#settled ??= this.#settle()
     return this.#settled
   }
 
-  async #settle (isByHost: boolean): Promise<void> {
+  async #settle (): Promise<void> {
     this.#open.delete(this)
-    const { log } = this.requester
-    const steps: Promise<void>[] = []
-    for (const usage of this.usages) {
-      const { name, unit } = usage.prepared.quota
-      if (!isByHost && !usage.isReported) this.#open.log.unreported(log, name, unit)
-      steps.push(usage.end())
-    }
+    const steps: Promise<void>[] = this.usages.map((usage) => usage.end())
     for (const place of this.#places) steps.push(this.#release(place))
     const settled = Promise.all(steps)
     this.#open.wait(settled)
