@@ -64,7 +64,8 @@ function protectionOf (quota: DefinedQuota, routes: Routes): string {
   if (operations === '') {
     // A marked route that is declared before the plugin is protected, but no public interface of
     // Fastify lists it.
-    const unseen = 'marked routes that are declared before the plugin are not listed'
+    const unseen =
+      'marked routes are listed only if they are declared after the plugin, and in its scope'
     return quota.isNamed
       ? `${described} is for fastify.quotaAcquire (${unseen})`
       : `${described} protects no operation (${unseen})`
