@@ -26,10 +26,15 @@ export function markOf ({ options }: KnownRoute): unknown {
   return isNone ? undefined : mark
 }
 
+/** Whether a route is marked with the name of a quota. */
+export function isMarkedWith (quota: string, route: KnownRoute): boolean {
+  const mark = markOf(route)
+  return mark !== undefined && typeof mark !== 'function' && namesIn(mark).includes(quota)
+}
+
 /** Whether a route is marked with a quota, or with a function that can return its name. */
 export function mayBeMarkedWith (quota: string, route: KnownRoute): boolean {
-  const mark = markOf(route)
-  return mark !== undefined && (typeof mark === 'function' || namesIn(mark).includes(quota))
+  return typeof markOf(route) === 'function' || isMarkedWith(quota, route)
 }
 
 /** A known route that matches an operation. */
@@ -62,12 +67,19 @@ export class Routes {
 
   #addBefore (method: string, path: string): void {
     const pattern = this.#find(method, path)
-    if (pattern !== undefined) this.add({ method, pattern, options: {} })
+    // Several quotas can list an operation.
+    const isKnown = this.known.some((route) => route.method === method && route.pattern === pattern)
+    if (pattern !== undefined && !isKnown) this.add({ method, pattern, options: {} })
   }
 
   add (route: KnownRoute): void {
     this.known.push(route)
     this.#parsed.set(route, new RoutePattern(route.pattern, this.paths))
+  }
+
+  /** Whether Fastify declares a `HEAD` route for each `GET` route that does not set it. */
+  get exposesHeadRoutes (): boolean {
+    return Reflect.get(this.fastify.initialConfig, 'exposeHeadRoutes') !== false
   }
 
   /** Whether one of the known routes is marked with a quota, or with a function. */
