@@ -1,4 +1,5 @@
 import { OptionError } from '../errors.js'
+import type { DotenvOptions } from '../limit/configuration.js'
 import { assertPreferenceReader } from '../limit/preferences.js'
 import {
   assertFunction,
@@ -20,10 +21,21 @@ const assertPrefix = checkThat(
   (value) => typeof value === 'string' && value.startsWith('/')
 )
 
-const assertDotenv = checkThat(
-  'must be true, false or an object',
-  (value) => typeof value === 'boolean' || isObject(value)
-)
+type DotenvFile = Exclude<DotenvOptions, boolean | undefined>
+
+const dotenvChecks: Checks<DotenvFile> = {
+  path: checkThat('must be the path of a file', (value) => typeof value === 'string'),
+  encoding: checkThat(
+    'must be an encoding of Node.js',
+    (value) => typeof value === 'string' && Buffer.isEncoding(value)
+  )
+}
+
+function assertDotenv (value: unknown, option: string): void {
+  if (typeof value === 'boolean') return
+  if (!isObject(value)) throw new OptionError(option, 'must be true, false or an object', value)
+  assertOptions<DotenvFile>(value, dotenvChecks, `${option}.`)
+}
 
 function assertPreferences (value: unknown, option: string): void {
   if (value !== false) assertPreferenceReader(value, option)
