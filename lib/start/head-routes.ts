@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { logLine } from '../log.js'
 import type { DefinedQuota } from './quotas.js'
-import { mayBeMarkedWith, type KnownRoute, type Routes } from './routes.js'
+import { isDeclaredBefore, mayBeMarkedWith, type KnownRoute, type Routes } from './routes.js'
 
 const advice = 'declare the GET route with exposeHeadRoute: false, or protect HEAD, too'
 
@@ -15,10 +15,11 @@ export function warnOfHeadRoutes (
   log: FastifyBaseLogger
 ): void {
   const uncounted = new Set(quotas.flatMap((quota) => uncountedBy(quota, routes)))
-  for (const { pattern, options } of uncounted) {
+  for (const route of uncounted) {
+    const { pattern } = route
     const operation = { method: 'GET', path: routes.paths.withoutPrefix(pattern) }
     // No public interface of Fastify tells the handler of a route that was declared before.
-    const unless = options.handler === undefined ? ', unless it has its own' : ''
+    const unless = isDeclaredBefore(route) ? ', unless it has its own' : ''
     const message =
       `HEAD ${pattern} is not subject to the quota and runs the handler of the protected GET` +
       `${unless}; ${advice}`
@@ -49,7 +50,7 @@ function headRoutesOf (get: KnownRoute, { known, exposesHeadRoutes }: Routes): K
   const { handler, constraints, exposeHeadRoute = exposesHeadRoutes } = get.options
   // Fastify declares the HEAD route of a GET route right after it, if there is none. Other
   // `onRoute` hooks can have wrapped the handler of each in a function of its own.
-  const isExposed = handler !== undefined && exposeHeadRoute
+  const isExposed = !isDeclaredBefore(get) && exposeHeadRoute
   const isLater = (route: KnownRoute): boolean => known.indexOf(route) > known.indexOf(get)
   return known.filter(
     (head) =>

@@ -8,7 +8,14 @@ import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
 import { warnOfHeadRoutes } from './head-routes.js'
 import type { DefinedQuota } from './quotas.js'
-import { isMarkedWith, markOf, mayBeMarkedWith, type KnownRoute, type Routes } from './routes.js'
+import {
+  isDeclaredBefore,
+  isMarkedWith,
+  markOf,
+  mayBeMarkedWith,
+  type KnownRoute,
+  type Routes
+} from './routes.js'
 
 const advice =
   'Check the options prefix and operations, and the Fastify instance on which the plugin is ' +
@@ -35,6 +42,7 @@ export function report (
   logLine(log, 'info', placeOf(store), protections.join('; '))
   for (const quota of reported) {
     warnOfOperations(quota, routes, log)
+    warnOfScope(quota, routes, log)
     warnOfFreeRequests(quota, routes, log)
   }
   warnOfHeadRoutes(quotas, routes, log)
@@ -109,6 +117,26 @@ function warnOfOperations (
     const properties = { quota: name, operations: unserved }
     logLine(log, 'warn', properties, `no route serves ${list}. ${advice}`)
   }
+}
+
+/** Warns of operations whose routes can be outside the scope in which the plugin is registered. */
+function warnOfScope (
+  { name, operations }: DefinedQuota,
+  routes: Routes,
+  log: FastifyBaseLogger
+): void {
+  if (!routes.canBeOutside) return
+  const unsure = operations.filter((operation) => {
+    const serving = routes.serving(operation)
+    return serving.length > 0 && serving.every(isDeclaredBefore)
+  })
+  if (unsure.length === 0) return
+  const list = unsure.map(({ method, path }) => `${method} ${routes.paths.prefix}${path}`)
+  const message =
+    `the quota "${name}" protects ${list.join(', ')} only if the route is in the scope in which ` +
+    'the plugin is registered, which cannot be checked because it was declared before the ' +
+    'plugin; a plugin file that registers it must be wrapped with fastify-plugin'
+  logLine(log, 'warn', { quota: name, operations: unsure }, message)
 }
 
 /** Warns of a quota of a route whose requests count nothing if their clients disconnect early. */

@@ -1,4 +1,5 @@
 import type { FastifyInstance, RouteOptions } from 'fastify'
+import { isObject } from '../option-checks.js'
 import { namesIn } from '../subject/mark.js'
 import type { Operation } from '../subject/operation.js'
 import { isLiteral, withoutExpressions, type Paths } from '../subject/paths.js'
@@ -16,6 +17,11 @@ export interface KnownRoute {
    * if the route was declared before.
    */
   readonly options: Partial<RouteOptions>
+}
+
+/** Whether a route was declared before the plugin. */
+export function isDeclaredBefore ({ options }: KnownRoute): boolean {
+  return options.handler === undefined
 }
 
 /** Returns the value of a route's `config.quota`; undefined if the route is not marked. */
@@ -75,6 +81,15 @@ export class Routes {
   add (route: KnownRoute): void {
     this.known.push(route)
     this.#parsed.set(route, new RoutePattern(route.pattern, this.paths))
+  }
+
+  /**
+   * Whether routes that were declared before the plugin can be outside its scope: it is a scope
+   * without a prefix of its own, by which they could be told. A scope inherits from its parent.
+   */
+  get canBeOutside (): boolean {
+    const parent: unknown = Object.getPrototypeOf(this.fastify)
+    return isObject(parent) && Reflect.get(parent, 'prefix') === this.fastify.prefix
   }
 
   /** Whether Fastify declares a `HEAD` route for each `GET` route that does not set it. */

@@ -301,6 +301,17 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
     },
     /"default" protects nothing: .* POST \/api\/analyze \(its route is outside the scope .*\)/
   ],
+  'a route before the plugin that can be outside the scope of the plugin': [
+    {
+      options: false,
+      before: post('/api/translate'),
+      after: within('', plugin({ operations: [translate, node] }), get('/api/analyze-node', noHead))
+    },
+    /^the quota "default" protects POST \/api\/translate only if the route is in the scope/
+  ],
+  'no route before the plugin in a scope with a prefix of its own': [
+    { options: false, after: within('/v1', post('/api/translate'), plugin({ operations })) }
+  ],
   'that a parametric route before the plugin cannot be checked': [
     { options: { operations }, before: post('/api/:operation') },
     /no route serves POST \/api\/translate\. .*Marked routes and .* cannot be checked$/
