@@ -1,5 +1,4 @@
 import { connect, createServer, type Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { listenOnLoopback, type Listening } from '../test/support/loopback.js'
 
 interface Connection {
@@ -7,8 +6,6 @@ interface Connection {
   readonly upstream: Socket
   /** Nothing passes a silent connection any more. It stays open, unless a reply was cut. */
   isSilent: boolean
-  /** Settles when the replies until now have been sent. */
-  sent: Promise<void>
   latestRequest: string
 }
 
@@ -20,7 +17,6 @@ export class FaultyProxy {
   isSilent = false
   readonly #connections = new Set<Connection>()
   #listening: Listening | undefined
-  #delay = (): number => 0
   #repliesToCut = 0
   #requestToCut = /^/
   #rejects = false
@@ -36,13 +32,7 @@ export class FaultyProxy {
         if (proxy.#rejects) downstream.resetAndDestroy()
         else {
           const upstream = connect(proxy.targetPort, '127.0.0.1')
-          proxy.#pass({
-            downstream,
-            upstream,
-            isSilent: false,
-            sent: Promise.resolve(),
-            latestRequest: ''
-          })
+          proxy.#pass({ downstream, upstream, isSilent: false, latestRequest: '' })
         }
       })
     )
@@ -51,11 +41,6 @@ export class FaultyProxy {
 
   get port (): number {
     return this.#listening?.port ?? 0
-  }
-
-  /** Delays each reply by some milliseconds. Replies keep their order. */
-  delay (milliseconds: () => number): void {
-    this.#delay = milliseconds
   }
 
   /**
@@ -92,7 +77,6 @@ export class FaultyProxy {
 
   /** Ends all faults, except that silent connections stay silent. */
   recover (): void {
-    this.#delay = () => 0
     this.#repliesToCut = 0
     this.#rejects = false
   }
@@ -118,15 +102,6 @@ export class FaultyProxy {
       if (!connection.isSilent && !this.isSilent) upstream.write(chunk)
     })
     upstream.on('data', (chunk) => {
-      this.#reply(connection, chunk)
-    })
-  }
-
-  #reply (connection: Connection, chunk: Buffer): void {
-    const dueAt = performance.now() + this.#delay()
-    connection.sent = connection.sent.then(async () => {
-      const wait = dueAt - performance.now()
-      if (wait > 0) await sleep(wait)
       this.#send(connection, chunk)
     })
   }

@@ -5,8 +5,6 @@ export interface Incident {
   readonly description: string
   /** The duration in milliseconds. */
   readonly lasts: number
-  /** How long instances are stopped, in milliseconds. */
-  readonly stalls?: number
   begin(): unknown
   /**
    * Ends the fault. Returns how often a server can have lost a caller's count; nothing if it
@@ -15,7 +13,7 @@ export interface Incident {
   end?(): Promise<number | void>
 }
 
-/** A kind of fault of a server, of a connection or of an instance. */
+/** A kind of fault of a server or of a connection. */
 export type Fault<Subject> = (subject: Subject, random: Random) => Incident
 
 /** The numbers of the servers that an incident affects. */
@@ -48,11 +46,10 @@ export function drawsOf<Subject> (
         const incidents = subjects
           .filter((_, place) => chosen.includes(place))
           .map((subject) => fault(subject, new Random(seed)))
-        const { description, lasts, stalls = 0 } = random.pick(incidents)
+        const { description, lasts } = random.pick(incidents)
         return {
           description: `${name} ${chosen.join(' and ')} for ${lasts} ms: ${description}`,
           lasts,
-          stalls,
           servers: new Set(chosen.flatMap(serversOf)),
           begin: () => Promise.all(incidents.map((incident) => incident.begin())),
           end: async () =>

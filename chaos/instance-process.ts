@@ -9,15 +9,6 @@ export interface InstanceSettings {
   readonly ports: readonly number[]
   readonly client: string
   readonly limit: number
-  /** Whether the instances provide the time of the counters instead of the server. */
-  readonly givesTime: boolean
-}
-
-/** A message to an instance. */
-export interface Order {
-  readonly order: 'stall' | 'stepClock' | 'report'
-  readonly milliseconds: number
-  readonly times: number
 }
 
 /** The state that an instance reports. */
@@ -43,7 +34,7 @@ const program = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? 'instance.ts' : 'instance.js', import.meta.url)
 )
 
-/** Controls an instance of the service. */
+/** An instance of the service in a process of its own. */
 export class InstanceProcess {
   readonly #child: ChildProcess
   readonly #address: URL
@@ -59,27 +50,15 @@ export class InstanceProcess {
     return new InstanceProcess(child, new URL('/api/analyze', address))
   }
 
-  get pid (): number | undefined {
-    return this.#child.pid
-  }
-
   /** Sends one request of a caller. */
   async ask (caller: string): Promise<{ status: number; body: string }> {
     const response = await fetch(this.#address, { method: 'POST', headers: { 'x-caller': caller } })
     return { status: response.status, body: await response.text() }
   }
 
-  tell (order: 'stall' | 'stepClock', milliseconds: number, times = 1): void {
-    this.#child.send({ order, milliseconds, times } satisfies Order)
-  }
-
-  signal (name: NodeJS.Signals): void {
-    this.#child.kill(name)
-  }
-
   async report (): Promise<InstanceReport> {
     const told = once(this.#child, 'message')
-    this.#child.send({ order: 'report', milliseconds: 0, times: 0 } satisfies Order)
+    this.#child.send('report')
     const [report] = await told
     return report
   }

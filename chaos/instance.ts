@@ -1,5 +1,5 @@
-// One instance of a service in a separate process: a quota with an insured store, and the faults
-// that the driver requests.
+// One instance of a service in a separate process: a quota with an insured store. It answers each
+// message with a report.
 import { subscribe } from 'node:diagnostics_channel'
 import { Writable } from 'node:stream'
 import Fastify from 'fastify'
@@ -15,11 +15,10 @@ import type {
   PrimaryQuotaStore,
   QuotaStore
 } from '../lib/index.js'
-import type { InstanceReport, InstanceSettings, Order } from './instance-process.js'
+import type { InstanceReport, InstanceSettings } from './instance-process.js'
 import { clients, serverOf } from './stores.js'
 
 const settings: InstanceSettings = JSON.parse(process.argv[2] ?? '')
-let clockOffset = 0
 const report: Omit<InstanceReport, 'state' | 'decisions'> = {
   changes: [],
   logged: [],
@@ -43,10 +42,8 @@ class NotedStore extends MemoryQuotaStore {
 const stores = await Promise.all(
   settings.ports.map(
     (port) =>
-      clients[settings.client]?.connect(
-        port,
-        settings.givesTime ? { clock: () => Date.now() + clockOffset } : {}
-      ) ?? Promise.reject(new RangeError(`there is no client ${settings.client}`))
+      clients[settings.client]?.connect(port) ??
+      Promise.reject(new RangeError(`there is no client ${settings.client}`))
   )
 )
 
@@ -88,8 +85,8 @@ const logged: readonly (readonly [RegExp, string])[] = [
   [/fails; its fallback counts$/, 'fallback'],
   [/shards; the fallback counts/, 'both']
 ]
-// While its store fails, a request cannot give back what it has of it, and says so.
-const expected = /could not be released$|what the request counts may be wrong$/
+// While its store fails, a request cannot settle what it has of it, and says so.
+const expected = /may be taken until its lease ends$|counts may be wrong$|not be taken back from /
 const stream = new Writable({
   write (line, _encoding, done) {
     const { msg, level } = JSON.parse(String(line))
@@ -117,27 +114,12 @@ app.post('/api/analyze', async (request) => {
   return String(request.quota?.count)
 })
 
-const orders: { readonly [Name in Order['order']]: (order: Order) => void } = {
-  stall ({ milliseconds, times }) {
-    const block = (left: number): void => {
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds)
-      if (left > 1) setImmediate(block, left - 1)
-    }
-    block(times)
-  },
-  stepClock ({ milliseconds }) {
-    clockOffset += milliseconds
-  },
-  report () {
-    process.send?.({
-      ...report,
-      state: store.state,
-      decisions: store.decisions
-    } satisfies InstanceReport)
-  }
-}
-process.on('message', (order: Order) => {
-  orders[order.order](order)
+process.on('message', () => {
+  process.send?.({
+    ...report,
+    state: store.state,
+    decisions: store.decisions
+  } satisfies InstanceReport)
 })
 process.on('disconnect', () => {
   process.exit()

@@ -11,22 +11,6 @@ export function linkFaults ({
     proxy.recover()
   }
   return {
-    slow (proxy, random) {
-      const [least, most] = random.pick([
-        [20, 80],
-        [85, 115],
-        [95, 105],
-        [150, 600]
-      ] as const)
-      return {
-        description: `replies take ${least} to ${most} ms`,
-        lasts: random.integer(300, 2_000),
-        begin: () => {
-          proxy.delay(() => random.integer(least, most))
-        },
-        end: end(proxy)
-      }
-    },
     cut (proxy, random) {
       const replies = random.integer(1, 8)
       return {

@@ -64,11 +64,5 @@ export const postgresFaults: Readonly<Record<string, Fault<PostgresNode>>> = {
         await pool?.end()
       }
     }
-  },
-  truncate: (node) => ({
-    description: 'TRUNCATE',
-    lasts: 100,
-    begin: () => node.administer('TRUNCATE llm_quota'),
-    end: async () => 1
-  })
+  }
 }

@@ -75,34 +75,11 @@ export const redisFaults: Readonly<Record<string, Fault<RedisNode>>> = {
     begin: () => node.administer('REPLICAOF', '127.0.0.1', '1'),
     end: () => node.administer('REPLICAOF', 'NO', 'ONE').then(() => {})
   }),
-  flush: (node) => ({
-    description: 'FLUSHALL',
-    lasts: 100,
-    begin: () => node.administer('FLUSHALL'),
-    end: async () => 1
-  }),
   scriptFlush: (node) => ({
     description: 'SCRIPT FLUSH',
     lasts: 100,
     begin: () => node.administer('SCRIPT', 'FLUSH')
   }),
-  delete (node, random) {
-    const times = random.integer(1, 3)
-    let lost = 0
-    return {
-      description: `every key is deleted, ${times} times`,
-      lasts: 100,
-      async begin () {
-        for (let time = 0; time < times; time++) {
-          const keys = await node.administer('KEYS', 'llm-quota:*')
-          for (const key of Array.isArray(keys) ? keys : []) {
-            lost += Number(await node.administer('DEL', String(key)))
-          }
-        }
-      },
-      end: async () => lost
-    }
-  },
   evict: evicting(
     'is full and evicts keys',
     ['allkeys-random', 'allkeys-lru', 'volatile-ttl'],
@@ -180,16 +157,7 @@ export const redisFaults: Readonly<Record<string, Fault<RedisNode>>> = {
       node.administer('EVAL', 'while true do end', '0').catch(() => {})
     },
     end: () => node.administer('SCRIPT', 'KILL').then(() => {})
-  }),
-  pause (node, random) {
-    const lasts = briefly(random)
-    const kind = random.pick(['ALL', 'WRITE'])
-    return {
-      description: `CLIENT PAUSE ${kind}`,
-      lasts,
-      begin: () => node.administer('CLIENT', 'PAUSE', String(lasts), kind)
-    }
-  }
+  })
 }
 
 function configured (

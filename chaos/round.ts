@@ -56,7 +56,7 @@ export async function runRound (
   const backAfter = await backToSharedCount(name, world, load)
   await load.stop()
   const after = await reports(world)
-  const mostWait = timeout + sum(incidents.map(({ stalls = 0 }) => stalls)) + slack
+  const mostWait = timeout + slack
   const failedCalls = after.flatMap(({ errors }, place) =>
     errors.slice(before[place]?.errors.length)
   )

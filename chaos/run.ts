@@ -1,5 +1,7 @@
-// npm run chaos: runs two instances with real servers under kills, failovers, freezes, stalls,
-// losses, slow replies and clock steps.
+// npm run chaos: runs two instances with real servers under what only these show: kills,
+// failovers, freezes, eviction, servers that take no writes, and broken connections. Late, lost and
+// doubled replies, stalled and killed processes, lost counters and clocks that step are in
+// test/simulation.
 import { parseArgs } from 'node:util'
 import type { Duration } from './duration.js'
 import { Random } from './random.js'
@@ -17,12 +19,8 @@ const { values } = parseArgs({
 })
 const { client, seed, seconds } = values
 const random = new Random(Number(seed))
-const givesTime = random.pick([true, false])
-console.log(
-  `seed ${seed}, client ${client}; ` +
-    `${givesTime ? 'the instances give' : 'the server gives'} the time of the counters`
-)
-const world = await World.start({ client, limit, givesTime })
+console.log(`seed ${seed}, client ${client}`)
+const world = await World.start({ client, limit })
 let failures = 0
 try {
   const incidents = drawIncidents(values.faults?.split(','))
@@ -56,22 +54,22 @@ function shown ({ wall, own }: Duration): string {
 }
 
 /**
- * Yields each fault once in random order, and then again in another order. About half of them come
- * together with a fault of an instance.
+ * Yields each fault once in random order, and then again in another order. About half of those of
+ * servers come together with a fault of a connection.
  */
 function * drawIncidents (
   chosen: readonly string[] | undefined
 ): Generator<RoundIncident[], never> {
-  const others = Object.values(world.instanceFaults)
-  const all = Object.entries({ ...world.faults, ...world.instanceFaults })
+  const ofLinks = Object.values(world.linkFaults)
+  const all = Object.entries({ ...world.serverFaults, ...world.linkFaults })
   const draws = all.filter(([name]) => chosen?.includes(name) ?? true).map(([, draw]) => draw)
   if (draws.length === 0) {
     throw new RangeError(`there are these faults: ${all.map(([name]) => name).join(', ')}`)
   }
   while (true) {
     for (const draw of random.shuffle(draws)) {
-      const isAlone = random.pick([true, false]) || others.includes(draw)
-      yield isAlone ? [draw(random)] : [draw(random), random.pick(others)(random)]
+      const isAlone = random.pick([true, false]) || ofLinks.includes(draw)
+      yield isAlone ? [draw(random)] : [draw(random), random.pick(ofLinks)(random)]
     }
   }
 }

@@ -12,8 +12,7 @@ const host = '127.0.0.1'
 /** What the instances authenticate with on Redis. */
 export const credentials = { username: 'instances', password: 'right' }
 
-// The timeout after which a client closes a silent connection. Unlike the store's timeout, it also
-// runs during a stall of the event loop, so it must be longer than a stall.
+// The timeout after which a client closes a silent connection.
 export const clientPatience = 1_000
 
 // The delay before a client connects again.
@@ -35,7 +34,7 @@ const ioOptions = {
  */
 interface ChaosClient {
   /** Creates a store on one server. */
-  connect(port: number, options: { readonly clock?: () => number }): Promise<QuotaStore>
+  connect(port: number): Promise<QuotaStore>
   /** Whether it closes silent connections. */
   readonly noticesSilence: boolean
 }
@@ -46,10 +45,10 @@ const ofIo = (
   connect: (options: typeof ioOptions & { port: number }) => IoClient
 ): ChaosClient => ({
   noticesSilence: true,
-  async connect (port, options) {
+  async connect (port) {
     const client = connect({ ...ioOptions, port })
     client.on('error', () => {})
-    return new RedisQuotaStore({ client, ...options })
+    return new RedisQuotaStore({ client })
   }
 })
 
@@ -58,7 +57,7 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
   iovalkey: ofIo((options) => new IoValkey(options)),
   redis: {
     noticesSilence: true,
-    async connect (port, options) {
+    async connect (port) {
       const client = createClient({
         ...credentials,
         disableOfflineQueue: true,
@@ -74,12 +73,12 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
       })
       client.on('error', () => {})
       await client.connect()
-      return new RedisQuotaStore({ client, ...options })
+      return new RedisQuotaStore({ client })
     }
   },
   glide: {
     noticesSilence: false,
-    async connect (port, options) {
+    async connect (port) {
       Logger.setLoggerConfig('off')
       const client = await GlideClient.createClient({
         addresses: [{ host, port }],
@@ -89,16 +88,16 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
         // An attempt that meets silence delays the next one.
         advancedConfiguration: { connectionTimeout: clientPatience / 2 }
       })
-      return new RedisQuotaStore({ client, ...options })
+      return new RedisQuotaStore({ client })
     }
   },
   postgres: {
     noticesSilence: true,
-    async connect (port, options) {
+    async connect (port) {
       const timeouts = { connectionTimeoutMillis: clientPatience, query_timeout: clientPatience }
       const pool = new pg.Pool({ host, port, user: 'postgres', database: 'postgres', ...timeouts })
       pool.on('error', () => {})
-      return new PostgresQuotaStore({ pool, ...options })
+      return new PostgresQuotaStore({ pool })
     }
   }
 }

@@ -1,5 +1,4 @@
 import { drawsOf, type Draw } from './incident.js'
-import { clockFaults, instanceFaults } from './instance-faults.js'
 import { InstanceProcess, type InstanceSettings } from './instance-process.js'
 import { linkFaults } from './link-faults.js'
 import { postgresFaults } from './postgres-faults.js'
@@ -18,19 +17,19 @@ const redisServers = 3
 export class World {
   readonly nodes: readonly (RedisNode | PostgresNode)[]
   readonly instances: readonly InstanceProcess[]
-  /** The faults of the servers, of the network and of the clock. */
-  readonly faults: Readonly<Record<string, Draw>>
-  readonly instanceFaults: Readonly<Record<string, Draw>>
+  readonly serverFaults: Readonly<Record<string, Draw>>
+  readonly linkFaults: Readonly<Record<string, Draw>>
 
   private constructor (
     nodes: World['nodes'],
     instances: readonly InstanceProcess[],
-    faults: Readonly<Record<string, Draw>>
+    serverFaults: Readonly<Record<string, Draw>>,
+    linkFaults: Readonly<Record<string, Draw>>
   ) {
     this.nodes = nodes
     this.instances = instances
-    this.faults = faults
-    this.instanceFaults = drawsOf('instance', instances, instanceFaults, () => [...nodes.keys()])
+    this.serverFaults = serverFaults
+    this.linkFaults = linkFaults
   }
 
   static async start (settings: Omit<InstanceSettings, 'ports'>): Promise<World> {
@@ -55,15 +54,17 @@ export class World {
       )
     )
     const links = nodes.flatMap(({ proxies }) => proxies)
-    return new World(nodes, instances, {
+    const serverFaults = {
       ...drawsOf('server', redis, redisFaults, (place) => [place]),
-      ...drawsOf('server', postgres, postgresFaults, (place) => [place]),
-      ...drawsOf('link', links, linkFaults(client), (place) => [
-        Math.floor(place / instancesOfAWorld)
-      ]),
-      ...(settings.givesTime &&
-        drawsOf('instances', [instances], clockFaults, () => [...nodes.keys()]))
-    })
+      ...drawsOf('server', postgres, postgresFaults, (place) => [place])
+    }
+    const serverOfLink = (place: number): number => Math.floor(place / instancesOfAWorld)
+    return new World(
+      nodes,
+      instances,
+      serverFaults,
+      drawsOf('link', links, linkFaults(client), (place) => [serverOfLink(place)])
+    )
   }
 
   async stop (): Promise<void> {

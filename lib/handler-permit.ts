@@ -154,7 +154,7 @@ class HandlerPermit implements QuotaPermit {
   async end (): Promise<void> {
     const { request } = this.#permit.requester
     knownStateOf(request)?.leave(this.#permit)
-    return this.#permit.end(true)
+    return this.#permit.end()
   }
 
   [Symbol.asyncDispose] (): Promise<void> {

@@ -23,8 +23,8 @@ const env = {
   TAP_TYPE_STRIP_ONLY: '1',
   ...process.env
 }
-const hookless = '--node-arg=--import=./scripts/without-async-hooks.js'
-const tap = ['node_modules/tap/dist/esm/run.mjs', hookless, ...words]
+const preload = '--node-arg=--require=./scripts/before-tests.cjs'
+const tap = ['node_modules/tap/dist/esm/run.mjs', preload, ...words]
 const { status } = spawnSync(process.execPath, tap, {
   stdio: 'inherit',
   env

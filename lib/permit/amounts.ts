@@ -1,5 +1,7 @@
 import { format } from '../errors.js'
+import { isNatural } from '../option-checks.js'
 import { isPromise, ignoreRejection } from '../promises.js'
+import type { QuotaLog } from './quota-log.js'
 
 /**
  * Amounts of what a request uses: a number of model tokens, an amount for each unit, or null if
@@ -21,6 +23,24 @@ export function amountsByUnit (amounts: unknown): [unit: string, amount: unknown
   // The entries of an array, a Map or another collection are no amounts.
   if (Symbol.iterator in amounts) throw wrongAmounts(amounts)
   return Object.entries(amounts)
+}
+
+/** Returns the amounts of a report by unit, without those that are not possible, which it logs. */
+export function amountsOfReport (
+  amounts: Amounts,
+  log: QuotaLog
+): readonly [unit: string, amount: number][] {
+  const possible: [unit: string, amount: number][] = []
+  if (amounts == null) return possible
+  try {
+    for (const [unit, amount] of amountsByUnit(amounts)) {
+      if (isNatural(amount)) possible.push([unit, amount])
+      else log.wrongAmount(unit, amount)
+    }
+  } catch (error) {
+    log.wrongReport(error)
+  }
+  return possible
 }
 
 const rule = 'the amounts must be a number of tokens, or an object such as { tokens: 150 }'

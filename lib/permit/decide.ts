@@ -75,33 +75,32 @@ function countedDecision (
 }
 
 /**
- * Returns the decision for which a request is refused, of equals the first one; null if there is
- * none.
+ * Returns the decision for which a request is refused: that with the highest precedence, of equals
+ * that with the longest wait, and of equals the first one. Null if there is none.
  */
 export function refusalAmong (evaluations: readonly Evaluation[]): Refusal | null {
   let refusal: Refusal | null = null
-  let highest = -Infinity
+  let highest = -1
   for (const evaluation of evaluations) {
     const { decision } = evaluation
     if (decision === null || !refuses(decision)) continue
     const wait = waitAfter(evaluation, decision)
-    const rank = rankOf(decision, wait)
-    if (rank <= highest) continue
-    highest = rank
-    refusal = { decision, wait }
+    const precedence = precedenceOf(decision)
+    const isLonger = precedence === highest && (wait ?? 0) > (refusal?.wait ?? 0)
+    if (precedence > highest || isLonger) {
+      highest = precedence
+      refusal = { decision, wait }
+    }
   }
   return refusal
 }
 
-/**
- * A missing caller comes first, then a cost or a time zone that failed, requests in flight, the
- * longest wait, and a store that failed.
- */
-function rankOf ({ outcome, reason, unit }: QuotaDecision, wait: number | null): number {
-  if (outcome === 'unauthenticated') return Infinity
-  if (outcome === 'unavailable') return reason === 'store' ? -1 : Number.MAX_VALUE
-  // Nobody knows when a request in flight ends.
-  return unit === 'requests-in-flight' || wait === null ? Number.MAX_SAFE_INTEGER : wait
+/** The greater, the sooner a decision that refuses a request decides its response. */
+function precedenceOf ({ outcome, reason, unit }: QuotaDecision): number {
+  if (outcome === 'unauthenticated') return 4
+  // A store is asked only if nothing else has failed.
+  if (outcome === 'unavailable') return reason === 'store' ? 0 : 3
+  return unit === 'requests-in-flight' ? 2 : 1
 }
 
 /** Returns how long to wait after a decision until there can be room, in milliseconds. */

@@ -3,10 +3,16 @@ import { QuotaLog } from './quota-log.js'
 // How long to wait for stores when the server closes, in milliseconds.
 const longestWait = 1000
 
+/** A permit that has not ended. */
+interface OpenPermit {
+  /** Ends it, because the host has not. Never rejects. */
+  expire(): Promise<void>
+}
+
 /** The permits of a server that have not ended, and what stores have yet to answer. */
 export class OpenPermits {
   readonly log: QuotaLog
-  readonly #permits = new Set<{ end(): Promise<void> }>()
+  readonly #permits = new Set<OpenPermit>()
   readonly #pending = new Set<Promise<unknown>>()
   #decisions = 0
   #whenDecided: (() => void) | undefined
@@ -15,11 +21,11 @@ export class OpenPermits {
     this.log = log
   }
 
-  add (permit: { end(): Promise<void> }): void {
+  add (permit: OpenPermit): void {
     this.#permits.add(permit)
   }
 
-  delete (permit: { end(): Promise<void> }): void {
+  delete (permit: OpenPermit): void {
     this.#permits.delete(permit)
   }
 
@@ -58,7 +64,7 @@ export class OpenPermits {
 
   async #settleAll (): Promise<void> {
     while (this.#permits.size + this.#pending.size + this.#decisions > 0) {
-      for (const permit of this.#permits) this.wait(permit.end())
+      for (const permit of this.#permits) this.wait(permit.expire())
       await Promise.allSettled(this.#pending)
       await this.#allDecided()
     }

@@ -1,8 +1,7 @@
 import { quotaPlaces, type QuotaPlaceChange } from '../channels.js'
 import { logFailure } from '../log.js'
-import { isNatural } from '../option-checks.js'
 import type { Acquisition } from '../store/store.js'
-import { amountsByUnit, type Amounts } from './amounts.js'
+import { amountsOfReport, type Amounts } from './amounts.js'
 import type { QuotaDecision } from './decision.js'
 import type { Evaluation, Refusal } from './decide.js'
 import type { OpenPermits } from './open-permits.js'
@@ -87,51 +86,43 @@ export class Permit {
 
   /** Reports what was used, also after the permit has ended. Never rejects. */
   async charge (amounts: Amounts): Promise<void> {
-    if (amounts == null || this.refusal !== null) return
+    if (this.refusal !== null) return
     const { log } = this.#open
-    try {
-      const reports: Promise<void>[] = []
-      for (const [unit, amount] of amountsByUnit(amounts)) {
-        if (!isNatural(amount)) {
-          log.wrongAmount(unit, amount)
-          continue
-        }
-        for (const usage of this.usages) {
-          if (usage.prepared.quota.unit === unit) reports.push(usage.report(amount))
-        }
+    const reports: Promise<void>[] = []
+    for (const [unit, amount] of amountsOfReport(amounts, log)) {
+      for (const usage of this.usages) {
+        if (usage.prepared.quota.unit === unit) reports.push(usage.report(amount))
       }
-      if (typeof amounts === 'number' && !this.#counts('tokens')) log.uncountedTokens()
-      const reported = Promise.all(reports)
-      this.#open.wait(reported)
-      await reported
-    } catch (error) {
-      log.wrongReport(error)
     }
+    if (typeof amounts === 'number' && !this.#counts('tokens')) log.uncountedTokens()
+    const reported = Promise.all(reports)
+    this.#open.wait(reported)
+    await reported
   }
 
   #counts (unit: string): boolean {
     return this.evaluations.some(({ prepared }) => prepared.quota.unit === unit)
   }
 
-  /**
-   * Settles what was used and releases the places, once. Never rejects.
-   *
-   * @param isByHost Whether the host ends it, which then needs no report.
-   */
-  end (isByHost = false): Promise<void> {
-    this.#settled ??= this.#settle(isByHost)
+  /** Ends a permit that the host has not ended, and warns of what it has not reported. */
+  expire (): Promise<void> {
+    if (this.hasEnded) return this.end()
+    for (const { prepared, isReported } of this.usages) {
+      const { name, unit } = prepared.quota
+      if (!isReported) this.#open.log.unreported(this.requester.log, name, unit)
+    }
+    return this.end()
+  }
+
+  /** Settles what was used and releases the places, once. Never rejects. */
+  end (): Promise<void> {
+    this.#settled ??= this.#settle()
     return this.#settled
   }
 
-  async #settle (isByHost: boolean): Promise<void> {
+  async #settle (): Promise<void> {
     this.#open.delete(this)
-    const { log } = this.requester
-    const steps: Promise<void>[] = []
-    for (const usage of this.usages) {
-      const { name, unit } = usage.prepared.quota
-      if (!isByHost && !usage.isReported) this.#open.log.unreported(log, name, unit)
-      steps.push(usage.end())
-    }
+    const steps: Promise<void>[] = this.usages.map((usage) => usage.end())
     for (const place of this.#places) steps.push(this.#release(place))
     const settled = Promise.all(steps)
     this.#open.wait(settled)

@@ -1,7 +1,6 @@
 import type { AnyRequest } from '../any-request.js'
 import { OptionError } from '../errors.js'
-import { isNatural } from '../option-checks.js'
-import { amountsByUnit, type Amounts } from './amounts.js'
+import { amountsOfReport, type Amounts } from './amounts.js'
 import type { QuotaDecision } from './decision.js'
 import { extendPermit } from './extend.js'
 import type { OpenPermits } from './open-permits.js'
@@ -56,20 +55,9 @@ export function createQuotaCharger (open: OpenPermits): QuotaCharger {
   return async function quotaCharge (request, amounts) {
     const permit = await knownStateOf(request)?.pending
     if (permit !== undefined) return permit.charge(amounts)
-    reportWithoutPermit(amounts, open)
-  }
-}
-
-/** Logs the mistakes in a report for a request that is subject to no quota. */
-function reportWithoutPermit (amounts: Amounts, { log }: OpenPermits): void {
-  if (amounts == null) return
-  try {
-    for (const [unit, amount] of amountsByUnit(amounts)) {
-      if (!isNatural(amount)) log.wrongAmount(unit, amount)
-    }
-    if (typeof amounts === 'number') log.uncountedTokens()
-  } catch (error) {
-    log.wrongReport(error)
+    // The request is subject to no quota, so only mistakes in the report are logged.
+    amountsOfReport(amounts, open.log)
+    if (typeof amounts === 'number') open.log.uncountedTokens()
   }
 }
 

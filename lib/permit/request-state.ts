@@ -32,7 +32,7 @@ class RequestState {
     if (!permit.isOpen || this.reply === undefined) return
     this.#followed ??= this.#follow(request, this.reply)
     if (this.#hasResponseEnded) {
-      permit.end()
+      permit.expire()
     } else {
       this.#followed.add(permit)
     }
@@ -54,7 +54,7 @@ class RequestState {
     const followed = new Set<Permit>()
     whenResponseEnds(request, reply, () => {
       this.#hasResponseEnded = true
-      for (const permit of followed) permit.end()
+      for (const permit of followed) permit.expire()
       followed.clear()
     })
     return followed

@@ -3,7 +3,6 @@ import { Calendar, Calendars, type CalendarPeriod } from '../limit/calendar.js'
 import {
   defaultPerMinute,
   limitKinds,
-  limitNames,
   longestDay,
   preferenceOf,
   type QuotaPeriod
@@ -15,6 +14,7 @@ import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { protectedOperations, type Operation } from '../subject/operation.js'
 import { wallClock } from '../wall-clock.js'
+import { limitNameOf } from './definition-checks.js'
 import type { Amount, CheckedDefinition, QuotaOptions, TimeZone } from './options.js'
 import type { Routes } from './routes.js'
 
@@ -76,7 +76,7 @@ function defineQuota (
   readers: CallerReaders
 ): DefinedQuota {
   const { operations = [], cost, unreported } = definition
-  const limitName = limitNames.find((each) => definition[each] !== undefined) ?? 'perMinute'
+  const limitName = limitNameOf(definition)
   const { period, window } = limitKinds[limitName]
   const { unit, limit } = limitIn(definition[limitName] ?? defaultPerMinute, period)
   const timeZone = definition.timeZone ?? (period === 'month' ? 'UTC' : undefined)

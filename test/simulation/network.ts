@@ -60,6 +60,7 @@ export interface Sender {
 
 /** A driver for stores that only decide. */
 abstract class DecidingDriver implements Driver {
+  readonly mostDemands = 384
   abstract decide (call: Call): Promise<Reply>
 
   peek (): Promise<QuotaCount | null> {

@@ -30,6 +30,7 @@ interface KnownClock {
 
 /** The counters and places in the tables of a PostgreSQL server. */
 export class PostgresDriver implements Driver {
+  readonly mostDemands = 96
   readonly #callFunction: CallFunction
   readonly #cap: number
   // By the names of counters.

@@ -152,11 +152,12 @@ CREATE OR REPLACE FUNCTION llm_quota_decided(
 $function$;
 
 -- Sweeps a quota, whose row of tracking this transaction has locked, if a sweep is due or has yet
--- to be finished: deletes the dead counters among the next 1,000 callers and among the rows of the
--- call. Returns the rows of the call, without a count if they have been deleted. Skips the counters
--- that others have locked, because they are being used again.
-CREATE OR REPLACE FUNCTION llm_quota_sweep(quota text, moment float8, given_rows llm_quota[])
-RETURNS llm_quota[] LANGUAGE plpgsql AS $function$
+-- to be finished: deletes the dead counters among the next callers, as many as `page`, and among
+-- the rows of the call. Returns the rows of the call, without a count if they have been deleted.
+-- Skips the counters that others have locked, because they are being used again.
+CREATE OR REPLACE FUNCTION llm_quota_sweep(
+  quota text, moment float8, page integer, given_rows llm_quota[]
+) RETURNS llm_quota[] LANGUAGE plpgsql AS $function$
 DECLARE
   after_all CONSTANT text COLLATE "C" := chr(127); -- greater than each name
   tracking llm_quota_tracking;
@@ -177,7 +178,7 @@ BEGIN
   next_unswept := (
     SELECT stored.caller FROM llm_quota AS stored
     WHERE stored.counters = quota AND stored.caller >= tracking.unswept AND stored.kind = 'caller'
-    ORDER BY stored.caller OFFSET 1000 LIMIT 1
+    ORDER BY stored.caller OFFSET page LIMIT 1
   );
   dead := ARRAY(
     SELECT stored.ctid FROM llm_quota AS stored
@@ -466,7 +467,9 @@ BEGIN
     );
     FOREACH demand_quota IN ARRAY quotas LOOP
       IF demand_quota.counters = ANY (locked_quotas) THEN
-        rows := llm_quota_sweep(demand_quota.counters, moment, rows);
+        rows := llm_quota_sweep(
+          demand_quota.counters, moment, 1000 / cardinality(locked_quotas), rows
+        );
       END IF;
     END LOOP;
     quotas := ARRAY(

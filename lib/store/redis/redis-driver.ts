@@ -17,6 +17,7 @@ import { readFlag, readPage, readPeeked, readReply, readState } from './replies.
  * keys in one hash slot (docs/shared-stores.md).
  */
 export class RedisDriver implements Driver {
+  readonly mostDemands = 384
   readonly #client: QuotaRedisClient
   readonly #keys: readonly string[]
   readonly #cap: number

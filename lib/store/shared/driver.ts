@@ -7,6 +7,11 @@ import type { Acquisition, CallerPage, Demand, QuotaCount, QuotaStoreState } fro
  */
 export interface Driver {
   /**
+   * How many demands the requests of a call have at most, unless it has one request only. As many
+   * keep the server busy for a few milliseconds, if each has other settings.
+   */
+  readonly mostDemands: number
+  /**
    * Does all of the call in one atomic step: first what this process holds, then the settlements,
    * then the requests, in their order.
    */

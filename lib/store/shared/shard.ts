@@ -11,10 +11,6 @@ import { longestWait, Queue, type Waiting } from './queue.js'
 // Bounds how long a call keeps the server busy, and how many requests fail together.
 const mostInCall = 128
 
-// How many demands the requests of a call have at most, unless it has one request only. As many
-// keep a server busy for a few milliseconds, if each has other settings.
-const mostDemandsInCall = 384
-
 // How many settlements can wait while the server does not answer.
 const mostWaitingSettlements = 10_000
 
@@ -172,7 +168,7 @@ export class Shard implements Settler {
     let demands = 0
     for (const [index, { item }] of requests.entries()) {
       demands += item.length
-      if (demands > mostDemandsInCall && index > 0) {
+      if (demands > this.#driver.mostDemands && index > 0) {
         this.#requests.putBack(requests.slice(index))
         return requests.slice(0, index)
       }
