@@ -3,7 +3,7 @@ import type { AnyRequest } from './any-request.js'
 import { isAuthentication, type Authentication } from './caller/authentication.js'
 import { OptionError } from './errors.js'
 import { isObject } from './option-checks.js'
-import { costRule, isCost, type Cost } from './permit/cost.js'
+import { costRule, rangeOf, type Cost, type CostRange } from './permit/cost.js'
 import type { Amounts } from './permit/amounts.js'
 import type { QuotaDecision } from './permit/decision.js'
 import { extendPermit } from './permit/extend.js'
@@ -188,15 +188,16 @@ function assertNoFunctions (quotas: readonly Quota[], given: GivenCosts): void {
 
 /** Returns the costs that a handler gives, by quota, or throws an `OptionError`. */
 function givenCosts (quotas: readonly Quota[], costs: unknown): GivenCosts {
-  const given = new Map<string, Cost>()
+  const given = new Map<string, CostRange>()
   if (costs === undefined) return given
   const [only] = quotas
-  if (isCost(costs) && only !== undefined) {
+  const range = rangeOf(costs)
+  if (range !== null && only !== undefined) {
     if (quotas.length > 1) {
       const rule = 'must be an object with the cost of each quota by name'
       throw new OptionError('costs', rule, costs)
     }
-    given.set(only.name, checkedCost(only, costs, 'costs'))
+    given.set(only.name, checkedRange(only, costs, range, 'costs'))
     return given
   }
   // The entries of a promise, a Map or another collection are no costs.
@@ -209,18 +210,24 @@ function givenCosts (quotas: readonly Quota[], costs: unknown): GivenCosts {
     if (quota === undefined) {
       throw new OptionError(`costs.${name}`, 'must be for one of the given quotas', cost)
     }
-    given.set(name, checkedCost(quota, cost, `costs.${name}`))
+    given.set(name, checkedRange(quota, cost, rangeOf(cost), `costs.${name}`))
   }
   return given
 }
 
-function checkedCost (quota: Quota, cost: unknown, option: string): Cost {
+/** @param range The range of the cost; null if it is none. */
+function checkedRange (
+  quota: Quota,
+  cost: unknown,
+  range: CostRange | null,
+  option: string
+): CostRange {
   if (quota.longestWindow === null) {
     throw new OptionError(option, 'must not be set for a quota of requests in flight', cost)
   }
-  if (!isCost(cost)) throw new OptionError(option, costRule, cost)
+  if (range === null) throw new OptionError(option, costRule, cost)
   if (quota.unit === 'requests' && typeof cost !== 'number') {
     throw new OptionError(option, 'must be a number for a quota of requests', cost)
   }
-  return cost
+  return range
 }

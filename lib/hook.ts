@@ -13,7 +13,6 @@ import type { Match, RequestMatcher } from './subject/request-matcher.js'
 /** Creates the hook, which takes each request through all steps, to its admission or refusal. */
 export function createQuotaHook (
   requests: RequestMatcher<Quota>,
-  quotas: readonly Quota[],
   open: OpenPermits,
   responder: Responder
 ) {
@@ -33,7 +32,7 @@ export function createQuotaHook (
       if (matches?.length === 0) return done()
       state.pending =
         matches === null
-          ? refuseUnmatched(quotas, request, requests.paths, open)
+          ? refuseUnmatched(requests.quotas, request, requests.paths, open)
           : takePermit(matches, requesterOf(request), open)
     }
     admitOrRefuse(state.pending, request, reply, hasBegun, done)

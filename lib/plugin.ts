@@ -27,7 +27,8 @@ import { decisionsAccessor, quotaAccessor } from './permit/request-state.js'
 import { createStandingReader, type QuotaStandingReader } from './permit/standing.js'
 import { Responder } from './refusal/responder.js'
 import { assertDecorators, chooseStore, preferencesOf, Registrations } from './start/host.js'
-import { assertQuotaOptions, type QuotaOptions } from './start/options.js'
+import type { QuotaOptions } from './start/options.js'
+import { assertQuotaOptions } from './start/plugin-checks.js'
 import { addMarkedDefault, defineQuotas, describeQuotas } from './start/quotas.js'
 import { logStoreChanges, report } from './start/report.js'
 import { markOf, Routes } from './start/routes.js'
@@ -138,7 +139,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
       routes.add(route)
     }
   })
-  fastify.addHook('preHandler', createQuotaHook(requests, quotas.all, open, responder))
+  fastify.addHook('preHandler', createQuotaHook(requests, open, responder))
   fastify.addHook('onReady', async function quotaReady () {
     preferences.reader = preferencesOf(fastify, reader)
     addMarkedDefault(described, configured, routes)

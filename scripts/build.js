@@ -1,7 +1,8 @@
 // Builds dist/: lib once, as CommonJS, because require, Jest and TypeScript's node16 cannot load an
 // ES module from CommonJS. `import` gets named exports from it as they are. Only an entry point
-// with a default export needs a module for `import`, which passes on the same objects: the default
-// import of a CommonJS file would be all of its exports.
+// with a default export, a plugin, needs a module for `import` and a file for `require`, which pass
+// on the same objects: the default import of a CommonJS file would be all of its exports, and what
+// `require` returns is the plugin itself, with the other exports as its properties.
 //
 // The scripts of lib in other languages come first: decide.lua.ts, which git ignores, exports the
 // text of decide.lua as script-text.js makes it.
@@ -50,12 +51,34 @@ for (const [entry, plugin] of Object.entries(plugins)) {
   const passedOn =
     `export * from './${entry}.js'\n` + `export { ${plugin} as default } from './${entry}.js'\n`
   for (const ending of ['mjs', 'd.mts']) writeFileSync(`dist/${entry}.${ending}`, passedOn)
+  const required =
+    `const entry = require('./${entry}.js')\n` +
+    `module.exports = Object.assign(entry.${plugin}, entry)\n`
+  writeFileSync(`dist/${entry}.cjs`, required)
+  writeFileSync(`dist/${entry}.d.cts`, declarationForRequire(entry, plugin))
+}
+
+/**
+ * Returns the declaration of a function with the types and values of an entry point as its members.
+ */
+function declarationForRequire (entry, plugin) {
+  const declaration = readFileSync(`dist/${entry}.d.ts`, 'utf8')
+  const { statements } = ts.createSourceFile(`${entry}.d.ts`, declaration, ts.ScriptTarget.Latest)
+  const others = statements
+    .flatMap(({ exportClause }) => exportClause.elements.map(({ name }) => name.text))
+    .filter((name) => name !== plugin && name !== 'default')
+    .join(', ')
+  return `import { ${plugin} as plugin, ${others} } from './${entry}.js'
+declare function ${plugin} (...given: Parameters<typeof plugin>): ReturnType<typeof plugin>
+declare namespace ${plugin} { export { ${plugin}, ${plugin} as default, ${others} } }
+export = ${plugin}
+`
 }
 
 // The set grows while the loop reads it.
 const loaded = new Set(['package.json'])
 for (const name of loaded) {
-  for (const [, imported] of readFileSync(name, 'utf8').matchAll(/['"](\.[^'"]+)\.js['"]/g)) {
+  for (const [, imported] of readFileSync(name, 'utf8').matchAll(/['"](\.[^'"]+)\.c?js['"]/g)) {
     loaded.add(join(dirname(name), `${imported}.d.ts`))
   }
 }

@@ -1,6 +1,6 @@
 import fastifyEnv, { type FastifyEnvOptions } from '@fastify/env'
 import type { FastifyInstance } from 'fastify'
-import { EnvironmentError, format } from '../errors.js'
+import { EnvironmentError, OptionError, format } from '../errors.js'
 import { entriesOf } from '../option-checks.js'
 import { required } from '../required.js'
 import { defaultPerMinute, perMinuteVariable, toInteger, variableOf } from './limit.js'
@@ -68,8 +68,19 @@ async function readEnvironment (
   // In a scope, so that the decorator `getEnvs`, which only the first registration of @fastify/env
   // adds, is left to the host's own.
   await fastify.register(async function quotaEnvironment (scope) {
-    await scope.register(fastifyEnv, options)
+    try {
+      await scope.register(fastifyEnv, options)
+    } catch (error) {
+      const rule = `must name a file that can be read (${String(error)})`
+      throw new OptionError('dotenv', rule, fileOf(dotenv))
+    }
     environment = Reflect.get(scope, environmentKey)
   })
   return new Map(entriesOf(required(environment, 'what @fastify/env has read')))
+}
+
+/** Returns the file that `@fastify/env` reads. */
+function fileOf (dotenv: DotenvOptions): string {
+  const path = typeof dotenv === 'object' ? dotenv.path : undefined
+  return path ?? '.env'
 }

@@ -3,6 +3,7 @@ import createPlugin from 'fastify-plugin'
 import { register, Registry } from 'prom-client'
 import { OptionError } from '../errors.js'
 import { assertOptions, registerOptions, withFunctions } from '../option-checks.js'
+import { required } from '../required.js'
 import { firstMetric, Recorder } from './recorder.js'
 import type { QuotaMetricsRegistry } from './store-metrics.js'
 
@@ -44,9 +45,21 @@ function recorderOf (registry: QuotaMetricsRegistry): Recorder {
   const known: object | undefined = registry.getSingleMetric(firstMetric)
   const knownRecorder = known === undefined ? undefined : recorders.get(known)
   if (knownRecorder !== undefined) return knownRecorder
-  const recorder = new Recorder(registry)
+  // In a registry of its own first, so that a registration that failed leaves no metric behind.
+  const own = new Registry()
+  const recorder = new Recorder(own)
+  const names = own.getMetricsAsArray().map(({ name }) => name)
+  for (const name of names) assertUnused(name, registry)
+  for (const name of names) {
+    registry.registerMetric(required(own.getSingleMetric(name), `the metric ${name}`))
+  }
   recorders.set(recorder.decisions, recorder)
   return recorder
+}
+
+function assertUnused (name: string, registry: QuotaMetricsRegistry): void {
+  if (registry.getSingleMetric(name) === undefined) return
+  throw new OptionError('registry', `must not have another metric ${name}`, registry)
 }
 
 /**

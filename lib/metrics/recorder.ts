@@ -13,6 +13,7 @@ import {
   type QuotaSettlement,
   type StoreDuration
 } from '../channels.js'
+import { hasFunction } from '../option-checks.js'
 import type { QuotaDecision } from '../permit/decision.js'
 import type { QuotaInfo } from '../permit/quota.js'
 import {
@@ -73,7 +74,7 @@ export class Recorder {
 
   readonly #servers = new Map<object, RecordedServer>()
 
-  /** The requests in flight of permits without a request, by quota. */
+  /** The requests in flight of permits without a Fastify request, by quota. */
   readonly #inFlightWithoutRequest = new Map<string, number>()
 
   /** What was counted too much, by quota and unit: a counter can never decrease. */
@@ -183,19 +184,20 @@ export class Recorder {
     for (const [{ name }, listener] of this.#subscriptions) unsubscribe(name, listener)
   }
 
-  /** Whether a message is about a recorded server. One without a request can be. */
-  #isRecorded ({ request }: Message): boolean {
-    return request === null || this.#servers.has(request.server.server)
+  /** Whether a message is about a recorded server. One without a Fastify request can be. */
+  #isRecorded (message: Message): boolean {
+    const instance = instanceOf(message)
+    return instance === undefined || this.#servers.has(instance.server)
   }
 
   #countDecision (message: QuotaDecisionMessage): void {
     if (!this.#isRecorded(message)) return
-    const { request, decision } = message
+    const instance = instanceOf(message)
     // The request can be one of a scope without the plugin.
-    if (request !== null && request.server.hasDecorator('quotas')) {
-      this.#servers.get(request.server.server)?.quotas.add(request.server.quotas)
+    if (instance?.hasDecorator('quotas') === true) {
+      this.#servers.get(instance.server)?.quotas.add(instance.quotas)
     }
-    const { quota, unit, operation, outcome, reason, enforced, limit, overflow } = decision
+    const { quota, unit, operation, outcome, reason, enforced, limit, overflow } = message.decision
     const labels = {
       quota: quota ?? '',
       unit,
@@ -234,11 +236,12 @@ export class Recorder {
 
   #countPlace (message: QuotaPlaceChange): void {
     if (!this.#isRecorded(message)) return
-    const { request, quota, change } = message
+    const { quota, change } = message
+    const instance = instanceOf(message)
     const inFlight =
-      request === null
+      instance === undefined
         ? this.#inFlightWithoutRequest
-        : this.#servers.get(request.server.server)?.inFlight
+        : this.#servers.get(instance.server)?.inFlight
     inFlight?.set(quota, (inFlight.get(quota) ?? 0) + change)
   }
 
@@ -275,6 +278,15 @@ export class Recorder {
     const lists = [...this.#servers.values()].flatMap(({ quotas }) => [...quotas])
     return lists.flat()
   }
+}
+
+/**
+ * Returns the Fastify instance of a message's request; undefined if there is no request, or one
+ * that is not Fastify's, which a host can give `quotaAcquire`.
+ */
+function instanceOf ({ request }: Message): FastifyInstance | undefined {
+  const { server }: { readonly server?: FastifyInstance } = request ?? {}
+  return hasFunction(server, 'hasDecorator') ? server : undefined
 }
 
 /** Registers a metric and returns it. */

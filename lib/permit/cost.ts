@@ -19,14 +19,12 @@ export interface CostRange {
 export const costRule =
   'must be a safe integer of at least 0, or { least, most } of two of them, least not above most'
 
-/** Whether a value is a cost. */
-export function isCost (value: unknown): value is Cost {
-  if (!isObject(value)) return isNatural(value)
+/**
+ * Returns the range of a cost; null if the value is not a cost. A copy, so that what was checked is
+ * also what counts, whatever the host does with its object.
+ */
+export function rangeOf (value: unknown): CostRange | null {
+  if (!isObject(value)) return isNatural(value) ? { least: value, most: value } : null
   const { least, most }: { readonly least?: unknown; readonly most?: unknown } = value
-  return isNatural(least) && isNatural(most) && least <= most
-}
-
-/** Returns the range of a cost. */
-export function rangeOf (cost: Cost): CostRange {
-  return typeof cost === 'number' ? { least: cost, most: cost } : cost
+  return isNatural(least) && isNatural(most) && least <= most ? { least, most } : null
 }

@@ -71,7 +71,7 @@ export type UnavailableDecision = Decision<'unavailable', UnavailableReason, str
 /**
  * The decision of a quota on a request, a union by `outcome`: `admitted`; `rejected` if there is no
  * room for the cost of the request; `unauthenticated` if there is no caller key; `disabled` if the
- * limit is 0; `unavailable` if something failed.
+ * limit is 0; `unavailable` if something failed. docs/rules.md, "Decision", lists what it contains.
  */
 export type QuotaDecision =
   CountedDecision | UnauthenticatedDecision | DisabledDecision | UnavailableDecision

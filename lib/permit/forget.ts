@@ -16,7 +16,7 @@ const callerKeyPattern = /^[0-9a-f]{64}$/
 export function createForgetter (quotas: QuotaList): QuotaForgetter {
   return async function quotaForget (callerKey) {
     if (typeof callerKey !== 'string' || !callerKeyPattern.test(callerKey)) {
-      const rule = 'must be a caller key, which has 64 hexadecimal digits in lower case'
+      const rule = 'must have 64 hexadecimal digits in lower case'
       throw new TypeError(`fastify-llm-quota: the caller key ${rule}; it got ${format(callerKey)}`)
     }
     const forgotten = quotas.all.map(async ({ store, counters }) => {

@@ -7,7 +7,7 @@ import { ignoreRejection } from '../promises.js'
 import { required } from '../required.js'
 import type { Demand } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
-import { costRule, isCost, rangeOf, type Cost, type CostRange } from './cost.js'
+import { costRule, rangeOf, type CostRange } from './cost.js'
 import { uncounted, type OutcomeWithoutStore, type QuotaDecision } from './decision.js'
 import { demandOn } from './demand.js'
 import type { Quota } from './quota.js'
@@ -20,7 +20,7 @@ export interface QuotaOfRequest {
 }
 
 /** The costs that a handler gives, by the name of the quota. */
-export type GivenCosts = ReadonlyMap<string, Cost>
+export type GivenCosts = ReadonlyMap<string, CostRange>
 
 /** A quota of a request whose store is to be asked. */
 export interface Demanded extends QuotaOfRequest {
@@ -157,13 +157,11 @@ function costOf (
   costs: GivenCosts | null
 ): CostRange | null {
   const given = costs?.get(quota.name) ?? quota.cost
-  // The definitions and what a handler gives were checked.
-  if (typeof given !== 'function') return rangeOf(given)
+  if (typeof given !== 'function') return given
   try {
     const cost: unknown = given(requestFor('cost', requester))
-    if (isCost(cost) && (quota.unit !== 'requests' || typeof cost === 'number')) {
-      return rangeOf(cost)
-    }
+    const range = rangeOf(cost)
+    if (range !== null && (quota.unit !== 'requests' || typeof cost === 'number')) return range
     ignoreRejection(cost)
     throw new RangeError(`a cost ${costRule}; it got ${format(cost)}`)
   } catch (error) {

@@ -4,7 +4,7 @@ import type { Caller, CallerReader } from '../caller/request-caller.js'
 import type { QuotaPeriod } from '../limit/limit.js'
 import type { QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
-import type { Cost } from './cost.js'
+import type { Cost, CostRange } from './cost.js'
 
 /** A quota of a server, as `fastify.quotas` lists it. */
 export interface QuotaInfo {
@@ -42,7 +42,7 @@ export interface QuotaSettings extends QuotaInfo {
   readonly endOfWindow: ((caller: Caller) => number) | null
   readonly isEnforced: boolean
   /** What a request counts when it is admitted. */
-  readonly cost: Cost | OfRequest<Cost>
+  readonly cost: CostRange | OfRequest<Cost>
   /** What a request counts in the end if nothing was reported; undefined for what was granted. */
   readonly unreported: number | OfRequest<number> | undefined
   /** Reads the caller whom it counts. Quotas with the same function of the host share a reader. */

@@ -11,9 +11,18 @@ import { timeLeft } from './demand.js'
 import type { Demanded } from './prepare.js'
 import { requestFor, type Requester } from './requester.js'
 
+/**
+ * How many grants of a permit are settled at the same time. A store on a server settles them in one
+ * call, and the permits that end with a server must not exceed what can wait there.
+ */
+const mostAtOnce = 16
+
 /** A part of what a permit was granted: by the admission, or by an extension. */
 interface Grant {
   readonly acquisition: Acquisition
+  readonly previous: Grant | null
+  /** What all previous ones were granted. */
+  readonly grantedBefore: number
   /** What the store counts for it. */
   counted: number
   /** Whether it still holds what it counts. */
@@ -28,8 +37,12 @@ export class Usage {
   readonly prepared: Demanded
   readonly #requester: Requester
   readonly #windowEnd: number
-  readonly #grants: Grant[] = []
+  #latestGrant: Grant | null = null
   #granted = 0
+  /** What the store counts for all grants. */
+  #counted = 0
+  /** How many grants still hold what they count. */
+  #holding = 0
   #reported: number | null = null
   /** What counts if the permit has ended and nothing was reported. */
   #assumed = 0
@@ -82,8 +95,16 @@ export class Usage {
   }
 
   #add (acquisition: Acquisition): void {
-    this.#grants.push({ acquisition, counted: acquisition.granted, isHeld: true })
+    this.#latestGrant = {
+      acquisition,
+      previous: this.#latestGrant,
+      grantedBefore: this.#granted,
+      counted: acquisition.granted,
+      isHeld: true
+    }
     this.#granted = Math.min(this.#granted + acquisition.granted, unlimited)
+    this.#counted += acquisition.granted
+    this.#holding += 1
   }
 
   #readUnreported (): number {
@@ -119,27 +140,45 @@ export class Usage {
     const due = this.#due
     const hasEnded = this.#hasEnded
     const isUsedUp = this.#reported !== null && this.#reported >= this.#granted
-    let rest = due
-    // An extension while the store settles is settled with what is due then.
-    const grants = [...this.#grants]
-    for (const [index, grant] of grants.entries()) {
-      // The first grants count as long as possible, and the last one what was used beyond all.
-      const isLast = index === grants.length - 1
-      const used = isLast ? rest : Math.min(rest, grant.acquisition.granted)
-      rest -= used
-      const isHeldNoLonger = grant.isHeld && (hasEnded || isUsedUp)
-      if (grant.counted !== used || isHeldNoLonger) await this.#settleGrant(grant, used)
+    const settling: Promise<void>[] = []
+    for (const grant of this.#changeGrants(due, hasEnded || isUsedUp)) {
+      if (settling.length >= mostAtOnce) await settling[settling.length - mostAtOnce]
+      settling.push(this.#settleGrant(grant))
     }
+    for (const settled of settling) await settled
     if (hasEnded) this.#publish(due)
   }
 
+  /**
+   * Distributes what is due over the grants: the first ones count as long as possible, and the
+   * latest one what was used beyond all. Begins with the latest one and stops when all are right,
+   * so that a step costs no more if there were many before.
+   *
+   * @returns The grants that the store must be told of.
+   */
+  #changeGrants (due: number, holdsNothing: boolean): Grant[] {
+    const changed: Grant[] = []
+    for (let grant = this.#latestGrant; grant !== null; grant = grant.previous) {
+      if (this.#counted === due && (this.#holding === 0 || !holdsNothing)) break
+      const rest = Math.max(0, due - grant.grantedBefore)
+      const isLatest = grant === this.#latestGrant
+      const used = isLatest ? rest : Math.min(rest, grant.acquisition.granted)
+      const isHeldNoLonger = grant.isHeld && holdsNothing
+      if (grant.counted === used && !isHeldNoLonger) continue
+      this.#counted += used - grant.counted
+      if (grant.isHeld) this.#holding -= 1
+      grant.counted = used
+      grant.isHeld = false
+      changed.push(grant)
+    }
+    return changed
+  }
+
   /** After a failure, the store may have applied it, so it is not told again. */
-  async #settleGrant (grant: Grant, used: number): Promise<void> {
+  async #settleGrant ({ acquisition, counted: used }: Grant): Promise<void> {
     const { quota, demand } = this.prepared
-    grant.counted = used
-    grant.isHeld = false
     try {
-      await quota.store.settle?.(grant.acquisition, used, this.#endOfWindow())
+      await quota.store.settle?.(acquisition, used, this.#endOfWindow())
     } catch (error) {
       this.#isFailed = true
       const { name, unit } = quota

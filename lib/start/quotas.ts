@@ -3,17 +3,18 @@ import { Calendar, Calendars, type CalendarPeriod } from '../limit/calendar.js'
 import {
   defaultPerMinute,
   limitKinds,
-  limitNames,
   longestDay,
   preferenceOf,
   type QuotaPeriod
 } from '../limit/limit.js'
+import { rangeOf, type Cost, type CostRange } from '../permit/cost.js'
 import type { QuotaInfo, QuotaSettings } from '../permit/quota.js'
 import { required } from '../required.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { protectedOperations, type Operation } from '../subject/operation.js'
 import { wallClock } from '../wall-clock.js'
+import { limitNameOf } from './definition-checks.js'
 import type { Amount, CheckedDefinition, QuotaOptions, TimeZone } from './options.js'
 import type { Routes } from './routes.js'
 
@@ -75,7 +76,7 @@ function defineQuota (
   readers: CallerReaders
 ): DefinedQuota {
   const { operations = [], cost, unreported } = definition
-  const limitName = limitNames.find((each) => definition[each] !== undefined) ?? 'perMinute'
+  const limitName = limitNameOf(definition)
   const { period, window } = limitKinds[limitName]
   const { unit, limit } = limitIn(definition[limitName] ?? defaultPerMinute, period)
   const timeZone = definition.timeZone ?? (period === 'month' ? 'UTC' : undefined)
@@ -87,7 +88,7 @@ function defineQuota (
     unit,
     period,
     preference: preferenceOf(limitName, name),
-    cost: cost ?? (isEstimated ? 0 : 1),
+    cost: typeof cost === 'function' ? cost : rangeOfCost(cost ?? (isEstimated ? 0 : 1)),
     unreported,
     operations: operations.map(inUpperCase),
     store: definition.store ?? store,
@@ -102,6 +103,11 @@ function defineQuota (
     isUnused: false,
     isFreeUnreported: isEstimated && cost === undefined && unreported === undefined
   }
+}
+
+/** @param cost It was checked. */
+function rangeOfCost (cost: Cost): CostRange {
+  return required(rangeOf(cost), 'the range of a cost')
 }
 
 /** The readers of callers. Quotas with the same function of the host share one. */

@@ -6,18 +6,22 @@ import { logLine, loggableError } from '../log.js'
 import { required } from '../required.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
+import { warnOfHeadRoutes } from './head-routes.js'
 import type { DefinedQuota } from './quotas.js'
-import { markOf, mayBeMarkedWith, type KnownRoute, type Routes } from './routes.js'
+import {
+  isDeclaredBefore,
+  isMarkedWith,
+  markOf,
+  mayBeMarkedWith,
+  type KnownRoute,
+  type Routes
+} from './routes.js'
 
 const advice =
   'Check the options prefix and operations, and the Fastify instance on which the plugin is ' +
   'registered: a plugin file that registers it must be wrapped with fastify-plugin, because the ' +
   'quota does not apply outside its own scope (encapsulation). Marked routes and routes with ' +
   'parameters, wildcards or constraints that are declared before the plugin cannot be checked'
-
-const twinAdvice =
-  'runs the handler of the protected GET and is not subject to the quota; ' +
-  'declare the route with exposeHeadRoute: false'
 
 const preHandlerAdvice =
   'is protected and has a preHandler of its own, which runs after the quota; ' +
@@ -38,12 +42,11 @@ export function report (
   logLine(log, 'info', placeOf(store), protections.join('; '))
   for (const quota of reported) {
     warnOfOperations(quota, routes, log)
+    warnOfScope(quota, routes, log)
     warnOfFreeRequests(quota, routes, log)
   }
-  for (const route of protectedRoutes(quotas, routes)) {
-    warnOfTwin(route, routes, log)
-    warnOfPreHandlers(route, routes, log)
-  }
+  warnOfHeadRoutes(quotas, routes, log)
+  for (const route of protectedRoutes(quotas, routes)) warnOfPreHandlers(route, routes, log)
 }
 
 /** Where a shared store keeps the counters: services with the same place share them. */
@@ -64,7 +67,8 @@ function protectionOf (quota: DefinedQuota, routes: Routes): string {
   if (operations === '') {
     // A marked route that is declared before the plugin is protected, but no public interface of
     // Fastify lists it.
-    const unseen = 'marked routes that are declared before the plugin are not listed'
+    const unseen =
+      'marked routes are listed only if they are declared after the plugin, and in its scope'
     return quota.isNamed
       ? `${described} is for fastify.quotaAcquire (${unseen})`
       : `${described} protects no operation (${unseen})`
@@ -116,13 +120,34 @@ function warnOfOperations (
   }
 }
 
+/** Warns of operations whose routes can be outside the scope in which the plugin is registered. */
+function warnOfScope (
+  { name, operations }: DefinedQuota,
+  routes: Routes,
+  log: FastifyBaseLogger
+): void {
+  if (!routes.canBeOutside) return
+  const unsure = operations.filter((operation) => {
+    const serving = routes.serving(operation)
+    return serving.length > 0 && serving.every(isDeclaredBefore)
+  })
+  if (unsure.length === 0) return
+  const list = unsure.map(({ method, path }) => `${method} ${routes.paths.prefix}${path}`)
+  const message =
+    `the quota "${name}" protects ${list.join(', ')} only if the route is in the scope in which ` +
+    'the plugin is registered, which cannot be checked because it was declared before the ' +
+    'plugin; a plugin file that registers it must be wrapped with fastify-plugin'
+  logLine(log, 'warn', { quota: name, operations: unsure }, message)
+}
+
 /** Warns of a quota of a route whose requests count nothing if their clients disconnect early. */
 function warnOfFreeRequests (
   { name, unit, operations, isFreeUnreported }: DefinedQuota,
   routes: Routes,
   log: FastifyBaseLogger
 ): void {
-  if (!isFreeUnreported || (operations.length === 0 && !routes.areMarkedWith(name))) return
+  const isMarked = routes.known.some((route) => isMarkedWith(name, route))
+  if (!isFreeUnreported || (operations.length === 0 && !isMarked)) return
   const message =
     `the quota "${name}" has neither cost nor unreported, so a request counts no ${unit} if its ` +
     'client disconnects before fastify.quotaCharge reports them; set cost to an estimate, or ' +
@@ -140,26 +165,6 @@ function protectedRoutes (quotas: readonly DefinedQuota[], routes: Routes): Set<
   }
   for (const route of routes.known) if (markOf(route) !== undefined) found.add(route)
   return found
-}
-
-/** Warns of a protected route whose `HEAD` twin runs the same handler uncounted. */
-function warnOfTwin (
-  { method, pattern, options }: KnownRoute,
-  routes: Routes,
-  log: FastifyBaseLogger
-): void {
-  if (method !== 'GET') return
-  // The HEAD route of a marked GET route usually has the same mark, so it is subject to the quota.
-  const hasTwin = routes.known.some(
-    (head) =>
-      head.method === 'HEAD' &&
-      head.pattern === pattern &&
-      head.options.handler === options.handler &&
-      markOf(head) === undefined
-  )
-  if (!hasTwin) return
-  const operation = { method, path: routes.paths.withoutPrefix(pattern) }
-  logLine(log, 'warn', { operation }, `HEAD ${pattern} ${twinAdvice}`)
 }
 
 /** Warns of a protected route that may authenticate after the quota. */

@@ -1,4 +1,5 @@
 import type { FastifyInstance, RouteOptions } from 'fastify'
+import { isObject } from '../option-checks.js'
 import { namesIn } from '../subject/mark.js'
 import type { Operation } from '../subject/operation.js'
 import { isLiteral, withoutExpressions, type Paths } from '../subject/paths.js'
@@ -18,6 +19,11 @@ export interface KnownRoute {
   readonly options: Partial<RouteOptions>
 }
 
+/** Whether a route was declared before the plugin. */
+export function isDeclaredBefore ({ options }: KnownRoute): boolean {
+  return options.handler === undefined
+}
+
 /** Returns the value of a route's `config.quota`; undefined if the route is not marked. */
 export function markOf ({ options }: KnownRoute): unknown {
   // Requests have a copy of the config, without what it inherits.
@@ -26,10 +32,15 @@ export function markOf ({ options }: KnownRoute): unknown {
   return isNone ? undefined : mark
 }
 
+/** Whether a route is marked with the name of a quota. */
+export function isMarkedWith (quota: string, route: KnownRoute): boolean {
+  const mark = markOf(route)
+  return mark !== undefined && typeof mark !== 'function' && namesIn(mark).includes(quota)
+}
+
 /** Whether a route is marked with a quota, or with a function that can return its name. */
 export function mayBeMarkedWith (quota: string, route: KnownRoute): boolean {
-  const mark = markOf(route)
-  return mark !== undefined && (typeof mark === 'function' || namesIn(mark).includes(quota))
+  return typeof markOf(route) === 'function' || isMarkedWith(quota, route)
 }
 
 /** A known route that matches an operation. */
@@ -62,12 +73,28 @@ export class Routes {
 
   #addBefore (method: string, path: string): void {
     const pattern = this.#find(method, path)
-    if (pattern !== undefined) this.add({ method, pattern, options: {} })
+    // Several quotas can list an operation.
+    const isKnown = this.known.some((route) => route.method === method && route.pattern === pattern)
+    if (pattern !== undefined && !isKnown) this.add({ method, pattern, options: {} })
   }
 
   add (route: KnownRoute): void {
     this.known.push(route)
     this.#parsed.set(route, new RoutePattern(route.pattern, this.paths))
+  }
+
+  /**
+   * Whether routes that were declared before the plugin can be outside its scope: it is a scope
+   * without a prefix of its own, by which they could be told. A scope inherits from its parent.
+   */
+  get canBeOutside (): boolean {
+    const parent: unknown = Object.getPrototypeOf(this.fastify)
+    return isObject(parent) && Reflect.get(parent, 'prefix') === this.fastify.prefix
+  }
+
+  /** Whether Fastify declares a `HEAD` route for each `GET` route that does not set it. */
+  get exposesHeadRoutes (): boolean {
+    return Reflect.get(this.fastify.initialConfig, 'exposeHeadRoutes') !== false
   }
 
   /** Whether one of the known routes is marked with a quota, or with a function. */

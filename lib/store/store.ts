@@ -27,7 +27,7 @@ export interface QuotaStore {
    * whatever the limit. Can be called again, for a later report.
    *
    * @param acquisition The very object that `acquire` returned: a store can keep more in it. For a
-   *   request that was rejected, there is nothing to settle.
+   *   request that was rejected, the store does nothing.
    * @param used What the request used, an integer of at least 0; 0 for a place that is free again.
    * @param end As in a demand, of the window that is open now.
    * @returns A promise that is fulfilled when it has been applied.

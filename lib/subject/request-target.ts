@@ -5,6 +5,14 @@ const query = /\?.*/s
 const encodedSlash = /%2f/i
 const encodedByte = /%[0-9a-f]{2}/gi
 
+/** What RFC 9112 allows in no target, but HTTP/2 servers accept. */
+const notAscii = /[^ -~]/
+
+// In Node.js, each byte of a target is one character. Readers can take the characters as they are,
+// or the bytes for UTF-8. Of ASCII, both are the same.
+const readings = ['utf8', 'latin1'] as const
+const firstReading = ['utf8'] as const
+
 /** A control character in UTF-8, one character a byte. */
 // eslint-disable-next-line no-control-regex -- These are what it finds.
 const controlBytes = /[\x00-\x1f\x7f]|\xc2[\x80-\x9f]/g
@@ -31,7 +39,8 @@ const plainHost = /^[^/\\?#]+$/
  */
 export function plainPath (target: string, host: string, mayEndWithSlash: boolean): string | null {
   const path = target.replace(query, '')
-  if (!path.startsWith('/') || !plainHost.test(host) || encodedSlash.test(path)) return null
+  if (!path.startsWith('/') || !plainHost.test(host)) return null
+  if (notAscii.test(path) || encodedSlash.test(path)) return null
   const decoded = decodedOnce(path)
   if (decoded === null || odd.test(decoded)) return null
   return decoded.endsWith('/') && !mayEndWithSlash ? null : decoded
@@ -52,25 +61,39 @@ function decodedOnce (path: string): string | null {
  */
 export function oddSegments (target: string, host: string): readonly string[] | null {
   const path = target.startsWith('/') ? target.replace(query, '') : target
-  const text = decodedInPasses(`${host}/${path}`)
-  if (text === null) return null
-  return inOneCase(text).split(separator).map((segment) => segment.trim())
+  const text = `${host}/${path}`
+  const segments: string[] = []
+  for (const encoding of notAscii.test(text) ? readings : firstReading) {
+    const read = segmentsOf(Buffer.from(text, encoding))
+    if (read === null) return null
+    for (const segment of read) segments.push(segment)
+  }
+  return segments
 }
 
 /**
  * Returns the last segment of an operation's path, as `oddSegments` has it; null if it has none.
  */
 export function lastSegment (path: string): string | null {
-  return oddSegments(path, '')?.findLast((segment) => segment !== '') ?? null
+  return segmentsOf(Buffer.from(path))?.findLast((segment) => segment !== '') ?? null
+}
+
+/** Returns the segments of a text in UTF-8; null if it still changes when decoded the last time. */
+function segmentsOf (text: Buffer): readonly string[] | null {
+  const decoded = decodedInPasses(text)
+  if (decoded === null) return null
+  return inOneCase(decoded)
+    .split(separator)
+    .map((segment) => segment.trim())
 }
 
 /**
  * Decodes a text again and again until nothing changes, without control characters before each
  * time. Malformed encodings are not changed. Returns null if it still changes the last time.
  */
-function decodedInPasses (text: string): string | null {
+function decodedInPasses (text: Buffer): string | null {
   // One character a byte, because the bytes of one character can be encoded more or less often.
-  let bytes = Buffer.from(text).toString('latin1')
+  let bytes = text.toString('latin1')
   for (let pass = 0; pass < mostPasses; pass++) {
     const decoded = bytes.replace(controlBytes, '').replace(encodedByte, byteOf)
     if (decoded === bytes) return Buffer.from(bytes, 'latin1').toString()

@@ -136,4 +136,5 @@ export const otherQuota = new Quota('chat-2.requests.minute', minute)
 export const streams = new Quota('streams.in-flight', inFlight)
 export const jobs = new Quota('jobs.in-flight', inFlight)
 export const tokens = new Quota('chat.tokens.hour', hour)
-export const budget = new Quota('budget.microdollars.day', day)
+/** Of the name of `tokens`: a quota with another unit and window has counters of its own. */
+export const budget = new Quota('chat.microdollars.day', day)

@@ -91,18 +91,19 @@ t.test('an install can conflict with the version of Fastify only', async (t) => 
   t.same(Object.keys(peerDependencies), ['fastify'])
 })
 
-t.test('what require returns can be registered', async (t) => {
+t.test('what require returns is the plugin and can be registered', async (t) => {
   const { write, run } = createProject('fastify')
   write(
     'required.cjs',
     `
     const app = require('fastify')()
-    app.register(require('fastify-llm-quota'))
+    const quotaPlugin = require('fastify-llm-quota')
+    app.register(quotaPlugin)
     app.inject({ method: 'POST', url: '/api/analyze' })
-      .then(({ statusCode }) => { console.log(statusCode) })
+      .then(({ statusCode }) => { console.log(statusCode, quotaPlugin === quotaPlugin.default) })
   `
   )
-  t.equal(run('required.cjs').trim(), '401')
+  t.equal(run('required.cjs').trim(), '401 true')
 })
 
 t.test('import and require of each entry point give the same objects', async (t) => {
@@ -115,7 +116,9 @@ t.test('import and require of each entry point give the same objects', async (t)
     for (const entry of ${JSON.stringify(entries)}) {
       const imported = await import(entry)
       const required = require(entry)
-      const names = Object.keys(required)
+      // Node.js and the compiler add names of their own.
+      const added = ['default', 'module.exports', '__esModule']
+      const names = Object.keys(imported).filter((name) => !added.includes(name))
       const others = names.filter((name) => imported[name] !== required[name])
       // Without a default export of its own, a CommonJS file has all of its exports as the default.
       if (imported.default !== (required.default ?? required)) others.push('default')

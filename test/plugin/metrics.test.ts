@@ -1,7 +1,7 @@
 // The metrics of fastify-llm-quota/metrics: exact to the request, with several quotas, and with
 // several servers in a process.
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
-import { AggregatorRegistry, register, Registry } from 'prom-client'
+import { AggregatorRegistry, Gauge, register, Registry } from 'prom-client'
 import tooOld from 'prom-client-too-old'
 import t, { type Test } from 'tap'
 import quotaPlugin, {
@@ -485,6 +485,34 @@ t.test('permits without a request are counted, and belong to no operation', asyn
   })
 })
 
+t.test('permits for a request of another framework are counted, and end no process', async (t) => {
+  const { app, decisions, scrape } = await createServer(t, {
+    quotas,
+    authentication: () => localAuthentication('alice'),
+    preferences: {
+      get: () => {
+        throw new Error('gone')
+      }
+    }
+  })
+  await app.ready()
+  const given = { raw: {}, method: 'GET', url: '/', id: '1', log: app.log, headers: {} }
+  for (const request of [given, { ...given, server: {} }]) {
+    const permit = await app.quotaAcquire(request, ['chat', 'streams'])
+    t.equal((await scrape())[`llm_quota_requests_in_flight${ofStreams}`], 1)
+    await permit.charge(4)
+    await permit.end()
+  }
+  t.same(await decisions(), {
+    'chat tokens GET * admitted': 2,
+    'streams requests-in-flight GET * admitted': 2
+  })
+  matchExactly(t, await scrape(), {
+    [`llm_quota_used_total${ofChat}`]: 8,
+    [`llm_quota_requests_in_flight${ofStreams}`]: 0
+  })
+})
+
 t.test('requests that no route serves make no series of their own', async (t) => {
   const { app, registry } = await createServer(t, {
     quotas,
@@ -607,6 +635,32 @@ t.test("the default registry is prom-client's own", async (t) => {
   await app.register(quotaMetricsPlugin)
   t.match(await register.metrics(), /llm_quota_decisions_total/)
 })
+
+t.test(
+  'a registry with another metric of the same name is an error that has left no metric behind',
+  async (t) => {
+    const registry = new Registry()
+    const name = 'llm_quota_sweeps'
+    registry.registerMetric(new Gauge({ name, help: 'Of the host.', registers: [] }))
+    const app = Fastify()
+    t.teardown(() => app.close())
+    const errors: unknown[] = []
+    app.register(quotaMetricsPlugin, { registry }).after((error) => {
+      errors.push(error)
+      t.equal(registry.getMetricsAsArray().length, 1)
+      registry.removeSingleMetric(name)
+      app.register(quotaMetricsPlugin, { registry })
+    })
+    await app.ready()
+    matchExactly(t, errors, [
+      {
+        code: 'FST_ERR_LLM_QUOTA_OPTION',
+        message: /option registry must not have another metric llm_quota_sweeps; it got an object/
+      }
+    ])
+    t.match(await registry.metrics(), /llm_quota_decisions_total/)
+  }
+)
 
 t.test('a version of prom-client that cannot collect metrics is named', async (t) => {
   const { default: plugin } = await t.mockImport<typeof import('../../lib/metrics.js')>(

@@ -122,6 +122,14 @@ t.test('start-up fails with an error that contains the option and its value', as
     [{ perMinute: 1.5 }, /option perMinute must be an integer; it got 1.5/],
     [{ perMinute: 2 ** 53 }, /option perMinute must be an integer; it got 9007199254740992/],
     [{ dotenv: 'file' }, /option dotenv must be .* it got "file"/],
+    [{ dotenv: { path: 5 } }, /option dotenv\.path must be the path of a file; it got 5/],
+    [{ dotenv: { file: '.env' } }, /dotenv\.file does not exist; .* the options path, encoding$/],
+    [
+      { dotenv: { encoding: 'utf-64' } },
+      /option dotenv\.encoding must be an encoding of Node\.js; it got "utf-64"/
+    ],
+    [{ dotenv: { encoding: 8 } }, /option dotenv\.encoding must be .* it got 8/],
+    [{ dotenv: { path: 'lib' } }, /dotenv must name a file .*\(Error: EISDIR.*\); it got "lib"/],
     [{ authentication: 'session' }, /option authentication must be a function; it got "session"/],
     [{ mode: 'audit' }, /option mode must be 'enforce' or 'shadow'; it got "audit"/],
     [{ store: {} }, /option store must be a store with a function acquire; it got an object/],
@@ -166,6 +174,23 @@ t.test('start-up fails with an error that contains the option and its value', as
         await Fastify().register(quotaMetricsPlugin, Object(options))
       },
       { code: 'FST_ERR_LLM_QUOTA_OPTION', message }
+    )
+  }
+})
+
+t.test('start-up fails with the default name of a dotenv file that cannot be read', async (t) => {
+  const folder = process.cwd()
+  const other = t.testdir({ '.env': {} })
+  t.teardown(() => {
+    process.chdir(folder)
+  })
+  process.chdir(other)
+  for (const dotenv of [true, {}]) {
+    await t.rejects(
+      async () => {
+        await Fastify().register(quotaPlugin, { dotenv })
+      },
+      { code: 'FST_ERR_LLM_QUOTA_OPTION', message: /dotenv must name a file .*; it got "\.env"$/ }
     )
   }
 })
@@ -264,6 +289,7 @@ t.test(
       { dotenv: true },
       { dotenv: false },
       { dotenv: { path: 'no-such-file' } },
+      { dotenv: { path: undefined, encoding: 'latin1' } },
       { preferenceTimeout: 1 },
       { preferenceTimeout: 2 ** 31 - 1 },
       { logLevel: 'warn', logSerializers: {} },
@@ -378,6 +404,11 @@ const failing: [string, () => entry.QuotaOptions, RegExp][] = [
       return {}
     },
     /variable SERVICE_RATE_LIMIT_PER_MINUTE must be an integer; it got "many"/
+  ],
+  [
+    'a dotenv file',
+    () => ({ dotenv: { path: 'lib' } }),
+    /option dotenv must name a file that can be read \(.*\); it got "lib"$/
   ]
 ]
 for (const [what, options, message] of failing) {

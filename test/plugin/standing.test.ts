@@ -219,7 +219,7 @@ t.test(
     t.same(await counts(['default', 'tokens', 'hours'], { 'x-caller': 'bob' }), [1, 30, 1])
     await t.rejects(app.quotaForget(JSON.parse('5')), {
       name: 'TypeError',
-      message: /caller key must be a caller key, .*; it got 5/
+      message: /the caller key must have 64 hexadecimal digits .*; it got 5/
     })
   }
 )

@@ -78,6 +78,16 @@ const plugin =
     (app) =>
       app.register(quotaPlugin, options)
 
+/** As plugins for tracing and for sockets do. */
+const wrapHandlers: Declare = (app) =>
+  app.addHook('onRoute', (route) => {
+    const { handler } = route
+    route.handler = function wrapped (...given) {
+      return handler.apply(this, given)
+    }
+  })
+
+const node = { method: 'GET', path: '/api/analyze-node' }
 const translate = { method: 'POST', path: '/api/translate' }
 const operations = [translate]
 const forHost = (host: string): object => ({ ...noHead, constraints: { host } })
@@ -127,7 +137,8 @@ t.test('a quota that only quotaAcquire uses is listed as one for it', async (t) 
   const { app, log } = await start({
     options: { operations: [], quotas: { tools: { perDay: { tokens: 5 } }, jobs: { inFlight: 2 } } }
   })
-  const unseen = 'marked routes that are declared before the plugin are not listed'
+  const unseen =
+    'marked routes are listed only if they are declared after the plugin, and in its scope'
   matchExactly(t, log.lines, [
     {
       level: 30,
@@ -145,10 +156,12 @@ t.test('a quota that only quotaAcquire uses is listed as one for it', async (t) 
 t.test('a quota of a route with neither cost nor unreported is warned of', async (t) => {
   const chat = { perDay: { tokens: 5 } }
   const used = post('/chat', { config: { quota: 'chat' } })
+  const chosen = post('/chat', { config: { quota: () => 'chat' } })
   const definitions: [definition: QuotaDefinition, declare: Declare, warnings: number][] = [
     [chat, used, 1],
     [{ ...chat, operations: [{ method: 'POST', path: '/chat' }] }, post('/chat'), 1],
     [chat, noop, 0],
+    [chat, chosen, 0],
     [{ ...chat, cost: { least: 0, most: 5 } }, used, 0],
     [{ ...chat, unreported: 5 }, used, 0],
     [{ perDay: 5 }, used, 0]
@@ -289,6 +302,17 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
     },
     /"default" protects nothing: .* POST \/api\/analyze \(its route is outside the scope .*\)/
   ],
+  'a route before the plugin that can be outside the scope of the plugin': [
+    {
+      options: false,
+      before: post('/api/translate'),
+      after: within('', plugin({ operations: [translate, node] }), get('/api/analyze-node', noHead))
+    },
+    /^the quota "default" protects POST \/api\/translate only if the route is in the scope/
+  ],
+  'no route before the plugin in a scope with a prefix of its own': [
+    { options: false, after: within('/v1', post('/api/translate'), plugin({ operations })) }
+  ],
   'that a parametric route before the plugin cannot be checked': [
     { options: { operations }, before: post('/api/:operation') },
     /no route serves POST \/api\/translate\. .*Marked routes and .* cannot be checked$/
@@ -316,7 +340,7 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
         get('/api/analyze-node', { constraints: { host: 'two.example' } })
       )
     },
-    /^HEAD \/api\/analyze-node runs the handler of the protected GET/
+    /^HEAD \/api\/analyze-node is not subject to the quota/
   ],
   'no operation that two routes serve whose patterns differ in the names of their parameters': [
     {
@@ -343,13 +367,12 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
     },
     /no route serves POST \/:tenant/
   ],
-  'no operation below a prefix with a parameter, of literal routes before the plugin':
-    [
-      {
-        options: { prefix: '/:tenant', operations },
-        before: all(post('/acme/api/translate'), post('/b/api/translate'))
-      }
-    ],
+  'no operation below a prefix with a parameter, of literal routes before the plugin': [
+    {
+      options: { prefix: '/:tenant', operations },
+      before: all(post('/acme/api/translate'), post('/b/api/translate'))
+    }
+  ],
   'an operation whose path has a route with another method': [
     { options: { operations }, after: all(get('/api/translate'), post('/other/api/translate')) },
     /no route serves POST \/api\/translate \(the route GET .* has a different method\)\./
@@ -370,8 +393,8 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
         get('/api/:name(^[a-c/]+$)')
       )
     },
-    /^HEAD \/api\/:name\.json runs the handler/,
-    /^HEAD \/api\/:name\(\^\[a-c\/\]\+\$\) runs the handler/
+    /^HEAD \/api\/:name\.json is not subject/,
+    /^HEAD \/api\/:name\(\^\[a-c\/\]\+\$\) is not subject/
   ],
   'no operation that an optional parameter serves': [
     { options: { operations }, after: post('/api/translate/:language?') }
@@ -392,6 +415,68 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
         (app) => app.route({ method: ['HEAD', 'POST'], url: '/api/analyze', handler: ran })
       )
     }
+  ],
+  'no HEAD route with its own handler that Fastify does not declare': [
+    {
+      server: { exposeHeadRoutes: false },
+      after: all(get('/api/analyze-node'), (app) => app.head('/api/analyze-node', noop))
+    }
+  ],
+  'no HEAD route with its own handler after a GET route before the plugin': [
+    {
+      before: get('/api/analyze-node', noHead),
+      after: (app) => app.head('/api/analyze-node', noop)
+    }
+  ],
+  'no HEAD route with its own handler for another host': [
+    {
+      after: all(
+        (app) => app.head('/api/analyze-node', { constraints: { host: 'one.example' } }, noop),
+        get('/api/analyze-node', { constraints: { host: 'one.example' } }),
+        (app) => app.head('/api/analyze-node', { constraints: { host: 'two.example' } }, noop)
+      )
+    }
+  ],
+  'the HEAD route of a GET route whose handler another plugin wraps': [
+    { before: wrapHandlers, after: get('/api/analyze-node') },
+    /^HEAD \/api\/analyze-node is not subject to the quota and runs the handler/
+  ],
+  'a HEAD route that is declared together with its GET route': [
+    {
+      after: (app) => app.route({ method: ['GET', 'HEAD'], url: '/api/analyze-node', handler: ran })
+    },
+    /^HEAD \/api\/analyze-node is not subject to the quota and runs the handler/
+  ],
+  'no HEAD route that is itself an operation or marked': [
+    {
+      options: {
+        operations: [node, { ...node, method: 'head' }],
+        quotas: { chat: { perMinute: 5 } }
+      },
+      before: (app) => {
+        app.addHook('onRoute', ({ method, config }) => {
+          if (method === 'HEAD') Object.assign(config ?? {}, { quota: 'chat' })
+        })
+      },
+      after: all(get('/api/analyze-node'), get('/other', { config: { quota: 'chat' } }))
+    }
+  ],
+  'a HEAD route that is subject to another quota only': [
+    {
+      options: {
+        operations: [node],
+        quotas: { chat: { perMinute: 5, operations: [{ ...node, method: 'HEAD' }] } }
+      },
+      after: get('/api/analyze-node')
+    },
+    /^HEAD \/api\/analyze-node is not subject to the quota/
+  ],
+  'the HEAD route of an operation of two quotas, before the plugin, once': [
+    {
+      options: { operations: [node], quotas: { chat: { perMinute: 5, operations: [node] } } },
+      before: get('/api/analyze-node')
+    },
+    /^HEAD \/api\/analyze-node is not subject to the quota/
   ],
   'each protected route with its own preHandler, which runs after the quota': [
     {
@@ -458,7 +543,10 @@ for (const order of ['before', 'after']) {
     {
       [order]: all(get('/api/analyze-node'), get('/api/analyze-stream', noHead), get('/api/other'))
     },
-    /^HEAD \/api\/analyze-node runs the handler of the protected GET .* exposeHeadRoute: false/
+    // Whether the HEAD route has a handler of its own is not known before.
+    order === 'before'
+      ? /^HEAD \/api\/analyze-node .* of the protected GET, unless it has its own; declare/
+      : /^HEAD \/api\/analyze-node .* of the protected GET; declare .* exposeHeadRoute: false/
   ]
 }
 
@@ -521,7 +609,7 @@ t.test(
         const isWarned = log
           .warnings()
           .some((warning) =>
-            warning.startsWith('HEAD /v1/models/:model runs the handler of the protected GET')
+            warning.startsWith('HEAD /v1/models/:model is not subject to the quota')
           )
         t.same([ofGet.statusCode, ofHead.statusCode === 401], [401, !isWarned])
       }

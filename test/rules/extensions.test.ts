@@ -1,6 +1,11 @@
 // docs/rules.md, "Costs": fastify.quotaExtend.
 import t from 'tap'
-import { localAuthentication, MemoryQuotaStore, type QuotaDefinition } from '../../lib/index.js'
+import {
+  localAuthentication,
+  MemoryQuotaStore,
+  type QuotaDefinition,
+  type QuotaStore
+} from '../../lib/index.js'
 import { FailingStore } from '../support/failing-store.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost } from '../support/quota-host.js'
@@ -395,4 +400,39 @@ t.test('a permit in a handler extends itself alone, for an authentication, too',
   matchExactly(t, await permit.extend(7), { outcome: 'rejected', quota: 'small' })
   await permit.end()
   await t.rejects(permit.extend(1), option)
+})
+
+t.test('what many extensions were granted is settled in few calls of a server', async (t) => {
+  const memory = new MemoryQuotaStore()
+  // What arrives in one turn of the event loop goes into the same call.
+  const calls: number[] = []
+  let call: Promise<void> | undefined
+  const store: QuotaStore = {
+    acquire: (demands) => memory.acquire(demands),
+    async settle (acquisition, used, end) {
+      if (call === undefined) {
+        calls.push(0)
+        call = new Promise(setImmediate).then(() => {
+          call = undefined
+        })
+      }
+      calls.push((calls.pop() ?? 0) + 1)
+      await call
+      memory.settle(acquisition, used, end)
+    }
+  }
+  const { app } = await createHost([], {
+    quotas: { tokens: { perMinute: { tokens: 99 }, cost: 1 } },
+    store
+  })
+  const permit = await app.quotaAcquire(localAuthentication('alice'), 'tokens')
+  for (let extension = 0; extension < 40; extension++) await permit.extend(2)
+  await permit.charge(7)
+  t.same(calls, [])
+  await permit.end()
+  t.same(calls, [16, 16, 9])
+  matchExactly(t, memory.list('tokens.tokens.minute').callers, [{ count: 7, held: 0 }])
+  await permit.charge(80)
+  matchExactly(t, memory.list('tokens.tokens.minute').callers, [{ count: 87, held: 0 }])
+  await app.close()
 })

@@ -340,3 +340,31 @@ t.test('a permit in a handler can have ranges, and tells what it was granted', a
   t.same(await counts(names), [20, 9])
   t.equal(app.quotaGranted(request, 'tokens'), null, 'the hook has no permit')
 })
+
+t.test('a range is read once, and what was checked is what counts', async (t) => {
+  const changing = () => {
+    let reads = 0
+    return {
+      least: 1,
+      get most () {
+        reads += 1
+        return reads === 1 ? 5 : NaN
+      }
+    }
+  }
+  const defined = { least: 1, most: 5 }
+  const quotas: Quotas = {
+    defined: { perMinute: { tokens: 20 }, cost: defined },
+    read: { perMinute: { tokens: 20 }, cost: changing }
+  }
+  const { app, ask, begin } = await createHost(['defined', 'read'], { quotas })
+  defined.most = NaN
+  const { json } = await ask()
+  matchExactly(t, json(), [{ granted: 5 }, { granted: 5 }])
+  const { request, end } = await begin()
+  const alone = await app.quotaAcquire(request, 'read', changing())
+  const named = await app.quotaAcquire(request, ['defined', 'read'], { read: changing() })
+  matchExactly(t, alone.decisions, [{ granted: 5 }])
+  matchExactly(t, named.decisions, [{ granted: 5 }, { granted: 5 }])
+  await end()
+})

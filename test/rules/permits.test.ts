@@ -589,3 +589,27 @@ t.test('what the permits of a request cost grows with their number and no faster
   const many = await visitsOf(20_000)
   t.ok(many < 41 * few, `${many} visits for 20,000 permits, ${few} for 500`)
 })
+
+t.test('what the extensions of a permit cost grows with their number and no faster', async (t) => {
+  const visitsOf = async (extensions: number): Promise<number> => {
+    const { app } = await createHost([], {
+      quotas: { tokens: { perMinute: { tokens: 99_999 }, cost: 1 } }
+    })
+    const visits = await countVisits(async () => {
+      const held = await app.quotaAcquire(localAuthentication('alice'), 'tokens')
+      const charged = await app.quotaAcquire(localAuthentication('alice'), 'tokens')
+      for (let extension = 0; extension < extensions; extension++) {
+        await held.extend(1)
+        await charged.charge(1)
+        await charged.extend(1)
+      }
+      await held.end()
+      await charged.end()
+    })
+    await app.close()
+    return visits
+  }
+  const few = await visitsOf(200)
+  const many = await visitsOf(2000)
+  t.ok(many < 11 * few, `${many} visits for 2000 extensions, ${few} for 200`)
+})

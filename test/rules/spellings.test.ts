@@ -399,6 +399,31 @@ t.test('the authority of an HTTP/2 request is its Host', async (t) => {
   }
 })
 
+t.test(
+  'what is not ASCII in the target of an HTTP/2 request is read as characters and as UTF-8',
+  async (t) => {
+    const app = Fastify({ http2: true })
+    await app.register(quotaPlugin, operation('/api/übung'))
+    app.post('/*', ran)
+    const session = connect(await app.listen({ port: 0, host: '127.0.0.1' }))
+    t.teardown(() => {
+      session.destroy()
+      return app.close()
+    })
+    for (const [path, status] of [
+      ['/api/%C3%BCbung', 401],
+      ['/api/übung', 401],
+      [Buffer.from('/api/übung').toString('latin1'), 401],
+      [Buffer.from('/api/tür').toString('latin1'), 200],
+      ['/other/%C3%BCbung', 200]
+    ] as const) {
+      const request = session.request({ ':method': 'POST', ':path': path })
+      const [headers] = await once(request.end().resume(), 'response')
+      t.equal(headers[':status'], status, path)
+    }
+  }
+)
+
 t.test('letters of any case are those of Unicode, as for a router that ignores case', async (t) => {
   for (const [path, target] of [
     ['/api/task', '/api/tas%E2%84%AA'],

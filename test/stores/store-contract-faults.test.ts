@@ -120,6 +120,12 @@ const faults: Record<string, Fault> = {
   'has one counter for all': (_, base) => ({
     acquire: (demands) => base.acquire(demands.map((each) => ({ ...each, callerKey: 'all' })))
   }),
+  'has the same counters for each unit and window of a name': (_, base) => ({
+    acquire: (demands) =>
+      base.acquire(
+        demands.map((each) => ({ ...each, counters: each.counters.replace(/\..*/, '') }))
+      )
+  }),
   'admits one over the limit': () => ({
     hasRoom: (count, { least, limit }) => count + Math.max(least, 1) <= limit + 1
   }),

@@ -48,6 +48,7 @@ export function comparable (
 
 function plainPathOf (target: string, host: string, mayEndWithSlash: boolean): string | null {
   if (!target.startsWith('/') || host === '' || /[/\\?#]/.test(host)) return null
+  if (/[^ -~]/.test(target.replace(/\?.*/s, ''))) return null
   const segments: string[] = []
   for (const segment of target.replace(/\?.*/s, '').slice(1).split('/')) {
     try {
@@ -70,7 +71,13 @@ function plainPathOf (target: string, host: string, mayEndWithSlash: boolean): s
 /** Returns null if the target still changes when it is decoded the eighth time. */
 function segmentsOf (target: string, host: string): string[] | null {
   const text = `${host}/${target.startsWith('/') ? target.replace(/\?.*/s, '') : target}`
-  let bytes = [...Buffer.from(text)]
+  const ofCharacters = segmentsOfBytes([...Buffer.from(text)])
+  const ofBytes = segmentsOfBytes([...Buffer.from(text, 'latin1')])
+  return ofCharacters === null || ofBytes === null ? null : [...ofCharacters, ...ofBytes]
+}
+
+function segmentsOfBytes (text: readonly number[]): string[] | null {
+  let bytes = [...text]
   for (let time = 1; time <= 8; time++) {
     const decoded = decodedOnce(printable(bytes))
     if (decoded.length === bytes.length) {

@@ -1,0 +1,140 @@
+import { OptionError, format } from '../errors.js'
+import { assertTimeZone } from '../limit/calendar.js'
+import { limitNames, type LimitName } from '../limit/limit.js'
+import {
+  assertFunction,
+  assertInteger,
+  assertOptions,
+  checkThat,
+  entriesOf,
+  isNatural,
+  isObject,
+  isPlain,
+  oneOf,
+  type Checks
+} from '../option-checks.js'
+import { costRule, rangeOf } from '../permit/cost.js'
+import { assertStore } from '../store/store.js'
+import { defaultQuota } from '../subject/mark.js'
+import { assertOperations } from '../subject/operation.js'
+import type { CheckedDefinition } from './options.js'
+
+const assertQuotaName = checkThat(
+  'must have names of at most 32 characters from a-z, 0-9 and "-" that start with a letter and ' +
+  `are not "${defaultQuota}"`,
+  (name) =>
+    typeof name === 'string' && name !== defaultQuota && /^[a-z][a-z0-9-]{0,31}$/.test(name)
+)
+
+const reservedUnits = ['requests', 'requests-in-flight', 'concurrent-requests']
+const assertUnit = checkThat(
+  'must have a unit of at most 32 characters from a-z and "-" that starts with a letter and is ' +
+  `none of ${reservedUnits.join(', ')}`,
+  (unit) =>
+    typeof unit === 'string' && !reservedUnits.includes(unit) && /^[a-z][a-z-]{0,31}$/.test(unit)
+)
+
+const assertUnreported = checkThat(
+  'must be an integer of at least 0 or a function',
+  (value) => typeof value === 'function' || isNatural(value)
+)
+
+/** Shows the ends of a range, which hold no secret. */
+function formatCost (value: unknown): string {
+  if (!isObject(value) || !('least' in value) || !('most' in value)) return format(value)
+  return `{ least: ${format(value.least)}, most: ${format(value.most)} }`
+}
+
+const assertCostValue = checkThat(
+  `${costRule}, or a function`,
+  (value) => rangeOf(value) !== null,
+  formatCost
+)
+
+function assertCost (value: unknown, option: string): void {
+  if (typeof value !== 'function') assertCostValue(value, option)
+}
+
+function assertCallersTimeZone (value: unknown, option: string): void {
+  if (typeof value !== 'function') assertTimeZone(value, option)
+}
+
+/** Checks for the options that the plugin and each quota have in common. */
+export const checksOfEachQuota = {
+  operations: assertOperations,
+  store: assertStore,
+  authentication: assertFunction,
+  mode: oneOf('enforce', 'shadow')
+}
+
+const definitionChecks: Checks<CheckedDefinition> = {
+  ...checksOfEachQuota,
+  perMinute: assertAmount,
+  perHour: assertAmount,
+  perDay: assertAmount,
+  perMonth: assertAmount,
+  inFlight: assertInteger,
+  cost: assertCost,
+  unreported: assertUnreported,
+  timeZone: assertCallersTimeZone
+}
+
+/** Throws an `OptionError` unless the value is the definitions of quotas by name. */
+export function assertQuotas (quotas: unknown, option: string): void {
+  if (!isPlain(quotas)) {
+    const rule = 'must be a plain object with the definition of each quota under its name'
+    throw new OptionError(option, rule, quotas)
+  }
+  for (const [name, definition] of entriesOf(quotas)) {
+    assertQuotaName(name, option)
+    assertOptions<CheckedDefinition>(definition, definitionChecks, `${option}.${name}.`)
+    assertCombination(definition, `${option}.${name}`)
+  }
+}
+
+/** Returns the option of a definition that holds its limit. */
+export function limitNameOf (definition: CheckedDefinition): LimitName {
+  return limitNames.find((name) => definition[name] !== undefined) ?? 'perMinute'
+}
+
+/** Throws an `OptionError` if the options of a quota do not belong together. */
+function assertCombination (definition: CheckedDefinition, option: string): void {
+  const { cost, unreported, timeZone } = definition
+  assertOneLimit(definition, option)
+  const limitName = limitNameOf(definition)
+  const isInUnit = isObject(definition[limitName])
+  if (cost !== undefined && limitName === 'inFlight') {
+    const rule = 'must not be set with inFlight, since a request in flight always takes one place'
+    throw new OptionError(`${option}.cost`, rule, cost)
+  }
+  if (isObject(cost) && !isInUnit) {
+    const rule = 'must be a range only with a limit in a unit, such as { tokens: 20000 }'
+    throw new OptionError(`${option}.cost`, rule, cost, formatCost)
+  }
+  if (unreported !== undefined && !isInUnit) {
+    const rule = 'must be set only with a limit in a unit, such as { tokens: 20000 }'
+    throw new OptionError(`${option}.unreported`, rule, unreported)
+  }
+  if (timeZone !== undefined && limitName !== 'perDay' && limitName !== 'perMonth') {
+    const rule = 'must be set only with perDay or perMonth'
+    throw new OptionError(`${option}.timeZone`, rule, timeZone)
+  }
+}
+
+function assertOneLimit (definition: CheckedDefinition, option: string): void {
+  const names = limitNames.filter((name) => definition[name] !== undefined)
+  if (names.length > 1) throw new OptionError(option, 'must have one limit', names.join(' and '))
+}
+
+function assertAmount (value: unknown, option: string): void {
+  if (!isObject(value)) return assertInteger(value, option)
+  const [entry, ...others] = entriesOf(value)
+  if (entry === undefined || others.length > 0) {
+    const rule = 'must be an integer, or an object with one unit, such as { tokens: 20000 }'
+    const units = Object.keys(value).join(' and ')
+    throw new OptionError(option, rule, value, () => units || 'no unit')
+  }
+  const [unit, limit] = entry
+  assertUnit(unit, option)
+  assertInteger(limit, `${option}.${unit}`)
+}
