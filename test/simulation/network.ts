@@ -126,7 +126,7 @@ export class SimulatedDriver extends DecidingDriver {
       let isDone = false
       const arrive = (): void => {
         // If the lease has ended since, the server would do the call twice: a documented loss.
-        if (isDone && !this.#server.isLate(call)) return
+        if (isDone && this.#server.hasForgotten(call)) return
         isDone = true
         const receive = this.#answer(call, resolve, reject)
         this.#network.send({

@@ -132,10 +132,10 @@ export class Server {
     return { decided, latestNumber }
   }
 
-  /** Whether the server knows the call, or a later one of its process. */
-  isLate ({ lease }: Call): boolean {
+  /** Whether the server would do a call again that it has done before, although it has a number. */
+  hasForgotten ({ lease }: Call): boolean {
     this.freeEnded()
-    return lease !== null && this.#isNumberKnown(lease)
+    return lease !== null && !this.#isNumberKnown(lease)
   }
 
   #isNumberKnown ({ process, number }: Lease): boolean {
