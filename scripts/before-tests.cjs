@@ -1,6 +1,8 @@
-// Node.js loads this before each test file, and before the modules of tap.
+// Node.js loads this before each test file, and before the modules of tap. It saves more than half
+// of the CPU time of `npm test` on Node.js 20.
 const hooks = require('node:async_hooks')
-const { syncBuiltinESMExports } = require('node:module')
+const { readFileSync } = require('node:fs')
+const modules = require('node:module')
 
 // The tests are compiled already. On Node.js 20, tap loads TypeScript for each file nevertheless,
 // which takes 1.1 s of CPU time, unless its modules find this.
@@ -15,4 +17,21 @@ const none = {
   disable: () => none
 }
 hooks.createHook = () => none
-syncBuiltinESMExports()
+
+// tap's loaders are for coverage and for mockImport. The thread in which Node.js 20 runs them takes
+// 1.2 s of CPU time for each file. The thread itself has no file.
+const isCovered = process.env.TAP_DISABLE_COVERAGE !== '1'
+const [, file] = process.argv
+const needsLoaders = isCovered || file === undefined || usesMockImport(file)
+const { register } = modules
+if (!needsLoaders) {
+  modules.register = (specifier, ...options) => {
+    if (!String(specifier).includes('/@tapjs/')) register(specifier, ...options)
+  }
+}
+
+modules.syncBuiltinESMExports()
+
+function usesMockImport (test) {
+  return readFileSync(test, 'utf8').includes('mockImport')
+}
