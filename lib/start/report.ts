@@ -1,8 +1,6 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import { insuredStoreChanges, type InsuredQuotaStoreChange } from '../channels.js'
 import { effectiveLimit } from '../limit/limit.js'
-import { logLine, loggableError } from '../log.js'
+import { logLine } from '../log.js'
 import { required } from '../required.js'
 import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
@@ -178,50 +176,4 @@ function warnOfPreHandlers (
   const operation = { method, path: routes.paths.withoutPrefix(pattern) }
   const preHandlers = hooks.map(({ name }) => `${name || 'anonymous'}()`)
   logLine(log, 'warn', { operation, preHandlers }, `${method} ${pattern} ${preHandlerAdvice}`)
-}
-
-/**
- * The stores whose changes are already logged, by server: several scopes of one server can share a
- * store.
- */
-const logged = new WeakMap<FastifyInstance['server'], readonly QuotaStore[]>()
-
-/**
- * Logs each change of an insured store, with the store that counts from then on. Returns a function
- * that stops it.
- */
-export function logStoreChanges (
-  { server, log }: FastifyInstance,
-  stores: readonly QuotaStore[]
-): () => void {
-  const known = logged.get(server) ?? []
-  const added = stores.filter((store) => !known.includes(store))
-  logged.set(server, [...known, ...added])
-  const receive = (message: unknown): void => {
-    const { store, state, error } = message as InsuredQuotaStoreChange
-    if (!(store instanceof InsuredQuotaStore) || !added.includes(store)) return
-    const properties = state === 'fallback' ? { err: loggableError(error) } : {}
-    logStoreChange(store, properties, log)
-  }
-  subscribe(insuredStoreChanges.name, receive)
-  return () => {
-    unsubscribe(insuredStoreChanges.name, receive)
-  }
-}
-
-function logStoreChange (
-  { shards: { primary, fallback } }: InsuredQuotaStore,
-  properties: object,
-  log: FastifyBaseLogger
-): void {
-  if (fallback.length === 0) {
-    return logLine(log, 'warn', {}, "the quota's primary store works again")
-  }
-  if (primary.length === 0) {
-    const message = "the quota's primary store fails; its fallback counts"
-    return logLine(log, 'warn', properties, message)
-  }
-  const part = `${fallback.length} of ${primary.length + fallback.length} shards`
-  const message = `the quota's primary store fails for ${part}; the fallback counts their callers`
-  logLine(log, 'warn', { ...properties, shards: fallback }, message)
 }

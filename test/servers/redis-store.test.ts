@@ -3,6 +3,7 @@ import t from 'tap'
 import { callerKey, localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { checkOpenWindow } from '../support/changed-windows.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
@@ -238,21 +239,7 @@ t.test(
     const clock = new VirtualClock()
     clock.advance(1_000_000)
     const store = new RedisQuotaStore({ client, clock: clock.now, rememberRejections: false })
-    const quota = { ...tokens, limit: 10 }
-    const day = { ...quota, window: 2 * quota.window, end: clock.now() + 3_600_000 }
-    const ends = clock.now() + quota.window
-    const left = { windowRemaining: quota.window }
-    t.match(await acquireOne(store, 'alice', quota), { count: 1, ...left })
-    // Both definitions run at once during a deployment.
-    t.match(await acquireOne(store, 'alice', day), { count: 2, end: ends })
-    t.match(await store.peek(demand('alice', day)), { count: 2, end: ends })
-    t.match(await acquireOne(store, 'alice', quota), { count: 3, ...left })
-    const next = { ...day, end: ends + 1 }
-    t.match(await acquireOne(store, 'alice', next), { count: 1, end: ends + 1 })
-    const longer = { windowRemaining: quota.window + 1 }
-    t.match(await acquireOne(store, 'alice', quota), { count: 2, ...longer })
-    clock.advance(quota.window + 1)
-    t.match(await acquireOne(store, 'alice', quota), { count: 1, ...left })
+    await checkOpenWindow(t, store, clock)
   }
 )
 

@@ -9,6 +9,7 @@ import {
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import type { Acquisition, Demand } from '../../lib/store/store.js'
 import { quotaStoreContract, VirtualClock } from '../../lib/testing.js'
+import { checkOpenWindow } from '../support/changed-windows.js'
 import { compareWithReference } from '../support/compare-stores.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { pool } from '../support/pglite.js'
@@ -254,21 +255,7 @@ t.test(
   'a window that is open stays open if a quota gets a time zone by a function, or loses it',
   async (t) => {
     const { clock, store } = await createStore()
-    const quota = { counters: 'team.tokens.day', window: 86_400_000, limit: 10 }
-    const day = { ...quota, window: 2 * quota.window, end: clock.now() + 3_600_000 }
-    const ends = clock.now() + quota.window
-    const left = { windowRemaining: quota.window }
-    t.match(await acquireOne(store, 'alice', quota), { count: 1, ...left })
-    // Both definitions run at once during a deployment.
-    t.match(await acquireOne(store, 'alice', day), { count: 2, end: ends })
-    t.match(await store.peek(demand('alice', day)), { count: 2, end: ends })
-    t.match(await acquireOne(store, 'alice', quota), { count: 3, ...left })
-    const next = { ...day, end: ends + 1 }
-    t.match(await acquireOne(store, 'alice', next), { count: 1, end: ends + 1 })
-    const longer = { windowRemaining: quota.window + 1 }
-    t.match(await acquireOne(store, 'alice', quota), { count: 2, ...longer })
-    clock.advance(quota.window + 1)
-    t.match(await acquireOne(store, 'alice', quota), { count: 1, ...left })
+    await checkOpenWindow(t, store, clock)
   }
 )
 
