@@ -3,6 +3,11 @@
 const hooks = require('node:async_hooks')
 const { readFileSync } = require('node:fs')
 const modules = require('node:module')
+const { setFlagsFromString } = require('node:v8')
+
+// Most test files end before it pays to optimize their functions: a tenth of their CPU time on
+// Node.js 20. Later versions do not have this flag.
+if (process.version.startsWith('v20.')) setFlagsFromString('--interrupt-budget=1000000')
 
 // The tests are compiled already. On Node.js 20, tap loads TypeScript for each file nevertheless,
 // which takes 1.1 s of CPU time, unless its modules find this.
