@@ -25,8 +25,7 @@ export function logStoreChanges (
   const receive = (message: unknown): void => {
     const { store, state, error } = message as InsuredQuotaStoreChange
     if (!(store instanceof InsuredQuotaStore) || !added.includes(store)) return
-    const properties = state === 'fallback' ? { err: loggableError(error) } : {}
-    logStoreChange(store, properties, log)
+    logStoreChange(store, state, error, log)
   }
   subscribe(insuredStoreChanges.name, receive)
   return () => {
@@ -36,9 +35,11 @@ export function logStoreChanges (
 
 function logStoreChange (
   { shards: { primary, fallback } }: InsuredQuotaStore,
-  properties: object,
+  state: InsuredQuotaStoreChange['state'],
+  error: unknown,
   log: FastifyBaseLogger
 ): void {
+  const properties = state === 'fallback' ? { err: loggableError(error) } : {}
   if (fallback.length === 0) {
     return logLine(log, 'warn', {}, "the quota's primary store works again")
   }
@@ -46,7 +47,8 @@ function logStoreChange (
     const message = "the quota's primary store fails; its fallback counts"
     return logLine(log, 'warn', properties, message)
   }
-  const part = `${fallback.length} of ${primary.length + fallback.length} shards`
-  const message = `the quota's primary store fails for ${part}; the fallback counts their callers`
+  const fails = state === 'fallback' ? 'fails' : 'still fails'
+  const part = `${fails} for ${fallback.length} of ${primary.length + fallback.length} shards`
+  const message = `the quota's primary store ${part}; the fallback counts their callers`
   logLine(log, 'warn', { ...properties, shards: fallback }, message)
 }

@@ -215,6 +215,20 @@ t.test(
   }
 )
 
+t.test('a request for which the server of the model does not respond costs nothing', async (t) => {
+  const address = await programs.run('recipes/openai-proxy.ts', {
+    MODEL_URL: 'http://127.0.0.1:1' // nothing listens there
+  })
+  const ask = async (model: string) =>
+    await fetch(`${address}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${hs256()}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model, max_tokens: 4096, messages: [] })
+    })
+  t.same(await statuses(4, () => ask('small-model')), [500, 500, 500, 500])
+  t.equal((await ask('large-model')).status, 500, 'a fifth estimate would not fit into the limit')
+})
+
 t.test('the workers of a cluster share one limit', async (t) => {
   const primary = spawn(process.execPath, ['build/documented/recipes/processes.js'], {
     env: plainEnvironment({ PORT: '0' }),

@@ -75,8 +75,8 @@ t.test(
       ['fails; its fallback counts', undefined, 'rejected']
     ])
     t.same(await change('promises', 1, 0, 2), [
-      [part(2), [0, 2], undefined],
-      [part(1), [2], undefined],
+      [`still ${part(2)}`, [0, 2], undefined],
+      [`still ${part(1)}`, [2], undefined],
       ['works again', undefined, undefined]
     ])
     await app.close()

@@ -121,7 +121,7 @@ export function functionsOf (pool: PostgresPool, table: string): CallFunction {
       if (found === null) {
         throw new Error(
           `the schema for the table ${table} is missing or not version ${schemaVersion}: ` +
-            'run the SQL of postgresSchema'
+            'run the SQL of postgresSchema, for another table if this one has another version'
         )
       }
       isChecked = true
