@@ -694,8 +694,8 @@ t.test(
     }
     const { ask, scrape } = await createServer(t, { store, quotas })
     t.same(await ask(chat.path, 'alice', 2), [200, 200])
-    // What a subscriber throws would be an uncaught exception by now. No place is given back, but
-    // no request is in flight.
+    // What a subscriber throws would be an uncaught exception before the next turn. No place is
+    // given back, but no request is in flight.
     await new Promise((resolve) => {
       setImmediate(resolve)
     })
@@ -729,11 +729,7 @@ t.test(
     })
     store.manner = 'hangs'
     const answered = ask()
-    while (store.asked === 6) {
-      await new Promise((resolve) => {
-        setImmediate(resolve)
-      })
-    }
+    await until('the store is asked', () => store.asked > 6)
     clock.advance(20)
     store.answerNow()
     t.same(await answered, [200])

@@ -2,6 +2,7 @@
 // every kind, compared with an independent model.
 import { deepStrictEqual } from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import t from 'tap'
 import quotaPlugin, {
@@ -190,6 +191,12 @@ interface Sent {
   end: () => Promise<void>
 }
 
+interface Handled {
+  readonly request: FastifyRequest
+  /** Resolves when the response has closed. The plugin listens before this, and has settled it. */
+  readonly closed: Promise<unknown>
+}
+
 interface Issued {
   readonly sent: Sent
   readonly expected: ModelPermit
@@ -246,7 +253,7 @@ class Walk {
   readonly #app: FastifyInstance = Fastify()
   readonly #handling = new Map<
     string,
-    { decided: (request: FastifyRequest) => void; finished: Promise<void> }
+    { decided: (handled: Handled) => void; finished: Promise<void> }
   >()
 
   readonly #issued: Issued[] = []
@@ -320,12 +327,12 @@ class Walk {
         .split(',')
         .filter((name) => name !== '')
     const handlingOf = ({ headers }: FastifyRequest) => this.#handling.get(String(headers['x-id']))
-    this.#app.post('/', { config: { quota: quotasInHeader } }, async (request) => {
-      handlingOf(request)?.decided(request)
+    this.#app.post('/', { config: { quota: quotasInHeader } }, async (request, reply) => {
+      handlingOf(request)?.decided({ request, closed: once(reply.raw, 'close') })
       await handlingOf(request)?.finished
     })
-    this.#app.addHook('onSend', async (request) => {
-      handlingOf(request)?.decided(request)
+    this.#app.addHook('onSend', async (request, reply) => {
+      handlingOf(request)?.decided({ request, closed: once(reply.raw, 'close') })
     })
     await this.#app.ready()
   }
@@ -406,13 +413,13 @@ class Walk {
       'x-cost': cost === null ? 'none' : `${cost.least}-${cost.most}`,
       ...(organisation !== '' && { 'x-organisation': organisation })
     }
-    const decided = new Promise<FastifyRequest>((resolve) => {
+    const decided = new Promise<Handled>((resolve) => {
       this.#handling.set(id, { decided: resolve, finished })
     })
     const responding = this.#app
       .inject({ method: 'POST', url: '/', headers })
       .then((response) => response)
-    const request = await decided
+    const { request, closed } = await decided
     deepStrictEqual(request.quotaDecisions.map(shown), expected.decisions)
     deepStrictEqual(shown(request.quota), expected.decisions[0] ?? null)
     this.#note(expected)
@@ -427,7 +434,7 @@ class Walk {
         [statusCode, headers['retry-after'], headers.ratelimit],
         [statusOf(expected), retryAfter, rateLimit]
       )
-      await new Promise(setImmediate)
+      await closed
       for (const issued of this.#issued) {
         if (issued.sent === sent && issued.isFollowed) {
           this.#model.end(this.#time, issued.expected)

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import Fastify, {
   type FastifyInstance,
   type FastifyRequest,
@@ -79,13 +80,15 @@ export async function createHost (
   const waiting: ((running: {
     request: FastifyRequest
     finish: (body: string) => void
+    closed: Promise<unknown>
   }) => void)[] = []
   app.post(
     '/held',
     { config: { quota: mark } },
-    async (request) =>
+    async (request, reply) =>
       new Promise<string>((resolve) => {
-        waiting.shift()?.({ request, finish: resolve })
+        // The plugin listens already, so it has settled the request when this event has come.
+        waiting.shift()?.({ request, finish: resolve, closed: once(reply.raw, 'close') })
       })
   )
   /**
@@ -93,21 +96,23 @@ export async function createHost (
    * when the response has closed.
    */
   const begin = async (headers: Record<string, string> = {}) => {
-    const running = new Promise<{ request: FastifyRequest; finish: (body: string) => void }>(
-      (resolve) => {
-        waiting.push(resolve)
-      }
-    )
+    const running = new Promise<{
+      request: FastifyRequest
+      finish: (body: string) => void
+      closed: Promise<unknown>
+    }>((resolve) => {
+          waiting.push(resolve)
+        })
     const response = ask({ url: '/held', headers }).then(async (response) => response)
     const refused = response.then(({ body }): never => {
       throw new Error(`the handler has not run: ${body}`)
     })
-    const { request, finish } = await Promise.race([running, refused])
+    const { request, finish, closed } = await Promise.race([running, refused])
     refused.catch(() => {})
     const end = async (): Promise<number> => {
       finish('ran')
       const { statusCode } = await response
-      await new Promise(setImmediate)
+      await closed
       return statusCode
     }
     return { request, end }
