@@ -167,10 +167,10 @@ export class Recorder {
     if (this.#servers.size === 0) {
       for (const [{ name }, listener] of this.#subscriptions) subscribe(name, listener)
     }
-    const quotas = new Set<readonly QuotaInfo[]>()
-    this.#servers.set(server, { quotas, inFlight: new Map() })
+    const recorded: RecordedServer = { quotas: new Set(), inFlight: new Map() }
+    this.#servers.set(server, recorded)
     fastify.addHook('onReady', async () => {
-      if (fastify.hasDecorator('quotas')) quotas.add(fastify.quotas)
+      if (fastify.hasDecorator('quotas')) this.#addQuotas(recorded, fastify.quotas)
     })
     fastify.addHook('onClose', async () => {
       this.#forget(server)
@@ -184,6 +184,15 @@ export class Recorder {
     for (const [{ name }, listener] of this.#subscriptions) unsubscribe(name, listener)
   }
 
+  /** Adds the quotas of a scope. What they have used starts at 0, as the decisions do. */
+  #addQuotas ({ quotas }: RecordedServer, added: readonly QuotaInfo[]): void {
+    if (quotas.has(added)) return
+    quotas.add(added)
+    for (const { name, unit } of added) {
+      if (unit !== 'requests' && unit !== placeUnit) this.#used.inc({ quota: name, unit }, 0)
+    }
+  }
+
   /** Whether a message is about a recorded server. One without a Fastify request can be. */
   #isRecorded (message: Message): boolean {
     const instance = instanceOf(message)
@@ -194,8 +203,9 @@ export class Recorder {
     if (!this.#isRecorded(message)) return
     const instance = instanceOf(message)
     // The request can be one of a scope without the plugin.
-    if (instance?.hasDecorator('quotas') === true) {
-      this.#servers.get(instance.server)?.quotas.add(instance.quotas)
+    const recorded = instance === undefined ? undefined : this.#servers.get(instance.server)
+    if (instance?.hasDecorator('quotas') === true && recorded !== undefined) {
+      this.#addQuotas(recorded, instance.quotas)
     }
     const { quota, unit, operation, outcome, reason, enforced, limit, overflow } = message.decision
     const labels = {

@@ -56,3 +56,11 @@ t.test('the page lists every kind of field', async (t) => {
     t.ok(page.includes(prefix), prefix)
   }
 })
+
+t.test('the changelog names the layout on Redis and the schema on PostgreSQL', async (t) => {
+  const changelog = readFileSync('CHANGELOG.md', 'utf8').replaceAll(/\s+/g, ' ')
+  const schema = readFileSync('lib/store/postgres/schema.ts', 'utf8')
+  const [, schemaVersion] = /schemaVersion = (\d+)/.exec(schema) ?? []
+  t.match(changelog, `(layout ${clockField.replace('layout:', '')};`)
+  t.match(changelog, `(schema ${schemaVersion})`)
+})

@@ -425,6 +425,10 @@ t.test(
       [`llm_quota_used_total${ofChat}`]: used,
       [`llm_quota_failed_settlements_total${ofChat}`]: failed
     })
+    await app.ready()
+    const unused = await scrape()
+    t.equal(unused[`llm_quota_used_total${ofChat}`], 0, 'a rate is known from the first request on')
+    t.notMatch(Object.keys(unused).join(), 'llm_quota_used_total{quota="streams"')
     await ask(chat.path)
     matchExactly(t, await scrape(), settled(30, 0))
     reported = 4
