@@ -1,4 +1,4 @@
-// The Redis store remembers rejections for a second, unless rememberRejections is false.
+// What the Redis store remembers of rejections, and what removes it.
 import t from 'tap'
 import { RedisQuotaStore, type RedisQuotaStoreOptions } from '../../lib/redis.js'
 import { adaptClient } from '../../lib/store/redis/clients.js'
@@ -45,52 +45,8 @@ t.test('a flood over the limit costs the server one decision a second', async (t
   t.equal(evalsha, 2)
 })
 
-t.test(
-  'a request is rejected from memory if it does not fit beside the count, with null for ' +
-    'its other demands',
-  async (t) => {
-    const { store } = create()
-    await acquireOne(store, 'alice', { limit: 10, least: 7, most: 7 })
-    const four = { limit: 10, least: 4, most: 4 }
-    t.match(await acquireOne(store, 'alice', four), { admitted: false, count: 7 })
-    t.same(
-      store.acquire([demand('bob'), demand('alice', { ...four, counters: 'default' })]),
-      [
-        null,
-        {
-          admitted: false,
-          granted: 0,
-          count: 7,
-          held: 0,
-          windowRemaining: 60_000,
-          overflow: false,
-          isRemembered: true
-        }
-      ]
-    )
-    matchExactly(
-      t,
-      store.acquire([demand('alice', { limit: 7, least: 0, most: 0 })]),
-      [{ admitted: false, count: 7 }],
-      'also beside a lowered limit'
-    )
-    t.equal(await store.peek(demand('bob')), null)
-    t.match(
-      await acquireOne(store, 'alice', { limit: 10, least: 3, most: 3 }),
-      { admitted: true, count: 10 },
-      'a smaller one fits'
-    )
-    t.match(
-      await acquireOne(store, 'alice', { limit: Number.MAX_SAFE_INTEGER, least: 5, most: 5 }),
-      { count: 15 },
-      'the greatest limit has room'
-    )
-  }
-)
-
-t.test('forget of another process, a release and a later end take effect', async (t) => {
+t.test('forget of another process takes effect after a second at most', async (t) => {
   const { clock, store } = create()
-  const day = { limit, window: 90_000_000, end: 2e12 }
   const other = new RedisQuotaStore({ client, clock: clock.now })
   await exhaust(store, 'alice')
   await other.forget('alice', 'default')
@@ -98,44 +54,17 @@ t.test('forget of another process, a release and a later end take effect', async
   t.ok(remembers(store, 'alice'))
   clock.advance(1)
   t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
+})
+
+t.test('a day is remembered with its end, and one that ends later is not', async (t) => {
+  const { store } = create()
+  const day = { limit, window: 90_000_000, end: 2e12 }
   for (let request = 0; request < 2; request++) await acquireOne(store, 'bob', day)
   matchExactly(t, store.acquire([demand('bob', day)]), [
     { admitted: false, count: 1, windowRemaining: null, end: day.end, overflow: false }
   ])
-  t.match(await acquireOne(store, 'bob', { ...day, end: day.end + 1 }), {
-    admitted: true,
-    count: 1
-  })
-})
-
-t.test(
-  'no rejection is remembered beyond the window, if the option is false, or by the ' +
-    'overflow counter',
-  async (t) => {
-    const { clock, store } = create()
-    await acquireOne(store, 'alice', { limit })
-    clock.advance(59_999)
-    await exhaust(store, 'alice')
-    clock.advance(1)
-    t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
-    for (const options of [{ rememberRejections: false }, { maxTrackedCallers: 1 }]) {
-      const { store } = create({ ...options, keyPrefix: `${Object.keys(options)}:` })
-      await exhaust(store, 'alice', 'bob')
-      t.notOk(remembers(store, 'bob'))
-    }
-  }
-)
-
-t.test('rejections are remembered for at most as many callers as can be tracked', async (t) => {
-  const { store } = create({ maxTrackedCallers: 2 })
-  await exhaust(store, 'alice', 'bob')
-  await client.flushall()
-  await exhaust(store, 'carol')
-  t.same(
-    ['alice', 'bob', 'carol'].map((caller) => remembers(store, caller)),
-    [false, true, true],
-    'the oldest is evicted'
-  )
+  const next = { ...day, end: day.end + 1 }
+  t.match(await acquireOne(store, 'bob', next), { admitted: true, count: 1 })
 })
 
 // A rejection that arrived after the counters were cleared was remembered, so its caller was still

@@ -1,0 +1,149 @@
+// The stores on servers remember rejections for a second, unless rememberRejections is false.
+import t, { type Test } from 'tap'
+import type { Call } from '../../lib/store/shared/driver.js'
+import { SharedStore, type SharedQuotaStoreOptions } from '../../lib/store/shared/shared-store.js'
+import { DirectDriver } from '../simulation/network.js'
+import { Server } from '../simulation/server.js'
+import { ServerTime } from '../simulation/server-time.js'
+import { matchExactly } from '../support/match-exactly.js'
+import { acquireOne, demand, estimate, place } from '../support/told-store.js'
+import { virtualPerformance } from '../support/virtual-performance.js'
+
+const limit = 1
+
+/** A store, how many calls its server has got, and another store on the same server. */
+function createStore (t: Test, options: SharedQuotaStoreOptions = {}) {
+  const clock = virtualPerformance(t)
+  clock.advance(1_000_000)
+  const server = new Server(
+    new ServerTime(() => performance.now()),
+    () => {},
+    options.maxTrackedCallers
+  )
+  const driver = new DirectDriver(server)
+  const decide = driver.decide.bind(driver)
+  const asked = { calls: 0 }
+  driver.decide = async (call: Call) => {
+    asked.calls += 1
+    return await decide(call)
+  }
+  const create = () => new SharedStore(options, 1, () => driver)
+  return { clock, server, asked, store: create(), other: create() }
+}
+
+/** Whether the store answers without asking the server. */
+const remembers = (store: SharedStore, caller: string, more = {}) =>
+  !(store.acquire([demand(caller, { limit, ...more })]) instanceof Promise)
+
+/** Sends requests of each caller with a limit of 1, the last of which is rejected by the server. */
+async function exhaust (store: SharedStore, ...callers: string[]): Promise<void> {
+  for (const caller of callers) {
+    for (let request = 0; request < 2; request++) await acquireOne(store, caller, { limit })
+  }
+}
+
+t.test('a flood over the limit costs the server one decision a second', async (t) => {
+  const { clock, asked, store } = createStore(t)
+  await exhaust(store, 'alice')
+  const before = asked.calls
+  for (let time = 0; time < 3_000; time += 10) {
+    matchExactly(t, await store.acquire([demand('alice', { limit })]), [
+      { admitted: false, count: 1, windowRemaining: 60_000 - time }
+    ])
+    clock.advance(10)
+  }
+  t.equal(asked.calls - before, 2)
+})
+
+t.test(
+  'a request is rejected from memory if it does not fit beside the count, with null for ' +
+    'its other demands',
+  async (t) => {
+    const { asked, store } = createStore(t)
+    await acquireOne(store, 'alice', { limit: 10, least: 7, most: 7 })
+    const four = { limit: 10, least: 4, most: 4 }
+    t.match(await acquireOne(store, 'alice', four), { admitted: false, count: 7 })
+    const before = asked.calls
+    t.same(store.acquire([demand('bob'), demand('alice', four)]), [
+      null,
+      {
+        admitted: false,
+        granted: 0,
+        count: 7,
+        held: 0,
+        windowRemaining: 60_000,
+        overflow: false,
+        isRemembered: true
+      }
+    ])
+    matchExactly(
+      t,
+      store.acquire([demand('alice', { limit: 7, least: 0, most: 0 })]),
+      [{ admitted: false, count: 7 }],
+      'also beside a lowered limit'
+    )
+    t.equal(asked.calls, before)
+    t.match(
+      await acquireOne(store, 'alice', { limit: 10, least: 3, most: 3 }),
+      { admitted: true, count: 10 },
+      'a smaller one fits'
+    )
+    t.match(
+      await acquireOne(store, 'alice', { limit: Number.MAX_SAFE_INTEGER, least: 5, most: 5 }),
+      { count: 15 },
+      'the greatest limit has room'
+    )
+  }
+)
+
+t.test('a settlement takes effect at once', async (t) => {
+  const { store } = createStore(t)
+  const two = estimate(2, { limit: 2 })
+  const held = await acquireOne(store, 'alice', two)
+  t.match(await acquireOne(store, 'alice', two), { admitted: false, count: 2, held: 2 })
+  await store.settle(held, 0, null)
+  t.match(await acquireOne(store, 'alice', two), { admitted: true, count: 2 })
+})
+
+t.test('no rejection is remembered beyond the window', async (t) => {
+  const { clock, store } = createStore(t)
+  await acquireOne(store, 'alice', { limit })
+  clock.advance(59_999)
+  await exhaust(store, 'alice')
+  t.ok(remembers(store, 'alice'))
+  clock.advance(1)
+  t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
+})
+
+t.test('nothing is remembered if the option is false, or by the overflow counter', async (t) => {
+  for (const options of [{ rememberRejections: false }, { maxTrackedCallers: 1 }]) {
+    const { store } = createStore(t, options)
+    await exhaust(store, 'alice', 'bob')
+    t.notOk(remembers(store, 'bob'), Object.keys(options).join())
+  }
+})
+
+t.test(
+  'places of other processes are not remembered, since they can be free at once',
+  async (t) => {
+    const { store, other } = createStore(t)
+    const one = place(1)
+    const taken = await acquireOne(store, 'alice', one)
+    t.ok(remembers(store, 'alice', one), 'its own process knows of it')
+    t.match(await acquireOne(other, 'alice', one), { admitted: false, count: 1 })
+    await store.settle(taken, 0, null)
+    t.match(await acquireOne(other, 'alice', one), { admitted: true, count: 1 })
+  }
+)
+
+t.test('rejections are remembered for at most as many callers as can be tracked', async (t) => {
+  const { server, store } = createStore(t, { maxTrackedCallers: 2 })
+  await exhaust(store, 'alice', 'bob')
+  server.loseAll()
+  await exhaust(store, 'carol')
+  t.same(
+    ['alice', 'bob', 'carol'].map((caller) => remembers(store, caller)),
+    [false, true, true],
+    'the oldest is evicted'
+  )
+})
