@@ -172,6 +172,13 @@ t.test(
   }
 )
 
+t.test('a demand that was not asked, beside a remembered rejection, is no failure', async (t) => {
+  const remembered = { ...admitted, admitted: false, granted: 0, isRemembered: true } as const
+  const { fallback, store } = insure({ primary: { acquire: () => [null, remembered] } })
+  t.same(await store.acquire([demand('a'), demand('b')]), [null, remembered])
+  t.equal(fallback.inspect('default').trackedCallers, 0)
+})
+
 t.test('demands that are not as described are no failure of the primary', async (t) => {
   const { primary, store } = insure()
   await t.rejects(async () => store.acquire([demand('a', { most: 1.5 })]), TypeError)

@@ -89,6 +89,30 @@ t.test('what was settled with more stays counted if the reply comes too late', a
   t.match(count('alice', estimate()), { count: 5, held: 0 })
 })
 
+t.test('what may have been counted is neither counted again nor taken back', async (t) => {
+  const { driver, store, count } = createStore()
+  const acquisition = await acquireOne(store, 'alice', estimate(3))
+  const decide = driver.decide.bind(driver)
+  driver.decide = () => Promise.reject(new Error('the connection was lost'))
+  await t.rejects(store.settle(acquisition, 5, null), { message: 'the connection was lost' })
+  driver.decide = decide
+  await store.settle(acquisition, 9, null)
+  t.match(count('alice', estimate()), { count: 7 }, 'the 2 that were lost are not counted')
+  await store.settle(acquisition, 1, null)
+  t.match(count('alice', estimate()), { count: 1 })
+})
+
+t.test('a request with more demands than a call takes is sent alone', async (t) => {
+  const { driver, store } = createStore()
+  const quotas = Array.from({ length: driver.mostDemands + 1 }, (_, index) => `quota ${index}`)
+  const requests = ['alice', 'bob'].map(
+    async (caller) => await store.acquire(quotas.map((counters) => demand(caller, { counters })))
+  )
+  for (const acquisitions of await Promise.all(requests)) {
+    t.equal(acquisitions.filter((each) => each?.admitted).length, quotas.length)
+  }
+})
+
 t.test('a cursor of a driver can contain colons', async (t) => {
   const { driver, store } = createStore()
   const cursors: unknown[] = []
