@@ -91,6 +91,7 @@ const invalid: Record<string, unknown[]> = {
     [],
     ['x'],
     ['-1'],
+    ['1x'],
     [null],
     ['0', 'alice'],
     ['0', 'alice', 1, 0, 60_000],
