@@ -62,8 +62,8 @@ export function variableOf (preference: string): `SERVICE_RATE_LIMIT_${string}` 
 }
 
 /**
- * Returns the effective limit (docs/rules.md, "Limit", steps 2 to 4). Of a mistake, a negative
- * limit, 1 remains; 0 disables the quota.
+ * Returns the effective limit (docs/rules.md, "Limit", steps 2 to 4). A negative limit is a
+ * mistake and becomes 1; 0 disables the quota.
  */
 export function effectiveLimit (configured: number): number {
   return configured < 0 ? 1 : configured

@@ -1,10 +1,11 @@
-// docs/rules.md, "Store": what a memory store has beside the rules of every store, which are
-// checked in test/stores.
+// docs/rules.md, "Store": a window, and what a memory store has beside the rules of every store,
+// which are checked in test/stores.
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { MemoryQuotaStore, type Acquisition } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing/virtual-clock.js'
+import { demand } from '../support/told-store.js'
 
 setFlagsFromString('--expose-gc')
 const collect: () => void = runInNewContext('gc')
@@ -37,6 +38,22 @@ function settleAll (store: MemoryQuotaStore, acquisitions: readonly Acquisition[
     store.settle(acquisition, 0, null)
   })
 }
+
+t.test('a window ends 60 s after its first request; a rejected request does not extend it', (t) => {
+  const clock = new VirtualClock()
+  const store = new MemoryQuotaStore({ clock: clock.now })
+  const admitted = () => store.acquire([demand('alice', { limit: 1 })])[0]?.admitted
+  t.equal(admitted(), true)
+  for (const ms of [1, 29_999, 29_999]) {
+    clock.advance(ms)
+    t.equal(admitted(), false)
+  }
+  clock.advance(1)
+  t.equal(admitted(), true, 'at 60 s')
+  clock.advance(59_999)
+  t.equal(admitted(), false)
+  t.end()
+})
 
 t.test('at most 10,000 callers have a counter of their own by default', async (t) => {
   const store = new MemoryQuotaStore()

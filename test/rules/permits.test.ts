@@ -247,11 +247,21 @@ t.test(
       })
       return reply
     })
+    app.post('/begun', async (request, reply) => {
+      const refused = await app.quotaAcquire(request, 'messages')
+      reply.raw.writeHead(200)
+      reply.raw.write('begun')
+      t.equal(reply.sent, false)
+      t.throws(() => refused.refuse(reply), { message: /after the response began/ })
+      reply.hijack()
+      reply.raw.end()
+    })
     matchExactly(t, await app.inject({ method: 'POST', url: '/call' }), {
       statusCode: 429,
       body: 'no messages',
       headers: { 'content-type': 'text/plain' }
     })
+    t.equal((await app.inject({ method: 'POST', url: '/begun' })).body, 'begun')
   }
 )
 

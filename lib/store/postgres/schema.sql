@@ -372,6 +372,8 @@ BEGIN
     IF lease.ends > moment THEN
       latest_number := lease.number;
     END IF;
+    -- What was stated in earlier generations only is due to be freed. Freeing that is not finished
+    -- stays due.
     IF lease.complete < complete_generation THEN
       lease.frees_at := moment;
     ELSIF lease.frees_at IS NULL OR lease.frees_at = lease.ends THEN

@@ -166,7 +166,8 @@ for _, quota in ipairs(quotas) do
 end
 if not isChecked and checkPage(clock, quotas) then found = readWindows(fields) end
 
--- The callers' own counters, by row. Several requests can share one.
+-- The callers' own counters, by row. Several requests can share one. What is not as long as a
+-- counter is a quota, which a settlement names for its overflow counter.
 local counters = {}
 for position = 2 + quotaCount, size do
   local text = found[position]
@@ -179,7 +180,8 @@ end
 
 if places then places.state() end
 
--- Settlements: only the window that counted it gives something back.
+-- Settlements: only the window that counted it gives something back. What is added is a request
+-- with the limit UNLIMITED. A quota without a retention does not exist.
 
 for _, settlement in ipairs(settlements) do
   local counter = counters[settlement.field]
@@ -206,6 +208,7 @@ local function isUncertain (demands, first)
     local quota = demand.quota
     if not quota then
       if places.byRow[row].total > demand.room and places.isCleaningDue() then return true end
+    -- Each demand of the request can be of a new caller.
     elseif not counters[row] and quota.callers + #demands > cap
       and clock.passes < quota.checkedAfter then
       return true
