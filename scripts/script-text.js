@@ -1,5 +1,6 @@
 // Makes the texts that servers run from the scripts of lib in other languages: without the lines
-// that are comments. A line "-- include layout.part.lua" is replaced by that file, which is no
+// that are comments, and in Lua without indentation and empty lines. People read the SQL, in their
+// migrations. A line "-- include layout.part.lua" is replaced by that file, which is no
 // script of its own.
 import { dirname, join } from 'node:path'
 
@@ -13,7 +14,8 @@ export function scriptText (name, read) {
   const included = read(name).replace(/^ *-- include (.+)$/gm, (_line, part) =>
     read(join(dirname(name), part))
   )
-  return withValues(included).replace(/^ *--.*\n/gm, '')
+  const text = withValues(included).replace(/^ *--.*\n/gm, '')
+  return name.endsWith('.lua') ? text.replace(/^ +|^\n/gm, '') : text
 }
 
 // Redis has Lua 5.1. As the compiler of Lua 5.4 does, puts values that are marked <const> where
