@@ -57,7 +57,7 @@ export const limiters: Record<
   'fastify-llm-quota, three quotas': async (app, limit, place) => {
     const quotas = {
       tokens: { operations, perMinute: { tokens: 1_000_000_000 }, cost: 100 },
-      streams: { operations, inFlight: 1_000 }
+      streams: { operations, concurrent: 1_000 }
     } satisfies QuotaOptions['quotas']
     await app.register(quotaPlugin, { ...storeAt(place), operations, perMinute: limit, quotas })
     declare(app, {}, (request) => {

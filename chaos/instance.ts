@@ -105,7 +105,7 @@ await app.register(quotaPlugin, {
   perMinute: settings.limit,
   quotas: {
     tokens: { operations, perMinute: { tokens: 1_000_000 }, cost: 100 },
-    streams: { operations, inFlight: 100 }
+    streams: { operations, concurrent: 100 }
   },
   authentication: ({ headers }) => localAuthentication(String(headers['x-caller']))
 })

@@ -56,7 +56,7 @@ export interface QuotaSettlement {
  */
 export const quotaSettlements = channel('fastify-llm-quota:settlement')
 
-/** A message that requests in flight have taken places, or that their places are free again. */
+/** A message that concurrent requests have taken places, or that their places are free again. */
 export interface QuotaPlaceChange {
   /** The request; null for a permit that was acquired for an authentication. */
   readonly request: FastifyRequest | null

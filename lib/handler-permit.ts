@@ -223,7 +223,7 @@ function checkedRange (
   option: string
 ): CostRange {
   if (quota.longestWindow === null) {
-    throw new OptionError(option, 'must not be set for a quota of requests in flight', cost)
+    throw new OptionError(option, 'must not be set for a quota of concurrent requests', cost)
   }
   if (range === null) throw new OptionError(option, costRule, cost)
   if (quota.unit === 'requests' && typeof cost !== 'number') {

@@ -15,7 +15,7 @@ export const limitKinds = {
   perHour: { period: 'hour', window: hour },
   perDay: { period: 'day', window: 24 * hour },
   perMonth: { period: 'month', window: 31 * 24 * hour + longestChange },
-  inFlight: { period: null, window: null }
+  concurrent: { period: null, window: null }
 } as const
 
 /** The option that holds a limit. */
@@ -27,10 +27,10 @@ export const limitNames: readonly LimitName[] = [
   'perHour',
   'perDay',
   'perMonth',
-  'inFlight'
+  'concurrent'
 ]
 
-/** What a quota counts in a window; null for requests in flight. */
+/** What a quota counts in a window; null for concurrent requests. */
 export type QuotaPeriod = (typeof limitKinds)[LimitName]['period']
 
 /**

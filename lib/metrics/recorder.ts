@@ -45,14 +45,14 @@ const failuresOfHost: readonly QuotaDecision['reason'][] = ['mark', 'cost', 'tim
 /** The upper bounds of `llm_quota_store_duration_seconds`, in seconds. */
 const durationBuckets = [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5]
 
-const placeUnit = 'requests-in-flight'
+const placeUnit = 'concurrent-requests'
 
 /** A server until it closes. */
 interface RecordedServer {
   /** The quotas of each of its scopes that has any. */
   readonly quotas: Set<readonly QuotaInfo[]>
-  /** The requests in flight, by quota. */
-  readonly inFlight: Map<string, number>
+  /** The concurrent requests, by quota. */
+  readonly concurrent: Map<string, number>
 }
 
 /** A message about a request, or about a permit without one. */
@@ -74,8 +74,8 @@ export class Recorder {
 
   readonly #servers = new Map<object, RecordedServer>()
 
-  /** The requests in flight of permits without a Fastify request, by quota. */
-  readonly #inFlightWithoutRequest = new Map<string, number>()
+  /** The concurrent requests of permits without a Fastify request, by quota. */
+  readonly #concurrentWithoutRequest = new Map<string, number>()
 
   /** What was counted too much, by quota and unit: a counter can never decrease. */
   readonly #excess = new Map<string, number>()
@@ -120,7 +120,7 @@ export class Recorder {
         aggregator: 'max'
       })
     )
-    this.#addInFlight(registry)
+    this.#addConcurrent(registry)
     this.#used = added(
       registry,
       new Counter({
@@ -167,7 +167,7 @@ export class Recorder {
     if (this.#servers.size === 0) {
       for (const [{ name }, listener] of this.#subscriptions) subscribe(name, listener)
     }
-    const recorded: RecordedServer = { quotas: new Set(), inFlight: new Map() }
+    const recorded: RecordedServer = { quotas: new Set(), concurrent: new Map() }
     this.#servers.set(server, recorded)
     fastify.addHook('onReady', async () => {
       if (fastify.hasDecorator('quotas')) this.#addQuotas(recorded, fastify.quotas)
@@ -180,7 +180,7 @@ export class Recorder {
   #forget (server: object): void {
     this.#servers.delete(server)
     if (this.#servers.size > 0) return
-    this.#inFlightWithoutRequest.clear()
+    this.#concurrentWithoutRequest.clear()
     for (const [{ name }, listener] of this.#subscriptions) unsubscribe(name, listener)
   }
 
@@ -248,11 +248,11 @@ export class Recorder {
     if (!this.#isRecorded(message)) return
     const { quota, change } = message
     const instance = instanceOf(message)
-    const inFlight =
+    const concurrent =
       instance === undefined
-        ? this.#inFlightWithoutRequest
-        : this.#servers.get(instance.server)?.inFlight
-    inFlight?.set(quota, (inFlight.get(quota) ?? 0) + change)
+        ? this.#concurrentWithoutRequest
+        : this.#servers.get(instance.server)?.concurrent
+    concurrent?.set(quota, (concurrent.get(quota) ?? 0) + change)
   }
 
   #countPreference (message: PreferenceFailure): void {
@@ -263,20 +263,20 @@ export class Recorder {
     if (this.#isRecorded(message)) this.#durations.observe(message.seconds)
   }
 
-  #addInFlight (registry: QuotaMetricsRegistry): void {
-    const inFlight = (): Map<string, number>[] => [
-      this.#inFlightWithoutRequest,
-      ...[...this.#servers.values()].map((server) => server.inFlight)
+  #addConcurrent (registry: QuotaMetricsRegistry): void {
+    const concurrent = (): Map<string, number>[] => [
+      this.#concurrentWithoutRequest,
+      ...[...this.#servers.values()].map((server) => server.concurrent)
     ]
     registry.registerMetric(
       new Gauge({
-        name: 'llm_quota_requests_in_flight',
-        help: 'Requests in flight in this process; a sum over instances is the total.',
+        name: 'llm_quota_concurrent_requests',
+        help: 'Concurrent requests in this process; a sum over instances is the total.',
         labelNames: labelsOfQuota,
         registers: [],
         collect () {
           this.reset()
-          for (const counts of inFlight()) {
+          for (const counts of concurrent()) {
             for (const [quota, count] of counts) this.inc({ quota, unit: placeUnit }, count)
           }
         }

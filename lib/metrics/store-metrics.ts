@@ -77,7 +77,7 @@ class Inspections {
 
   async #inspectAll (): Promise<readonly Inspection[]> {
     try {
-      const quotas = this.#quotasNow().filter(({ unit }) => unit !== 'requests-in-flight')
+      const quotas = this.#quotasNow().filter(({ unit }) => unit !== 'concurrent-requests')
       return await Promise.all(quotas.map(inspect))
     } finally {
       this.#running = undefined

@@ -100,7 +100,7 @@ function precedenceOf ({ outcome, reason, unit }: QuotaDecision): number {
   if (outcome === 'unauthenticated') return 4
   // A store is asked only if nothing else has failed.
   if (outcome === 'unavailable') return reason === 'store' ? 0 : 3
-  return unit === 'requests-in-flight' ? 2 : 1
+  return unit === 'concurrent-requests' ? 2 : 1
 }
 
 /** Returns how long to wait after a decision until there can be room, in milliseconds. */

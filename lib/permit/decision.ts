@@ -38,7 +38,7 @@ interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
    */
   readonly callerKey: CallerKey
   /**
-   * What is counted in the caller's window or in flight, this request included if it was admitted;
+   * What is counted in the caller's window or at the same time, this request included if it was admitted;
    * null if nothing was counted.
    */
   readonly count: Count

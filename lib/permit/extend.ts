@@ -73,7 +73,7 @@ function amountsOfPermit (permit: Permit, amounts: Amounts): Map<string, number>
     if (!isNatural(amount)) {
       throw new OptionError(`amounts.${unit}`, 'must be a safe integer of at least 0', amount)
     }
-    const isExtensible = unit !== 'requests' && unit !== 'requests-in-flight'
+    const isExtensible = unit !== 'requests' && unit !== 'concurrent-requests'
     if (!isExtensible || !units.includes(unit)) {
       throw new OptionError('amounts', 'must be in a unit that a quota of the request counts', unit)
     }

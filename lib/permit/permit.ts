@@ -9,7 +9,7 @@ import type { Demanded } from './prepare.js'
 import type { Requester } from './requester.js'
 import { Usage } from './usage.js'
 
-/** A place of a request in flight. */
+/** A place of a concurrent request. */
 interface Place {
   readonly prepared: Demanded
   readonly acquisition: Acquisition
@@ -49,7 +49,7 @@ export class Permit {
       const { unit } = prepared.quota
       // Requests that were counted are not settled.
       if (unit === 'requests') continue
-      if (unit === 'requests-in-flight') places.push({ prepared, acquisition })
+      if (unit === 'concurrent-requests') places.push({ prepared, acquisition })
       else usages.push(new Usage(prepared, acquisition, requester))
     }
     this.usages = usages

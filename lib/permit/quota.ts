@@ -10,11 +10,11 @@ import type { Cost, CostRange } from './cost.js'
 export interface QuotaInfo {
   /** `default`, or a key of the option `quotas`. */
   readonly name: string
-  /** What the quota counts: `requests`, `requests-in-flight`, `tokens`, or the host's own unit. */
+  /** What the quota counts: `requests`, `concurrent-requests`, `tokens`, or the host's own unit. */
   readonly unit: string
-  /** What the window is: `minute`, `hour`, `day` or `month`; null for requests in flight. */
+  /** What the window is: `minute`, `hour`, `day` or `month`; null for concurrent requests. */
   readonly period: QuotaPeriod
-  /** The length of the window, in milliseconds; null for requests in flight and in a time zone. */
+  /** The length of the window, in milliseconds; null for concurrent requests and in a time zone. */
   readonly window: number | null
   /** The store that holds its counters. */
   readonly store: QuotaStore

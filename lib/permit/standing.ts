@@ -21,14 +21,14 @@ export interface QuotaStanding extends Pick<
 > {
   /** The name of the quota. */
   readonly quota: string
-  /** What is counted in the caller's window or in flight; 0 if no window is open. */
+  /** What is counted: in the caller's window, or at the same time; 0 if no window is open. */
   readonly count: number
   /** The part of the count that requests in progress hold. */
   readonly held: number
   /** How much is left of the limit; null if the limit is 0. */
   readonly remaining: number | null
   /**
-   * When the window ends, in milliseconds since the epoch. Null for requests in flight and if no
+   * When the window ends, in milliseconds since the epoch. Null for concurrent requests and if no
    * window is open, except for the days and months of a time zone.
    */
   readonly resetsAt: number | null

@@ -30,7 +30,7 @@ export function rateLimitHeaders (permit: Permit): [name: string, value: string]
 function policyItem ({ quota, limit, window, unit }: QuotaDecision): string {
   const parameters = [`q=${Math.min(limit, largestInteger)}`]
   if (window !== null) parameters.push(`w=${window / 1000}`)
-  if (unit === 'requests-in-flight') parameters.push('qu="concurrent-requests"')
+  if (unit === 'concurrent-requests') parameters.push('qu="concurrent-requests"')
   else if (unit !== 'requests') parameters.push(`qu="${unit}"`)
   return `"${quota}";${parameters.join(';')}`
 }

@@ -26,7 +26,7 @@ const assertQuotaName = checkThat(
     typeof name === 'string' && name !== defaultQuota && /^[a-z][a-z0-9-]{0,31}$/.test(name)
 )
 
-const reservedUnits = ['requests', 'requests-in-flight', 'concurrent-requests']
+const reservedUnits = ['requests', 'concurrent-requests', 'concurrent-requests']
 const assertUnit = checkThat(
   'must have a unit of at most 32 characters from a-z and "-" that starts with a letter and is ' +
   `none of ${reservedUnits.join(', ')}`,
@@ -73,7 +73,7 @@ const definitionChecks: Checks<CheckedDefinition> = {
   perHour: assertAmount,
   perDay: assertAmount,
   perMonth: assertAmount,
-  inFlight: assertInteger,
+  concurrent: assertInteger,
   cost: assertCost,
   unreported: assertUnreported,
   timeZone: assertCallersTimeZone
@@ -103,8 +103,8 @@ function assertCombination (definition: CheckedDefinition, option: string): void
   assertOneLimit(definition, option)
   const limitName = limitNameOf(definition)
   const isInUnit = isObject(definition[limitName])
-  if (cost !== undefined && limitName === 'inFlight') {
-    const rule = 'must not be set with inFlight, since a request in flight always takes one place'
+  if (cost !== undefined && limitName === 'concurrent') {
+    const rule = 'must not be set with concurrent, since a concurrent request always takes one place'
     throw new OptionError(`${option}.cost`, rule, cost)
   }
   if (isObject(cost) && !isInUnit) {

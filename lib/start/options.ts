@@ -92,7 +92,7 @@ interface CommonOptions extends Pick<
   readonly timeZone?: TimeZone | undefined
 }
 
-/** What requests of a quota count that does not limit requests in flight. */
+/** What requests of a quota count that does not limit concurrent requests. */
 interface Costs<Value> {
   /**
    * What a request counts when it is admitted, such as the items of a batch, or an estimate.
@@ -130,7 +130,7 @@ export type QuotaDefinition = CommonOptions &
   (
     | (InWindow<number> & Costs<number> & Unset<'unreported'>)
     | (InWindow<Readonly<Record<string, number>>> & Costs<Cost> & Reports)
-    | (Limit<'inFlight', number> & Unset<'cost' | 'unreported' | 'timeZone'>)
+    | (Limit<'concurrent', number> & Unset<'cost' | 'unreported' | 'timeZone'>)
   )
 
 /** A definition without the rules that combine its fields. */

@@ -67,10 +67,10 @@ const quotaChecks: Checks<QuotaOptions> = {
 // The options of a definition, and limits in a unit as other packages spell them, such as
 // tokensPerMinute.
 const optionOfDefinition =
-  /^(?:cost|unreported|timeZone|inFlight|per(?:Hour|Day|Month)|.+Per(?:Minute|Hour|Day|Month))$/
+  /^(?:cost|unreported|timeZone|concurrent|per(?:Hour|Day|Month)|.+Per(?:Minute|Hour|Day|Month))$/
 const inQuotas =
   'must be defined in quotas, such as ' +
-  'quotas: { chat: { perMinute: { tokens: 20000 } }, streams: { inFlight: 2 } }'
+  'quotas: { chat: { perMinute: { tokens: 20000 } }, streams: { concurrent: 2 } }'
 
 /** Throws an `OptionError` if an option is unknown or has an invalid value. */
 export function assertQuotaOptions (options: unknown): asserts options is QuotaOptions {

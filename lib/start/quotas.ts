@@ -125,7 +125,7 @@ class CallerReaders {
 
 function limitIn (amount: Amount, period: QuotaPeriod): { unit: string; limit: number } {
   if (typeof amount === 'number') {
-    return { unit: period === null ? 'requests-in-flight' : 'requests', limit: amount }
+    return { unit: period === null ? 'concurrent-requests' : 'requests', limit: amount }
   }
   const [entry] = Object.entries(amount)
   const [unit, limit] = required(entry, 'the unit of a limit')
@@ -144,7 +144,7 @@ function countersOf (
   period: QuotaPeriod,
   timeZone: TimeZone | undefined
 ): string {
-  if (period === null) return `${name}.in-flight`
+  if (period === null) return `${name}.concurrent`
   const counters = `${name}.${unit}.${period}`
   return typeof timeZone === 'string' ? `${counters}.${timeZone}` : counters
 }

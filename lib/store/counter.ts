@@ -28,7 +28,7 @@ export function grantOf (count: number, { limit, most }: Demand): number {
   return Math.min(most, Math.max(0, limit - count))
 }
 
-/** What is counted in one window of a counter, or in flight. */
+/** What is counted in one window of a counter, or at the same time. */
 export interface Counted {
   /** What requests have used, and what they hold. */
   count: number

@@ -3,7 +3,7 @@ import { checkThat, isNatural, withFunctions } from '../option-checks.js'
 
 /**
  * Keeps the counters of quotas (docs/rules.md, "Store"). Only `acquire` is required. Costs in a
- * unit other than requests, requests in flight and quotas in two stores need `settle`;
+ * unit other than requests, concurrent requests and quotas in two stores need `settle`;
  * `quotaStanding` needs `peek`. Each function can return a value or a promise. If `acquire` returns
  * a value, the request takes no extra turn of the event loop. If it throws or rejects, the response
  * is a 503, so no request is admitted without being counted.
@@ -21,18 +21,19 @@ export interface QuotaStore {
     demands: readonly Demand[]
   ): readonly (Acquisition | null)[] | Promise<readonly (Acquisition | null)[]>
   /**
-   * Settles an acquisition whose demand was counted: from now on it counts `used` instead of what
-   * it counted before, and holds nothing. What it counted too much is taken back in the window that
-   * counted it and in no other. What it counted too little is added to the window that is open now,
-   * whatever the limit. Can be called again, for a later report.
+   * Settles an acquisition that was counted: from now on it counts `used`, if that is less than it
+   * counts, and holds nothing. Changes the window that counted it, and no other. Can be called
+   * again, for a later report that is lower still. What was used beyond is not settled: it is one
+   * more acquisition, with the greatest limit.
    *
-   * @param acquisition The very object that `acquire` returned: a store can keep more in it. For a
-   *   request that was rejected, the store does nothing.
+   * @param acquisition The very object that `acquire` returned, in which a store can keep more. If
+   *   its request was rejected, there is nothing to settle.
    * @param used What the request used, an integer of at least 0; 0 for a place that is free again.
-   * @param end As in a demand, of the window that is open now.
    * @returns A promise that is fulfilled when it has been applied.
+   * @throws {TypeError} If the store did not return this object, or if `used` is not an integer of
+   *   at least 0.
    */
-  settle?(acquisition: Acquisition, used: number, end: number | null): void | Promise<void>
+  settle?(acquisition: Acquisition, used: number): void | Promise<void>
   /**
    * Returns the state of the counter that the demand would reach now, after a sweep if one is due.
    * Changes nothing: it neither updates `lastSeen` nor runs a sweep.
@@ -44,7 +45,7 @@ export interface QuotaStore {
   /**
    * Removes the caller's own counter. The next request of the caller opens a new window. Does
    * nothing if the caller has no counter of its own: the overflow counter keeps its count, and
-   * requests in flight keep their places. Does not run a sweep.
+   * concurrent requests keep their places. Does not run a sweep.
    */
   forget?(callerKey: string, counters: string): void | Promise<void>
   /**
@@ -74,33 +75,39 @@ export interface Demand {
   readonly callerKey: string
   /** The effective limit, an integer of at least 1. `Number.MAX_SAFE_INTEGER` always has room. */
   readonly limit: number
-  /** The least that the request can use, an integer from 0 to `most`. */
+  /**
+   * The least that the request can use, an integer from 0 to `most`. Above the limit, there is
+   * never room.
+   */
   readonly least: number
-  /** The most that the request can use, an integer from 0 to the limit. */
+  /** The most that the request can use, an integer of at least 0. */
   readonly most: number
   /** Whether what is counted is held until it is settled. A place is always held. */
   readonly isEstimate: boolean
   /**
-   * The length of the window in milliseconds, or the longest if windows differ; null for requests
-   * in flight.
+   * The length of the window in milliseconds, or the longest if windows differ; null for concurrent
+   * requests.
    */
   readonly window: number | null
   /**
-   * When the day or month of a time zone ends, in milliseconds since the epoch. The counter opens a
-   * new window only for a later end. Null if the window opens with the first request.
+   * When the day, week or month of a time zone begins, in milliseconds since the epoch: a window
+   * that ends then or earlier is over, and no other is. Null if the window opens with the first
+   * request.
    */
+  readonly start: number | null
+  /** When that day, week or month ends, in milliseconds since the epoch; null if `start` is. */
   readonly end: number | null
 }
 
 /** The state of a caller's counter. */
 export interface QuotaCount {
-  /** What is counted in the current window or in flight. */
+  /** What is counted: in the current window, or at the same time. */
   readonly count: number
-  /** The part of the count that requests in progress hold. Of requests in flight, the count. */
+  /** The part of the count that requests in progress hold. Of concurrent requests, the count. */
   readonly held: number
   /**
-   * Milliseconds until the current window ends, more than 0; null for days and months of a time
-   * zone, and for requests in flight.
+   * Milliseconds until the current window ends, more than 0; null for days, weeks and months of a
+   * time zone, and for concurrent requests.
    */
   readonly windowRemaining: number | null
   /**
@@ -122,7 +129,7 @@ export interface Acquisition extends QuotaCount {
   readonly isRemembered?: true
 }
 
-/** A caller with an open window, or with requests in flight. */
+/** A caller with an open window, or with concurrent requests. */
 export interface CallerCount extends Omit<QuotaCount, 'overflow'> {
   /** The caller's digest, as returned by `callerKey`. */
   readonly callerKey: string
@@ -285,28 +292,31 @@ function assertDifferent (demands: readonly Demand[]): void {
 
 /** Does the same for one demand. */
 export function assertDemand (demand: Demand): void {
-  const { counters, callerKey, limit, least, most, isEstimate, window, end } = demand
+  const { counters, callerKey, limit, least, most, isEstimate, window, start, end } = demand
   if (typeof counters !== 'string') rejectDemand('counters', 'a string', counters)
   if (typeof callerKey !== 'string') rejectDemand('callerKey', 'a string', callerKey)
   if (!isNatural(limit) || limit === 0) rejectDemand('limit', 'an integer of at least 1', limit)
-  if (!isNatural(most) || most > limit) {
-    rejectDemand('most', 'an integer from 0 to the limit', most)
-  }
+  if (!isNatural(most)) rejectDemand('most', 'an integer of at least 0', most)
   if (!isNatural(least) || least > most) rejectDemand('least', 'an integer from 0 to most', least)
   if (typeof isEstimate !== 'boolean') rejectDemand('isEstimate', 'true or false', isEstimate)
-  if (end !== null && !isNatural(end)) {
-    rejectDemand('end', 'milliseconds since the epoch, or null', end)
+  if (window === null) return assertPlace(demand)
+  if (!isNatural(window) || window === 0) {
+    rejectDemand('window', 'an integer of at least 1, or null', window)
   }
-  if (window !== null) {
-    if (!isNatural(window) || window === 0) {
-      rejectDemand('window', 'an integer of at least 1, or null', window)
-    }
-    return
+  if (start === null && end === null) return
+  if (!isNatural(start)) rejectDemand('start', 'milliseconds since the epoch, as end is', start)
+  if (!isNatural(end) || end <= start) {
+    rejectDemand('end', 'milliseconds since the epoch, after start', end)
   }
-  if (least !== 1) rejectDemand('least', '1 for a request in flight', least)
-  if (most !== 1) rejectDemand('most', '1 for a request in flight', most)
-  if (!isEstimate) rejectDemand('isEstimate', 'true for a request in flight', isEstimate)
-  if (end !== null) rejectDemand('end', 'null for a request in flight', end)
+}
+
+/** Throws a `TypeError` unless the demand of a place is as described. */
+function assertPlace ({ least, most, isEstimate, start, end }: Demand): void {
+  if (least !== 1) rejectDemand('least', '1 for a concurrent request', least)
+  if (most !== 1) rejectDemand('most', '1 for a concurrent request', most)
+  if (!isEstimate) rejectDemand('isEstimate', 'true for a concurrent request', isEstimate)
+  if (start !== null) rejectDemand('start', 'null for a concurrent request', start)
+  if (end !== null) rejectDemand('end', 'null for a concurrent request', end)
 }
 
 /** Throws a `TypeError` unless the value is an amount that an acquisition can be settled with. */

@@ -23,12 +23,12 @@ function zoned (end: number): Quota {
 }
 
 const placeRules: Rules = {
-  'takes a place if there are fewer requests in flight than the limit, and frees it once': () => [
+  'takes a place if there are fewer concurrent requests than the limit, and frees it once': () => [
     placesOf(streams),
     placesOf(jobs)
   ],
 
-  'peek and list return the number of requests in flight, and forget keeps them': () => {
+  'peek and list return the number of concurrent requests, and forget keeps them': () => {
     const first = streams.acquire(1)
     const second = streams.acquire(1)
     const read = [streams.peek(1), streams.list()]
@@ -134,7 +134,7 @@ const severalRules: Rules = {
   ]
 }
 
-/** The rules of requests in flight, of time zones, and of several demands and requests at once. */
+/** The rules of concurrent requests, of time zones, and of several demands and requests at once. */
 export const otherRules: Rules = {
   ...placeRules,
   ...zoneRules,

@@ -105,7 +105,7 @@ async function compare (
       else if (store[step.call] !== undefined) await compareStep(index, step, store, memory)
     }
   } finally {
-    // A store on a server would renew the places of requests in flight.
+    // A store on a server would renew the places of concurrent requests.
     for (const place of places.get(store) ?? []) {
       await Promise.allSettled([(async () => store.settle?.(place, 0, null))()])
     }

@@ -11,8 +11,8 @@ export const minute = 60_000
 export const hour = 3_600_000
 export const day = 86_400_000
 
-/** Takes the place of the window's length in a quota of requests in flight. */
-const inFlight = Infinity
+/** Takes the place of the window's length in a quota of concurrent requests. */
+const concurrent = Infinity
 
 /**
  * Callers of a shard: as many as it tracks, some that use its overflow counter meanwhile, all of
@@ -43,8 +43,8 @@ export class Quota {
       limit,
       least: cost,
       most: cost,
-      isEstimate: this.window === inFlight,
-      window: this.window === inFlight ? null : this.window,
+      isEstimate: this.window === concurrent,
+      window: this.window === concurrent ? null : this.window,
       end: this.end
     }
   }
@@ -78,8 +78,8 @@ export class Quota {
    * again at once. It opens a window.
    */
   count (number: number): Operation[] {
-    const found = this.acquire(number, unlimited, this.window === inFlight ? 1 : 0)
-    return this.window === inFlight ? [found, settle(found)] : [found]
+    const found = this.acquire(number, unlimited, this.window === concurrent ? 1 : 0)
+    return this.window === concurrent ? [found, settle(found)] : [found]
   }
 
   /** Settles a request several times, and finds each time what is counted for the caller. */
@@ -133,8 +133,8 @@ function keyOf (number: number): string {
 
 /** A second quota like the one under test. */
 export const otherQuota = new Quota('chat-2.requests.minute', minute)
-export const streams = new Quota('streams.in-flight', inFlight)
-export const jobs = new Quota('jobs.in-flight', inFlight)
+export const streams = new Quota('streams.concurrent', concurrent)
+export const jobs = new Quota('jobs.concurrent', concurrent)
 export const tokens = new Quota('chat.tokens.hour', hour)
 /** Of the name of `tokens`: a quota with another unit and window has counters of its own. */
 export const budget = new Quota('chat.microdollars.day', day)

@@ -302,7 +302,7 @@ for (const [what, path, request] of [
           if (stream) streamPart(response, `${sentence}\n`)
           arrived()
         },
-        { SERVICE_RATE_LIMIT_CONCURRENCY_IN_FLIGHT: '1' }
+        { SERVICE_RATE_LIMIT_CONCURRENCY_CONCURRENT: '1' }
       )
       const gone = new AbortController()
       const open = service

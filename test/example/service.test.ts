@@ -12,10 +12,10 @@ import { plainEnvironment } from '../support/environment.js'
 import { analysis, startService, stream, text } from '../support/example-service.js'
 import { matchExactly } from '../support/match-exactly.js'
 
-const [perMinute, tokens, inFlight] = [
+const [perMinute, tokens, concurrent] = [
   'rate-limit.per-minute',
   'rate-limit.tokens.per-minute',
-  'rate-limit.concurrency.in-flight'
+  'rate-limit.concurrency.concurrent'
 ] as const
 const json = { 'content-type': 'application/json' }
 
@@ -169,7 +169,7 @@ t.test(
     t.same(await (await as('root', '/api/preferences')).json(), {
       [perMinute]: null,
       [tokens]: null,
-      [inFlight]: null
+      [concurrent]: null
     })
     t.same(await statuses(3, () => as('alice', '/api/analyze', analysis)), [200, 200, 429])
     t.equal(await change({ [perMinute]: 3 }, 'alice'), 403)

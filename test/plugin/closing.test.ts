@@ -26,7 +26,7 @@ const versions: [string, typeof Fastify][] = [
 const streams = 5
 const alice = String(callerKey(localAuthentication('alice')))
 const places = {
-  counters: 'streams.in-flight',
+  counters: 'streams.concurrent',
   callerKey: alice,
   limit: 1,
   least: 1,
@@ -129,7 +129,7 @@ async function start (
     authentication: fromHeader,
     store: slowStore(memory, client),
     quotas: {
-      streams: { inFlight: 10 },
+      streams: { concurrent: 10 },
       tokens: { perMinute: { tokens: 10_000 }, cost: 50, unreported: 70 },
       full: { perMinute: 1, store: fullStore }
     }
@@ -226,7 +226,7 @@ for (const [version, create] of versions) {
       app.register(quotaPlugin, {
         operations: [],
         store,
-        quotas: { streams: { inFlight: 10 } },
+        quotas: { streams: { concurrent: 10 } },
         authentication: () => {
           resolve()
           return new Promise((resolve) => {

@@ -22,12 +22,12 @@ import { virtualPerformance } from '../support/virtual-performance.js'
 
 const ofDefault = '{quota="default",unit="requests"}'
 const ofChat = '{quota="chat",unit="tokens"}'
-const ofStreams = '{quota="streams",unit="requests-in-flight"}'
+const ofStreams = '{quota="streams",unit="concurrent-requests"}'
 const admitted = 'default requests POST /api/analyze admitted'
 const chat = { method: 'POST', path: '/api/chat' }
 const quotas: QuotaOptions['quotas'] = {
   chat: { operations: [chat], perMinute: { tokens: 70 }, cost: 10 },
-  streams: { operations: [chat], inFlight: 9 }
+  streams: { operations: [chat], concurrent: 9 }
 }
 
 /** A server with the quota and its metrics. Callers are identified by a header. */
@@ -115,7 +115,7 @@ t.test(
       'chat tokens POST /api/chat admitted': 7,
       'chat tokens POST /api/chat rejected': 2,
       'chat tokens POST /api/chat unauthenticated': 3,
-      'streams requests-in-flight POST /api/chat admitted': 7
+      'streams concurrent-requests POST /api/chat admitted': 7
     })
     const text = await registry.metrics()
     t.equal(
@@ -204,7 +204,7 @@ t.test('the metrics have a description, a type, labels and buckets', async (t) =
     histogram: ['store_duration_seconds'],
     gauge: [
       'limit',
-      'requests_in_flight',
+      'concurrent_requests',
       'insured_primary',
       'tracked_callers',
       'sweeps',
@@ -383,7 +383,7 @@ t.test(
       Object.keys(await scrape()).some(
         (name) => /tracked|sweeps/.test(name) && name.includes('streams')
       ),
-      'a quota of requests in flight tracks no callers'
+      'a quota of concurrent requests tracks no callers'
     )
   }
 )
@@ -411,7 +411,7 @@ t.test(
 )
 
 t.test(
-  'what was used, settlements that failed, and requests in flight are counted by quota and unit',
+  'what was used, settlements that failed, and concurrent requests are counted by quota and unit',
   async (t) => {
     const store = new MemoryQuotaStore()
     const { app, ask, scrape } = await createServer(t, { store, quotas })
@@ -419,7 +419,7 @@ t.test(
     let reported: number | null = 30
     app.addHook('preHandler', async (request) => {
       await app.quotaCharge(request, reported)
-      during.push((await scrape())[`llm_quota_requests_in_flight${ofStreams}`])
+      during.push((await scrape())[`llm_quota_concurrent_requests${ofStreams}`])
     })
     const settled = (used: number, failed: number) => ({
       [`llm_quota_used_total${ofChat}`]: used,
@@ -444,7 +444,7 @@ t.test(
     await ask(chat.path)
     matchExactly(t, await scrape(), settled(59, 1))
     t.same(
-      [...during, (await scrape())[`llm_quota_requests_in_flight${ofStreams}`]],
+      [...during, (await scrape())[`llm_quota_concurrent_requests${ofStreams}`]],
       [1, 1, 1, 1, 0]
     )
   }
@@ -478,14 +478,14 @@ t.test('permits without a request are counted, and belong to no operation', asyn
   await app.ready()
   const authentication = localAuthentication('alice')
   const permit = await app.quotaAcquire(authentication, ['chat', 'streams'])
-  const place = `llm_quota_requests_in_flight${ofStreams}`
+  const place = `llm_quota_concurrent_requests${ofStreams}`
   t.equal((await scrape())[place], 1)
   await permit.charge(25)
   await permit.end()
   matchExactly(t, await scrape(), { [place]: 0, [`llm_quota_used_total${ofChat}`]: 25 })
   t.same(await decisions(), {
     'chat tokens admitted': 1,
-    'streams requests-in-flight admitted': 1
+    'streams concurrent-requests admitted': 1
   })
 })
 
@@ -503,17 +503,17 @@ t.test('permits for a request of another framework are counted, and end no proce
   const given = { raw: {}, method: 'GET', url: '/', id: '1', log: app.log, headers: {} }
   for (const request of [given, { ...given, server: {} }]) {
     const permit = await app.quotaAcquire(request, ['chat', 'streams'])
-    t.equal((await scrape())[`llm_quota_requests_in_flight${ofStreams}`], 1)
+    t.equal((await scrape())[`llm_quota_concurrent_requests${ofStreams}`], 1)
     await permit.charge(4)
     await permit.end()
   }
   t.same(await decisions(), {
     'chat tokens GET * admitted': 2,
-    'streams requests-in-flight GET * admitted': 2
+    'streams concurrent-requests GET * admitted': 2
   })
   matchExactly(t, await scrape(), {
     [`llm_quota_used_total${ofChat}`]: 8,
-    [`llm_quota_requests_in_flight${ofStreams}`]: 0
+    [`llm_quota_concurrent_requests${ofStreams}`]: 0
   })
 })
 
@@ -544,7 +544,7 @@ t.test('requests that no route serves make no series of their own', async (t) =>
 })
 
 t.test(
-  'requests in flight are right after a reset of the registry, and with a permit for a ' +
+  'concurrent requests are right after a reset of the registry, and with a permit for a ' +
     'request of a scope without the plugin',
   async (t) => {
     const [app, registry]: [FastifyInstance, Registry] = [Fastify(), new Registry()]
@@ -561,7 +561,7 @@ t.test(
         .then(() => scrape(registry))
     )
     t.match((await app.inject({ url: '/', headers: { 'x-caller': 'alice' } })).json(), {
-      [`llm_quota_requests_in_flight${ofStreams}`]: 1
+      [`llm_quota_concurrent_requests${ofStreams}`]: 1
     })
     await app.close()
   }
@@ -627,7 +627,7 @@ t.test('servers without the metrics are not counted', async (t) => {
   const used = async () => (await scrape())[`llm_quota_used_total${ofChat}`]
   await until('the request is settled', async () => (await used()) !== undefined)
   t.equal(await used(), 10)
-  t.equal((await scrape())[`llm_quota_requests_in_flight${ofStreams}`], 0)
+  t.equal((await scrape())[`llm_quota_concurrent_requests${ofStreams}`], 0)
 })
 
 t.test("the default registry is prom-client's own", async (t) => {
@@ -705,7 +705,7 @@ t.test(
     })
     t.match(await scrape(), {
       [`llm_quota_limit${ofChat}`]: 70,
-      [`llm_quota_requests_in_flight${ofStreams}`]: 0
+      [`llm_quota_concurrent_requests${ofStreams}`]: 0
     })
   }
 )

@@ -79,7 +79,7 @@ t.test('start-up fails with an error that contains the option and its value', as
   const invalid: [object, RegExp][] = [
     [{ perMinutes: 5 }, /option perMinutes does not exist; it got 5/],
     ...[
-      { inFlight: 5 },
+      { concurrent: 5 },
       { tokensPerMinute: 5 },
       { perHour: 5 },
       { perMinute: { tokens: 5 } },
@@ -231,8 +231,8 @@ t.test(
           'it got { least: 500, most: 1500 }'
       ],
       [
-        { inFlight: 5, cost: range },
-        'cost must not be set with inFlight, since a request in flight always takes one place; ' +
+        { concurrent: 5, cost: range },
+        'cost must not be set with concurrent, since a concurrent request always takes one place; ' +
           'it got an object'
       ],
       [
@@ -388,7 +388,7 @@ const failing: [string, () => entry.QuotaOptions, RegExp][] = [
   [
     'a store that lacks a function',
     () => ({
-      quotas: { streams: { inFlight: 1 } },
+      quotas: { streams: { concurrent: 1 } },
       store: {
         acquire: () => {
           throw new Error('unused')

@@ -98,7 +98,7 @@ const slashed = [{ method: 'POST', path: '/api/slashed/' }]
 t.test('one info line lists what each quota protects, with its limit', async (t) => {
   const quotas = {
     chat: { operations: [{ ...translate, method: 'post' }], perDay: { tokens: 60 }, unreported: 5 },
-    images: { mode: 'shadow', inFlight: 2 },
+    images: { mode: 'shadow', concurrent: 2 },
     off: { perHour: 0 }
   } as const
   const model = (quota: RouteMark) => ({ config: { quota } })
@@ -128,14 +128,14 @@ t.test('one info line lists what each quota protects, with its limit', async (t)
     `the quota "default" (20 requests per minute) protects ${listed}, POST ` +
       `/v1/models/:model, ${asDecided}`,
     `the quota "chat" (60 tokens per day) protects POST /context/api/translate, ${both}`,
-    `the quota "images" (2 requests-in-flight) observes ${both}`,
+    `the quota "images" (2 concurrent-requests) observes ${both}`,
     `the quota "off" (0 requests per hour) is disabled, and would protect ${asDecided}`
   ])
 })
 
 t.test('a quota that only quotaAcquire uses is listed as one for it', async (t) => {
   const { app, log } = await start({
-    options: { operations: [], quotas: { tools: { perDay: { tokens: 5 } }, jobs: { inFlight: 2 } } }
+    options: { operations: [], quotas: { tools: { perDay: { tokens: 5 } }, jobs: { concurrent: 2 } } }
   })
   const unseen =
     'marked routes are listed only if they are declared after the plugin, and in its scope'
@@ -144,12 +144,12 @@ t.test('a quota that only quotaAcquire uses is listed as one for it', async (t) 
       level: 30,
       msg:
         `the quota "tools" (5 tokens per day) is for fastify.quotaAcquire (${unseen}); ` +
-        `the quota "jobs" (2 requests-in-flight) is for fastify.quotaAcquire (${unseen})`
+        `the quota "jobs" (2 concurrent-requests) is for fastify.quotaAcquire (${unseen})`
     }
   ])
   matchExactly(t, app.quotas, [
     { name: 'tools', unit: 'tokens', period: 'day', counters: 'tools.tokens.day' },
-    { name: 'jobs', unit: 'requests-in-flight', period: null, counters: 'jobs.in-flight' }
+    { name: 'jobs', unit: 'concurrent-requests', period: null, counters: 'jobs.concurrent' }
   ])
 })
 
@@ -403,7 +403,7 @@ const cases: Record<string, [host: Host, ...warnings: RegExp[]]> = {
     {
       options: {
         operations: [],
-        quotas: { tools: { perDay: { tokens: 5 } }, jobs: { inFlight: 2 } }
+        quotas: { tools: { perDay: { tokens: 5 } }, jobs: { concurrent: 2 } }
       }
     }
   ],

@@ -289,7 +289,7 @@ t.test(
         'used',
         200
       ],
-      [{ store: keeping, quotas: { used: { inFlight: 50 } } }, 'used', 200],
+      [{ store: keeping, quotas: { used: { concurrent: 50 } } }, 'used', 200],
       [{ store: keeping, quotas: { used: {}, full: { store: full } } }, ['used', 'full'], 429]
     ]
     for (const isBroken of [false, true]) {

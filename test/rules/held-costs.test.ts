@@ -61,7 +61,7 @@ t.test('requests are used when they are admitted, and nothing of them is held', 
 })
 
 t.test('all places in flight are held', async (t) => {
-  const { begin, standings } = await createHost('places', { quotas: { places: { inFlight: 3 } } })
+  const { begin, standings } = await createHost('places', { quotas: { places: { concurrent: 3 } } })
   await begin()
   const { request } = await begin()
   matchExactly(t, request.quota, { granted: 1, count: 2, held: 2, period: null })
@@ -256,7 +256,7 @@ t.test(
       body: /Maximum 1 LLM images per minute/
     })
     const flying = await createHost(['tokens', 'places'], {
-      quotas: { tokens: hourly, places: { inFlight: 1 } }
+      quotas: { tokens: hourly, places: { concurrent: 1 } }
     })
     await flying.begin()
     matchExactly(t, await flying.ask(), { body: /Maximum 1 LLM requests at once/ })

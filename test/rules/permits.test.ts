@@ -26,7 +26,7 @@ function fail (): never {
 const quotas: Record<string, QuotaDefinition> = {
   messages: { perMinute: 3 },
   tokens: { perMinute: { tokens: 10 }, cost: 2 },
-  sockets: { inFlight: 2 },
+  sockets: { concurrent: 2 },
   off: { perHour: 0 },
   tried: { perHour: 1, mode: 'shadow' }
 }
@@ -131,13 +131,13 @@ t.test(
         'sockets',
         2,
         'FST_ERR_LLM_QUOTA_OPTION',
-        /costs must not be set for a quota of requests in flight/
+        /costs must not be set for a quota of concurrent requests/
       ],
       [
         ['tokens', 'sockets'],
         { sockets: 1 },
         'FST_ERR_LLM_QUOTA_OPTION',
-        /costs.sockets must not be set for a quota of requests in flight/
+        /costs.sockets must not be set for a quota of concurrent requests/
       ],
       ['tokens', { messages: 1 }, 'FST_ERR_LLM_QUOTA_OPTION', /costs.messages must be for one/],
       ...[-1, 1.5, '1'].map((cost): [string, unknown, string, RegExp] => [
@@ -287,7 +287,7 @@ t.test('charge and end settle the permit alone, once; await using ends it', asyn
 
 t.test('permits end with the response of their request, however many there are', async (t) => {
   const { app, request, end, counts } = await createPermitHost({
-    quotas: { ...quotas, sockets: { inFlight: 99 } }
+    quotas: { ...quotas, sockets: { concurrent: 99 } }
   })
   for (let permit = 0; permit < 50; permit++) await app.quotaAcquire(request, 'sockets')
   await (await app.quotaAcquire(request, ['sockets', 'tokens'])).charge(1)
@@ -322,7 +322,7 @@ t.test('a permit from before the hook lasts until it ends or the server has clos
   await taken[0]?.end()
   t.same(await counts(['sockets']), [1])
   await app.close()
-  t.same(store.list('sockets.in-flight').callers, [])
+  t.same(store.list('sockets.concurrent').callers, [])
 })
 
 t.test('an authentication in place of a request is the caller of each of the quotas', async (t) => {
@@ -381,9 +381,9 @@ t.test('an authentication in place of a request is the caller of each of the quo
   await (await app.quotaAcquire(job, 'unreported')).end()
   matchExactly(t, store.list('unreported.tokens.minute').callers, [{ count: 3, held: 0 }])
   await app.quotaAcquire(job, ['sockets', 'tokens'])
-  matchExactly(t, store.list('sockets.in-flight').callers, [{ count: 1 }])
+  matchExactly(t, store.list('sockets.concurrent').callers, [{ count: 1 }])
   await app.close()
-  t.same(store.list('sockets.in-flight').callers, [])
+  t.same(store.list('sockets.concurrent').callers, [])
   matchExactly(t, store.list('tokens.tokens.minute').callers, [{ count: 4, held: 0 }])
 })
 
@@ -433,9 +433,9 @@ t.test(
     const nobody = await createHost([], { quotas, authentication: () => null })
     const refused = await nobody.app.quotaAcquire(bare, 'messages')
     matchExactly(t, refused.refusal, { outcome: 'unauthenticated' })
-    matchExactly(t, store.list('sockets.in-flight').callers, [{ count: 1 }])
+    matchExactly(t, store.list('sockets.concurrent').callers, [{ count: 1 }])
     await app.close()
-    t.same(store.list('sockets.in-flight').callers, [])
+    t.same(store.list('sockets.concurrent').callers, [])
   }
 )
 
@@ -450,7 +450,7 @@ for (const http2 of [false, true]) {
         operations: [],
         authentication: asAlice,
         store,
-        quotas: { places: { inFlight: 300 }, tokens: { perMinute: { tokens: 900 }, cost: 3 } }
+        quotas: { places: { concurrent: 300 }, tokens: { perMinute: { tokens: 900 }, cost: 3 } }
       })
       let waiting = 0
       let acquired = 0
@@ -484,7 +484,7 @@ for (const http2 of [false, true]) {
       await until('all permits were taken', () => acquired === 300)
       await until(
         'all places are free',
-        () => store.list('places.in-flight').callers.length === 0
+        () => store.list('places.concurrent').callers.length === 0
       )
       matchExactly(t, store.list('tokens.tokens.minute').callers, [{ count: 300, held: 0 }])
     }
@@ -581,7 +581,7 @@ async function countVisits (run: () => Promise<unknown>): Promise<number> {
 t.test('what the permits of a request cost grows with their number and no faster', async (t) => {
   const visitsOf = async (permits: number): Promise<number> => {
     const { app, begin } = await createHost([], {
-      quotas: { places: { inFlight: 99_999 }, tokens: { perMinute: { tokens: 99_999 }, cost: 1 } }
+      quotas: { places: { concurrent: 99_999 }, tokens: { perMinute: { tokens: 99_999 }, cost: 1 } }
     })
     const { request, end } = await begin()
     const taken: QuotaPermit[] = []

@@ -42,7 +42,7 @@ const kinds = {
   perHour: ['hour', 'per-hour'],
   perDay: ['day', 'per-day'],
   perMonth: ['month', 'per-month'],
-  inFlight: [null, 'in-flight']
+  concurrent: [null, 'concurrent']
 } as const
 const zones: Record<string, number> = { UTC: 0, 'Etc/GMT-5': 5, 'Etc/GMT+9': -9 }
 const gaps = [
@@ -89,7 +89,7 @@ function randomQuota (random: Random, name: string): RandomQuota {
   const isDefault = name === 'default'
   const limitName = isDefault
     ? 'perMinute'
-    : random.pick(['perMinute', 'perMinute', 'perHour', 'perDay', 'perMonth', 'inFlight'] as const)
+    : random.pick(['perMinute', 'perMinute', 'perHour', 'perDay', 'perMonth', 'concurrent'] as const)
   const [period, key] = kinds[limitName]
   const unit = randomUnit(random, period, isDefault)
   const limit = random.integer(0, period === null ? 3 : 16)
@@ -127,7 +127,7 @@ function randomQuota (random: Random, name: string): RandomQuota {
 }
 
 function randomUnit (random: Random, period: string | null, isDefault: boolean): string {
-  if (period === null) return 'requests-in-flight'
+  if (period === null) return 'concurrent-requests'
   return isDefault ? 'requests' : random.pick(['requests', 'tokens', 'tokens', 'dollars'])
 }
 

@@ -111,7 +111,7 @@ t.test('each quota of another unit than requests has a message, a shadow quota t
     dollars: { perDay: { dollars: 50 }, cost: 6 },
     tried: { perMinute: { tokens: 7 }, cost: 7, mode: 'shadow' },
     requests: { perMinute: 50 },
-    places: { inFlight: 2 },
+    places: { concurrent: 2 },
     off: { perMinute: { tokens: 0 } }
   }
   const { app, begin, ask } = await createHost(Object.keys(quotas), { quotas })

@@ -86,7 +86,7 @@ t.test(
         hourly: { perHour: 2, ...(store && { store }) },
         daily: { perDay: 5 },
         tokens: { perMinute: { tokens: 50 }, cost: 5, ...(store && { store }) },
-        streams: { inFlight: 1 }
+        streams: { concurrent: 1 }
       }
       const { statuses, counts, begin, ask } = await createHost(names, { perMinute: 3, quotas })
       t.same(await statuses(4), [200, 200, 429, 429])
@@ -148,8 +148,8 @@ const refusals: [
     'authentication'
   ],
   [
-    'requests in flight come before a window',
-    { full: { perDay: 1 }, streams: { inFlight: 1 } },
+    'concurrent requests come before a window',
+    { full: { perDay: 1 }, streams: { concurrent: 1 } },
     429,
     'streams',
     null
@@ -320,7 +320,7 @@ const limits: [
     'per-month',
     'chat-2.tokens.month.Asia/Tokyo'
   ],
-  [{ inFlight: 2 }, '2 LLM requests at once', null, 'in-flight', 'chat-2.in-flight']
+  [{ concurrent: 2 }, '2 LLM requests at once', null, 'concurrent', 'chat-2.concurrent']
 ]
 
 for (const [definition, text, window, key, counters] of limits) {
@@ -339,7 +339,7 @@ for (const [definition, text, window, key, counters] of limits) {
       const running = { first: await begin(), second: await begin() }
       const { request } = running.first
       const { unit = '' } = request.quota ?? {}
-      t.ok(text.includes(unit.replace('-in-flight', '')))
+      t.ok(text.includes(unit.replace('-concurrent', '')))
       matchExactly(
         t,
         app.quotas,
@@ -348,7 +348,7 @@ for (const [definition, text, window, key, counters] of limits) {
       )
       t.equal(store.list(counters).callers[0]?.count, 2)
       // What is held is waited for instead of the window.
-      if (key !== 'in-flight') for (const { end } of Object.values(running)) await end()
+      if (key !== 'concurrent') for (const { end } of Object.values(running)) await end()
       if (window !== null) clock.advance(window - 1_500)
       matchExactly(t, await ask(), {
         body: `{"error":"Rate limit exceeded. Maximum ${text}. Please wait.","status":429}`,
@@ -417,7 +417,7 @@ t.test(
   async (t) => {
     const quotas: Quotas = {
       tokens: { perDay: { tokens: 500 }, cost: 300 },
-      streams: { inFlight: 2 },
+      streams: { concurrent: 2 },
       off: { perHour: 0 },
       tried: { perHour: 1, mode: 'shadow' }
     }
@@ -454,7 +454,7 @@ t.test(
     const names = ['Chat', '1chat', 'cha_t', 'chat ', '', 'default', 'x'.repeat(33), 'café']
     const units = [
       'requests',
-      'requests-in-flight',
+      'concurrent-requests',
       'concurrent-requests',
       'Tokens',
       '-x',
@@ -496,8 +496,8 @@ t.test(
         /option quotas\.chat must have one limit; it got "perMinute and perDay"/
       ],
       [
-        { chat: { inFlight: 5, cost: 1 } },
-        /option quotas\.chat\.cost must not be set with inFlight/
+        { chat: { concurrent: 5, cost: 1 } },
+        /option quotas\.chat\.cost must not be set with concurrent/
       ],
       [{ chat: { perMinute: 5, cost: -1 } }, /option quotas\.chat\.cost must be .*; it got -1/],
       [
@@ -562,11 +562,11 @@ t.test('start-up fails if a store lacks a function that one of its quotas needs'
   }
   for (const options of [
     { store: plain, quotas: { chat: { perDay: 5, cost: 2 } } },
-    { store: settling, quotas: { chat: { inFlight: 5 }, other: { store: settling } } }
+    { store: settling, quotas: { chat: { concurrent: 5 }, other: { store: settling } } }
   ]) {
     await t.resolves(register(options))
   }
-  const needing: object[] = [{ inFlight: 1 }, { perDay: { tokens: 5 } }, { store: settling }]
+  const needing: object[] = [{ concurrent: 1 }, { perDay: { tokens: 5 } }, { store: settling }]
   for (const chat of needing) {
     await t.rejects(register({ store: plain, quotas: { chat } }), {
       code: 'FST_ERR_LLM_QUOTA_OPTION',

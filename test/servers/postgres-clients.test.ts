@@ -81,7 +81,7 @@ t.test(
       const acquisition = await acquireOne(store, 'alice')
       await store.settle(acquisition, 0, null)
       await store.acquire([demand('bob', { least: 2, most: 2 }), demand('bob', place())])
-      const pages = [await store.list('default'), await store.list('streams.in-flight')]
+      const pages = [await store.list('default'), await store.list('streams.concurrent')]
       matchExactly(
         t,
         [

@@ -124,7 +124,7 @@ t.test(
   'whatever races for the last place of a quota, each quota counts what was admitted',
   async (t) => {
     const stores = instances(t, server, { maxTrackedCallers: 8 })
-    let inFlight = 0
+    let concurrent = 0
     let most = 0
     const month = { counters: 'chat.tokens.month', window: 2_678_400_000, end: Date.now() + 1e9 }
     const { counted, failed } = await storm(stores, {
@@ -136,11 +136,11 @@ t.test(
           demand('all', place(5))
         ].sort(() => (client % 3) - 1),
       async admitted (store, acquisitions) {
-        most = Math.max(most, ++inFlight)
+        most = Math.max(most, ++concurrent)
         await new Promise((resolve) => {
           setImmediate(resolve)
         })
-        inFlight -= 1
+        concurrent -= 1
         for (const acquisition of acquisitions) {
           if (acquisition?.windowRemaining === null && acquisition.end === undefined) {
             await store.settle(acquisition, 0, null)
@@ -155,8 +155,8 @@ t.test(
         count::integer
       FROM llm_quota WHERE count > 0`
     )
-    const places = counted.get('streams.in-flight all')
-    counted.delete('streams.in-flight all')
+    const places = counted.get('streams.concurrent all')
+    counted.delete('streams.concurrent all')
     t.ok(Number(places) > 50, `${places} were admitted`)
     t.same(new Map(rows.map(({ name, count }) => [name, count])), counted, 'and no place is left')
     t.ok(
@@ -212,7 +212,7 @@ t.test('a statement waits for the locks of another one only if it must', async (
     requests: [],
     ...more
   })
-  const streams = 'streams.in-flight'
+  const streams = 'streams.concurrent'
   await other.query('BEGIN')
   await otherDriver.decide(
     callOf(1, { holdings: [{ counters: streams, callerKey: 'a', held: 1 }] })

@@ -1,4 +1,4 @@
-// docs/rules.md, "Requests in flight": the places of processes that are killed, frozen, or cut off
+// docs/rules.md, "Concurrent requests": the places of processes that are killed, frozen, or cut off
 // from the server.
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'

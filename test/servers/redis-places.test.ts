@@ -1,4 +1,4 @@
-// Requests in flight on a Redis server: a process writes how many places it holds, and renews them.
+// Concurrent requests on a Redis server: a process writes how many places it holds, and renews them.
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { RedisQuotaStore, type QuotaRedisClient } from '../../lib/redis.js'
@@ -113,7 +113,7 @@ t.test('the places of an ended process are free within 30 s, and nothing stays',
   clock.advance(1)
   const entries = await Promise.all(callers.map((caller) => acquireOne(other, caller, place(1))))
   t.equal(entries.filter(({ admitted }) => admitted).length, callers.length)
-  t.equal((await other.inspect('streams.in-flight')).trackedCallers, callers.length)
+  t.equal((await other.inspect('streams.concurrent')).trackedCallers, callers.length)
   await Promise.all(entries.map((entry) => other.settle(entry, 0, null)))
   t.equal(await client.exists(places), 0)
 })
@@ -127,8 +127,8 @@ t.test('nothing stays of callers whose places are free', async (t) => {
   t.equal(await client.exists(places), 0)
   t.same((await client.hkeys(windows)).sort(), ['cleaning', 'layout:4'])
   t.equal(await count('caller 7'), 0)
-  t.same(await one.list('streams.in-flight'), { callers: [], cursor: null })
-  t.same(await one.inspect('streams.in-flight'), { trackedCallers: 0, sweeps: 0 })
+  t.same(await one.list('streams.concurrent'), { callers: [], cursor: null })
+  t.same(await one.inspect('streams.concurrent'), { trackedCallers: 0, sweeps: 0 })
 })
 
 t.test(

@@ -52,7 +52,7 @@ export class Permits {
       store,
       quotas: {
         tokens: { perMinute: { tokens: limit }, cost: 1 },
-        places: { inFlight: limit }
+        places: { concurrent: limit }
       }
     })
     await this.#app.ready()

@@ -356,7 +356,7 @@ const scenarios: Record<string, (t: Test) => Promise<void>> = {
   'an extension outlives its request': async (t) => {
     const scene = new Scene(t)
     const authentication = localAuthentication('alice')
-    const quotas = { tokens: tokensOfMinute, places: { inFlight: 2 } }
+    const quotas = { tokens: tokensOfMinute, places: { concurrent: 2 } }
     const { store, driver } = scene.process()
     const { app } = await createHost([], { quotas, store })
     const countsOf = () => [...scene.server.counters.values()]

@@ -9,7 +9,7 @@ import { pool } from '../support/pglite.js'
 
 const cap = 100
 const start = 1_000_000
-const streams = 'streams.in-flight'
+const streams = 'streams.concurrent'
 
 async function createDriver (): Promise<PostgresDriver> {
   const driver = new PostgresDriver(functionsOf(pool, 'llm_quota'), cap)

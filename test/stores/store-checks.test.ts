@@ -19,10 +19,10 @@ const wrongDemands: [Record<string, unknown>, RegExp][] = [
   [{ isEstimate: undefined }, /field isEstimate of a demand must be true or false/],
   [{ window: 0 }, /field window of a demand must be an integer of at least 1, or null; it got 0/],
   [{ end: '2026' }, /field end of a demand must be milliseconds since the epoch, or null/],
-  [{ ...place(), least: 0 }, /field least of a demand must be 1 for a request in flight/],
-  [{ ...place(), least: 1, most: 2 }, /field most of a demand must be 1 for a request in flight/],
-  [{ ...place(), isEstimate: false }, /field isEstimate .* true for a request in flight/],
-  [{ ...place(), end: 5 }, /field end of a demand must be null for a request in flight/]
+  [{ ...place(), least: 0 }, /field least of a demand must be 1 for a concurrent request/],
+  [{ ...place(), least: 1, most: 2 }, /field most of a demand must be 1 for a concurrent request/],
+  [{ ...place(), isEstimate: false }, /field isEstimate .* true for a concurrent request/],
+  [{ ...place(), end: 5 }, /field end of a demand must be null for a concurrent request/]
 ]
 
 t.test('a demand that is not as described is a TypeError, and nothing is counted', async (t) => {

@@ -411,11 +411,11 @@ t.test(
       }),
       []
     )
-    const inFlight = left.flatMap((store) =>
-      ['streams', 'jobs'].flatMap((name) => store.list(`${name}.in-flight`).callers)
+    const concurrent = left.flatMap((store) =>
+      ['streams', 'jobs'].flatMap((name) => store.list(`${name}.concurrent`).callers)
     )
     t.same(
-      inFlight.filter(({ count }) => count > 0),
+      concurrent.filter(({ count }) => count > 0),
       [],
       'after a check, the store holds no places'
     )

@@ -26,15 +26,15 @@ const start = 1_000_000
 /** How long a server keeps the places of a process that does not renew its lease. */
 const lease = 30_000
 
-// The window of each quota; null for requests in flight.
+// The window of each quota; null for concurrent requests.
 const zoned = 'budget.microdollars.day.Europe/Berlin'
 const windows: Record<string, number | null> = {
   default: minute,
   'chat.requests.hour': hour,
   'chat.tokens.day': day,
   [zoned]: 25 * hour,
-  'streams.in-flight': null,
-  'jobs.in-flight': null
+  'streams.concurrent': null,
+  'jobs.concurrent': null
 }
 
 // Days of the time zone end where the clock of a store with virtual time, and that of a server, are

@@ -1,4 +1,4 @@
-// A process of its own: takes places for requests in flight, says how many it has, and gives them
+// A process of its own: takes places for concurrent requests, says how many it has, and gives them
 // back when it gets a message.
 import { once } from 'node:events'
 import { Redis } from 'ioredis'

@@ -2,7 +2,7 @@
 export interface ModelQuota {
   readonly name: string
   readonly unit: string
-  /** Null for requests in flight. */
+  /** Null for concurrent requests. */
   readonly period: 'minute' | 'hour' | 'day' | 'month' | null
   /**
    * Hours east of UTC, by caller, of a quota whose windows are the days or months of a time zone;
@@ -257,7 +257,7 @@ export class QuotasModel {
     for (const account of permit.accounts) this.#settle(time, permit, account)
   }
 
-  /** The store forgets a caller, except for requests in flight. */
+  /** The store forgets a caller, except for concurrent requests. */
   forget (quota: ModelQuota, caller: string): void {
     if (quota.period !== null) this.#windows.delete(`${quota.name} ${caller}`)
   }
@@ -410,7 +410,7 @@ function refused (
   }
 }
 
-/** Of those without room, requests in flight decide, or else the longest wait, or the first. */
+/** Of those without room, concurrent requests decide, or else the longest wait, or the first. */
 function decidingAmong (found: readonly Found[]): Found | null {
   let deciding: Found | null = null
   for (const each of found) {

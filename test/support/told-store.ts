@@ -52,9 +52,9 @@ export async function acquireOne (
   return acquisition
 }
 
-/** A place of a request in flight. */
+/** A place of a concurrent request. */
 export function place (limit = 5): Partial<Demand> {
-  return { counters: 'streams.in-flight', window: null, isEstimate: true, limit }
+  return { counters: 'streams.concurrent', window: null, isEstimate: true, limit }
 }
 
 /** An estimate of tokens, by default of one of 5 a day. */

@@ -38,7 +38,7 @@ app.register(quotaPlugin, {
   preferences: new Map<string, unknown>(),
   refusalBody: (decision) => ({ contentType: 'text/plain', body: String(decision.limit) }),
   rateLimitHeaders: 'draft-10',
-  quotas: { chat: { operations }, streams: { inFlight: 3 } }
+  quotas: { chat: { operations }, streams: { concurrent: 3 } }
 } satisfies QuotaOptions)
 app.register(earlierQuotaPlugin, { perMinute: 5 })
 app.register(quotaMetricsPlugin)

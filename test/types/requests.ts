@@ -200,16 +200,16 @@ export const definitions: readonly QuotaDefinition[] = [
   { perDay: { tokens: 5 }, cost: (request) => ({ least: 0, most: estimate(request) }) },
   { perMinute: 5, cost: (request) => estimate(request) },
   { perHour: 5, perMinute: undefined },
-  { inFlight: 5 }
+  { concurrent: 5 }
 ]
 
 export const mistakes: readonly QuotaDefinition[] = [
   // @ts-expect-error One limit.
   { perMinute: 5, perDay: 5 },
   // @ts-expect-error One limit.
-  { perMinute: { tokens: 5 }, inFlight: 5 },
+  { perMinute: { tokens: 5 }, concurrent: 5 },
   // @ts-expect-error A place always costs 1.
-  { inFlight: 5, cost: 2 },
+  { concurrent: 5, cost: 2 },
   // @ts-expect-error Requests count without a report.
   { perMinute: 5, unreported: 2 },
   // @ts-expect-error A range is for another unit.
@@ -223,7 +223,7 @@ export const mistakes: readonly QuotaDefinition[] = [
   // @ts-expect-error As are hours.
   { perHour: { tokens: 5 }, timeZone: 'Asia/Tokyo' },
   // @ts-expect-error Places have no unit.
-  { inFlight: { tokens: 5 } },
+  { concurrent: { tokens: 5 } },
   // @ts-expect-error A limit in a unit is an object.
   { tokensPerMinute: 5 }
 ]

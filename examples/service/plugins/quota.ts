@@ -7,7 +7,7 @@ import { authenticationOf } from './authentication.js'
 export const limitKeys = [
   'rate-limit.per-minute',
   'rate-limit.tokens.per-minute',
-  'rate-limit.concurrency.in-flight'
+  'rate-limit.concurrency.concurrent'
 ]
 
 /**
@@ -22,7 +22,7 @@ export default createPlugin(
       preferenceTimeout: 250,
       quotas: {
         tokens: { operations, perMinute: { tokens: 0 }, cost: estimatedTokens },
-        concurrency: { operations, inFlight: 0 }
+        concurrency: { operations, concurrent: 0 }
       }
     })
   },

@@ -102,9 +102,9 @@ export class MemoryQuotaStore implements QuotaStore {
 
   /** Returns all callers on one page. */
   list (counters: string): CallerPage {
-    const inFlight = this.#places.get(counters)?.list() ?? []
+    const concurrent = this.#places.get(counters)?.list() ?? []
     const inWindows = this.#counters.get(counters)?.list(this.#clock()) ?? []
-    return { callers: [...inFlight, ...inWindows], cursor: null }
+    return { callers: [...concurrent, ...inWindows], cursor: null }
   }
 
   inspect (counters: string): QuotaStoreState {

@@ -12,13 +12,13 @@ export interface Driver {
    */
   readonly mostDemands: number
   /**
-   * Does all of the call in one atomic step: first what this process holds, then the settlements,
-   * then the requests, in their order.
+   * Does all of the call in one atomic step. Rejects with a `NotRunError` if certainly nothing of it
+   * has run, and with anything else if that is unknown.
    */
   decide(call: Call): Promise<Reply>
   /** As `QuotaStore.peek`. */
   peek(demand: Demand, time: number | null): Promise<QuotaCount | null>
-  /** As `QuotaStore.forget`: requests in flight keep their places. */
+  /** As `QuotaStore.forget`: concurrent requests keep their places. */
   forget(callerKey: string, counters: string): Promise<unknown>
   /**
    * As `QuotaStore.list`.
@@ -33,64 +33,36 @@ export interface Driver {
   ): Promise<CallerPage>
   /** As `QuotaStore.inspect`. */
   inspect(counters: string): Promise<QuotaStoreState>
-  /** Removes everything, the places and leases of all processes included. */
+  /** Removes everything, the places of all processes included. */
   clear(): Promise<unknown>
 }
 
-/** What a process asks of the server in one round trip. */
+/**
+ * What a process asks of the server in one round trip. The server does it in this order: it frees
+ * and renews places, settles, and decides on the requests.
+ */
 export interface Call {
   /** The time of the store's own clock in whole milliseconds; null for the server's clock. */
   readonly time: number | null
+  /** Places that are free again. One that the server does not have changes nothing. */
+  readonly freed: readonly NamedPlace[]
   /**
-   * The lease of this process, which this call renews; null if the call has neither holdings nor
-   * demands of places, nor is a renewal.
+   * Places that last for `placeDuration` from now on. One that the server does not have, because it
+   * has ended or was lost, is taken again.
    */
-  readonly lease: Lease | null
-  /**
-   * Each caller of a demand of a place in this call, and each caller for whom the number of places
-   * has changed. No caller of the same counters twice.
-   */
-  readonly holdings: readonly Holding[]
-  /** Can have the same caller several times. */
+  readonly renewed: readonly NamedPlace[]
+  /** Each window at most once. */
   readonly settlements: readonly Settlement[]
   readonly requests: readonly StoredRequest[]
 }
 
-/**
- * The lease of a process, without which its places do not count. The server keeps it while the
- * process holds a place, for 30 s from the latest call that had it. A process without places has
- * none.
- */
-export interface Lease {
-  /** The name of this process: 16 characters of the base64url alphabet. */
-  readonly process: string
-  /**
-   * Increases with each call of the process. A call whose number is not greater than the latest one
-   * that the server knows of this process is late: it changes nothing at all and fails.
-   */
-  readonly number: number
-  /**
-   * The number of a call: from that one on, this process has stated anew what it holds, because
-   * what the server knew had become uncertain. Never decreases.
-   */
-  readonly generation: number
-  /**
-   * Whether, with this call, the process has stated in this generation all that it holds. Then what
-   * the server knows from earlier generations is held no longer. The server takes it from the
-   * totals as it does for a process whose lease has ended: a bounded part with each call. Until it
-   * has finished, a request that has no room for a place must be sent again.
-   */
-  readonly isComplete: boolean
-}
+/** How long a place lasts unless its process renews it, in milliseconds. */
+export const placeDuration = 30_000
 
-/**
- * How many places of a caller this process holds, without those that the call itself takes. A
- * number and no difference: it replaces what the server knew of this process and caller, of
- * whatever generation, and the total of the caller changes by the difference.
- */
-export interface Holding extends Caller {
-  /** At least 0. A caller for whom no process holds a place leaves nothing on the server. */
-  readonly held: number
+/** A place of a caller. */
+export interface NamedPlace extends Caller {
+  /** `<process>:<call>:<request>`, so that no other place has this name. */
+  readonly name: string
 }
 
 /**
@@ -103,28 +75,22 @@ export interface Settlement extends Caller {
   readonly windowId: number
   /** By how much the count decreases, at least 0. It never falls below 0. */
   readonly lessCount: number
-  /** By how much what is held decreases, at least 0. It never falls below 0. */
-  readonly lessHeld: number
+  /**
+   * By how much less is held of what was admitted in each of these periods, at least 0. A period
+   * that the counter no longer knows changes nothing.
+   */
+  readonly lessHeld: ReadonlyMap<number, number>
 }
 
 /** The demands of a request, on which the server decides in one step. At least one. */
-export type StoredRequest = readonly Demand[]
-
-/** What the server has done. */
-export interface Reply {
-  /**
-   * For each request what was decided on its demands, in their order; undefined for one that must
-   * be sent again: nothing of it was counted, and it has changed nothing.
-   */
-  readonly decided: readonly (readonly Decided[] | undefined)[]
-  /**
-   * The number of the latest call of this process that the server knew before this one, if the
-   * lease had not ended; otherwise 0. If it is not the number of the latest call that succeeded,
-   * the server may have lost or freed the places that the process held before, even if a late call
-   * of the process has begun another lease since. 0 for a call without a lease.
-   */
-  readonly latestNumber: number
+export interface StoredRequest {
+  readonly demands: readonly Demand[]
+  /** The name of each place that the request takes, if it is admitted. */
+  readonly place: string
 }
+
+/** For each request what was decided on its demands, in their order. */
+export type Reply = readonly (readonly Decided[])[]
 
 /** What was decided on a demand. */
 export interface Decided extends Acquisition {
@@ -133,6 +99,8 @@ export interface Decided extends Acquisition {
    * ever has it, not even after the server has lost its data. Any number for a place.
    */
   readonly windowId: number
+  /** The period of ten minutes in which it was decided: `floor(now / 600,000)`. */
+  readonly period: number
 }
 
 /** A caller of a quota. */

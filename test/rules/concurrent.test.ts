@@ -1,4 +1,4 @@
-// docs/rules.md, "Several quotas": requests in flight. A place is freed exactly once, whatever ends
+// docs/rules.md, "Several quotas": concurrent requests. A place is freed exactly once, whatever ends
 // the response.
 import { once } from 'node:events'
 import { connect as connectHttp2, constants } from 'node:http2'
@@ -42,8 +42,8 @@ class CountingStore extends MemoryQuotaStore {
     super.settle(acquisition, used, end)
   }
 
-  get inFlight (): number {
-    return this.list('streams.in-flight').callers.reduce((sum, { count }) => sum + count, 0)
+  get concurrent (): number {
+    return this.list('streams.concurrent').callers.reduce((sum, { count }) => sum + count, 0)
   }
 
   get tokens (): number {
@@ -69,7 +69,7 @@ interface Host extends QuotaOptions {
   before?: (app: FastifyInstance) => unknown
 }
 
-/** A service with one route, `POST /run`, in a quota of requests in flight. */
+/** A service with one route, `POST /run`, in a quota of concurrent requests. */
 async function start (
   t: Test,
   handler: Handler,
@@ -80,7 +80,7 @@ async function start (
   await app.register(quotaPlugin, {
     operations: [],
     authentication: fromHeader,
-    quotas: { streams: { inFlight: 2 } },
+    quotas: { streams: { concurrent: 2 } },
     ...options
   })
   app.post('/run', { config: { quota: mark } }, handler)
@@ -153,7 +153,7 @@ function endless (): Readable {
 
 t.test('as many requests run at once as the limit allows, and no more', async (t) => {
   const { store, ask, begin, counts } = await createHost('streams', {
-    quotas: { streams: { inFlight: 2 } }
+    quotas: { streams: { concurrent: 2 } }
   })
   const running = [await begin(), await begin()]
   matchExactly(
@@ -161,7 +161,7 @@ t.test('as many requests run at once as the limit allows, and no more', async (t
     running.map(({ request }) => request.quota),
     [1, 2].map((count) => ({
       outcome: 'admitted',
-      unit: 'requests-in-flight',
+      unit: 'concurrent-requests',
       window: null,
       count,
       windowRemaining: null,
@@ -177,7 +177,7 @@ t.test('as many requests run at once as the limit allows, and no more', async (t
   t.equal((await ask({ headers: { 'x-caller': 'bob' } })).statusCode, 200)
   await running[0]?.end()
   t.same(await counts(['streams']), [1])
-  t.same(store.inspect('streams.in-flight'), { trackedCallers: 1, sweeps: 0 })
+  t.same(store.inspect('streams.concurrent'), { trackedCallers: 1, sweeps: 0 })
   running.push(await begin())
   t.equal((await ask()).statusCode, 429)
   for (const { end } of running) await end()
@@ -231,15 +231,15 @@ for (const [how, handler] of Object.entries({ ...handlers, ...aborts })) {
       const port = await listen(app)
       const [abortFirst, abortSecond] = http2 ? sendTwoOverHttp2(t, port) : await sendTwo(port)
       if (how in aborts) {
-        await until('two requests are in flight', () => store.inFlight === 2)
+        await until('two requests are in flight', () => store.concurrent === 2)
         abortFirst()
-        await until('one request is in flight', () => store.inFlight === 1)
+        await until('one request is in flight', () => store.concurrent === 1)
         abortSecond()
       }
       await until('two places are free again', () => store.freed === 2)
       abortSecond()
       await app.close()
-      t.same([store.taken, store.freed, store.inFlight], [2, 2, 0])
+      t.same([store.taken, store.freed, store.concurrent], [2, 2, 0])
     })
   }
 }
@@ -280,13 +280,13 @@ t.test(
       await until('the server knows that it has ended', () => connection?.destroyed === true)
       decide()
       await until('the place is free again', () => memory.freed === 1)
-      t.equal(memory.inFlight, 0, ends)
+      t.equal(memory.concurrent, 0, ends)
     }
   }
 )
 
 /**
- * A service in a quota of requests in flight and one of tokens, which count 7 without a report. Its
+ * A service in a quota of concurrent requests and one of tokens, which count 7 without a report. Its
  * requests never end by default.
  */
 async function startCharged (
@@ -296,7 +296,7 @@ async function startCharged (
 ) {
   const store = new CountingStore()
   const quotas = {
-    streams: { inFlight: 500 },
+    streams: { concurrent: 500 },
     tokens: { perMinute: { tokens: 10_000 }, cost: 5, unreported: 7 }
   }
   const app = await start(t, handler, { store, quotas, mark: ['streams', 'tokens'], ...host })
@@ -304,7 +304,7 @@ async function startCharged (
   const settled = async (requests: number): Promise<void> => {
     await until(
       'all places are free, and all requests are charged',
-      () => store.inFlight === 0 && store.tokens === 7 * requests
+      () => store.concurrent === 0 && store.tokens === 7 * requests
     )
     t.same([store.taken, store.freed], [requests, requests])
   }
@@ -327,7 +327,7 @@ t.test(
       process.off('warning', warn)
     })
     const socket = await send(port, '', 12)
-    await until('twelve requests are in flight', () => store.inFlight === 12)
+    await until('twelve requests are in flight', () => store.concurrent === 12)
     socket.resetAndDestroy()
     await settled(12)
     t.same(warnings, [])
@@ -440,7 +440,7 @@ t.test(
       return socket
     }
     const [parsed, read] = [await upload('json'), await upload('octet-stream')]
-    await until('one request is in flight', () => store.inFlight === 1)
+    await until('one request is in flight', () => store.concurrent === 1)
     parsed.destroy()
     read.resetAndDestroy()
     await settled(1)
@@ -478,7 +478,7 @@ for (const order of ['before', 'after']) {
       })
       await app.ready()
       const injected = await app.injectWS('/socket')
-      t.equal(store.inFlight, 1)
+      t.equal(store.concurrent, 1)
       injected.terminate()
       await until('a place is free again', () => store.freed === 1)
 
@@ -491,10 +491,10 @@ for (const order of ['before', 'after']) {
       // A text of four letters, masked with zeros.
       socket.write(Buffer.from('\x81\x84\0\0\0\0ping', 'latin1'))
       t.match(String((await once(socket, 'data'))[0]), /pong$/)
-      t.same([store.taken, store.inFlight], [2, 1], 'the place is held while the socket is open')
+      t.same([store.taken, store.concurrent], [2, 1], 'the place is held while the socket is open')
       socket.destroy()
       await until('two places are free again', () => store.freed === 2)
-      t.equal(store.inFlight, 0)
+      t.equal(store.concurrent, 0)
     }
   )
 }
@@ -512,7 +512,7 @@ t.test('a store that fails to free a place is an error in the log', async (t) =>
     const store = Object.assign(new MemoryQuotaStore(), { settle })
     const { begin } = await createHost(
       'streams',
-      { store, quotas: { streams: { inFlight: 2 } } },
+      { store, quotas: { streams: { concurrent: 2 } } },
       { logger: log.logger }
     )
     await (await begin()).end()
