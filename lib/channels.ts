@@ -56,40 +56,41 @@ export interface QuotaSettlement {
  */
 export const quotaSettlements = channel('fastify-llm-quota:settlement')
 
-/** A message that concurrent requests have taken places, or that their places are free again. */
+/** A message that a place was taken, or that it is free again. */
 export interface QuotaPlaceChange {
-  /** The request; null for a permit that was acquired for an authentication. */
-  readonly request: FastifyRequest | null
   /** The name of the quota. */
   readonly quota: string
   /** 1 for a place that was taken, -1 for one that is free again. */
   readonly change: 1 | -1
 }
 
-/** The channel on which each `QuotaPlaceChange` is published. */
-export const quotaPlaces = channel('fastify-llm-quota:place')
-
-/** How long a decision waited for the store, whether the store decided or failed. */
-export interface StoreDuration {
-  /** The request; null for a permit that was acquired for an authentication. */
-  readonly request: FastifyRequest | null
-  /** The duration in seconds. */
-  readonly seconds: number
+/** What the quotas of one server publish for its metrics. */
+export class ServerChannels {
+  /** Each `QuotaDecisionMessage`. */
+  readonly decisions = channel(Symbol('decisions'))
+  /** Each `QuotaSettlement`. */
+  readonly settlements = channel(Symbol('settlements'))
+  /** Each `QuotaPlaceChange`. */
+  readonly places = channel(Symbol('places'))
+  /**
+   * How long each call of a store took, in seconds, whether the store decided or failed. Without a
+   * subscriber, none is timed.
+   */
+  readonly storeDurations = channel(Symbol('store durations'))
+  /** The name of each preference that was unavailable. */
+  readonly preferenceFailures = channel(Symbol('preference failures'))
 }
 
-/** The channel on which each `StoreDuration` is published. Without a subscriber, none is timed. */
-export const storeDurations = channel('fastify-llm-quota:store-duration')
+const byServer = new WeakMap<object, ServerChannels>()
 
-/** A message that a preference was unavailable. */
-export interface PreferenceFailure {
-  /** The request; null for a permit that was acquired for an authentication. */
-  readonly request: FastifyRequest | null
-  /** The name of the preference. */
-  readonly preference: string
+/** Returns the channels of a server, which is `fastify.server`. */
+export function channelsOf (server: object): ServerChannels {
+  const known = byServer.get(server)
+  if (known !== undefined) return known
+  const channels = new ServerChannels()
+  byServer.set(server, channels)
+  return channels
 }
-
-/** The channel on which each `PreferenceFailure` is published. */
-export const preferenceFailures = channel('fastify-llm-quota:preference-failure')
 
 /** A message that an insured store switched between its primary and its fallback. */
 export interface InsuredQuotaStoreChange {

@@ -1,16 +1,22 @@
+/** A value, or a promise of it where something of the host's returned one. */
+export type Eventual<Value> = Value | Promise<Value>
+
+/**
+ * Takes the next step with a value: at once, or when the promise of it is fulfilled. So a step is
+ * written once, and nothing waits where nothing has to.
+ */
+export function then<Value, Result> (
+  value: Eventual<Value>,
+  step: (value: Value) => Eventual<Result>
+): Eventual<Result> {
+  return value instanceof Promise ? value.then(step) : step(value)
+}
+
 /** Whether a value is a promise, or another object that can be awaited like one. */
 export function isPromise<Value> (value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
   if ((typeof value !== 'object' || value === null) && typeof value !== 'function') return false
   const { then }: { readonly then?: unknown } = value
   return typeof then === 'function'
-}
-
-/** Whether none of the values is a promise of this package. */
-export function areReady<Value> (
-  values: readonly (Value | Promise<Value>)[]
-): values is readonly Value[] {
-  for (const value of values) if (value instanceof Promise) return false
-  return true
 }
 
 /**

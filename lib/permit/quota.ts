@@ -1,7 +1,9 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { OfRequest } from '../any-request.js'
 import type { Caller, CallerReader } from '../caller/request-caller.js'
-import type { QuotaPeriod } from '../limit/limit.js'
+import type { CalendarWindow } from '../limit/calendar.js'
+import type { CallerLimit, QuotaPeriod } from '../limit/limit.js'
+import type { Eventual } from '../promises.js'
 import type { QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import type { Cost, CostRange } from './cost.js'
@@ -12,9 +14,14 @@ export interface QuotaInfo {
   readonly name: string
   /** What the quota counts: `requests`, `concurrent-requests`, `tokens`, or the host's own unit. */
   readonly unit: string
-  /** What the window is: `minute`, `hour`, `day` or `month`; null for concurrent requests. */
+  /**
+   * What the window is: `minute`, `hour`, `day`, `week` or `month`; null for concurrent requests and
+   * for a window of the host's own length.
+   */
   readonly period: QuotaPeriod
-  /** The length of the window, in milliseconds; null for concurrent requests and in a time zone. */
+  /**
+   * The length of the window, in milliseconds; null for concurrent requests and in a time zone.
+   */
   readonly window: number | null
   /** The store that holds its counters. */
   readonly store: QuotaStore
@@ -28,18 +35,21 @@ export interface QuotaSettings extends QuotaInfo {
   readonly operations: readonly Operation[]
   /** The runtime preference that holds its limit. */
   readonly preference: string
-  /** The limit that applies if the preference is unset or unavailable, an integer. */
-  readonly configured: number
   /**
-   * The length of the window in milliseconds, or the longest in a time zone; null for requests in
-   * flight.
+   * The limit that applies if the preference is unset or unavailable: an integer, or what the
+   * host's function returns for the caller.
+   */
+  readonly configured: number | CallerLimit
+  /**
+   * The length of the window in milliseconds, or the longest in a time zone; null for concurrent
+   * requests.
    */
   readonly longestWindow: number | null
   /**
-   * Returns when the day or month of a caller ends, in milliseconds since the epoch. Throws if the
-   * time zone of the caller cannot be determined. Null if windows open with the first request.
+   * Returns the day, week or month of a caller, now. Throws if the time zone of the caller cannot
+   * be determined. Null if windows open with the first request.
    */
-  readonly endOfWindow: ((caller: Caller) => number) | null
+  readonly windowNow: ((caller: Caller) => CalendarWindow) | null
   readonly isEnforced: boolean
   /** What a request counts when it is admitted. */
   readonly cost: CostRange | OfRequest<Cost>
@@ -51,9 +61,19 @@ export interface QuotaSettings extends QuotaInfo {
 
 /** A quota of a server: its settings, and its limit for a request. */
 export interface Quota extends QuotaSettings {
+  /** Whether the limit is a function of the caller, who is then determined first. */
+  readonly isLimitOfCaller: boolean
   /**
-   * Returns the effective limit for a request, or for an authentication without one. A promise only
-   * if the preference reader returned one.
+   * Returns the effective limit. Neither throws nor rejects.
+   *
+   * @param request Null for a permit without a request.
+   * @param caller Only needed if the limit is a function of the caller.
+   * @returns The limit; null if the function of the caller failed, which is logged. A promise only
+   *   if something of the host's returned one.
    */
-  limitOf(request: FastifyRequest | undefined): number | Promise<number>
+  limitOf(
+    request: FastifyRequest | null,
+    caller: Caller | null,
+    log: FastifyBaseLogger
+  ): Eventual<number | null>
 }
