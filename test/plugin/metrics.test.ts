@@ -40,7 +40,9 @@ async function createServer (
   t.teardown(() => app.close())
   await app.register(quotaPlugin, { authentication: fromHeader, ...options })
   await app.register(quotaMetricsPlugin, { registry })
-  for (const url of ['/api/analyze', chat.path, '/api/zoned', '/api/planned']) app.post(url, async () => 'ran')
+  for (const url of ['/api/analyze', chat.path, '/api/zoned', '/api/planned']) {
+    app.post(url, async () => 'ran')
+  }
   app.post('/api/marked', { config: { quota: () => 'nothing' } }, async () => 'ran')
   const ask = async (url = '/api/analyze', caller = 'alice', count = 1): Promise<number[]> => {
     const statuses = []
@@ -515,16 +517,14 @@ t.test('permits without a request are counted by their own server only', async (
 
 t.test('quotas of the same name in different units have numbers of their own', async (t) => {
   const registry = new Registry()
-  const counted = async (perMinute: Readonly<Record<string, number>>, callers: readonly string[]) => {
-    const { ask } = await createServer(
-      t,
-      { quotas: { chat: { operations: [chat], perMinute, cost: 1 } } },
-      registry
-    )
+  for (const [unit, callers] of [
+    ['tokens', ['alice', 'bob']],
+    ['microdollars', ['alice']]
+  ] as const) {
+    const definition = { operations: [chat], perMinute: { [unit]: 5 }, cost: 1 }
+    const { ask } = await createServer(t, { quotas: { chat: definition } }, registry)
     for (const caller of callers) await ask(chat.path, caller)
   }
-  await counted({ tokens: 5 }, ['alice', 'bob'])
-  await counted({ microdollars: 5 }, ['alice'])
   matchExactly(t, await scrape(registry), {
     [`llm_quota_tracked_callers${ofChat}`]: 2,
     'llm_quota_tracked_callers{quota="chat",unit="microdollars"}': 1
