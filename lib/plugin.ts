@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
+import { channelsOf } from './channels.js'
 import { createQuotaAcquirer, type QuotaAcquirer } from './handler-permit.js'
 import { createQuotaHook } from './hook.js'
 import {
@@ -127,6 +128,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.decorate('quotaConfig', configuration)
   const described = describeQuotas(configured)
   fastify.decorate('quotas', described)
+  channelsOf(fastify.server).quotas.add(described)
   fastify.decorate('quotaAcquire', createQuotaAcquirer(handlerPermits))
   fastify.decorate('quotaCharge', createQuotaCharger(log))
   fastify.decorate('quotaExtend', quotaExtend)

@@ -37,7 +37,7 @@ export function isLiteral (pattern: string): boolean {
 const beforeExpression = /(?:^|[^:])(?:::)*:[^:/.(-]+\($/
 
 /** Returns a pattern with empty regular expressions, which can contain slashes and colons. */
-export function withoutExpressions (pattern: string): string {
+function withoutExpressions (pattern: string): string {
   let text = ''
   let depth = 0
   for (let index = 0; index < pattern.length; index += 1) {
