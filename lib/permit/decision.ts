@@ -39,8 +39,8 @@ interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
    */
   readonly callerKey: CallerKey
   /**
-   * What is counted in the caller's window or at the same time, this request included if it was admitted;
-   * null if nothing was counted.
+   * What is counted in the caller's window or at the same time, this request included if it was
+   * admitted; null if nothing was counted.
    */
   readonly count: Count
   /** The part of the count that requests in progress hold; null if nothing was counted. */

@@ -15,8 +15,8 @@ export interface QuotaInfo {
   /** What the quota counts: `requests`, `concurrent-requests`, `tokens`, or the host's own unit. */
   readonly unit: string
   /**
-   * What the window is: `minute`, `hour`, `day`, `week` or `month`; null for concurrent requests and
-   * for a window of the host's own length.
+   * What the window is: `minute`, `hour`, `day`, `week` or `month`; null for concurrent requests
+   * and for a window of the host's own length.
    */
   readonly period: QuotaPeriod
   /**

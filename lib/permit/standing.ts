@@ -45,8 +45,8 @@ export interface QuotaStanding extends Pick<
  * @throws {UnknownQuotaError} `FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA`, if there is no quota with that
  *   name.
  * @throws {StandingError} `FST_ERR_LLM_QUOTA_STANDING`, with status 503, if the store fails or has
- *   no `peek`, if the limit or the time zone of the caller fails, or if the authentication fails with a
- *   `statusCode` of 500 or more. The error itself is logged.
+ *   no `peek`, if the limit or the time zone of the caller fails, or if the authentication fails
+ *   with a `statusCode` of 500 or more. The error itself is logged.
  */
 export type QuotaStandingReader = {
   /** Reads the standing. */

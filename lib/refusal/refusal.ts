@@ -15,7 +15,8 @@ export interface RefusalBody {
 
 /**
  * The option `refusalBody`: writes the body of a refusal and its content type, or returns null for
- * the quota's own body. The status and the other headers do not change. As in `OfRequest`, the request can be annotated with any type.
+ * the quota's own body. The status and the other headers do not change. As in `OfRequest`, the
+ * request can be annotated with any type.
  */
 export interface RefusalBodyWriter {
   /** Writes the body. */
