@@ -12,7 +12,6 @@ import { variableOf } from './limit/limit.js'
 import { Preferences } from './limit/preferences.js'
 import type { QuotaDecision } from './permit/decision.js'
 import { createForgetter, type QuotaForgetter } from './permit/forget.js'
-import { channelsOf } from './channels.js'
 import { OpenPermits } from './permit/open-permits.js'
 import { QuotaList } from './permit/quota-list.js'
 import { QuotaLog } from './permit/quota-log.js'
@@ -28,6 +27,7 @@ import {
 import { decisionsAccessor, quotaAccessor } from './permit/request-state.js'
 import { createStandingReader, type QuotaStandingReader } from './permit/standing.js'
 import { Responder } from './refusal/responder.js'
+import { required } from './required.js'
 import { assertDecorators, chooseStore, preferencesOf, Registrations } from './start/host.js'
 import type { QuotaOptions } from './start/options.js'
 import { assertQuotaOptions } from './start/plugin-checks.js'
@@ -37,7 +37,6 @@ import { markOf, Routes } from './start/routes.js'
 import { logStoreChanges } from './start/store-changes.js'
 import type { QuotaStore } from './store/store.js'
 import { quotasOf, type RouteMark } from './subject/mark.js'
-import { required } from './required.js'
 import { Paths } from './subject/paths.js'
 import { RequestMatcher } from './subject/request-matcher.js'
 
@@ -128,7 +127,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.decorate('quotaConfig', configuration)
   const described = describeQuotas(configured)
   fastify.decorate('quotas', described)
-  channelsOf(fastify.server).quotas.add(described)
+  channels.quotas.add(described)
   fastify.decorate('quotaAcquire', createQuotaAcquirer(handlerPermits))
   fastify.decorate('quotaCharge', createQuotaCharger(log))
   fastify.decorate('quotaExtend', quotaExtend)
