@@ -1,9 +1,10 @@
 import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
+import { channelsOf } from './channels.js'
 import { createQuotaAcquirer, type QuotaAcquirer } from './handler-permit.js'
 import { createQuotaHook } from './hook.js'
 import {
-  configurationDefaults,
+  limitVariables,
   readConfiguration,
   type QuotaConfig
 } from './limit/configuration.js'
@@ -35,7 +36,6 @@ import { markOf, Routes } from './start/routes.js'
 import { logStoreChanges } from './start/store-changes.js'
 import type { QuotaStore } from './store/store.js'
 import { quotasOf, type RouteMark } from './subject/mark.js'
-import { required } from './required.js'
 import { Paths } from './subject/paths.js'
 import { RequestMatcher } from './subject/request-matcher.js'
 
@@ -89,7 +89,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   // Everything that can fail comes first, so that a registration that failed leaves nothing behind.
   const configuration = await readConfiguration(
     fastify,
-    configurationDefaults(defined),
+    limitVariables(defined),
     options.dotenv
   )
   registrations.add(fastify)
@@ -97,9 +97,13 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   const configured = defined.map((quota) => ({
     ...quota,
-    configured: required(configuration[variableOf(quota.preference)], 'a configured limit')
+    configured: configuration[variableOf(quota.preference)] ?? quota.configured
   }))
-  const preferences = new Preferences(fastify.log, options.preferenceTimeout)
+  const preferences = new Preferences(
+    fastify.log,
+    channelsOf(fastify.server),
+    options.preferenceTimeout
+  )
   const quotas = new QuotaList(configured, preferences)
   const named = (name: unknown, where: string) => quotas.named(name, where)
   const open = new OpenPermits(new QuotaLog(fastify.log))
