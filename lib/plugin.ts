@@ -4,7 +4,7 @@ import { channelsOf } from './channels.js'
 import { createQuotaAcquirer, type QuotaAcquirer } from './handler-permit.js'
 import { createQuotaHook } from './hook.js'
 import {
-  configurationDefaults,
+  limitVariables,
   readConfiguration,
   type QuotaConfig
 } from './limit/configuration.js'
@@ -27,7 +27,6 @@ import {
 import { decisionsAccessor, quotaAccessor } from './permit/request-state.js'
 import { createStandingReader, type QuotaStandingReader } from './permit/standing.js'
 import { Responder } from './refusal/responder.js'
-import { required } from './required.js'
 import { assertDecorators, chooseStore, preferencesOf, Registrations } from './start/host.js'
 import type { QuotaOptions } from './start/options.js'
 import { assertQuotaOptions } from './start/plugin-checks.js'
@@ -90,7 +89,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   // Everything that can fail comes first, so that a registration that failed leaves nothing behind.
   const configuration = await readConfiguration(
     fastify,
-    configurationDefaults(defined),
+    limitVariables(defined),
     options.dotenv
   )
   registrations.add(fastify)
@@ -98,7 +97,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   const configured = defined.map((quota) => ({
     ...quota,
-    configured: required(configuration[variableOf(quota.preference)], 'a configured limit')
+    configured: configuration[variableOf(quota.preference)] ?? quota.configured
   }))
   const channels = channelsOf(fastify.server)
   const preferences = new Preferences(fastify.log, channels, options.preferenceTimeout)
