@@ -7,7 +7,7 @@
 // `require` returns is the plugin itself, with the other exports as its properties.
 //
 // The scripts of lib in other languages come first: decide.lua.ts, which git ignores, exports the
-// text of decide.lua and of what it includes.
+// text of decide.lua and of what it includes, as script-text.js makes it.
 //
 // Declarations to which no entry point leads are removed, because no compiler loads them, and so
 // are the comments of the code, a tenth of the package: the repository has them.
