@@ -16,8 +16,6 @@ import { windowsOf } from './windows.js'
  * environment is read.
  */
 export interface DefinedQuota extends QuotaSettings {
-  /** Whether it is one of the option `quotas`. */
-  readonly isNamed: boolean
   /** Whether the host has listed the operations; false if they are the default ones. */
   readonly isListed: boolean
   /**
@@ -55,7 +53,6 @@ function defineDefaultQuota (
     ...quota,
     preference: preferenceOf('perMinute'),
     counters: defaultQuota,
-    isNamed: false,
     isListed: options.operations !== undefined,
     isUnused: operations.length === 0 && perMinute === undefined && hasNamedQuotas
   }
@@ -85,7 +82,6 @@ function defineQuota (
     store: definition.store ?? store,
     callers: readers.of(definition.authentication ?? options.authentication),
     isEnforced: (definition.mode ?? options.mode) !== 'shadow',
-    isNamed: true,
     isListed: true,
     isUnused: false,
     isFreeUnreported: isEstimated && cost === undefined && unreported === undefined
