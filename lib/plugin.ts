@@ -18,7 +18,7 @@ import { QuotaLog } from './permit/quota-log.js'
 import type { QuotaInfo } from './permit/quota.js'
 import {
   createQuotaCharger,
-  createQuotaExtender,
+  quotaExtend,
   quotaGranted,
   type QuotaCharger,
   type QuotaExtender,
@@ -99,16 +99,15 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
     ...quota,
     configured: configuration[variableOf(quota.preference)] ?? quota.configured
   }))
-  const preferences = new Preferences(
-    fastify.log,
-    channelsOf(fastify.server),
-    options.preferenceTimeout
-  )
+  const channels = channelsOf(fastify.server)
+  const preferences = new Preferences(fastify.log, channels, options.preferenceTimeout)
   const quotas = new QuotaList(configured, preferences)
   const named = (name: unknown, where: string) => quotas.named(name, where)
-  const open = new OpenPermits(new QuotaLog(fastify.log))
+  const open = new OpenPermits()
+  const log = new QuotaLog(fastify.log)
+  const server = { log, channels, open }
   const responder = new Responder(options)
-  const handlerPermits = { log: fastify.log, quotas, paths, open, responder }
+  const handlerPermits = { log: fastify.log, quotas, server, responder }
   const requests = new RequestMatcher(quotas.all, paths, named)
   const routes = new Routes(
     fastify,
@@ -127,9 +126,10 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.decorate('quotaConfig', configuration)
   const described = describeQuotas(configured)
   fastify.decorate('quotas', described)
+  channels.quotas.add(described)
   fastify.decorate('quotaAcquire', createQuotaAcquirer(handlerPermits))
-  fastify.decorate('quotaCharge', createQuotaCharger(open))
-  fastify.decorate('quotaExtend', createQuotaExtender(open))
+  fastify.decorate('quotaCharge', createQuotaCharger(log))
+  fastify.decorate('quotaExtend', quotaExtend)
   fastify.decorate('quotaGranted', quotaGranted)
   fastify.decorate('quotaStanding', createStandingReader(quotas))
   fastify.decorate('quotaForget', createForgetter(quotas))
@@ -144,7 +144,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
       routes.add(route)
     }
   })
-  fastify.addHook('preHandler', createQuotaHook(requests, open, responder))
+  fastify.addHook('preHandler', createQuotaHook(requests, server, responder))
   fastify.addHook('onReady', async function quotaReady () {
     preferences.reader = preferencesOf(fastify, reader)
     addMarkedDefault(described, configured, routes)
