@@ -3,13 +3,19 @@ import type { Caller } from '../caller/request-caller.js'
 import { format } from '../errors.js'
 import { logFailure } from '../log.js'
 import { ignoreRejection, then, type Eventual } from '../promises.js'
-import type { Match } from '../subject/request-matcher.js'
+import type { Operation } from '../subject/operation.js'
 import { costRule, rangeOf, type CostRange } from './cost.js'
 import { uncounted, type OutcomeWithoutStore } from './decision.js'
 import { demandOn } from './demand.js'
 import type { Quota } from './quota.js'
 import { QuotaOfRequest } from './quota-of-request.js'
 import { requestFor, type Requester } from './requester.js'
+
+/** A quota of a request, and the operation that the request reaches; null without a request. */
+export interface ReachedQuota {
+  readonly quota: Quota
+  readonly operation: Operation | null
+}
 
 /** The costs that a handler gives, by the name of the quota. */
 export type GivenCosts = ReadonlyMap<string, CostRange>
@@ -21,13 +27,13 @@ export type GivenCosts = ReadonlyMap<string, CostRange>
  * @param costs What a handler gives in place of the costs of the definitions.
  */
 export function prepare (
-  matches: readonly Match<Quota>[],
+  quotas: readonly ReachedQuota[],
   requester: Requester,
   costs: GivenCosts | null
 ): Eventual<readonly QuotaOfRequest[]> {
   const reached: QuotaOfRequest[] = []
   const waiting: Promise<void>[] = []
-  for (const { quota, operation } of matches) {
+  for (const { quota, operation } of quotas) {
     const each = new QuotaOfRequest(quota, operation)
     reached.push(each)
     const prepared = prepareQuota(each, requester, costs)

@@ -1,11 +1,10 @@
 import { then, type Eventual } from '../promises.js'
 import type { Operation } from '../subject/operation.js'
-import type { Match } from '../subject/request-matcher.js'
 import { ask } from './ask.js'
 import { decide, refusalAmong } from './decide.js'
 import { uncounted, type QuotaDecision } from './decision.js'
 import { Permit } from './permit.js'
-import { prepare, type GivenCosts } from './prepare.js'
+import { prepare, type GivenCosts, type ReachedQuota } from './prepare.js'
 import { publishDecisions } from './publish.js'
 import type { Quota } from './quota.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
@@ -16,17 +15,17 @@ import type { Requester } from './requester.js'
  * the stores, and publishes the decisions. A promise only if something of the host's returned one.
  * Neither throws nor rejects.
  *
- * @param matches The quotas of the request, in their order.
+ * @param quotas The quotas of the request, in their order.
  * @param costs What a handler gives in place of the costs of the definitions.
  * @param hasResponded Whether the host has responded in the meantime, so that no store is asked.
  */
 export function takePermit (
-  matches: readonly Match<Quota>[],
+  quotas: readonly ReachedQuota[],
   requester: Requester,
   costs: GivenCosts | null,
   hasResponded = (): boolean => false
 ): Eventual<Permit> {
-  const permit = then(prepare(matches, requester, costs), (reached) => {
+  const permit = then(prepare(quotas, requester, costs), (reached) => {
     if (hasResponded()) return new Permit(requester, [], null, [])
     return then(ask(reached, requester), () => permitOf(reached, requester))
   })

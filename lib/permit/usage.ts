@@ -188,7 +188,7 @@ export class Usage {
     try {
       await this.#quota.store.settle?.(part.acquisition, part.counts)
     } catch (error) {
-      this.#failed(error, part.counts)
+      this.#failed(error)
     }
   }
 
@@ -202,7 +202,7 @@ export class Usage {
       if (this.#beyond.length > mostBeyond) this.#beyond.shift()
     } catch (error) {
       // Whether it was counted is unknown. It is neither counted again nor lowered.
-      this.#failed(error, amount)
+      this.#failed(error)
     }
   }
 
@@ -220,9 +220,10 @@ export class Usage {
     }
   }
 
-  #failed (error: unknown, used: number): void {
+  #failed (error: unknown): void {
     this.#isFailed = true
     const { name, unit, counters } = this.#quota
+    const used = this.#due
     const message = 'the quota store failed; what the request counts may be wrong'
     logFailure(this.#requester.log, error, message, { quota: name, unit, counters, used })
   }

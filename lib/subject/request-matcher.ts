@@ -7,8 +7,8 @@ import { lastSegment, oddSegments, plainPath } from './request-target.js'
 /** A quota that a request is subject to. */
 export interface Match<Each> {
   readonly quota: Each
-  /** The operation that the request reaches, its path with the prefix; null without a request. */
-  readonly operation: Operation | null
+  /** The operation that the request reaches, its path with the prefix. */
+  readonly operation: Operation
 }
 
 /** An operation that a quota lists. */
