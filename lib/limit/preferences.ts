@@ -10,8 +10,8 @@ import { TimeLimitError, withTimeout } from '../time-limit.js'
 import { toInteger, type CallerLimit } from './limit.js'
 
 /**
- * Reads the host's runtime preferences (docs/rules.md, "Limit"), before the caller is identified. A
- * `Map` is a preference reader.
+ * Reads the host's runtime preferences (docs/rules.md, "Limit"). A `Map` is a preference
+ * reader.
  */
 export interface PreferenceReader {
   /**
