@@ -7,7 +7,7 @@ import { logLine, loggableError } from '../log.js'
 import { withFunctions } from '../option-checks.js'
 import { isPromise, type Eventual } from '../promises.js'
 import { TimeLimitError, withTimeout } from '../time-limit.js'
-import { toInteger, type CallerLimit } from './limit.js'
+import { toInteger } from './limit.js'
 
 /**
  * Reads the host's runtime preferences (docs/rules.md, "Limit"). A `Map` is a preference
@@ -68,8 +68,8 @@ export class Preferences {
     readonly timeout = 1000
   ) {}
 
-  /** @param configured The limit that applies if the preference is unset or unavailable. */
-  of (name: string, configured: number | CallerLimit): Preference {
+  /** @param configured What is logged about the limit that applies if it is unavailable. */
+  of (name: string, configured: number | string): Preference {
     return new Preference(this, name, configured)
   }
 
@@ -87,19 +87,15 @@ export class Preference {
   readonly #preferences: Preferences
   readonly #breaker: CircuitBreaker
 
-  /** What is logged about the limit that applies in an outage. */
-  readonly #configured: number | string
-
   /** Undefined during an outage. The first one is logged, however soon it begins. */
   #wellSince: number | undefined = -Infinity
 
   constructor (
     preferences: Preferences,
     readonly name: string,
-    configured: number | CallerLimit
+    readonly configured: number | string
   ) {
     this.#preferences = preferences
-    this.#configured = typeof configured === 'number' ? configured : format(configured)
     // Only timeouts open it.
     this.#breaker = new CircuitBreaker({
       failures: timeoutsBeforeRest,
@@ -173,7 +169,7 @@ export class Preference {
   }
 
   #warn (reason: object, message: string): void {
-    const properties = { ...reason, preference: this.name, configured: this.#configured }
+    const properties = { ...reason, preference: this.name, configured: this.configured }
     logLine(this.#preferences.log, 'warn', properties, message)
   }
 }

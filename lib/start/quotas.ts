@@ -1,5 +1,5 @@
 import { CallerReader, type AuthenticationReader } from '../caller/request-caller.js'
-import { defaultPerMinute, preferenceOf, type Limit } from '../limit/limit.js'
+import { defaultPerMinute, preferenceOf } from '../limit/limit.js'
 import { rangeOf, type Cost, type CostRange } from '../permit/cost.js'
 import type { QuotaInfo, QuotaSettings } from '../permit/quota.js'
 import { required } from '../required.js'
@@ -7,7 +7,7 @@ import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { protectedOperations, type Operation } from '../subject/operation.js'
 import { limitNameOf } from './definition-checks.js'
-import type { Amount, CheckedDefinition, QuotaOptions } from './options.js'
+import type { Amount, CheckedDefinition, Limit, QuotaOptions } from './options.js'
 import type { Routes } from './routes.js'
 import { windowsOf } from './windows.js'
 
@@ -72,7 +72,7 @@ function defineQuota (
   const isEstimated = unit !== 'requests' && !isConcurrent
   return {
     name,
-    configured: limit,
+    configured: typeof limit === 'number' ? limit : ({ authentication }) => limit(authentication),
     unit,
     ...windowsOf(name, unit, limitName, definition),
     preference: preferenceOf(limitName, name),
