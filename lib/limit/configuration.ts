@@ -20,7 +20,7 @@ export interface QuotaConfig {
 export type DotenvOptions = FastifyEnvOptions['dotenv']
 
 /** The environment variables of the quotas' limits. */
-export interface LimitVariables {
+interface LimitVariables {
   /** The default value of each variable that can be set. */
   readonly defaults: QuotaConfig
   /** The variables of limits that are functions of the caller, which must not be set. */

@@ -83,7 +83,7 @@ export class Preferences {
  * The preference of one limit. An outage of the preference is logged once, and delays only the
  * first requests and one per second.
  */
-export class Preference {
+class Preference {
   readonly #preferences: Preferences
   readonly #breaker: CircuitBreaker
 
