@@ -7,7 +7,7 @@ const rooms = {
   permit: ['subject', 'limit', 'caller', 'store'],
   refusal: ['permit'],
   start: ['subject', 'limit', 'caller', 'store', 'permit', 'refusal'],
-  metrics: ['subject', 'limit', 'store', 'permit'],
+  metrics: ['store', 'permit'],
   earlier: ['subject', 'limit', 'store', 'start'],
   testing: ['caller', 'store']
 }
@@ -20,7 +20,7 @@ const entryPoints = 'index|redis|postgres|metrics|earlier|testing'
 const groundFloor = `^lib/(?!(${entryPoints}|${passages.join('|')})\\.ts$)[^/]+\\.ts$`
 
 // What channels.ts says that is published on each channel.
-const messageTypes = '^lib/(permit/decision|store/store)\\.ts$'
+const messageTypes = '^lib/(permit/(decision|quota)|store/store)\\.ts$'
 
 const rule = (name, comment, from, to) => ({ name, comment, severity: 'error', from, to })
 
@@ -83,8 +83,8 @@ export default {
     ),
     rule(
       'packages-of-the-host',
-      'Of the packages that it does not depend on, lib needs only prom-client when it runs, ' +
-        'for an entry point of its own. A host installs what it uses.',
+      'Of the packages that a host installs itself, lib needs only prom-client when it runs, for ' +
+        'an entry point of its own: it is an optional peer.',
       { path: '^lib/' },
       {
         dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown', 'npm-optional', 'unknown'],

@@ -47,7 +47,13 @@ export type { QuotaInfo } from './permit/quota.js'
 export type { QuotaCharger, QuotaExtender, QuotaGrantReader } from './permit/request-permit.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
 export type { AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
-export type { Amount, QuotaDefinition, QuotaOptions } from './start/options.js'
+export type {
+  Amount,
+  CallerLimit,
+  Limit,
+  QuotaDefinition,
+  QuotaOptions
+} from './start/options.js'
 export type { InsuredQuotaStoreChange } from './channels.js'
 export type {
   InsuredQuotaStoreOptions,

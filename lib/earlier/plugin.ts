@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import {
+  channelsOf,
   earlierQuotaDecisions,
   type EarlierQuotaDecision,
   type EarlierQuotaDecisionMessage
@@ -38,29 +39,27 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
   registrations.assertFirst(fastify)
   const configuration = await readConfiguration(
     fastify,
-    { [perMinuteVariable]: perMinute },
+    { defaults: { [perMinuteVariable]: perMinute }, ofFunctions: [] },
     options.dotenv
   )
   registrations.add(fastify)
-  const operations = fastify.supportedMethods.flatMap((method) =>
-    protectedOperations.map(({ path }) => ({ method, path }))
-  )
-  const requests = new RequestMatcher(
-    [{ operations }],
-    new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
-  )
-  const preferences = new Preferences(fastify.log)
-  const preference = preferences.of(preferenceOf('perMinute'), configuration[perMinuteVariable])
+  const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
+  // Made for the first request, because a host can add methods until then.
+  let requests: ReturnType<typeof matcherOf> | undefined
+  const preferences = new Preferences(fastify.log, channelsOf(fastify.server))
+  const configured = configuration[perMinuteVariable]
+  const preference = preferences.of(preferenceOf('perMinute'), configured)
   const addresses = new Addresses(clock)
 
   fastify.addHook('onReady', async () => {
     preferences.reader = preferencesOf(fastify, options.preferences)
   })
   fastify.addHook('preHandler', async function earlierQuotaHook (request, reply) {
+    requests ??= matcherOf(fastify, paths)
     const [match] = requests.match(request)
     if (match === undefined || decided.has(request)) return
     decided.add(request)
-    const limit = await preference.valueOf(request)
+    const limit = (await preference.valueFor(request)) ?? configured
     const outcome = outcomeOf(request, limit, addresses)
     const decision: EarlierQuotaDecision = { outcome, operation: match.operation, limit }
     if (earlierQuotaDecisions.hasSubscribers) {
@@ -68,6 +67,14 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
     }
     if (outcome === 'rejected') return sendRejection(reply, limit)
   })
+}
+
+/** Matches the paths of the protected operations with all methods of the host. */
+function matcherOf ({ supportedMethods }: FastifyInstance, paths: Paths) {
+  const operations = supportedMethods.flatMap((method) =>
+    protectedOperations.map(({ path }) => ({ method, path }))
+  )
+  return new RequestMatcher([{ operations }], paths)
 }
 
 function outcomeOf (

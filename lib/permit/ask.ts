@@ -1,75 +1,165 @@
-import { askStores, type StoreAnswer } from '../store/ask-stores.js'
-import type { Demand, QuotaStore } from '../store/store.js'
-import { decide, refusalAmong } from './decide.js'
-import { refuses } from './decision.js'
-import type { OpenPermits } from './open-permits.js'
-import type { Prepared } from './prepare.js'
+import { logFailure } from '../log.js'
+import { isPromise, then, type Eventual } from '../promises.js'
+import { acquireSideBySide } from '../store/side-by-side.js'
+import {
+  assertAcquisitions,
+  type Acquisition,
+  type Acquisitions,
+  type Demand,
+  type QuotaStore
+} from '../store/store.js'
+import { decide } from './decide.js'
+import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 
 /**
- * Asks the stores of the enforced quotas of a request in one step. If all of them admit the
- * request, asks those of its shadow quotas, each on its own. Never rejects.
- *
- * @returns The answer about each quota, in their order; null if its store was not asked.
+ * Asks the stores of the enforced quotas of a request, in one step for each store. If all of them
+ * admit the request, asks those of its shadow quotas, each on its own. Notes what they answered.
+ * Neither throws nor rejects.
  */
-export function ask (
-  prepared: readonly Prepared[],
-  requester: Requester,
-  open: OpenPermits
-): Promise<readonly StoreAnswer[]> {
-  for (const { quota } of prepared) {
-    if (!quota.isEnforced) return askShadowsLast(prepared, requester, open)
+export function ask (reached: readonly QuotaOfRequest[], requester: Requester): Eventual<void> {
+  for (const { quota } of reached) {
+    if (!quota.isEnforced) return askShadowsLast(reached, requester)
   }
-  return askTogether(prepared, requester, open)
+  return askTogether(reached, requester)
 }
 
-async function askShadowsLast (
-  prepared: readonly Prepared[],
-  requester: Requester,
-  open: OpenPermits
-): Promise<readonly StoreAnswer[]> {
-  const enforced = prepared.filter(({ quota }) => quota.isEnforced)
-  const answers = await askTogether(enforced, requester, open)
-  const isAdmitted = refusalAmong(decide(enforced, answers)) === null
-  const askAlone = async (shadow: Prepared): Promise<StoreAnswer> => {
-    if (!isAdmitted) return null
-    const [answer] = await askTogether([shadow], requester, open)
-    return answer ?? null
-  }
-  return Promise.all(
-    prepared.map((each) => {
-      return each.quota.isEnforced ? (answers[enforced.indexOf(each)] ?? null) : askAlone(each)
-    })
-  )
+function askShadowsLast (
+  reached: readonly QuotaOfRequest[],
+  requester: Requester
+): Eventual<void> {
+  const enforced = reached.filter(({ quota }) => quota.isEnforced)
+  return then(askTogether(enforced, requester), () => {
+    decide(enforced)
+    const isRefused = enforced.some((each) => each.refuses)
+    return isRefused ? undefined : askShadows(reached, requester)
+  })
 }
 
-/** Asks in one step, and only if none of the quotas refuses the request without its store. */
+function askShadows (reached: readonly QuotaOfRequest[], requester: Requester): Eventual<void> {
+  const asking: Promise<void>[] = []
+  for (const each of reached) {
+    if (each.quota.isEnforced) continue
+    const asked = askTogether([each], requester)
+    if (asked instanceof Promise) asking.push(asked)
+  }
+  if (asking.length > 0) return Promise.all(asking).then(() => {})
+}
+
+/** Asks nothing if one of the quotas refuses the request without its store. */
 function askTogether (
-  prepared: readonly Prepared[],
-  requester: Requester,
-  open: OpenPermits
-): Promise<readonly StoreAnswer[]> {
-  const asked: Prepared[] = []
+  reached: readonly QuotaOfRequest[],
+  requester: Requester
+): Eventual<void> {
+  const asked: QuotaOfRequest[] = []
   const demands: Demand[] = []
-  const stores: QuotaStore[] = []
-  for (const each of prepared) {
-    const { quota, demand, decision } = each
-    if (decision !== null && refuses(decision)) return Promise.resolve(prepared.map(() => null))
-    if (demand === null) continue
+  let areSeveral = false
+  for (const each of reached) {
+    if (each.refuses) return
+    if (each.demand === null) continue
+    areSeveral ||= asked[0] !== undefined && asked[0].quota.store !== each.quota.store
     asked.push(each)
-    demands.push(demand)
-    stores.push(quota.store)
+    demands.push(each.demand)
   }
-  const answers = askStores(demands, stores, requester, open.wait)
-  return asked.length === prepared.length ? answers : inOrder(prepared, asked, answers)
+  const [first] = asked
+  if (first === undefined) return
+  if (areSeveral) return askSeveral(asked, demands, requester)
+  const { store } = first.quota
+  const { storeDurations } = requester.server.channels
+  if (!storeDurations.hasSubscribers) return askStore(store, asked, demands, requester)
+  const startedAt = performance.now()
+  return then(askStore(store, asked, demands, requester), () => {
+    storeDurations.publish((performance.now() - startedAt) / 1000)
+  })
 }
 
-/** Returns null for each quota whose store is not asked. */
-async function inOrder (
-  prepared: readonly Prepared[],
-  asked: readonly Prepared[],
-  answering: Promise<readonly StoreAnswer[]>
-): Promise<readonly StoreAnswer[]> {
-  const answers = await answering
-  return prepared.map((each) => answers[asked.indexOf(each)] ?? null)
+/** Asks one store about all of these quotas in one step. */
+function askStore (
+  store: QuotaStore,
+  asked: readonly QuotaOfRequest[],
+  demands: readonly Demand[],
+  requester: Requester
+): Eventual<void> {
+  try {
+    const acquisitions: unknown = store.acquire(demands)
+    if (isPromise(acquisitions)) return noteLater(acquisitions, asked, demands, requester)
+    assertAcquisitions(acquisitions, demands)
+    note(acquisitions, asked)
+  } catch (error) {
+    noteFailure(error, asked, requester)
+  }
+}
+
+async function noteLater (
+  acquiring: PromiseLike<unknown>,
+  asked: readonly QuotaOfRequest[],
+  demands: readonly Demand[],
+  requester: Requester
+): Promise<void> {
+  try {
+    const acquisitions = await acquiring
+    assertAcquisitions(acquisitions, demands)
+    note(acquisitions, asked)
+  } catch (error) {
+    noteFailure(error, asked, requester)
+  }
+}
+
+/** Notes what stores have returned, one acquisition for each of the quotas. */
+function note (acquisitions: Acquisitions, asked: readonly QuotaOfRequest[]): void {
+  let index = 0
+  for (const each of asked) {
+    each.acquisition = acquisitions[index] ?? null
+    index += 1
+  }
+}
+
+function noteFailure (
+  error: unknown,
+  asked: readonly QuotaOfRequest[],
+  { log }: Requester
+): void {
+  const counters = asked.map(({ quota }) => quota.counters)
+  logFailure(log, error, 'the quota store failed; the request is not counted', { counters })
+  for (const each of asked) each.hasStoreFailed = true
+}
+
+/** Asks all stores at the same time. What one counts while another rejects is settled with 0. */
+async function askSeveral (
+  asked: readonly QuotaOfRequest[],
+  demands: readonly Demand[],
+  requester: Requester
+): Promise<void> {
+  const stores = asked.map(({ quota }) => quota.store)
+  // At the start, it is not known which quotas meet in one request.
+  if (stores.some((store) => store.settle === undefined)) {
+    const error = new TypeError('of several stores of a request, each needs the function settle')
+    return noteFailure(error, asked, requester)
+  }
+  const acquisitions = await acquireSideBySide(
+    demands,
+    stores,
+    async (store, part) => {
+      const askedHere = asked.filter(({ quota }) => quota.store === store)
+      await askStore(store, askedHere, part, requester)
+      return askedHere.map(({ acquisition }) => acquisition)
+    },
+    (store, acquisition) => {
+      requester.server.open.wait(takeBack(store, acquisition, requester))
+    }
+  )
+  note(acquisitions, asked)
+}
+
+/** Settles with 0 what was counted for a request that does not use it. Never rejects. */
+export async function takeBack (
+  store: QuotaStore,
+  acquisition: Acquisition,
+  { log }: Requester
+): Promise<void> {
+  try {
+    await store.settle?.(acquisition, 0)
+  } catch (error) {
+    logFailure(log, error, 'what is not used could not be taken back from the quota store')
+  }
 }

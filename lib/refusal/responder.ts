@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import type { QuotaDecision } from '../permit/decision.js'
 import type { Permit } from '../permit/permit.js'
 import { rateLimitHeaders } from './rate-limit-headers.js'
 import { sendRefusal, type AnyReply, type RefusalBodyWriter } from './refusal.js'
@@ -11,17 +12,18 @@ export interface ResponderOptions {
 
 /** Writes what permits add to responses: the headers of their quotas, and refusals. */
 export class Responder {
-  readonly #hasHeaders: boolean
+  /** Whether responses have `RateLimit` headers. */
+  readonly hasHeaders: boolean
   readonly #writeBody: RefusalBodyWriter | undefined
 
   constructor (options: ResponderOptions) {
-    this.#hasHeaders = options.rateLimitHeaders !== undefined
+    this.hasHeaders = options.rateLimitHeaders !== undefined
     this.#writeBody = options.refusalBody
   }
 
   /** Sets the `RateLimit` headers of a permit, also in a hijacked response. */
   setHeaders (permit: Permit, reply: Pick<AnyReply, 'raw'>): void {
-    if (!this.#hasHeaders || reply.raw.headersSent) return
+    if (!this.hasHeaders || reply.raw.headersSent) return
     for (const [name, value] of rateLimitHeaders(permit)) reply.raw.setHeader(name, value)
   }
 
@@ -30,8 +32,8 @@ export class Responder {
     for (const name of ['RateLimit-Policy', 'RateLimit']) reply.raw.removeHeader(name)
   }
 
-  /** Sends the refusal of a permit, if there is one. */
-  sendRefusal ({ refusal }: Permit, request: FastifyRequest, reply: AnyReply): void {
-    if (refusal !== null) sendRefusal(refusal, request, reply, this.#writeBody)
+  /** Sends the refusal for a decision. */
+  sendRefusal (refusal: QuotaDecision, request: FastifyRequest, reply: AnyReply): void {
+    sendRefusal(refusal, request, reply, this.#writeBody)
   }
 }

@@ -1,0 +1,81 @@
+import type { FastifyBaseLogger } from 'fastify'
+import { format } from '../errors.js'
+import { logFailure } from '../log.js'
+import { isPromise, then, type Eventual } from '../promises.js'
+import { required } from '../required.js'
+import { effectiveLimit, toInteger, type LimitOfCaller, type LimitReader } from './limit.js'
+import type { Preferences } from './preferences.js'
+
+/** The limit of a quota, as far as its definition and the environment determine it. */
+interface ConfiguredLimit<Caller> {
+  /** The name of the quota. */
+  readonly name: string
+  /** The runtime preference that precedes it. */
+  readonly preference: string
+  readonly configured: number | LimitOfCaller<Caller>
+}
+
+/**
+ * Creates the function that reads the limit of a quota (docs/rules.md, "Limit"): its preference, or
+ * what is configured if that is unset or unavailable.
+ */
+export function createLimitReader<Caller> (
+  { name, preference, configured }: ConfiguredLimit<Caller>,
+  preferences: Preferences
+): LimitReader<Caller> {
+  const shown = typeof configured === 'number' ? configured : format(configured)
+  const preferred = preferences.of(preference, shown)
+  const readConfigured =
+    typeof configured === 'number'
+      ? readNumber(configured)
+      : readFunction(configured, name, preferences)
+  return function limitOf (request, caller, log) {
+    // Most services have no reader of preferences, and then nothing more is to be done.
+    if (preferences.reader === undefined) return readConfigured(caller, log)
+    return then(preferred.valueFor(request), (set) =>
+      set === undefined ? readConfigured(caller, log) : effectiveLimit(set)
+    )
+  }
+}
+
+/** Reads the limit that applies if the preference is unset or unavailable. */
+type ConfiguredReader<Caller> = (
+  caller: Caller | null,
+  log: FastifyBaseLogger
+) => Eventual<number | null>
+
+function readNumber (configured: number): () => number {
+  const limit = effectiveLimit(configured)
+  return () => limit
+}
+
+/** @param quota The name of the quota, for the log. */
+function readFunction<Caller> (
+  limitOf: LimitOfCaller<Caller>,
+  quota: string,
+  preferences: Preferences
+): ConfiguredReader<Caller> {
+  return (caller, log) => {
+    function failed (error: unknown): null {
+      const message = 'the limit of the caller could not be determined; the request is not counted'
+      logFailure(log, error, message, { quota })
+      return null
+    }
+    try {
+      const limit = limitOf(required(caller, 'the caller of a limit that is a function'))
+      if (!isPromise(limit)) return limitIn(limit)
+      return preferences.inTime(limit).then(limitIn).catch(failed)
+    } catch (error) {
+      return failed(error)
+    }
+  }
+}
+
+/** Returns the limit that a function returned. Throws if it is none. */
+function limitIn (value: unknown): number {
+  const limit = typeof value === 'number' ? toInteger(value) : undefined
+  if (limit === undefined) {
+    throw new TypeError(`a limit must be a safe integer; it got ${format(value)}`)
+  }
+  return effectiveLimit(limit)
+}
