@@ -188,7 +188,7 @@ export class Shard implements Settler {
     }
   }
 
-  /** Takes as many requests as a call can have. Those that have waited for too long are rejected. */
+  /** Takes as many requests as a call can have, and rejects those that have waited for too long. */
   #takeRequests (): WaitingRequest[] {
     const now = performance.now()
     const taken: WaitingRequest[] = []
