@@ -191,32 +191,43 @@ t.test('what was counted is settled with 0 if the reply comes too late', async (
   t.match(await count('alice'), { count: 0, held: 0 })
 })
 
-t.test('a call of which nothing has run is sent again within its deadline, and no other', async (t) => {
-  const { driver, store, count } = createStore()
-  let sent = 0
-  const decide = driver.decide.bind(driver)
-  driver.decide = async (call) => {
-    sent += 1
-    if (sent < 4) throw new NotRunError('the keys are moving')
-    return await decide(call)
+t.test(
+  'a call of which nothing has run is sent again within its deadline, and a settlement waits',
+  async (t) => {
+    const tick = virtualTime(t)
+    const { driver, store, count } = createStore()
+    let sent = 0
+    const decide = driver.decide.bind(driver)
+    driver.decide = async (call) => {
+      sent += 1
+      if (sent < 4) throw new NotRunError('the keys are moving')
+      return await decide(call)
+    }
+    const acquiring = acquireOne(store, 'alice', estimate(3))
+    await until('it is sent for the fourth time', () => {
+      tick(50)
+      return sent === 4
+    })
+    const acquisition = await acquiring
+    t.match(await count('alice'), { count: 3 })
+
+    driver.decide = () => Promise.reject(new NotRunError('the keys are moving'))
+    const settled = store.settle(acquisition, 1)
+    let failure = ''
+    acquireOne(store, 'bob').catch((error: unknown) => {
+      failure = String(error)
+    })
+    await until('the request fails', () => {
+      tick(50)
+      return failure !== ''
+    })
+    t.equal(failure, 'NotRunError: the keys are moving')
+    driver.decide = decide
+    tick(1_000)
+    await settled
+    t.match(await count('alice'), { count: 1, held: 0 })
   }
-  const acquisition = await acquireOne(store, 'alice', estimate(3))
-  t.equal(sent, 4)
-  t.match(await count('alice'), { count: 3 })
-  driver.decide = () => Promise.reject(new NotRunError('the keys are moving'))
-  const tick = virtualTime(t)
-  const settled = store.settle(acquisition, 1)
-  const failed = acquireOne(store, 'bob').catch(String)
-  for (let pauses = 0; pauses < 120; pauses++) {
-    tick(50)
-    await new Promise(setImmediate)
-  }
-  t.equal(await failed, 'NotRunError: the keys are moving')
-  driver.decide = decide
-  tick(1_000)
-  await settled
-  t.match(await count('alice'), { count: 1, held: 0 }, 'a settlement waits meanwhile')
-})
+)
 
 t.test('a request with more demands than a call takes is sent alone', async (t) => {
   const { driver, store } = createStore()

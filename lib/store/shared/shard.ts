@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { setImmediate as turn, setTimeout as pause } from 'node:timers/promises'
+import { setImmediate as turn } from 'node:timers/promises'
 import { required } from '../../required.js'
 import { TimeLimitError, withTimeout } from '../../time-limit.js'
 import { haveRoom } from '../side-by-side.js'
@@ -223,7 +223,7 @@ export class Shard implements Settler {
         const isLast = performance.now() + notRunPause >= until
         if (!(error instanceof NotRunError) || isLast) throw error
       }
-      await pause(notRunPause)
+      await new Promise((resolve) => setTimeout(resolve, notRunPause))
     }
   }
 
