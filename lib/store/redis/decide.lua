@@ -95,10 +95,6 @@ local function hold (holder, place)
 end
 
 -- Free and renew places. The places of a holder have the form of a counter.
-for position = windowedCount + 1, quotaCount do
-  if not found[1 + position] then redis.call('HSET', SHARD, ARGV[1 + position], '') end
-  countNotEnded(KEYS[1 + position])
-end
 local holders = {}
 for position = 1, holderCount do
   local key = 2 * position + quotaCount
@@ -202,6 +198,8 @@ local function writeCounter (its)
     its.lastSeen, its.count, its.held, its.heldBefore, period, its.ends, its.id)
 end
 for position = windowedCount + 1, quotaCount do
+  if not found[1 + position] then redis.call('HSET', SHARD, ARGV[1 + position], '') end
+  countNotEnded(KEYS[1 + position])
   redis.call('PEXPIRE', KEYS[1 + position], PLACE_DURATION)
 end
 for _, quota in ipairs(quotas) do
