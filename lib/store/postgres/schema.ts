@@ -5,7 +5,7 @@ import source from './schema.sql.js'
 
 export const defaultTable = 'llm_quota'
 // That of schema.sql.
-const schemaVersion = 5
+const schemaVersion = 6
 // The names of the functions are longer than the table's, and PostgreSQL cuts names after 63 bytes.
 const longestTableName = 48
 const tableAndSchema = /^(?:("(?:[^"]|"")+"|[^".]+)\.)?("(?:[^"]|"")+"|[^".]+)$/
@@ -37,9 +37,7 @@ export function postgresSchema (options: PostgresSchemaOptions = {}): string {
     (_found, quote: string, suffix: string) =>
       quote === '' ? nameOf(suffix) : `'${nameOf(suffix).replaceAll("'", "''")}'`
   )
-  return unlogged
-    ? named.replaceAll(/^.*-- only if logged\n/gm, '')
-    : named.replaceAll('CREATE UNLOGGED TABLE', 'CREATE TABLE')
+  return unlogged ? named : named.replaceAll('CREATE UNLOGGED TABLE', 'CREATE TABLE')
 }
 
 /**
@@ -82,7 +80,7 @@ export interface PostgresPool {
   query(text: string, values: unknown[]): Promise<Readonly<Record<'rows', readonly unknown[]>>>
 }
 
-type Parameter = string | number | null | readonly (string | number)[]
+type Parameter = string | number | null
 
 /**
  * A `Pool` of `pg` can have the server parse a statement with a name only once for each connection,
@@ -129,7 +127,7 @@ export function functionsOf (pool: PostgresPool, table: string): CallFunction {
     const places = parameters.map((_, index) => `$${index + 1}`)
     return await statements.run(
       `SELECT ${nameOf(`_${name}`)}(${places.join()}) AS reply`,
-      parameters.map(textOf)
+      parameters.map((parameter) => (parameter === null ? null : String(parameter)))
     )
   }
 }
@@ -190,17 +188,4 @@ function chainOf (object: object): object[] {
     chain.push(each)
   }
   return chain
-}
-
-function textOf (value: Parameter): string | null {
-  if (value === null) return null
-  return typeof value === 'object' ? arrayOf(value) : String(value)
-}
-
-/** Returns an array as PostgreSQL reads it. */
-function arrayOf (values: readonly (string | number)[]): string {
-  const texts = values.map((each) =>
-    typeof each === 'string' ? `"${each.replaceAll(/["\\]/g, '\\$&')}"` : String(each)
-  )
-  return `{${texts.join()}}`
 }
