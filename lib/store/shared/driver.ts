@@ -32,9 +32,20 @@ export interface Driver {
     date: number
   ): Promise<CallerPage>
   /** As `QuotaStore.inspect`. */
-  inspect(counters: string): Promise<QuotaStoreState>
+  inspect(counters: string, time: number | null): Promise<QuotaStoreState>
   /** Removes everything, the places of all processes included. */
   clear(): Promise<unknown>
+}
+
+/**
+ * Certainly nothing of a call has run, because the server or the client refused it before. The call
+ * is sent again within its deadline.
+ */
+export class NotRunError extends Error {
+  constructor (message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'NotRunError'
+  }
 }
 
 /**
