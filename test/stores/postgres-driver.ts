@@ -99,7 +99,7 @@ t.test('a place is counted, and nothing is left behind when it is free again', a
     granted: 0
   })
   t.match(await decideOne(driver, taking('one:3:0', place('bob', 1))), { count: 1 })
-  t.same(await driver.inspect(streams), { trackedCallers: 2, sweeps: 0 })
+  t.same(await driver.inspect(streams, start), { trackedCallers: 2, sweeps: 0 })
   const freed = [named('alice', 'one:1:0'), named('alice', 'two:1:0'), named('bob', 'one:3:0')]
   const next = taking('one:4:0', place('alice', 1), { freed })
   t.match(await decideOne(driver, next), { admitted: true, count: 1 }, 'before the requests')
@@ -167,8 +167,9 @@ t.test('the places of a process that was killed are free when they end, no later
   t.equal((await driver.list(streams, null, ended - 1, 0)).callers.length, 2)
   t.equal(await countPlaces(driver, 'alice', ended), 0)
   t.same(await driver.list(streams, null, ended, 0), { callers: [], cursor: null })
+  t.same(await driver.inspect(streams, ended), { trackedCallers: 0, sweeps: 0 })
   t.match(await take('two:2:0', ended), { admitted: true, count: 1 })
-  t.same(await driver.inspect(streams), { trackedCallers: 1, sweeps: 0 })
+  t.same(await driver.inspect(streams, ended), { trackedCallers: 1, sweeps: 0 })
 })
 
 t.test('a renewal keeps a place for 30 s, and takes it again if it was lost', async (t) => {
@@ -303,7 +304,7 @@ t.test('a counter is kept as long as its window, whatever sweeps it', async (t) 
   for (let minute = 1; minute <= 10; minute++) {
     await ask('dave', 60_000, start + minute * 60_000)
   }
-  t.same(await driver.inspect('default'), { trackedCallers: 3, sweeps: 10 }, 'bob has none')
+  t.same(await driver.inspect('default', start), { trackedCallers: 3, sweeps: 10 }, 'bob has none')
   t.match(await ask('carol', 60_000, start + month - 1), { count: 3 })
   t.match(await ask('alice', month, start + month - 1), { count: 2 })
 })
@@ -338,7 +339,7 @@ t.test(
     for (const caller of ['a', 'b', 'c']) await ask('default', caller)
     t.match(await ask('default', 'd'), { overflow: true, count: 1 })
     for (const caller of internals) await driver.forget(caller, 'default')
-    t.same(await driver.inspect('default'), { trackedCallers: 3, sweeps: 0 })
+    t.same(await driver.inspect('default', start), { trackedCallers: 3, sweeps: 0 })
     for (const [index, caller] of internals.entries()) {
       t.match(
         await ask('default', caller),

@@ -1,3 +1,4 @@
+import { NotRunError } from '../shared/driver.js'
 import type {
   Call,
   Decided,
@@ -9,12 +10,16 @@ import type {
 } from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import { readJson, type Fields } from './replies.js'
-import type { CallFunction } from './schema.js'
+import { hasCode, type CallFunction } from './schema.js'
 import { storedName, unstoredName } from './stored-names.js'
 
 // As which caller the overflow counter is stored. No stored name of a caller has a quotation mark
 // without a backslash before it.
 const overflowCaller = '"overflow"'
+
+// Errors after which certainly nothing of a call has run: no connection, too many connections, a
+// server that is starting, and a lock for which the call has waited for too long.
+const notRunCodes = ['ECONNREFUSED', '53300', '57P03', '55P03']
 
 /** The counters and places in the tables of a PostgreSQL server. */
 export class PostgresDriver implements Driver {
@@ -28,7 +33,7 @@ export class PostgresDriver implements Driver {
   }
 
   async decide ({ time, freed, renewed, settlements, requests }: Call): Promise<Reply> {
-    const reply = await this.#callFunction(
+    const reply = this.#callFunction(
       'decide',
       time,
       this.#cap,
@@ -38,7 +43,7 @@ export class PostgresDriver implements Driver {
       jsonOf(quotasOf(requests)),
       jsonOf(requests.flatMap(storedRequest))
     )
-    const fields = readJson(reply)
+    const fields = readJson(await reply.catch(rejectIfNotRun))
     const period = fields.number('period')
     const decided = fields.list('decided')
     return requests.map(({ demands }, index) => {
@@ -74,14 +79,20 @@ export class PostgresDriver implements Driver {
     }
   }
 
-  async inspect (counters: string): Promise<QuotaStoreState> {
-    const fields = readJson(await this.#callFunction('inspect', storedName(counters)))
+  async inspect (counters: string, time: number | null): Promise<QuotaStoreState> {
+    const fields = readJson(await this.#callFunction('inspect', time, storedName(counters)))
     return { trackedCallers: fields.number('trackedCallers'), sweeps: fields.number('sweeps') }
   }
 
   async clear (): Promise<void> {
     await this.#callFunction('clear')
   }
+}
+
+/** Throws the error of a call, as a `NotRunError` if certainly nothing of the call has run. */
+function rejectIfNotRun (error: unknown): never {
+  if (!hasCode(error, notRunCodes)) throw error
+  throw new NotRunError('PostgreSQL has not run the call', { cause: error })
 }
 
 /** Returns null for an empty list, which the server need not parse. */

@@ -480,19 +480,23 @@ BEGIN
   );
 END $function$;
 
--- Returns the number of callers and of sweeps, as JSON, as of the latest time.
-CREATE OR REPLACE FUNCTION llm_quota_inspect(quota text) RETURNS text
-LANGUAGE sql STABLE SET lock_timeout = '1s' AS $function$
-  SELECT json_build_object(
-    'trackedCallers', coalesce(sum(stored.tracked), 0) + (
-      SELECT count(DISTINCT place.caller)
-      FROM llm_quota_places AS place, llm_quota_latest AS latest
-      WHERE place.counters = quota AND place.ends > latest.last_value
+-- Returns the number of callers, with a counter of their own or with places, and of sweeps, as JSON.
+CREATE OR REPLACE FUNCTION llm_quota_inspect(given_time bigint, quota text) RETURNS text
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
+DECLARE
+  moment CONSTANT bigint := (llm_quota_now(given_time)).moment;
+  state record;
+BEGIN
+  SELECT coalesce(sum(stored.tracked), 0) AS tracked, coalesce(sum(stored.sweeps), 0) AS sweeps
+  INTO state FROM llm_quota AS stored WHERE stored.counters = quota;
+  RETURN json_build_object(
+    'trackedCallers', state.tracked + (
+      SELECT count(DISTINCT place.caller) FROM llm_quota_places AS place
+      WHERE place.counters = quota AND place.ends > moment
     ),
-    'sweeps', coalesce(sum(stored.sweeps), 0)
-  )
-  FROM llm_quota AS stored WHERE stored.counters = quota
-$function$;
+    'sweeps', state.sweeps
+  );
+END $function$;
 
 CREATE OR REPLACE FUNCTION llm_quota_clear() RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$

@@ -96,7 +96,7 @@ interface NamingPool {
 
 // A transaction pooler that does not know named statements: none of this name exists, or one
 // already does. Nothing was executed.
-const unknownNameCodes: readonly unknown[] = ['26000', '42P05']
+const unknownNameCodes = ['26000', '42P05']
 
 /**
  * Calls the function of the schema whose name is the table's with `_` and the given one. Returns
@@ -112,18 +112,27 @@ export function functionsOf (pool: PostgresPool, table: string): CallFunction {
   const statements = new Statements(pool)
   let isChecked = false
 
-  return async (name, ...parameters) => {
-    if (!isChecked) {
-      const version = nameOf(`_version_${schemaVersion}`)
-      const found = await statements.run('SELECT to_regproc($1)::text AS reply', [version])
-      if (found === null) {
-        throw new Error(
-          `the schema for the table ${table} is missing or not version ${schemaVersion}: ` +
-            'run the SQL of postgresSchema, for another table if this one has another version'
-        )
-      }
-      isChecked = true
+  /** Throws an error that names what is missing, unless the schema is there. */
+  async function check (): Promise<void> {
+    const found = await statements.run(
+      "SELECT CASE WHEN to_regproc($1) IS NOT NULL THEN 'this' " +
+        "WHEN to_regclass($2) IS NOT NULL THEN 'another' END AS reply",
+      [nameOf(`_version_${schemaVersion}`), nameOf('')]
+    )
+    if (found === null) {
+      throw new Error(`the table ${table} does not exist: run the SQL of postgresSchema`)
     }
+    if (found === 'another') {
+      throw new Error(
+        `the table ${table} is not of version ${schemaVersion} of the schema: choose another ` +
+          'table, or drop this one with its functions, and run the SQL of postgresSchema'
+      )
+    }
+    isChecked = true
+  }
+
+  return async (name, ...parameters) => {
+    if (!isChecked) await check()
     const places = parameters.map((_, index) => `$${index + 1}`)
     return await statements.run(
       `SELECT ${nameOf(`_${name}`)}(${places.join()}) AS reply`,
@@ -149,7 +158,7 @@ class Statements {
     try {
       return readReply(await namingPool.query({ name, text, values }))
     } catch (error) {
-      if (!isUnknownName(error)) throw error
+      if (!hasCode(error, unknownNameCodes)) throw error
       this.#namingPool = null
       return readReply(await this.#pool.query(text, values))
     }
@@ -169,9 +178,11 @@ function readReply ({ rows }: Awaited<ReturnType<PostgresPool['query']>>): strin
   return reply
 }
 
-function isUnknownName (error: unknown): boolean {
-  const isError = typeof error === 'object' && error !== null && 'code' in error
-  return isError && unknownNameCodes.includes(error.code)
+/** Whether an error has one of these codes. */
+export function hasCode (error: unknown, codes: readonly unknown[]): boolean {
+  return (
+    typeof error === 'object' && error !== null && 'code' in error && codes.includes(error.code)
+  )
 }
 
 // If the host has replaced the `query` of `pg`'s `Pool`, perhaps by a function that takes only a
