@@ -36,6 +36,7 @@ export function demand (callerKey: string, more: Partial<Demand> = {}): Demand {
     most: 1,
     isEstimate: false,
     window: 60_000,
+    start: null,
     end: null,
     ...more
   }
