@@ -105,6 +105,7 @@ t.test(
           'period',
           'quota',
           'reason',
+          'retryAfter',
           'unit',
           'window',
           'windowRemaining'

@@ -35,8 +35,8 @@ t.test('a place that is settled while another one is being settled is free', asy
   const first = await acquireOne(store, 'alice', place())
   const second = await acquireOne(store, 'alice', place())
   t.equal(count('alice'), 2)
-  const settled = duringNextCall(driver, () => store.settle(second, 0, null))
-  await store.settle(first, 0, null)
+  const settled = duringNextCall(driver, () => store.settle(second, 0))
+  await store.settle(first, 0)
   await settled
   t.equal(count('alice'), 0)
 })
@@ -46,7 +46,7 @@ t.test('a place that is settled while a request is being rejected is free', asyn
   const store = createStore(driver)
   const held = await acquireOne(store, 'bob', place(2))
   await acquireOne(createStore(driver), 'bob', place(2))
-  const settled = duringNextCall(driver, () => store.settle(held, 0, null))
+  const settled = duringNextCall(driver, () => store.settle(held, 0))
   t.match(await acquireOne(store, 'bob', place(2)), { admitted: false })
   await settled
   t.equal(count('bob'), 1)

@@ -56,7 +56,7 @@ const cases: [
     ]
   ],
   [
-    'as its pattern without the prefix',
+    'as its pattern with the prefix',
     { prefix: '/context', perMinute: 9 },
     [
       ['POST', '/context'],
@@ -64,8 +64,8 @@ const cases: [
       ['POST', '/contexts/v1']
     ],
     [
-      ['POST /context', 200, 'default POST /'],
-      ['POST /context/v1/a', 200, 'default POST /v1/:model'],
+      ['POST /context', 200, 'default POST /context'],
+      ['POST /context/v1/a', 200, 'default POST /context/v1/:model'],
       ['POST /contexts/v1', 200, 'default POST /contexts/v1']
     ]
   ],
