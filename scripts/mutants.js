@@ -24,15 +24,18 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'a cost of 0 needs no room',
-    from: 'limit - math.max(least, 1)',
-    to: 'limit - least',
-    ...byRule(redisContract, 'a cost of 0 needs room for 1 and adds nothing, but opens the window')
+    from: 'counter.count + math.max(least, 1) <= limit',
+    to: 'counter.count + least <= limit',
+    ...byRule(
+      redisContract,
+      'a cost of 0 needs room for 1 and adds nothing, but opens the window'
+    )
   },
   {
     file: 'store/redis/decide.lua',
     what: 'a window is open a millisecond longer',
-    from: 'not ends and now >= counter.ends',
-    to: 'not ends and now > counter.ends',
+    from: 'if counter.ends <= (ends > 0 and starts or now) then',
+    to: 'if counter.ends < (ends > 0 and starts or now) then',
     ...byRule(
       redisContract,
       'a request after the previous window opens one, and no later request extends it'
@@ -40,36 +43,43 @@ const lua = [
   },
   {
     file: 'store/redis/decide.lua',
-    what: 'a new window holds what the last one did',
-    from: '    counter.held = 0\n',
-    to: '',
+    what: 'a day of another time zone opens a window before the last one has ended',
+    from: '(ends > 0 and starts or now)',
+    to: '(ends > 0 and ends - 1 or now)',
     ...byRule(
       redisContract,
-      'a settlement takes back only in the window that counted, and adds to the window that is open'
+      'a caller whose time zone changes gets no second window for the same hours'
     )
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'a new window holds what the last one did',
+    from: 'counter.count, counter.held, counter.heldBefore = 0, 0, 0',
+    to: 'counter.count = 0',
+    ...byRule(redisContract, 'a settlement changes the window that counted, and no other')
   },
   {
     file: 'store/redis/decide.lua',
     what: 'a settlement changes any window',
-    from: 'if counter and counter.id == settlement.windowId then',
+    from: 'if counter and counter.id == id then',
     to: 'if counter then',
+    ...byRule(redisContract, 'a settlement changes the window that counted, and no other')
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'a settlement ends what is held of any period',
+    from: "settled == period and 'held' or settled == period - 1 and 'heldBefore'",
+    to: "'held'",
     ...byRule(
       redisContract,
-      'a settlement takes back only in the window that counted, and adds to the window that is open'
+      'a settlement ends what is held in the period that admitted it, and in no other'
     )
   },
   {
     file: 'store/redis/decide.lua',
-    what: 'the overflow counter that is settled is not written',
-    from: '      counter = overflowOf(quota)\n      quota.isChanged = true\n',
-    to: '      counter = overflowOf(quota)\n',
-    ...byRule(redisContract, 'settles on the counter that has counted')
-  },
-  {
-    file: 'store/redis/decide.lua',
     what: 'all that is asked for is granted',
-    from: 'return room > 0 and room or 0',
-    to: 'return demand.most',
+    from: 'or math.max(0, math.min(demand.most, demand.limit - counter.count))',
+    to: 'or demand.most',
     ...byRule(
       redisContract,
       'grants as much as there is room for, from the least to the most of a request'
@@ -78,8 +88,8 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'a demand with room is counted beside one without',
-    from: 'local granted = isAdmitted and grantOf(demand) or 0',
-    to: 'local granted = demand.hasRoom and grantOf(demand) or 0',
+    from: '    if isAdmitted then\n',
+    to: '    if demand.hasRoom then\n',
     ...byRule(
       redisContract,
       'counts and holds no demand of a request if one of them has no room, whichever it is'
@@ -88,18 +98,18 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'one caller more than the cap is tracked',
-    from: 'if quota.callers < cap then',
-    to: 'if quota.callers <= cap then',
+    from: 'quota.tracked < cap then',
+    to: 'quota.tracked <= cap then',
     ...byRule(
       redisContract,
-      'tracks no more callers than the cap, even at once; others share the overflow counter'
+      'tracks no more callers than the cap, also in a race; others share the overflow counter'
     )
   },
   {
     file: 'store/redis/decide.lua',
     what: 'when a caller was last seen is not noted',
-    from: '  counter.lastSeen = now\n',
-    to: '',
+    from: 'counter.lastSeen, counter.isChanged = now, true',
+    to: 'counter.isChanged = true',
     ...byRule(
       redisContract,
       'a sweep removes a caller one window and 60 s after its last request, before a lookup'
@@ -108,32 +118,145 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'the windows of a time zone are not known as such',
-    from: '    if ends then quota.isZoned = 1 end\n',
-    to: '',
-    ...byRule(redisContract, 'peek, list, forget and settlements follow the windows of a time zone')
+    from: 'quota.retention, quota.isZoned = window + MINUTE, isZoned',
+    to: 'quota.retention = window + MINUTE',
+    ...byRule(
+      redisContract,
+      'peek, list, forget and settlements follow the windows of a time zone'
+    )
   },
   {
     file: 'store/redis/decide.lua',
-    what: 'the windows do not expire',
-    from: "if isExpiring then redis.call('PEXPIRE', WINDOWS, retention + SWEEP_INTERVAL) end\n",
+    what: 'the counters do not expire',
+    from: '    redis.call(\'PEXPIRE\', quota.key, quota.expires - now)\n',
     to: '',
     ...byTest(
       'test/servers/redis-store.test.ts',
-      'a shard has two keys, which begin with the prefix, contain digests only, and expire'
+      'the keys of a shard begin with the prefix, contain digests only, and expire'
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'a shard expires with the quota that was used last',
+    from: 'local isExpiring = now + keep > shardExpires',
+    to: 'local isExpiring = true',
+    ...byTest(
+      'test/servers/redis-store.test.ts',
+      "a month's count is not lost because of a minute's quota"
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'counters that were lost have no new expiry',
+    from: '    quota.expires = NEVER\n',
+    to: '',
+    ...byTest(
+      'test/servers/redis-lost-keys.test.ts',
+      "with the server's clock, decisions go on after a loss, and keys expire"
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'counters of a clock that was lost stay',
+    from: "  if not text then redis.call('UNLINK', quota.key) end\n",
+    to: '',
+    ...byTest(
+      'test/servers/redis-clock-set-back.test.ts',
+      'a window does not become longer if the server then loses its clock'
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'a sweep looks at the first page only',
+    from: "page[1] == '0' and -1 or tonumber(page[1])",
+    to: '-1',
+    ...byTest(
+      'test/servers/redis-store-pages.test.ts',
+      'a sweep makes nobody wait: each call looks at a thousand counters'
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'a freed place stays taken',
+    from: "elseif redis.call('ZREM', holder.key, place) == 1 and",
+    to: "elseif redis.call('EXISTS', holder.key) == 1 and",
+    ...byRule(
+      redisContract,
+      'takes a place if there are fewer concurrent requests than the limit, and frees it once'
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'a caller stays listed when its last place is free',
+    from: '    redis.call(\'ZREM\', holder.callersKey, holder.caller)\n',
+    to: '',
+    ...byTest(
+      'test/servers/redis-places.test.ts',
+      'a caller is listed and counted until its last place is free'
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'only a thousand ended places are ever removed',
+    from: 'local removed = math.min(ended, removable)',
+    to: 'local removed = ended > PAGE and 0 or math.min(ended, removable)',
+    ...byTest(
+      'test/servers/redis-places.test.ts',
+      'every ended place of a caller is removed, a thousand with each call'
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'ended callers of a quota stay',
+    from: '  countNotEnded(KEYS[1 + position])\n',
+    to: '',
+    ...byTest(
+      'test/servers/redis-places.test.ts',
+      'every ended caller of a quota is removed, a thousand with each call'
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'the places of a caller do not expire',
+    from: '  redis.call(\'PEXPIRE\', holder.key, PLACE_DURATION)\n',
+    to: '',
+    ...byTest(
+      'test/servers/redis-places.test.ts',
+      'each key of places expires after 30 s, and with the last place'
+    )
+  },
+  {
+    file: 'store/redis/decide.lua',
+    what: 'a renewal does not take a place again',
+    from: '    hold(holder, place)\n',
+    to: "    if redis.call('EXISTS', holder.key) == 1 then hold(holder, place) end\n",
+    ...byTest(
+      'test/servers/redis-places.test.ts',
+      'a process renews its places after the server has lost them'
     )
   },
   {
     file: 'store/redis/layout.part.lua',
     what: 'sweeps are a millisecond later',
-    from: 'SWEEP_INTERVAL <const> = 60000',
-    to: 'SWEEP_INTERVAL <const> = 60001',
+    from: 'local MINUTE = 60000 --',
+    to: 'local MINUTE = 60001 --',
     ...byRule(redisContract, 'sweeps 60 s after the previous sweep, and no earlier')
   },
   {
     file: 'store/redis/layout.part.lua',
+    what: 'places last 15 s longer',
+    from: 'local PLACE_DURATION = 30000 --',
+    to: 'local PLACE_DURATION = 45000 --',
+    ...byTest(
+      'test/servers/redis-places.test.ts',
+      'the places of an ended process are free after 30 s, and no earlier'
+    )
+  },
+  {
+    file: 'store/redis/layout.part.lua',
     what: 'the time runs backwards with the clock',
-    from: 'clock.latest = math.max(time + clock.offset, clock.latest)',
-    to: 'clock.latest = time + clock.offset',
+    from: 'local now = math.max(time + offset, latest)',
+    to: 'local now = time + offset',
     ...byTest(
       'test/servers/redis-clock-set-back.test.ts',
       'a window does not become longer, and no wait negative, if the clock is set back by ' +
@@ -143,29 +266,42 @@ const lua = [
   {
     file: 'store/redis/layout.part.lua',
     what: 'ids of windows begin anew when the server has lost them',
-    from: 'clock.lastId = math.max(clock.lastId, microseconds)',
-    to: 'clock.lastId = clock.lastId',
+    from: 'math.max(latestId, microseconds)',
+    to: 'latestId',
     ...byTest(
       'test/servers/redis-store.test.ts',
       'nothing is given back in a window that opened at the same time after the counters were lost'
     )
   },
   {
-    file: 'store/redis/sweep.part.lua',
+    file: 'store/redis/layout.part.lua',
     what: 'a caller is removed a sweep late',
-    from: 'quota.sweptAt - lastSeen >= quota.retention then',
-    to: 'quota.sweptAt - lastSeen > quota.retention then',
+    from: '>= quota.retention',
+    to: '> quota.retention',
     ...byRule(
       redisContract,
       'a sweep removes a caller one window and 60 s after its last request, before a lookup'
     )
   },
   {
-    file: 'store/redis/forget.lua',
-    what: 'a caller that is forgotten leaves no room for another',
-    from: 'quota.callers = quota.callers - 1\n',
-    to: '',
-    ...byRule(redisContract, 'forget makes room for one other caller if the caller has a counter')
+    file: 'store/redis/layout.part.lua',
+    what: 'what is held is forgotten after ten minutes',
+    from: 'heldBefore = heldPeriod == period - 1 and held or 0',
+    to: 'heldBefore = 0',
+    ...byRule(
+      redisContract,
+      'holds an estimate in the period of ten minutes that admitted it, and in the next one'
+    )
+  },
+  {
+    file: 'store/redis/layout.part.lua',
+    what: 'another layout is overwritten',
+    from: "redis.call('EXISTS', SHARD) == 0) then return found",
+    to: 'true) then return found',
+    ...byTest(
+      'test/servers/redis-store.test.ts',
+      'another layout, older or newer, is refused by name and not changed'
+    )
   },
   {
     file: 'store/redis/list.lua',
@@ -178,53 +314,23 @@ const lua = [
     )
   },
   {
-    file: 'store/redis/places.part.lua',
-    what: 'a lease lasts a millisecond longer',
-    from: 'process.ends = now + LEASE\n',
-    to: 'process.ends = now + LEASE + 1\n',
+    file: 'store/redis/peek.lua',
+    what: 'peek does not look for a dead counter',
+    from: 'or makesRoom() then',
+    to: 'then',
     ...byTest(
-      'test/servers/redis-places.test.ts',
-      'the places of an ended process are free within 30 s, and nothing stays'
+      'test/servers/redis-store-pages.test.ts',
+      'a new caller at the cap uses the overflow counter until the sweep has found a dead counter'
     )
   },
   {
-    file: 'store/redis/places.part.lua',
-    what: 'a late call is done',
-    from: 'if process and lease.number <= process.number then',
-    to: 'if process and lease.number < 0 then',
+    file: 'store/redis/clear.lua',
+    what: 'the places of callers are not cleared',
+    from: '        redis.call(\'UNLINK\', key .. \' \' .. caller)\n',
+    to: '',
     ...byTest(
-      'test/servers/redis-places.test.ts',
-      'a late call neither takes a place nor changes how many a later one has written'
-    )
-  },
-  {
-    file: 'store/redis/places.part.lua',
-    what: 'a lease that a late call has begun is taken for that of the call before',
-    from: 'and process.number or 0',
-    to: 'and lease.number - 1 or 0',
-    ...byTest(
-      'test/servers/redis-places.test.ts',
-      'a process states its places again after a late call has begun another lease'
-    )
-  },
-  {
-    file: 'store/redis/places.part.lua',
-    what: 'a process that resumes while its places are cleaned holds those as well',
-    from: 'owner.held = owner.held - held',
-    to: 'owner.held = owner.held',
-    ...byTest(
-      'test/servers/redis-places.test.ts',
-      'nothing stays of a process that resumes while its ended lease is being cleaned'
-    )
-  },
-  {
-    file: 'store/redis/places.part.lua',
-    what: 'what was stated in an earlier generation stays',
-    from: 'if not isAlive or generation < owner.generation then',
-    to: 'if not isAlive then',
-    ...byTest(
-      'test/servers/redis-places.test.ts',
-      'a lost reply loses no place for good, and takes none for good'
+      'test/servers/redis-store.test.ts',
+      'clearCounters removes every quota that any process has used, places included'
     )
   }
 ]
