@@ -3,22 +3,18 @@
 // ended together, most kept their places for half a minute.
 import t from 'tap'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
-import type { Driver } from '../../lib/store/shared/driver.js'
-import { DirectDriver } from '../simulation/network.js'
-import { rowOf, Server } from '../simulation/server.js'
-import { ServerTime } from '../simulation/server-time.js'
+import { DriverServer } from '../support/driver-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
 
 function createServer () {
-  const server = new Server(new ServerTime(() => performance.now()), () => {})
-  const count = (caller: string) => server.totals.get(rowOf(demand(caller, place())))
-  return { driver: new DirectDriver(server), count }
+  const driver = new DriverServer(() => performance.now())
+  return { driver, count: (caller: string) => driver.places(demand(caller, place())).length }
 }
 
-const createStore = (driver: Driver) => new SharedStore({}, 1, () => driver)
+const createStore = (driver: DriverServer) => new SharedStore({}, 1, () => driver)
 
 /** Runs a step once, while the next call is on its way. Resolves when the step is done. */
-function duringNextCall (driver: DirectDriver, step: () => Promise<void>): Promise<void> {
+function duringNextCall (driver: DriverServer, step: () => Promise<void>): Promise<void> {
   const decide = driver.decide.bind(driver)
   return new Promise((resolve, reject) => {
     driver.decide = (call) => {

@@ -81,7 +81,8 @@ const grants: [used: number, cost: string, granted: number | null][] = [
   [5, '5-5', 5],
   [6, '5-5', null],
   [0, '0-30', 10],
-  [0, '20-30', null],
+  [0, '11-30', null],
+  [0, '10-30', 10],
   [1, '20-30', null],
   [1, '3-30', 9],
   [0, `0-${Number.MAX_SAFE_INTEGER}`, 10]
@@ -228,6 +229,29 @@ t.test(
       t.equal(headers['retry-after'] ?? null, seconds === 'never' ? null : seconds, what)
       if (seconds === '1' || seconds === '60') t.match(headers.ratelimit, `;t=${seconds}`, what)
     }
+  }
+)
+
+t.test(
+  'what a request holds for longer than 20 minutes counts as used, until it is settled',
+  async (t) => {
+    const quotas: Quotas = { tokens: { perHour: { tokens: 10 }, cost: 8 } }
+    const { ask, begin, clock, standings } = await createHost('tokens', { quotas })
+    const { end } = await begin()
+    const rows: [gap: number, held: number, seconds: string][] = [
+      [0, 8, '1'],
+      [1_199_999, 8, '1'],
+      [1, 0, '2400'],
+      [600_000, 0, '1800']
+    ]
+    for (const [gap, held, seconds] of rows) {
+      clock.advance(gap)
+      const what = `${clock.now()} ms`
+      matchExactly(t, await ask(), { statusCode: 429, headers: { 'retry-after': seconds } }, what)
+      matchExactly(t, await standings(['tokens']), [{ count: 8, held }], what)
+    }
+    await end()
+    t.equal((await ask()).statusCode, 429, 'nothing was reported, so it counts its estimate')
   }
 )
 
