@@ -92,6 +92,8 @@ interface RandomQuota {
   readonly isOfOrganisation: boolean
   /** What a request counts; null if its header says so. */
   readonly cost: ModelRange | null
+  /** The time zone of each caller, which can change; null if all have the same. */
+  readonly ofCallers: Map<string, string> | null
 }
 
 function randomQuota (random: Random, name: string): RandomQuota {
@@ -131,6 +133,7 @@ function randomQuota (random: Random, name: string): RandomQuota {
     definition,
     key: ['rate-limit', ...(isDefault ? [] : [name]), key].join('.'),
     isOfOrganisation,
+    ofCallers: zone.ofCallers,
     cost: isOfRequest ? null : rangeOf(cost ?? (isReported ? 0 : 1))
   }
 }
@@ -149,16 +152,18 @@ function costInHeader (unit: string) {
   }
 }
 
+const unzoned = { timeZone: undefined, offsets: null, ofCallers: null }
+
 /** No time zone, one for all callers, or one for each, which fails for some. */
 function randomZone (random: Random, limitName: string) {
   const all = [...users, ...organisations]
   const isMonth = limitName === 'perMonth'
-  if (limitName !== 'perDay' && !isMonth) return { timeZone: undefined, offsets: null }
+  if (limitName !== 'perDay' && !isMonth) return unzoned
   if (random.integer(0, 1) === 0) {
-    if (!isMonth && random.integer(0, 1) === 0) return { timeZone: undefined, offsets: null }
+    if (!isMonth && random.integer(0, 1) === 0) return unzoned
     const zone = random.pick(Object.keys(zones))
     const offsets = Object.fromEntries(all.map((caller) => [caller, zones[zone] ?? null]))
-    return { timeZone: zone, offsets }
+    return { timeZone: zone, offsets, ofCallers: null }
   }
   const ofCallers = new Map(
     all.map((caller) => [caller, random.pick([...Object.keys(zones), 'Nowhere'])])
@@ -170,7 +175,7 @@ function randomZone (random: Random, limitName: string) {
   const offsets = Object.fromEntries(
     all.map((caller) => [caller, zones[ofCallers.get(caller) ?? ''] ?? null])
   )
-  return { timeZone, offsets }
+  return { timeZone, offsets, ofCallers }
 }
 
 /** The same store, whose results are promises. */
@@ -354,7 +359,7 @@ class Walk {
     const recent = this.#issued.slice(-20)
     const running = recent.filter(({ expected }) => expected.accounts.length > 0)
     const used = running.length > 0 && random.integer(0, 3) > 0 ? running : recent
-    const choice = random.integer(1, 44)
+    const choice = random.integer(1, 46)
     if (choice <= 14 || recent.length === 0) await this.#request(id)
     else if (choice <= 18) await this.#acquire(random.pick(recent).sent)
     else if (choice === 19) await this.#acquireForJob()
@@ -365,6 +370,7 @@ class Walk {
     else if (choice === 41) this.#drift = random.pick([-3_600_000, 0, 3_600_000])
     else if (choice === 42) this.#setLimit()
     else if (choice === 43) await this.#forget()
+    else if (choice <= 45) this.#move()
     else this.#compareGrants(random.pick(used))
   }
 
@@ -565,6 +571,20 @@ class Walk {
     model.limit = Math.abs(limit)
   }
 
+  /** The time zone of a caller changes. */
+  #move (): void {
+    const zoned = this.#defined.filter(({ ofCallers }) => ofCallers !== null)
+    if (zoned.length === 0) return
+    const { model, ofCallers } = this.#random.pick(zoned)
+    const caller = this.#random.pick([...users, ...organisations])
+    const isKnown = model.offsets?.[caller] != null
+    if (ofCallers === null || model.offsets === null || !isKnown) return
+    const zone = this.#random.pick(Object.keys(zones))
+    ofCallers.set(caller, zone)
+    model.offsets[caller] = zones[zone] ?? null
+    this.#count('changed time zones')
+  }
+
   async #forget (): Promise<void> {
     const caller = this.#random.pick([...users, ...organisations])
     await this.#app.quotaForget(String(callerKey(localAuthentication(caller))))
@@ -602,6 +622,7 @@ const kindsOfSteps = [
   'unauthenticated',
   'unavailable',
   'failed time zones',
+  'changed time zones',
   'jobs',
   'charged',
   'extended',

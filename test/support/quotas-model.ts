@@ -8,7 +8,7 @@ export interface ModelQuota {
    * Hours east of UTC, by caller, of a quota whose windows are the days or months of a time zone;
    * null for a caller whose time zone fails, or if the windows open with the first request.
    */
-  readonly offsets: Readonly<Record<string, number | null>> | null
+  readonly offsets: Record<string, number | null> | null
   readonly isEnforced: boolean
   readonly unreported: number | null
   limit: number
