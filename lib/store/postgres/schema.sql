@@ -288,19 +288,17 @@ DECLARE
   demand llm_quota_demand;
   own llm_quota_counters;
   reached llm_quota_counters[];        -- the counters of the demands
-  have_room boolean[];
+  has_room boolean;
   is_admitted boolean := true;
-  granted bigint;
-  decided text[];
+  granted bigint := 0;
+  decided text := '';
 BEGIN
   FOREACH demand IN ARRAY demands LOOP
     own := llm_quota_reach(moment, cap, demand);
     reached := array_append(reached, own);
-    have_room := array_append(
-      have_room, llm_quota_has_room(own.count, demand.least, demand.quota_limit)
-    );
+    is_admitted := is_admitted
+      AND llm_quota_has_room(own.count, demand.least, demand.quota_limit);
   END LOOP;
-  is_admitted := true = ALL (have_room);
 
   FOR each IN 1 .. cardinality(demands) LOOP
     demand := demands[each];
@@ -309,11 +307,11 @@ BEGIN
       -- Another demand of the request may have counted there.
       own := llm_quota_reach(moment, cap, demand);
     END IF;
-    granted := CASE
-      WHEN NOT is_admitted THEN 0
-      WHEN demand.quota_limit = unlimited THEN demand.most
-      ELSE greatest(0, least(demand.most, demand.quota_limit - own.count))
-    END;
+    has_room := is_admitted OR llm_quota_has_room(own.count, demand.least, demand.quota_limit);
+    IF is_admitted THEN
+      granted := CASE WHEN demand.quota_limit = unlimited THEN demand.most
+        ELSE greatest(0, least(demand.most, demand.quota_limit - own.count)) END;
+    END IF;
     own.count := least(unlimited, own.count + granted);
     IF demand.is_estimate THEN
       own.held := least(unlimited, own.held + granted);
@@ -328,11 +326,11 @@ BEGIN
       VALUES (demand.counters, demand.caller, demand.place, moment + 30000)
       ON CONFLICT DO NOTHING;
     END IF;
-    decided := array_append(decided, format(
-      '{"hasRoom":%s,"granted":%s,%s}', have_room[each]::text, granted, llm_quota_state(own, moment)
-    ));
+    decided := decided || format(
+      ',{"hasRoom":%s,"granted":%s,%s}', has_room::text, granted, llm_quota_state(own, moment)
+    );
   END LOOP;
-  RETURN '[' || array_to_string(decided, ',') || ']';
+  RETURN '[' || substr(decided, 2) || ']';
 END $function$;
 
 -- Does all of a call (`Call` of lib/store/shared/driver.ts) in one step. Lists are JSON as text,
@@ -354,7 +352,7 @@ DECLARE
   given record;
   demand llm_quota_demand;
   request llm_quota_demand[];
-  decided text[] := '{}';
+  decided text := '';
 BEGIN
   IF freed IS NOT NULL THEN
     FOR given IN SELECT * FROM json_populate_recordset(NULL::llm_quota_places, freed::json) LOOP
@@ -391,13 +389,13 @@ BEGIN
     FOR demand IN SELECT * FROM json_populate_recordset(NULL::llm_quota_demand, demands::json) LOOP
       request := array_append(request, demand);
       IF demand.is_last THEN
-        decided := array_append(decided, llm_quota_decide_request(moment, cap, request));
+        decided := decided || ',' || llm_quota_decide_request(moment, cap, request);
         request := NULL;
       END IF;
     END LOOP;
   END IF;
   RETURN format(
-    '{"period":%s,"decided":[%s]}', llm_quota_period(moment), array_to_string(decided, ',')
+    '{"period":%s,"decided":[%s]}', llm_quota_period(moment), substr(decided, 2)
   );
 END $function$;
 
