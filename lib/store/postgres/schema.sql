@@ -32,7 +32,7 @@ IF to_regclass('llm_quota') IS NULL THEN
   -- space and no column that changes is in an index.
   CREATE UNLOGGED TABLE llm_quota_counters (
     counters text COLLATE "C" NOT NULL,
-    caller text COLLATE "C" NOT NULL,   -- '"overflow"', which is no escaped name, for all others
+    caller text COLLATE "C" NOT NULL,   -- all others are '"overflow"', which is no escaped name
     count bigint NOT NULL,
     held bigint NOT NULL,               -- of what was admitted in the period
     held_before bigint NOT NULL,        -- of what was admitted in the period before
@@ -82,10 +82,11 @@ CREATE OR REPLACE FUNCTION llm_quota_has_room(count bigint, at_least bigint, quo
 RETURNS boolean LANGUAGE sql IMMUTABLE AS
 'SELECT count + greatest(at_least, 1) <= quota_limit OR quota_limit = 9007199254740991';
 
--- A window that a day, week or month of a time zone follows is over when that one has begun.
-CREATE OR REPLACE FUNCTION llm_quota_is_open(ends bigint, moment bigint, next_start bigint)
+-- Whether a window is open. If it follows the days, weeks or months of a time zone, it is over once
+-- the present one has started, and otherwise at its end.
+CREATE OR REPLACE FUNCTION llm_quota_is_open(ends bigint, moment bigint, present_start bigint)
 RETURNS boolean LANGUAGE sql IMMUTABLE AS
-'SELECT coalesce(ends > coalesce(next_start, moment), false)';
+'SELECT coalesce(ends > coalesce(present_start, moment), false)';
 
 CREATE OR REPLACE FUNCTION llm_quota_period(moment bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS
@@ -119,8 +120,8 @@ LANGUAGE sql STABLE AS $function$
   )
 $function$;
 
--- Waits for the calls before. The lock is released when the transaction ends. Then nothing waits
--- for the disk.
+-- Waits for the calls before, and lets the next ones wait until the transaction ends, which does not
+-- wait for the disk.
 CREATE OR REPLACE FUNCTION llm_quota_lock() RETURNS void LANGUAGE plpgsql AS $function$
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -335,6 +336,8 @@ END $function$;
 
 -- Does all of a call (`Call` of lib/store/shared/driver.ts) in one step. Lists are JSON as text,
 -- because clients differ in what they make of a parameter of another type; null if they are empty.
+-- The settings have each statement planned once, to find rows by their keys. Without `jit = off`,
+-- the server would compile what reads the sequences, which have no index.
 CREATE OR REPLACE FUNCTION llm_quota_decide(
   given_time bigint,
   cap bigint,
