@@ -1,8 +1,10 @@
+import { quotaDecisions, type QuotaDecisionMessage } from '../channels.js'
 import { hasRoom } from '../store/counter.js'
 import type { Acquisition, Demand, QuotaCount } from '../store/store.js'
 import { wallClock } from '../wall-clock.js'
-import { uncounted, type QuotaDecision } from './decision.js'
+import type { QuotaDecision } from './decision.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
+import type { Requester } from './requester.js'
 
 // What others hold is settled at a time that nobody knows, which can be soon. In milliseconds.
 const waitForHeld = 1000
@@ -11,14 +13,13 @@ const waitForHeld = 1000
 export function decide (reached: readonly QuotaOfRequest[]): void {
   for (const each of reached) {
     if (each.decision !== null || each.demand === null) continue
-    if (each.hasStoreFailed) decideWithoutAnswer(each, each.demand)
-    else if (each.acquisition !== null) decideByAnswer(each, each.demand, each.acquisition)
+    if (each.hasStoreFailed) {
+      const { callerKey } = each.demand
+      each.decideWithout({ outcome: 'unavailable', reason: 'store', callerKey })
+    } else if (each.acquisition !== null) {
+      decideByAnswer(each, each.demand, each.acquisition)
+    }
   }
-}
-
-function decideWithoutAnswer (each: QuotaOfRequest, { callerKey }: Demand): void {
-  const outcome = { outcome: 'unavailable', reason: 'store', callerKey } as const
-  each.decision = uncounted(each.quota, each.operation, each.limit, outcome)
 }
 
 function decideByAnswer (each: QuotaOfRequest, demand: Demand, acquisition: Acquisition): void {
@@ -26,6 +27,7 @@ function decideByAnswer (each: QuotaOfRequest, demand: Demand, acquisition: Acqu
   const windowRemaining = timeLeft(acquisition, demand)
   let retryAfter: number | null = null
   if (!acquisition.admitted) {
+    each.refuses = quota.isEnforced
     each.wait = waitFor(each, demand, acquisition, windowRemaining)
     retryAfter = each.wait === Infinity ? null : secondsOf(each.wait)
   }
@@ -63,16 +65,16 @@ function waitFor (
 }
 
 /**
- * Returns the milliseconds until the window of a count ends; null if it has no window. The windows
- * of a caller whose time zone has changed can end before the next one opens.
+ * Returns the milliseconds until the window of a count ends; null if it has no window. For a caller
+ * whose time zone has changed, the next window opens with the first day that begins when the last
+ * one has ended or later, which is not before the day of the demand has ended.
  */
 export function timeLeft (
   { windowRemaining, end }: QuotaCount,
   demand: Pick<Demand, 'end'>
 ): number | null {
   if (end === undefined) return windowRemaining
-  const now = wallClock()
-  return Math.max(1, (end > now ? end : (demand.end ?? end)) - now)
+  return Math.max(1, Math.max(end, demand.end ?? end) - wallClock())
 }
 
 /** Returns a time as seconds of a `Retry-After` header (docs/rules.md, "Refusal"). */
@@ -107,4 +109,23 @@ function precedenceOf ({ outcome, reason, unit }: QuotaDecision): number {
   // A store is asked only if nothing else has failed.
   if (outcome === 'unavailable') return reason === 'store' ? 0 : 3
   return unit === 'concurrent-requests' ? 2 : 1
+}
+
+/** Publishes the decisions on a request, and logs those that a host may want to know of. */
+export function publishDecisions (
+  decisions: readonly QuotaDecision[],
+  requester: Requester
+): void {
+  const { request, server } = requester
+  const { decisions: decisionsOfServer } = server.channels
+  for (const decision of decisions) {
+    if (quotaDecisions.hasSubscribers || decisionsOfServer.hasSubscribers) {
+      const message = { request, decision } satisfies QuotaDecisionMessage
+      quotaDecisions.publish(message)
+      decisionsOfServer.publish(message)
+    }
+    const { outcome, overflow } = decision
+    const isUsual = (outcome === 'admitted' || outcome === 'disabled') && !overflow
+    if (!isUsual) server.log.decided(decision, request, requester.log)
+  }
 }

@@ -1,4 +1,4 @@
-import { publishOn, quotaSettlements, type QuotaSettlement } from '../channels.js'
+import { quotaSettlements, type QuotaSettlement } from '../channels.js'
 import type { Caller } from '../caller/request-caller.js'
 import { format } from '../errors.js'
 import { logFailure } from '../log.js'
@@ -188,7 +188,7 @@ export class Usage {
     try {
       await this.#quota.store.settle?.(part.acquisition, part.counts)
     } catch (error) {
-      this.#failed(error, part.counts)
+      this.#failed(error)
     }
   }
 
@@ -202,7 +202,7 @@ export class Usage {
       if (this.#beyond.length > mostBeyond) this.#beyond.shift()
     } catch (error) {
       // Whether it was counted is unknown. It is neither counted again nor lowered.
-      this.#failed(error, amount)
+      this.#failed(error)
     }
   }
 
@@ -220,9 +220,10 @@ export class Usage {
     }
   }
 
-  #failed (error: unknown, used: number): void {
+  #failed (error: unknown): void {
     this.#isFailed = true
     const { name, unit, counters } = this.#quota
+    const used = this.#due
     const message = 'the quota store failed; what the request counts may be wrong'
     logFailure(this.#requester.log, error, message, { quota: name, unit, counters, used })
   }
@@ -232,19 +233,19 @@ export class Usage {
     const before = this.#published ?? 0
     this.#published = used
     const { request, server } = this.#requester
-    publishOn(quotaSettlements, server.channels.settlements, (): QuotaSettlement => {
-      return {
-        request,
-        callerKey: this.#demand.callerKey,
-        quota: this.#quota.name,
-        unit: this.#quota.unit,
-        granted: this.#granted,
-        used,
-        before,
-        reported: this.#reported !== null,
-        windowEnd: this.#windowEnd,
-        failed: this.#isFailed
-      }
-    })
+    const message = {
+      request,
+      callerKey: this.#demand.callerKey,
+      quota: this.#quota.name,
+      unit: this.#quota.unit,
+      granted: this.#granted,
+      used,
+      before,
+      reported: this.#reported !== null,
+      windowEnd: this.#windowEnd,
+      failed: this.#isFailed
+    } satisfies QuotaSettlement
+    quotaSettlements.publish(message)
+    server.channels.settlements.publish(message)
   }
 }

@@ -1,15 +1,14 @@
--- Does what one call asks of a shard, in one atomic step: frees and renews places, settles, and
--- decides on the requests in their order.
+-- Does what one call asks of a shard, in one step: frees and renews places, settles, and decides on
+-- the requests in their order.
 -- include layout.part.lua
---
 -- KEYS: the shard; the counters of each quota with windows; the callers of each quota of concurrent
 -- requests; and of each caller with places, a holder, its places and the callers of its quota.
 -- ARGV[1] has numbers of eight bytes, read below in the order in which arguments.ts writes them; in
 -- JSON, they would cost a fifth more. Then come names: the field of each quota, the callers of each
 -- quota with windows, the holders, and the places that are freed, renewed, and taken.
 -- Returns numbers with spaces between them: the period, and for each demand of each request whether
--- it has room (1 or 0), what was granted, the count, what is held, how long the window stays open or,
--- in a time zone, when it ends (0 for a place), its id, and whether the counter is that of overflow.
+-- it has room (1 or 0), what was granted, the count, what is held, how long the window stays open
+-- or, in a time zone, when it ends (0 for a place), its id, and whether it is that of overflow.
 local NUMBERS = ARGV[1]
 
 -- The shard must last for `keep`. There are `demandCount` demands in all requests.
@@ -20,7 +19,7 @@ local found = readShard(unpack(ARGV, 2, 1 + quotaCount))
 local now, offset, latestId, shardExpires = startClock(found[1], time)
 local period = math.floor(now / PERIOD)
 
--- A server whose memory is full refuses only the first write of a script. A demand can open a window.
+-- A server whose memory is full refuses only the first write of a script. A demand may need an id.
 local isExpiring = now + keep > shardExpires
 if isExpiring then shardExpires = now + keep + MINUTE end
 local clock = struct.pack('dddd', now, offset, latestId + demandCount, shardExpires)
@@ -37,21 +36,19 @@ local function sweep (quota)
   for index = 1, #page[2], 2 do
     if isDead(quota, page[2][index + 1]) then redis.call('HDEL', quota.key, page[2][index]) end
   end
-  quota.cursor = page[1] == '0' and -1 or tonumber(page[1])
-  quota.isChanged = true
+  quota.cursor, quota.isChanged = page[1] == '0' and -1 or tonumber(page[1]), true
 end
 
--- The window is 0 if no request reaches the quota. `isExpected` is 1 if this process has counted here
--- within a window.
-local quotas = {}
-local name = 1 + quotaCount
+-- The window is 0 if no request reaches the quota. `isExpected` is 1 if this process has counted in
+-- it within a window.
+local quotas, name = {}, 1 + quotaCount
 for position = 1, windowedCount do
   local window, isZoned, isExpected, callerCount
   window, isZoned, isExpected, callerCount, at = struct.unpack('dddd', NUMBERS, at)
   local text = found[1 + position]
   local quota = readQuota(text or struct.pack('dddddd', now, 0, -1, 0, 0, NEVER))
   quota.key, quota.field, quota.window = KEYS[1 + position], ARGV[1 + position], window
-  -- Counters without a record of their quota have times of a clock that was lost.
+  -- Counters whose quota has no record have times of a clock that was lost.
   if not text then redis.call('UNLINK', quota.key) end
   if window > 0 then
     quota.isChanged = quota.retention ~= window + MINUTE or quota.isZoned ~= isZoned
@@ -80,33 +77,30 @@ local function overflowOf (quota)
   return quota.overflow
 end
 
--- Free and renew places, and count those of each holder. In this form they are a counter.
+-- Counts what has not ended in a sorted set, and removes what has.
 local removable = PAGE
 local function countNotEnded (key)
-  local ended = redis.call('ZCOUNT', key, '-inf', now)
+  local count = redis.call('ZCARD', key)
+  local ended = count > 0 and redis.call('ZCOUNT', key, '-inf', now) or 0
   local removed = math.min(ended, removable)
   if removed > 0 then redis.call('ZREMRANGEBYRANK', key, 0, removed - 1) end
   removable = removable - removed
-  return redis.call('ZCARD', key) - (ended - removed)
+  return count - ended
 end
 
 local function hold (holder, place)
   redis.call('ZADD', holder.key, now + PLACE_DURATION, place)
   redis.call('PEXPIRE', holder.key, PLACE_DURATION)
   redis.call('ZADD', holder.callersKey, now + PLACE_DURATION, holder.caller)
-  redis.call('PEXPIRE', holder.callersKey, PLACE_DURATION)
 end
 
-for position = windowedCount + 1, quotaCount do
-  if not found[1 + position] then redis.call('HSET', SHARD, ARGV[1 + position], '') end
-  countNotEnded(KEYS[1 + position])
-end
+-- Free and renew places. The places of a holder have the form of a counter.
 local holders = {}
 for position = 1, holderCount do
   local key = 2 * position + quotaCount
   holders[position] = {
     key = KEYS[key], callersKey = KEYS[key + 1], caller = ARGV[name + position],
-    count = 0, held = 0, heldBefore = 0, ends = now, id = 0
+    count = false, held = 0, heldBefore = 0, ends = now, id = 0
   }
 end
 name = name + holderCount
@@ -114,20 +108,19 @@ for index = 1, freedCount + renewedCount do
   local position
   position, at = struct.unpack('d', NUMBERS, at)
   name = name + 1
-  if index <= freedCount then redis.call('ZREM', holders[position].key, ARGV[name])
-  else hold(holders[position], ARGV[name]) end
-end
-for _, holder in ipairs(holders) do
-  holder.count = countNotEnded(holder.key)
-  holder.held = holder.count
-  if holder.count == 0 then redis.call('ZREM', holder.callersKey, holder.caller) end
+  local holder, place = holders[position], ARGV[name]
+  if index > freedCount then
+    hold(holder, place)
+  elseif redis.call('ZREM', holder.key, place) == 1 and redis.call('EXISTS', holder.key) == 0 then
+    redis.call('ZREM', holder.callersKey, holder.caller)
+  end
 end
 
 -- Settle: only the window that has counted changes, and what is held of the `settled` period.
 for _ = 1, settlementCount do
-  local position, row, isOverflow, id, lessCount, lessHeld, settled
-  position, row, isOverflow, id, lessCount, lessHeld, settled, at =
+  local position, row, isOverflow, id, lessCount, lessHeld, settled, nextAt =
     struct.unpack('ddddddd', NUMBERS, at)
+  at = nextAt
   local quota = quotas[position]
   local counter = isOverflow == 1 and overflowOf(quota) or quota.counters[row]
   if counter and counter.id == id then
@@ -144,8 +137,7 @@ local function reach (quota, row, starts, ends)
   local counter = quota.counters[row]
   if not counter and quota.tracked < cap then
     counter = readCounter(NEW_COUNTER, period)
-    quota.counters[row] = counter
-    quota.tracked = quota.tracked + 1
+    quota.counters[row], quota.tracked = counter, quota.tracked + 1
   end
   counter = counter or overflowOf(quota)
   if counter.ends <= (ends > 0 and starts or now) then
@@ -158,24 +150,29 @@ local function reach (quota, row, starts, ends)
 end
 
 -- Decide on the requests. The quota's position is 0 for a place, whose row is that of its holder.
-local reply = { string.format('%.0f', period) }
+local reply, demands = { string.format('%d', period) }, {}
 for _ = 1, requestCount do
   local size, hasPlaces
   size, hasPlaces, at = struct.unpack('dd', NUMBERS, at)
   name = name + hasPlaces
-  local demands, isAdmitted = {}, true
+  local isAdmitted = true
   for index = 1, size do
-    local position, row, limit, least, most, isEstimate, starts, ends
-    position, row, limit, least, most, isEstimate, starts, ends, at =
+    local position, row, limit, least, most, isEstimate, starts, ends, nextAt =
       struct.unpack('dddddddd', NUMBERS, at)
+    at = nextAt
     local quota = quotas[position]
     local counter = quota and reach(quota, row, starts, ends) or holders[row]
+    if not quota and not counter.count then
+      counter.count = countNotEnded(counter.key)
+      counter.held = counter.count
+    end
     local hasRoom = limit == UNLIMITED or counter.count + math.max(least, 1) <= limit
     isAdmitted = isAdmitted and hasRoom
-    demands[index] = {
-      quota = quota, counter = counter, hasRoom = hasRoom, limit = limit, most = most,
-      isEstimate = isEstimate == 1, isZoned = ends > 0
-    }
+    -- Records are used again by the next request.
+    local demand = demands[index] or {}
+    demands[index] = demand
+    demand.quota, demand.counter, demand.hasRoom, demand.isZoned = quota, counter, hasRoom, ends > 0
+    demand.limit, demand.most, demand.isEstimate = limit, most, isEstimate == 1
   end
   for index = 1, size do
     local demand = demands[index]
@@ -190,7 +187,7 @@ for _ = 1, requestCount do
     end
     local left = demand.isZoned and counter.ends or counter.ends - now
     local isOverflow = quota and counter == quota.overflow
-    reply[#reply + 1] = string.format('%d %.0f %.0f %.0f %.0f %.0f %d', demand.hasRoom and 1 or 0,
+    reply[#reply + 1] = string.format('%d %d %d %d %d %d %d', demand.hasRoom and 1 or 0,
       granted, counter.count, heldOf(counter), left, counter.id, isOverflow and 1 or 0)
   end
 end
@@ -200,21 +197,25 @@ local function writeCounter (its)
   return struct.pack('ddddddd',
     its.lastSeen, its.count, its.held, its.heldBefore, period, its.ends, its.id)
 end
+for position = windowedCount + 1, quotaCount do
+  if not found[1 + position] then redis.call('HSET', SHARD, ARGV[1 + position], '') end
+  countNotEnded(KEYS[1 + position])
+  redis.call('PEXPIRE', KEYS[1 + position], PLACE_DURATION)
+end
 for _, quota in ipairs(quotas) do
-  local written = {}
+  local written, size = {}, 0
   for row, counter in ipairs(quota.counters) do
     if counter and counter.isChanged then
-      written[#written + 1] = ARGV[quota.firstName + row]
-      written[#written + 1] = writeCounter(counter)
+      written[size + 1], written[size + 2] = ARGV[quota.firstName + row], writeCounter(counter)
+      size = size + 2
     end
   end
-  if #written > 0 then redis.call('HSET', quota.key, unpack(written)) end
+  if size > 0 then redis.call('HSET', quota.key, unpack(written)) end
   if quota.overflow then
     redis.call('HSET', SHARD, quota.field .. ' overflow', writeCounter(quota.overflow))
   end
   if quota.window > 0 and now + quota.retention > quota.expires then
-    quota.expires = now + quota.retention + MINUTE
-    quota.isChanged = true
+    quota.expires, quota.isChanged = now + quota.retention + MINUTE, true
     redis.call('PEXPIRE', quota.key, quota.expires - now)
   end
   if quota.isChanged then

@@ -7,7 +7,7 @@
 -- Returns both numbers with a space between them.
 local found = readShard(ARGV[1])
 if found[2] then
-  return string.format('%d %.0f', redis.call('HLEN', KEYS[2]), readQuota(found[2]).sweeps)
+  return string.format('%d %d', redis.call('HLEN', KEYS[2]), readQuota(found[2]).sweeps)
 end
 local now = startClock(found[1], tonumber(ARGV[2]))
-return redis.call('ZCOUNT', KEYS[3], '(' .. string.format('%.0f', now), '+inf') .. ' 0'
+return redis.call('ZCOUNT', KEYS[3], '(' .. string.format('%d', now), '+inf') .. ' 0'

@@ -1,26 +1,19 @@
 -- The layout of a shard (docs/shared-stores.md). This file stands in front of each script.
 --
 -- The shard, KEYS[1], is a hash. The field LAYOUT has the clock, `windows:<quota>` the record of a
--- quota with windows, `windows:<quota> overflow` its overflow counter, and `places:<quota>` nothing.
+-- quota with windows, `windows:<quota> overflow` its overflow counter, `places:<quota>` nothing.
 --   `<shard>:windows:<quota>`          a hash: the counter of each caller
 --   `<shard>:places:<quota>`           a sorted set: each caller with the end of its latest place
 --   `<shard>:places:<quota> <caller>`  a sorted set: the name of each place with its end
 -- The name of a quota has no space. Records are numbers of eight bytes. Times are in milliseconds.
 local SHARD = KEYS[1]
--- The key of a shard never changes, and always has this field: others have another layout.
-local LAYOUT = 'layout:5'
--- A time before all others.
-local NEVER = -1e300
--- The greatest count, and the limit that always has room.
-local UNLIMITED = 9007199254740991
--- The time between two sweeps. A counter stays for its window and as long after that.
-local MINUTE = 60000
--- How long a place lasts unless it is renewed.
-local PLACE_DURATION = 30000
--- What was admitted in the current period of ten minutes or in the one before can be held.
-local PERIOD = 600000
--- How many counters a sweep looks at in a script, and how many ended places a script removes.
-local PAGE = 1000
+local LAYOUT = 'layout:5' -- the name of a field that each shard has, but no other layout
+local NEVER = -1e300 -- a time before all others
+local UNLIMITED = 9007199254740991 -- the greatest count, and the limit that always has room
+local MINUTE = 60000 -- the time between two sweeps, and how long a counter stays after its window
+local PLACE_DURATION = 30000 -- how long a place lasts unless it is renewed
+local PERIOD = 600000 -- what was admitted in this period or in the one before can be held
+local PAGE = 1000 -- how many counters a sweep looks at, and ended places are removed, in a script
 
 -- Reads the clock and other fields of the shard. Refuses every other layout.
 local function readShard (...)
@@ -45,8 +38,8 @@ local function startClock (text, time)
 end
 
 -- A quota has swept `sweeps` times, the last time at `sweptAt`; the sweep continues at `cursor`, or
--- is complete (-1). A counter is dead `retention` after its last request. Windows are those of a time
--- zone if `isZoned` is 1. The key of the counters expires at `expires`.
+-- is complete (-1). A counter is dead `retention` after its last request. Windows are those of a
+-- time zone if `isZoned` is 1. The key of the counters expires at `expires`.
 local function readQuota (text)
   local quota = { isChanged = false }
   quota.sweptAt, quota.sweeps, quota.cursor, quota.retention, quota.isZoned, quota.expires =

@@ -2,8 +2,8 @@
 -- include layout.part.lua
 --
 -- KEYS: the shard, the counters of the quota if it has windows, and its callers if it has places.
--- The places of each caller are in further keys. ARGV: the field of the quota; the cursor, 0 for the
--- first page; the time of the store's own clock, negative for the server's; and the date, in
+-- The places of each caller are in further keys. ARGV: the field of the quota; the cursor, 0 for
+-- the first page; the time of the store's own clock, negative for the server's; and the date, in
 -- milliseconds since the epoch.
 --
 -- Returns the cursor of the next page, 0 if this is the last one. Then for each caller its key, and
@@ -20,7 +20,7 @@ local reply = { page[1] }
 
 local function add (caller, count, held, left, ends)
   reply[#reply + 1] = caller
-  reply[#reply + 1] = string.format('%.0f %.0f %.0f %.0f', count, held, left, ends)
+  reply[#reply + 1] = string.format('%d %d %d %d', count, held, left, ends)
 end
 
 for index = 1, #page[2], 2 do
@@ -34,7 +34,7 @@ for index = 1, #page[2], 2 do
     end
   else
     local places = KEYS[3] .. ' ' .. caller
-    local count = redis.call('ZCOUNT', places, '(' .. string.format('%.0f', now), '+inf')
+    local count = redis.call('ZCOUNT', places, '(' .. string.format('%d', now), '+inf')
     if count > 0 then add(caller, count, count, 0, 0) end
   end
 end

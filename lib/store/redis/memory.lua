@@ -1,6 +1,6 @@
--- Fails if the server is likely to have evicted counters because its memory is nearly full: it would
--- evict them again and again, and no limit would hold. A server can lose them otherwise, for example
--- when it restarts.
+-- Fails if the server is likely to have evicted counters because its memory is nearly full: it
+-- would evict them again and again, and no limit would hold. A server can lose them otherwise, for
+-- example when it restarts.
 --
 -- KEYS: the shard.
 local memory = redis.pcall('INFO', 'memory')

@@ -1,10 +1,10 @@
--- Reads the counter that a demand would reach, as it would be after a page of a sweep if one is due.
--- Does not write.
+-- Reads the counter that a demand would reach, as it would be after a page of a sweep if one is
+-- due. Does not write.
 -- include layout.part.lua
 --
 -- KEYS: the shard, the counters of the quota. ARGV: the field of the quota; the caller; the time of
--- the store's own clock, negative for the server's; the cap; and when the demand's day begins in its
--- time zone (-1 without one).
+-- the store's own clock, negative for the server's; the cap; and when the demand's day, week or
+-- month begins (-1 without a time zone).
 --
 -- Returns nothing if a request would open a window, or else numbers with spaces between them: the
 -- count; what is held; how long the window stays open or, in a time zone, when it ends; and whether
@@ -42,4 +42,5 @@ local counter = readCounter(text, math.floor(now / PERIOD))
 local isZoned = starts >= 0
 if counter.ends <= (isZoned and starts or now) then return '' end
 local left = isZoned and counter.ends or counter.ends - now
-return string.format('%.0f %.0f %.0f %d', counter.count, heldOf(counter), left, isOverflow and 1 or 0)
+local overflow = isOverflow and 1 or 0
+return string.format('%d %d %d %d', counter.count, heldOf(counter), left, overflow)

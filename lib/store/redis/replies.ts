@@ -11,7 +11,8 @@ class NumberReader {
   /** @param reply Numbers with spaces between them, as a string or a Buffer. */
   constructor (reply: unknown) {
     this.#reply = reply
-    this.#texts = typeof reply === 'string' || reply instanceof Buffer ? String(reply).split(' ') : []
+    const isText = typeof reply === 'string' || reply instanceof Buffer
+    this.#texts = isText ? String(reply).split(' ') : []
   }
 
   next (): number {

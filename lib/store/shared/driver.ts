@@ -12,8 +12,8 @@ export interface Driver {
    */
   readonly mostDemands: number
   /**
-   * Does all of the call in one atomic step. Rejects with a `NotRunError` if certainly nothing of it
-   * has run, and with anything else if that is unknown.
+   * Does all of the call in one atomic step. Rejects with a `NotRunError` if certainly nothing of
+   * it has run, and with anything else if that is unknown.
    */
   decide(call: Call): Promise<Reply>
   /** As `QuotaStore.peek`. */

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { setImmediate as turn, setTimeout as pause } from 'node:timers/promises'
+import { setImmediate as turn } from 'node:timers/promises'
 import { required } from '../../required.js'
 import { TimeLimitError, withTimeout } from '../../time-limit.js'
 import { haveRoom } from '../side-by-side.js'
@@ -188,7 +188,7 @@ export class Shard implements Settler {
     }
   }
 
-  /** Takes as many requests as a call can have. Those that have waited for too long are rejected. */
+  /** Takes as many requests as a call can have, and rejects those that have waited for too long. */
   #takeRequests (): WaitingRequest[] {
     const now = performance.now()
     const taken: WaitingRequest[] = []
@@ -223,7 +223,7 @@ export class Shard implements Settler {
         const isLast = performance.now() + notRunPause >= until
         if (!(error instanceof NotRunError) || isLast) throw error
       }
-      await pause(notRunPause)
+      await new Promise((resolve) => setTimeout(resolve, notRunPause))
     }
   }
 
