@@ -120,8 +120,8 @@ LANGUAGE sql STABLE AS $function$
   )
 $function$;
 
--- Waits for the calls before, and lets the next ones wait until the transaction ends, which does not
--- wait for the disk.
+-- Waits for the calls before, and lets the next ones wait until the transaction ends. Its end does
+-- not wait for the disk.
 CREATE OR REPLACE FUNCTION llm_quota_lock() RETURNS void LANGUAGE plpgsql AS $function$
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -481,7 +481,7 @@ BEGIN
   );
 END $function$;
 
--- Returns the number of callers, with a counter of their own or with places, and of sweeps, as JSON.
+-- Returns the number of callers, who have a counter of their own or places, and of sweeps.
 CREATE OR REPLACE FUNCTION llm_quota_inspect(given_time bigint, quota text) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 DECLARE
