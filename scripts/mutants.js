@@ -339,8 +339,8 @@ const sql = [
   {
     file: 'store/postgres/schema.sql',
     what: 'a window is open a millisecond longer',
-    from: 'moment < ends, false)',
-    to: 'moment <= ends, false)',
+    from: 'coalesce(ends > coalesce(present_start, moment), false)',
+    to: 'coalesce(ends >= coalesce(present_start, moment), false)',
     ...byRule(
       postgresContract,
       'a request after the previous window opens one, and no later request extends it'
@@ -348,12 +348,39 @@ const sql = [
   },
   {
     file: 'store/postgres/schema.sql',
+    what: 'a cost of 0 needs no room',
+    from: 'count + greatest(at_least, 1) <= quota_limit',
+    to: 'count + at_least <= quota_limit',
+    ...byRule(
+      postgresContract,
+      'a cost of 0 needs room for 1 and adds nothing, but opens the window'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
     what: 'a sweep removes a caller a millisecond late',
-    from: 'swept_at - last_seen >= window_length + 60000',
-    to: 'swept_at - last_seen > window_length + 60000',
+    from: 'page.dead_from <= swept_at',
+    to: 'page.dead_from < swept_at',
     ...byRule(
       postgresContract,
       'a sweep removes a caller one window and 60 s after its last request, before a lookup'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'sweeps are a millisecond late',
+    from: '  IF moment - sweep.swept_at >= 60000 THEN',
+    to: '  IF moment - sweep.swept_at > 60000 THEN',
+    ...byRule(postgresContract, 'sweeps 60 s after the previous sweep, and no earlier')
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a sweep removes the overflow counter',
+    from: ' AND page.caller <> \'"overflow"\'\n',
+    to: '\n',
+    ...byTest(
+      postgresContract.test,
+      'a sweep leaves the overflow counter, which is no tracked caller'
     )
   },
   {
@@ -368,9 +395,46 @@ const sql = [
   },
   {
     file: 'store/postgres/schema.sql',
+    what: 'one caller more than the cap is tracked',
+    from: 'AND quota.tracked < cap;',
+    to: 'AND quota.tracked <= cap;',
+    ...byRule(
+      postgresContract,
+      'tracks no more callers than the cap, also in a race; others share the overflow counter'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a forgotten caller stays in the number',
+    from: 'SET tracked = stored.tracked - 1',
+    to: 'SET tracked = stored.tracked',
+    ...byRule(
+      postgresContract,
+      'forget makes room for one other caller if the caller has a counter'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a new window counts what the last one did',
+    from: 'DO UPDATE SET count = 0, held = 0,',
+    to: 'DO UPDATE SET held = 0,',
+    ...byRule(
+      postgresContract,
+      'a request after the previous window opens one, and no later request extends it'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a settlement changes any window',
+    from: '\n        AND stored.window_id = given.window_id;',
+    to: ';',
+    ...byRule(postgresContract, 'a settlement changes the window that counted, and no other')
+  },
+  {
+    file: 'store/postgres/schema.sql',
     what: 'a settlement holds what it did',
-    from: '      own.held := greatest(0, least(own.count, own.held - settlement.less_held));\n',
-    to: '',
+    from: 'stored.held - llm_quota_less(given.less_held, stored.period)',
+    to: 'stored.held',
     ...byRule(
       postgresContract,
       'holds an estimate until it is settled, and then counts what was used'
@@ -378,9 +442,29 @@ const sql = [
   },
   {
     file: 'store/postgres/schema.sql',
+    what: 'a settlement ends what the period before holds',
+    from: 'llm_quota_less(given.less_held, stored.period - 1)',
+    to: 'llm_quota_less(given.less_held, stored.period)',
+    ...byRule(
+      postgresContract,
+      'a settlement ends what is held in the period that admitted it, and in no other'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'what is held is forgotten after one period',
+    from: '    WHEN 1 THEN own.held\n',
+    to: '',
+    ...byRule(
+      postgresContract,
+      'holds an estimate in the period of ten minutes that admitted it, and in the next one'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
     what: 'a demand with room is counted beside one without',
-    from: 'IF is_admitted THEN\n        granted :=',
-    to: 'IF have_room[each] THEN\n        granted :=',
+    from: '    IF is_admitted THEN\n      granted :=',
+    to: '    IF has_room THEN\n      granted :=',
     ...byRule(
       postgresContract,
       'counts and holds no demand of a request if one of them has no room, whichever it is'
@@ -388,18 +472,8 @@ const sql = [
   },
   {
     file: 'store/postgres/schema.sql',
-    what: 'the short way asks for no room',
-    from: '      AND llm_quota_has_room(stored.count, cost, quota_limit)\n',
-    to: '',
-    ...byRule(
-      postgresContract,
-      'counts each caller separately, up to the limit of each request, and no rejected request'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
     what: 'the time runs backwards with the clock',
-    from: '    moment := greatest(moment, known_latest);\n',
+    from: '    moment := latest;\n',
     to: '',
     ...byTest(
       postgresContract.test,
@@ -409,31 +483,11 @@ const sql = [
   {
     file: 'store/postgres/schema.sql',
     what: 'an id of a window is used again',
-    from: 'own.window_id := floor(random() * unlimited);',
-    to: 'own.window_id := 1;',
+    from: 'floor(random() * 9007199254740991), 0',
+    to: '1, 0',
     ...byTest(
       postgresContract.test,
       'nothing is given back in a window that opened at the same time after the counters were lost'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a lease that has ended is known',
-    from: 'IF lease.ends > moment THEN',
-    to: 'IF lease.ends IS NOT NULL THEN',
-    ...byTest(
-      postgresContract.test,
-      'a process whose lease has ended is told so if its own call is the next one'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a counter that a sweep has removed keeps the end of its window',
-    from: '      given_rows[slot].ends := NULL;\n',
-    to: '',
-    ...byTest(
-      postgresContract.test,
-      'a counter that a sweep has removed opens a new window, even with the same end'
     )
   },
   {
@@ -448,12 +502,119 @@ const sql = [
   },
   {
     file: 'store/postgres/schema.sql',
-    what: 'what was stated in an earlier generation stays',
-    from: 'lease.complete := coalesce(complete_generation, lease.complete, 0);',
-    to: 'lease.complete := coalesce(lease.complete, 0);',
+    what: 'the second demand does not see what the first has counted in the overflow counter',
+    from: '    IF own.caller = \'"overflow"\' THEN',
+    to: '    IF false THEN',
     ...byTest(
       postgresContract.test,
-      'what a process does not state in a new generation is free once it is complete'
+      'callers of one request who share the overflow counter are granted nothing below 0'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a sweep that is under way ends with its first page',
+    from: '    unswept = next_unswept\n',
+    to: '    unswept = NULL\n',
+    ...byTest(
+      postgresContract.test,
+      'a call sweeps 1,000 counters; at the cap, a new caller uses the overflow counter until then'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a counter is kept for its latest window instead of its longest',
+    from: 'greatest(stored.dead_from, moment + demand.window_length + 60000)',
+    to: 'moment + demand.window_length + 60000',
+    ...byTest(
+      postgresContract.test,
+      'a counter is kept as long as its window, whatever sweeps it'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a place counts a millisecond longer',
+    from: 'place.caller = demand.caller AND place.ends > moment',
+    to: 'place.caller = demand.caller AND place.ends >= moment',
+    ...byTest(
+      postgresContract.test,
+      'the places of a process that was killed are free when they end, no later'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a place lasts 15 s longer',
+    from: 'demand.place, moment + 30000)',
+    to: 'demand.place, moment + 45000)',
+    ...byTest(
+      postgresContract.test,
+      'a renewal keeps a place for 30 s, and takes it again if it was lost'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a renewed place lasts 15 s longer',
+    from: 'held.name, moment + 30000',
+    to: 'held.name, moment + 45000',
+    ...byTest(
+      postgresContract.test,
+      'the places of a process that was killed are free when they end, no later'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a renewal takes no place',
+    from: 'DO UPDATE SET ends = excluded.ends;',
+    to: 'DO NOTHING;',
+    ...byTest(
+      postgresContract.test,
+      'a renewal keeps a place for 30 s, and takes it again if it was lost'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'places of any name are freed',
+    from: '\n        AND place.name = given.name;',
+    to: ';',
+    ...byTest(
+      postgresContract.test,
+      'a call that the server gets twice takes a place once and frees it once'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a repeated request counts its own place',
+    from: '\n    AND place.name IS DISTINCT FROM demand.place;',
+    to: ';',
+    ...byTest(
+      postgresContract.test,
+      'a call that the server gets twice takes a place once and frees it once'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'places that have ended go only once',
+    from: 'IF now.moment / 1000 > now.latest / 1000 THEN',
+    to: 'IF now.moment - now.latest > 10000 THEN',
+    ...byTest(
+      postgresContract.test,
+      'places that have ended do not count, and go, 1,000 in a second'
+    )
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'a request without room takes a place',
+    from: '    ELSIF is_admitted THEN\n',
+    to: '    ELSE\n',
+    ...byTest(postgresContract.test, 'a rejected request takes no place')
+  },
+  {
+    file: 'store/postgres/schema.sql',
+    what: 'the overflow counter is a caller',
+    from: 'owner := \'"overflow"\';',
+    to: "owner := '';",
+    ...byTest(
+      postgresContract.test,
+      'no name of a caller or of counters meets what the store keeps beside the callers'
     )
   }
 ]
