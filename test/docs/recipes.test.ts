@@ -7,7 +7,8 @@ import { createRequire } from 'node:module'
 import Fastify from 'fastify'
 import OpenAI from 'openai'
 import t from 'tap'
-import quotaPlugin from '../../lib/index.js'
+import quotaPlugin, { localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
+import { quotas } from '../../documented/recipes/quotas.js'
 import earlierQuotaPlugin from '../../lib/earlier.js'
 import { hs256, secret, statuses } from '../support/credentials.js'
 import { plainEnvironment } from '../support/environment.js'
@@ -356,6 +357,25 @@ t.test('a call that a time limit ends counts its estimate', async (t) => {
   t.equal(second.status, 200)
   await second.text()
   t.equal(remaining(second), 20_000 - 2 * estimate)
+})
+
+t.test('a service and a worker with one definition share one budget', async (t) => {
+  const store = new MemoryQuotaStore()
+  const [service, worker] = [Fastify(), Fastify()]
+  for (const app of [service, worker]) {
+    await app.register(quotaPlugin, { operations: [], store, quotas })
+    await app.ready()
+  }
+  const mira = localAuthentication('mira')
+  for (const [app, granted] of [
+    [service, 400],
+    [worker, 400],
+    [service, 200],
+    [worker, null]
+  ] as const) {
+    t.equal((await app.quotaAcquire(mira, 'jobs')).granted('tokens'), granted)
+  }
+  await Promise.all([service.close(), worker.close()])
 })
 
 t.test('the workers of a cluster share one limit', async (t) => {
