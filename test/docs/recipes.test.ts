@@ -378,38 +378,6 @@ t.test('a service and a worker with one definition share one budget', async (t) 
   await Promise.all([service.close(), worker.close()])
 })
 
-t.test('the workers of a cluster share one limit', async (t) => {
-  const primary = spawn(process.execPath, ['build/documented/recipes/processes.js'], {
-    env: plainEnvironment({ PORT: '0' }),
-    stdio: ['ignore', 'pipe', 'inherit']
-  })
-  t.teardown(() => {
-    primary.kill()
-  })
-  let printed = ''
-  for await (const text of primary.stdout
-    .setEncoding('utf8')
-    .iterator({ destroyOnReturn: false })) {
-    printed += text
-    if (printed.split('\n').length > 2) break
-  }
-  const [address] = printed.split('\n')
-  const workers = new Set<unknown>()
-  t.same(
-    await statuses(6, async () => {
-      const response = await fetch(`${address}/chat`, {
-        method: 'POST',
-        headers: { ...bearer('mira'), connection: 'close' }
-      })
-      workers.add(Object(await response.json()).process)
-      return response
-    }),
-    [200, 200, 200, 429, 429, 429]
-  )
-  workers.delete(undefined)
-  t.equal(workers.size, 2)
-})
-
 t.test('the quota protects the routes of another file in the layout of fastify-cli', async (t) => {
   process.env['JWT_SECRET'] = secret
   const app = Fastify()
