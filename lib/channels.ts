@@ -1,10 +1,19 @@
-import { channel } from 'node:diagnostics_channel'
+import { channel, type Channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
 import type { QuotaDecision } from './permit/decision.js'
+import type { QuotaInfo } from './permit/quota.js'
 import type { QuotaStore } from './store/store.js'
 
 // All `node:diagnostics_channel` channels of the package, each with the message that is published
 // on it. Without a subscriber, publishing has almost no cost.
+
+/** Publishes a message on a public channel and on that of a server, if anybody listens. */
+export function publishOn<Message> (all: Channel, ofServer: Channel, message: () => Message): void {
+  if (!all.hasSubscribers && !ofServer.hasSubscribers) return
+  const published = message()
+  all.publish(published)
+  ofServer.publish(published)
+}
 
 /** A message on the channel `quotaDecisions`. */
 export interface QuotaDecisionMessage {
@@ -64,8 +73,10 @@ export interface QuotaPlaceChange {
   readonly change: 1 | -1
 }
 
-/** What the quotas of one server publish for its metrics. */
+/** The quotas of one server, and what they publish for its metrics. */
 export class ServerChannels {
+  /** The quotas of each scope in which the plugin is registered. */
+  readonly quotas = new Set<readonly QuotaInfo[]>()
   /** Each `QuotaDecisionMessage`. */
   readonly decisions = channel(Symbol('decisions'))
   /** Each `QuotaSettlement`. */

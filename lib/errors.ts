@@ -48,16 +48,22 @@ export class OptionError extends InvalidOption {
   }
 }
 
+const InvalidVariable = createError(
+  'FST_ERR_LLM_QUOTA_ENVIRONMENT',
+  'fastify-llm-quota: the environment variable %s %s; it got %s',
+  500,
+  TypeError
+)
 /**
  * An environment variable has an invalid value. The message contains the name of the variable and
  * the value.
  */
-export class EnvironmentError extends createError(
-  'FST_ERR_LLM_QUOTA_ENVIRONMENT',
-  'fastify-llm-quota: the environment variable %s must be an integer; it got %s',
-  500,
-  TypeError
-) {}
+export class EnvironmentError extends InvalidVariable {
+  /** @param rule What the value must be, for example `must be an integer`. */
+  constructor (variable: string, rule: string, value: unknown) {
+    super(variable, rule, format(value))
+  }
+}
 
 /** The plugin is registered a second time for the same requests. */
 export class SecondRegistrationError extends createError(

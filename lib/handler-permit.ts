@@ -7,18 +7,17 @@ import { costRule, rangeOf, type Cost, type CostRange } from './permit/cost.js'
 import type { Amounts } from './permit/amounts.js'
 import type { QuotaDecision } from './permit/decision.js'
 import { extendPermit } from './permit/extend.js'
-import type { OpenPermits } from './permit/open-permits.js'
 import type { Permit } from './permit/permit.js'
 import type { GivenCosts } from './permit/prepare.js'
 import type { QuotaList } from './permit/quota-list.js'
 import type { Quota } from './permit/quota.js'
-import { knownStateOf } from './permit/request-state.js'
-import { requesterOf } from './permit/requester.js'
+import { endWithResponse, knownStateOf } from './permit/request-state.js'
+import { Requester, type PermitServer } from './permit/requester.js'
 import { takePermit } from './permit/take-permit.js'
 import { ignoreRejection, isPromise } from './promises.js'
 import type { AnyReply } from './refusal/refusal.js'
 import type { Responder } from './refusal/responder.js'
-import type { Paths } from './subject/paths.js'
+import { operationOf } from './subject/operation.js'
 
 /** A handler's permit for the quotas that it named. `await using` ends it. */
 export interface QuotaPermit extends AsyncDisposable {
@@ -73,17 +72,16 @@ export type QuotaAcquirer = {
 }['method']
 
 /** What the permits of a server's handlers need. */
-export interface HandlerPermitServer {
+export interface HandlerPermitParts {
   readonly log: FastifyBaseLogger
   readonly quotas: QuotaList
-  readonly paths: Paths
-  readonly open: OpenPermits
+  readonly server: PermitServer
   readonly responder: Responder
 }
 
 /** Creates the function for the decorator `fastify.quotaAcquire`. */
-export function createQuotaAcquirer (server: HandlerPermitServer): QuotaAcquirer {
-  const { log, quotas, paths, open, responder } = server
+export function createQuotaAcquirer (parts: HandlerPermitParts): QuotaAcquirer {
+  const { log, quotas, server, responder } = parts
   return async function quotaAcquire (subject: FastifyRequest | Authentication, names, costs) {
     const named = quotas.allNamed([names].flat(), 'quotaAcquire')
     if (named.length === 0) {
@@ -92,18 +90,17 @@ export function createQuotaAcquirer (server: HandlerPermitServer): QuotaAcquirer
     const given = givenCosts(named, costs)
     if (isAuthentication(subject)) {
       assertNoFunctions(named, given)
-      const requester = { request: null, authentication: subject, log }
-      const taken = named.map((quota) => ({ quota, operation: null }))
-      const permit = await takePermit(taken, requester, open, given)
-      return new HandlerPermit(permit, open, responder)
+      const requester = new Requester(server, null, subject, log)
+      const matches = named.map((quota) => ({ quota, operation: null }))
+      return new HandlerPermit(await takePermit(matches, requester, given), responder)
     }
     assertRequest(subject)
-    const operation = paths.operationOf(subject)
-    const taken = named.map((quota) => ({ quota, operation }))
-    const permit = await takePermit(taken, requesterOf(subject), open, given)
-    // A request without a state has not passed the hook.
-    knownStateOf(subject)?.endWithResponse(permit, subject)
-    return new HandlerPermit(permit, open, responder)
+    const operation = operationOf(subject)
+    const matches = named.map((quota) => ({ quota, operation }))
+    const requester = new Requester(server, subject, null, subject.log)
+    const permit = await takePermit(matches, requester, given)
+    endWithResponse(permit, subject)
+    return new HandlerPermit(permit, responder)
   }
 }
 
@@ -111,14 +108,12 @@ class HandlerPermit implements QuotaPermit {
   readonly decisions: readonly QuotaDecision[]
   readonly refusal: QuotaDecision | null
   readonly #permit: Permit
-  readonly #open: OpenPermits
   readonly #responder: Responder
 
-  constructor (permit: Permit, open: OpenPermits, responder: Responder) {
+  constructor (permit: Permit, responder: Responder) {
     this.decisions = permit.decisions
-    this.refusal = permit.refusal?.decision ?? null
+    this.refusal = permit.refusal
     this.#permit = permit
-    this.#open = open
     this.#responder = responder
   }
 
@@ -135,7 +130,7 @@ class HandlerPermit implements QuotaPermit {
     }
     this.#responder.removeHeaders(reply)
     this.#responder.setHeaders(this.#permit, reply)
-    this.#responder.sendRefusal(this.#permit, request, reply)
+    this.#responder.sendRefusal(this.refusal, request, reply)
     return reply
   }
 
@@ -144,7 +139,7 @@ class HandlerPermit implements QuotaPermit {
   }
 
   async extend (amounts: Amounts): Promise<QuotaDecision | null> {
-    return extendPermit(this.#permit, amounts, this.#open)
+    return extendPermit(this.#permit, amounts)
   }
 
   async charge (amounts: Amounts): Promise<void> {

@@ -1,19 +1,20 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { format } from './errors.js'
 import { logFailure } from './log.js'
-import type { OpenPermits } from './permit/open-permits.js'
 import type { Permit } from './permit/permit.js'
 import type { Quota } from './permit/quota.js'
-import { stateOf } from './permit/request-state.js'
-import { requesterOf } from './permit/requester.js'
+import { knownStateOf, noteReply, stateOf, type RequestState } from './permit/request-state.js'
+import { Requester, type PermitServer } from './permit/requester.js'
 import { refuseUnmatched, takePermit } from './permit/take-permit.js'
+import type { Eventual } from './promises.js'
 import type { Responder } from './refusal/responder.js'
+import { operationOf } from './subject/operation.js'
 import type { Match, RequestMatcher } from './subject/request-matcher.js'
 
 /** Creates the hook, which takes each request through all steps, to its admission or refusal. */
 export function createQuotaHook (
   requests: RequestMatcher<Quota>,
-  open: OpenPermits,
+  server: PermitServer,
   responder: Responder
 ) {
   // Not an async function, because Fastify goes on to the handler when it returns: after a refusal,
@@ -23,19 +24,21 @@ export function createQuotaHook (
     reply: FastifyReply,
     done: HookHandlerDoneFunction
   ): void {
-    const state = stateOf(request)
-    state.reply = reply
-    const hasBegun = reply.raw.headersSent
+    const hadBegun = reply.raw.headersSent
+    // Whether the host has responded since, for example because its own time limit was exceeded.
+    const hasResponded = (): boolean => reply.sent || (reply.raw.headersSent && !hadBegun)
     // After reply.callNotFound(), a request passes the hooks again. It is decided only once.
-    if (state.pending === undefined) {
-      const matches = matchesOf(request)
-      if (matches?.length === 0) return done()
-      state.pending =
-        matches === null
-          ? refuseUnmatched(requests.quotas, request, requests.paths, open)
-          : takePermit(matches, requesterOf(request), open)
+    const known = knownStateOf(request)?.pending
+    const matches = known === undefined ? matchesOf(request) : null
+    if (matches?.length === 0) {
+      noteReply(request, reply)
+      return done()
     }
-    admitOrRefuse(state.pending, request, reply, hasBegun, done)
+    const state = stateOf(request, reply)
+    const permit = known ?? decide(matches, request, hasResponded)
+    state.pending = permit
+    if (permit instanceof Promise) admitLater(permit, state, request, reply, hasResponded, done)
+    else admitOrRefuse(permit, state, request, reply, done)
   }
 
   /** Returns null if the mark of the route fails. */
@@ -50,32 +53,52 @@ export function createQuotaHook (
     }
   }
 
-  /**
-   * Goes on to the handler if the request is admitted, and otherwise refuses it. Never rejects.
-   *
-   * @param hasBegun Whether the host had begun to respond before.
-   */
-  async function admitOrRefuse (
-    pending: Promise<Permit>,
+  function decide (
+    matches: readonly Match<Quota>[] | null,
+    request: FastifyRequest,
+    hasResponded: () => boolean
+  ): Eventual<Permit> {
+    const requester = new Requester(server, request, null, request.log)
+    if (matches !== null) return takePermit(matches, requester, null, hasResponded)
+    return refuseUnmatched(requests.quotas, operationOf(request), requester)
+  }
+
+  /** Waits for the decision. Never rejects. */
+  async function admitLater (
+    deciding: Promise<Permit>,
+    state: RequestState,
     request: FastifyRequest,
     reply: FastifyReply,
-    hasBegun: boolean,
+    hasResponded: () => boolean,
     done: HookHandlerDoneFunction
   ): Promise<void> {
+    const permit = await deciding
+    if (hasResponded()) {
+      // The operation does not run.
+      state.permit ??= permit
+      permit.cancel()
+    } else {
+      admitOrRefuse(permit, state, request, reply, done)
+    }
+  }
+
+  /** Goes on to the handler if the request is admitted, and otherwise refuses it. Never throws. */
+  function admitOrRefuse (
+    permit: Permit,
+    state: RequestState,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    done: HookHandlerDoneFunction
+  ): void {
     try {
-      const permit = await pending
-      const state = stateOf(request)
       if (state.permit === undefined) {
         state.permit = permit
         state.assigned = undefined
         state.endWithResponse(permit, request)
         responder.setHeaders(permit, reply)
       }
-      // The host may have responded meanwhile, for example because its own time limit was exceeded.
-      const hasResponded = reply.sent || (reply.raw.headersSent && !hasBegun)
-      if (hasResponded) return
       if (permit.refusal === null) done()
-      else responder.sendRefusal(permit, request, reply)
+      else responder.sendRefusal(permit.refusal, request, reply)
     } catch (error) {
       passOn(error, request, done)
     }

@@ -29,7 +29,7 @@ export type {
 export type { QuotaAcquirer, QuotaPermit } from './handler-permit.js'
 export type { AuthenticationReader } from './caller/request-caller.js'
 export type { DotenvOptions, QuotaConfig } from './limit/configuration.js'
-export type { LimitName } from './limit/limit.js'
+export type { CallerLimit, Limit, LimitName } from './limit/limit.js'
 export type { PreferenceReader } from './limit/preferences.js'
 export type { QuotaDecisionMessage, QuotaSettlement } from './channels.js'
 export type {

@@ -1,9 +1,10 @@
 import type { FastifyInstance } from 'fastify'
 import createPlugin from 'fastify-plugin'
+import { channelsOf } from './channels.js'
 import { createQuotaAcquirer, type QuotaAcquirer } from './handler-permit.js'
 import { createQuotaHook } from './hook.js'
 import {
-  configurationDefaults,
+  limitVariables,
   readConfiguration,
   type QuotaConfig
 } from './limit/configuration.js'
@@ -17,7 +18,7 @@ import { QuotaLog } from './permit/quota-log.js'
 import type { QuotaInfo } from './permit/quota.js'
 import {
   createQuotaCharger,
-  createQuotaExtender,
+  quotaExtend,
   quotaGranted,
   type QuotaCharger,
   type QuotaExtender,
@@ -35,7 +36,6 @@ import { markOf, Routes } from './start/routes.js'
 import { logStoreChanges } from './start/store-changes.js'
 import type { QuotaStore } from './store/store.js'
 import { quotasOf, type RouteMark } from './subject/mark.js'
-import { required } from './required.js'
 import { Paths } from './subject/paths.js'
 import { RequestMatcher } from './subject/request-matcher.js'
 
@@ -89,7 +89,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   // Everything that can fail comes first, so that a registration that failed leaves nothing behind.
   const configuration = await readConfiguration(
     fastify,
-    configurationDefaults(defined),
+    limitVariables(defined),
     options.dotenv
   )
   registrations.add(fastify)
@@ -97,14 +97,17 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   const configured = defined.map((quota) => ({
     ...quota,
-    configured: required(configuration[variableOf(quota.preference)], 'a configured limit')
+    configured: configuration[variableOf(quota.preference)] ?? quota.configured
   }))
-  const preferences = new Preferences(fastify.log, options.preferenceTimeout)
+  const channels = channelsOf(fastify.server)
+  const preferences = new Preferences(fastify.log, channels, options.preferenceTimeout)
   const quotas = new QuotaList(configured, preferences)
   const named = (name: unknown, where: string) => quotas.named(name, where)
-  const open = new OpenPermits(new QuotaLog(fastify.log))
+  const open = new OpenPermits()
+  const log = new QuotaLog(fastify.log)
+  const server = { log, channels, open }
   const responder = new Responder(options)
-  const handlerPermits = { log: fastify.log, quotas, paths, open, responder }
+  const handlerPermits = { log: fastify.log, quotas, server, responder }
   const requests = new RequestMatcher(quotas.all, paths, named)
   const routes = new Routes(
     fastify,
@@ -123,9 +126,10 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.decorate('quotaConfig', configuration)
   const described = describeQuotas(configured)
   fastify.decorate('quotas', described)
+  channels.quotas.add(described)
   fastify.decorate('quotaAcquire', createQuotaAcquirer(handlerPermits))
-  fastify.decorate('quotaCharge', createQuotaCharger(open))
-  fastify.decorate('quotaExtend', createQuotaExtender(open))
+  fastify.decorate('quotaCharge', createQuotaCharger(log))
+  fastify.decorate('quotaExtend', quotaExtend)
   fastify.decorate('quotaGranted', quotaGranted)
   fastify.decorate('quotaStanding', createStandingReader(quotas))
   fastify.decorate('quotaForget', createForgetter(quotas))
@@ -140,7 +144,7 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
       routes.add(route)
     }
   })
-  fastify.addHook('preHandler', createQuotaHook(requests, open, responder))
+  fastify.addHook('preHandler', createQuotaHook(requests, server, responder))
   fastify.addHook('onReady', async function quotaReady () {
     preferences.reader = preferencesOf(fastify, reader)
     addMarkedDefault(described, configured, routes)

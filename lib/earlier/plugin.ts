@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import createPlugin from 'fastify-plugin'
 import {
+  channelsOf,
   earlierQuotaDecisions,
   type EarlierQuotaDecision,
   type EarlierQuotaDecisionMessage
@@ -38,7 +39,7 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
   registrations.assertFirst(fastify)
   const configuration = await readConfiguration(
     fastify,
-    { [perMinuteVariable]: perMinute },
+    { defaults: { [perMinuteVariable]: perMinute }, ofFunctions: [] },
     options.dotenv
   )
   registrations.add(fastify)
@@ -49,8 +50,9 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
     [{ operations }],
     new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
   )
-  const preferences = new Preferences(fastify.log)
-  const preference = preferences.of(preferenceOf('perMinute'), configuration[perMinuteVariable])
+  const preferences = new Preferences(fastify.log, channelsOf(fastify.server))
+  const configured = configuration[perMinuteVariable]
+  const preference = preferences.of(preferenceOf('perMinute'), configured)
   const addresses = new Addresses(clock)
 
   fastify.addHook('onReady', async () => {
@@ -60,7 +62,7 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
     const [match] = requests.match(request)
     if (match === undefined || decided.has(request)) return
     decided.add(request)
-    const limit = await preference.valueOf(request)
+    const limit = (await preference.valueFor(request)) ?? configured
     const outcome = outcomeOf(request, limit, addresses)
     const decision: EarlierQuotaDecision = { outcome, operation: match.operation, limit }
     if (earlierQuotaDecisions.hasSubscribers) {

@@ -1,9 +1,15 @@
 import fastifyEnv, { type FastifyEnvOptions } from '@fastify/env'
 import type { FastifyInstance } from 'fastify'
-import { EnvironmentError, OptionError, format } from '../errors.js'
+import { EnvironmentError, OptionError } from '../errors.js'
 import { entriesOf } from '../option-checks.js'
 import { required } from '../required.js'
-import { defaultPerMinute, perMinuteVariable, toInteger, variableOf } from './limit.js'
+import {
+  defaultPerMinute,
+  perMinuteVariable,
+  toInteger,
+  variableOf,
+  type CallerLimit
+} from './limit.js'
 
 /**
  * The configured limits (docs/rules.md, "Limit"), as in `fastify.quotaConfig`: each applies if its
@@ -12,44 +18,63 @@ import { defaultPerMinute, perMinuteVariable, toInteger, variableOf } from './li
 export interface QuotaConfig {
   /** The configured limit of the default quota, an integer. */
   readonly [perMinuteVariable]: number
-  /** The configured limit of each named quota, an integer. */
+  /** The configured limit of each named quota, an integer; none if the limit is a function. */
   readonly [variable: `SERVICE_RATE_LIMIT_${string}`]: number
 }
 
 /** The `dotenv` option of `@fastify/env`, which reads the environment variables from a file. */
 export type DotenvOptions = FastifyEnvOptions['dotenv']
 
-/** Returns the default value of each quota's environment variable. */
-export function configurationDefaults (
-  quotas: readonly { readonly preference: string; readonly configured: number }[]
-): QuotaConfig {
+/** The environment variables of the quotas' limits. */
+export interface LimitVariables {
+  /** The default value of each variable that can be set. */
+  readonly defaults: QuotaConfig
+  /** The variables of limits that are functions of the caller, which must not be set. */
+  readonly ofFunctions: readonly string[]
+}
+
+/** Returns the environment variables of the quotas' limits. */
+export function limitVariables (
+  quotas: readonly { readonly preference: string; readonly configured: number | CallerLimit }[]
+): LimitVariables {
   const defaults: { -readonly [Variable in keyof QuotaConfig]: QuotaConfig[Variable] } = {
     [perMinuteVariable]: defaultPerMinute
   }
-  for (const { preference, configured } of quotas) defaults[variableOf(preference)] = configured
-  return defaults
+  const ofFunctions: string[] = []
+  for (const { preference, configured } of quotas) {
+    const variable = variableOf(preference)
+    if (typeof configured === 'number') defaults[variable] = configured
+    else ofFunctions.push(variable)
+  }
+  return { defaults, ofFunctions }
 }
 
 /**
- * Reads variables with `@fastify/env`, each with a default. Throws an `EnvironmentError` if one is
- * not an integer.
+ * Reads the environment variables of limits with `@fastify/env`. Throws an `EnvironmentError` if
+ * one is not an integer, or is set beside a function.
  */
 export async function readConfiguration (
   fastify: FastifyInstance,
-  defaults: QuotaConfig,
+  { defaults, ofFunctions }: LimitVariables,
   dotenv: DotenvOptions
 ): Promise<QuotaConfig> {
   const variables = entriesOf(defaults)
-  const properties = Object.fromEntries(
-    variables.map(([variable, value]) => [variable, { type: 'string', default: String(value) }])
-  )
+  const properties = Object.fromEntries([
+    ...variables.map(([variable, value]) => [variable, { type: 'string', default: String(value) }]),
+    ...ofFunctions.map((variable) => [variable, { type: 'string' }])
+  ])
   const texts = await readEnvironment(fastify, { type: 'object', properties }, dotenv)
   const integers = variables.map(([variable]) => {
     const text = texts.get(variable)
     const integer = toInteger(text)
-    if (integer === undefined) throw new EnvironmentError(variable, format(text))
+    if (integer === undefined) throw new EnvironmentError(variable, 'must be an integer', text)
     return [variable, integer]
   })
+  for (const variable of ofFunctions) {
+    const text = texts.get(variable)
+    const rule = 'must not be set, because the limit in the definition of the quota is a function'
+    if (text !== undefined) throw new EnvironmentError(variable, rule, text)
+  }
   return Object.freeze({ ...defaults, ...Object.fromEntries(integers) })
 }
 

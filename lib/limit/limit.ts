@@ -1,20 +1,26 @@
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { Authentication } from '../caller/authentication.js'
+import type { Caller } from '../caller/request-caller.js'
+import type { Eventual } from '../promises.js'
+
 const hour = 3_600_000
+const day = 24 * hour
 
 /** By how much the offset of a time zone changes at most, in milliseconds. */
 const longestChange = 3 * hour
 
-/** The longest day of a time zone, in milliseconds. */
-export const longestDay = 24 * hour + longestChange
-
 /**
- * The limits of quotas by option (docs/rules.md, "Several quotas"): in a window, whose longest
- * length is in milliseconds, or at once.
+ * The limits of quotas by option (docs/rules.md, "Several quotas"): in a window, with its length in
+ * milliseconds, of a month the longest; `limit` in a window whose length is defined beside it; and
+ * of concurrent requests, which have no window.
  */
 export const limitKinds = {
   perMinute: { period: 'minute', window: 60_000 },
   perHour: { period: 'hour', window: hour },
-  perDay: { period: 'day', window: 24 * hour },
-  perMonth: { period: 'month', window: 31 * 24 * hour + longestChange },
+  perDay: { period: 'day', window: day },
+  perWeek: { period: 'week', window: 7 * day },
+  perMonth: { period: 'month', window: 31 * day },
+  limit: { period: null, window: null },
   concurrent: { period: null, window: null }
 } as const
 
@@ -26,18 +32,64 @@ export const limitNames: readonly LimitName[] = [
   'perMinute',
   'perHour',
   'perDay',
+  'perWeek',
   'perMonth',
+  'limit',
   'concurrent'
 ]
 
-/** What a quota counts in a window; null for concurrent requests. */
+/**
+ * What the window of a quota is; null for concurrent requests and for a window of the host's own
+ * length.
+ */
 export type QuotaPeriod = (typeof limitKinds)[LimitName]['period']
+
+/** The shortest window of a host's own length, in milliseconds. */
+export const shortestOwnWindow = 1000
+
+/** The longest window of a host's own length, in milliseconds: a leap year. */
+export const longestOwnWindow = 366 * day
+
+/**
+ * Returns the length of the longest day, week or month of a time zone, in milliseconds.
+ *
+ * @param length The length where the offset of the zone does not change.
+ */
+export function longestInTimeZone (length: number): number {
+  return length + longestChange
+}
+
+/**
+ * The type of a limit that is a function: returns the limit of a caller, for example by its plan,
+ * or a promise of it. It is called for every decision. An integer; 0 disables the quota for this
+ * caller. If it throws or returns anything else, or if its promise rejects or does not settle
+ * within `preferenceTimeout`, the response is a 503.
+ */
+export type CallerLimit = (authentication: Authentication) => number | Promise<number>
+
+/** A limit: an integer, or a function that returns that of a caller. */
+export type Limit = number | CallerLimit
+
+/**
+ * Returns the effective limit of a quota. Neither throws nor rejects.
+ *
+ * @param request Null for a permit without a request.
+ * @param caller Only needed if the limit is a function of the caller.
+ * @returns The limit; null if the function of the caller failed, which is logged. A promise only if
+ *   something of the host's returned one.
+ */
+export type LimitReader = (
+  request: FastifyRequest | null,
+  caller: Caller | null,
+  log: FastifyBaseLogger
+) => Eventual<number | null>
 
 /**
  * The default limit of the default quota and of a quota without a limit, in requests per minute
  * (docs/rules.md, "Limit").
  */
 export const defaultPerMinute = 10
+
 /**
  * The environment variable that holds the configured limit of the default quota (docs/rules.md,
  * "Limit").

@@ -1,13 +1,13 @@
 import timers from 'node:timers'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import { preferenceFailures, type PreferenceFailure } from '../channels.js'
+import type { ServerChannels } from '../channels.js'
 import { CircuitBreaker } from '../circuit-breaker.js'
 import { format } from '../errors.js'
 import { logLine, loggableError } from '../log.js'
 import { withFunctions } from '../option-checks.js'
-import { isPromise } from '../promises.js'
+import { isPromise, type Eventual } from '../promises.js'
 import { TimeLimitError, withTimeout } from '../time-limit.js'
-import { effectiveLimit, toInteger } from './limit.js'
+import { toInteger, type CallerLimit } from './limit.js'
 
 /**
  * Reads the host's runtime preferences (docs/rules.md, "Limit"), before the caller is identified. A
@@ -18,18 +18,13 @@ export interface PreferenceReader {
    * @param key The name of the preference: `rate-limit.per-minute`, or `rate-limit.<name>.<limit>`
    *   for a named quota.
    * @param request The current request, so that a reader can return different limits for different
-   *   callers. Undefined for `fastify.quotaAcquire` with an authentication.
+   *   callers. Null for a permit without a request: `fastify.quotaAcquire` with an authentication.
    * @returns The value, or a promise of it. An integer, or a string that contains a decimal
    *   integer, is the limit. Undefined, null and a blank string mean that the preference is unset.
    *   If the reader throws or returns any other value, or if its promise rejects or does not settle
    *   within `preferenceTimeout`, the preference is unavailable and the configured limit applies.
    */
-  get(key: string, request: FastifyRequest): unknown
-}
-
-/** How a reader is called: without a request if there is none. */
-interface CalledReader {
-  get(key: string, request: FastifyRequest | undefined): unknown
+  get(key: string, request: FastifyRequest | null): unknown
 }
 
 export const assertPreferenceReader: (
@@ -63,15 +58,24 @@ export class Preferences {
   /** Set when the server is ready. Without a reader, every preference is unset. */
   reader: PreferenceReader | undefined
 
-  /** @param timeout How long an asynchronous reader may take, in milliseconds. */
+  /**
+   * @param channels Where the names of unavailable preferences are published.
+   * @param timeout How long the host may take to determine a limit, in milliseconds.
+   */
   constructor (
     readonly log: FastifyBaseLogger,
+    readonly channels: ServerChannels,
     readonly timeout = 1000
   ) {}
 
   /** @param configured The limit that applies if the preference is unset or unavailable. */
-  of (name: string, configured: number): Preference {
+  of (name: string, configured: number | CallerLimit): Preference {
     return new Preference(this, name, configured)
+  }
+
+  /** Settles as a promise of the host does, or rejects with a `TimeLimitError` if that is late. */
+  inTime<Value> (promise: PromiseLike<Value>): Promise<Value> {
+    return withTimeout(this.timeout, promise, { clock, timers })
   }
 }
 
@@ -79,9 +83,12 @@ export class Preferences {
  * The preference of one limit. An outage of the preference is logged once, and delays only the
  * first requests and one per second.
  */
-class Preference {
+export class Preference {
   readonly #preferences: Preferences
   readonly #breaker: CircuitBreaker
+
+  /** What is logged about the limit that applies in an outage. */
+  readonly #configured: number | string
 
   /** Undefined during an outage. The first one is logged, however soon it begins. */
   #wellSince: number | undefined = -Infinity
@@ -89,9 +96,10 @@ class Preference {
   constructor (
     preferences: Preferences,
     readonly name: string,
-    readonly configured: number
+    configured: number | CallerLimit
   ) {
     this.#preferences = preferences
+    this.#configured = typeof configured === 'number' ? configured : format(configured)
     // Only timeouts open it.
     this.#breaker = new CircuitBreaker({
       failures: timeoutsBeforeRest,
@@ -104,82 +112,68 @@ class Preference {
   }
 
   /**
-   * Returns the effective limit for a request, or for an authentication without one. A promise only
-   * if the reader returned one.
+   * Returns the value of the preference; undefined if it is unset or unavailable. A promise only if
+   * the reader returned one. Neither throws nor rejects.
+   *
+   * @param request Null for a permit without a request.
    */
-  limitOf (request: FastifyRequest | undefined): number | Promise<number> {
-    const value = this.valueOf(request)
-    return typeof value === 'number' ? effectiveLimit(value) : value.then(effectiveLimit)
-  }
-
-  /**
-   * Returns the value of the preference, or `configured` if it is unset or unavailable. A promise
-   * only if the reader returned one.
-   */
-  valueOf (request: FastifyRequest | undefined): number | Promise<number> {
-    const reader: CalledReader | undefined = this.#preferences.reader
-    if (reader === undefined) return this.configured
+  valueFor (request: FastifyRequest | null): Eventual<number | undefined> {
+    const { reader } = this.#preferences
+    if (reader === undefined) return undefined
     const generation = this.#breaker.startCall()
-    if (generation === undefined) return this.configured
+    if (generation === undefined) return undefined
     try {
       const value = reader.get(this.name, request)
-      if (isPromise(value)) return this.#valueOfPromise(value, request, generation)
-      return this.#integerIn(value, request, generation)
+      if (isPromise(value)) return this.#valueOfPromise(value, generation)
+      return this.#integerIn(value, generation)
     } catch (error) {
-      return this.#failed({ err: loggableError(error) }, request, generation)
+      return this.#failed({ err: loggableError(error) }, generation)
     }
   }
 
   async #valueOfPromise (
     promise: PromiseLike<unknown>,
-    request: FastifyRequest | undefined,
     generation: number
-  ): Promise<number> {
-    const { timeout } = this.#preferences
+  ): Promise<number | undefined> {
     try {
-      const value = await withTimeout(timeout, promise, { clock, timers })
-      return this.#integerIn(value, request, generation)
+      return this.#integerIn(await this.#preferences.inTime(promise), generation)
     } catch (error) {
-      if (error instanceof TimeLimitError) return this.#timedOut(request, generation)
-      return this.#failed({ err: loggableError(error) }, request, generation)
+      if (error instanceof TimeLimitError) return this.#timedOut(generation)
+      return this.#failed({ err: loggableError(error) }, generation)
     }
   }
 
-  #integerIn (value: unknown, request: FastifyRequest | undefined, generation: number): number {
+  #integerIn (value: unknown, generation: number): number | undefined {
     const isUnset = value == null || (typeof value === 'string' && value.trim() === '')
-    const integer = isUnset ? this.configured : toInteger(value)
-    if (integer === undefined) return this.#failed({ value: format(value) }, request, generation)
+    const integer = toInteger(value)
+    if (integer === undefined && !isUnset) return this.#failed({ value: format(value) }, generation)
     this.#breaker.succeeded(generation)
     this.#wellSince ??= clock()
     return integer
   }
 
   /** @param reason What is logged about it. */
-  #failed (reason: object, request: FastifyRequest | undefined, generation: number): number {
-    this.#beginOutage(reason, unavailable, request)
+  #failed (reason: object, generation: number): undefined {
+    this.#beginOutage(reason, unavailable)
     // The reader answered, so that it does not delay the next request.
     this.#breaker.succeeded(generation)
-    return this.configured
   }
 
-  #timedOut (request: FastifyRequest | undefined, generation: number): number {
+  #timedOut (generation: number): undefined {
     const { timeout } = this.#preferences
-    this.#beginOutage({ timeout }, `${late}; the configured limit applies`, request)
+    this.#beginOutage({ timeout }, `${late}; the configured limit applies`)
     this.#breaker.failed(generation, undefined)
-    return this.configured
   }
 
-  #beginOutage (reason: object, message: string, request: FastifyRequest | undefined): void {
+  #beginOutage (reason: object, message: string): void {
     const isNew = this.#wellSince !== undefined && clock() - this.#wellSince >= recovery
     this.#wellSince = undefined
     if (isNew) this.#warn(reason, message)
-    if (!preferenceFailures.hasSubscribers) return
-    const failure: PreferenceFailure = { request: request ?? null, preference: this.name }
-    preferenceFailures.publish(failure)
+    this.#preferences.channels.preferenceFailures.publish(this.name)
   }
 
   #warn (reason: object, message: string): void {
-    const properties = { ...reason, preference: this.name, configured: this.configured }
+    const properties = { ...reason, preference: this.name, configured: this.#configured }
     logLine(this.#preferences.log, 'warn', properties, message)
   }
 }

@@ -1,19 +1,13 @@
 import { subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { Counter, Gauge, Histogram, type Metric } from 'prom-client'
 import {
-  preferenceFailures,
-  quotaDecisions,
-  quotaPlaces,
-  quotaSettlements,
-  storeDurations,
-  type PreferenceFailure,
+  channelsOf,
   type QuotaDecisionMessage,
   type QuotaPlaceChange,
   type QuotaSettlement,
-  type StoreDuration
+  type ServerChannels
 } from '../channels.js'
-import { hasFunction } from '../option-checks.js'
 import type { QuotaDecision } from '../permit/decision.js'
 import type { QuotaInfo } from '../permit/quota.js'
 import {
@@ -35,12 +29,13 @@ const series: readonly { readonly outcome: QuotaDecision['outcome']; readonly re
   { outcome: 'unavailable', reason: 'store' },
   { outcome: 'unavailable', reason: 'authentication' },
   { outcome: 'unavailable', reason: 'mark' },
+  { outcome: 'unavailable', reason: 'limit' },
   { outcome: 'unavailable', reason: 'cost' },
   { outcome: 'unavailable', reason: 'time-zone' }
 ]
 
 /** The failures that say nothing about a limit. */
-const failuresOfHost: readonly QuotaDecision['reason'][] = ['mark', 'cost', 'time-zone']
+const failuresOfHost: readonly QuotaDecision['reason'][] = ['mark', 'limit', 'cost', 'time-zone']
 
 /** The upper bounds of `llm_quota_store_duration_seconds`, in seconds. */
 const durationBuckets = [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5]
@@ -49,15 +44,9 @@ const placeUnit = 'concurrent-requests'
 
 /** A server until it closes. */
 interface RecordedServer {
-  /** The quotas of each of its scopes that has any. */
-  readonly quotas: Set<readonly QuotaInfo[]>
+  readonly channels: ServerChannels
   /** The concurrent requests, by quota. */
   readonly concurrent: Map<string, number>
-}
-
-/** A message about a request, or about a permit without one. */
-interface Message {
-  readonly request: FastifyRequest | null
 }
 
 type Subscription = readonly [channel: Channel, listener: (message: unknown) => void]
@@ -74,22 +63,11 @@ export class Recorder {
 
   readonly #servers = new Map<object, RecordedServer>()
 
-  /** The concurrent requests of permits without a Fastify request, by quota. */
-  readonly #concurrentWithoutRequest = new Map<string, number>()
-
   /** What was counted too much, by quota and unit: a counter can never decrease. */
   readonly #excess = new Map<string, number>()
 
   /** The operations of quotas whose series exist. */
   readonly #started = new Set<string>()
-
-  readonly #subscriptions: readonly Subscription[] = [
-    [quotaDecisions, (message) => this.#countDecision(message as QuotaDecisionMessage)],
-    [quotaSettlements, (message) => this.#countSettlement(message as QuotaSettlement)],
-    [quotaPlaces, (message) => this.#countPlace(message as QuotaPlaceChange)],
-    [preferenceFailures, (message) => this.#countPreference(message as PreferenceFailure)],
-    [storeDurations, (message) => this.#countDuration(message as StoreDuration)]
-  ]
 
   constructor (registry: QuotaMetricsRegistry) {
     this.decisions = added(
@@ -164,50 +142,38 @@ export class Recorder {
   record (fastify: FastifyInstance): void {
     const { server } = fastify
     if (this.#servers.has(server)) return
-    if (this.#servers.size === 0) {
-      for (const [{ name }, listener] of this.#subscriptions) subscribe(name, listener)
-    }
-    const recorded: RecordedServer = { quotas: new Set(), concurrent: new Map() }
+    const recorded = { channels: channelsOf(server), concurrent: new Map<string, number>() }
+    const subscriptions = this.#subscriptionsOf(recorded)
     this.#servers.set(server, recorded)
+    for (const [{ name }, listener] of subscriptions) subscribe(name, listener)
     fastify.addHook('onReady', async () => {
-      if (fastify.hasDecorator('quotas')) this.#addQuotas(recorded, fastify.quotas)
+      this.#startUsed(recorded)
     })
     fastify.addHook('onClose', async () => {
-      this.#forget(server)
+      this.#servers.delete(server)
+      for (const [{ name }, listener] of subscriptions) unsubscribe(name, listener)
     })
   }
 
-  #forget (server: object): void {
-    this.#servers.delete(server)
-    if (this.#servers.size > 0) return
-    this.#concurrentWithoutRequest.clear()
-    for (const [{ name }, listener] of this.#subscriptions) unsubscribe(name, listener)
+  #subscriptionsOf ({ channels, concurrent }: RecordedServer): readonly Subscription[] {
+    return [
+      [channels.decisions, (message) => this.#countDecision(message as QuotaDecisionMessage)],
+      [channels.settlements, (message) => this.#countSettlement(message as QuotaSettlement)],
+      [channels.places, (message) => countPlace(concurrent, message as QuotaPlaceChange)],
+      [channels.preferenceFailures, (name) => this.#countPreference(name as string)],
+      [channels.storeDurations, (seconds) => this.#durations.observe(seconds as number)]
+    ]
   }
 
-  /** Adds the quotas of a scope. What they have used starts at 0, as the decisions do. */
-  #addQuotas ({ quotas }: RecordedServer, added: readonly QuotaInfo[]): void {
-    if (quotas.has(added)) return
-    quotas.add(added)
-    for (const { name, unit } of added) {
+  /** What quotas have used starts at 0, as the decisions do. */
+  #startUsed ({ channels }: RecordedServer): void {
+    for (const { name, unit } of quotasOf(channels)) {
       if (unit !== 'requests' && unit !== placeUnit) this.#used.inc({ quota: name, unit }, 0)
     }
   }
 
-  /** Whether a message is about a recorded server. One without a Fastify request can be. */
-  #isRecorded (message: Message): boolean {
-    const instance = instanceOf(message)
-    return instance === undefined || this.#servers.has(instance.server)
-  }
-
-  #countDecision (message: QuotaDecisionMessage): void {
-    if (!this.#isRecorded(message)) return
-    const instance = instanceOf(message)
-    // The request can be one of a scope without the plugin.
-    const recorded = instance === undefined ? undefined : this.#servers.get(instance.server)
-    if (instance?.hasDecorator('quotas') === true && recorded !== undefined) {
-      this.#addQuotas(recorded, instance.quotas)
-    }
-    const { quota, unit, operation, outcome, reason, enforced, limit, overflow } = message.decision
+  #countDecision ({ decision }: QuotaDecisionMessage): void {
+    const { quota, unit, operation, outcome, reason, enforced, limit, overflow } = decision
     const labels = {
       quota: quota ?? '',
       unit,
@@ -232,9 +198,7 @@ export class Recorder {
     for (const each of series) this.decisions.inc({ ...labels, ...each }, 0)
   }
 
-  #countSettlement (message: QuotaSettlement): void {
-    if (!this.#isRecorded(message)) return
-    const { quota, unit, used, before, failed } = message
+  #countSettlement ({ quota, unit, used, before, failed }: QuotaSettlement): void {
     const key = `${quota} ${unit}`
     // A late report can be less than what was assumed before. The difference is subtracted from
     // what is counted next.
@@ -244,30 +208,12 @@ export class Recorder {
     this.#failedSettlements.inc({ quota, unit }, failed ? 1 : 0)
   }
 
-  #countPlace (message: QuotaPlaceChange): void {
-    if (!this.#isRecorded(message)) return
-    const { quota, change } = message
-    const instance = instanceOf(message)
-    const concurrent =
-      instance === undefined
-        ? this.#concurrentWithoutRequest
-        : this.#servers.get(instance.server)?.concurrent
-    concurrent?.set(quota, (concurrent.get(quota) ?? 0) + change)
-  }
-
-  #countPreference (message: PreferenceFailure): void {
-    if (this.#isRecorded(message)) this.#failedPreferences.inc({ preference: message.preference })
-  }
-
-  #countDuration (message: StoreDuration): void {
-    if (this.#isRecorded(message)) this.#durations.observe(message.seconds)
+  #countPreference (preference: string): void {
+    this.#failedPreferences.inc({ preference })
   }
 
   #addConcurrent (registry: QuotaMetricsRegistry): void {
-    const concurrent = (): Map<string, number>[] => [
-      this.#concurrentWithoutRequest,
-      ...[...this.#servers.values()].map((server) => server.concurrent)
-    ]
+    const servers = this.#servers
     registry.registerMetric(
       new Gauge({
         name: 'llm_quota_concurrent_requests',
@@ -276,8 +222,8 @@ export class Recorder {
         registers: [],
         collect () {
           this.reset()
-          for (const counts of concurrent()) {
-            for (const [quota, count] of counts) this.inc({ quota, unit: placeUnit }, count)
+          for (const { concurrent } of servers.values()) {
+            for (const [quota, count] of concurrent) this.inc({ quota, unit: placeUnit }, count)
           }
         }
       })
@@ -285,18 +231,17 @@ export class Recorder {
   }
 
   #quotas (): QuotaInfo[] {
-    const lists = [...this.#servers.values()].flatMap(({ quotas }) => [...quotas])
-    return lists.flat()
+    return [...this.#servers.values()].flatMap(({ channels }) => quotasOf(channels))
   }
 }
 
-/**
- * Returns the Fastify instance of a message's request; undefined if there is no request, or one
- * that is not Fastify's, which a host can give `quotaAcquire`.
- */
-function instanceOf ({ request }: Message): FastifyInstance | undefined {
-  const { server }: { readonly server?: FastifyInstance } = request ?? {}
-  return hasFunction(server, 'hasDecorator') ? server : undefined
+/** Returns the quotas of all scopes of a server. */
+function quotasOf ({ quotas }: ServerChannels): QuotaInfo[] {
+  return [...quotas].flat()
+}
+
+function countPlace (concurrent: Map<string, number>, { quota, change }: QuotaPlaceChange): void {
+  concurrent.set(quota, (concurrent.get(quota) ?? 0) + change)
 }
 
 /** Registers a metric and returns it. */

@@ -136,7 +136,7 @@ function addStoreNumber (
       async collect () {
         const inspected = await inspections.get()
         this.reset()
-        for (const [quota, { unit, value }] of highestByQuota(inspected, part)) {
+        for (const { name: quota, unit, value } of highestByQuota(inspected, part)) {
           this.set({ quota, unit }, value)
         }
       }
@@ -144,18 +144,21 @@ function addStoreNumber (
   )
 }
 
-/** Returns the highest known number of the quotas with the same name. */
-function highestByQuota (
-  inspected: readonly Inspection[],
-  part: StoreNumber
-): Map<string, { readonly unit: string; readonly value: number }> {
-  const highest = new Map<string, { readonly unit: string; readonly value: number }>()
+/** A known number of the quotas with the same name and unit. */
+interface Highest extends Pick<QuotaInfo, 'name' | 'unit'> {
+  readonly value: number
+}
+
+/** Returns the highest known number of the quotas with the same name and unit. */
+function highestByQuota (inspected: readonly Inspection[], part: StoreNumber): Iterable<Highest> {
+  const highest = new Map<string, Highest>()
   for (const { name, unit, [part]: value } of inspected) {
-    const known = highest.get(name)
+    const key = `${name} ${unit}`
+    const known = highest.get(key)
     if (value === undefined || (known !== undefined && known.value >= value)) continue
-    highest.set(name, { unit, value })
+    highest.set(key, { name, unit, value })
   }
-  return highest
+  return highest.values()
 }
 
 function addInsuredShare (

@@ -1,75 +1,176 @@
-import { askStores, type StoreAnswer } from '../store/ask-stores.js'
-import type { Demand, QuotaStore } from '../store/store.js'
-import { decide, refusalAmong } from './decide.js'
-import { refuses } from './decision.js'
-import type { OpenPermits } from './open-permits.js'
-import type { Prepared } from './prepare.js'
+import { logFailure } from '../log.js'
+import { isPromise, then, type Eventual } from '../promises.js'
+import { acquireSideBySide } from '../store/side-by-side.js'
+import {
+  assertAcquisitions,
+  type Acquisition,
+  type Acquisitions,
+  type Demand,
+  type QuotaStore
+} from '../store/store.js'
+import { decide } from './decide.js'
+import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 
 /**
- * Asks the stores of the enforced quotas of a request in one step. If all of them admit the
- * request, asks those of its shadow quotas, each on its own. Never rejects.
- *
- * @returns The answer about each quota, in their order; null if its store was not asked.
+ * Asks the stores of the enforced quotas of a request, in one step for each store. If all of them
+ * admit the request, asks those of its shadow quotas, each on its own. Notes what they answered.
+ * Neither throws nor rejects.
  */
-export function ask (
-  prepared: readonly Prepared[],
-  requester: Requester,
-  open: OpenPermits
-): Promise<readonly StoreAnswer[]> {
-  for (const { quota } of prepared) {
-    if (!quota.isEnforced) return askShadowsLast(prepared, requester, open)
+export function ask (reached: readonly QuotaOfRequest[], requester: Requester): Eventual<void> {
+  for (const { quota } of reached) {
+    if (!quota.isEnforced) return askShadowsLast(reached, requester)
   }
-  return askTogether(prepared, requester, open)
+  return askTogether(reached, requester)
 }
 
-async function askShadowsLast (
-  prepared: readonly Prepared[],
-  requester: Requester,
-  open: OpenPermits
-): Promise<readonly StoreAnswer[]> {
-  const enforced = prepared.filter(({ quota }) => quota.isEnforced)
-  const answers = await askTogether(enforced, requester, open)
-  const isAdmitted = refusalAmong(decide(enforced, answers)) === null
-  const askAlone = async (shadow: Prepared): Promise<StoreAnswer> => {
-    if (!isAdmitted) return null
-    const [answer] = await askTogether([shadow], requester, open)
-    return answer ?? null
-  }
-  return Promise.all(
-    prepared.map((each) => {
-      return each.quota.isEnforced ? (answers[enforced.indexOf(each)] ?? null) : askAlone(each)
-    })
-  )
+function askShadowsLast (
+  reached: readonly QuotaOfRequest[],
+  requester: Requester
+): Eventual<void> {
+  const enforced = reached.filter(({ quota }) => quota.isEnforced)
+  return then(askTogether(enforced, requester), () => {
+    decide(enforced)
+    const isRefused = enforced.some((each) => each.refuses)
+    return isRefused ? undefined : askShadows(reached, requester)
+  })
 }
 
-/** Asks in one step, and only if none of the quotas refuses the request without its store. */
+function askShadows (reached: readonly QuotaOfRequest[], requester: Requester): Eventual<void> {
+  const asking: Promise<void>[] = []
+  for (const each of reached) {
+    if (each.quota.isEnforced) continue
+    const asked = askTogether([each], requester)
+    if (asked instanceof Promise) asking.push(asked)
+  }
+  if (asking.length > 0) return Promise.all(asking).then(() => {})
+}
+
+/** Asks nothing if one of the quotas refuses the request without its store. */
 function askTogether (
-  prepared: readonly Prepared[],
-  requester: Requester,
-  open: OpenPermits
-): Promise<readonly StoreAnswer[]> {
-  const asked: Prepared[] = []
+  reached: readonly QuotaOfRequest[],
+  requester: Requester
+): Eventual<void> {
+  const asked: QuotaOfRequest[] = []
   const demands: Demand[] = []
-  const stores: QuotaStore[] = []
-  for (const each of prepared) {
-    const { quota, demand, decision } = each
-    if (decision !== null && refuses(decision)) return Promise.resolve(prepared.map(() => null))
-    if (demand === null) continue
+  let areSeveral = false
+  for (const each of reached) {
+    if (each.refuses) return
+    if (each.demand === null) continue
+    areSeveral ||= asked[0] !== undefined && asked[0].quota.store !== each.quota.store
     asked.push(each)
-    demands.push(demand)
-    stores.push(quota.store)
+    demands.push(each.demand)
   }
-  const answers = askStores(demands, stores, requester, open.wait)
-  return asked.length === prepared.length ? answers : inOrder(prepared, asked, answers)
+  const [first] = asked
+  if (first === undefined) return
+  if (areSeveral) return askSeveral(asked, demands, requester)
+  return then(acquireFrom(first.quota.store, demands, requester), (acquisitions) => {
+    note(asked, acquisitions)
+  })
 }
 
-/** Returns null for each quota whose store is not asked. */
-async function inOrder (
-  prepared: readonly Prepared[],
-  asked: readonly Prepared[],
-  answering: Promise<readonly StoreAnswer[]>
-): Promise<readonly StoreAnswer[]> {
-  const answers = await answering
-  return prepared.map((each) => answers[asked.indexOf(each)] ?? null)
+/** @param acquisitions One for each of the quotas; null if the store failed. */
+function note (asked: readonly QuotaOfRequest[], acquisitions: Acquisitions | null): void {
+  if (acquisitions === null) {
+    for (const each of asked) each.hasStoreFailed = true
+    return
+  }
+  let index = 0
+  for (const each of asked) {
+    each.acquisition = acquisitions[index] ?? null
+    index += 1
+  }
+}
+
+/** Asks all stores at the same time. What one counts while another rejects is settled with 0. */
+async function askSeveral (
+  asked: readonly QuotaOfRequest[],
+  demands: readonly Demand[],
+  requester: Requester
+): Promise<void> {
+  const stores = asked.map(({ quota }) => quota.store)
+  // At the start, it is not known which quotas meet in one request.
+  if (stores.some((store) => store.settle === undefined)) {
+    const error = new TypeError('of several stores of a request, each needs the function settle')
+    logFailure(requester.log, error, 'the quota store failed; the request is not counted')
+    return note(asked, null)
+  }
+  const failed = new Set<QuotaStore>()
+  const acquisitions = await acquireSideBySide(
+    demands,
+    stores,
+    async (store, part) => {
+      const acquired = await acquireFrom(store, part, requester)
+      if (acquired === null) failed.add(store)
+      return acquired ?? part.map(() => null)
+    },
+    (store, acquisition) => {
+      requester.server.open.wait(takeBack(store, acquisition, requester))
+    }
+  )
+  note(asked, acquisitions)
+  for (const each of asked) each.hasStoreFailed = failed.has(each.quota.store)
+}
+
+/** Returns null if the store fails, which is logged. */
+function acquireFrom (
+  store: QuotaStore,
+  demands: readonly Demand[],
+  requester: Requester
+): Eventual<Acquisitions | null> {
+  const { storeDurations } = requester.server.channels
+  if (!storeDurations.hasSubscribers) return acquireChecked(store, demands, requester)
+  const startedAt = performance.now()
+  return then(acquireChecked(store, demands, requester), (acquisitions) => {
+    storeDurations.publish((performance.now() - startedAt) / 1000)
+    return acquisitions
+  })
+}
+
+function acquireChecked (
+  store: QuotaStore,
+  demands: readonly Demand[],
+  requester: Requester
+): Eventual<Acquisitions | null> {
+  try {
+    const acquisitions: unknown = store.acquire(demands)
+    if (isPromise(acquisitions)) return acquiredLater(acquisitions, demands, requester)
+    assertAcquisitions(acquisitions, demands)
+    return acquisitions
+  } catch (error) {
+    return noAcquisitions(error, demands, requester)
+  }
+}
+
+async function acquiredLater (
+  acquiring: PromiseLike<unknown>,
+  demands: readonly Demand[],
+  requester: Requester
+): Promise<Acquisitions | null> {
+  try {
+    const acquisitions = await acquiring
+    assertAcquisitions(acquisitions, demands)
+    return acquisitions
+  } catch (error) {
+    return noAcquisitions(error, demands, requester)
+  }
+}
+
+function noAcquisitions (error: unknown, demands: readonly Demand[], { log }: Requester): null {
+  const counters = demands.map((demand) => demand.counters)
+  logFailure(log, error, 'the quota store failed; the request is not counted', { counters })
+  return null
+}
+
+/** Settles with 0 what was counted for a request that does not use it. Never rejects. */
+export async function takeBack (
+  store: QuotaStore,
+  acquisition: Acquisition,
+  { log }: Requester
+): Promise<void> {
+  try {
+    await store.settle?.(acquisition, 0)
+  } catch (error) {
+    logFailure(log, error, 'what is not used could not be taken back from the quota store')
+  }
 }

@@ -1,95 +1,101 @@
-import type { StoreAnswer } from '../store/ask-stores.js'
 import { hasRoom } from '../store/counter.js'
-import type { Acquisition } from '../store/store.js'
-import { refuses, uncounted, type CountedDecision, type QuotaDecision } from './decision.js'
-import { timeLeft } from './demand.js'
-import type { Demanded, Prepared } from './prepare.js'
-
-/** What came of one quota of a request. */
-export interface Evaluation {
-  readonly prepared: Prepared
-  /** What its store has answered; null if it was not asked or failed. */
-  readonly acquisition: Acquisition | null
-  /** Null if the store was not asked, because another quota refuses the request. */
-  readonly decision: QuotaDecision | null
-}
-
-/** The decision for which a request is refused. */
-export interface Refusal {
-  readonly decision: QuotaDecision
-  /** How long to wait before the next attempt, in milliseconds; null if that is unknown. */
-  readonly wait: number | null
-}
+import type { Acquisition, Demand, QuotaCount } from '../store/store.js'
+import { wallClock } from '../wall-clock.js'
+import { uncounted, type QuotaDecision } from './decision.js'
+import type { QuotaOfRequest } from './quota-of-request.js'
 
 // What others hold is settled at a time that nobody knows, which can be soon. In milliseconds.
 const waitForHeld = 1000
 
-/** Decides on a request in each of its quotas by what the stores have answered, in their order. */
-export function decide (
-  prepared: readonly Prepared[],
-  answers: readonly StoreAnswer[]
-): readonly Evaluation[] {
-  const evaluations: Evaluation[] = []
-  for (const [index, each] of prepared.entries()) {
-    evaluations.push(evaluationOf(each, answers[index] ?? null))
+/** Decides on a request in each of its quotas by what the stores have answered. */
+export function decide (reached: readonly QuotaOfRequest[]): void {
+  for (const each of reached) {
+    if (each.decision !== null || each.demand === null) continue
+    if (each.hasStoreFailed) decideWithoutAnswer(each, each.demand)
+    else if (each.acquisition !== null) decideByAnswer(each, each.demand, each.acquisition)
   }
-  return evaluations
 }
 
-function evaluationOf (prepared: Prepared, answer: StoreAnswer): Evaluation {
-  if (prepared.demand === null) {
-    return { prepared, acquisition: null, decision: prepared.decision }
-  }
-  if (answer === null) return { prepared, acquisition: null, decision: null }
-  const { quota, operation, demand } = prepared
-  if (answer === 'failed') {
-    const { callerKey, limit } = demand
-    const outcome = { outcome: 'unavailable', reason: 'store', callerKey } as const
-    return { prepared, acquisition: null, decision: uncounted(quota, operation, limit, outcome) }
-  }
-  return { prepared, acquisition: answer, decision: countedDecision(prepared, answer) }
+function decideWithoutAnswer (each: QuotaOfRequest, { callerKey }: Demand): void {
+  const outcome = { outcome: 'unavailable', reason: 'store', callerKey } as const
+  each.decision = uncounted(each.quota, each.operation, each.limit, outcome)
 }
 
-function countedDecision (
-  { quota, operation, demand }: Demanded,
-  acquisition: Acquisition
-): CountedDecision {
-  // Without a spread, which is slow.
-  return {
+function decideByAnswer (each: QuotaOfRequest, demand: Demand, acquisition: Acquisition): void {
+  const { quota } = each
+  const windowRemaining = timeLeft(acquisition, demand)
+  let retryAfter: number | null = null
+  if (!acquisition.admitted) {
+    each.wait = waitFor(each, demand, acquisition, windowRemaining)
+    retryAfter = each.wait === Infinity ? null : secondsOf(each.wait)
+  }
+  each.decision = {
     outcome: acquisition.admitted ? 'admitted' : 'rejected',
     quota: quota.name,
     unit: quota.unit,
     period: quota.period,
     window: quota.window,
     reason: null,
-    operation,
+    operation: each.operation,
     enforced: quota.isEnforced,
     limit: demand.limit,
     callerKey: demand.callerKey,
     count: acquisition.count,
     held: acquisition.held,
     granted: acquisition.granted,
-    windowRemaining: timeLeft(acquisition),
+    windowRemaining,
+    retryAfter,
     overflow: acquisition.overflow
   }
+}
+
+/** Returns how long to wait after a rejection until there can be room, in milliseconds. */
+function waitFor (
+  each: QuotaOfRequest,
+  demand: Demand,
+  { count, held }: Acquisition,
+  windowRemaining: number | null
+): number {
+  if (each.isAboveLimit) return Infinity
+  // A caller waits for what others hold, and not for its window, if nothing else takes the room.
+  if (windowRemaining === null || hasRoom(count - held, demand)) return waitForHeld
+  return windowRemaining
+}
+
+/**
+ * Returns the milliseconds until the window of a count ends; null if it has no window. The windows
+ * of a caller whose time zone has changed can end before the next one opens.
+ */
+export function timeLeft (
+  { windowRemaining, end }: QuotaCount,
+  demand: Pick<Demand, 'end'>
+): number | null {
+  if (end === undefined) return windowRemaining
+  const now = wallClock()
+  return Math.max(1, (end > now ? end : (demand.end ?? end)) - now)
+}
+
+/** Returns a time as seconds of a `Retry-After` header (docs/rules.md, "Refusal"). */
+export function secondsOf (milliseconds: number): number {
+  return Math.max(1, Math.ceil(milliseconds / 1000))
 }
 
 /**
  * Returns the decision for which a request is refused: that with the highest precedence, of equals
  * that with the longest wait, and of equals the first one. Null if there is none.
  */
-export function refusalAmong (evaluations: readonly Evaluation[]): Refusal | null {
-  let refusal: Refusal | null = null
+export function refusalAmong (reached: readonly QuotaOfRequest[]): QuotaDecision | null {
+  let refusal: QuotaDecision | null = null
   let highest = -1
-  for (const evaluation of evaluations) {
-    const { decision } = evaluation
-    if (decision === null || !refuses(decision)) continue
-    const wait = waitAfter(evaluation, decision)
+  let longestWait = 0
+  for (const each of reached) {
+    const { decision, wait } = each
+    if (decision === null || !each.refuses) continue
     const precedence = precedenceOf(decision)
-    const isLonger = precedence === highest && (wait ?? 0) > (refusal?.wait ?? 0)
-    if (precedence > highest || isLonger) {
+    if (precedence > highest || (precedence === highest && wait > longestWait)) {
+      refusal = decision
       highest = precedence
-      refusal = { decision, wait }
+      longestWait = wait
     }
   }
   return refusal
@@ -101,25 +107,4 @@ function precedenceOf ({ outcome, reason, unit }: QuotaDecision): number {
   // A store is asked only if nothing else has failed.
   if (outcome === 'unavailable') return reason === 'store' ? 0 : 3
   return unit === 'concurrent-requests' ? 2 : 1
-}
-
-/** Returns how long to wait after a decision until there can be room, in milliseconds. */
-export function waitAfter (
-  { prepared, acquisition }: Evaluation,
-  decision: QuotaDecision
-): number | null {
-  const { demand } = prepared
-  const isRejected = demand !== null && acquisition !== null && !acquisition.admitted
-  if (!isRejected) return decision.windowRemaining
-  // A caller waits for what others hold, and not for its window, if nothing else takes the room.
-  return hasRoom(acquisition.count - acquisition.held, demand)
-    ? waitForHeld
-    : decision.windowRemaining
-}
-
-/** Returns the decisions that were made, in the order of the quotas. */
-export function decisionsOf (evaluations: readonly Evaluation[]): QuotaDecision[] {
-  const decisions: QuotaDecision[] = []
-  for (const { decision } of evaluations) if (decision !== null) decisions.push(decision)
-  return decisions
 }

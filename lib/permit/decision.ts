@@ -4,9 +4,10 @@ import type { Quota, QuotaInfo } from './quota.js'
 
 /**
  * What failed, so that no decision could be made: the store, the host's authentication, the mark of
- * the route, the cost, or the time zone.
+ * the route, the limit, the cost, or the time zone.
  */
-export type UnavailableReason = 'store' | 'authentication' | 'mark' | 'cost' | 'time-zone'
+export type UnavailableReason =
+  'store' | 'authentication' | 'mark' | 'limit' | 'cost' | 'time-zone'
 
 /** What every decision holds. It never contains an identity. */
 interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
@@ -24,8 +25,8 @@ interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
   readonly quota: string | null
   /**
    * The protected operation that the request reached. Its path is that of the operation or the
-   * pattern of the route, never what a client sent: `*` if no route matched. Null for a permit that
-   * was acquired for an authentication.
+   * pattern of the route, with the prefix, never what a client sent: `*` if no route matched. Null
+   * for a permit that was acquired for an authentication.
    */
   readonly operation: Operation | null
   /** Whether the decision determined the response; false in shadow mode. */
@@ -38,8 +39,8 @@ interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
    */
   readonly callerKey: CallerKey
   /**
-   * What is counted in the caller's window or at the same time, this request included if it was admitted;
-   * null if nothing was counted.
+   * What is counted in the caller's window or at the same time, this request included if it was
+   * admitted; null if nothing was counted.
    */
   readonly count: Count
   /** The part of the count that requests in progress hold; null if nothing was counted. */
@@ -48,6 +49,12 @@ interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
   readonly granted: Count
   /** Milliseconds until the caller's window ends; null if there is no open window. */
   readonly windowRemaining: number | null
+  /**
+   * Seconds, as in the `Retry-After` header of a refusal for this decision. Null if it is admitted,
+   * disabled or unauthenticated, and if the request can never be admitted because its cost is above
+   * the limit.
+   */
+  readonly retryAfter: number | null
   /** Whether the shared overflow counter is used because the caller cap is reached. */
   readonly overflow: boolean
 }
@@ -104,13 +111,9 @@ export function uncounted (
     held: null,
     granted: null,
     windowRemaining: null,
+    retryAfter: outcome.outcome === 'unavailable' ? 1 : null,
     overflow: false
   }
 }
 
 type QuotaOfDecision = Pick<Quota, 'name' | 'unit' | 'period' | 'window' | 'isEnforced'>
-
-/** Whether a decision refuses the request. */
-export function refuses ({ enforced, outcome }: QuotaDecision): boolean {
-  return enforced && outcome !== 'admitted' && outcome !== 'disabled'
-}

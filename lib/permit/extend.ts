@@ -1,16 +1,14 @@
 import { OptionError } from '../errors.js'
 import { isNatural } from '../option-checks.js'
-import { takeBack } from '../store/ask-stores.js'
 import { amountsByUnit, type Amounts } from './amounts.js'
-import type { QuotaDecision } from './decision.js'
-import { ask } from './ask.js'
+import { ask, takeBack } from './ask.js'
 import { decide, refusalAmong } from './decide.js'
-import type { OpenPermits } from './open-permits.js'
+import type { QuotaDecision } from './decision.js'
 import type { Permit } from './permit.js'
-import { prepareDemand, type Prepared } from './prepare.js'
+import { prepareDemand } from './prepare.js'
 import { publishDecisions } from './publish.js'
+import { QuotaOfRequest } from './quota-of-request.js'
 import { knownStateOf } from './request-state.js'
-import type { Usage } from './usage.js'
 
 /**
  * Takes more of one or more units in all quotas of a permit that count them, in one step: all have
@@ -22,52 +20,67 @@ import type { Usage } from './usage.js'
  */
 export async function extendPermit (
   permit: Permit,
-  amounts: Amounts,
-  open: OpenPermits
+  amounts: Amounts
 ): Promise<QuotaDecision | null> {
   const asked = amountsOfPermit(permit, amounts)
-  const { requester } = permit
-  const extended: Usage[] = []
-  const prepared: Prepared[] = []
-  for (const usage of permit.usages) {
-    const { quota, caller, demand } = usage.prepared
-    const amount = asked.get(quota.unit)
-    if (amount === undefined) continue
-    const cost = { least: amount, most: amount }
-    extended.push(usage)
-    prepared.push(prepareDemand(usage.prepared, caller, demand.limit, cost, requester.log))
-  }
+  const extensions = extensionsOf(permit, asked)
+  const extending = extend(permit, extensions)
   // A server that closes meanwhile waits for it.
-  open.startDecision()
-  const answers = await ask(prepared, requester, open)
-  open.endDecision()
-  const evaluations = decide(prepared, answers)
-  const refusal = refusalAmong(evaluations)
+  permit.requester.server.open.wait(extending)
+  return await extending
+}
+
+/** Asks for the extensions, and adds them to the permit, unless it has ended meanwhile. */
+async function extend (
+  permit: Permit,
+  extensions: readonly QuotaOfRequest[]
+): Promise<QuotaDecision | null> {
+  const { requester } = permit
+  const { open } = requester.server
+  await ask(extensions, requester)
+  decide(extensions)
+  const refusal = refusalAmong(extensions)
   if (refusal !== null) {
-    publishDecisions([refusal.decision], requester, open.log)
-    return refusal.decision
+    publishDecisions([refusal], requester)
+    return refusal
   }
-  if (hasEnded(permit)) {
-    for (const { prepared, acquisition } of evaluations) {
-      if (acquisition !== null) open.wait(takeBack(prepared.quota.store, acquisition, requester))
-    }
-    throw endedError(permit)
-  }
-  for (const [index, usage] of extended.entries()) {
-    const acquisition = evaluations[index]?.acquisition
+  const hasEndedMeanwhile = hasEnded(permit)
+  for (const { quota, acquisition, usage } of extensions) {
     // A shadow quota can have no room, and then refuses nothing.
-    if (acquisition?.admitted === true) open.wait(usage.extend(acquisition))
+    if (acquisition === null || !acquisition.admitted || usage === null) continue
+    if (hasEndedMeanwhile) open.wait(takeBack(quota.store, acquisition, requester))
+    else open.wait(usage.extend(acquisition))
   }
+  if (hasEndedMeanwhile) throw endedError(permit)
   return null
 }
 
+/** Returns what each quota of the permit that counts one of the units is asked for. */
+function extensionsOf (
+  permit: Permit,
+  amounts: ReadonlyMap<string, number>
+): readonly QuotaOfRequest[] {
+  const extensions: QuotaOfRequest[] = []
+  for (const { quota, operation, limit, usage } of permit.quotas) {
+    const amount = amounts.get(quota.unit)
+    // Disabled quotas have room for everything.
+    if (amount === undefined || usage === null) continue
+    const extension = new QuotaOfRequest(quota, operation)
+    extension.limit = limit
+    extension.usage = usage
+    prepareDemand(extension, usage.caller, { least: amount, most: amount }, permit.requester)
+    extensions.push(extension)
+  }
+  return extensions
+}
+
 /** Returns the amounts by unit, or throws an `OptionError`. */
-function amountsOfPermit (permit: Permit, amounts: Amounts): Map<string, number> {
+function amountsOfPermit (permit: Permit, amounts: Amounts): ReadonlyMap<string, number> {
   if (permit.refusal !== null) {
-    throw new OptionError('request', 'must have been admitted', permit.refusal.decision.outcome)
+    throw new OptionError('request', 'must have been admitted', permit.refusal.outcome)
   }
   if (hasEnded(permit)) throw endedError(permit)
-  const units = permit.evaluations.map(({ prepared }) => prepared.quota.unit)
+  const units = permit.quotas.map(({ quota }) => quota.unit)
   const checked = new Map<string, number>()
   for (const [unit, amount] of entriesOf(amounts)) {
     if (!isNatural(amount)) {
@@ -99,9 +112,6 @@ function entriesOf (amounts: Amounts): [unit: string, amount: unknown][] {
 }
 
 function endedError (permit: Permit): OptionError {
-  return new OptionError(
-    'request',
-    'must have a permit that has not ended',
-    permit.requester.request
-  )
+  const rule = 'must have a permit that has not ended'
+  return new OptionError('request', rule, permit.requester.request)
 }

@@ -1,7 +1,5 @@
-import { QuotaLog } from './quota-log.js'
-
-// How long to wait for stores when the server closes, in milliseconds.
-const longestWait = 1000
+/** How long a server that closes waits for stores that do not answer, in milliseconds. */
+const longestSilence = 1000
 
 /** A permit that has not ended. */
 interface OpenPermit {
@@ -11,69 +9,56 @@ interface OpenPermit {
 
 /** The permits of a server that have not ended, and what stores have yet to answer. */
 export class OpenPermits {
-  readonly log: QuotaLog
   readonly #permits = new Set<OpenPermit>()
   readonly #pending = new Set<Promise<unknown>>()
-  #decisions = 0
-  #whenDecided: (() => void) | undefined
-
-  constructor (log: QuotaLog) {
-    this.log = log
-  }
+  #isClosing = false
+  /** How many promises have settled. */
+  #answered = 0
+  #whenNothingIsPending = (): void => {}
 
   add (permit: OpenPermit): void {
-    this.#permits.add(permit)
+    // A decision that was made while the server closed.
+    if (this.#isClosing) this.wait(permit.expire())
+    else this.#permits.add(permit)
   }
 
   delete (permit: OpenPermit): void {
     this.#permits.delete(permit)
   }
 
-  /** Notes that a request is being decided on. */
-  startDecision (): void {
-    this.#decisions += 1
-  }
-
-  /** Notes that a decision was made, after its permit was added. */
-  endDecision (): void {
-    this.#decisions -= 1
-    if (this.#decisions === 0) this.#whenDecided?.()
-  }
-
-  /** Takes a promise for which the server waits when it closes. */
-  readonly wait = (promise: Promise<unknown>): void => {
+  /** Takes a promise for which the server waits when it closes. It must handle its rejection. */
+  wait (promise: Promise<unknown>): void {
+    this.#pending.add(promise)
     const settled = (): void => {
       this.#pending.delete(promise)
+      this.#answered += 1
+      if (this.#pending.size === 0) this.#whenNothingIsPending()
     }
-    this.#pending.add(promise)
     promise.then(settled, settled)
   }
 
   /**
-   * Ends all permits, and waits until everything is settled, but no longer than a second. The
-   * process stays alive until then.
+   * Ends all permits, and waits until everything is settled, for as long as stores go on answering:
+   * it gives up when none has answered for a second. The process stays alive until then.
    */
   async endAll (): Promise<void> {
-    let timer: NodeJS.Timeout | undefined
-    const timeout = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, longestWait)
-    })
-    await Promise.race([this.#settleAll(), timeout])
-    clearTimeout(timer)
-  }
-
-  async #settleAll (): Promise<void> {
-    while (this.#permits.size + this.#pending.size + this.#decisions > 0) {
-      for (const permit of this.#permits) this.wait(permit.expire())
-      await Promise.allSettled(this.#pending)
-      await this.#allDecided()
+    this.#isClosing = true
+    for (const permit of this.#permits) this.wait(permit.expire())
+    let answeredBefore = -1
+    while (this.#pending.size > 0 && this.#answered > answeredBefore) {
+      answeredBefore = this.#answered
+      await this.#nothingPendingOrSilence()
     }
   }
 
-  async #allDecided (): Promise<void> {
-    if (this.#decisions === 0) return
+  /** Resolves when nothing is pending, at the latest after `longestSilence`. */
+  async #nothingPendingOrSilence (): Promise<void> {
     await new Promise<void>((resolve) => {
-      this.#whenDecided = resolve
+      const timer = setTimeout(resolve, longestSilence)
+      this.#whenNothingIsPending = () => {
+        clearTimeout(timer)
+        resolve()
+      }
     })
   }
 }

@@ -1,66 +1,43 @@
-import { quotaPlaces, type QuotaPlaceChange } from '../channels.js'
+import type { QuotaPlaceChange } from '../channels.js'
 import { logFailure } from '../log.js'
-import type { Acquisition } from '../store/store.js'
 import { amountsOfReport, type Amounts } from './amounts.js'
+import { takeBack } from './ask.js'
 import type { QuotaDecision } from './decision.js'
-import type { Evaluation, Refusal } from './decide.js'
-import type { OpenPermits } from './open-permits.js'
-import type { Demanded } from './prepare.js'
+import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 import { Usage } from './usage.js'
-
-/** A place of a concurrent request. */
-interface Place {
-  readonly prepared: Demanded
-  readonly acquisition: Acquisition
-}
 
 /** What a requester has of its quotas: the decisions, and what is to be settled in the end. */
 export class Permit {
   readonly requester: Requester
-  /** One for each quota, in their order. */
-  readonly evaluations: readonly Evaluation[]
-  /** Null if the request is admitted. */
-  readonly refusal: Refusal | null
+  /** In their order. */
+  readonly quotas: readonly QuotaOfRequest[]
+  /** The decision that refuses; null if the request is admitted. */
+  readonly refusal: QuotaDecision | null
   /** Those of an admitted request, in the order of its quotas, or the one that refuses it. */
   readonly decisions: readonly QuotaDecision[]
-  /** What it uses of quotas in another unit than requests. */
-  readonly usages: readonly Usage[]
-  readonly #places: readonly Place[]
-  readonly #open: OpenPermits
+  /** Whether the permit has a place, or an estimate, that must be settled when it ends. */
+  readonly mustBeSettled: boolean
   #settled: Promise<void> | undefined
 
   constructor (
     requester: Requester,
-    evaluations: readonly Evaluation[],
-    refusal: Refusal | null,
-    decisions: readonly QuotaDecision[],
-    open: OpenPermits
+    quotas: readonly QuotaOfRequest[],
+    refusal: QuotaDecision | null,
+    decisions: readonly QuotaDecision[]
   ) {
     this.requester = requester
-    this.evaluations = evaluations
+    this.quotas = quotas
     this.refusal = refusal
     this.decisions = decisions
-    this.#open = open
-    const usages: Usage[] = []
-    const places: Place[] = []
-    for (const { prepared, acquisition } of refusal === null ? evaluations : []) {
-      if (prepared.demand === null || acquisition?.admitted !== true) continue
-      const { unit } = prepared.quota
-      // Requests that were counted are not settled.
-      if (unit === 'requests') continue
-      if (unit === 'concurrent-requests') places.push({ prepared, acquisition })
-      else usages.push(new Usage(prepared, acquisition, requester))
+    let mustBeSettled = false
+    if (refusal === null) {
+      for (const each of quotas) {
+        if (begin(each, requester)) mustBeSettled = true
+      }
     }
-    this.usages = usages
-    this.#places = places
-    for (const place of places) publishPlace(place, requester, 1)
-    if (this.isOpen) open.add(this)
-  }
-
-  /** Whether there is anything to settle when the permit ends. */
-  get isOpen (): boolean {
-    return !this.hasEnded && this.usages.length + this.#places.length > 0
+    this.mustBeSettled = mustBeSettled
+    if (mustBeSettled) requester.server.open.add(this)
   }
 
   get hasEnded (): boolean {
@@ -74,11 +51,9 @@ export class Permit {
   granted (unit: string): number | null {
     if (this.refusal !== null) return null
     let least: number | null = null
-    for (const { prepared, acquisition } of this.evaluations) {
-      const { quota } = prepared
+    for (const { quota, acquisition, usage } of this.quotas) {
       if (quota.unit !== unit || !quota.isEnforced || acquisition === null) continue
-      const usage = this.usages.find((each) => each.prepared === prepared)
-      const granted = usage?.granted ?? acquisition.granted
+      const granted = usage === null ? acquisition.granted : usage.granted
       least = least === null ? granted : Math.min(least, granted)
     }
     return least
@@ -87,63 +62,97 @@ export class Permit {
   /** Reports what was used, also after the permit has ended. Never rejects. */
   async charge (amounts: Amounts): Promise<void> {
     if (this.refusal !== null) return
-    const { log } = this.#open
+    const { log, open } = this.requester.server
     const reports: Promise<void>[] = []
     for (const [unit, amount] of amountsOfReport(amounts, log)) {
-      for (const usage of this.usages) {
-        if (usage.prepared.quota.unit === unit) reports.push(usage.report(amount))
+      for (const { quota, usage } of this.quotas) {
+        if (quota.unit === unit && usage !== null) reports.push(usage.report(amount))
       }
     }
-    if (typeof amounts === 'number' && !this.#counts('tokens')) log.uncountedTokens()
+    const countsTokens = this.quotas.some(({ quota }) => quota.unit === 'tokens')
+    if (typeof amounts === 'number' && !countsTokens) log.uncountedTokens()
     const reported = Promise.all(reports)
-    this.#open.wait(reported)
+    open.wait(reported)
     await reported
-  }
-
-  #counts (unit: string): boolean {
-    return this.evaluations.some(({ prepared }) => prepared.quota.unit === unit)
   }
 
   /** Ends a permit that the host has not ended, and warns of what it has not reported. */
   expire (): Promise<void> {
     if (this.hasEnded) return this.end()
-    for (const { prepared, isReported } of this.usages) {
-      const { name, unit } = prepared.quota
-      if (!isReported) this.#open.log.unreported(this.requester.log, name, unit)
+    const { server, log } = this.requester
+    for (const { quota, usage } of this.quotas) {
+      if (usage?.isReported === false) server.log.unreported(log, quota.name, quota.unit)
     }
     return this.end()
   }
 
-  /** Settles what was used and releases the places, once. Never rejects. */
+  /** Settles what was used and frees the places, once. Never rejects. */
   end (): Promise<void> {
-    this.#settled ??= this.#settle()
+    this.#settled ??= this.#settle((each) => each.usage?.end() ?? this.#free(each))
     return this.#settled
   }
 
-  async #settle (): Promise<void> {
-    this.#open.delete(this)
-    const steps: Promise<void>[] = this.usages.map((usage) => usage.end())
-    for (const place of this.#places) steps.push(this.#release(place))
-    const settled = Promise.all(steps)
-    this.#open.wait(settled)
+  /**
+   * Settles everything with 0, requests too, because the operation does not run: the host has
+   * responded in the meantime. Never rejects.
+   */
+  cancel (): Promise<void> {
+    this.#settled ??= this.#settle((each) => {
+      if (each.quota.unit === 'requests') return this.#takeBack(each)
+      return each.usage?.cancel() ?? this.#free(each)
+    })
+    return this.#settled
+  }
+
+  async #settle (settle: (each: QuotaOfRequest) => Promise<void> | undefined): Promise<void> {
+    if (this.refusal !== null) return
+    const { open } = this.requester.server
+    open.delete(this)
+    const settled = Promise.all(this.quotas.map(settle))
+    open.wait(settled)
     await settled
   }
 
-  async #release (place: Place): Promise<void> {
-    const { quota } = place.prepared
+  /** Frees a place, if the quota has given one. */
+  async #free (each: QuotaOfRequest): Promise<void> {
+    const { quota, acquisition } = each
+    if (acquisition === null || !isPlace(each)) return
     // In this process, the request has ended, whatever the store does.
-    publishPlace(place, this.requester, -1)
+    publishPlace(each, this.requester, -1)
     try {
-      await quota.store.settle?.(place.acquisition, 0, null)
+      await quota.store.settle?.(acquisition, 0)
     } catch (error) {
-      const message = 'the quota store failed; a place may be taken until its lease ends'
+      const message = 'the quota store failed; a place may stay taken for 30 seconds'
       logFailure(this.requester.log, error, message, { quota: quota.name })
     }
   }
+
+  async #takeBack ({ quota, acquisition, isCounted }: QuotaOfRequest): Promise<void> {
+    if (acquisition === null || !isCounted) return
+    await takeBack(quota.store, acquisition, this.requester)
+  }
 }
 
-function publishPlace ({ prepared }: Place, { request }: Requester, change: 1 | -1): void {
-  if (!quotaPlaces.hasSubscribers) return
-  const quota = prepared.quota.name
-  quotaPlaces.publish({ request, quota, change } satisfies QuotaPlaceChange)
+/**
+ * Begins what must be settled in the end, if the quota has admitted the request: the use of a unit,
+ * or a place. Returns whether there is any. Requests that were counted are not settled.
+ */
+function begin (each: QuotaOfRequest, requester: Requester): boolean {
+  const { quota, caller, demand, acquisition } = each
+  if (quota.unit === 'requests' || caller === null || demand === null) return false
+  if (acquisition === null || !acquisition.admitted) return false
+  if (isPlace(each)) publishPlace(each, requester, 1)
+  else each.usage = new Usage({ quota, caller, demand, acquisition }, requester)
+  return true
+}
+
+/** Whether the quota has given the request a place. */
+function isPlace ({ quota, isCounted }: QuotaOfRequest): boolean {
+  return quota.longestWindow === null && isCounted
+}
+
+function publishPlace ({ quota }: QuotaOfRequest, { server }: Requester, change: 1 | -1): void {
+  const { places } = server.channels
+  if (!places.hasSubscribers) return
+  places.publish({ quota: quota.name, change } satisfies QuotaPlaceChange)
 }

@@ -1,20 +1,18 @@
-import type { FastifyBaseLogger } from 'fastify'
 import { Unidentified } from '../caller/caller-key.js'
-import { callerOfAuthentication, type Caller } from '../caller/request-caller.js'
+import type { Caller } from '../caller/request-caller.js'
 import { format } from '../errors.js'
 import { logFailure } from '../log.js'
-import { ignoreRejection } from '../promises.js'
-import { required } from '../required.js'
-import type { Demand } from '../store/store.js'
+import { ignoreRejection, then, type Eventual } from '../promises.js'
 import type { Operation } from '../subject/operation.js'
 import { costRule, rangeOf, type CostRange } from './cost.js'
-import { uncounted, type OutcomeWithoutStore, type QuotaDecision } from './decision.js'
+import { uncounted, type OutcomeWithoutStore } from './decision.js'
 import { demandOn } from './demand.js'
 import type { Quota } from './quota.js'
+import { QuotaOfRequest } from './quota-of-request.js'
 import { requestFor, type Requester } from './requester.js'
 
-/** A quota of a request, and the operation that it reaches; null if there is no request. */
-export interface QuotaOfRequest {
+/** A quota of a request, and the operation that the request reaches; null without a request. */
+export interface ReachedQuota {
   readonly quota: Quota
   readonly operation: Operation | null
 }
@@ -22,144 +20,81 @@ export interface QuotaOfRequest {
 /** The costs that a handler gives, by the name of the quota. */
 export type GivenCosts = ReadonlyMap<string, CostRange>
 
-/** A quota of a request whose store is to be asked. */
-export interface Demanded extends QuotaOfRequest {
-  readonly caller: Caller
-  readonly demand: Demand
-  readonly decision: null
-}
-
-/** A quota of a request that is decided on without its store. */
-export interface DecidedWithoutStore extends QuotaOfRequest {
-  readonly caller: null
-  readonly demand: null
-  readonly decision: QuotaDecision
-}
-
-/** A quota of a request when everything but the store has been asked. */
-export type Prepared = Demanded | DecidedWithoutStore
-
-/** Reads the limits of a request in its quotas. Some are promises if a reader returned them. */
-export function readLimits (
-  quotas: readonly QuotaOfRequest[],
-  { request }: Requester
-): (number | Promise<number>)[] {
-  const limits: (number | Promise<number>)[] = []
-  for (const { quota } of quotas) limits.push(quota.limitOf(request ?? undefined))
-  return limits
-}
-
-/** A caller, why there is none, or null if the limit is 0, so that it does not matter. */
-type ReadCaller = Caller | Unidentified | null
-
 /**
- * Reads the callers of a request in its quotas. Each reader is asked once, whichever quotas share
- * it.
- */
-export function readCallers (
-  quotas: readonly QuotaOfRequest[],
-  limits: readonly number[],
-  requester: Requester
-): (ReadCaller | Promise<ReadCaller>)[] {
-  const callers: (ReadCaller | Promise<ReadCaller>)[] = []
-  for (const [index, { quota }] of quotas.entries()) {
-    const isDisabled = limits[index] === 0
-    callers.push(isDisabled ? null : readCaller(quota, quotas, callers, requester))
-  }
-  return callers
-}
-
-function readCaller (
-  quota: Quota,
-  quotas: readonly QuotaOfRequest[],
-  known: readonly (ReadCaller | Promise<ReadCaller>)[],
-  requester: Requester
-): ReadCaller | Promise<ReadCaller> {
-  for (const [index, caller] of known.entries()) {
-    if (caller !== null && quotas[index]?.quota.callers === quota.callers) return caller
-  }
-  const { request } = requester
-  return request === null ? callerWithoutRequest(requester) : quota.callers.read(request)
-}
-
-function callerWithoutRequest ({ authentication, log }: Requester): Caller | Unidentified {
-  try {
-    return callerOfAuthentication(authentication)
-  } catch (error) {
-    // A getter of the claims threw.
-    logFailure(log, error, 'the authentication could not be read; it has no caller')
-    return new Unidentified('no-authentication')
-  }
-}
-
-/**
- * Determines what the stores of the quotas are asked (docs/rules.md, "Decision"): the cost of the
- * request and the end of the window. Never throws.
+ * Determines what the store of each quota is asked for (docs/rules.md, "Decision"), or the decision
+ * if its store need not be asked. Neither throws nor rejects.
+ *
+ * @param costs What a handler gives in place of the costs of the definitions.
  */
 export function prepare (
-  quotas: readonly QuotaOfRequest[],
-  limits: readonly number[],
-  callers: readonly ReadCaller[],
+  quotas: readonly ReachedQuota[],
   requester: Requester,
   costs: GivenCosts | null
-): readonly Prepared[] {
-  const prepared: Prepared[] = []
-  for (const [index, reached] of quotas.entries()) {
-    const limit = required(limits[index], 'a limit')
-    const caller = callers[index] ?? null
-    prepared.push(prepareQuota(reached, limit, caller, requester, costs))
+): Eventual<readonly QuotaOfRequest[]> {
+  const reached: QuotaOfRequest[] = []
+  const waiting: Promise<void>[] = []
+  for (const { quota, operation } of quotas) {
+    const each = new QuotaOfRequest(quota, operation)
+    reached.push(each)
+    const prepared = prepareQuota(each, requester, costs)
+    if (prepared instanceof Promise) waiting.push(prepared)
   }
-  return prepared
+  return waiting.length === 0 ? reached : Promise.all(waiting).then(() => reached)
 }
 
-/** @param caller Null if the limit is 0. */
 function prepareQuota (
-  reached: QuotaOfRequest,
-  limit: number,
-  caller: ReadCaller,
+  each: QuotaOfRequest,
   requester: Requester,
   costs: GivenCosts | null
-): Prepared {
-  if (caller === null) {
-    return withoutStore(reached, limit, { outcome: 'disabled', reason: null, callerKey: null })
-  }
-  if (caller instanceof Unidentified) return withoutStore(reached, limit, withoutCaller(caller))
-  const cost = costOf(reached.quota, requester, costs)
-  if (cost !== null) return prepareDemand(reached, caller, limit, cost, requester.log)
-  const { callerKey } = caller
-  return withoutStore(reached, limit, { outcome: 'unavailable', reason: 'cost', callerKey })
+): Eventual<void> {
+  const { quota } = each
+  const { request, log } = requester
+  const needed = quota.isLimitOfCaller ? requester.callerOf(quota.callers) : null
+  return then(needed, (known) => {
+    if (known instanceof Unidentified) return decideWithout(each, withoutCaller(known))
+    return then(quota.limitOf(request, known, log), (limit) => {
+      if (limit === null) {
+        const callerKey = known?.callerKey ?? null
+        return decideWithout(each, { outcome: 'unavailable', reason: 'limit', callerKey })
+      }
+      each.limit = limit
+      if (limit === 0) {
+        return decideWithout(each, { outcome: 'disabled', reason: null, callerKey: null })
+      }
+      return then(known ?? requester.callerOf(quota.callers), (caller) => {
+        if (caller instanceof Unidentified) return decideWithout(each, withoutCaller(caller))
+        each.caller = caller
+        const cost = costs?.get(quota.name) ?? costOf(quota, requester)
+        if (cost !== null) return prepareDemand(each, caller, cost, requester)
+        const { callerKey } = caller
+        return decideWithout(each, { outcome: 'unavailable', reason: 'cost', callerKey })
+      })
+    })
+  })
 }
 
-/** Returns what the store of a quota is asked, or the decision if the time zone fails. */
+/** Determines what the store is asked for, or the decision if the time zone fails. */
 export function prepareDemand (
-  { quota, operation }: QuotaOfRequest,
+  each: QuotaOfRequest,
   caller: Caller,
-  limit: number,
   cost: CostRange,
-  log: FastifyBaseLogger
-): Prepared {
+  { log }: Requester
+): void {
   try {
-    const demand = demandOn(quota, caller, limit, cost)
-    return { quota, operation, caller, demand, decision: null }
+    each.demand = demandOn(each.quota, caller, each.limit, cost)
   } catch (error) {
     const message = "the caller's time zone could not be determined; the request is not counted"
-    logFailure(log, error, message, { quota: quota.name })
+    logFailure(log, error, message, { quota: each.quota.name })
     const { callerKey } = caller
-    const outcome = { outcome: 'unavailable', reason: 'time-zone', callerKey } as const
-    return withoutStore({ quota, operation }, limit, outcome)
+    decideWithout(each, { outcome: 'unavailable', reason: 'time-zone', callerKey })
   }
 }
 
 /** Returns the range of a request's cost; null if the host's function fails, which is logged. */
-function costOf (
-  quota: Quota,
-  requester: Requester,
-  costs: GivenCosts | null
-): CostRange | null {
-  const given = costs?.get(quota.name) ?? quota.cost
-  if (typeof given !== 'function') return given
+function costOf (quota: Quota, requester: Requester): CostRange | null {
+  if (typeof quota.cost !== 'function') return quota.cost
   try {
-    const cost: unknown = given(requestFor('cost', requester))
+    const cost: unknown = quota.cost(requestFor('cost', requester))
     const range = rangeOf(cost)
     if (range !== null && (quota.unit !== 'requests' || typeof cost === 'number')) return range
     ignoreRejection(cost)
@@ -177,11 +112,6 @@ function withoutCaller ({ reason }: Unidentified): OutcomeWithoutStore {
     : { outcome: 'unauthenticated', reason, callerKey: null }
 }
 
-function withoutStore (
-  { quota, operation }: QuotaOfRequest,
-  limit: number,
-  outcome: OutcomeWithoutStore
-): DecidedWithoutStore {
-  const decision = uncounted(quota, operation, limit, outcome)
-  return { quota, operation, caller: null, demand: null, decision }
+function decideWithout (each: QuotaOfRequest, outcome: OutcomeWithoutStore): void {
+  each.decision = uncounted(each.quota, each.operation, each.limit, outcome)
 }

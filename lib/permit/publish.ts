@@ -1,19 +1,19 @@
-import { quotaDecisions, type QuotaDecisionMessage } from '../channels.js'
+import { publishOn, quotaDecisions, type QuotaDecisionMessage } from '../channels.js'
 import type { QuotaDecision } from './decision.js'
-import type { QuotaLog } from './quota-log.js'
 import type { Requester } from './requester.js'
 
-/** Publishes and logs the decisions on a request. */
+/** Publishes the decisions on a request, and logs those that a host may want to know of. */
 export function publishDecisions (
   decisions: readonly QuotaDecision[],
-  requester: Requester,
-  log: QuotaLog
+  requester: Requester
 ): void {
-  const { request } = requester
+  const { request, server } = requester
   for (const decision of decisions) {
-    if (quotaDecisions.hasSubscribers) {
-      quotaDecisions.publish({ request, decision } satisfies QuotaDecisionMessage)
-    }
-    log.decided(decision, requester)
+    publishOn(quotaDecisions, server.channels.decisions, (): QuotaDecisionMessage => {
+      return { request, decision }
+    })
+    const { outcome, overflow } = decision
+    const isUsual = (outcome === 'admitted' || outcome === 'disabled') && !overflow
+    if (!isUsual) server.log.decided(decision, request, requester.log)
   }
 }

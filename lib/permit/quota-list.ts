@@ -1,4 +1,5 @@
 import { format, UnknownQuotaError } from '../errors.js'
+import { createLimitReader } from '../limit/limit-reader.js'
 import type { Preferences } from '../limit/preferences.js'
 import type { Quota, QuotaSettings } from './quota.js'
 
@@ -7,10 +8,11 @@ export class QuotaList {
   readonly all: readonly Quota[]
 
   constructor (settings: readonly QuotaSettings[], preferences: Preferences) {
-    this.all = settings.map((each): Quota => {
-      const preference = preferences.of(each.preference, each.configured)
-      return { ...each, limitOf: (request) => preference.limitOf(request) }
-    })
+    this.all = settings.map((each): Quota => ({
+      ...each,
+      isLimitOfCaller: typeof each.configured === 'function',
+      limitOf: createLimitReader(each, preferences)
+    }))
   }
 
   /**

@@ -2,7 +2,6 @@ import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { format } from '../errors.js'
 import { logFailure, logLine } from '../log.js'
 import type { QuotaDecision } from './decision.js'
-import type { Requester } from './requester.js'
 
 /**
  * The reasons for an unauthenticated decision that point to a mistake in the host, and how to
@@ -34,14 +33,18 @@ const corrections = new Map<QuotaDecision['reason'], string>([
 const wrongReport =
   'what a request has used was reported with an invalid amount, which is not counted'
 
-// How often requests without a report are warned of, in milliseconds.
-const reportInterval = 60_000
+/** The minimum time between two warnings that are repeated, in milliseconds. */
+const warningInterval = 60_000
+
+/** The levels of a logger that does not write a line of the level debug. */
+const levelsAboveDebug: readonly unknown[] = ['info', 'warn', 'error', 'fatal', 'silent']
 
 /** Logs what the quotas of a server do. A mistake of the host is warned of once. */
 export class QuotaLog {
   readonly #log: FastifyBaseLogger
   readonly #warned = new Set<string>()
-  #unreportedAt = -Infinity
+  /** When each warning that is repeated was logged last, in monotonic milliseconds. */
+  readonly #warnedAt = new Map<string, number>()
 
   /** @param log The log of the server, for what belongs to no request. */
   constructor (log: FastifyBaseLogger) {
@@ -52,8 +55,12 @@ export class QuotaLog {
    * Logs a decision other than an admission at the level debug. Warns of what points to a mistake,
    * and of the caller cap.
    */
-  decided (decision: QuotaDecision, { request, log }: Requester): void {
-    const { outcome, reason, quota, operation, enforced, overflow } = decision
+  decided (
+    decision: QuotaDecision,
+    request: FastifyRequest | null,
+    log: FastifyBaseLogger
+  ): void {
+    const { outcome, reason, quota, operation, overflow } = decision
     if (overflow) {
       const message =
         'the quota tracks as many callers as maxTrackedCallers allows; ' +
@@ -61,22 +68,8 @@ export class QuotaLog {
       this.#warnOnce(log, `overflow ${quota}`, { quota }, message)
     }
     if (outcome === 'admitted' || outcome === 'disabled') return
-    const { limit, callerKey, count, held } = decision
-    const caller = callerKey?.slice(0, 8)
-    const properties = {
-      outcome,
-      reason,
-      quota,
-      operation,
-      enforced,
-      limit,
-      caller,
-      count,
-      held,
-      overflow
-    }
-    const verb = enforced ? 'refuses' : 'would refuse'
-    logLine(log, 'debug', properties, `the quota ${verb} the request`)
+    if (!levelsAboveDebug.includes(log.level)) logRefusal(decision, log)
+    if (outcome === 'rejected' && decision.retryAfter === null) this.#costAboveLimit(decision, log)
     const correction = corrections.get(reason)
     if (correction === undefined) return
     if (reason === 'no-authentication' && !hasCredentials(request)) return
@@ -84,15 +77,13 @@ export class QuotaLog {
     this.#warnOnce(log, String(reason), { reason, operation, quota }, message)
   }
 
-  /** Warns, once a minute, that nothing was reported for a request. */
+  /** Warns that nothing was reported for a request. */
   unreported (log: FastifyBaseLogger, quota: string, unit: string): void {
-    if (performance.now() - this.#unreportedAt < reportInterval) return
-    this.#unreportedAt = performance.now()
     const message =
       `a request has ended, and its ${unit} were not reported with fastify.quotaCharge; ` +
       'it counts "unreported", or else what it was granted; ' +
       'this warning is logged at most once a minute'
-    logLine(log, 'warn', { quota, unit }, message)
+    if (this.#isDue('unreported')) logLine(log, 'warn', { quota, unit }, message)
   }
 
   /** Warns that tokens were reported for a request that no quota counts tokens of. */
@@ -115,11 +106,48 @@ export class QuotaLog {
     logFailure(this.#log, error, wrongReport)
   }
 
+  #costAboveLimit ({ quota, unit, limit }: QuotaDecision, log: FastifyBaseLogger): void {
+    const message =
+      'the cost of a request is above the limit of the quota, so it can never be admitted; an ' +
+      'estimate that should fit below any limit is a range, such as { least: 1, most: 4000 }; ' +
+      'this warning is logged at most once a minute'
+    if (this.#isDue(`cost ${quota}`)) logLine(log, 'warn', { quota, unit, limit }, message)
+  }
+
+  /** Whether a warning was not logged for a minute. Notes that it is logged now. */
+  #isDue (warning: string): boolean {
+    const now = performance.now()
+    if (now - (this.#warnedAt.get(warning) ?? -Infinity) < warningInterval) return false
+    this.#warnedAt.set(warning, now)
+    return true
+  }
+
   #warnOnce (log: FastifyBaseLogger, mistake: string, properties: object, message: string): void {
     if (this.#warned.has(mistake)) return
     this.#warned.add(mistake)
     logLine(log, 'warn', properties, `${message}; this warning is not repeated`)
   }
+}
+
+function logRefusal (decision: QuotaDecision, log: FastifyBaseLogger): void {
+  const { outcome, reason, quota, operation, enforced, limit, count, held, overflow } = decision
+  const caller = decision.callerKey?.slice(0, 8)
+  const { retryAfter } = decision
+  const properties = {
+    outcome,
+    reason,
+    quota,
+    operation,
+    enforced,
+    limit,
+    caller,
+    count,
+    held,
+    retryAfter,
+    overflow
+  }
+  const verb = enforced ? 'refuses' : 'would refuse'
+  logLine(log, 'debug', properties, `the quota ${verb} the request`)
 }
 
 function hasCredentials (request: FastifyRequest | null): boolean {

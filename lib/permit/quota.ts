@@ -1,9 +1,7 @@
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { OfRequest } from '../any-request.js'
 import type { Caller, CallerReader } from '../caller/request-caller.js'
 import type { CalendarWindow } from '../limit/calendar.js'
-import type { CallerLimit, QuotaPeriod } from '../limit/limit.js'
-import type { Eventual } from '../promises.js'
+import type { CallerLimit, LimitReader, QuotaPeriod } from '../limit/limit.js'
 import type { QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import type { Cost, CostRange } from './cost.js'
@@ -15,8 +13,8 @@ export interface QuotaInfo {
   /** What the quota counts: `requests`, `concurrent-requests`, `tokens`, or the host's own unit. */
   readonly unit: string
   /**
-   * What the window is: `minute`, `hour`, `day`, `week` or `month`; null for concurrent requests and
-   * for a window of the host's own length.
+   * What the window is: `minute`, `hour`, `day`, `week` or `month`; null for concurrent requests
+   * and for a window of the host's own length.
    */
   readonly period: QuotaPeriod
   /**
@@ -63,17 +61,6 @@ export interface QuotaSettings extends QuotaInfo {
 export interface Quota extends QuotaSettings {
   /** Whether the limit is a function of the caller, who is then determined first. */
   readonly isLimitOfCaller: boolean
-  /**
-   * Returns the effective limit. Neither throws nor rejects.
-   *
-   * @param request Null for a permit without a request.
-   * @param caller Only needed if the limit is a function of the caller.
-   * @returns The limit; null if the function of the caller failed, which is logged. A promise only
-   *   if something of the host's returned one.
-   */
-  limitOf(
-    request: FastifyRequest | null,
-    caller: Caller | null,
-    log: FastifyBaseLogger
-  ): Eventual<number | null>
+  /** Returns the effective limit. */
+  readonly limitOf: LimitReader
 }

@@ -3,7 +3,7 @@ import { OptionError } from '../errors.js'
 import { amountsOfReport, type Amounts } from './amounts.js'
 import type { QuotaDecision } from './decision.js'
 import { extendPermit } from './extend.js'
-import type { OpenPermits } from './open-permits.js'
+import type { QuotaLog } from './quota-log.js'
 import { knownStateOf } from './request-state.js'
 
 /**
@@ -25,8 +25,8 @@ export type QuotaCharger = {
  * have room for it, or none takes anything (docs/rules.md, "Costs"). For example for the next 256
  * tokens of a stream.
  *
- * @param amounts A number of model tokens, or an amount for each unit. One above a limit counts as
- *   the limit.
+ * @param amounts A number of model tokens, or an amount for each unit. There is never room for one
+ *   above a limit.
  * @returns Null if all had room. Otherwise the decision that refuses: `rejected`, or `unavailable`
  *   if a store fails.
  * @throws {OptionError} `FST_ERR_LLM_QUOTA_OPTION`, if an amount is not a safe integer of at least
@@ -51,25 +51,23 @@ export type QuotaGrantReader = {
 }['method']
 
 /** Creates the function for the decorator `fastify.quotaCharge`. */
-export function createQuotaCharger (open: OpenPermits): QuotaCharger {
+export function createQuotaCharger (log: QuotaLog): QuotaCharger {
   return async function quotaCharge (request, amounts) {
     const permit = await knownStateOf(request)?.pending
     if (permit !== undefined) return permit.charge(amounts)
     // The request is subject to no quota, so only mistakes in the report are logged.
-    amountsOfReport(amounts, open.log)
-    if (typeof amounts === 'number') open.log.uncountedTokens()
+    amountsOfReport(amounts, log)
+    if (typeof amounts === 'number') log.uncountedTokens()
   }
 }
 
-/** Creates the function for the decorator `fastify.quotaExtend`. */
-export function createQuotaExtender (open: OpenPermits): QuotaExtender {
-  return async function quotaExtend (request, amounts) {
-    const permit = await knownStateOf(request)?.pending
-    if (permit === undefined) {
-      throw new OptionError('request', 'must have been admitted by a quota', request)
-    }
-    return extendPermit(permit, amounts, open)
+/** The function for the decorator `fastify.quotaExtend`. */
+export const quotaExtend: QuotaExtender = async (request, amounts) => {
+  const permit = await knownStateOf(request)?.pending
+  if (permit === undefined) {
+    throw new OptionError('request', 'must have been admitted by a quota', request)
   }
+  return extendPermit(permit, amounts)
 }
 
 /** The function for the decorator `fastify.quotaGranted`. */

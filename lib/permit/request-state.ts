@@ -1,21 +1,27 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isObject } from '../option-checks.js'
+import type { Eventual } from '../promises.js'
 import type { QuotaDecision } from './decision.js'
 import type { Permit } from './permit.js'
 import { hasResponseEnded, whenResponseEnds } from './response-end.js'
 
 const stateKey = Symbol('fastify-llm-quota')
+const replyKey = Symbol('fastify-llm-quota-reply')
 const none: readonly never[] = Object.freeze([])
 
 // A `WeakMap` would cost more.
-type RequestWithState = FastifyRequest & { [stateKey]?: RequestState }
+type RequestWithState = FastifyRequest & {
+  [stateKey]?: RequestState
+  /** The reply to a request that is subject to no quota. */
+  [replyKey]?: FastifyReply
+}
 
-/** What this package keeps of a request. */
-class RequestState {
+/** What this package keeps of a request that is subject to a quota, or has a handler's permit. */
+export class RequestState {
   /** Undefined if the request has not passed the hook. */
-  reply: FastifyReply | undefined = undefined
-  /** The hook's permit when it is decided; undefined if the request is subject to no quota. */
-  pending: Promise<Permit> | undefined = undefined
+  reply: FastifyReply | undefined
+  /** The hook's permit, or a promise of it; undefined if the request is subject to no quota. */
+  pending: Eventual<Permit> | undefined = undefined
   /** The hook's permit once it was decided. */
   permit: Permit | undefined = undefined
   /** What a host has assigned to `request.quota`, which is returned until the hook's decision. */
@@ -24,12 +30,16 @@ class RequestState {
   #followed: Set<Permit> | undefined = undefined
   #hasResponseEnded = false
 
+  constructor (reply: FastifyReply | undefined) {
+    this.reply = reply
+  }
+
   /**
    * Ends a permit when the response of its request closes; at once if it has closed. All permits of
    * a request share one listener. Does nothing if the request has not passed the hook.
    */
   endWithResponse (permit: Permit, request: FastifyRequest): void {
-    if (!permit.isOpen || this.reply === undefined) return
+    if (!permit.mustBeSettled || permit.hasEnded || this.reply === undefined) return
     this.#followed ??= this.#follow(request, this.reply)
     if (this.#hasResponseEnded) {
       permit.expire()
@@ -61,10 +71,28 @@ class RequestState {
   }
 }
 
-/** Returns the state of a request, which is created if there is none. */
-export function stateOf (request: RequestWithState): RequestState {
-  request[stateKey] ??= new RequestState()
+/** Returns the state of a request that passes the hook, which is created if there is none. */
+export function stateOf (request: RequestWithState, reply: FastifyReply): RequestState {
+  request[stateKey] ??= new RequestState(reply)
+  // A host can have assigned to `request.quota` before.
+  request[stateKey].reply = reply
   return request[stateKey]
+}
+
+/**
+ * Notes the reply to a request that is subject to no quota: nothing else is kept of it, and a
+ * permit of its handler ends with the response.
+ */
+export function noteReply (request: RequestWithState, reply: FastifyReply): void {
+  request[replyKey] = reply
+}
+
+/** Ends a handler's permit with the response of its request, if that has passed the hook. */
+export function endWithResponse (permit: Permit, request: RequestWithState): void {
+  if (request[stateKey]?.reply === undefined && request[replyKey] !== undefined) {
+    stateOf(request, request[replyKey])
+  }
+  request[stateKey]?.endWithResponse(permit, request)
 }
 
 /** Returns the state of a request if it has one, whatever a host takes for a request. */
@@ -90,7 +118,8 @@ export const quotaAccessor = {
     return state?.permit?.decisions[0] ?? null
   },
   setter (this: RequestWithState, decision: QuotaDecision | null) {
-    stateOf(this).assigned = decision ?? null
+    this[stateKey] ??= new RequestState(undefined)
+    this[stateKey].assigned = decision ?? null
   }
 }
 

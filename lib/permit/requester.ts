@@ -1,13 +1,68 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { Authentication } from '../caller/authentication.js'
+import { Unidentified } from '../caller/caller-key.js'
+import { callerOfAuthentication, type Caller, type CallerReader } from '../caller/request-caller.js'
+import type { ServerChannels } from '../channels.js'
+import { logFailure } from '../log.js'
+import type { Eventual } from '../promises.js'
+import type { OpenPermits } from './open-permits.js'
+import type { QuotaLog } from './quota-log.js'
+
+/** What the permits of a server share. */
+export interface PermitServer {
+  readonly log: QuotaLog
+  readonly channels: ServerChannels
+  readonly open: OpenPermits
+}
+
+/** What a reader of callers has returned, and what another one returned before it. */
+interface ReadCaller {
+  readonly reader: CallerReader
+  readonly caller: Eventual<Caller | Unidentified>
+  readonly earlier: ReadCaller | null
+}
 
 /** Who asks for a permit: a request, or an authentication without one. */
-export interface Requester {
+export class Requester {
+  readonly server: PermitServer
   /** Null if the permit is for an authentication. */
   readonly request: FastifyRequest | null
-  /** Null if the permit is for a request. */
-  readonly authentication: Authentication | null
   readonly log: FastifyBaseLogger
+  readonly #authentication: Authentication | null
+  #latest: ReadCaller | null = null
+
+  /** @param authentication Null if the permit is for a request. */
+  constructor (
+    server: PermitServer,
+    request: FastifyRequest | null,
+    authentication: Authentication | null,
+    log: FastifyBaseLogger
+  ) {
+    this.server = server
+    this.request = request
+    this.log = log
+    this.#authentication = authentication
+  }
+
+  /** Returns the caller. Each reader is asked once, whichever quotas share it. */
+  callerOf (reader: CallerReader): Eventual<Caller | Unidentified> {
+    for (let read = this.#latest; read !== null; read = read.earlier) {
+      if (read.reader === reader) return read.caller
+    }
+    const caller = this.request === null ? this.#authenticated() : reader.read(this.request)
+    this.#latest = { reader, caller, earlier: this.#latest }
+    return caller
+  }
+
+  #authenticated (): Caller | Unidentified {
+    try {
+      return callerOfAuthentication(this.#authentication)
+    } catch (error) {
+      // A getter of the claims threw.
+      logFailure(this.log, error, 'the authentication could not be read; it has no caller')
+      return new Unidentified('no-authentication')
+    }
+  }
 }
 
 /**
@@ -18,9 +73,4 @@ export interface Requester {
 export function requestFor (option: string, { request }: Requester): FastifyRequest {
   if (request === null) throw new TypeError(`there is no request for the function ${option}`)
   return request
-}
-
-/** Returns a request as a requester. */
-export function requesterOf (request: FastifyRequest): Requester {
-  return { request, authentication: null, log: request.log }
 }

@@ -4,11 +4,12 @@ import { Unidentified } from '../caller/caller-key.js'
 import type { Caller } from '../caller/request-caller.js'
 import { StandingError } from '../errors.js'
 import { logFailure } from '../log.js'
-import { assertPeeked, type QuotaCount } from '../store/store.js'
+import { assertPeeked, type Demand, type QuotaCount } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { wallClock } from '../wall-clock.js'
 import type { CountedDecision } from './decision.js'
-import { demandOn, timeLeft } from './demand.js'
+import { timeLeft } from './decide.js'
+import { demandOn } from './demand.js'
 import type { QuotaList } from './quota-list.js'
 import type { Quota } from './quota.js'
 
@@ -44,8 +45,8 @@ export interface QuotaStanding extends Pick<
  * @throws {UnknownQuotaError} `FST_ERR_LLM_QUOTA_UNKNOWN_QUOTA`, if there is no quota with that
  *   name.
  * @throws {StandingError} `FST_ERR_LLM_QUOTA_STANDING`, with status 503, if the store fails or has
- *   no `peek`, if the time zone of the caller fails, or if the authentication fails with a
- *   `statusCode` of 500 or more. The error itself is logged.
+ *   no `peek`, if the limit or the time zone of the caller fails, or if the authentication fails
+ *   with a `statusCode` of 500 or more. The error itself is logged.
  */
 export type QuotaStandingReader = {
   /** Reads the standing. */
@@ -61,9 +62,10 @@ export function createStandingReader (quotas: QuotaList): QuotaStandingReader {
       if (caller.reason === null) throw new StandingError()
       return null
     }
-    const limit = await quota.limitOf(request)
-    const { counted, end } = await readCount(quota, caller, request)
-    const windowRemaining = counted === null ? null : timeLeft(counted)
+    const limit = await quota.limitOf(request, caller, request.log)
+    if (limit === null) throw new StandingError()
+    const { counted, demand } = await readCount(quota, caller, request)
+    const windowRemaining = counted === null ? null : timeLeft(counted, demand)
     const count = counted?.count ?? 0
     return {
       quota: name,
@@ -75,34 +77,30 @@ export function createStandingReader (quotas: QuotaList): QuotaStandingReader {
       held: counted?.held ?? 0,
       remaining: limit === 0 ? null : Math.max(0, limit - count),
       windowRemaining,
-      resetsAt: resetOf(counted, end, windowRemaining),
+      resetsAt: resetOf(demand, windowRemaining),
       overflow: counted?.overflow ?? false
     }
   }
 }
 
-/** @param end When the current day or month ends, if windows end with it. */
-function resetOf (
-  counted: QuotaCount | null,
-  end: number | null,
-  windowRemaining: number | null
-): number | null {
-  if (end !== null) return counted?.end ?? end
-  return windowRemaining === null ? null : wallClock() + windowRemaining
+/** @param windowRemaining Null if no window is open. The days of a time zone end all the same. */
+function resetOf ({ end }: Demand, windowRemaining: number | null): number | null {
+  if (windowRemaining === null) return end
+  return Math.round(wallClock() + windowRemaining)
 }
 
 async function readCount (
   quota: Quota,
   caller: Caller,
   request: FastifyRequest
-): Promise<{ counted: QuotaCount | null; end: number | null }> {
+): Promise<{ counted: QuotaCount | null; demand: Demand }> {
   const { name, store } = quota
   try {
     if (store.peek === undefined) throw new TypeError('the quota store has no function peek')
     const demand = demandOn(quota, caller, 1, { least: 1, most: 1 })
     const counted = await store.peek(demand)
     assertPeeked(counted, demand)
-    return { counted, end: demand.end }
+    return { counted, demand }
   } catch (error) {
     const message = 'the quota store failed; the standing of the caller is unknown'
     logFailure(request.log, error, message, { quota: name })

@@ -1,66 +1,67 @@
-import type { FastifyRequest } from 'fastify'
-import type { Paths } from '../subject/paths.js'
-import { uncounted } from './decision.js'
-import { areReady } from '../promises.js'
+import { then, type Eventual } from '../promises.js'
+import type { Operation } from '../subject/operation.js'
 import { ask } from './ask.js'
-import { decide, decisionsOf, refusalAmong } from './decide.js'
-import type { OpenPermits } from './open-permits.js'
+import { decide, refusalAmong } from './decide.js'
+import { uncounted, type QuotaDecision } from './decision.js'
 import { Permit } from './permit.js'
-import {
-  prepare,
-  readCallers,
-  readLimits,
-  type GivenCosts,
-  type QuotaOfRequest
-} from './prepare.js'
+import { prepare, type GivenCosts, type ReachedQuota } from './prepare.js'
 import { publishDecisions } from './publish.js'
 import type { Quota } from './quota.js'
-import { requesterOf, type Requester } from './requester.js'
+import type { QuotaOfRequest } from './quota-of-request.js'
+import type { Requester } from './requester.js'
 
 /**
  * Decides on a request (docs/rules.md, "Decision"): determines the limits, callers and costs, asks
- * the stores, and publishes the decisions. Never rejects.
+ * the stores, and publishes the decisions. A promise only if something of the host's returned one.
+ * Neither throws nor rejects.
  *
  * @param quotas The quotas of the request, in their order.
  * @param costs What a handler gives in place of the costs of the definitions.
+ * @param hasResponded Whether the host has responded in the meantime, so that no store is asked.
  */
-export async function takePermit (
-  quotas: readonly QuotaOfRequest[],
+export function takePermit (
+  quotas: readonly ReachedQuota[],
   requester: Requester,
-  open: OpenPermits,
-  costs: GivenCosts | null = null
-): Promise<Permit> {
-  open.startDecision()
-  // A promise is awaited only where there is one: each `await` costs 2 % of a request in memory.
-  const readingLimits = readLimits(quotas, requester)
-  const limits = areReady(readingLimits) ? readingLimits : await Promise.all(readingLimits)
-  const readingCallers = readCallers(quotas, limits, requester)
-  const callers = areReady(readingCallers) ? readingCallers : await Promise.all(readingCallers)
-  const prepared = prepare(quotas, limits, callers, requester, costs)
-  const answers = await ask(prepared, requester, open)
-  const evaluations = decide(prepared, answers)
-  const refusal = refusalAmong(evaluations)
-  const decisions = refusal === null ? decisionsOf(evaluations) : [refusal.decision]
-  const permit = new Permit(requester, evaluations, refusal, decisions, open)
-  open.endDecision()
-  publishDecisions(decisions, requester, open.log)
+  costs: GivenCosts | null,
+  hasResponded = (): boolean => false
+): Eventual<Permit> {
+  const permit = then(prepare(quotas, requester, costs), (reached) => {
+    if (hasResponded()) return new Permit(requester, [], null, [])
+    return then(ask(reached, requester), () => permitOf(reached, requester))
+  })
+  // A server that closes waits for the decision, which can hold something.
+  if (permit instanceof Promise) requester.server.open.wait(permit)
   return permit
 }
 
+function permitOf (reached: readonly QuotaOfRequest[], requester: Requester): Permit {
+  decide(reached)
+  const refusal = refusalAmong(reached)
+  const decisions = refusal === null ? decisionsOf(reached) : [refusal]
+  const permit = new Permit(requester, reached, refusal, decisions)
+  publishDecisions(decisions, requester)
+  return permit
+}
+
+/** Returns the decisions on an admitted request, in the order of its quotas. */
+function decisionsOf (reached: readonly QuotaOfRequest[]): QuotaDecision[] {
+  const decisions: QuotaDecision[] = []
+  for (const { decision } of reached) {
+    if (decision !== null) decisions.push(decision)
+  }
+  return decisions
+}
+
 /** Decides on a request whose mark failed: it is refused, unless all quotas are in shadow mode. */
-export async function refuseUnmatched (
+export function refuseUnmatched (
   quotas: readonly Quota[],
-  request: FastifyRequest,
-  paths: Paths,
-  open: OpenPermits
-): Promise<Permit> {
+  operation: Operation,
+  requester: Requester
+): Permit {
   const isEnforced = quotas.some((quota) => quota.isEnforced)
   const unknown = { name: null, unit: 'requests', period: null, window: null, isEnforced }
   const outcome = { outcome: 'unavailable', reason: 'mark', callerKey: null } as const
-  const decision = uncounted(unknown, paths.operationOf(request), 0, outcome)
-  const refusal = isEnforced ? { decision, wait: null } : null
-  const requester = requesterOf(request)
-  const permit = new Permit(requester, [], refusal, [decision], open)
-  publishDecisions([decision], requester, open.log)
-  return permit
+  const decision = uncounted(unknown, operation, 0, outcome)
+  publishDecisions([decision], requester)
+  return new Permit(requester, [], isEnforced ? decision : null, [decision])
 }

@@ -1,66 +1,77 @@
-import { quotaSettlements, type QuotaSettlement } from '../channels.js'
+import { publishOn, quotaSettlements, type QuotaSettlement } from '../channels.js'
+import type { Caller } from '../caller/request-caller.js'
 import { format } from '../errors.js'
 import { logFailure } from '../log.js'
 import { isNatural } from '../option-checks.js'
 import { ignoreRejection } from '../promises.js'
-import { required } from '../required.js'
 import { unlimited } from '../store/counter.js'
-import type { Acquisition } from '../store/store.js'
+import { acquireFrom, type Acquisition, type Demand } from '../store/store.js'
 import { wallClock } from '../wall-clock.js'
-import { timeLeft } from './demand.js'
-import type { Demanded } from './prepare.js'
+import { demandOn } from './demand.js'
+import type { Quota } from './quota.js'
 import { requestFor, type Requester } from './requester.js'
 
 /**
- * How many grants of a permit are settled at the same time. A store on a server settles them in one
- * call, and the permits that end with a server must not exceed what can wait there.
+ * How many acquisitions of what was used beyond the grants can still be lowered. Of a permit that
+ * reports more often, the earlier ones stay as they are.
  */
-const mostAtOnce = 16
+const mostBeyond = 16
 
-/** A part of what a permit was granted: by the admission, or by an extension. */
-interface Grant {
+/** An acquisition, and what the store counts for it now. */
+interface Part {
   readonly acquisition: Acquisition
-  readonly previous: Grant | null
-  /** What all previous ones were granted. */
-  readonly grantedBefore: number
-  /** What the store counts for it. */
-  counted: number
-  /** Whether it still holds what it counts. */
-  isHeld: boolean
+  counts: number
+}
+
+/** What is counted: an admitted demand of a caller in a quota. */
+export interface Admitted {
+  readonly quota: Quota
+  readonly caller: Caller
+  readonly demand: Demand
+  readonly acquisition: Acquisition
 }
 
 /**
- * What one permit is granted and uses in one quota of another unit than requests, from its
+ * What one permit is granted and uses in one quota of a unit other than requests, from its
  * admission until nothing more is reported (docs/rules.md, "Costs").
+ *
+ * What the store counts is made of the grants, that is the admission and its extensions, and of
+ * what was used beyond them, for which acquisitions with the greatest limit are made. If the permit
+ * has used less, they are lowered, the latest first.
  */
 export class Usage {
-  readonly prepared: Demanded
+  readonly caller: Caller
+  readonly #quota: Quota
+  readonly #demand: Demand
   readonly #requester: Requester
   readonly #windowEnd: number
-  #latestGrant: Grant | null = null
+  readonly #grants: Part[] = []
+  /** The grants that still hold what they count. */
+  readonly #holding = new Set<Part>()
+  readonly #beyond: Part[] = []
   #granted = 0
-  /** What the store counts for all grants. */
+  /** What the store counts for the permit. */
   #counted = 0
-  /** How many grants still hold what they count. */
-  #holding = 0
   #reported: number | null = null
-  /** What counts if the permit has ended and nothing was reported. */
+  /** What counts once the permit has ended, if nothing was reported. */
   #assumed = 0
   #hasEnded = false
   /** What was published last. */
   #published: number | null = null
   /** Whether the store has once not answered, so that the counter may differ. */
   #isFailed = false
-  // What the store is told runs one after another, in the order of the reports.
-  #settling: Promise<void> = Promise.resolve()
+  // Changes are applied one after another, in the order of the reports.
+  #applying: Promise<void> = Promise.resolve()
 
-  constructor (prepared: Demanded, acquisition: Acquisition, requester: Requester) {
-    this.prepared = prepared
+  constructor ({ quota, caller, demand, acquisition }: Admitted, requester: Requester) {
+    this.caller = caller
+    this.#quota = quota
+    this.#demand = demand
     this.#requester = requester
-    this.#windowEnd = Math.round(
-      wallClock() + required(timeLeft(acquisition), 'the end of the window')
-    )
-    this.#add(acquisition)
+    const now = wallClock()
+    const end = acquisition.end ?? now + (acquisition.windowRemaining ?? 0)
+    this.#windowEnd = Math.round(end)
+    this.#addGrant(acquisition)
   }
 
   /** What was granted, extensions included. */
@@ -72,16 +83,16 @@ export class Usage {
     return this.#reported !== null
   }
 
-  /** Adds what an extension was granted. */
+  /** Adds what an extension was granted. Never rejects. */
   extend (acquisition: Acquisition): Promise<void> {
-    this.#add(acquisition)
-    return this.#settle()
+    this.#addGrant(acquisition)
+    return this.#apply()
   }
 
   /** Adds to what was reported. Never rejects. */
   report (amount: number): Promise<void> {
     this.#reported = Math.min((this.#reported ?? 0) + amount, unlimited)
-    return this.#settle()
+    return this.#apply()
   }
 
   /**
@@ -91,24 +102,25 @@ export class Usage {
   end (): Promise<void> {
     if (this.#reported === null) this.#assumed = this.#readUnreported()
     this.#hasEnded = true
-    return this.#settle()
+    return this.#apply()
   }
 
-  #add (acquisition: Acquisition): void {
-    this.#latestGrant = {
-      acquisition,
-      previous: this.#latestGrant,
-      grantedBefore: this.#granted,
-      counted: acquisition.granted,
-      isHeld: true
-    }
+  /** Ends a permit whose operation does not run: it has used nothing. Never rejects. */
+  cancel (): Promise<void> {
+    this.#hasEnded = true
+    return this.#apply()
+  }
+
+  #addGrant (acquisition: Acquisition): void {
+    const grant = { acquisition, counts: acquisition.granted }
+    this.#grants.push(grant)
+    this.#holding.add(grant)
     this.#granted = Math.min(this.#granted + acquisition.granted, unlimited)
     this.#counted += acquisition.granted
-    this.#holding += 1
   }
 
   #readUnreported (): number {
-    const { unreported, name } = this.prepared.quota
+    const { unreported, name } = this.#quota
     if (unreported === undefined) return this.#granted
     if (typeof unreported === 'number') return unreported
     try {
@@ -130,96 +142,110 @@ export class Usage {
     return this.#hasEnded ? used : Math.max(this.#granted, used)
   }
 
-  /** Makes the store count what is due, and publishes it if the permit has ended. */
-  #settle (): Promise<void> {
-    this.#settling = this.#settling.then(() => this.#settleGrants())
-    return this.#settling
+  /** Whether nothing of what was granted can be lowered any more, but by a later report. */
+  get #isUsedUp (): boolean {
+    return this.#hasEnded || (this.#reported !== null && this.#reported >= this.#granted)
   }
 
-  async #settleGrants (): Promise<void> {
+  /** Makes the store count what is due, and publishes it if the permit has ended. */
+  #apply (): Promise<void> {
+    this.#applying = this.#applying.then(() => this.#applyDue())
+    return this.#applying
+  }
+
+  async #applyDue (): Promise<void> {
     const due = this.#due
     const hasEnded = this.#hasEnded
-    const isUsedUp = this.#reported !== null && this.#reported >= this.#granted
-    const settling: Promise<void>[] = []
-    for (const grant of this.#changeGrants(due, hasEnded || isUsedUp)) {
-      if (settling.length >= mostAtOnce) await settling[settling.length - mostAtOnce]
-      settling.push(this.#settleGrant(grant))
+    if (due > this.#counted) await this.#countBeyond(due - this.#counted)
+    const changed = this.#lowerTo(due)
+    if (this.#isUsedUp) {
+      for (const grant of this.#holding) changed.add(grant)
     }
-    for (const settled of settling) await settled
+    await Promise.all([...changed].map((part) => this.#settle(part)))
     if (hasEnded) this.#publish(due)
   }
 
-  /**
-   * Distributes what is due over the grants: the first ones count as long as possible, and the
-   * latest one what was used beyond all. Begins with the latest one and stops when all are right,
-   * so that a step costs no more if there were many before.
-   *
-   * @returns The grants that the store must be told of.
-   */
-  #changeGrants (due: number, holdsNothing: boolean): Grant[] {
-    const changed: Grant[] = []
-    for (let grant = this.#latestGrant; grant !== null; grant = grant.previous) {
-      if (this.#counted === due && (this.#holding === 0 || !holdsNothing)) break
-      const rest = Math.max(0, due - grant.grantedBefore)
-      const isLatest = grant === this.#latestGrant
-      const used = isLatest ? rest : Math.min(rest, grant.acquisition.granted)
-      const isHeldNoLonger = grant.isHeld && holdsNothing
-      if (grant.counted === used && !isHeldNoLonger) continue
-      this.#counted += used - grant.counted
-      if (grant.isHeld) this.#holding -= 1
-      grant.counted = used
-      grant.isHeld = false
-      changed.push(grant)
+  /** Lowers what is counted, the latest first, and returns the parts that the store must settle. */
+  #lowerTo (due: number): Set<Part> {
+    const changed = new Set<Part>()
+    for (const parts of [this.#beyond, this.#grants]) {
+      for (let part = parts.at(-1); part !== undefined; part = parts.at(-1)) {
+        const excess = this.#counted - due
+        if (excess <= 0) return changed
+        const less = Math.min(excess, part.counts)
+        part.counts -= less
+        this.#counted -= less
+        changed.add(part)
+        if (part.counts === 0) parts.pop()
+      }
     }
     return changed
   }
 
-  /** After a failure, the store may have applied it, so it is not told again. */
-  async #settleGrant ({ acquisition, counted: used }: Grant): Promise<void> {
-    const { quota, demand } = this.prepared
+  /** After a failure, the store may have applied it, so it is not asked again. */
+  async #settle (part: Part): Promise<void> {
+    this.#holding.delete(part)
     try {
-      await quota.store.settle?.(acquisition, used, this.#endOfWindow())
+      await this.#quota.store.settle?.(part.acquisition, part.counts)
     } catch (error) {
-      this.#isFailed = true
-      const { name, unit } = quota
-      const { counters } = demand
-      const message = 'the quota store failed; what the request counts may be wrong'
-      logFailure(this.#requester.log, error, message, { quota: name, unit, counters, used })
+      this.#failed(error)
     }
   }
 
-  /** Returns when the day or month that is open now ends. */
-  #endOfWindow (): number | null {
-    const { quota, demand, caller } = this.prepared
-    if (quota.endOfWindow === null) return null
+  /** Counts what was used beyond what is counted, in the window that is open now. */
+  async #countBeyond (amount: number): Promise<void> {
+    this.#counted += amount
     try {
-      return quota.endOfWindow(caller)
+      const [acquisition] = await acquireFrom(this.#quota.store, [this.#demandOf(amount)])
+      if (acquisition == null) throw new TypeError('the quota store did not count what was used')
+      this.#beyond.push({ acquisition, counts: amount })
+      if (this.#beyond.length > mostBeyond) this.#beyond.shift()
+    } catch (error) {
+      // Whether it was counted is unknown. It is neither counted again nor lowered.
+      this.#failed(error)
+    }
+  }
+
+  #demandOf (amount: number): Demand {
+    const cost = { least: amount, most: amount }
+    try {
+      const demand = demandOn(this.#quota, this.caller, unlimited, cost)
+      return { ...demand, isEstimate: false }
     } catch (error) {
       const message =
-        "the caller's time zone could not be determined; what is settled counts in the window " +
-        'of the admission'
-      logFailure(this.#requester.log, error, message, { quota: quota.name })
-      return demand.end
+        "the caller's time zone could not be determined; what was used beyond the grant counts " +
+        'in the day, week or month of the admission'
+      logFailure(this.#requester.log, error, message, { quota: this.#quota.name })
+      return { ...this.#demand, ...cost, limit: unlimited, isEstimate: false }
     }
+  }
+
+  #failed (error: unknown): void {
+    this.#isFailed = true
+    const { name, unit, counters } = this.#quota
+    const used = this.#due
+    const message = 'the quota store failed; what the request counts may be wrong'
+    logFailure(this.#requester.log, error, message, { quota: name, unit, counters, used })
   }
 
   #publish (used: number): void {
     if (used === this.#published) return
     const before = this.#published ?? 0
     this.#published = used
-    if (!quotaSettlements.hasSubscribers) return
-    const { quota, demand } = this.prepared
-    quotaSettlements.publish({
-      request: this.#requester.request,
-      callerKey: demand.callerKey,
-      quota: quota.name,
-      unit: quota.unit,
-      granted: this.#granted,
-      used,
-      before,
-      reported: this.#reported !== null,
-      windowEnd: this.#windowEnd,
-      failed: this.#isFailed
-    } satisfies QuotaSettlement)
+    const { request, server } = this.#requester
+    publishOn(quotaSettlements, server.channels.settlements, (): QuotaSettlement => {
+      return {
+        request,
+        callerKey: this.#demand.callerKey,
+        quota: this.#quota.name,
+        unit: this.#quota.unit,
+        granted: this.#granted,
+        used,
+        before,
+        reported: this.#reported !== null,
+        windowEnd: this.#windowEnd,
+        failed: this.#isFailed
+      }
+    })
   }
 }

@@ -1,4 +1,27 @@
-import { isNatural } from '../option-checks.js'
+import { isNatural, isObject } from '../option-checks.js'
+
+const totalNames = ['total_tokens', 'totalTokens', 'totalTokenCount']
+const inputNames = [
+  'prompt_tokens',
+  'input_tokens',
+  'inputTokens',
+  'promptTokens',
+  'promptTokenCount',
+  'prompt_eval_count'
+]
+const outputNames = [
+  'completion_tokens',
+  'output_tokens',
+  'outputTokens',
+  'completionTokens',
+  'candidatesTokenCount',
+  'eval_count'
+]
+// Gemini's tokens beside those of the prompt and of the candidates.
+const furtherNames = ['thoughtsTokenCount', 'toolUsePromptTokenCount']
+// Anthropic's input beside `input_tokens`. Others state the same names beside `prompt_tokens`,
+// which holds them already.
+const cachedNames = ['cache_creation_input_tokens', 'cache_read_input_tokens']
 
 // How much deeper the tokens can stand, so that no object is searched without end.
 const nestedLevels = 2
@@ -6,11 +29,15 @@ const nestedLevels = 2
 /**
  * Returns the number of model tokens in a usage object, as reported by OpenAI's chat and responses
  * APIs, Anthropic's messages API, the AI SDK, Gemini, Ollama or Cohere: the total that it states,
- * or else the sum of input and output, with Anthropic's cached input.
+ * or the sum of its parts if that is more or no total is stated.
+ *
+ * The parts are input and output, and Anthropic's cached input. If Anthropic's API lists
+ * `iterations`, the tokens are the sum of those that are billed.
  *
  * @param usage The usage object: `usage`, `usageMetadata` (Gemini), `meta.tokens` or `usage.tokens`
  *   (Cohere), or a final chunk (Ollama).
- * @returns A safe integer of at least 0; null if the object does not state it. Never an estimate.
+ * @returns A safe integer of at least 1; null if the object does not state it, or if all its
+ *   numbers are 0, which servers send before they know. Never an estimate.
  *
  * @example
  * ```ts
@@ -18,41 +45,30 @@ const nestedLevels = 2
  *
  * console.log(usedTokens({ prompt_tokens: 12, completion_tokens: 30 })) // 42
  * console.log(usedTokens({ inputTokens: 12 })) // null
+ * console.log(usedTokens({ prompt_tokens: 0, completion_tokens: 0 })) // null
  * ```
  */
 export function usedTokens (usage: unknown): number | null {
-  return tokensIn(usage, nestedLevels)
+  const tokens = tokensIn(usage, nestedLevels)
+  return isNatural(tokens) && tokens > 0 ? tokens : null
 }
 
+/** Returns null if the tokens are unknown. The sum is not checked. */
 function tokensIn (usage: unknown, levels: number): number | null {
-  if (typeof usage !== 'object' || usage === null) return null
-  const total = numberIn(usage, 'total_tokens', 'totalTokens', 'totalTokenCount')
-  const input = numberIn(
-    usage,
-    'prompt_tokens',
-    'input_tokens',
-    'inputTokens',
-    'promptTokens',
-    'prompt_eval_count'
-  )
-  const output = numberIn(
-    usage,
-    'completion_tokens',
-    'output_tokens',
-    'outputTokens',
-    'completionTokens',
-    'eval_count'
-  )
+  if (!isObject(usage)) return null
+  const total = numberIn(usage, totalNames)
+  const input = numberIn(usage, inputNames)
+  const output = numberIn(usage, outputNames)
   if (total === undefined && input === undefined && output === undefined) {
     return levels === 0 ? null : nestedIn(usage, levels - 1)
   }
-  const cached = ['cache_creation_input_tokens', 'cache_read_input_tokens'].map(
-    (name) => numberIn(usage, name) ?? 0
-  )
-  const sum =
-    total ??
-    [input ?? NaN, output ?? NaN, ...cached].reduce((sum, part) => sum + (part < 0 ? NaN : part), 0)
-  return isNatural(sum) ? sum : null
+  // Beside a total, a part that is not stated is none: embeddings have no output.
+  const isWhole = total !== undefined || (input !== undefined && output !== undefined)
+  if (!isWhole) return null
+  const isAnthropic = numberIn(usage, ['input_tokens']) !== undefined
+  const parts = [input, output, ...numbersIn(usage, furtherNames)]
+  if (isAnthropic) parts.push(...numbersIn(usage, cachedNames))
+  return Math.max(total ?? 0, sumOf(parts), tokensOfIterations(usage))
 }
 
 /**
@@ -64,11 +80,39 @@ function nestedIn (usage: object, levels: number): number | null {
   return tokensIn(tokens ?? meta, levels)
 }
 
-/** Returns the first of these properties that holds a number. */
-function numberIn (usage: object, ...names: readonly string[]): number | undefined {
+/**
+ * Returns the tokens of all times that Anthropic's API asked a model for one message, for example
+ * to compact a conversation. The numbers of the usage itself leave some of them out.
+ */
+function tokensOfIterations (usage: object): number {
+  const { iterations }: { readonly iterations?: unknown } = usage
+  if (!Array.isArray(iterations)) return 0
+  return sumOf(iterations.map(billedTokensIn))
+}
+
+/** A model that declined before it wrote anything is not billed. */
+function billedTokensIn (iteration: unknown): number {
+  if (!isObject(iteration) || numberIn(iteration, outputNames) === 0) return 0
+  return tokensIn(iteration, 0) ?? 0
+}
+
+function sumOf (parts: readonly (number | undefined)[]): number {
+  return parts.reduce<number>((sum, part) => sum + (part ?? 0), 0)
+}
+
+function numbersIn (usage: object, names: readonly string[]): (number | undefined)[] {
+  return names.map((name) => numberIn(usage, [name]))
+}
+
+/**
+ * Returns the first of these properties that holds a number, or an object with one as its `total`
+ * (the nested form of the AI SDK). A number that cannot count tokens counts as none.
+ */
+function numberIn (usage: object, names: readonly string[]): number | undefined {
   for (const name of names) {
     const value: unknown = Reflect.get(usage, name)
-    if (typeof value === 'number' && !Number.isNaN(value)) return value
+    const count: unknown = isObject(value) ? Reflect.get(value, 'total') : value
+    if (isNatural(count)) return count
   }
   return undefined
 }

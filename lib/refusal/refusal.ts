@@ -3,7 +3,6 @@ import type { Http2ServerResponse } from 'node:http2'
 import type { FastifyRequest } from 'fastify'
 import { logFailure } from '../log.js'
 import type { QuotaDecision } from '../permit/decision.js'
-import type { Refusal } from '../permit/decide.js'
 import { ignoreRejection } from '../promises.js'
 
 /** The body of a refusal, as returned by the host's function `refusalBody`. */
@@ -15,14 +14,15 @@ export interface RefusalBody {
 }
 
 /**
- * The option `refusalBody`: writes the body of a refusal and its content type. The status and the
- * other headers do not change. As in `OfRequest`, the request can be annotated with any type.
+ * The option `refusalBody`: writes the body of a refusal and its content type, or returns null for
+ * the quota's own body. The status and the other headers do not change. As in `OfRequest`, the
+ * request can be annotated with any type.
  */
 export interface RefusalBodyWriter {
   /** Writes the body. */
-  <Request extends FastifyRequest>(decision: QuotaDecision, request: Request): RefusalBody
+  <Request extends FastifyRequest>(decision: QuotaDecision, request: Request): RefusalBody | null
   /** Writes the body. */
-  <Request extends FastifyRequest>(decision: QuotaDecision, request: Request): RefusalBody
+  <Request extends FastifyRequest>(decision: QuotaDecision, request: Request): RefusalBody | null
 }
 
 /** A reply of any Fastify server: with HTTP/1 or HTTP/2, of any route, with any type provider. */
@@ -55,16 +55,20 @@ const mediaType = /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
  * (docs/rules.md, "Refusal").
  */
 export function sendRefusal (
-  { decision, wait }: Refusal,
+  decision: QuotaDecision,
   request: FastifyRequest,
   reply: AnyReply,
   write?: RefusalBodyWriter
 ): void {
   const status = statuses[decision.outcome]
   const { contentType, body } = hostBody(write, decision, request) ?? ownBody(status, decision)
-  const retryAfter = status === 401 ? {} : { 'retry-after': String(secondsOf(wait)) }
+  const headers: Record<string, string> = {
+    'content-type': contentType,
+    'cache-control': 'no-store'
+  }
+  if (decision.retryAfter !== null) headers['retry-after'] = String(decision.retryAfter)
   reply.statusCode = status
-  reply.headers({ 'content-type': contentType, 'cache-control': 'no-store', ...retryAfter })
+  reply.headers(headers)
   // After an `onSend` hook has failed, Fastify sends the response of an error handler with the same
   // serializer.
   reply.serializer((body) => (typeof body === 'string' ? body : JSON.stringify(body)))
@@ -72,16 +76,8 @@ export function sendRefusal (
 }
 
 /**
- * Returns how many seconds to wait for milliseconds (docs/rules.md, "Refusal"); 1 if they are
- * unknown.
- */
-export function secondsOf (wait: number | null): number {
-  return Math.max(1, Math.ceil((wait ?? 0) / 1000))
-}
-
-/**
- * Returns the body from the host's function, if there is one. If it fails or returns an invalid
- * body, logs an error and returns null.
+ * Returns the body from the host's function; null if there is none, or if it returns null. If it
+ * fails or returns an invalid body, logs an error and returns null.
  */
 function hostBody (
   write: RefusalBodyWriter | undefined,
@@ -91,6 +87,7 @@ function hostBody (
   if (write === undefined) return null
   try {
     const written = write(decision, request)
+    if (written === null) return null
     ignoreRejection(written)
     const { contentType, body } = written
     if (typeof contentType !== 'string' || !mediaType.test(contentType)) {
@@ -105,15 +102,21 @@ function hostBody (
   }
 }
 
-function ownBody (status: 401 | 429 | 503, { limit, unit, period }: QuotaDecision): RefusalBody {
-  const amount = period === null ? 'requests at once' : `${unit} per ${period}`
-  const errors = {
-    401: 'Authentication is required for this LLM operation.',
-    429: `Rate limit exceeded. Maximum ${limit} LLM ${amount}. Please wait.`,
-    503: 'The request quota is unavailable. Please try again.'
-  }
-  return {
-    contentType: 'application/json; charset=utf-8',
-    body: JSON.stringify({ error: errors[status], status })
-  }
+function ownBody (status: 401 | 429 | 503, decision: QuotaDecision): RefusalBody {
+  // `JSON.stringify` would cost more than everything else here, and no message contains a character
+  // that JSON escapes.
+  const body = `{"error":"${messageOf(status, decision)}","status":${status}}`
+  return { contentType: 'application/json; charset=utf-8', body }
+}
+
+function messageOf (status: 401 | 429 | 503, decision: QuotaDecision): string {
+  if (status === 401) return 'Authentication is required for this LLM operation.'
+  if (status === 503) return 'The request quota is unavailable. Please try again.'
+  return `Rate limit exceeded. Maximum ${limitIn(decision)}. Please wait.`
+}
+
+function limitIn ({ limit, unit, period, window }: QuotaDecision): string {
+  if (unit === 'concurrent-requests') return `${limit} concurrent LLM requests`
+  const length = window === null ? '' : `${window / 1000} seconds`
+  return `${limit} LLM ${unit} per ${period ?? length}`
 }

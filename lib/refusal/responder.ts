@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import type { QuotaDecision } from '../permit/decision.js'
 import type { Permit } from '../permit/permit.js'
 import { rateLimitHeaders } from './rate-limit-headers.js'
 import { sendRefusal, type AnyReply, type RefusalBodyWriter } from './refusal.js'
@@ -30,8 +31,8 @@ export class Responder {
     for (const name of ['RateLimit-Policy', 'RateLimit']) reply.raw.removeHeader(name)
   }
 
-  /** Sends the refusal of a permit, if there is one. */
-  sendRefusal ({ refusal }: Permit, request: FastifyRequest, reply: AnyReply): void {
-    if (refusal !== null) sendRefusal(refusal, request, reply, this.#writeBody)
+  /** Sends the refusal for a decision. */
+  sendRefusal (refusal: QuotaDecision, request: FastifyRequest, reply: AnyReply): void {
+    sendRefusal(refusal, request, reply, this.#writeBody)
   }
 }

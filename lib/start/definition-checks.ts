@@ -1,9 +1,14 @@
 import { OptionError, format } from '../errors.js'
-import { assertTimeZone } from '../limit/calendar.js'
-import { limitNames, type LimitName } from '../limit/limit.js'
+import { assertTimeZone, isCalendarPeriod } from '../limit/calendar.js'
+import {
+  limitKinds,
+  limitNames,
+  longestOwnWindow,
+  shortestOwnWindow,
+  type LimitName
+} from '../limit/limit.js'
 import {
   assertFunction,
-  assertInteger,
   assertOptions,
   checkThat,
   entriesOf,
@@ -26,12 +31,22 @@ const assertQuotaName = checkThat(
     typeof name === 'string' && name !== defaultQuota && /^[a-z][a-z0-9-]{0,31}$/.test(name)
 )
 
-const reservedUnits = ['requests', 'concurrent-requests', 'concurrent-requests']
+const reservedUnits = ['requests', 'concurrent-requests']
 const assertUnit = checkThat(
   'must have a unit of at most 32 characters from a-z and "-" that starts with a letter and is ' +
   `none of ${reservedUnits.join(', ')}`,
   (unit) =>
     typeof unit === 'string' && !reservedUnits.includes(unit) && /^[a-z][a-z-]{0,31}$/.test(unit)
+)
+
+const assertLimit = checkThat(
+  'must be an integer, or a function that returns that of a caller',
+  (value) => typeof value === 'function' || Number.isSafeInteger(value)
+)
+
+const assertWindow = checkThat(
+  `must be an integer of milliseconds from ${shortestOwnWindow} to ${longestOwnWindow}`,
+  (value) => isNatural(value) && value >= shortestOwnWindow && value <= longestOwnWindow
 )
 
 const assertUnreported = checkThat(
@@ -72,8 +87,11 @@ const definitionChecks: Checks<CheckedDefinition> = {
   perMinute: assertAmount,
   perHour: assertAmount,
   perDay: assertAmount,
+  perWeek: assertAmount,
   perMonth: assertAmount,
-  concurrent: assertInteger,
+  limit: assertAmount,
+  window: assertWindow,
+  concurrent: assertLimit,
   cost: assertCost,
   unreported: assertUnreported,
   timeZone: assertCallersTimeZone
@@ -99,12 +117,12 @@ export function limitNameOf (definition: CheckedDefinition): LimitName {
 
 /** Throws an `OptionError` if the options of a quota do not belong together. */
 function assertCombination (definition: CheckedDefinition, option: string): void {
-  const { cost, unreported, timeZone } = definition
+  const { cost, unreported } = definition
   assertOneLimit(definition, option)
   const limitName = limitNameOf(definition)
   const isInUnit = isObject(definition[limitName])
   if (cost !== undefined && limitName === 'concurrent') {
-    const rule = 'must not be set with concurrent, since a concurrent request always takes one place'
+    const rule = 'must not be set with concurrent, since each request takes one place'
     throw new OptionError(`${option}.cost`, rule, cost)
   }
   if (isObject(cost) && !isInUnit) {
@@ -115,8 +133,24 @@ function assertCombination (definition: CheckedDefinition, option: string): void
     const rule = 'must be set only with a limit in a unit, such as { tokens: 20000 }'
     throw new OptionError(`${option}.unreported`, rule, unreported)
   }
-  if (timeZone !== undefined && limitName !== 'perDay' && limitName !== 'perMonth') {
-    const rule = 'must be set only with perDay or perMonth'
+  assertWindowOf(limitName, definition, option)
+}
+
+/** Throws an `OptionError` if the options that define the window do not belong to the limit. */
+function assertWindowOf (
+  limitName: LimitName,
+  { limit, window, timeZone }: CheckedDefinition,
+  option: string
+): void {
+  if (limit !== undefined && window === undefined) {
+    const rule = 'must be set together with window, the length of its window in milliseconds'
+    throw new OptionError(`${option}.limit`, rule, limit)
+  }
+  if (limit === undefined && window !== undefined) {
+    throw new OptionError(`${option}.window`, 'must be set only with limit', window)
+  }
+  if (timeZone !== undefined && !isCalendarPeriod(limitKinds[limitName].period)) {
+    const rule = 'must be set only with perDay, perWeek or perMonth'
     throw new OptionError(`${option}.timeZone`, rule, timeZone)
   }
 }
@@ -127,14 +161,14 @@ function assertOneLimit (definition: CheckedDefinition, option: string): void {
 }
 
 function assertAmount (value: unknown, option: string): void {
-  if (!isObject(value)) return assertInteger(value, option)
+  if (!isObject(value)) return assertLimit(value, option)
   const [entry, ...others] = entriesOf(value)
   if (entry === undefined || others.length > 0) {
-    const rule = 'must be an integer, or an object with one unit, such as { tokens: 20000 }'
+    const rule = 'must have one unit, such as { tokens: 20000 }'
     const units = Object.keys(value).join(' and ')
     throw new OptionError(option, rule, value, () => units || 'no unit')
   }
   const [unit, limit] = entry
   assertUnit(unit, option)
-  assertInteger(limit, `${option}.${unit}`)
+  assertLimit(limit, `${option}.${unit}`)
 }

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { logLine } from '../log.js'
 import type { DefinedQuota } from './quotas.js'
-import { isDeclaredBefore, mayBeMarkedWith, type KnownRoute, type Routes } from './routes.js'
+import { isDeclaredBefore, type KnownRoute, type Routes } from './routes.js'
 
 const advice = 'declare the GET route with exposeHeadRoute: false, or protect HEAD, too'
 
@@ -27,36 +27,23 @@ export function warnOfHeadRoutes (
   }
 }
 
-function uncountedBy ({ name, operations }: DefinedQuota, routes: Routes): KnownRoute[] {
-  const { paths } = routes
-  const counted = operations
-    .filter(({ method }) => method === 'HEAD')
-    .map(({ path }) => paths.formOf(path))
-  const isCounted = (path: string): boolean => counted.includes(paths.formOf(path))
-  const listed = operations
-    .filter(({ method, path }) => method === 'GET' && !isCounted(path))
-    .flatMap((operation) => routes.serving(operation))
-  const marked = routes.known.filter(
-    (route) => mayBeMarkedWith(name, route) && !isCounted(paths.withoutPrefix(route.pattern))
-  )
-  return [...listed, ...marked]
-    .flatMap((route) => headRoutesOf(route, routes))
-    .filter((head) => !mayBeMarkedWith(name, head))
+function uncountedBy (quota: DefinedQuota, routes: Routes): KnownRoute[] {
+  const counted = routes.protectedBy(quota)
+  return [...counted]
+    .filter(({ method }) => method === 'GET')
+    .flatMap((route) => twinsOf(route, routes))
+    .filter((head) => !counted.has(head))
 }
 
 /** Returns the `HEAD` routes that run, or may run, the handler of a `GET` route. */
-function headRoutesOf (get: KnownRoute, { known, exposesHeadRoutes }: Routes): KnownRoute[] {
-  if (get.method !== 'GET') return []
-  const { handler, constraints, exposeHeadRoute = exposesHeadRoutes } = get.options
-  // Fastify declares the HEAD route of a GET route right after it, if there is none. Other
-  // `onRoute` hooks can have wrapped the handler of each in a function of its own.
-  const isExposed = !isDeclaredBefore(get) && exposeHeadRoute
-  const isLater = (route: KnownRoute): boolean => known.indexOf(route) > known.indexOf(get)
+function twinsOf (get: KnownRoute, { known, exposesHeadRoutes }: Routes): KnownRoute[] {
+  const { handler, exposeHeadRoute = exposesHeadRoutes } = get.options
+  // Another plugin's `onRoute` hook can have wrapped the handler of each in a function of its own.
+  const isExposed = exposeHeadRoute && !isDeclaredBefore(get)
   return known.filter(
     (head) =>
       head.method === 'HEAD' &&
       head.pattern === get.pattern &&
-      (head.options.handler === handler ||
-        (isExposed && isLater(head) && head.options.constraints === constraints))
+      (isExposed || head.options.handler === handler)
   )
 }

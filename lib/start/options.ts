@@ -2,7 +2,7 @@ import type { OfRequest } from '../any-request.js'
 import type { Authentication } from '../caller/authentication.js'
 import type { AuthenticationReader } from '../caller/request-caller.js'
 import type { DotenvOptions } from '../limit/configuration.js'
-import type { LimitName } from '../limit/limit.js'
+import type { Limit, LimitName } from '../limit/limit.js'
 import type { PreferenceReader } from '../limit/preferences.js'
 import type { Cost } from '../permit/cost.js'
 import type { RefusalBodyWriter } from '../refusal/refusal.js'
@@ -35,8 +35,8 @@ export interface QuotaOptions {
    */
   readonly preferences?: PreferenceReader | false | undefined
   /**
-   * The maximum time for an asynchronous preference reader, in milliseconds, an integer. Default
-   * 1000.
+   * The maximum time for an asynchronous preference reader, and for an asynchronous function that
+   * determines a limit, in milliseconds, an integer. Default 1000.
    */
   readonly preferenceTimeout?: number | undefined
   /**
@@ -73,8 +73,8 @@ export interface QuotaOptions {
   readonly mode?: 'enforce' | 'shadow' | undefined
 }
 
-/** A limit: a number of requests, or of another unit, such as `{ tokens: 20_000 }`. An integer. */
-export type Amount = number | Readonly<Record<string, number>>
+/** A limit of requests, or of another unit, such as `{ tokens: 20_000 }`. */
+export type Amount = Limit | Readonly<Record<string, Limit>>
 
 /** A time zone, or a function that returns that of a caller. */
 export type TimeZone = string | ((authentication: Authentication) => string)
@@ -85,9 +85,9 @@ interface CommonOptions extends Pick<
   'operations' | 'authentication' | 'mode' | 'store'
 > {
   /**
-   * The windows are the days or months of this IANA time zone, or of the one that a function of the
-   * caller's authentication returns, for example that of each organization. Default: UTC for
-   * months; days open with the first request of a caller.
+   * The windows are the days, weeks (from Monday) or months of this IANA time zone, or of the one
+   * that a function of the caller's authentication returns, for example that of each organization.
+   * Default: UTC for months; days and weeks open with the first request of a caller.
    */
   readonly timeZone?: TimeZone | undefined
 }
@@ -112,25 +112,37 @@ interface Reports {
 }
 
 type Unset<Name extends string> = { readonly [Each in Name]?: undefined }
+
 /** Exactly one limit, under its option. */
-type Limit<Name extends LimitName, Value> = { readonly [Each in Name]: Value } & Unset<
+type OneLimit<Name extends LimitName, Value> = { readonly [Each in Name]: Value } & Unset<
   Exclude<LimitName, Name>
 >
+
+/** A window of the host's own length. */
+interface OwnWindow {
+  /** The length of the window of `limit`, in milliseconds: an integer from 1000 to 366 days. */
+  readonly window: number
+}
+
 type InWindow<Value> =
-  | ((Partial<Limit<'perMinute', Value | undefined>> | Limit<'perHour', Value>) & Unset<'timeZone'>)
-  | Limit<'perDay', Value>
-  | Limit<'perMonth', Value>
+  | (Unset<'window' | 'timeZone'> &
+    (Partial<OneLimit<'perMinute', Value | undefined>> | OneLimit<'perHour', Value>))
+  | (Unset<'window'> &
+    (OneLimit<'perDay', Value> | OneLimit<'perWeek', Value> | OneLimit<'perMonth', Value>))
+  | (Unset<'timeZone'> & OwnWindow & OneLimit<'limit', Value>)
 
 /**
- * One of the `quotas`. It has one limit: requests or another unit per minute, hour, day or month,
- * or how many requests of a caller can be in flight. Default `perMinute: 10`. The limit applies if
- * neither a preference nor the environment variable sets another one.
+ * One of the `quotas`. It has one limit: requests or another unit per minute, hour, day, week,
+ * month or `window`, or how many concurrent requests a caller can have. Default `perMinute: 10`.
+ * The limit is an integer, or a function that returns that of a caller. It applies if neither a
+ * preference nor the environment variable sets another one; the variable must not be set beside a
+ * function.
  */
 export type QuotaDefinition = CommonOptions &
   (
-    | (InWindow<number> & Costs<number> & Unset<'unreported'>)
-    | (InWindow<Readonly<Record<string, number>>> & Costs<Cost> & Reports)
-    | (Limit<'concurrent', number> & Unset<'cost' | 'unreported' | 'timeZone'>)
+    | (InWindow<Limit> & Costs<number> & Unset<'unreported'>)
+    | (InWindow<Readonly<Record<string, Limit>>> & Costs<Cost> & Reports)
+    | (OneLimit<'concurrent', Limit> & Unset<'window' | 'cost' | 'unreported' | 'timeZone'>)
   )
 
 /** A definition without the rules that combine its fields. */
@@ -138,4 +150,6 @@ export type CheckedDefinition = CommonOptions &
   Costs<Cost> &
   Reports & {
     readonly [Name in LimitName]?: Amount | undefined
+  } & {
+    readonly [Name in keyof OwnWindow]?: OwnWindow[Name] | undefined
   }

@@ -67,17 +67,22 @@ const quotaChecks: Checks<QuotaOptions> = {
 // The options of a definition, and limits in a unit as other packages spell them, such as
 // tokensPerMinute.
 const optionOfDefinition =
-  /^(?:cost|unreported|timeZone|concurrent|per(?:Hour|Day|Month)|.+Per(?:Minute|Hour|Day|Month))$/
+  /^(?:cost|unreported|timeZone|limit|window|concurrent|per(?:Hour|Day|Week|Month)|.+Per[A-Z].+)$/
 const inQuotas =
   'must be defined in quotas, such as ' +
   'quotas: { chat: { perMinute: { tokens: 20000 } }, streams: { concurrent: 2 } }'
+
+/** Whether a limit is none of the plugin itself, and can be that of a definition. */
+function canBeInDefinition (limit: unknown): boolean {
+  return isObject(limit) || typeof limit === 'function'
+}
 
 /** Throws an `OptionError` if an option is unknown or has an invalid value. */
 export function assertQuotaOptions (options: unknown): asserts options is QuotaOptions {
   if (isObject(options)) {
     for (const [name, value] of entriesOf(options)) {
       const isMisplaced =
-        optionOfDefinition.test(name) || (name === 'perMinute' && typeof value === 'object')
+        optionOfDefinition.test(name) || (name === 'perMinute' && canBeInDefinition(value))
       if (isMisplaced) throw new OptionError(name, inQuotas, value)
     }
   }

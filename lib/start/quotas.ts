@@ -1,22 +1,15 @@
 import { CallerReader, type AuthenticationReader } from '../caller/request-caller.js'
-import { Calendar, Calendars, type CalendarPeriod } from '../limit/calendar.js'
-import {
-  defaultPerMinute,
-  limitKinds,
-  longestDay,
-  preferenceOf,
-  type QuotaPeriod
-} from '../limit/limit.js'
+import { defaultPerMinute, preferenceOf, type Limit } from '../limit/limit.js'
 import { rangeOf, type Cost, type CostRange } from '../permit/cost.js'
 import type { QuotaInfo, QuotaSettings } from '../permit/quota.js'
 import { required } from '../required.js'
 import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { protectedOperations, type Operation } from '../subject/operation.js'
-import { wallClock } from '../wall-clock.js'
 import { limitNameOf } from './definition-checks.js'
-import type { Amount, CheckedDefinition, QuotaOptions, TimeZone } from './options.js'
+import type { Amount, CheckedDefinition, QuotaOptions } from './options.js'
 import type { Routes } from './routes.js'
+import { windowsOf } from './windows.js'
 
 /**
  * A quota as the options define it. Its configured limit is that of the options until the
@@ -77,25 +70,19 @@ function defineQuota (
 ): DefinedQuota {
   const { operations = [], cost, unreported } = definition
   const limitName = limitNameOf(definition)
-  const { period, window } = limitKinds[limitName]
-  const { unit, limit } = limitIn(definition[limitName] ?? defaultPerMinute, period)
-  const timeZone = definition.timeZone ?? (period === 'month' ? 'UTC' : undefined)
-  const isOfCalendar = timeZone !== undefined && (period === 'day' || period === 'month')
-  const isEstimated = unit !== 'requests' && period !== null
+  const isConcurrent = limitName === 'concurrent'
+  const { unit, limit } = limitIn(definition[limitName] ?? defaultPerMinute, isConcurrent)
+  const isEstimated = unit !== 'requests' && !isConcurrent
   return {
     name,
     configured: limit,
     unit,
-    period,
+    ...windowsOf(name, unit, limitName, definition),
     preference: preferenceOf(limitName, name),
     cost: typeof cost === 'function' ? cost : rangeOfCost(cost ?? (isEstimated ? 0 : 1)),
     unreported,
     operations: operations.map(inUpperCase),
     store: definition.store ?? store,
-    counters: countersOf(name, unit, period, timeZone),
-    window: isOfCalendar ? null : window,
-    longestWindow: isOfCalendar && period === 'day' ? longestDay : window,
-    endOfWindow: isOfCalendar ? endOfWindowIn(timeZone, period) : null,
     callers: readers.of(definition.authentication ?? options.authentication),
     isEnforced: (definition.mode ?? options.mode) !== 'shadow',
     isNamed: true,
@@ -123,9 +110,9 @@ class CallerReaders {
   }
 }
 
-function limitIn (amount: Amount, period: QuotaPeriod): { unit: string; limit: number } {
-  if (typeof amount === 'number') {
-    return { unit: period === null ? 'concurrent-requests' : 'requests', limit: amount }
+function limitIn (amount: Amount, isConcurrent: boolean): { unit: string; limit: Limit } {
+  if (typeof amount !== 'object') {
+    return { unit: isConcurrent ? 'concurrent-requests' : 'requests', limit: amount }
   }
   const [entry] = Object.entries(amount)
   const [unit, limit] = required(entry, 'the unit of a limit')
@@ -135,31 +122,6 @@ function limitIn (amount: Amount, period: QuotaPeriod): { unit: string; limit: n
 /** Methods are compared in upper case, as Fastify stores them. */
 function inUpperCase ({ method, path }: Operation): Operation {
   return { method: method.toUpperCase(), path }
-}
-
-/** Returns the name of a quota's counters. A quota whose unit or window changes starts anew. */
-function countersOf (
-  name: string,
-  unit: string,
-  period: QuotaPeriod,
-  timeZone: TimeZone | undefined
-): string {
-  if (period === null) return `${name}.concurrent`
-  const counters = `${name}.${unit}.${period}`
-  return typeof timeZone === 'string' ? `${counters}.${timeZone}` : counters
-}
-
-/** Returns a function that tells when the day or month of a caller ends. */
-function endOfWindowIn (
-  timeZone: TimeZone,
-  period: CalendarPeriod
-): NonNullable<QuotaSettings['endOfWindow']> {
-  if (typeof timeZone === 'string') {
-    const calendar = new Calendar(period, timeZone)
-    return () => calendar.endOf(wallClock())
-  }
-  const calendars = new Calendars(period)
-  return ({ authentication }) => calendars.of(timeZone(authentication)).endOf(wallClock())
 }
 
 /**

@@ -6,20 +6,18 @@ import { InsuredQuotaStore } from '../store/insured/insured-store.js'
 import type { QuotaStore } from '../store/store.js'
 import { warnOfHeadRoutes } from './head-routes.js'
 import type { DefinedQuota } from './quotas.js'
-import {
-  isDeclaredBefore,
-  isMarkedWith,
-  markOf,
-  mayBeMarkedWith,
-  type KnownRoute,
-  type Routes
-} from './routes.js'
+import { isDeclaredBefore, isMarkedWith, markOf, type KnownRoute, type Routes } from './routes.js'
 
-const advice =
-  'Check the options prefix and operations, and the Fastify instance on which the plugin is ' +
-  'registered: a plugin file that registers it must be wrapped with fastify-plugin, because the ' +
-  'quota does not apply outside its own scope (encapsulation). Marked routes and routes with ' +
-  'parameters, wildcards or constraints that are declared before the plugin cannot be checked'
+// What cannot be known at the start.
+const notListed =
+  'parametric routes that serve an operation, and marked routes that are declared before the ' +
+  'plugin, are not listed'
+
+const unservedAdvice =
+  'This can be false: a parametric route, or one that is declared before the plugin, can serve ' +
+  'it all the same. Otherwise, check the options prefix and operations, and the Fastify instance ' +
+  'on which the plugin is registered: a plugin file that registers it must be wrapped with ' +
+  'fastify-plugin, because the quota does not apply outside its own scope (encapsulation)'
 
 const preHandlerAdvice =
   'is protected and has a preHandler of its own, which runs after the quota; ' +
@@ -39,12 +37,13 @@ export function report (
   const { store } = required(quotas[0], 'the first quota')
   logLine(log, 'info', placeOf(store), protections.join('; '))
   for (const quota of reported) {
-    warnOfOperations(quota, routes, log)
+    warnOfUnserved(quota, routes, log)
     warnOfScope(quota, routes, log)
     warnOfFreeRequests(quota, routes, log)
   }
   warnOfHeadRoutes(quotas, routes, log)
-  for (const route of protectedRoutes(quotas, routes)) warnOfPreHandlers(route, routes, log)
+  const protectedRoutes = new Set(quotas.flatMap((quota) => [...routes.protectedBy(quota)]))
+  for (const route of protectedRoutes) warnOfPreHandlers(route, routes, log)
 }
 
 /** Where a shared store keeps the counters: services with the same place share them. */
@@ -58,64 +57,44 @@ function placeOf (store: QuotaStore): object {
 }
 
 function protectionOf (quota: DefinedQuota, routes: Routes): string {
-  const { name, period, configured, unit, isEnforced } = quota
-  const per = period === null ? '' : ` per ${period}`
-  const described = `the quota "${name}" (${effectiveLimit(configured)} ${unit}${per})`
-  const operations = [...new Set(operationsOf(quota, routes))].join(', ')
-  if (operations === '') {
-    // A marked route that is declared before the plugin is protected, but no public interface of
-    // Fastify lists it.
-    const unseen =
-      'marked routes are listed only if they are declared after the plugin, and in its scope'
-    return quota.isNamed
-      ? `${described} is for fastify.quotaAcquire (${unseen})`
-      : `${described} protects no operation (${unseen})`
+  const { name, configured, isEnforced } = quota
+  const described = `the quota "${name}" (${describeLimit(quota)})`
+  const list = [...routes.protectedBy(quota)].map(describeRoute).join(', ')
+  if (list === '') {
+    const isForRoutes = quota.isListed && quota.operations.length > 0
+    const purpose = isForRoutes ? 'protects no route that is known' : 'is for fastify.quotaAcquire'
+    return `${described} ${purpose} (${notListed})`
   }
-  if (configured === 0) return `${described} is disabled, and would protect ${operations}`
-  return `${described} ${isEnforced ? 'protects' : 'observes'} ${operations}`
+  if (configured === 0) return `${described} is disabled, and would protect ${list}`
+  return `${described} ${isEnforced ? 'protects' : 'observes'} ${list}`
 }
 
-function operationsOf ({ name, operations }: DefinedQuota, routes: Routes): string[] {
-  const listed = operations.map(({ method, path }) => `${method} ${routes.paths.prefix}${path}`)
-  const marked = routes.known.filter((route) => mayBeMarkedWith(name, route)).map(describeMarked)
-  return [...listed, ...marked]
+/** Returns a limit such as `20 requests per minute`. */
+function describeLimit ({ configured, unit, period, window }: DefinedQuota): string {
+  const limit = typeof configured === 'number' ? effectiveLimit(configured) : 'for each caller, in'
+  if (period !== null) return `${limit} ${unit} per ${period}`
+  return window === null ? `${limit} ${unit}` : `${limit} ${unit} per ${window / 1000} seconds`
 }
 
-function describeMarked (route: KnownRoute): string {
-  const operation = `${route.method} ${route.pattern}`
-  return typeof markOf(route) === 'function' ? `${operation} (as its function decides)` : operation
+function describeRoute (route: KnownRoute): string {
+  const described = `${route.method} ${route.pattern}`
+  return typeof markOf(route) === 'function' ? `${described} (as its function decides)` : described
 }
 
-/**
- * Warns of a quota whose operations no route serves, of operations of the host's own list that no
- * route serves, and of a default quota that protects nothing.
- */
-function warnOfOperations (
-  { name, operations, isListed, isNamed }: DefinedQuota,
+/** Warns of operations of the host's own list for which no route with their pattern is known. */
+function warnOfUnserved (
+  { name, operations, isListed }: DefinedQuota,
   routes: Routes,
   log: FastifyBaseLogger
 ): void {
-  // A host that marks its routes for any quota does not need the default operations.
-  const isMarked = isListed
-    ? routes.areMarkedWith(name)
-    : routes.known.some((route) => markOf(route) !== undefined)
-  if (operations.length === 0) {
-    if (isNamed || isMarked) return
-    const nothing =
-      `the quota "${name}" protects nothing: ` +
-      'no route that is declared after the plugin is marked with its name'
-    return logLine(log, 'warn', { quota: name, operations }, `${nothing}. ${advice}`)
-  }
-  if (!routes.canBeChecked) return
-  const unserved = operations.filter((operation) => routes.serving(operation).length === 0)
-  const list = unserved.map((operation) => routes.describe(operation)).join(', ')
-  if (unserved.length === operations.length && !isMarked) {
-    const nothing = `the quota "${name}" protects nothing: no route serves ${list}`
-    logLine(log, 'warn', { quota: name, operations }, `${nothing}. ${advice}`)
-  } else if (isListed && unserved.length > 0) {
-    const properties = { quota: name, operations: unserved }
-    logLine(log, 'warn', properties, `no route serves ${list}. ${advice}`)
-  }
+  if (!isListed) return
+  const unserved = operations.filter((operation) => routes.withPatternOf(operation).length === 0)
+  if (unserved.length === 0) return
+  const list = unserved.map(({ method, path }) => `${method} ${routes.paths.prefix}${path}`)
+  const message =
+    `no route with the very pattern is known for ${list.join(', ')}, which the quota "${name}" ` +
+    `lists. ${unservedAdvice}`
+  logLine(log, 'warn', { quota: name, operations: unserved }, message)
 }
 
 /** Warns of operations whose routes can be outside the scope in which the plugin is registered. */
@@ -126,8 +105,8 @@ function warnOfScope (
 ): void {
   if (!routes.canBeOutside) return
   const unsure = operations.filter((operation) => {
-    const serving = routes.serving(operation)
-    return serving.length > 0 && serving.every(isDeclaredBefore)
+    const found = routes.withPatternOf(operation)
+    return found.length > 0 && found.every(isDeclaredBefore)
   })
   if (unsure.length === 0) return
   const list = unsure.map(({ method, path }) => `${method} ${routes.paths.prefix}${path}`)
@@ -151,18 +130,6 @@ function warnOfFreeRequests (
     'client disconnects before fastify.quotaCharge reports them; set cost to an estimate, or ' +
     'unreported to what such a request counts'
   logLine(log, 'warn', { quota: name, unit }, message)
-}
-
-/** Returns the known routes that serve an operation or are marked. */
-function protectedRoutes (quotas: readonly DefinedQuota[], routes: Routes): Set<KnownRoute> {
-  const found = new Set<KnownRoute>()
-  for (const { operations } of quotas) {
-    for (const operation of operations) {
-      for (const route of routes.serving(operation)) found.add(route)
-    }
-  }
-  for (const route of routes.known) if (markOf(route) !== undefined) found.add(route)
-  return found
 }
 
 /** Warns of a protected route that may authenticate after the quota. */

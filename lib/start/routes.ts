@@ -2,12 +2,11 @@ import type { FastifyInstance, RouteOptions } from 'fastify'
 import { isObject } from '../option-checks.js'
 import { namesIn } from '../subject/mark.js'
 import type { Operation } from '../subject/operation.js'
-import { isLiteral, withoutExpressions, type Paths } from '../subject/paths.js'
-import { RoutePattern } from './route-pattern.js'
+import type { Paths } from '../subject/paths.js'
 
 /**
- * A route that the plugin can know: one that is declared after it in its scope, or that served an
- * operation before.
+ * A route that the plugin can know: one that is declared after it in its scope, or that was
+ * declared before with the very pattern of an operation.
  */
 export interface KnownRoute {
   readonly method: string
@@ -17,6 +16,12 @@ export interface KnownRoute {
    * if the route was declared before.
    */
   readonly options: Partial<RouteOptions>
+}
+
+/** What protects a route: a quota's operations, or its name in a mark. */
+interface Protection {
+  readonly name: string
+  readonly operations: readonly Operation[]
 }
 
 /** Whether a route was declared before the plugin. */
@@ -43,18 +48,13 @@ export function mayBeMarkedWith (quota: string, route: KnownRoute): boolean {
   return typeof markOf(route) === 'function' || isMarkedWith(quota, route)
 }
 
-/** A known route that matches an operation. */
-interface Candidate {
-  readonly route: KnownRoute
-  readonly parsed: RoutePattern
-  /** A path of the operation that the route matches. */
-  readonly path: string
-}
-
-/** The routes of a Fastify instance, as far as a plugin can know them. */
+/**
+ * The routes of a Fastify instance, as far as a plugin can know them, for hints at the start. Their
+ * patterns are compared with those of operations. Which route the router would choose for a request
+ * is not worked out.
+ */
 export class Routes {
   readonly known: KnownRoute[] = []
-  readonly #parsed = new Map<KnownRoute, RoutePattern>()
 
   /**
    * Must be called while the plugin is being registered, to find the routes of operations that were
@@ -72,15 +72,24 @@ export class Routes {
   }
 
   #addBefore (method: string, path: string): void {
-    const pattern = this.#find(method, path)
-    // Several quotas can list an operation.
-    const isKnown = this.known.some((route) => route.method === method && route.pattern === pattern)
-    if (pattern !== undefined && !isKnown) this.add({ method, pattern, options: {} })
+    for (const pattern of this.#patternsOf(path)) {
+      // Several quotas can list an operation.
+      const isKnown = this.known.some(
+        (route) => route.method === method && route.pattern === pattern
+      )
+      const isDeclared = this.fastify.hasRoute({ method, url: pattern })
+      if (isDeclared && !isKnown) this.add({ method, pattern, options: {} })
+    }
+  }
+
+  /** Returns the patterns of an operation. The application path `/` is also the prefix itself. */
+  #patternsOf (path: string): string[] {
+    const { prefix } = this.paths
+    return path === '/' && prefix !== '' ? [`${prefix}/`, prefix] : [prefix + path]
   }
 
   add (route: KnownRoute): void {
     this.known.push(route)
-    this.#parsed.set(route, new RoutePattern(route.pattern, this.paths))
   }
 
   /**
@@ -102,107 +111,18 @@ export class Routes {
     return this.known.some((route) => mayBeMarkedWith(quota, route))
   }
 
-  /** Returns the known routes that serve an operation. */
-  serving ({ method, path }: Operation): readonly KnownRoute[] {
-    const candidates: Candidate[] = []
-    for (const url of this.#urlsServed(method, path)) {
-      for (const [route, parsed] of this.#parsed) {
-        const candidatePath = pathOn(route.pattern, url)
-        if (route.method === method && parsed.matches(candidatePath)) {
-          candidates.push({ route, parsed, path: candidatePath })
-        }
-      }
-    }
-    const serving = new Set<KnownRoute>()
-    for (const { route, parsed, path } of candidates) {
-      const isPreceded = candidates.some(
-        (other) => other.parsed.matches(path) && other.parsed.isPreferredTo(parsed)
-      )
-      if (!isPreceded) serving.add(route)
-    }
-    return [...serving]
-  }
-
-  /**
-   * Whether the routes of the operations can be checked. Of literal routes below a prefix with a
-   * parameter, only those that are declared after the plugin can be known.
-   */
-  get canBeChecked (): boolean {
-    const { prefix } = this.paths
-    if (isLiteral(prefix)) return true
-    const below = new RoutePattern(`${prefix}/*`, this.paths)
-    return this.known.some(({ pattern }) => below.matches(pattern))
-  }
-
-  /**
-   * Returns an operation with a hint about the route that the host may have meant, if there is one.
-   */
-  describe (operation: Operation): string {
-    const described = `${operation.method} ${this.paths.prefix}${operation.path}`
-    const hint = this.#hintAt(operation)
-    return hint === undefined ? described : `${described} (${hint})`
-  }
-
-  #hintAt ({ method, path }: Operation): string | undefined {
-    if (this.#find(method, path) !== undefined) {
-      return 'its route is outside the scope in which the plugin is registered'
-    }
-    for (const other of this.fastify.supportedMethods) {
-      const pattern = this.#find(other, path)
-      if (pattern !== undefined) return `the route ${other} ${pattern} has a different method`
-    }
-    const url = this.paths.prefix + path
-    const pattern = this.#patternsOf(method, path).find(
-      (each) => each !== '/' && (each.endsWith(path) || url.endsWith(each))
+  /** Returns the known routes with the very pattern of an operation, as the router compares it. */
+  withPatternOf ({ method, path }: Operation): KnownRoute[] {
+    const forms = this.#patternsOf(path).map((pattern) => this.paths.formOf(pattern))
+    return this.known.filter(
+      (route) => route.method === method && forms.includes(this.paths.formOf(route.pattern))
     )
-    if (pattern === undefined) return undefined
-    return `the route ${method} ${pattern} has a different prefix`
   }
 
-  /** Returns the patterns of known routes, and those at which a host may declare the path. */
-  #patternsOf (method: string, path: string): string[] {
-    const patterns: string[] = []
-    for (const route of this.known) if (route.method === method) patterns.push(route.pattern)
-    for (const url of [path, this.fastify.prefix + path]) {
-      if (this.fastify.hasRoute({ method, url })) patterns.push(url)
-    }
-    return patterns
+  /** Returns the known routes that a quota protects, or may protect as a mark decides. */
+  protectedBy ({ name, operations }: Protection): Set<KnownRoute> {
+    const listed = operations.flatMap((operation) => this.withPatternOf(operation))
+    const marked = this.known.filter((route) => mayBeMarkedWith(name, route))
+    return new Set([...listed, ...marked])
   }
-
-  /**
-   * Returns the path of a literal route anywhere on the server that serves the operation, if there
-   * is one.
-   */
-  #find (method: string, path: string): string | undefined {
-    return this.#urlsOf(path).find((url) => this.fastify.hasRoute({ method, url }))
-  }
-
-  /** The application path `/` is also the prefix itself. */
-  #urlsOf (path: string): string[] {
-    const url = this.paths.prefix + path
-    return path === '/' && url !== '/' ? [url, url.slice(0, -1)] : [url]
-  }
-
-  /**
-   * Of the two paths of the route `/` in a scope with a prefix, Fastify reports only the one
-   * without a slash at its end.
-   */
-  #urlsServed (method: string, path: string): string[] {
-    const urls = this.#urlsOf(path)
-    if (this.#find(method, path) === undefined) return urls
-    return [...urls, ...urls.map((url) => url.replace(/\/$/, ''))]
-  }
-}
-
-/**
- * Returns a path of an operation. In place of parameters of the prefix, requests have what the
- * pattern of the route has there.
- */
-function pathOn (pattern: string, url: string): string {
-  const ofPattern = withoutExpressions(pattern).split('/')
-  const segments = withoutExpressions(url)
-    .split('/')
-    .map((segment, index) => (isLiteral(segment) ? segment : (ofPattern[index] ?? '')))
-  // Two colons stand for a literal one.
-  return segments.join('/').replaceAll('::', ':')
 }

@@ -16,7 +16,7 @@ export function counterRetention (window: number): number {
 /** The limit that always has room. Also the largest count. */
 export const unlimited = Number.MAX_SAFE_INTEGER
 
-/** Whether a demand has room beside what is already counted. */
+/** Whether a demand has room beside what is already counted. Above the limit, it never has. */
 export function hasRoom (count: number, { limit, least }: Demand): boolean {
   return limit === unlimited || count + Math.max(least, 1) <= limit
 }
@@ -28,22 +28,14 @@ export function grantOf (count: number, { limit, most }: Demand): number {
   return Math.min(most, Math.max(0, limit - count))
 }
 
-/** What is counted in one window of a counter, or at the same time. */
-export interface Counted {
-  /** What requests have used, and what they hold. */
-  count: number
-  /** The part of the count that requests in progress hold. */
-  held: number
-}
+const periodLength = 600_000
 
-/** Counts what was granted. A count stops at the largest one. */
-export function addTo (counted: Counted, granted: number, held: number): void {
-  counted.count = Math.min(counted.count + granted, unlimited)
-  counted.held = Math.min(counted.held + held, unlimited)
-}
-
-/** Takes back a part of what was counted, and of what was held. No more is held than is counted. */
-export function takeFrom (counted: Counted, count: number, held: number): void {
-  counted.count = Math.max(0, counted.count - count)
-  counted.held = Math.min(Math.max(0, counted.held - held), counted.count)
+/**
+ * Returns the period of ten minutes that a time is in. What was admitted in the current period or
+ * in the one before, and has not been settled, is held (docs/rules.md, "Costs").
+ *
+ * @param now Milliseconds of the store's clock.
+ */
+export function periodOf (now: number): number {
+  return Math.floor(now / periodLength)
 }

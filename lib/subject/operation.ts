@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify'
 import { OptionError } from '../errors.js'
 import { checkThat, isObject } from '../option-checks.js'
 
@@ -50,4 +51,15 @@ function assertOperation (operation: unknown, option: string): void {
   }
   assertMethod(Reflect.get(operation, 'method'), `${option}.method`)
   assertPath(Reflect.get(operation, 'path'), `${option}.path`)
+}
+
+/**
+ * Returns the operation of a request's route, which need not be protected: its path is the pattern
+ * of the route, or `*` if no route matched.
+ */
+export function operationOf (request: FastifyRequest): Operation {
+  // A host may give another framework's request, or one that it has made itself.
+  const { routeOptions }: { readonly routeOptions?: { readonly url?: string | undefined } } =
+    request
+  return Object.freeze({ method: request.method, path: routeOptions?.url ?? '*' })
 }

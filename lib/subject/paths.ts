@@ -1,5 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Operation } from './operation.js'
+import type { FastifyInstance } from 'fastify'
 
 /** The options of a router that affect how it compares paths. */
 interface RouterOptions {
@@ -38,7 +37,7 @@ export function isLiteral (pattern: string): boolean {
 const beforeExpression = /(?:^|[^:])(?:::)*:[^:/.(-]+\($/
 
 /** Returns a pattern with empty regular expressions, which can contain slashes and colons. */
-export function withoutExpressions (pattern: string): string {
+function withoutExpressions (pattern: string): string {
   let text = ''
   let depth = 0
   for (let index = 0; index < pattern.length; index += 1) {
@@ -87,14 +86,9 @@ export class Paths {
     return pattern.startsWith(`${this.prefix}/`) ? pattern.slice(this.prefix.length) : pattern
   }
 
-  /** Returns the operation of a request's route, which need not be protected. */
-  operationOf (request: FastifyRequest): Operation {
-    // A host may give another framework's request, or one that it has made itself.
-    const { routeOptions }: { readonly routeOptions?: { readonly url?: string | undefined } } =
-      request
-    const pattern = routeOptions?.url
-    const path = pattern === undefined ? '*' : this.withoutPrefix(pattern)
-    return Object.freeze({ method: request.method, path })
+  /** Returns the path of an operation with the prefix, as it is written. */
+  withPrefix (path: string): string {
+    return path === '/' && this.prefix !== '' ? this.prefix : this.prefix + path
   }
 
   /**

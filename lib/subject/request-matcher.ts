@@ -4,29 +4,31 @@ import type { Operation } from './operation.js'
 import { isLiteral, type Paths } from './paths.js'
 import { lastSegment, oddSegments, plainPath } from './request-target.js'
 
-/** A quota that a request is subject to, and the operation that the request reaches. */
+/** A quota that a request is subject to. */
 export interface Match<Each> {
   readonly quota: Each
+  /** The operation that the request reaches, its path with the prefix. */
   readonly operation: Operation
 }
 
 /** An operation that a quota lists. */
 interface ListedOperation<Each> extends Match<Each> {
-  /** The form of its path. */
+  readonly method: string
+  /** The form of its application path. */
   readonly form: string
   /** The last segment of its path; null if it has none. */
   readonly lastSegment: string | null
 }
 
-/** Returns the matches of a request for a certain route and with a certain method. */
-type RouteMatcher<Each> = (request: FastifyRequest) => readonly Match<Each>[]
+/** Returns the listed operations that a request for a certain route, with a certain method, is. */
+type ListMatcher<Each> = (request: FastifyRequest) => readonly Match<Each>[]
 
 /** Finds the quotas that a request is subject to (docs/rules.md, "Subject"). */
 export class RequestMatcher<Each extends { readonly operations: readonly Operation[] }> {
   readonly #listed: readonly ListedOperation<Each>[]
 
   /** By `config`, which Fastify creates for each route, and by method. */
-  readonly #routes = new Map<object, Map<string, RouteMatcher<Each>>>()
+  readonly #routes = new Map<object, Map<string, ListMatcher<Each>>>()
 
   /** @param named Returns the quota that a mark names. Without it, marks are ignored. */
   constructor (
@@ -37,7 +39,8 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
     this.#listed = quotas.flatMap((quota) =>
       quota.operations.map(({ method, path }) => ({
         quota,
-        operation: Object.freeze({ method, path }),
+        operation: Object.freeze({ method, path: paths.withPrefix(path) }),
+        method,
         form: paths.formOf(path),
         lastSegment: lastSegment(path)
       }))
@@ -52,49 +55,41 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
     const { method } = request
     // Read once, because Fastify creates this object each time it is read.
     const { config, url: pattern } = request.routeOptions
-    const known = this.#routes.get(config)?.get(method)
-    if (known !== undefined) return known(request)
-    const matcher = this.#matcherOf(config.quota, method, pattern)
-    const ofRoute = this.#routes.get(config) ?? new Map<string, RouteMatcher<Each>>()
+    const matcher = this.#routes.get(config)?.get(method) ?? this.#add(config, method, pattern)
+    const listed = matcher(request)
+    const { quota: mark } = config
+    if (mark === undefined || pattern === undefined || this.named === undefined) return listed
+    const operation = Object.freeze({ method, path: pattern })
+    const names: unknown = typeof mark === 'function' ? mark(request) : mark
+    const marked = quotasOf(names, `${method} ${pattern}`, this.named)
+    return this.#inOrder(marked, operation, listed)
+  }
+
+  #add (config: object, method: string, pattern: string | undefined): ListMatcher<Each> {
+    const matcher = this.#matcherOfList(method, pattern)
+    const ofRoute = this.#routes.get(config) ?? new Map<string, ListMatcher<Each>>()
     this.#routes.set(config, ofRoute.set(method, matcher))
-    return matcher(request)
+    return matcher
   }
 
-  #matcherOf (mark: unknown, method: string, pattern: string | undefined): RouteMatcher<Each> {
-    const marked = this.#matcherOfMark(mark, method, pattern)
-    const listed = this.#matcherOfList(method, pattern)
-    return (request) => this.#inOrder(marked(request), listed(request))
-  }
-
-  #matcherOfMark (mark: unknown, method: string, pattern: string | undefined): RouteMatcher<Each> {
-    const { named } = this
-    if (mark === undefined || pattern === undefined || named === undefined) return matchNothing
-    const route = `${method} ${pattern}`
-    const operation = Object.freeze({ method, path: this.paths.withoutPrefix(pattern) })
-    const matchesOf = (names: unknown): Match<Each>[] =>
-      quotasOf(names, route, named).map((quota) => ({ quota, operation }))
-    if (typeof mark === 'function') return (request) => matchesOf(mark(request))
-    const matches = matchesOf(mark)
-    return () => matches
-  }
-
-  #matcherOfList (method: string, pattern: string | undefined): RouteMatcher<Each> {
-    const operations = this.#listed.filter(({ operation }) => operation.method === method)
+  #matcherOfList (method: string, pattern: string | undefined): ListMatcher<Each> {
+    const operations = this.#listed.filter((listed) => listed.method === method)
     if (operations.length === 0) return matchNothing
     if (pattern === undefined || !isLiteral(pattern)) return this.#matcherOfTarget(operations)
     const path = pattern.replaceAll('::', ':')
     const form = this.paths.ofRequest(path)
     // The route `/` of a scope with a prefix also serves the path that ends with a slash.
     const formWithSlash = this.paths.ofRequest(`${path}/`)
-    const served = operations.filter((listed) => listed.form === form)
     const isServedWithSlash = operations.some(
       (listed) => listed.form === formWithSlash && listed.form !== form
     )
-    return isServedWithSlash ? this.#matcherOfTarget(operations) : () => served
+    if (isServedWithSlash) return this.#matcherOfTarget(operations)
+    const served = this.#oneOfEach(operations.filter((listed) => listed.form === form))
+    return () => served
   }
 
   /** Matches the path of each request. */
-  #matcherOfTarget (operations: readonly ListedOperation<Each>[]): RouteMatcher<Each> {
+  #matcherOfTarget (operations: readonly ListedOperation<Each>[]): ListMatcher<Each> {
     return (request) => {
       const { url } = request
       const { headers } = request.raw
@@ -103,28 +98,38 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
       const path = plainPath(url, host, this.paths.options.ignoreTrailingSlash)
       if (path !== null) {
         const form = this.paths.ofRequest(path)
-        return operations.filter((listed) => listed.form === form)
+        return this.#oneOfEach(operations.filter((listed) => listed.form === form))
       }
       const odd = oddSegments(url, host)
-      if (odd === null) return operations
+      if (odd === null) return this.#oneOfEach(operations)
       const segments = new Set(odd)
-      return operations.filter(
-        (listed) => listed.lastSegment === null || segments.has(listed.lastSegment)
+      return this.#oneOfEach(
+        operations.filter(
+          (listed) => listed.lastSegment === null || segments.has(listed.lastSegment)
+        )
       )
     }
   }
 
-  /** Returns one match for each quota, in the order of the quotas. */
+  /** Returns one match for each quota. The operations are in the order of the quotas. */
+  #oneOfEach (operations: readonly ListedOperation<Each>[]): readonly Match<Each>[] {
+    return operations.filter(({ quota }, index) => operations[index - 1]?.quota !== quota)
+  }
+
+  /** Returns one match for each quota that a mark names or that lists an operation, in order. */
   #inOrder (
-    marked: readonly Match<Each>[],
+    marked: readonly Each[],
+    operation: Operation,
     listed: readonly Match<Each>[]
   ): readonly Match<Each>[] {
-    if (marked.length === 0 && listed.length < 2) return listed
     const matches: Match<Each>[] = []
     for (const quota of this.quotas) {
-      const isOfQuota = (match: Match<Each>): boolean => match.quota === quota
-      const match = marked.find(isOfQuota) ?? listed.find(isOfQuota)
-      if (match !== undefined) matches.push(match)
+      if (marked.includes(quota)) {
+        matches.push({ quota, operation })
+      } else {
+        const match = listed.find((each) => each.quota === quota)
+        if (match !== undefined) matches.push(match)
+      }
     }
     return matches
   }

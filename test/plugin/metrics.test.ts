@@ -8,10 +8,10 @@ import quotaPlugin, {
   InsuredQuotaStore,
   localAuthentication,
   MemoryQuotaStore,
-  quotaDecisions,
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
+import { channelsOf } from '../../lib/channels.js'
 import quotaMetricsPlugin, { type QuotaMetricsRegistry } from '../../lib/metrics.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
@@ -40,7 +40,9 @@ async function createServer (
   t.teardown(() => app.close())
   await app.register(quotaPlugin, { authentication: fromHeader, ...options })
   await app.register(quotaMetricsPlugin, { registry })
-  for (const url of ['/api/analyze', chat.path, '/api/zoned']) app.post(url, async () => 'ran')
+  for (const url of ['/api/analyze', chat.path, '/api/zoned', '/api/planned']) {
+    app.post(url, async () => 'ran')
+  }
   app.post('/api/marked', { config: { quota: () => 'nothing' } }, async () => 'ran')
   const ask = async (url = '/api/analyze', caller = 'alice', count = 1): Promise<number[]> => {
     const statuses = []
@@ -122,7 +124,7 @@ t.test(
       text.match(
         /^llm_quota_decisions_total\{quota="default".*outcome="(?!unknown)[a-z]+"/gm
       )?.length,
-      9,
+      10,
       'each outcome and reason of an operation starts from 0'
     )
     t.notMatch(text, /alice|[0-9a-f]{64}/, 'no label identifies a caller')
@@ -136,8 +138,8 @@ t.test(
 )
 
 t.test(
-  'what is unavailable is counted with its reason, and a mark, a cost or a time zone that ' +
-    'fails touches no limit',
+  'what is unavailable is counted with its reason, and a mark, a limit, a cost or a time zone ' +
+    'that fails touches no limit',
   async (t) => {
     const outage = Object.assign(new Error('no directory'), { statusCode: 503 })
     const store = Object.assign(new ToldStore(new VirtualClock()), { manner: 'throws' })
@@ -150,6 +152,12 @@ t.test(
           perDay: 5,
           timeZone: () => 'Nowhere/City'
         },
+        planned: {
+          operations: [{ method: 'POST', path: '/api/planned' }],
+          perDay: () => {
+            throw new Error('no plan')
+          }
+        },
         away: {
           operations: [{ method: 'POST', path: '/api/marked' }],
           authentication: () => {
@@ -158,14 +166,15 @@ t.test(
         }
       }
     })
-    for (const url of ['/api/analyze', chat.path, '/api/marked', '/api/zoned']) {
+    for (const url of ['/api/analyze', chat.path, '/api/marked', '/api/zoned', '/api/planned']) {
       t.same(await ask(url), [503], url)
     }
     t.same(await decisions(), {
       'default requests POST /api/analyze unavailable store': 1,
       'batch tokens POST /api/chat unavailable cost': 1,
       'requests POST /api/marked unavailable mark': 1,
-      'zoned requests POST /api/zoned unavailable time-zone': 1
+      'zoned requests POST /api/zoned unavailable time-zone': 1,
+      'planned requests POST /api/planned unavailable limit': 1
     })
     t.same(
       Object.keys(await scrape()).filter((series) => series.startsWith('llm_quota_limit')),
@@ -296,7 +305,10 @@ t.test(
       'a server that closes does not affect another one'
     )
     await third.close()
-    t.notOk(quotaDecisions.hasSubscribers, 'a closed server does not subscribe to decisions')
+    const { decisions, settlements, places } = channelsOf(third.app.server)
+    for (const { hasSubscribers } of [decisions, settlements, places]) {
+      t.notOk(hasSubscribers, 'nothing listens to a closed server')
+    }
     await (await createServer(t, {}, shared)).ask()
     t.same(
       await decisionsIn(shared),
@@ -486,6 +498,36 @@ t.test('permits without a request are counted, and belong to no operation', asyn
   t.same(await decisions(), {
     'chat tokens admitted': 1,
     'streams concurrent-requests admitted': 1
+  })
+})
+
+t.test('permits without a request are counted by their own server only', async (t) => {
+  const own = await createServer(t, { quotas })
+  const other = await createServer(t, { quotas })
+  await Promise.all([own.app.ready(), other.app.ready()])
+  const permit = await own.app.quotaAcquire(localAuthentication('alice'), ['chat', 'streams'])
+  const place = `llm_quota_concurrent_requests${ofStreams}`
+  t.same([(await own.scrape())[place], (await other.scrape())[place]], [1, undefined])
+  await permit.charge(25)
+  await permit.end()
+  const used = `llm_quota_used_total${ofChat}`
+  t.same([(await own.scrape())[used], (await other.scrape())[used]], [25, 0])
+  t.same(await other.decisions(), {})
+})
+
+t.test('quotas of the same name in different units have numbers of their own', async (t) => {
+  const registry = new Registry()
+  for (const [unit, callers] of [
+    ['tokens', ['alice', 'bob']],
+    ['microdollars', ['alice']]
+  ] as const) {
+    const definition = { operations: [chat], perMinute: { [unit]: 5 }, cost: 1 }
+    const { ask } = await createServer(t, { quotas: { chat: definition } }, registry)
+    for (const caller of callers) await ask(chat.path, caller)
+  }
+  matchExactly(t, await scrape(registry), {
+    [`llm_quota_tracked_callers${ofChat}`]: 2,
+    'llm_quota_tracked_callers{quota="chat",unit="microdollars"}': 1
   })
 })
 
@@ -699,7 +741,7 @@ t.test(
     const { ask, scrape } = await createServer(t, { store, quotas })
     t.same(await ask(chat.path, 'alice', 2), [200, 200])
     // What a subscriber throws would be an uncaught exception before the next turn. No place is
-    // given back, but no request is in flight.
+    // given back, but no request is concurrent.
     await new Promise((resolve) => {
       setImmediate(resolve)
     })

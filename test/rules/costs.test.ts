@@ -1,7 +1,6 @@
 // docs/rules.md, "Costs": what a request counts when it is admitted, while it runs, and in the end.
 import t from 'tap'
 import {
-  usedTokens,
   quotaSettlements,
   type Amounts,
   type Cost,
@@ -644,113 +643,5 @@ t.test(
     t.equal(await counted(), 5)
     await app.quotaCharge(request, 3)
     t.equal(await counted(), 12, 'a later report says the whole amount')
-  }
-)
-
-t.test(
-  'usedTokens reads the usage of the known clients, and returns null for anything that ' +
-    'does not state it',
-  async (t) => {
-    const usages: [string, unknown, number | null][] = [
-      [
-        'OpenAI chat',
-        {
-          prompt_tokens: 12,
-          completion_tokens: 30,
-          total_tokens: 42,
-          prompt_tokens_details: { cached_tokens: 8 }
-        },
-        42
-      ],
-      [
-        'OpenAI responses',
-        {
-          input_tokens: 12,
-          input_tokens_details: { cached_tokens: 8 },
-          output_tokens: 30,
-          total_tokens: 42
-        },
-        42
-      ],
-      [
-        'Anthropic with cached input',
-        {
-          input_tokens: 2,
-          cache_creation_input_tokens: 4,
-          cache_read_input_tokens: 6,
-          output_tokens: 30,
-          service_tier: 'standard'
-        },
-        42
-      ],
-      [
-        'AI SDK 4 with an unknown total',
-        { promptTokens: 12, completionTokens: 30, totalTokens: NaN },
-        42
-      ],
-      [
-        'AI SDK 5 without a total',
-        { inputTokens: 12, outputTokens: 30, totalTokens: undefined },
-        42
-      ],
-      [
-        'Gemini',
-        {
-          promptTokenCount: 12,
-          candidatesTokenCount: 25,
-          thoughtsTokenCount: 5,
-          totalTokenCount: 42
-        },
-        42
-      ],
-      [
-        'Ollama',
-        { model: 'm', done: true, prompt_eval_count: 12, eval_count: 30, eval_duration: 5 },
-        42
-      ],
-      [
-        'Cohere',
-        {
-          billed_units: { input_tokens: 1, output_tokens: 2 },
-          tokens: { input_tokens: 12, output_tokens: 30 }
-        },
-        42
-      ],
-      [
-        'Cohere, a whole response',
-        { meta: { tokens: { input_tokens: 12, output_tokens: 30 } } },
-        42
-      ],
-      ['nothing used', { input_tokens: 0, output_tokens: 0 }, 0],
-      [
-        'the greatest safe integer',
-        { total_tokens: Number.MAX_SAFE_INTEGER },
-        Number.MAX_SAFE_INTEGER
-      ],
-      ...[
-        { promptTokens: NaN, completionTokens: NaN, totalTokens: NaN },
-        { input_tokens: 12 },
-        { outputTokens: 30, totalTokens: undefined },
-        { total_tokens: '42' },
-        { total_tokens: -42 },
-        { total_tokens: 4.2 },
-        { total_tokens: 2 ** 53 },
-        { input_tokens: -1, output_tokens: 30 },
-        { input_tokens: 12, output_tokens: 30, cache_read_input_tokens: -1 },
-        { input_tokens: Number.MAX_SAFE_INTEGER, output_tokens: 1 },
-        { tokens: 42 },
-        null,
-        undefined,
-        42,
-        '42',
-        true,
-        [],
-        () => {}
-      ].map((usage): [string, unknown, null] => [JSON.stringify(usage), usage, null])
-    ]
-    for (const [what, usage, tokens] of usages) t.equal(usedTokens(usage), tokens, what)
-    const endless: { tokens?: unknown } = {}
-    endless.tokens = endless
-    t.equal(usedTokens(endless), null, 'an object in itself')
   }
 )

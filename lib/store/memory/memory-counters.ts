@@ -1,44 +1,18 @@
 import { counterRetention, sweepInterval } from '../counter.js'
-import type { CallerCount, QuotaCount, QuotaStoreState } from '../store.js'
+import type { CallerCount, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import { wallClock } from '../../wall-clock.js'
-import { Window } from './window.js'
+import { MemoryWindow } from './memory-window.js'
 
 const never = -Infinity
 
-/** A quota counter (docs/rules.md, "Counter and window"). */
-class Counter {
-  // Starts as a double because V8 then updates it in place; a change from a small integer would
-  // deoptimize compiled code.
-  /**
-   * Time of the most recent request that reached this counter, admitted or not, in monotonic
-   * milliseconds.
-   */
-  lastSeen = never
-  /** The latest window; null before the first request. */
-  window: Window | null = null
-
-  /** Returns the window that a request at this time finds open or opens. */
-  reach (now: number, length: number, end: number | null): Window {
-    this.lastSeen = now
-    if (this.window === null || !this.window.isOpen(now, end)) {
-      this.window = new Window(now, length, end)
-    }
-    return this.window
-  }
-
-  isExpired (now: number, length: number): boolean {
-    return now - this.lastSeen >= counterRetention(length)
-  }
-}
-
 /**
- * The counters of one quota: those of its tracked callers and the overflow counter. Times are
- * monotonic milliseconds.
+ * The counters of one quota: those of its tracked callers and the overflow counter. A counter is
+ * kept as its latest window. Times are monotonic milliseconds.
  */
 export class MemoryCounters {
-  readonly overflow = new Counter()
   readonly #cap: number
-  readonly #byCaller = new Map<string, Counter>()
+  readonly #byCaller = new Map<string, MemoryWindow>()
+  #overflow: MemoryWindow | undefined
   #sweptAt = never
   #sweeps = 0
 
@@ -48,29 +22,36 @@ export class MemoryCounters {
   }
 
   /**
-   * Returns the caller's own counter, which a request reaches now; undefined for the overflow
-   * counter. Runs a sweep first if it is due.
+   * Returns the window that a request finds open or opens now, on the caller's own counter or on
+   * the overflow counter. Runs a sweep first if it is due.
+   *
+   * @param length The length of the quota's longest window.
    */
-  own (callerKey: string, now: number, length: number): Counter | undefined {
+  reach ({ callerKey, start, end }: Demand, length: number, now: number): MemoryWindow {
     if (now - this.#sweptAt >= sweepInterval) this.#sweep(now, length)
-    const known = this.#byCaller.get(callerKey)
-    if (known !== undefined || this.#byCaller.size >= this.#cap) return known
-    const counter = new Counter()
-    this.#byCaller.set(callerKey, counter)
-    return counter
+    const own = this.#byCaller.get(callerKey)
+    const overflows = own === undefined && this.#byCaller.size >= this.#cap
+    const latest = overflows ? this.#overflow : own
+    if (latest?.isOpen(now, start) === true) {
+      latest.lastSeen = now
+      return latest
+    }
+    const opened = new MemoryWindow(length, end, now, overflows)
+    if (overflows) this.#overflow = opened
+    else this.#byCaller.set(callerKey, opened)
+    return opened
   }
 
   /**
-   * Returns the state of the counter that a request would reach now; null if it would open a new
-   * window.
+   * Returns the state of the window that a request would find open now; null if it would open a
+   * new one.
    */
-  peek (callerKey: string, now: number, length: number, end: number | null): QuotaCount | null {
+  peek ({ callerKey, start }: Demand, length: number, now: number): QuotaCount | null {
     const own = this.#byCaller.get(callerKey)
-    const overflow =
+    const overflows =
       own === undefined && this.#byCaller.size >= this.#cap && !this.#wouldMakeRoom(now, length)
-    const window = (overflow ? this.overflow : own)?.window
-    if (window == null || !window.isOpen(now, end)) return null
-    return { ...window.stateAt(now), overflow }
+    const latest = overflows ? this.#overflow : own
+    return latest?.isOpen(now, start) === true ? latest.stateAt(now) : null
   }
 
   forget (callerKey: string): void {
@@ -80,11 +61,12 @@ export class MemoryCounters {
   /** Returns the callers with a counter of their own whose window is open. */
   list (now: number): CallerCount[] {
     const callers: CallerCount[] = []
-    // A day or month of a time zone is over for a demand with a later end.
-    const nextEnd = wallClock() + 1
-    for (const [callerKey, { window }] of this.#byCaller) {
-      if (window?.isOpen(now, window.end === null ? null : nextEnd) !== true) continue
-      callers.push({ callerKey, ...window.stateAt(now) })
+    // Whatever the time zone, no day that has begun finds a window open that has ended.
+    const start = wallClock()
+    for (const [callerKey, window] of this.#byCaller) {
+      if (!window.isOpen(now, start)) continue
+      const { overflow, ...state } = window.stateAt(now)
+      callers.push({ callerKey, ...state })
     }
     return callers
   }
@@ -97,16 +79,20 @@ export class MemoryCounters {
     // The first request only starts the interval, so it is not counted as a sweep.
     if (this.#sweptAt !== never) this.#sweeps += 1
     this.#sweptAt = now
-    for (const [callerKey, counter] of this.#byCaller) {
-      if (counter.isExpired(now, length)) this.forget(callerKey)
+    for (const [callerKey, window] of this.#byCaller) {
+      if (isExpired(window, now, length)) this.#byCaller.delete(callerKey)
     }
   }
 
   #wouldMakeRoom (now: number, length: number): boolean {
     if (now - this.#sweptAt < sweepInterval) return false
-    for (const counter of this.#byCaller.values()) {
-      if (counter.isExpired(now, length)) return true
+    for (const window of this.#byCaller.values()) {
+      if (isExpired(window, now, length)) return true
     }
     return false
   }
+}
+
+function isExpired ({ lastSeen }: MemoryWindow, now: number, length: number): boolean {
+  return now - lastSeen >= counterRetention(length)
 }

@@ -1,36 +1,74 @@
-import type { CallerCount, QuotaCount } from '../store.js'
-import { Window } from './window.js'
+import { hasRoom } from '../counter.js'
+import type { Acquisition, CallerCount, Demand, QuotaCount } from '../store.js'
 
-/** The requests of one quota in flight, by caller. Callers without any are not kept. */
+/** The concurrent requests of one quota, by caller. Callers without any are not kept. */
 export class MemoryPlaces {
-  readonly #byCaller = new Map<string, Window>()
+  readonly #byCaller = new Map<string, number>()
 
-  get size (): number {
+  get callers (): number {
     return this.#byCaller.size
   }
 
-  /** Returns what the caller has in flight. It is not kept yet if there is nothing. */
-  reach (callerKey: string): Window {
-    return this.#byCaller.get(callerKey) ?? new Window(0, null, null)
+  countOf (callerKey: string): number {
+    return this.#byCaller.get(callerKey) ?? 0
   }
 
-  /** Keeps the places of a caller from now on. */
-  add (callerKey: string, places: Window): void {
-    this.#byCaller.set(callerKey, places)
+  take (callerKey: string): void {
+    this.#byCaller.set(callerKey, this.countOf(callerKey) + 1)
   }
 
-  /** Forgets a caller without places. */
-  drop (callerKey: string, places: Window): void {
-    if (places.count === 0 && this.#byCaller.get(callerKey) === places) {
-      this.#byCaller.delete(callerKey)
-    }
+  free (callerKey: string): void {
+    const left = this.countOf(callerKey) - 1
+    if (left > 0) this.#byCaller.set(callerKey, left)
+    else this.#byCaller.delete(callerKey)
   }
 
   peek (callerKey: string): QuotaCount {
-    return { ...this.reach(callerKey).stateAt(0), overflow: false }
+    return { ...stateOf(this.countOf(callerKey)), overflow: false }
   }
 
   list (): CallerCount[] {
-    return [...this.#byCaller].map(([callerKey, places]) => ({ callerKey, ...places.stateAt(0) }))
+    return [...this.#byCaller].map(([callerKey, count]) => ({ callerKey, ...stateOf(count) }))
+  }
+}
+
+function stateOf (count: number): Omit<QuotaCount, 'overflow'> {
+  return { count, held: count, windowRemaining: null }
+}
+
+/** The acquisition of a place. The place is free again once it is settled with 0. */
+export class PlaceAcquisition implements Acquisition {
+  readonly admitted: boolean
+  readonly windowRemaining = null
+  readonly overflow = false
+  granted = 0
+  count: number
+  held: number
+  readonly #places: MemoryPlaces
+  readonly #callerKey: string
+  #isTaken = false
+
+  constructor (demand: Demand, places: MemoryPlaces) {
+    const count = places.countOf(demand.callerKey)
+    this.admitted = hasRoom(count, demand)
+    this.count = count
+    this.held = count
+    this.#places = places
+    this.#callerKey = demand.callerKey
+  }
+
+  /** Takes the place, if all demands of its request have room. */
+  take (): void {
+    this.#places.take(this.#callerKey)
+    this.#isTaken = true
+    this.granted = 1
+    this.count += 1
+    this.held += 1
+  }
+
+  settle (used: number): void {
+    if (used > 0 || !this.#isTaken) return
+    this.#isTaken = false
+    this.#places.free(this.#callerKey)
   }
 }

@@ -1,12 +1,14 @@
 // Each look at the global `performance` would call a getter.
 import { performance } from 'node:perf_hooks'
+import { periodOf } from '../counter.js'
 import { assertFunction, assertOptions } from '../../option-checks.js'
 import {
   assertDemand,
   assertDemands,
   assertMaxTrackedCallers,
   assertUsed,
-  defaultMaxTrackedCallers
+  defaultMaxTrackedCallers,
+  rejectForeignAcquisition
 } from '../store.js'
 import type {
   Acquisition,
@@ -16,9 +18,13 @@ import type {
   QuotaStore,
   QuotaStoreState
 } from '../store.js'
-import { MemoryAcquisition } from './memory-acquisition.js'
 import { MemoryCounters } from './memory-counters.js'
-import { MemoryPlaces } from './memory-places.js'
+import { MemoryPlaces, PlaceAcquisition } from './memory-places.js'
+import { WindowAcquisition } from './memory-window.js'
+
+type MemoryAcquisition = WindowAcquisition | PlaceAcquisition
+
+const defaultClock = performance.now.bind(performance)
 
 /** Options of `MemoryQuotaStore`. */
 export interface MemoryQuotaStoreOptions {
@@ -50,8 +56,7 @@ export class MemoryQuotaStore implements QuotaStore {
       maxTrackedCallers: assertMaxTrackedCallers,
       clock: assertFunction
     })
-    const { maxTrackedCallers = defaultMaxTrackedCallers, clock = () => performance.now() } =
-      options
+    const { maxTrackedCallers = defaultMaxTrackedCallers, clock = defaultClock } = options
     this.maxTrackedCallers = maxTrackedCallers
     this.#clock = clock
   }
@@ -67,33 +72,25 @@ export class MemoryQuotaStore implements QuotaStore {
       if (!acquisition.admitted) haveRoom = false
     }
     if (haveRoom) {
-      for (const acquisition of acquisitions) this.#take(acquisition)
+      for (const acquisition of acquisitions) acquisition.take()
     }
     return acquisitions
   }
 
-  settle (acquisition: Acquisition, used: number, end: number | null): void {
+  /** Also settles what another `MemoryQuotaStore` acquired, in that store. */
+  settle (acquisition: Acquisition, used: number): void {
     assertUsed(used)
-    if (!(acquisition instanceof MemoryAcquisition) || !acquisition.isCounted) return
-    const { counters, callerKey, window } = acquisition.demand
-    if (window === null) {
-      acquisition.settle(0)
-      this.#places.get(counters)?.drop(callerKey, acquisition.window)
-      return
-    }
-    const more = acquisition.settle(used)
-    if (more === 0) return
-    const now = this.#clock()
-    const quota = this.#countersOf(counters)
-    const counter = quota.own(callerKey, now, window) ?? quota.overflow
-    acquisition.takeMore(counter.reach(now, window, end), more)
+    const isOwn =
+      acquisition instanceof WindowAcquisition || acquisition instanceof PlaceAcquisition
+    if (!isOwn) rejectForeignAcquisition()
+    acquisition.settle(used)
   }
 
   peek (demand: Demand): QuotaCount | null {
     assertDemand(demand)
-    const { counters, callerKey, window, end } = demand
+    const { counters, callerKey, window } = demand
     if (window === null) return this.#placesOf(counters).peek(callerKey)
-    return this.#countersOf(counters).peek(callerKey, this.#clock(), window, end)
+    return this.#counters.get(counters)?.peek(demand, window, this.#clock()) ?? null
   }
 
   forget (callerKey: string, counters: string): void {
@@ -110,7 +107,7 @@ export class MemoryQuotaStore implements QuotaStore {
   inspect (counters: string): QuotaStoreState {
     const inWindows = this.#counters.get(counters)
     if (inWindows !== undefined) return inWindows.inspect()
-    return { trackedCallers: this.#places.get(counters)?.size ?? 0, sweeps: 0 }
+    return { trackedCallers: this.#places.get(counters)?.callers ?? 0, sweeps: 0 }
   }
 
   clearCounters (): void {
@@ -119,28 +116,15 @@ export class MemoryQuotaStore implements QuotaStore {
   }
 
   #reach (demand: Demand, now: number): MemoryAcquisition {
-    const { counters, callerKey, window: length, end } = demand
-    if (length === null) {
-      return new MemoryAcquisition(demand, this.#placesOf(counters).reach(callerKey), now, false)
-    }
-    const quota = this.#countersOf(counters)
-    const own = quota.own(callerKey, now, length)
-    const window = (own ?? quota.overflow).reach(now, length, end)
-    return new MemoryAcquisition(demand, window, now, own === undefined)
+    const { counters, window: length } = demand
+    if (length === null) return new PlaceAcquisition(demand, this.#placesOf(counters))
+    const quota = this.#counters.get(counters) ?? this.#addCounters(counters)
+    return new WindowAcquisition(demand, quota.reach(demand, length, now), now, periodOf(now))
   }
 
-  #take (acquisition: MemoryAcquisition): void {
-    acquisition.take()
-    const { counters, callerKey, window } = acquisition.demand
-    if (window === null) this.#placesOf(counters).add(callerKey, acquisition.window)
-  }
-
-  #countersOf (name: string): MemoryCounters {
-    let counters = this.#counters.get(name)
-    if (counters === undefined) {
-      counters = new MemoryCounters(this.maxTrackedCallers)
-      this.#counters.set(name, counters)
-    }
+  #addCounters (name: string): MemoryCounters {
+    const counters = new MemoryCounters(this.maxTrackedCallers)
+    this.#counters.set(name, counters)
     return counters
   }
 

@@ -1,0 +1,58 @@
+import { unlimited } from '../store/counter.js'
+import type { Acquisition, Demand } from '../store/store.js'
+import type { Operation } from '../subject/operation.js'
+import type { Caller } from '../caller/request-caller.js'
+import type { QuotaDecision } from './decision.js'
+import type { Quota } from './quota.js'
+import type { Usage } from './usage.js'
+
+/**
+ * All that is known of one quota of one request. Each step of the decision adds what it finds out:
+ * `prepare` the demand, or a decision without one; `ask` what the store answered; `decide` the
+ * decision.
+ */
+export class QuotaOfRequest {
+  readonly quota: Quota
+  /** The operation that the request reaches; null if there is no request. */
+  readonly operation: Operation | null
+  /** The effective limit; 0 until it is known, and if there is none. */
+  limit = 0
+  caller: Caller | null = null
+  /** What the store is asked for; null if the quota is decided on without its store. */
+  demand: Demand | null = null
+  /** What the store answered; null if it was not asked, or failed. */
+  acquisition: Acquisition | null = null
+  hasStoreFailed = false
+  /** Null if the store was not asked, because another quota refuses the request. */
+  decision: QuotaDecision | null = null
+  /**
+   * How long to wait until there can be room, in milliseconds; `Infinity` if there never will be. 0
+   * unless the decision refuses the request.
+   */
+  wait = 0
+  /** What the request uses in a unit other than requests; null before it is admitted. */
+  usage: Usage | null = null
+
+  constructor (quota: Quota, operation: Operation | null) {
+    this.quota = quota
+    this.operation = operation
+  }
+
+  /** Whether the decision refuses the request. */
+  get refuses (): boolean {
+    if (this.decision === null || !this.quota.isEnforced) return false
+    const { outcome } = this.decision
+    return outcome !== 'admitted' && outcome !== 'disabled'
+  }
+
+  /** Whether the store has counted something for the request, if the request is admitted. */
+  get isCounted (): boolean {
+    return this.acquisition?.admitted === true
+  }
+
+  /** Whether there is never room for the demand, however long the caller waits. */
+  get isAboveLimit (): boolean {
+    const { demand } = this
+    return demand !== null && demand.limit !== unlimited && demand.least > demand.limit
+  }
+}
