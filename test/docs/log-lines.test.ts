@@ -82,7 +82,7 @@ function messagesIn (file: string): string[] {
 const messages = readdirSync('lib', { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts') && !name.startsWith('earlier'))
   .flatMap((name) => messagesIn(`lib/${name}`))
-  .filter((message) => message !== gap)
+  .filter((message) => !/^…(?:;.*)?$/.test(message))
 
 const [, section = ''] =
   /^## Log lines\n(.*?)^## /ms.exec(readFileSync('docs/operating.md', 'utf8')) ?? []
