@@ -1,4 +1,4 @@
-import { channel, type Channel } from 'node:diagnostics_channel'
+import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
 import type { QuotaDecision } from './permit/decision.js'
 import type { QuotaInfo } from './permit/quota.js'
@@ -6,14 +6,6 @@ import type { QuotaStore } from './store/store.js'
 
 // All `node:diagnostics_channel` channels of the package, each with the message that is published
 // on it. Without a subscriber, publishing has almost no cost.
-
-/** Publishes a message on a public channel and on that of a server, if anybody listens. */
-export function publishOn<Message> (all: Channel, ofServer: Channel, message: () => Message): void {
-  if (!all.hasSubscribers && !ofServer.hasSubscribers) return
-  const published = message()
-  all.publish(published)
-  ofServer.publish(published)
-}
 
 /** A message on the channel `quotaDecisions`. */
 export interface QuotaDecisionMessage {

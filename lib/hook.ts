@@ -6,7 +6,6 @@ import type { Quota } from './permit/quota.js'
 import { knownStateOf, noteReply, stateOf, type RequestState } from './permit/request-state.js'
 import { Requester, type PermitServer } from './permit/requester.js'
 import { refuseUnmatched, takePermit } from './permit/take-permit.js'
-import type { Eventual } from './promises.js'
 import type { Responder } from './refusal/responder.js'
 import { operationOf } from './subject/operation.js'
 import type { Match, RequestMatcher } from './subject/request-matcher.js'
@@ -28,14 +27,20 @@ export function createQuotaHook (
     // Whether the host has responded since, for example because its own time limit was exceeded.
     const hasResponded = (): boolean => reply.sent || (reply.raw.headersSent && !hadBegun)
     // After reply.callNotFound(), a request passes the hooks again. It is decided only once.
-    const known = knownStateOf(request)?.pending
-    const matches = known === undefined ? matchesOf(request) : null
-    if (matches?.length === 0) {
-      noteReply(request, reply)
-      return done()
+    let permit = knownStateOf(request)?.pending
+    if (permit === undefined) {
+      const matches = matchesOf(request)
+      if (matches?.length === 0) {
+        noteReply(request, reply)
+        return done()
+      }
+      const requester = new Requester(server, request, null, request.log)
+      permit =
+        matches === null
+          ? refuseUnmatched(requests.quotas, operationOf(request), requester)
+          : takePermit(matches, requester, null, hasResponded)
     }
     const state = stateOf(request, reply)
-    const permit = known ?? decide(matches, request, hasResponded)
     state.pending = permit
     if (permit instanceof Promise) admitLater(permit, state, request, reply, hasResponded, done)
     else admitOrRefuse(permit, state, request, reply, done)
@@ -51,16 +56,6 @@ export function createQuotaHook (
       logFailure(request.log, error, message)
       return null
     }
-  }
-
-  function decide (
-    matches: readonly Match<Quota>[] | null,
-    request: FastifyRequest,
-    hasResponded: () => boolean
-  ): Eventual<Permit> {
-    const requester = new Requester(server, request, null, request.log)
-    if (matches !== null) return takePermit(matches, requester, null, hasResponded)
-    return refuseUnmatched(requests.quotas, operationOf(request), requester)
   }
 
   /** Waits for the decision. Never rejects. */
@@ -94,8 +89,8 @@ export function createQuotaHook (
       if (state.permit === undefined) {
         state.permit = permit
         state.assigned = undefined
-        state.endWithResponse(permit, request)
-        responder.setHeaders(permit, reply)
+        if (permit.mustBeSettled) state.endWithResponse(permit, request)
+        if (responder.hasHeaders) responder.setHeaders(permit, reply)
       }
       if (permit.refusal === null) done()
       else responder.sendRefusal(permit.refusal, request, reply)

@@ -29,7 +29,7 @@ export type {
 export type { QuotaAcquirer, QuotaPermit } from './handler-permit.js'
 export type { AuthenticationReader } from './caller/request-caller.js'
 export type { DotenvOptions, QuotaConfig } from './limit/configuration.js'
-export type { CallerLimit, Limit, LimitName } from './limit/limit.js'
+export type { LimitName } from './limit/limit.js'
 export type { PreferenceReader } from './limit/preferences.js'
 export type { QuotaDecisionMessage, QuotaSettlement } from './channels.js'
 export type {
@@ -47,7 +47,13 @@ export type { QuotaInfo } from './permit/quota.js'
 export type { QuotaCharger, QuotaExtender, QuotaGrantReader } from './permit/request-permit.js'
 export type { QuotaStanding, QuotaStandingReader } from './permit/standing.js'
 export type { AnyReply, RefusalBody, RefusalBodyWriter } from './refusal/refusal.js'
-export type { Amount, QuotaDefinition, QuotaOptions } from './start/options.js'
+export type {
+  Amount,
+  CallerLimit,
+  Limit,
+  QuotaDefinition,
+  QuotaOptions
+} from './start/options.js'
 export type { InsuredQuotaStoreChange } from './channels.js'
 export type {
   InsuredQuotaStoreOptions,

@@ -1,11 +1,13 @@
-// Builds dist/: lib once, as CommonJS, because require, Jest and TypeScript's node16 cannot load an
+// npm run build: builds dist/, of which `npm pack` makes the package.
+//
+// lib is compiled once, as CommonJS, because require, Jest and TypeScript's node16 cannot load an
 // ES module from CommonJS. `import` gets named exports from it as they are. Only an entry point
 // with a default export, a plugin, needs a module for `import` and a file for `require`, which pass
 // on the same objects: the default import of a CommonJS file would be all of its exports, and what
 // `require` returns is the plugin itself, with the other exports as its properties.
 //
 // The scripts of lib in other languages come first: decide.lua.ts, which git ignores, exports the
-// text of decide.lua as script-text.js makes it.
+// text of decide.lua and of what it includes, as script-text.js makes it.
 //
 // Declarations to which no entry point leads are removed, because no compiler loads them, and so
 // are the comments of the code, a tenth of the package: the repository has them.

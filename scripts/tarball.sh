@@ -4,7 +4,7 @@
 set -euo pipefail
 mkdir -p build
 rm -f build/*.tgz
-node scripts/build.js
+npm run --silent build
 npm pack --silent --pack-destination build
 npm exec --yes --package publint@0.3.25 -- publint run --strict build/*.tgz
 # TypeScript's node10 does not know the field exports of package.json; TypeScript 6 warns of it.

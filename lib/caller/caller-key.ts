@@ -77,14 +77,9 @@ export function keyOfClaims (verified: unknown): string | Unidentified {
  * identities never result in the same text.
  */
 function isIdentity (value: unknown): value is string {
-  return (
-    typeof value === 'string' && !isBlank(value) && !value.includes('\0') && value.isWellFormed()
-  )
-}
-
-function isBlank (text: string): boolean {
+  if (typeof value !== 'string' || value.includes('\0') || !value.isWellFormed()) return false
   // Most names begin with a visible ASCII character, so they need not be copied.
-  const first = text.charCodeAt(0)
-  if (first > 0x20 && first < 0x7f) return false
-  return text.trim() === ''
+  const first = value.charCodeAt(0)
+  const isVisible = first > 0x20 && first < 0x7f
+  return isVisible || value.trim() !== ''
 }

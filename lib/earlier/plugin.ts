@@ -43,13 +43,9 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
     options.dotenv
   )
   registrations.add(fastify)
-  const operations = fastify.supportedMethods.flatMap((method) =>
-    protectedOperations.map(({ path }) => ({ method, path }))
-  )
-  const requests = new RequestMatcher(
-    [{ operations }],
-    new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
-  )
+  const paths = new Paths(options.prefix ?? fastify.prefix, fastify.initialConfig)
+  // Made for the first request, because a host can add methods until then.
+  let requests: ReturnType<typeof matcherOf> | undefined
   const preferences = new Preferences(fastify.log, channelsOf(fastify.server))
   const configured = configuration[perMinuteVariable]
   const preference = preferences.of(preferenceOf('perMinute'), configured)
@@ -59,6 +55,7 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
     preferences.reader = preferencesOf(fastify, options.preferences)
   })
   fastify.addHook('preHandler', async function earlierQuotaHook (request, reply) {
+    requests ??= matcherOf(fastify, paths)
     const [match] = requests.match(request)
     if (match === undefined || decided.has(request)) return
     decided.add(request)
@@ -70,6 +67,14 @@ async function plugin (fastify: FastifyInstance, options: EarlierQuotaOptions): 
     }
     if (outcome === 'rejected') return sendRejection(reply, limit)
   })
+}
+
+/** Matches the paths of the protected operations with all methods of the host. */
+function matcherOf ({ supportedMethods }: FastifyInstance, paths: Paths) {
+  const operations = supportedMethods.flatMap((method) =>
+    protectedOperations.map(({ path }) => ({ method, path }))
+  )
+  return new RequestMatcher([{ operations }], paths)
 }
 
 function outcomeOf (

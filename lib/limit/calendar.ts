@@ -75,8 +75,8 @@ export class Calendar {
     const next = nextFirstDate(this.period, first)
     const start = this.#startOf(first)
     const end = this.#startOf(next)
-    // Where clocks are set back across midnight, both dates occur twice around it, and only one of
-    // the two midnights is the start of the later one.
+    // Where clocks are set back across midnight, both dates occur twice, and the later one starts
+    // at one of the two midnights, always the same.
     if (time < start) {
       return { start: this.#startOf(firstDateOf(this.period, first - day)), end: start }
     }
@@ -86,7 +86,10 @@ export class Calendar {
     return { start, end }
   }
 
-  /** Finds by bisection a time before which the local date is earlier, and not from then on. */
+  /**
+   * Returns when a local date starts: by bisection, a time just before which the local date is
+   * earlier, and at which it is not.
+   */
   #startOf (date: number): number {
     let before = date - largestOffset
     let after = date + largestOffset

@@ -3,13 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { EnvironmentError, OptionError } from '../errors.js'
 import { entriesOf } from '../option-checks.js'
 import { required } from '../required.js'
-import {
-  defaultPerMinute,
-  perMinuteVariable,
-  toInteger,
-  variableOf,
-  type CallerLimit
-} from './limit.js'
+import { defaultPerMinute, perMinuteVariable, toInteger, variableOf } from './limit.js'
 
 /**
  * The configured limits (docs/rules.md, "Limit"), as in `fastify.quotaConfig`: each applies if its
@@ -26,7 +20,7 @@ export interface QuotaConfig {
 export type DotenvOptions = FastifyEnvOptions['dotenv']
 
 /** The environment variables of the quotas' limits. */
-export interface LimitVariables {
+interface LimitVariables {
   /** The default value of each variable that can be set. */
   readonly defaults: QuotaConfig
   /** The variables of limits that are functions of the caller, which must not be set. */
@@ -35,7 +29,7 @@ export interface LimitVariables {
 
 /** Returns the environment variables of the quotas' limits. */
 export function limitVariables (
-  quotas: readonly { readonly preference: string; readonly configured: number | CallerLimit }[]
+  quotas: readonly { readonly preference: string; readonly configured: unknown }[]
 ): LimitVariables {
   const defaults: { -readonly [Variable in keyof QuotaConfig]: QuotaConfig[Variable] } = {
     [perMinuteVariable]: defaultPerMinute

@@ -1,61 +1,60 @@
 import type { FastifyBaseLogger } from 'fastify'
-import type { Caller } from '../caller/request-caller.js'
 import { format } from '../errors.js'
 import { logFailure } from '../log.js'
 import { isPromise, then, type Eventual } from '../promises.js'
 import { required } from '../required.js'
-import { effectiveLimit, toInteger, type CallerLimit, type LimitReader } from './limit.js'
+import { effectiveLimit, toInteger, type LimitOfCaller, type LimitReader } from './limit.js'
 import type { Preferences } from './preferences.js'
 
 /** The limit of a quota, as far as its definition and the environment determine it. */
-interface ConfiguredLimit {
+interface ConfiguredLimit<Caller> {
   /** The name of the quota. */
   readonly name: string
   /** The runtime preference that precedes it. */
   readonly preference: string
-  readonly configured: number | CallerLimit
+  readonly configured: number | LimitOfCaller<Caller>
 }
 
 /**
- * Returns the function that reads the limit of a quota (docs/rules.md, "Limit"): its preference, or
+ * Creates the function that reads the limit of a quota (docs/rules.md, "Limit"): its preference, or
  * what is configured if that is unset or unavailable.
  */
-export function createLimitReader (
-  { name, preference, configured }: ConfiguredLimit,
+export function createLimitReader<Caller> (
+  { name, preference, configured }: ConfiguredLimit<Caller>,
   preferences: Preferences
-): LimitReader {
-  const preferred = preferences.of(preference, configured)
+): LimitReader<Caller> {
+  const shown = typeof configured === 'number' ? configured : format(configured)
+  const preferred = preferences.of(preference, shown)
   const readConfigured =
     typeof configured === 'number'
       ? readNumber(configured)
       : readFunction(configured, name, preferences)
   return function limitOf (request, caller, log) {
-    const value = preferred.valueFor(request)
-    // Most quotas have no preference, and then nothing more is to be done.
-    if (value === undefined) return readConfigured(caller, log)
-    return then(value, (set) =>
+    // Most services have no reader of preferences, and then nothing more is to be done.
+    if (preferences.reader === undefined) return readConfigured(caller, log)
+    return then(preferred.valueFor(request), (set) =>
       set === undefined ? readConfigured(caller, log) : effectiveLimit(set)
     )
   }
 }
 
 /** Reads the limit that applies if the preference is unset or unavailable. */
-type ConfiguredReader = (
+type ConfiguredReader<Caller> = (
   caller: Caller | null,
   log: FastifyBaseLogger
 ) => Eventual<number | null>
 
-function readNumber (configured: number): ConfiguredReader {
+function readNumber (configured: number): () => number {
   const limit = effectiveLimit(configured)
   return () => limit
 }
 
 /** @param quota The name of the quota, for the log. */
-function readFunction (
-  limitOf: CallerLimit,
+function readFunction<Caller> (
+  limitOf: LimitOfCaller<Caller>,
   quota: string,
   preferences: Preferences
-): ConfiguredReader {
+): ConfiguredReader<Caller> {
   return (caller, log) => {
     function failed (error: unknown): null {
       const message = 'the limit of the caller could not be determined; the request is not counted'
@@ -63,9 +62,7 @@ function readFunction (
       return null
     }
     try {
-      const { authentication } = required(caller, 'the caller of a limit that is a function')
-      // A host's function can be written in JavaScript, so the compiler has not checked its result.
-      const limit: unknown = limitOf(authentication)
+      const limit = limitOf(required(caller, 'the caller of a limit that is a function'))
       if (!isPromise(limit)) return limitIn(limit)
       return preferences.inTime(limit).then(limitIn).catch(failed)
     } catch (error) {

@@ -1,6 +1,4 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import type { Authentication } from '../caller/authentication.js'
-import type { Caller } from '../caller/request-caller.js'
 import type { Eventual } from '../promises.js'
 
 const hour = 3_600_000
@@ -60,17 +58,6 @@ export function longestInTimeZone (length: number): number {
 }
 
 /**
- * The type of a limit that is a function: returns the limit of a caller, for example by its plan,
- * or a promise of it. It is called for every decision. An integer; 0 disables the quota for this
- * caller. If it throws or returns anything else, or if its promise rejects or does not settle
- * within `preferenceTimeout`, the response is a 503.
- */
-export type CallerLimit = (authentication: Authentication) => number | Promise<number>
-
-/** A limit: an integer, or a function that returns that of a caller. */
-export type Limit = number | CallerLimit
-
-/**
  * Returns the effective limit of a quota. Neither throws nor rejects.
  *
  * @param request Null for a permit without a request.
@@ -78,11 +65,17 @@ export type Limit = number | CallerLimit
  * @returns The limit; null if the function of the caller failed, which is logged. A promise only if
  *   something of the host's returned one.
  */
-export type LimitReader = (
+export type LimitReader<Caller> = (
   request: FastifyRequest | null,
   caller: Caller | null,
   log: FastifyBaseLogger
 ) => Eventual<number | null>
+
+/**
+ * The host's function of the limit of a caller. It can be written in JavaScript, so the compiler
+ * has not checked its result.
+ */
+export type LimitOfCaller<Caller> = (caller: Caller) => unknown
 
 /**
  * The default limit of the default quota and of a quota without a limit, in requests per minute

@@ -7,11 +7,11 @@ import { logLine, loggableError } from '../log.js'
 import { withFunctions } from '../option-checks.js'
 import { isPromise, type Eventual } from '../promises.js'
 import { TimeLimitError, withTimeout } from '../time-limit.js'
-import { toInteger, type CallerLimit } from './limit.js'
+import { toInteger } from './limit.js'
 
 /**
- * Reads the host's runtime preferences (docs/rules.md, "Limit"), before the caller is identified. A
- * `Map` is a preference reader.
+ * Reads the host's runtime preferences (docs/rules.md, "Limit"). A `Map` is a preference
+ * reader.
  */
 export interface PreferenceReader {
   /**
@@ -68,8 +68,8 @@ export class Preferences {
     readonly timeout = 1000
   ) {}
 
-  /** @param configured The limit that applies if the preference is unset or unavailable. */
-  of (name: string, configured: number | CallerLimit): Preference {
+  /** @param configured What is logged about the limit that applies if it is unavailable. */
+  of (name: string, configured: number | string): Preference {
     return new Preference(this, name, configured)
   }
 
@@ -83,12 +83,9 @@ export class Preferences {
  * The preference of one limit. An outage of the preference is logged once, and delays only the
  * first requests and one per second.
  */
-export class Preference {
+class Preference {
   readonly #preferences: Preferences
   readonly #breaker: CircuitBreaker
-
-  /** What is logged about the limit that applies in an outage. */
-  readonly #configured: number | string
 
   /** Undefined during an outage. The first one is logged, however soon it begins. */
   #wellSince: number | undefined = -Infinity
@@ -96,10 +93,9 @@ export class Preference {
   constructor (
     preferences: Preferences,
     readonly name: string,
-    configured: number | CallerLimit
+    readonly configured: number | string
   ) {
     this.#preferences = preferences
-    this.#configured = typeof configured === 'number' ? configured : format(configured)
     // Only timeouts open it.
     this.#breaker = new CircuitBreaker({
       failures: timeoutsBeforeRest,
@@ -173,7 +169,7 @@ export class Preference {
   }
 
   #warn (reason: object, message: string): void {
-    const properties = { ...reason, preference: this.name, configured: this.#configured }
+    const properties = { ...reason, preference: this.name, configured: this.configured }
     logLine(this.#preferences.log, 'warn', properties, message)
   }
 }

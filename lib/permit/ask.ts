@@ -64,22 +64,64 @@ function askTogether (
   const [first] = asked
   if (first === undefined) return
   if (areSeveral) return askSeveral(asked, demands, requester)
-  return then(acquireFrom(first.quota.store, demands, requester), (acquisitions) => {
-    note(asked, acquisitions)
+  const { store } = first.quota
+  const { storeDurations } = requester.server.channels
+  if (!storeDurations.hasSubscribers) return askStore(store, asked, demands, requester)
+  const startedAt = performance.now()
+  return then(askStore(store, asked, demands, requester), () => {
+    storeDurations.publish((performance.now() - startedAt) / 1000)
   })
 }
 
-/** @param acquisitions One for each of the quotas; null if the store failed. */
-function note (asked: readonly QuotaOfRequest[], acquisitions: Acquisitions | null): void {
-  if (acquisitions === null) {
-    for (const each of asked) each.hasStoreFailed = true
-    return
+/** Asks one store about all of these quotas in one step. */
+function askStore (
+  store: QuotaStore,
+  asked: readonly QuotaOfRequest[],
+  demands: readonly Demand[],
+  requester: Requester
+): Eventual<void> {
+  try {
+    const acquisitions: unknown = store.acquire(demands)
+    if (isPromise(acquisitions)) return noteLater(acquisitions, asked, demands, requester)
+    assertAcquisitions(acquisitions, demands)
+    note(acquisitions, asked)
+  } catch (error) {
+    noteFailure(error, asked, requester)
   }
+}
+
+async function noteLater (
+  acquiring: PromiseLike<unknown>,
+  asked: readonly QuotaOfRequest[],
+  demands: readonly Demand[],
+  requester: Requester
+): Promise<void> {
+  try {
+    const acquisitions = await acquiring
+    assertAcquisitions(acquisitions, demands)
+    note(acquisitions, asked)
+  } catch (error) {
+    noteFailure(error, asked, requester)
+  }
+}
+
+/** Notes what stores have returned, one acquisition for each of the quotas. */
+function note (acquisitions: Acquisitions, asked: readonly QuotaOfRequest[]): void {
   let index = 0
   for (const each of asked) {
     each.acquisition = acquisitions[index] ?? null
     index += 1
   }
+}
+
+function noteFailure (
+  error: unknown,
+  asked: readonly QuotaOfRequest[],
+  { log }: Requester
+): void {
+  const counters = asked.map(({ quota }) => quota.counters)
+  logFailure(log, error, 'the quota store failed; the request is not counted', { counters })
+  for (const each of asked) each.hasStoreFailed = true
 }
 
 /** Asks all stores at the same time. What one counts while another rejects is settled with 0. */
@@ -92,74 +134,21 @@ async function askSeveral (
   // At the start, it is not known which quotas meet in one request.
   if (stores.some((store) => store.settle === undefined)) {
     const error = new TypeError('of several stores of a request, each needs the function settle')
-    logFailure(requester.log, error, 'the quota store failed; the request is not counted')
-    return note(asked, null)
+    return noteFailure(error, asked, requester)
   }
-  const failed = new Set<QuotaStore>()
   const acquisitions = await acquireSideBySide(
     demands,
     stores,
     async (store, part) => {
-      const acquired = await acquireFrom(store, part, requester)
-      if (acquired === null) failed.add(store)
-      return acquired ?? part.map(() => null)
+      const askedHere = asked.filter(({ quota }) => quota.store === store)
+      await askStore(store, askedHere, part, requester)
+      return askedHere.map(({ acquisition }) => acquisition)
     },
     (store, acquisition) => {
       requester.server.open.wait(takeBack(store, acquisition, requester))
     }
   )
-  note(asked, acquisitions)
-  for (const each of asked) each.hasStoreFailed = failed.has(each.quota.store)
-}
-
-/** Returns null if the store fails, which is logged. */
-function acquireFrom (
-  store: QuotaStore,
-  demands: readonly Demand[],
-  requester: Requester
-): Eventual<Acquisitions | null> {
-  const { storeDurations } = requester.server.channels
-  if (!storeDurations.hasSubscribers) return acquireChecked(store, demands, requester)
-  const startedAt = performance.now()
-  return then(acquireChecked(store, demands, requester), (acquisitions) => {
-    storeDurations.publish((performance.now() - startedAt) / 1000)
-    return acquisitions
-  })
-}
-
-function acquireChecked (
-  store: QuotaStore,
-  demands: readonly Demand[],
-  requester: Requester
-): Eventual<Acquisitions | null> {
-  try {
-    const acquisitions: unknown = store.acquire(demands)
-    if (isPromise(acquisitions)) return acquiredLater(acquisitions, demands, requester)
-    assertAcquisitions(acquisitions, demands)
-    return acquisitions
-  } catch (error) {
-    return noAcquisitions(error, demands, requester)
-  }
-}
-
-async function acquiredLater (
-  acquiring: PromiseLike<unknown>,
-  demands: readonly Demand[],
-  requester: Requester
-): Promise<Acquisitions | null> {
-  try {
-    const acquisitions = await acquiring
-    assertAcquisitions(acquisitions, demands)
-    return acquisitions
-  } catch (error) {
-    return noAcquisitions(error, demands, requester)
-  }
-}
-
-function noAcquisitions (error: unknown, demands: readonly Demand[], { log }: Requester): null {
-  const counters = demands.map((demand) => demand.counters)
-  logFailure(log, error, 'the quota store failed; the request is not counted', { counters })
-  return null
+  note(acquisitions, asked)
 }
 
 /** Settles with 0 what was counted for a request that does not use it. Never rejects. */

@@ -1,7 +1,7 @@
 import { hasRoom } from '../store/counter.js'
 import type { Acquisition, Demand, QuotaCount } from '../store/store.js'
 import { wallClock } from '../wall-clock.js'
-import { uncounted, type QuotaDecision } from './decision.js'
+import type { QuotaDecision } from './decision.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 
 // What others hold is settled at a time that nobody knows, which can be soon. In milliseconds.
@@ -11,14 +11,13 @@ const waitForHeld = 1000
 export function decide (reached: readonly QuotaOfRequest[]): void {
   for (const each of reached) {
     if (each.decision !== null || each.demand === null) continue
-    if (each.hasStoreFailed) decideWithoutAnswer(each, each.demand)
-    else if (each.acquisition !== null) decideByAnswer(each, each.demand, each.acquisition)
+    if (each.hasStoreFailed) {
+      const { callerKey } = each.demand
+      each.decideWithout({ outcome: 'unavailable', reason: 'store', callerKey })
+    } else if (each.acquisition !== null) {
+      decideByAnswer(each, each.demand, each.acquisition)
+    }
   }
-}
-
-function decideWithoutAnswer (each: QuotaOfRequest, { callerKey }: Demand): void {
-  const outcome = { outcome: 'unavailable', reason: 'store', callerKey } as const
-  each.decision = uncounted(each.quota, each.operation, each.limit, outcome)
 }
 
 function decideByAnswer (each: QuotaOfRequest, demand: Demand, acquisition: Acquisition): void {
@@ -26,6 +25,7 @@ function decideByAnswer (each: QuotaOfRequest, demand: Demand, acquisition: Acqu
   const windowRemaining = timeLeft(acquisition, demand)
   let retryAfter: number | null = null
   if (!acquisition.admitted) {
+    each.refuses = quota.isEnforced
     each.wait = waitFor(each, demand, acquisition, windowRemaining)
     retryAfter = each.wait === Infinity ? null : secondsOf(each.wait)
   }

@@ -33,7 +33,8 @@ export class Permit {
     let mustBeSettled = false
     if (refusal === null) {
       for (const each of quotas) {
-        if (begin(each, requester)) mustBeSettled = true
+        // Requests that were counted are not settled.
+        if (each.quota.unit !== 'requests' && begin(each, requester)) mustBeSettled = true
       }
     }
     this.mustBeSettled = mustBeSettled
@@ -135,12 +136,11 @@ export class Permit {
 
 /**
  * Begins what must be settled in the end, if the quota has admitted the request: the use of a unit,
- * or a place. Returns whether there is any. Requests that were counted are not settled.
+ * or a place. Returns whether there is any.
  */
 function begin (each: QuotaOfRequest, requester: Requester): boolean {
   const { quota, caller, demand, acquisition } = each
-  if (quota.unit === 'requests' || caller === null || demand === null) return false
-  if (acquisition === null || !acquisition.admitted) return false
+  if (caller === null || demand === null || acquisition?.admitted !== true) return false
   if (isPlace(each)) publishPlace(each, requester, 1)
   else each.usage = new Usage({ quota, caller, demand, acquisition }, requester)
   return true

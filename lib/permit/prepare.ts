@@ -1,11 +1,12 @@
+import type { OfRequest } from '../any-request.js'
 import { Unidentified } from '../caller/caller-key.js'
 import type { Caller } from '../caller/request-caller.js'
 import { format } from '../errors.js'
 import { logFailure } from '../log.js'
 import { ignoreRejection, then, type Eventual } from '../promises.js'
 import type { Operation } from '../subject/operation.js'
-import { costRule, rangeOf, type CostRange } from './cost.js'
-import { uncounted, type OutcomeWithoutStore } from './decision.js'
+import { costRule, rangeOf, type Cost, type CostRange } from './cost.js'
+import type { OutcomeWithoutStore } from './decision.js'
 import { demandOn } from './demand.js'
 import type { Quota } from './quota.js'
 import { QuotaOfRequest } from './quota-of-request.js'
@@ -48,27 +49,39 @@ function prepareQuota (
   costs: GivenCosts | null
 ): Eventual<void> {
   const { quota } = each
-  const { request, log } = requester
-  const needed = quota.isLimitOfCaller ? requester.callerOf(quota.callers) : null
-  return then(needed, (known) => {
-    if (known instanceof Unidentified) return decideWithout(each, withoutCaller(known))
-    return then(quota.limitOf(request, known, log), (limit) => {
-      if (limit === null) {
-        const callerKey = known?.callerKey ?? null
-        return decideWithout(each, { outcome: 'unavailable', reason: 'limit', callerKey })
-      }
-      each.limit = limit
-      if (limit === 0) {
-        return decideWithout(each, { outcome: 'disabled', reason: null, callerKey: null })
-      }
-      return then(known ?? requester.callerOf(quota.callers), (caller) => {
-        if (caller instanceof Unidentified) return decideWithout(each, withoutCaller(caller))
-        each.caller = caller
-        const cost = costs?.get(quota.name) ?? costOf(quota, requester)
-        if (cost !== null) return prepareDemand(each, caller, cost, requester)
-        const { callerKey } = caller
-        return decideWithout(each, { outcome: 'unavailable', reason: 'cost', callerKey })
-      })
+  if (!quota.isLimitOfCaller) return prepareLimit(each, null, requester, costs)
+  return then(requester.callerOf(quota.callers), (caller) =>
+    caller instanceof Unidentified
+      ? each.decideWithout(withoutCaller(caller))
+      : prepareLimit(each, caller, requester, costs)
+  )
+}
+
+/** @param known The caller, if the limit is a function of it. */
+function prepareLimit (
+  each: QuotaOfRequest,
+  known: Caller | null,
+  requester: Requester,
+  costs: GivenCosts | null
+): Eventual<void> {
+  const { quota } = each
+  return then(quota.limitOf(requester.request, known, requester.log), (limit) => {
+    if (limit === null) {
+      const callerKey = known?.callerKey ?? null
+      return each.decideWithout({ outcome: 'unavailable', reason: 'limit', callerKey })
+    }
+    each.limit = limit
+    if (limit === 0) {
+      return each.decideWithout({ outcome: 'disabled', reason: null, callerKey: null })
+    }
+    return then(known ?? requester.callerOf(quota.callers), (caller) => {
+      if (caller instanceof Unidentified) return each.decideWithout(withoutCaller(caller))
+      each.caller = caller
+      const given = costs?.get(quota.name) ?? quota.cost
+      const cost = typeof given === 'function' ? costIn(given, quota, requester) : given
+      if (cost !== null) return prepareDemand(each, caller, cost, requester)
+      const { callerKey } = caller
+      return each.decideWithout({ outcome: 'unavailable', reason: 'cost', callerKey })
     })
   })
 }
@@ -86,15 +99,18 @@ export function prepareDemand (
     const message = "the caller's time zone could not be determined; the request is not counted"
     logFailure(log, error, message, { quota: each.quota.name })
     const { callerKey } = caller
-    decideWithout(each, { outcome: 'unavailable', reason: 'time-zone', callerKey })
+    each.decideWithout({ outcome: 'unavailable', reason: 'time-zone', callerKey })
   }
 }
 
-/** Returns the range of a request's cost; null if the host's function fails, which is logged. */
-function costOf (quota: Quota, requester: Requester): CostRange | null {
-  if (typeof quota.cost !== 'function') return quota.cost
+/** Returns the cost of a request; null if the host's function fails, which is logged. */
+function costIn (
+  read: OfRequest<Cost>,
+  quota: Quota,
+  requester: Requester
+): CostRange | null {
   try {
-    const cost: unknown = quota.cost(requestFor('cost', requester))
+    const cost: unknown = read(requestFor('cost', requester))
     const range = rangeOf(cost)
     if (range !== null && (quota.unit !== 'requests' || typeof cost === 'number')) return range
     ignoreRejection(cost)
@@ -110,8 +126,4 @@ function withoutCaller ({ reason }: Unidentified): OutcomeWithoutStore {
   return reason === null
     ? { outcome: 'unavailable', reason: 'authentication', callerKey: null }
     : { outcome: 'unauthenticated', reason, callerKey: null }
-}
-
-function decideWithout (each: QuotaOfRequest, outcome: OutcomeWithoutStore): void {
-  each.decision = uncounted(each.quota, each.operation, each.limit, outcome)
 }

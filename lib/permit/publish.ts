@@ -1,4 +1,4 @@
-import { publishOn, quotaDecisions, type QuotaDecisionMessage } from '../channels.js'
+import { quotaDecisions, type QuotaDecisionMessage } from '../channels.js'
 import type { QuotaDecision } from './decision.js'
 import type { Requester } from './requester.js'
 
@@ -8,10 +8,13 @@ export function publishDecisions (
   requester: Requester
 ): void {
   const { request, server } = requester
+  const { decisions: decisionsOfServer } = server.channels
   for (const decision of decisions) {
-    publishOn(quotaDecisions, server.channels.decisions, (): QuotaDecisionMessage => {
-      return { request, decision }
-    })
+    if (quotaDecisions.hasSubscribers || decisionsOfServer.hasSubscribers) {
+      const message = { request, decision } satisfies QuotaDecisionMessage
+      quotaDecisions.publish(message)
+      decisionsOfServer.publish(message)
+    }
     const { outcome, overflow } = decision
     const isUsual = (outcome === 'admitted' || outcome === 'disabled') && !overflow
     if (!isUsual) server.log.decided(decision, request, requester.log)

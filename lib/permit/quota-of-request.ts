@@ -2,7 +2,7 @@ import { unlimited } from '../store/counter.js'
 import type { Acquisition, Demand } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import type { Caller } from '../caller/request-caller.js'
-import type { QuotaDecision } from './decision.js'
+import { uncounted, type OutcomeWithoutStore, type QuotaDecision } from './decision.js'
 import type { Quota } from './quota.js'
 import type { Usage } from './usage.js'
 
@@ -25,6 +25,8 @@ export class QuotaOfRequest {
   hasStoreFailed = false
   /** Null if the store was not asked, because another quota refuses the request. */
   decision: QuotaDecision | null = null
+  /** Whether the decision refuses the request. */
+  refuses = false
   /**
    * How long to wait until there can be room, in milliseconds; `Infinity` if there never will be. 0
    * unless the decision refuses the request.
@@ -38,11 +40,10 @@ export class QuotaOfRequest {
     this.operation = operation
   }
 
-  /** Whether the decision refuses the request. */
-  get refuses (): boolean {
-    if (this.decision === null || !this.quota.isEnforced) return false
-    const { outcome } = this.decision
-    return outcome !== 'admitted' && outcome !== 'disabled'
+  /** Decides without an answer of the store. */
+  decideWithout (outcome: OutcomeWithoutStore): void {
+    this.decision = uncounted(this.quota, this.operation, this.limit, outcome)
+    this.refuses = this.quota.isEnforced && outcome.outcome !== 'disabled'
   }
 
   /** Whether the store has counted something for the request, if the request is admitted. */

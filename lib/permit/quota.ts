@@ -1,7 +1,7 @@
 import type { OfRequest } from '../any-request.js'
 import type { Caller, CallerReader } from '../caller/request-caller.js'
 import type { CalendarWindow } from '../limit/calendar.js'
-import type { CallerLimit, LimitReader, QuotaPeriod } from '../limit/limit.js'
+import type { LimitOfCaller, LimitReader, QuotaPeriod } from '../limit/limit.js'
 import type { QuotaStore } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
 import type { Cost, CostRange } from './cost.js'
@@ -37,7 +37,7 @@ export interface QuotaSettings extends QuotaInfo {
    * The limit that applies if the preference is unset or unavailable: an integer, or what the
    * host's function returns for the caller.
    */
-  readonly configured: number | CallerLimit
+  readonly configured: number | LimitOfCaller<Caller>
   /**
    * The length of the window in milliseconds, or the longest in a time zone; null for concurrent
    * requests.
@@ -62,5 +62,5 @@ export interface Quota extends QuotaSettings {
   /** Whether the limit is a function of the caller, who is then determined first. */
   readonly isLimitOfCaller: boolean
   /** Returns the effective limit. */
-  readonly limitOf: LimitReader
+  readonly limitOf: LimitReader<Caller>
 }

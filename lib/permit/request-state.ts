@@ -39,7 +39,7 @@ export class RequestState {
    * a request share one listener. Does nothing if the request has not passed the hook.
    */
   endWithResponse (permit: Permit, request: FastifyRequest): void {
-    if (!permit.mustBeSettled || permit.hasEnded || this.reply === undefined) return
+    if (permit.hasEnded || this.reply === undefined) return
     this.#followed ??= this.#follow(request, this.reply)
     if (this.#hasResponseEnded) {
       permit.expire()
@@ -89,6 +89,7 @@ export function noteReply (request: RequestWithState, reply: FastifyReply): void
 
 /** Ends a handler's permit with the response of its request, if that has passed the hook. */
 export function endWithResponse (permit: Permit, request: RequestWithState): void {
+  if (!permit.mustBeSettled) return
   if (request[stateKey]?.reply === undefined && request[replyKey] !== undefined) {
     stateOf(request, request[replyKey])
   }

@@ -37,19 +37,13 @@ export function takePermit (
 function permitOf (reached: readonly QuotaOfRequest[], requester: Requester): Permit {
   decide(reached)
   const refusal = refusalAmong(reached)
-  const decisions = refusal === null ? decisionsOf(reached) : [refusal]
+  const decisions: QuotaDecision[] = []
+  for (const { decision } of reached) {
+    if (decision !== null && (refusal === null || decision === refusal)) decisions.push(decision)
+  }
   const permit = new Permit(requester, reached, refusal, decisions)
   publishDecisions(decisions, requester)
   return permit
-}
-
-/** Returns the decisions on an admitted request, in the order of its quotas. */
-function decisionsOf (reached: readonly QuotaOfRequest[]): QuotaDecision[] {
-  const decisions: QuotaDecision[] = []
-  for (const { decision } of reached) {
-    if (decision !== null) decisions.push(decision)
-  }
-  return decisions
 }
 
 /** Decides on a request whose mark failed: it is refused, unless all quotas are in shadow mode. */

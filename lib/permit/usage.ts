@@ -1,4 +1,4 @@
-import { publishOn, quotaSettlements, type QuotaSettlement } from '../channels.js'
+import { quotaSettlements, type QuotaSettlement } from '../channels.js'
 import type { Caller } from '../caller/request-caller.js'
 import { format } from '../errors.js'
 import { logFailure } from '../log.js'
@@ -233,19 +233,19 @@ export class Usage {
     const before = this.#published ?? 0
     this.#published = used
     const { request, server } = this.#requester
-    publishOn(quotaSettlements, server.channels.settlements, (): QuotaSettlement => {
-      return {
-        request,
-        callerKey: this.#demand.callerKey,
-        quota: this.#quota.name,
-        unit: this.#quota.unit,
-        granted: this.#granted,
-        used,
-        before,
-        reported: this.#reported !== null,
-        windowEnd: this.#windowEnd,
-        failed: this.#isFailed
-      }
-    })
+    const message = {
+      request,
+      callerKey: this.#demand.callerKey,
+      quota: this.#quota.name,
+      unit: this.#quota.unit,
+      granted: this.#granted,
+      used,
+      before,
+      reported: this.#reported !== null,
+      windowEnd: this.#windowEnd,
+      failed: this.#isFailed
+    } satisfies QuotaSettlement
+    quotaSettlements.publish(message)
+    server.channels.settlements.publish(message)
   }
 }

@@ -12,17 +12,18 @@ export interface ResponderOptions {
 
 /** Writes what permits add to responses: the headers of their quotas, and refusals. */
 export class Responder {
-  readonly #hasHeaders: boolean
+  /** Whether responses have `RateLimit` headers. */
+  readonly hasHeaders: boolean
   readonly #writeBody: RefusalBodyWriter | undefined
 
   constructor (options: ResponderOptions) {
-    this.#hasHeaders = options.rateLimitHeaders !== undefined
+    this.hasHeaders = options.rateLimitHeaders !== undefined
     this.#writeBody = options.refusalBody
   }
 
   /** Sets the `RateLimit` headers of a permit, also in a hijacked response. */
   setHeaders (permit: Permit, reply: Pick<AnyReply, 'raw'>): void {
-    if (!this.#hasHeaders || reply.raw.headersSent) return
+    if (!this.hasHeaders || reply.raw.headersSent) return
     for (const [name, value] of rateLimitHeaders(permit)) reply.raw.setHeader(name, value)
   }
 

@@ -17,7 +17,7 @@ export function warnOfHeadRoutes (
   const uncounted = new Set(quotas.flatMap((quota) => uncountedBy(quota, routes)))
   for (const route of uncounted) {
     const { pattern } = route
-    const operation = { method: 'GET', path: routes.paths.withoutPrefix(pattern) }
+    const operation = { method: 'GET', path: pattern }
     // No public interface of Fastify tells the handler of a route that was declared before.
     const unless = isDeclaredBefore(route) ? ', unless it has its own' : ''
     const message =

@@ -2,7 +2,7 @@ import type { OfRequest } from '../any-request.js'
 import type { Authentication } from '../caller/authentication.js'
 import type { AuthenticationReader } from '../caller/request-caller.js'
 import type { DotenvOptions } from '../limit/configuration.js'
-import type { Limit, LimitName } from '../limit/limit.js'
+import type { LimitName } from '../limit/limit.js'
 import type { PreferenceReader } from '../limit/preferences.js'
 import type { Cost } from '../permit/cost.js'
 import type { RefusalBodyWriter } from '../refusal/refusal.js'
@@ -72,6 +72,17 @@ export interface QuotaOptions {
    */
   readonly mode?: 'enforce' | 'shadow' | undefined
 }
+
+/**
+ * The type of a limit that is a function: returns the limit of a caller, for example by its plan,
+ * or a promise of it. It is called for every decision. An integer; 0 disables the quota for this
+ * caller. If it throws or returns anything else, or if its promise rejects or does not settle
+ * within `preferenceTimeout`, the response is a 503.
+ */
+export type CallerLimit = (authentication: Authentication) => number | Promise<number>
+
+/** A limit: an integer, or a function that returns that of a caller. */
+export type Limit = number | CallerLimit
 
 /** A limit of requests, or of another unit, such as `{ tokens: 20_000 }`. */
 export type Amount = Limit | Readonly<Record<string, Limit>>

@@ -1,5 +1,5 @@
 import { CallerReader, type AuthenticationReader } from '../caller/request-caller.js'
-import { defaultPerMinute, preferenceOf, type Limit } from '../limit/limit.js'
+import { defaultPerMinute, preferenceOf } from '../limit/limit.js'
 import { rangeOf, type Cost, type CostRange } from '../permit/cost.js'
 import type { QuotaInfo, QuotaSettings } from '../permit/quota.js'
 import { required } from '../required.js'
@@ -7,7 +7,7 @@ import { assertStore, type QuotaStore } from '../store/store.js'
 import { defaultQuota } from '../subject/mark.js'
 import { protectedOperations, type Operation } from '../subject/operation.js'
 import { limitNameOf } from './definition-checks.js'
-import type { Amount, CheckedDefinition, QuotaOptions } from './options.js'
+import type { Amount, CheckedDefinition, Limit, QuotaOptions } from './options.js'
 import type { Routes } from './routes.js'
 import { windowsOf } from './windows.js'
 
@@ -16,8 +16,6 @@ import { windowsOf } from './windows.js'
  * environment is read.
  */
 export interface DefinedQuota extends QuotaSettings {
-  /** Whether it is one of the option `quotas`. */
-  readonly isNamed: boolean
   /** Whether the host has listed the operations; false if they are the default ones. */
   readonly isListed: boolean
   /**
@@ -55,7 +53,6 @@ function defineDefaultQuota (
     ...quota,
     preference: preferenceOf('perMinute'),
     counters: defaultQuota,
-    isNamed: false,
     isListed: options.operations !== undefined,
     isUnused: operations.length === 0 && perMinute === undefined && hasNamedQuotas
   }
@@ -75,7 +72,7 @@ function defineQuota (
   const isEstimated = unit !== 'requests' && !isConcurrent
   return {
     name,
-    configured: limit,
+    configured: typeof limit === 'number' ? limit : ({ authentication }) => limit(authentication),
     unit,
     ...windowsOf(name, unit, limitName, definition),
     preference: preferenceOf(limitName, name),
@@ -85,7 +82,6 @@ function defineQuota (
     store: definition.store ?? store,
     callers: readers.of(definition.authentication ?? options.authentication),
     isEnforced: (definition.mode ?? options.mode) !== 'shadow',
-    isNamed: true,
     isListed: true,
     isUnused: false,
     isFreeUnreported: isEstimated && cost === undefined && unreported === undefined

@@ -43,7 +43,7 @@ export function report (
   }
   warnOfHeadRoutes(quotas, routes, log)
   const protectedRoutes = new Set(quotas.flatMap((quota) => [...routes.protectedBy(quota)]))
-  for (const route of protectedRoutes) warnOfPreHandlers(route, routes, log)
+  for (const route of protectedRoutes) warnOfPreHandlers(route, log)
 }
 
 /** Where a shared store keeps the counters: services with the same place share them. */
@@ -90,7 +90,7 @@ function warnOfUnserved (
   if (!isListed) return
   const unserved = operations.filter((operation) => routes.withPatternOf(operation).length === 0)
   if (unserved.length === 0) return
-  const list = unserved.map(({ method, path }) => `${method} ${routes.paths.prefix}${path}`)
+  const list = unserved.map(({ method, path }) => `${method} ${routes.paths.withPrefix(path)}`)
   const message =
     `no route with the very pattern is known for ${list.join(', ')}, which the quota "${name}" ` +
     `lists. ${unservedAdvice}`
@@ -109,7 +109,7 @@ function warnOfScope (
     return found.length > 0 && found.every(isDeclaredBefore)
   })
   if (unsure.length === 0) return
-  const list = unsure.map(({ method, path }) => `${method} ${routes.paths.prefix}${path}`)
+  const list = unsure.map(({ method, path }) => `${method} ${routes.paths.withPrefix(path)}`)
   const message =
     `the quota "${name}" protects ${list.join(', ')} only if the route is in the scope in which ` +
     'the plugin is registered, which cannot be checked because it was declared before the ' +
@@ -135,12 +135,11 @@ function warnOfFreeRequests (
 /** Warns of a protected route that may authenticate after the quota. */
 function warnOfPreHandlers (
   { method, pattern, options }: KnownRoute,
-  routes: Routes,
   log: FastifyBaseLogger
 ): void {
   const hooks = [options.preHandler ?? []].flat()
   if (hooks.length === 0 || method === 'HEAD') return
-  const operation = { method, path: routes.paths.withoutPrefix(pattern) }
+  const operation = { method, path: pattern }
   const preHandlers = hooks.map(({ name }) => `${name || 'anonymous'}()`)
   logLine(log, 'warn', { operation, preHandlers }, `${method} ${pattern} ${preHandlerAdvice}`)
 }

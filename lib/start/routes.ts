@@ -44,7 +44,7 @@ export function isMarkedWith (quota: string, route: KnownRoute): boolean {
 }
 
 /** Whether a route is marked with a quota, or with a function that can return its name. */
-export function mayBeMarkedWith (quota: string, route: KnownRoute): boolean {
+function mayBeMarkedWith (quota: string, route: KnownRoute): boolean {
   return typeof markOf(route) === 'function' || isMarkedWith(quota, route)
 }
 

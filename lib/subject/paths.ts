@@ -77,15 +77,6 @@ export class Paths {
       )
   }
 
-  /**
-   * Returns the pattern of a route or the path of an operation without the prefix, as it is
-   * written.
-   */
-  withoutPrefix (pattern: string): string {
-    if (pattern === this.prefix) return '/'
-    return pattern.startsWith(`${this.prefix}/`) ? pattern.slice(this.prefix.length) : pattern
-  }
-
   /** Returns the path of an operation with the prefix, as it is written. */
   withPrefix (path: string): string {
     return path === '/' && this.prefix !== '' ? this.prefix : this.prefix + path

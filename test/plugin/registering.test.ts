@@ -83,6 +83,11 @@ t.test('start-up fails with an error that contains the option and its value', as
       { tokensPerMinute: 5 },
       { perHour: 5 },
       { perMinute: { tokens: 5 } },
+      { perMinute: () => 5 },
+      { perWeek: 5 },
+      { requestsPerWeek: 5 },
+      { limit: 5, window: 5000 },
+      { window: 5000 },
       { timeZone: 'UTC' }
     ].map((options): [object, RegExp] => [
       options,
@@ -120,6 +125,7 @@ t.test('start-up fails with an error that contains the option and its value', as
       /option operations\[0\]\.path must start with/
     ]),
     [{ perMinute: 1.5 }, /option perMinute must be an integer; it got 1.5/],
+    [{ perMinute: null }, /option perMinute must be an integer; it got null/],
     [{ perMinute: 2 ** 53 }, /option perMinute must be an integer; it got 9007199254740992/],
     [{ dotenv: 'file' }, /option dotenv must be .* it got "file"/],
     [{ dotenv: { path: 5 } }, /option dotenv\.path must be the path of a file; it got 5/],
@@ -232,8 +238,7 @@ t.test(
       ],
       [
         { concurrent: 5, cost: range },
-        'cost must not be set with concurrent, since a concurrent request always takes one place; ' +
-          'it got an object'
+        'cost must not be set with concurrent, since each request takes one place; it got an object'
       ],
       [
         { ...tokens, unreported: range },
@@ -241,7 +246,7 @@ t.test(
       ],
       [
         { ...tokens, timeZone: () => 'UTC' },
-        'timeZone must be set only with perDay or perMonth; it got a function'
+        'timeZone must be set only with perDay, perWeek or perMonth; it got a function'
       ],
       [
         { perDay: 5, timeZone: ['UTC'] },
@@ -263,7 +268,11 @@ t.test(
       { ...tokens, cost: { least: 0, most: 0 } },
       { ...tokens, cost: { least: 7, most: Number.MAX_SAFE_INTEGER } },
       { ...tokens, cost: () => range },
-      { perMonth: 5, timeZone: () => 'UTC' }
+      { perMonth: 5, timeZone: () => 'UTC' },
+      { perWeek: 5, timeZone: 'UTC' },
+      { limit: 5, window: 1000 },
+      { limit: { tokens: () => 5 }, window: 31_622_400_000 },
+      { concurrent: () => 5 }
     ]
     for (const chat of valid) await Fastify().register(quotaPlugin, { quotas: { chat } })
   }

@@ -139,6 +139,24 @@ t.test('one info line lists what each quota protects, with its limit', async (t)
   ])
 })
 
+t.test('the info line describes each kind of limit', async (t) => {
+  const limits: [definition: QuotaDefinition, described: string][] = [
+    [{ perWeek: { tokens: 60 } }, '60 tokens per week'],
+    [{ limit: 5, window: 18_000_000 }, '5 requests per 18000 seconds'],
+    [{ limit: -5, window: 1_500 }, '1 requests per 1.5 seconds'],
+    [{ perMonth: { tokens: () => 5 } }, 'for each caller, in tokens per month'],
+    [{ limit: () => 5, window: 5_000 }, 'for each caller, in requests per 5 seconds'],
+    [{ concurrent: () => 5 }, 'for each caller, in concurrent-requests']
+  ]
+  for (const [chat, described] of limits) {
+    const options = { operations: [], quotas: { chat } }
+    const after = post('/chat', { config: { quota: 'chat' } })
+    const { log } = await start({ options, after })
+    const [line] = log.lines
+    t.equal(line?.msg, `the quota "chat" (${described}) protects POST /chat`)
+  }
+})
+
 t.test('the info line names only routes that exist, and says what a quota is for', async (t) => {
   const limit = 'the quota "default" (10 requests per minute)'
   const unseen =

@@ -51,6 +51,18 @@ t.test('a request to one of the four paths is counted with any method', async (t
   }
 })
 
+t.test('a method that the host adds after the plugin is counted, too', async (t) => {
+  const app = await createEarlier({ perMinute: 1 })
+  app.addHttpMethod('REPORT')
+  const url = '/api/analyze'
+  app.route({ method: 'REPORT', url, handler: async () => 'ran' })
+  const received = []
+  for (const method of ['REPORT', 'REPORT']) {
+    received.push((await app.inject({ method, url })).statusCode)
+  }
+  t.same(received, [200, 429])
+})
+
 t.test('no other path is counted', async (t) => {
   const app = await createEarlier({ perMinute: 1, prefix: '/context' })
   app.post('/context/api/analyze', async () => 'ran')

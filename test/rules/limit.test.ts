@@ -4,9 +4,26 @@ import { join } from 'node:path'
 import { tmpdir } from 'node:os'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
-import quotaPlugin, { type PreferenceReader, type QuotaOptions } from '../../lib/index.js'
-import { preferenceFailures, storeDurations } from '../../lib/channels.js'
-import { alice, analyze, asAlice, createService, published, statuses } from '../support/service.js'
+import { channelsOf } from '../../lib/channels.js'
+import quotaPlugin, {
+  localAuthentication,
+  type Authentication,
+  type CallerLimit,
+  type PreferenceReader,
+  type QuotaDefinition,
+  type QuotaOptions
+} from '../../lib/index.js'
+import { matchExactly } from '../support/match-exactly.js'
+import { createHost } from '../support/quota-host.js'
+import {
+  alice,
+  analyze,
+  asAlice,
+  captureLog,
+  createService,
+  published,
+  statuses
+} from '../support/service.js'
 
 const variable = 'SERVICE_RATE_LIMIT_PER_MINUTE'
 const key = 'rate-limit.per-minute'
@@ -111,7 +128,7 @@ t.test(
         const [message] = await published(async () => {
           failures = await published(
             () => analyze(app, limit === 0 ? null : alice),
-            preferenceFailures.name
+            channelsOf(app.server).preferenceFailures.name
           )
         })
         const { limit: used, outcome, count } = message?.decision ?? {}
@@ -135,9 +152,9 @@ t.test(
   async (t) => {
     for (const isAsynchronous of [false, true]) {
       const asked: string[] = []
-      const limitOf: PreferenceReader['get'] = (key, { headers }) => {
+      const limitOf: PreferenceReader['get'] = (key, request) => {
         asked.push(key)
-        return headers['x-plan'] === 'large' ? '2' : 1
+        return request?.headers['x-plan'] === 'large' ? '2' : 1
       }
       const app = await createService({
         preferences: {
@@ -242,8 +259,215 @@ t.test(
       }
     )
     await analyze(app, null)
-    t.equal((await published(() => analyze(app, null), storeDurations.name)).length, 1)
+    const { name } = channelsOf(app.server).storeDurations
+    t.equal((await published(() => analyze(app, null), name)).length, 1)
     await new Promise(setImmediate)
     t.same(turns, ['handler first', 'handler first'])
   }
 )
+
+t.test('a preference reader gets null for a permit without a request', async (t) => {
+  const requests: unknown[] = []
+  const get: PreferenceReader['get'] = (_key, request) => {
+    requests.push(request)
+    return 5
+  }
+  const { app } = await createHost('default', { preferences: { get } })
+  await app.ready()
+  const { decisions } = await app.quotaAcquire(localAuthentication('bob'), 'default')
+  matchExactly(t, decisions, [{ limit: 5 }])
+  t.same(requests, [null])
+})
+
+/** The limit of each user. */
+const plans: Readonly<Record<string, number>> = { alice: 2, bob: 1 }
+
+const ofPlan: CallerLimit = (authentication) =>
+  authentication.kind === 'local' ? plans[String(authentication.username)] ?? 0 : 0
+const ofPlanLater: CallerLimit = async (authentication) => ofPlan(authentication)
+
+for (const limit of [ofPlan, ofPlanLater]) {
+  const definitions: readonly QuotaDefinition[] = [
+    { perMinute: limit },
+    { perHour: limit },
+    { perDay: limit, timeZone: 'Asia/Tokyo' },
+    { perWeek: { tokens: limit }, cost: 1 },
+    { perMonth: { tokens: limit }, cost: 1 },
+    { limit, window: 5000 },
+    { limit: { tokens: limit }, window: 5000, cost: 1 },
+    { concurrent: limit }
+  ]
+  t.test(`a limit can be ${limit.name}, a function of the caller`, async (t) => {
+    for (const [index, chat] of definitions.entries()) {
+      const what = `definition ${index}`
+      const { app, begin, ask } = await createHost('chat', { quotas: { chat } })
+      const running = [await begin(), await begin(), await begin({ 'x-caller': 'bob' })]
+      const limits = running.map(({ request }) => request.quota?.limit)
+      t.same(limits, [2, 2, 1], what)
+      t.equal((await ask()).statusCode, 429, what)
+      const [first] = running
+      if (first !== undefined) {
+        matchExactly(t, await app.quotaStanding(first.request, 'chat'), { limit: 2, remaining: 0 })
+      }
+      const permit = await app.quotaAcquire(localAuthentication('bob'), 'chat')
+      matchExactly(t, permit.refusal, { outcome: 'rejected', limit: 1 }, what)
+      for (const { end } of running) await end()
+      t.same(app.quotaConfig, { SERVICE_RATE_LIMIT_PER_MINUTE: 10 }, what)
+    }
+  })
+}
+
+t.test('a function that is a limit gets the authentication, for every decision', async (t) => {
+  const asked: Authentication[] = []
+  let limit = 1
+  const chat: QuotaDefinition = {
+    perMinute: (authentication) => {
+      asked.push(authentication)
+      return limit
+    }
+  }
+  const { ask, statuses } = await createHost('chat', { quotas: { chat } })
+  t.same(await statuses(2), [200, 429])
+  limit = 2
+  t.equal((await ask()).statusCode, 200)
+  t.equal((await ask({ headers: { 'x-caller': '' } })).statusCode, 401)
+  matchExactly(t, asked, Array(3).fill({ kind: 'local', username: 'alice' }))
+})
+
+/** Throws, as a function that is a limit. */
+function failing (): never {
+  throw new Error('no directory')
+}
+
+// What a function that is a limit returns, and the limit that applies.
+const returned: [limit: () => unknown, effective: number][] = [
+  [() => 5, 5],
+  [() => large, large],
+  [() => 0, 0],
+  [() => -0, 0],
+  [() => -1, 1],
+  [() => -large, 1]
+]
+// And what it does where there is no limit, with the message of the error in the log.
+const failures: [limit: () => unknown, message: RegExp][] = [
+  [failing, /^no directory$/],
+  [() => 1.5, /^a limit must be a safe integer; it got 1\.5$/],
+  [() => NaN, /it got NaN$/],
+  [() => Infinity, /it got Infinity$/],
+  [() => 2 ** 53, /it got 9007199254740992$/],
+  [() => '5', /it got "5"$/],
+  [() => 5n, /it got 5n$/],
+  [() => undefined, /it got undefined$/],
+  [() => null, /it got null$/],
+  [() => ({ tokens: 5 }), /it got an object$/]
+]
+
+/** Returns a function that does the same, and returns a promise of it. */
+function later (limit: () => unknown): () => Promise<unknown> {
+  return async () => limit()
+}
+
+t.test(
+  'what a function returns is the limit; 0 disables the quota for its caller, and below 0 it is 1',
+  async (t) => {
+    for (const [limit, effective] of returned) {
+      for (const perMinute of [limit, later(limit)]) {
+        const { app, ask } = await createHost('chat', { quotas: { chat: Object({ perMinute }) } })
+        const outcome = effective === 0 ? 'disabled' : 'admitted'
+        matchExactly(t, (await ask()).json(), [{ outcome, limit: effective }])
+        t.equal((await ask({ headers: { 'x-caller': '' } })).statusCode, 401)
+        const { decisions } = await app.quotaAcquire(localAuthentication('bob'), 'chat')
+        t.ok(Object.is(decisions[0]?.limit, effective))
+      }
+    }
+  }
+)
+
+t.test('a function that fails as a limit is a logged 503 that counts nothing', async (t) => {
+  for (const [limit, message] of failures) {
+    for (const perMinute of [limit, later(limit)]) {
+      const log = captureLog()
+      const { app, ask, store } = await createHost(
+        'chat',
+        { quotas: { chat: Object({ perMinute }) } },
+        { logger: log.logger }
+      )
+      const { statusCode, headers } = await ask()
+      t.same([statusCode, headers['retry-after']], [503, '1'])
+      const permit = await app.quotaAcquire(localAuthentication('bob'), 'chat')
+      matchExactly(t, permit.refusal, { outcome: 'unavailable', reason: 'limit', count: null })
+      t.equal(store.inspect('chat.requests.minute').trackedCallers, 0)
+      const line = {
+        level: 50,
+        quota: 'chat',
+        err: { message },
+        msg: 'the limit of the caller could not be determined; the request is not counted'
+      }
+      matchExactly(t, log.problems(), [line, line])
+    }
+  }
+})
+
+t.test('a function that is a limit has as much time as a preference reader', async (t) => {
+  const log = captureLog()
+  const { ask } = await createHost(
+    'chat',
+    { preferenceTimeout: 1, quotas: { chat: { perMinute: async () => new Promise(() => {}) } } },
+    { logger: log.logger }
+  )
+  t.equal((await ask()).statusCode, 503)
+  matchExactly(t, log.problems(), [{ level: 50, err: { message: 'no response within 1 ms' } }])
+})
+
+t.test('a preference that is set precedes a function, which is then not asked', async (t) => {
+  const preferences = new Map<string, unknown>()
+  let asked = 0
+  const perDay: CallerLimit = () => {
+    asked += 1
+    return 7
+  }
+  const log = captureLog()
+  const { ask } = await createHost(
+    'chat',
+    { preferences, quotas: { chat: { perDay } } },
+    { logger: log.logger }
+  )
+  const values: [value: unknown, limit: number, asked: number][] = [
+    [undefined, 7, 1],
+    [5, 5, 1],
+    ['', 7, 2],
+    ['many', 7, 3],
+    [async () => 5, 7, 4]
+  ]
+  for (const [value, limit, expected] of values) {
+    preferences.set('rate-limit.chat.per-day', value)
+    matchExactly(t, (await ask()).json(), [{ limit }])
+    t.equal(asked, expected, String(value))
+  }
+  preferences.set('rate-limit.chat.per-day', Promise.resolve('6'))
+  matchExactly(t, (await ask()).json(), [{ limit: 6 }])
+  matchExactly(t, log.problems(), [
+    { level: 40, preference: 'rate-limit.chat.per-day', configured: 'a function', value: '"many"' }
+  ])
+})
+
+t.test('start-up fails if the variable of a limit is set beside a function', async (t) => {
+  const name = 'SERVICE_RATE_LIMIT_CHAT_PER_DAY'
+  t.teardown(() => {
+    Reflect.deleteProperty(process.env, name)
+  })
+  const quotas = { chat: { perDay: { tokens: ofPlan } } }
+  const path = join(mkdtempSync(join(tmpdir(), 'quota-')), 'service.env')
+  writeFileSync(path, `${name}=3\n`)
+  const failure = (value: string) => ({
+    code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT',
+    message:
+      `fastify-llm-quota: the environment variable ${name} must not be set, because the limit in ` +
+      `the definition of the quota is a function; it got "${value}"`
+  })
+  await t.rejects(configured({ dotenv: { path }, quotas }), failure('3'))
+  for (const value of ['7', '', 'many']) {
+    process.env[name] = value
+    await t.rejects(configured({ quotas }), failure(value))
+  }
+})

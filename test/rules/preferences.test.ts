@@ -2,6 +2,7 @@
 // them.
 import { mock } from 'node:test'
 import t from 'tap'
+import { channelsOf } from '../../lib/channels.js'
 import { localAuthentication } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost } from '../support/quota-host.js'
@@ -231,13 +232,13 @@ t.test('a thenable that is fulfilled with a promise has no more time than a prom
   matchExactly(t, log.warnings(), [/did not return in time/])
 })
 
-t.test('a failed preference is published without a request for an authentication', async (t) => {
+t.test('the name of a failed preference is published, also for an authentication', async (t) => {
   const { app } = await createHost('default', { preferences: new Map([[key, 'many']]) })
   await app.ready()
   const messages = await published<unknown>(async () => {
     await app.quotaAcquire(localAuthentication('bob'), 'default')
-  }, 'fastify-llm-quota:preference-failure')
-  matchExactly(t, messages, [{ request: null, preference: key }])
+  }, channelsOf(app.server).preferenceFailures.name)
+  t.same(messages, [key])
 })
 
 t.test(

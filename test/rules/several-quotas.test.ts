@@ -7,6 +7,7 @@ import quotaPlugin, {
   MemoryQuotaStore,
   type Demand,
   type QuotaDefinition,
+  type QuotaInfo,
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
@@ -279,51 +280,142 @@ t.test(
   }
 )
 
-// For each limit: the message of a rejection and the length of the window; null for what begins
-// with the calendar.
-const limits: [
-  definition: QuotaDefinition,
-  text: string,
-  window: number | null,
-  key: string,
-  counters: string
-][] = [
-  [{ perMinute: 2 }, '2 LLM requests per minute', 60_000, 'per-minute', 'chat-2.requests.minute'],
-  [{ perHour: 2 }, '2 LLM requests per hour', 3_600_000, 'per-hour', 'chat-2.requests.hour'],
-  [{ perDay: 2 }, '2 LLM requests per day', 86_400_000, 'per-day', 'chat-2.requests.day'],
-  [
-    { perDay: 2, timeZone: 'Europe/Berlin' },
-    '2 LLM requests per day',
-    null,
-    'per-day',
-    'chat-2.requests.day.Europe/Berlin'
-  ],
-  [{ perMonth: 2 }, '2 LLM requests per month', null, 'per-month', 'chat-2.requests.month.UTC'],
-  [
-    { perMinute: { tokens: 2 }, cost: 1 },
-    '2 LLM tokens per minute',
-    60_000,
-    'per-minute',
-    'chat-2.tokens.minute'
-  ],
-  [
-    { perHour: { 'micro-dollars': 2 }, cost: 1 },
-    '2 LLM micro-dollars per hour',
-    3_600_000,
-    'per-hour',
-    'chat-2.micro-dollars.hour'
-  ],
-  [
-    { perMonth: { tokens: 2 }, cost: 1, timeZone: 'Asia/Tokyo' },
-    '2 LLM tokens per month',
-    null,
-    'per-month',
-    'chat-2.tokens.month.Asia/Tokyo'
-  ],
-  [{ concurrent: 2 }, '2 LLM requests at once', null, 'concurrent', 'chat-2.concurrent']
+interface LimitCase {
+  readonly definition: QuotaDefinition
+  /** The words in the message of a rejection. */
+  readonly text: string
+  readonly unit: string
+  readonly period: QuotaInfo['period']
+  /** The length of the window; null for what begins with the calendar. */
+  readonly window: number | null
+  /** The end of the preference's name. */
+  readonly key: string
+  readonly counters: string
+}
+
+const dayMs = 86_400_000
+
+const limits: readonly LimitCase[] = [
+  {
+    definition: { perMinute: 2 },
+    text: '2 LLM requests per minute',
+    unit: 'requests',
+    period: 'minute',
+    window: 60_000,
+    key: 'per-minute',
+    counters: 'chat-2.requests.minute'
+  },
+  {
+    definition: { perHour: 2 },
+    text: '2 LLM requests per hour',
+    unit: 'requests',
+    period: 'hour',
+    window: 3_600_000,
+    key: 'per-hour',
+    counters: 'chat-2.requests.hour'
+  },
+  {
+    definition: { perDay: 2 },
+    text: '2 LLM requests per day',
+    unit: 'requests',
+    period: 'day',
+    window: dayMs,
+    key: 'per-day',
+    counters: 'chat-2.requests.day'
+  },
+  {
+    definition: { perDay: 2, timeZone: 'Europe/Berlin' },
+    text: '2 LLM requests per day',
+    unit: 'requests',
+    period: 'day',
+    window: null,
+    key: 'per-day',
+    counters: 'chat-2.requests.day.Europe/Berlin'
+  },
+  {
+    definition: { perWeek: 2 },
+    text: '2 LLM requests per week',
+    unit: 'requests',
+    period: 'week',
+    window: 7 * dayMs,
+    key: 'per-week',
+    counters: 'chat-2.requests.week'
+  },
+  {
+    definition: { perWeek: { tokens: 2 }, cost: 1, timeZone: () => 'Asia/Tokyo' },
+    text: '2 LLM tokens per week',
+    unit: 'tokens',
+    period: 'week',
+    window: null,
+    key: 'per-week',
+    counters: 'chat-2.tokens.week.zone'
+  },
+  {
+    definition: { perMonth: 2 },
+    text: '2 LLM requests per month',
+    unit: 'requests',
+    period: 'month',
+    window: null,
+    key: 'per-month',
+    counters: 'chat-2.requests.month.UTC'
+  },
+  {
+    definition: { perMinute: { tokens: 2 }, cost: 1 },
+    text: '2 LLM tokens per minute',
+    unit: 'tokens',
+    period: 'minute',
+    window: 60_000,
+    key: 'per-minute',
+    counters: 'chat-2.tokens.minute'
+  },
+  {
+    definition: { perHour: { 'micro-dollars': 2 }, cost: 1 },
+    text: '2 LLM micro-dollars per hour',
+    unit: 'micro-dollars',
+    period: 'hour',
+    window: 3_600_000,
+    key: 'per-hour',
+    counters: 'chat-2.micro-dollars.hour'
+  },
+  {
+    definition: { perMonth: { tokens: 2 }, cost: 1, timeZone: 'Asia/Tokyo' },
+    text: '2 LLM tokens per month',
+    unit: 'tokens',
+    period: 'month',
+    window: null,
+    key: 'per-month',
+    counters: 'chat-2.tokens.month.Asia/Tokyo'
+  },
+  {
+    definition: { limit: 2, window: 18_000_000 },
+    text: '2 LLM requests per 18000 seconds',
+    unit: 'requests',
+    period: null,
+    window: 18_000_000,
+    key: 'limit',
+    counters: 'chat-2.requests.18000000'
+  },
+  {
+    definition: { limit: { tokens: 2 }, cost: 1, window: 366 * dayMs },
+    text: '2 LLM tokens per 31622400 seconds',
+    unit: 'tokens',
+    period: null,
+    window: 366 * dayMs,
+    key: 'limit',
+    counters: 'chat-2.tokens.31622400000'
+  },
+  {
+    definition: { concurrent: 2 },
+    text: '2 concurrent LLM requests',
+    unit: 'concurrent-requests',
+    period: null,
+    window: null,
+    key: 'concurrent',
+    counters: 'chat-2.concurrent'
+  }
 ]
 
-for (const [definition, text, window, key, counters] of limits) {
+for (const { definition, text, unit, period, window, key, counters } of limits) {
   t.test(
     `a limit of ${text} has its message, window, counters, preference and environment ` +
       `variable: ${counters}`,
@@ -333,26 +425,35 @@ for (const [definition, text, window, key, counters] of limits) {
         Reflect.deleteProperty(process.env, variable)
       })
       const start = (preferences = new Map<string, unknown>()) =>
-        createHost('chat-2', { preferences, quotas: { 'chat-2': definition } })
+        createHost('chat-2', {
+          preferences,
+          rateLimitHeaders: 'draft-10',
+          quotas: { 'chat-2': definition }
+        })
       const { app, store, ask, begin, clock } = await start()
       t.same(Object.keys(app.quotaConfig), ['SERVICE_RATE_LIMIT_PER_MINUTE', variable])
       const running = { first: await begin(), second: await begin() }
       const { request } = running.first
-      const { unit = '' } = request.quota ?? {}
-      t.ok(text.includes(unit.replace('-concurrent', '')))
+      matchExactly(t, request.quotaDecisions, [{ unit, period, window, limit: 2 }])
       matchExactly(
         t,
         app.quotas,
-        [{ name: 'chat-2', unit, window, counters, store }],
+        [{ name: 'chat-2', unit, period, window, counters, store }],
         'without a default quota that protects nothing'
       )
+      matchExactly(t, await app.quotaStanding(request, 'chat-2'), { unit, period, window })
       t.equal(store.list(counters).callers[0]?.count, 2)
       // What is held is waited for instead of the window.
       if (key !== 'concurrent') for (const { end } of Object.values(running)) await end()
       if (window !== null) clock.advance(window - 1_500)
+      const lasting = window === null ? '' : `;w=${window / 1000}`
+      const ofUnit = unit === 'requests' ? '' : `;qu="${unit}"`
       matchExactly(t, await ask(), {
         body: `{"error":"Rate limit exceeded. Maximum ${text}. Please wait.","status":429}`,
-        headers: { 'retry-after': window === null ? /^\d+$/ : '2' }
+        headers: {
+          'retry-after': window === null ? /^\d+$/ : '2',
+          'ratelimit-policy': `"chat-2";q=2${lasting}${ofUnit}`
+        }
       })
       if (window !== null) clock.advance(1_500)
       if (window !== null) t.equal((await ask()).statusCode, 200)
@@ -455,7 +556,6 @@ t.test(
     const units = [
       'requests',
       'concurrent-requests',
-      'concurrent-requests',
       'Tokens',
       '-x',
       'x1',
@@ -477,19 +577,63 @@ t.test(
         )
       ]),
       [{ chat: null }, /option quotas\.chat must be a plain object; it got null/],
-      [{ chat: { limit: 5 } }, /option quotas\.chat\.limit does not exist; it got 5/],
-      [{ chat: { perHour: 1.5 } }, /option quotas\.chat\.perHour must be an integer; it got 1\.5$/],
+      [
+        { chat: { perSecond: 5 } },
+        /option quotas\.chat\.perSecond does not exist; it got 5; .* limit, window, concurrent,/
+      ],
+      [
+        { chat: { limit: 5 } },
+        /option quotas\.chat\.limit must be set together with window, .* it got 5$/
+      ],
+      [
+        { chat: { window: 5000 } },
+        /option quotas\.chat\.window must be set only with limit; it got 5000$/
+      ],
+      [
+        { chat: { perDay: 5, window: 5000 } },
+        /option quotas\.chat\.window must be set only with limit; it got 5000$/
+      ],
+      ...[999, 0, -1000, 366 * dayMs + 1, 1000.5, NaN, '5000'].map((window): [unknown, RegExp] => [
+        { chat: { limit: 5, window } },
+        new RegExp(
+          'option quotas\\.chat\\.window must be an integer of milliseconds from 1000 to ' +
+            `31622400000; it got ${JSON.stringify(window).replace('null', 'NaN')}$`
+        )
+      ]),
+      [
+        { chat: { limit: 5, window: 5000, timeZone: 'UTC' } },
+        /option quotas\.chat\.timeZone must be set only with perDay, perWeek or perMonth; it got "/
+      ],
+      [
+        { chat: { limit: 5, window: 5000, concurrent: 2 } },
+        /option quotas\.chat must have one limit; it got "limit and concurrent"$/
+      ],
+      [
+        { chat: { limit: { requests: 5 }, window: 5000 } },
+        /option quotas\.chat\.limit must have a unit .* it got "requests"$/
+      ],
+      ...['perHour', 'perWeek', 'concurrent'].map((name): [unknown, RegExp] => [
+        { chat: { [name]: 1.5 } },
+        new RegExp(
+          `option quotas\\.chat\\.${name} must be an integer, or a function that returns that of ` +
+            'a caller; it got 1\\.5$'
+        )
+      ]),
       [
         { chat: { perHour: { tokens: '5' } } },
-        /option quotas\.chat\.perHour\.tokens must be an integer; it got "5"/
+        /option quotas\.chat\.perHour\.tokens must be an integer, or a function .*; it got "5"/
+      ],
+      [
+        { chat: { concurrent: { tokens: 5 } } },
+        /option quotas\.chat\.concurrent must be an integer, or a function .*; it got an object/
       ],
       [
         { chat: { perHour: { tokens: 5, images: 5 } } },
-        /option quotas\.chat\.perHour must be an integer, or an object with one.*tokens and images/
+        /option quotas\.chat\.perHour must have one unit, such as .* it got tokens and images$/
       ],
       [
         { chat: { perHour: {} } },
-        /option quotas\.chat\.perHour must be an integer, or an object with one unit.*no unit/
+        /option quotas\.chat\.perHour must have one unit, such as .* it got no unit$/
       ],
       [
         { chat: { perMinute: 5, perDay: { tokens: 0 } } },
@@ -518,7 +662,7 @@ t.test(
       ],
       [
         { chat: { perHour: 5, timeZone: 'UTC' } },
-        /option quotas\.chat\.timeZone must be set only with perDay or perMonth/
+        /option quotas\.chat\.timeZone must be set only with perDay, perWeek or perMonth/
       ],
       [
         { chat: { operations: [{ method: 'POST', path: '/:x' }] } },

@@ -1,9 +1,10 @@
-// docs/rules.md, "Several quotas": the days and months of a time zone.
+// docs/rules.md, "Several quotas": the days, weeks and months of a time zone.
 import t, { type Test } from 'tap'
 import {
   localAuthentication,
   MemoryQuotaStore,
   type Authentication,
+  type Demand,
   type QuotaDefinition,
   type QuotaStore
 } from '../../lib/index.js'
@@ -12,7 +13,7 @@ import { createHost, fromOrganisation } from '../support/quota-host.js'
 import { alice, captureLog, createService, statuses as statusesOf } from '../support/service.js'
 import { setWallClock } from '../support/wall-clock.js'
 
-// When a day or a month begins and ends, in UTC.
+// When a day, week or month begins and ends, in UTC.
 const windows: [what: string, definition: QuotaDefinition, begin: string, end: string][] = [
   ['a day of UTC', { perDay: 1, timeZone: 'UTC' }, '2026-11-24T00:00Z', '2026-11-25T00:00Z'],
   [
@@ -63,6 +64,30 @@ const windows: [what: string, definition: QuotaDefinition, begin: string, end: s
     '2016-10-21T16:00Z',
     '2016-10-22T13:00Z'
   ],
+  [
+    'a week, which begins on Monday',
+    { perWeek: 1, timeZone: 'UTC' },
+    '2026-11-23T00:00Z',
+    '2026-11-30T00:00Z'
+  ],
+  [
+    'a week of two years',
+    { perWeek: 1, timeZone: 'Asia/Tokyo' },
+    '2026-12-27T15:00Z',
+    '2027-01-03T15:00Z'
+  ],
+  [
+    'a week that ends with a day of 23 hours',
+    { perWeek: 1, timeZone: 'Europe/Berlin' },
+    '2026-03-22T23:00Z',
+    '2026-03-29T22:00Z'
+  ],
+  [
+    'a week that ends with a day of 25 hours',
+    { perWeek: 1, timeZone: 'Europe/Berlin' },
+    '2026-10-18T22:00Z',
+    '2026-10-25T23:00Z'
+  ],
   ['a month, in UTC by default', { perMonth: 1 }, '2026-02-01T00:00Z', '2026-03-01T00:00Z'],
   ['the February of a leap year', { perMonth: 1 }, '2028-02-01T00:00Z', '2028-03-01T00:00Z'],
   [
@@ -79,13 +104,31 @@ const windows: [what: string, definition: QuotaDefinition, begin: string, end: s
   ]
 ]
 
-t.test('a window ends when the day or month does in its time zone', async (t) => {
+/** A memory store that notes when the window of each demand begins and ends. */
+function notingStore () {
+  const store = new MemoryQuotaStore()
+  const noted: (string | null)[][] = []
+  const noting: QuotaStore = {
+    acquire (demands: readonly Demand[]) {
+      for (const { start, end } of demands) noted.push([start, end].map(inUtc))
+      return store.acquire(demands)
+    }
+  }
+  return { noting, noted }
+}
+
+function inUtc (time: number | null): string | null {
+  return time === null ? null : new Date(time).toISOString()
+}
+
+t.test('a window is the day, week or month of its time zone', async (t) => {
   const set = setWallClock(t)
   for (const [what, quota, from, to] of windows) {
     const end = set(to)
     const begin = set(from)
     for (const time of [begin, end - 1]) {
-      const { ask } = await createHost('quota', { quotas: { quota } })
+      const { noting, noted } = notingStore()
+      const { ask } = await createHost('quota', { store: noting, quotas: { quota } })
       set(time)
       matchExactly(
         t,
@@ -97,7 +140,53 @@ t.test('a window ends when the day or month does in its time zone', async (t) =>
       matchExactly(t, await ask(), { statusCode: 429, headers: { 'retry-after': '1' } }, what)
       set(end)
       t.equal((await ask()).statusCode, 200, what)
+      const window = [inUtc(begin), inUtc(end)]
+      t.same(noted.slice(0, 2), [window, window], what)
+      t.equal(noted[2]?.[0], inUtc(end), `what follows ${what} begins when it ends`)
     }
+  }
+})
+
+t.test('a process whose clock is set back across midnight is in the earlier day', async (t) => {
+  const set = setWallClock(t)
+  const { noting, noted } = notingStore()
+  const quotas = { quota: { perDay: 1, timeZone: 'UTC' } }
+  const { ask } = await createHost('quota', { store: noting, quotas })
+  const times = ['2026-11-25T00:00Z', '2026-11-24T23:59:59.999Z', '2026-11-25T00:00Z']
+  for (const [index, time] of times.entries()) {
+    set(time)
+    const headers = { 'x-caller': `caller ${index}` }
+    t.equal((await ask({ headers })).statusCode, 200)
+  }
+  const later = ['2026-11-25T00:00:00.000Z', '2026-11-26T00:00:00.000Z']
+  t.same(noted, [later, ['2026-11-24T00:00:00.000Z', '2026-11-25T00:00:00.000Z'], later])
+})
+
+// Weeks in which clocks are set back across midnight, are changed by half an hour, or skip a day.
+const changes: [zone: string, from: string][] = [
+  ['America/St_Johns', '2010-11-04'],
+  ['Antarctica/Casey', '2010-03-02'],
+  ['Australia/Lord_Howe', '2011-03-31'],
+  ['Pacific/Apia', '2011-12-28']
+]
+
+t.test('days follow each other without gaps, however clocks are changed', async (t) => {
+  const set = setWallClock(t)
+  const hour = 3_600_000
+  for (const [timeZone, from] of changes) {
+    const { noting, noted } = notingStore()
+    const quotas = { quota: { perDay: 1000, timeZone } }
+    const { ask } = await createHost('quota', { store: noting, quotas })
+    const first = set(from)
+    for (let hours = 0; hours < 7 * 24; hours++) {
+      set(first + hours * hour)
+      await ask()
+    }
+    const days = new Map(noted.map(([start, end]) => [start, end]))
+    const ends = [...days.values()]
+    t.same([...days.keys()].slice(1), ends.slice(0, -1), timeZone)
+    t.equal(days.size, 8, timeZone)
+    t.equal(new Set(noted.map(String)).size, days.size, `${timeZone}: each has one end`)
   }
 })
 
@@ -122,7 +211,8 @@ async function statusesAt (
 }
 
 t.test(
-  'a window opens anew only for a later end, so processes whose clocks differ agree on it',
+  'a window opens anew only for a day that begins when the last one has ended or later, so ' +
+    'processes whose clocks differ agree on it',
   async (t) => {
     const daily: QuotaDefinition = { perDay: 2, timeZone: 'UTC' }
     const times = [
@@ -161,7 +251,7 @@ t.test('where clocks are set back across midnight, no day begins twice', async (
   ]
   t.same(
     await statusesAt(t, { perDay: 1, timeZone: 'America/St_Johns' }, stJohns),
-    [200, 200, 429, 429, 429, 200]
+    [200, 429, 429, 200, 429, 200]
   )
   const casey = [
     '2010-03-04T12:59Z',
@@ -252,10 +342,9 @@ t.test(
     matchExactly(t, asked[0], { kind: 'local', username: 'Asia/Tokyo' })
     t.same(
       app.quotas.map(({ name, period, counters }) => ({ name, period, counters })),
-      [{ name: 'budget', period: 'day', counters: 'budget.requests.day' }],
-      'the zone is not a part of the name of the counters'
+      [{ name: 'budget', period: 'day', counters: 'budget.requests.day.zone' }]
     )
-    t.equal(store.inspect('budget.requests.day').trackedCallers, 2)
+    t.equal(store.inspect('budget.requests.day.zone').trackedCallers, 2)
   }
 )
 
@@ -307,7 +396,7 @@ t.test(
       t.same([statusCode, headers['retry-after']], [503, '1'])
       const permit = await app.quotaAcquire(localAuthentication('bob'), 'budget')
       t.match(permit.refusal, { outcome: 'unavailable', reason: 'time-zone', count: null })
-      t.equal(store.inspect('budget.requests.month').trackedCallers, 0)
+      t.equal(store.inspect('budget.requests.month.zone').trackedCallers, 0)
       const line = {
         msg: "the caller's time zone could not be determined; the request is not counted",
         err: { message: failure }
@@ -331,20 +420,37 @@ t.test('where the time zone fails only later, a report counts in the first windo
   zone = 'Nowhere/City'
   await app.quotaCharge(request, 30)
   await end()
-  matchExactly(t, log.problems(), [{ msg: /^the caller's time zone.*window of the admission$/ }])
+  matchExactly(t, log.problems(), [{ msg: /^the caller's time zone.*of the admission$/ }])
   zone = 'Asia/Tokyo'
   t.same(await counts(['budget']), [30])
 })
 
-t.test('a quota whose days become those of a time zone starts anew, and back again', async (t) => {
+t.test('a quota whose days become those of a time zone starts anew', async (t) => {
   const store = new MemoryQuotaStore()
-  const inZone = { perDay: 1, timeZone: () => 'Asia/Tokyo' }
-  const fromFirstRequest = { perDay: 1 }
-  for (const budget of [fromFirstRequest, inZone, fromFirstRequest]) {
-    const { statuses } = await createHost('budget', { store, quotas: { budget } })
+  const timeZones = [undefined, () => 'Asia/Tokyo', 'Asia/Tokyo', 'Asia/Seoul']
+  for (const timeZone of timeZones) {
+    const quotas = { budget: { perDay: 1, timeZone } }
+    const { statuses } = await createHost('budget', { store, quotas })
     t.same(await statuses(2), [200, 429])
   }
 })
+
+t.test(
+  'a caller whose time zone changes gets no second window for the same hours',
+  async (t) => {
+    const set = setWallClock(t)
+    let zone = 'UTC'
+    const { ask } = await createHost('budget', {
+      quotas: { budget: { perDay: 1, timeZone: () => zone } }
+    })
+    set('2026-11-24T12:00Z')
+    const admitted = []
+    for (zone of Intl.supportedValuesOf('timeZone')) {
+      if ((await ask()).statusCode === 200) admitted.push(zone)
+    }
+    t.equal(admitted.length, 1)
+  }
+)
 
 t.test('more time zones than are remembered have the same windows', async (t) => {
   const set = setWallClock(t)

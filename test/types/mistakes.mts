@@ -13,6 +13,16 @@ import { RedisQuotaStore } from 'fastify-llm-quota/redis'
 const app: FastifyInstance = Fastify()
 // @ts-expect-error no such option
 app.register(quotaPlugin, { perMinutes: 5 })
+// @ts-expect-error a limit by caller is that of a quota with a name
+app.register(quotaPlugin, { perMinute: () => 5 })
+// @ts-expect-error a permit has no request
+app.register(quotaPlugin, { preferences: { get: (_key, request) => request.headers.plan } })
+// @ts-expect-error no limit in a window of its own without the window
+app.register(quotaPlugin, { quotas: { chat: { limit: 5 } } })
+// @ts-expect-error two limits
+app.register(quotaPlugin, { quotas: { chat: { perWeek: 5, concurrent: 5 } } })
+// @ts-expect-error no number
+app.register(quotaPlugin, { quotas: { chat: { perWeek: () => '5' } } })
 // @ts-expect-error no such mode
 app.register(quotaPlugin, { mode: 'audit' })
 // @ts-expect-error no acquire

@@ -38,7 +38,12 @@ app.register(quotaPlugin, {
   preferences: new Map<string, unknown>(),
   refusalBody: (decision) => ({ contentType: 'text/plain', body: String(decision.limit) }),
   rateLimitHeaders: 'draft-10',
-  quotas: { chat: { operations }, streams: { concurrent: 3 } }
+  quotas: {
+    chat: { operations },
+    plans: { perWeek: { tokens: async (caller) => (caller.kind === 'token' ? 500 : 100) } },
+    hours: { limit: ({ authenticated }) => (authenticated ? 5 : 1), window: 5 * 3_600_000 },
+    streams: { concurrent: 3 }
+  }
 } satisfies QuotaOptions)
 app.register(earlierQuotaPlugin, { perMinute: 5 })
 app.register(quotaMetricsPlugin)

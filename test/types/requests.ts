@@ -11,7 +11,10 @@ import Fastify, {
 } from 'fastify'
 import quotaPlugin, {
   localAuthentication,
+  type Amount,
   type AuthenticationReader,
+  type CallerLimit,
+  type Limit,
   type QuotaDecision,
   type QuotaDefinition,
   type QuotaOptions
@@ -188,6 +191,10 @@ export const unset: QuotaOptions = {
 const configured: number | undefined = [5, undefined].at(0)
 const estimate = ({ headers }: FastifyRequest): number => Number(headers['content-length'])
 
+const ofPlan: CallerLimit = ({ authenticated }) => (authenticated ? 5 : 1)
+const limitOfAnyKind: Limit = [5, ofPlan].at(0) ?? 1
+export const amounts: readonly Amount[] = [limitOfAnyKind, { tokens: limitOfAnyKind }]
+
 export const definitions: readonly QuotaDefinition[] = [
   {},
   { perMinute: configured },
@@ -200,6 +207,15 @@ export const definitions: readonly QuotaDefinition[] = [
   { perDay: { tokens: 5 }, cost: (request) => ({ least: 0, most: estimate(request) }) },
   { perMinute: 5, cost: (request) => estimate(request) },
   { perHour: 5, perMinute: undefined },
+  { perWeek: 5, timeZone: 'Asia/Tokyo' },
+  { perWeek: { tokens: 5 }, timeZone: undefined, window: undefined },
+  { limit: 5, window: 5000, cost: 2 },
+  { limit: { tokens: 5 }, window: 5000, cost: { least: 1, most: 5 }, unreported: 7 },
+  { perMinute: (caller) => (caller.kind === 'token' ? 5 : 1), cost: 2 },
+  { perDay: { tokens: async ({ kind }) => (kind === 'token' ? 5 : 1) }, unreported: 7 },
+  { limit: ofPlan, window: 5000 },
+  { limit: { tokens: ofPlan }, window: 5000 },
+  { concurrent: ofPlan },
   { concurrent: 5 }
 ]
 
@@ -222,6 +238,26 @@ export const mistakes: readonly QuotaDefinition[] = [
   { perMinute: 5, timeZone: 'Asia/Tokyo' },
   // @ts-expect-error As are hours.
   { perHour: { tokens: 5 }, timeZone: 'Asia/Tokyo' },
+  // @ts-expect-error As are windows of the host's own length.
+  { limit: 5, window: 5000, timeZone: 'Asia/Tokyo' },
+  // @ts-expect-error A limit without a period needs a window.
+  { limit: 5 },
+  // @ts-expect-error A window needs its limit.
+  { window: 5000 },
+  // @ts-expect-error A day has its length.
+  { perDay: 5, window: 5000 },
+  // @ts-expect-error Places have no window.
+  { concurrent: 5, window: 5000 },
+  // @ts-expect-error One limit.
+  { limit: 5, window: 5000, perWeek: 5 },
+  // @ts-expect-error A window is a number of milliseconds.
+  { limit: 5, window: '5h' },
+  // @ts-expect-error A function returns a number.
+  { perMinute: () => '5' },
+  // @ts-expect-error Also in a unit.
+  { perDay: { tokens: async () => undefined } },
+  // @ts-expect-error It gets the authentication and no request.
+  { perMinute: (request: FastifyRequest) => request.url.length },
   // @ts-expect-error Places have no unit.
   { concurrent: { tokens: 5 } },
   // @ts-expect-error A limit in a unit is an object.
