@@ -110,25 +110,28 @@ const longestGap = 3000
  * window. When earlier requests arrived is not known.
  */
 function seenAt (quotas, now) {
-  const found = windowIn(quotas)
+  const found = windowIn(quotas, now)
   if (found === null) return { marks: [], seenFrom: 0 }
-  const { count, age } = found
+  const known = windowIn(state.quotas, state.readAt)
+  const isSame =
+    known !== null &&
+    known.count <= found.count &&
+    Math.abs(known.end - found.end) < windowLength / 2
+  if (isSame && known.count === found.count) return {}
+  const age = Math.max(0, windowLength - (found.end - now))
   const isWatched = state.quotas !== null && now - state.readAt < longestGap
-  const known = isWatched ? windowIn(state.quotas) : null
-  const isSame = known !== null && known.count <= count && known.age <= age
-  if (!isSame) {
-    const isNew = isWatched && age < longestGap
-    return { marks: isNew ? admittedAt(age, count) : [], seenFrom: isNew ? 0 : age }
+  if (isWatched && isSame) {
+    return { marks: [...state.marks, ...admittedAt(age, found.count - known.count)] }
   }
-  return { marks: [...state.marks, ...admittedAt(age, count - known.count)] }
+  if (isWatched && age < longestGap) return { marks: admittedAt(age, found.count), seenFrom: 0 }
+  return { marks: [], seenFrom: age }
 }
 
 function admittedAt (at, count) {
   return Array.from({ length: Math.min(100, count) }, () => ({ at, admitted: true }))
 }
 
-function windowIn (quotas) {
+function windowIn (quotas, readAt) {
   const { count, windowRemaining } = quotas?.find(({ quota }) => quota === 'default') ?? {}
-  if (windowRemaining == null) return null
-  return { count, age: Math.max(0, windowLength - windowRemaining) }
+  return windowRemaining == null ? null : { count, end: readAt + windowRemaining }
 }
