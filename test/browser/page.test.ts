@@ -303,21 +303,21 @@ t.test('the page shows what a request in progress holds beside what is used', as
   const { begin } = await startPage(t, {
     MODEL_URL: model.url,
     MODEL_NAME: 'small',
-    SERVICE_RATE_LIMIT_TOKENS_PER_MINUTE: '100'
+    SERVICE_RATE_LIMIT_TOKENS_PER_MINUTE: '2000'
   })
   const admin = await begin()
   await admin.signIn('admin')
   await admin.click('Run')
   await admin.reads(
     '[data-quota=tokens]',
-    /0 of 100 tokens used, 48 held by requests in progress; the window ends in \d+\ss\./
+    /0 of 2,000 tokens used, 1,040 held by requests in progress; the window ends in \d+\ss\./
   )
-  await admin.reads('#callers', /0 of 100, 48 held/)
+  await admin.reads('#callers', /0 of 2,000, 1,040 held/)
   await admin.check(t, 'held')
   answer()
   await admin.reads('#progress', 'Done.')
-  await admin.reads('[data-quota=tokens]', /20 of 100 tokens used; the window ends/)
-  await admin.reads('#callers', /20 of 100\s/)
+  await admin.reads('[data-quota=tokens]', /20 of 2,000 tokens used; the window ends/)
+  await admin.reads('#callers', /20 of 2,000\s/)
   await admin.end(t)
 })
 
