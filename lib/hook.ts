@@ -3,7 +3,7 @@ import { format } from './errors.js'
 import { logFailure } from './log.js'
 import type { Permit } from './permit/permit.js'
 import type { Quota } from './permit/quota.js'
-import { knownStateOf, noteReply, stateOf, type RequestState } from './permit/request-state.js'
+import { noteReply, pendingPermitOf, stateOf, type RequestState } from './permit/request-state.js'
 import { Requester, type PermitServer } from './permit/requester.js'
 import { refuseUnmatched, takePermit } from './permit/take-permit.js'
 import type { Responder } from './refusal/responder.js'
@@ -27,7 +27,7 @@ export function createQuotaHook (
     // Whether the host has responded since, for example because its own time limit was exceeded.
     const hasResponded = (): boolean => reply.sent || (reply.raw.headersSent && !hadBegun)
     // After reply.callNotFound(), a request passes the hooks again. It is decided only once.
-    let permit = knownStateOf(request)?.pending
+    let permit = pendingPermitOf(request)
     if (permit === undefined) {
       const matches = matchesOf(request)
       if (matches?.length === 0) {

@@ -37,7 +37,7 @@ class Created {
   readonly #isCreated = true
 
   /** Never throws, whatever the value is. */
-  static includes (value: unknown): boolean {
+  static isAuthentication (value: unknown): value is Authentication {
     return typeof value === 'object' && value !== null && #isCreated in value
   }
 }
@@ -50,9 +50,8 @@ function create<Kind extends Authentication> (authentication: Kind): Kind {
  * Whether a value was created by one of the functions below. This is never true for a token's
  * payload.
  */
-export function isAuthentication (value: unknown): value is Authentication {
-  return Created.includes(value)
-}
+export const isAuthentication: (value: unknown) => value is Authentication =
+  Created.isAuthentication
 
 /**
  * Creates the authentication of a token's caller, identified by the claims `iss` (issuer) and `sub`

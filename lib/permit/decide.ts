@@ -1,8 +1,10 @@
+import { quotaDecisions, type QuotaDecisionMessage } from '../channels.js'
 import { hasRoom } from '../store/counter.js'
 import type { Acquisition, Demand, QuotaCount } from '../store/store.js'
 import { wallClock } from '../wall-clock.js'
 import type { QuotaDecision } from './decision.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
+import type { Requester } from './requester.js'
 
 // What others hold is settled at a time that nobody knows, which can be soon. In milliseconds.
 const waitForHeld = 1000
@@ -107,4 +109,23 @@ function precedenceOf ({ outcome, reason, unit }: QuotaDecision): number {
   // A store is asked only if nothing else has failed.
   if (outcome === 'unavailable') return reason === 'store' ? 0 : 3
   return unit === 'concurrent-requests' ? 2 : 1
+}
+
+/** Publishes the decisions on a request, and logs those that a host may want to know of. */
+export function publishDecisions (
+  decisions: readonly QuotaDecision[],
+  requester: Requester
+): void {
+  const { request, server } = requester
+  const { decisions: decisionsOfServer } = server.channels
+  for (const decision of decisions) {
+    if (quotaDecisions.hasSubscribers || decisionsOfServer.hasSubscribers) {
+      const message = { request, decision } satisfies QuotaDecisionMessage
+      quotaDecisions.publish(message)
+      decisionsOfServer.publish(message)
+    }
+    const { outcome, overflow } = decision
+    const isUsual = (outcome === 'admitted' || outcome === 'disabled') && !overflow
+    if (!isUsual) server.log.decided(decision, request, requester.log)
+  }
 }

@@ -96,6 +96,13 @@ export function endWithResponse (permit: Permit, request: RequestWithState): voi
   request[stateKey]?.endWithResponse(permit, request)
 }
 
+/**
+ * Returns the permit of a request that passes the hook again; undefined if it is the first time.
+ */
+export function pendingPermitOf (request: RequestWithState): Eventual<Permit> | undefined {
+  return request[stateKey]?.pending
+}
+
 /** Returns the state of a request if it has one, whatever a host takes for a request. */
 export function knownStateOf (request: unknown): RequestState | undefined {
   try {

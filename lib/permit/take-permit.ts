@@ -1,11 +1,10 @@
 import { then, type Eventual } from '../promises.js'
 import type { Operation } from '../subject/operation.js'
 import { ask } from './ask.js'
-import { decide, refusalAmong } from './decide.js'
+import { decide, publishDecisions, refusalAmong } from './decide.js'
 import { uncounted, type QuotaDecision } from './decision.js'
 import { Permit } from './permit.js'
 import { prepare, type GivenCosts, type ReachedQuota } from './prepare.js'
-import { publishDecisions } from './publish.js'
 import type { Quota } from './quota.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
@@ -27,14 +26,14 @@ export function takePermit (
 ): Eventual<Permit> {
   const permit = then(prepare(quotas, requester, costs), (reached) => {
     if (hasResponded()) return new Permit(requester, [], null, [])
-    return then(ask(reached, requester), () => permitOf(reached, requester))
+    return then(ask(reached, requester), () => permitFor(reached, requester))
   })
   // A server that closes waits for the decision, which can hold something.
   if (permit instanceof Promise) requester.server.open.wait(permit)
   return permit
 }
 
-function permitOf (reached: readonly QuotaOfRequest[], requester: Requester): Permit {
+function permitFor (reached: readonly QuotaOfRequest[], requester: Requester): Permit {
   decide(reached)
   const refusal = refusalAmong(reached)
   const decisions: QuotaDecision[] = []

@@ -1,7 +1,7 @@
 import { unlimited } from '../store/counter.js'
 import { minute, otherQuota, tokens } from './quota.js'
 import { withPeeks, type Rules } from './rules.js'
-import { atOnce, clearCounters, settle } from './steps.js'
+import { clearCounters, settle, simultaneous } from './steps.js'
 
 // docs/rules.md, "Sweep" and "Caller cap and overflow counter"
 const sweepRules: Rules = {
@@ -65,12 +65,12 @@ export const callerRules: Rules = {
   ...sweepRules,
   ...withPeeks(sweepRules),
 
-  'tracks no more callers than the cap, even at once; others share the overflow counter': (
+  'tracks no more callers than the cap, also in a race; others share the overflow counter': (
     quota,
     { all, later }
   ) =>
     [all, later].map((numbers) => [
-      atOnce(...quota.visit(numbers, 1)),
+      simultaneous(...quota.visit(numbers, 1)),
       quota.inspect(),
       quota.retention
     ]),
@@ -94,7 +94,7 @@ export const callerRules: Rules = {
     ]
   },
 
-  'peek, list, forget and a settlement that adds nothing are no requests and run no sweep': (
+  'peek, list, forget and a settlement are no requests and run no sweep': (
     quota,
     { all, tracked: [own = 0], overflowing, later }
   ) => {

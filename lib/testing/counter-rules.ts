@@ -1,7 +1,7 @@
 import { unlimited } from '../store/counter.js'
 import { otherQuota } from './quota.js'
 import { withPeeks, type Rules } from './rules.js'
-import { atOnce, range } from './steps.js'
+import { range, simultaneous } from './steps.js'
 
 // docs/rules.md, "Counter and window"
 const windowRules: Rules = {
@@ -46,6 +46,17 @@ const windowRules: Rules = {
     quota.hold(4, 0, 0, 1)
   ],
 
+  'grants at most the limit, and has no room for a least above it, whatever is counted': (
+    quota
+  ) => [
+    quota.acquire(1, 5, 6),
+    quota.hold(1, 6, 9, 5),
+    quota.hold(1, 5, 9, 5),
+    quota.hold(2, 0, 9, 5),
+    quota.acquire(2, 5, 6),
+    quota.acquire(3, unlimited - 1, unlimited)
+  ],
+
   'the largest safe integer as a limit always has room, and costs are added exactly up to it': (
     quota
   ) => [
@@ -70,7 +81,7 @@ export const counterRules: Rules = {
 
   'list returns every caller, on as many pages as it needs': (quota) => [
     quota.list(),
-    range(10).map((page) => atOnce(...quota.visit(range(32, 32 * page)))),
+    range(10).map((page) => simultaneous(...quota.visit(range(32, 32 * page)))),
     quota.acquire(320, unlimited, 0),
     quota.hold(321, 5),
     quota.list()

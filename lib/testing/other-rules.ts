@@ -2,7 +2,14 @@ import { unlimited } from '../store/counter.js'
 import type { Demand } from '../store/store.js'
 import { budget, day, hour, jobs, minute, Quota, streams, tokens, type Callers } from './quota.js'
 import type { Rules } from './rules.js'
-import { atOnce, range, request, settle, type Operation, type Steps } from './steps.js'
+import {
+  range,
+  request,
+  settle,
+  simultaneous,
+  type Operation,
+  type Steps
+} from './steps.js'
 
 const fourQuotas = [new Quota('default', minute), tokens, budget, streams]
 
@@ -15,11 +22,18 @@ function countsOf (number: number): Steps {
   return fourQuotas.map((quota) => quota.count(number))
 }
 
-const today = Date.now() + day
+// Its windows are open in `list`, which compares their ends with the wall clock.
+const tomorrow = Date.now() + day
 
-/** A quota whose window ends this long after the current day of a time zone. */
-function zoned (end: number): Quota {
-  return new Quota('budget.requests.day.Europe/Berlin', 25 * hour, today + end)
+/**
+ * A quota of the days of a time zone.
+ *
+ * @param start When the day begins, in milliseconds from a first day.
+ * @param length How long it lasts.
+ */
+function zoned (start: number, length = day): Quota {
+  const begins = tomorrow + start
+  return new Quota('budget.requests.day.Europe/Berlin', 25 * hour, begins, begins + length)
 }
 
 const placeRules: Rules = {
@@ -35,14 +49,14 @@ const placeRules: Rules = {
     return [read, first, second, read, streams.forget(1), read, settle(first), settle(second), read]
   },
 
-  'frees each of many places at once, once': () => {
+  'frees each of many places once, also if they are settled together': () => {
     const requests = range(32).map(() => streams.acquire(1))
     const settlements = requests.slice(16).map((each) => settle(each))
     return [
-      atOnce(...requests),
-      atOnce(...settlements, ...settlements),
+      simultaneous(...requests),
+      simultaneous(...settlements, ...settlements),
       streams.count(1),
-      atOnce(...settlements, streams.acquire(1)),
+      simultaneous(...settlements, streams.acquire(1)),
       streams.count(1)
     ]
   }
@@ -55,10 +69,23 @@ function placesOf (quota: Quota): Steps {
 }
 
 const zoneRules: Rules = {
-  'opens a new window of a time zone for a later end only, whatever the time': () => [
-    [0, 0, -hour, 1, 0, day].map((end) => [2 * hour, zoned(end).acquire(1)]),
-    zoned(day).acquire(1, 2),
-    zoned(0).acquire(1, 2)
+  'a window of a time zone lasts until a day begins at its end or later, whatever the time': () => [
+    range(15).map(() => [2 * hour, zoned(0).acquire(1)]),
+    [-day, -1, 1, day - 1].map((start) => zoned(start).acquire(1)),
+    zoned(day - 1, 3 * day).acquire(1),
+    zoned(day).acquire(1),
+    zoned(0).acquire(1),
+    zoned(day).acquire(1, 3),
+    zoned(2 * day, 23 * hour).acquire(1),
+    zoned(2 * day + 23 * hour, 25 * hour).acquire(1),
+    zoned(10 * day).acquire(1)
+  ],
+
+  'a caller whose time zone changes gets no second window for the same hours': () => [
+    zoned(0).acquire(1),
+    [10 * hour, -10 * hour, 14 * hour, 0].map((start) => zoned(start).acquire(1, 3)),
+    zoned(38 * hour).acquire(1, 3),
+    [day, 2 * day, 62 * hour].map((start) => zoned(start).acquire(1, 1))
   ],
 
   'peek, list, forget and settlements follow the windows of a time zone': () => {
@@ -66,22 +93,20 @@ const zoneRules: Rules = {
     const second = zoned(0).hold(1, 2)
     return [
       first,
-      [-hour, 0, 1].map((end) => zoned(end).peek(1)),
+      [-hour, 0, day - 1, day].map((start) => zoned(start).peek(1)),
       zoned(0).list(),
       second,
-      settle(first, 1, { end: today }),
-      settle(first, 1, { end: today }),
+      settle(first, 1),
       zoned(0).count(1),
       zoned(day).acquire(1),
-      settle(second, 0, { end: today + day }),
+      settle(second, 0),
       zoned(day).peek(1),
-      settle(first, 4, { end: today + day }),
-      settle(second, 1, { end: today }),
+      settle(first, 0),
       zoned(day).count(1),
-      settle(first, 5, { end: today + 2 * day }),
-      zoned(2 * day).count(1),
-      zoned(2 * day).forget(1),
-      zoned(2 * day).count(1)
+      zoned(day).list(),
+      zoned(day).forget(1),
+      zoned(day).peek(1),
+      zoned(day).count(1)
     ]
   }
 }
@@ -134,7 +159,7 @@ const severalRules: Rules = {
   ]
 }
 
-/** The rules of concurrent requests, of time zones, and of several demands and requests at once. */
+/** The rules of concurrent requests, of time zones, of several demands and of races. */
 export const otherRules: Rules = {
   ...placeRules,
   ...zoneRules,
@@ -154,7 +179,7 @@ export const otherCapRules: Rules = {
 }
 
 function concurrencyRule (where: string): string {
-  return `admits as many concurrent requests, of one demand or several, as have room: ${where}`
+  return `admits no more simultaneous requests than have room: ${where}`
 }
 
 function visitEach (): Operation[] {
@@ -162,7 +187,7 @@ function visitEach (): Operation[] {
 }
 
 /**
- * The same request many times at once, among others. Finds a store that reads a counter and then
+ * The same request many times together, among others. Finds a store that reads a counter and then
  * writes it in a second step.
  *
  * @param counted What is counted before on the counters that the request reaches.
@@ -174,6 +199,6 @@ function concurrent (caller: number, counted: number, before: Steps): Steps {
     const reversed = [...demands].reverse()
     const requests = range(32).map((index) => request(...(index % 2 === 0 ? demands : reversed)))
     const others = range(32).map((index) => new Quota(`quota-${index}`, day).acquire(index))
-    return [before, atOnce(...others, ...requests), countsOf(caller), 2 * day]
+    return [before, simultaneous(...others, ...requests), countsOf(caller), 2 * day]
   })
 }

@@ -1,4 +1,4 @@
-import { deepStrictEqual, ok } from 'node:assert/strict'
+import { AssertionError, deepStrictEqual, ok } from 'node:assert/strict'
 import { MemoryQuotaStore, type MemoryQuotaStoreOptions } from '../store/memory/memory-store.js'
 import type { Acquisition, QuotaStore } from '../store/store.js'
 import { callerRules, otherCallerRules } from './caller-rules.js'
@@ -75,10 +75,24 @@ function checksOf (
   rules: Rules,
   where = ''
 ): QuotaStoreContractCheck[] {
-  return Object.entries(rules).map(([name, stepsOf]) => ({
-    name: name + where,
-    run: () => compare(create, cap, (callers) => stepsOf(quota, callers))
-  }))
+  return Object.entries(rules).map(([rule, stepsOf]) => {
+    const name = rule + where
+    return {
+      name,
+      async run () {
+        try {
+          await compare(create, cap, (callers) => stepsOf(quota, callers))
+        } catch (error) {
+          throw error instanceof AssertionError ? withRule(name, error) : error
+        }
+      }
+    }
+  })
+}
+
+/** The error of a check, whose message begins with the rule that the store breaks. */
+function withRule (rule: string, { message, actual, expected, operator }: AssertionError) {
+  return new AssertionError({ message: `${rule}\n${message}`, actual, expected, operator })
 }
 
 /**
@@ -107,7 +121,7 @@ async function compare (
   } finally {
     // A store on a server would renew the places of concurrent requests.
     for (const place of places.get(store) ?? []) {
-      await Promise.allSettled([(async () => store.settle?.(place, 0, null))()])
+      await Promise.allSettled([(async () => store.settle?.(place, 0))()])
     }
     await Promise.allSettled([(async () => store.clearCounters?.())()])
   }

@@ -27,9 +27,14 @@ export class Quota {
   /** How long a counter is kept after its last request. */
   readonly retention: number
 
+  /**
+   * @param start When the day of a time zone begins, in milliseconds since the epoch.
+   * @param end When it ends.
+   */
   constructor (
     readonly counters: string,
     readonly window: number,
+    readonly start: number | null = null,
     readonly end: number | null = null
   ) {
     this.retention = counterRetention(window)
@@ -45,6 +50,7 @@ export class Quota {
       most: cost,
       isEstimate: this.window === concurrent,
       window: this.window === concurrent ? null : this.window,
+      start: this.start,
       end: this.end
     }
   }
@@ -74,8 +80,8 @@ export class Quota {
   }
 
   /**
-   * Finds what is counted for a caller, by a request that counts nothing or a place that is free
-   * again at once. It opens a window.
+   * Finds what is counted for a caller, by a request that counts nothing or a place that is freed
+   * immediately. It opens a window.
    */
   count (number: number): Operation[] {
     const found = this.acquire(number, unlimited, this.window === concurrent ? 1 : 0)

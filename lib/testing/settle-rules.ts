@@ -1,7 +1,15 @@
 import { unlimited } from '../store/counter.js'
 import { budget, minute, streams, tokens, type Quota } from './quota.js'
 import type { Rules } from './rules.js'
-import { atOnce, clearCounters, range, request, settle, type Steps } from './steps.js'
+import {
+  clearCounters,
+  range,
+  request,
+  settle,
+  settleCopy,
+  simultaneous,
+  type Steps
+} from './steps.js'
 
 /** The rules of settling in any quota with a window. */
 export const settleRules: Rules = {
@@ -29,34 +37,36 @@ export const settleRules: Rules = {
     return [largest, quota.hold(1, 5), settle(largest, 0), quota.peek(1), quota.list()]
   },
 
-  'a settlement replaces the one before': (quota) => {
-    const first = quota.hold(1, 6)
+  'a settlement lowers what is counted, and never raises it; a later one can lower it further': (
+    quota
+  ) => {
+    const estimate = quota.hold(1, 6)
     const exact = quota.acquire(1, unlimited, 4)
     const nothing = quota.hold(1, 0)
     return [
-      first,
+      estimate,
       exact,
       nothing,
-      quota.settleAndCount(1, first, 6, 2, 2, 5, 0, 0, 9),
-      quota.settleAndCount(1, nothing, 0, 3, 1, 1),
-      quota.settleAndCount(1, exact, 4, 4, 7, 0, 0, 1)
+      quota.settleAndCount(1, estimate, 9, 6, 5, 5, 9, 2, 3, 0, 0, 6),
+      quota.settleAndCount(1, nothing, 3, 0),
+      quota.settleAndCount(1, exact, 4, 7, 1, 1, 4, 0)
     ]
   },
 
-  'a settlement adds what was used beyond the grant, whatever the limit': (quota) => {
-    const held = quota.hold(1, 1, 3, 5)
+  'a settlement ends what is held, whatever was used, and that of no other request': (quota) => {
+    const first = quota.hold(1, 3)
+    const second = quota.hold(1, 4)
     return [
-      held,
-      quota.acquire(1, 5, 2),
-      quota.settleAndCount(1, held, 9),
-      quota.acquire(1, 11),
-      quota.acquire(1, 12)
+      first,
+      second,
+      quota.settleAndCount(1, first, 5, 3, 0),
+      quota.peek(1),
+      quota.list(),
+      quota.settleAndCount(1, second, 4)
     ]
   },
 
-  'a settlement takes back only in the window that counted, and adds to the window that is open': (
-    quota
-  ) => {
+  'a settlement changes the window that counted, and no other': (quota) => {
     const first = quota.hold(1, 6)
     const second = quota.hold(1, 5)
     const third = quota.hold(1, 8)
@@ -67,15 +77,14 @@ export const settleRules: Rules = {
       quota.settleAndCount(1, second, 3),
       1,
       quota.acquire(1, unlimited, 20),
-      quota.settleAndCount(1, first, 0, 4, 1),
-      quota.settleAndCount(1, second, 5, 4, 0, 2),
-      third,
-      quota.window,
-      settle(third, 8),
-      quota.peek(1),
-      settle(third, 10),
-      quota.peek(1),
+      quota.hold(1, 7),
+      quota.settleAndCount(1, first, 4, 0),
+      quota.settleAndCount(1, second, 2, 0),
       quota.window - 1,
+      third,
+      1,
+      settle(third, 0),
+      quota.peek(1),
       quota.count(1)
     ]
   },
@@ -91,6 +100,26 @@ export const settleRules: Rules = {
       request(full),
       together,
       quota.settleAndCount(1, together, 0, 7)
+    ]
+  },
+
+  'settling a copy of what acquire returned is a TypeError, and changes nothing': (quota) => {
+    const estimate = quota.hold(1, 4)
+    const rejected = quota.hold(1, 3, 3, 5)
+    const place = streams.acquire(1)
+    return [
+      estimate,
+      rejected,
+      place,
+      [estimate, rejected, place].map((each) => settleCopy(each)),
+      quota.count(1),
+      streams.count(1),
+      settle(estimate, 1),
+      settle(place),
+      settleCopy(estimate),
+      settleCopy(place),
+      quota.count(1),
+      streams.count(1)
     ]
   }
 }
@@ -110,7 +139,7 @@ export const settleCapRules: Rules = {
       second,
       third,
       quota.settleAndCount(other, third, 3),
-      quota.settleAndCount(other, second, 0, 0, 2),
+      quota.settleAndCount(other, second, 0),
       quota.forget(own, ...others),
       quota.acquire(other, unlimited, 2),
       quota.settleAndCount(other, third, 0),
@@ -120,42 +149,22 @@ export const settleCapRules: Rules = {
     ]
   },
 
-  'adds what was used beyond the grant to the overflow counter if the caller has no other': (
+  'a settlement does not lengthen the time for which a counter is kept': (
     quota,
-    { all, tracked: [own = 0], overflowing, later }
+    { tracked, later }
   ) => {
-    const held = quota.hold(own, 2)
+    const held = tracked.map((number) => quota.hold(number, 2))
     return [
       held,
-      quota.forget(own),
-      quota.visit([...all, ...later]),
-      quota.forget(own),
-      quota.visit(later),
-      settle(held, 9),
-      quota.count(own),
-      overflowing.map((number) => quota.count(number)),
-      quota.inspect()
+      quota.retention - 1,
+      held.map((each) => settle(each, 1)),
+      minute,
+      // They get counters of their own if a sweep has removed the others.
+      quota.visit(later)
     ]
   },
 
-  'a settlement that adds is seen as a request is, and one that takes back is not': (
-    quota,
-    { tracked, later }
-  ) =>
-    [6, 1].map((used) => {
-      const held = tracked.map((number) => quota.hold(number, 2))
-      return [
-        held,
-        quota.retention - 1,
-        held.map((each) => settle(each, used)),
-        minute,
-        // They get counters of their own where a sweep has removed the others.
-        quota.visit(later),
-        quota.retention + minute
-      ]
-    }),
-
-  'a settlement that adds runs a sweep if one is due': (quota, { all, tracked: [own = 0] }) => {
+  'a settlement runs no sweep': (quota, { all, tracked: [own = 0] }) => {
     const held = quota.hold(own, 2)
     return [
       quota.visit(all),
@@ -169,29 +178,71 @@ export const settleCapRules: Rules = {
   }
 }
 
-/** The rules of settling several demands, and many at once. */
+const period = 10 * minute
+
+/** The time from the beginning of a check to the next period. */
+const untilNextPeriod = 200_000
+
+/** The rules of what is held for long, of settling several demands, and of many settlements. */
 export const otherSettleRules: Rules = {
+  'holds an estimate in the period of ten minutes that admitted it, and in the next one': () => [
+    heldForTwoPeriods(tokens),
+    3 * period - untilNextPeriod,
+    heldForTwoPeriods(budget)
+  ],
+
+  'a settlement ends what is held in the period that admitted it, and in no other': () => {
+    const first = tokens.hold(1, 3)
+    const second = tokens.hold(1, 4)
+    const third = tokens.hold(1, 5)
+    return [
+      first,
+      untilNextPeriod,
+      second,
+      third,
+      settle(second, 1),
+      heldNow(tokens),
+      period,
+      heldNow(tokens),
+      settle(first, 1),
+      heldNow(tokens),
+      tokens.hold(1, 6),
+      settle(third, 2),
+      heldNow(tokens),
+      period,
+      heldNow(tokens)
+    ]
+  },
+
+  'an estimate that is no longer held is settled like any other': () => {
+    const first = tokens.hold(1, 3)
+    const second = tokens.hold(1, 4)
+    return [first, 2 * period, second, settle(first, 1), heldNow(tokens), settle(second, 1)]
+  },
+
   'settles each demand of a request, once': () => {
     const quotas = [tokens, budget, streams]
     const demands = quotas.map((quota) => ({ ...quota.demand(1), isEstimate: true }))
     const first = request(...demands)
     const second = request(...demands)
     const settleAll = [0, 1, 2].map((index) => [
-      settle(second, 0, { index }),
-      settle(second, 0, { index })
+      settle(second, 0, index),
+      settle(second, 0, index)
     ])
     return [first, second, settleAll, quotas.map((quota) => quota.count(1))]
   },
 
-  'settles each of many requests at once with its own amount': (quota) => {
+  'settles each of many requests with its own amount, also if they are settled together': (
+    quota
+  ) => {
     const requests = range(32).map((index) => quota.hold(1, index))
     const settlements = requests.map((each, index) => settle(each, 31 - index))
     return [
-      atOnce(...requests),
+      simultaneous(...requests),
       quota.count(1),
-      atOnce(...settlements, ...settlements),
+      simultaneous(...settlements, ...settlements),
       quota.count(1),
-      atOnce(...settlements, quota.acquire(1)),
+      simultaneous(...settlements, quota.acquire(1)),
       quota.count(1)
     ]
   },
@@ -203,6 +254,33 @@ export const otherSettleRules: Rules = {
     afterRemoval(quota, [clearCounters]),
     afterRemoval(quota, [quota.retention, quota.acquire(3)]),
     afterRemoval(streams, [clearCounters])
+  ]
+}
+
+/** What is held, as each function returns it. */
+function heldNow (quota: Quota): Steps {
+  return [quota.peek(1), quota.list(), quota.count(1)]
+}
+
+/** Reads what is held just before and after each change. */
+function heldForTwoPeriods (quota: Quota): Steps {
+  return [
+    quota.hold(1, 3),
+    untilNextPeriod - 1,
+    quota.hold(1, 2),
+    quota.acquire(1, unlimited, 7),
+    1,
+    quota.hold(1, 4),
+    period - 1,
+    heldNow(quota),
+    1,
+    heldNow(quota),
+    quota.hold(1, 1),
+    heldNow(quota),
+    2 * period - 1,
+    heldNow(quota),
+    1,
+    heldNow(quota)
   ]
 }
 

@@ -93,18 +93,32 @@ export function peek (demand: Demand): Operation {
 /**
  * Settles one demand of a request.
  *
- * @param end When the day or month of a time zone ends that is then open.
+ * @param index Which of the demands.
  */
-export function settle (
-  { acquired, demands }: Operation,
-  used = 0,
-  { index = 0, end = null }: { readonly index?: number; readonly end?: number | null } = {}
-): Operation {
+export function settle ({ acquired, demands }: Operation, used = 0, index = 0): Operation {
   return new Operation(
     'settle',
     async (store) => {
       const acquisition = acquired.get(store)?.[index]
-      if (acquisition != null) await store.settle?.(acquisition, used, end)
+      if (acquisition != null) await store.settle?.(acquisition, used)
+    },
+    demands
+  )
+}
+
+/** Settles a copy of a request's acquisition, and returns the name of the error. */
+export function settleCopy ({ acquired, demands }: Operation): Operation {
+  return new Operation(
+    'settle',
+    async (store) => {
+      const acquisition = acquired.get(store)?.[0]
+      if (acquisition == null) return null
+      try {
+        await store.settle?.({ ...acquisition }, 0)
+        return 'no error'
+      } catch (error) {
+        return error instanceof TypeError ? 'TypeError' : error
+      }
     },
     demands
   )
@@ -113,10 +127,10 @@ export function settle (
 export const clearCounters = new Operation('clearCounters', (store) => store.clearCounters?.())
 
 /**
- * Operations at once. Only how many are admitted, and how many of them on overflow counters, is the
- * same for every store.
+ * Simultaneous operations. Only how many are admitted, and how many of them on overflow counters,
+ * is the same for every store.
  */
-export function atOnce (...operations: readonly Operation[]): Operation {
+export function simultaneous (...operations: readonly Operation[]): Operation {
   const settles = operations.some(({ call }) => call === 'settle')
   return new Operation(settles ? 'settle' : 'acquire', async (store) => {
     await Promise.all(operations.map((each) => each.run(store)))

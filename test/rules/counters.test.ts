@@ -14,7 +14,7 @@ function heap (): number {
   return process.memoryUsage().heapUsed
 }
 
-/** Acquires one request of a caller, or of one in flight. */
+/** Acquires one request of a caller, or a place of one. */
 function acquire (store: MemoryQuotaStore, callerKey: string, window: number | null = 60_000) {
   const [acquisition] = store.acquire([
     {
@@ -25,6 +25,7 @@ function acquire (store: MemoryQuotaStore, callerKey: string, window: number | n
       most: 1,
       isEstimate: window === null,
       window,
+      start: null,
       end: null
     }
   ])
@@ -35,7 +36,7 @@ function acquire (store: MemoryQuotaStore, callerKey: string, window: number | n
 // A function of its own, because the frame of a loop can keep what it has iterated over alive.
 function settleAll (store: MemoryQuotaStore, acquisitions: readonly Acquisition[]): void {
   acquisitions.forEach((acquisition) => {
-    store.settle(acquisition, 0, null)
+    store.settle(acquisition, 0)
   })
 }
 

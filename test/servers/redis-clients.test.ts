@@ -59,7 +59,7 @@ for (const { clients, servers, mostShards, observers, masters } of kinds) {
           create,
           walks: 1,
           length: 200,
-          hasLeases: true,
+          placesEnd: true,
           areTogether: true
         })
         t.ok(seen.admitted > 0 && seen.settledLess > 0, JSON.stringify(seen))

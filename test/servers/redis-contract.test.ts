@@ -63,7 +63,7 @@ for (const areTogether of [false, true]) {
         create: redis(1, false),
         walks,
         areTogether,
-        hasLeases: true
+        placesEnd: true
       })
       t.comment(JSON.stringify(seen))
       t.ok(

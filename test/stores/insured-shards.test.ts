@@ -74,12 +74,15 @@ t.test(
       [{ count: 77 }, { admitted: true, count: 3 }, { count: 77 }],
       'each part is decided by the store that decides on its shard'
     )
-    matchExactly(t, await store.acquire(demands), [
+    const rejected = await store.acquire(demands)
+    matchExactly(t, rejected, [
       { admitted: true, count: 76 },
       { admitted: false, count: 3 },
       { admitted: true, count: 76 }
     ])
     t.same(primary.told, ['settle 77 with 0', 'settle 77 with 0'])
+    for (const each of rejected) if (each !== null) await store.settle?.(each, 0)
+    t.equal(primary.told.length, 2, 'there is nothing more to settle')
     primary.manners.set(0, 'answers')
     primary.admitted = false
     const lower = demands.map((each) => ({ ...each, limit: each.limit + 2 }))

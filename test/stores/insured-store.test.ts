@@ -185,7 +185,7 @@ t.test('demands that are not as described are no failure of the primary', async 
   await t.rejects(async () => store.peek?.(demand('a', { least: -1 })), TypeError)
   const [acquisition] = await store.acquire([demand('a')])
   if (acquisition == null) throw new Error('the store was not asked')
-  await t.rejects(async () => store.settle?.(acquisition, -1, null), TypeError)
+  await t.rejects(async () => store.settle?.(acquisition, -1), TypeError)
   t.equal(store.state, 'primary')
   t.same([primary.asked, primary.told], [1, []])
 })
@@ -215,7 +215,7 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
         'unless a page of the primary came before'
       )
       if (acquisition != null) {
-        await t.rejects(async () => answered(clock, store.settle?.(acquisition, 0, null)), {
+        await t.rejects(async () => answered(clock, store.settle?.(acquisition, 0)), {
           message: manner === 'hangs' ? tooLate : reasons[manner]
         })
       }
@@ -228,7 +228,7 @@ for (const manner of ['throws', 'rejects', 'hangs'] as const) {
         { count: 1 },
         { callers: [{ callerKey: 'b' }, { callerKey: 'a' }] }
       ])
-      if (acquisition != null) await store.settle?.(acquisition, 0, null)
+      if (acquisition != null) await store.settle?.(acquisition, 0)
       t.equal(store.state, 'fallback')
       t.equal(await countOf(), 77, 'only an acquire tries the primary')
       matchExactly(t, await read(), [
@@ -333,17 +333,30 @@ t.test('an acquisition is settled in the store that made it, whichever is used t
   primary.manner = 'promises'
   for (const [index, used] of [1, 0].entries()) {
     for (const acquisition of [ofFallback[index], ofPrimary[index]]) {
-      if (acquisition !== undefined) await store.settle?.(acquisition, used, null)
+      if (acquisition !== undefined) await store.settle?.(acquisition, used)
     }
   }
-  const [another] = new MemoryQuotaStore({ clock: clock.now }).acquire(demands)
-  if (another !== undefined) await store.settle?.(another, 3, null)
-  t.same(primary.told, ['settle 77 with 1', 'settle 77 with 0'], 'and that of no other one')
+  t.same(primary.told, ['settle 77 with 1', 'settle 77 with 0'])
   t.same(
     demands.map((each) => fallback.peek(each)?.count),
     [1, 0]
   )
   t.equal(store.state, 'fallback')
+})
+
+t.test('only what the store itself has acquired is settled, and no copy of it', async (t) => {
+  const { clock, primary, fallback, store } = insure()
+  const [own] = await store.acquire([demand('a', estimate(4))])
+  const [ofFallback] = fallback.acquire([demand('a', estimate(4))])
+  if (own == null || ofFallback === undefined) throw new Error('a store was not asked')
+  for (const foreign of [{ ...own }, ofFallback]) {
+    await t.rejects(async () => answered(clock, store.settle?.(foreign, 0)), {
+      name: 'TypeError',
+      message: /the very object that its function acquire returned/
+    })
+  }
+  t.same(primary.told, [])
+  t.match(fallback.peek(demand('a', estimate(4))), { count: 4, held: 4 })
 })
 
 t.test(

@@ -60,7 +60,7 @@ t.test(
       create: async (options) => (await createStore(options)).store,
       walks,
       length: 250,
-      hasLeases: true
+      placesEnd: true
     })
     t.comment(JSON.stringify(seen))
     t.ok(

@@ -10,18 +10,24 @@ const wrongDemands: [Record<string, unknown>, RegExp][] = [
   [{ callerKey: null }, /field callerKey of a demand must be a string; it got null/],
   [{ limit: 0 }, /field limit of a demand must be an integer of at least 1; it got 0/],
   [{ limit: 2 ** 53 }, /field limit .* it got 9007199254740992/],
-  [{ least: -700, most: -700 }, /field most of a demand must be an integer from 0 to the limit/],
+  [{ least: -700, most: -700 }, /field most of a demand must be an integer of at least 0/],
   [{ most: 1.5 }, /field most .* it got 1\.5/],
-  [{ most: 6 }, /field most .* it got 6/],
+  [{ most: 2 ** 53 }, /field most .* it got 9007199254740992/],
+  [{ least: -1 }, /field least of a demand must be an integer from 0 to most; it got -1/],
   [{ least: 2 }, /field least of a demand must be an integer from 0 to most; it got 2/],
   [{ least: NaN }, /field least .* it got NaN/],
   [{ least: undefined }, /field least .* it got undefined/],
   [{ isEstimate: undefined }, /field isEstimate of a demand must be true or false/],
   [{ window: 0 }, /field window of a demand must be an integer of at least 1, or null; it got 0/],
-  [{ end: '2026' }, /field end of a demand must be milliseconds since the epoch, or null/],
+  [{ window: 1.5 }, /field window .* it got 1\.5/],
+  [{ start: '2026', end: 5 }, /field start of a demand must be milliseconds since the epoch/],
+  [{ end: 5 }, /field start of a demand .* as end is; it got null/],
+  [{ start: 5 }, /field end of a demand must be .* after start; it got null/],
+  [{ start: 5, end: 5 }, /field end of a demand must be .* after start; it got 5/],
   [{ ...place(), least: 0 }, /field least of a demand must be 1 for a concurrent request/],
   [{ ...place(), least: 1, most: 2 }, /field most of a demand must be 1 for a concurrent request/],
   [{ ...place(), isEstimate: false }, /field isEstimate .* true for a concurrent request/],
+  [{ ...place(), start: 5 }, /field start of a demand must be null for a concurrent request/],
   [{ ...place(), end: 5 }, /field end of a demand must be null for a concurrent request/]
 ]
 
@@ -53,12 +59,31 @@ t.test('an acquisition is settled with an integer of at least 0 only', async (t)
   for (const used of [-1, 1.5, NaN, 2 ** 53, undefined, '1']) {
     t.throws(
       () => {
-        Reflect.apply(store.settle, store, [acquisition, used, null])
+        Reflect.apply(store.settle, store, [acquisition, used])
       },
       { name: 'TypeError', message: /must be an integer of at least 0; it got/ }
     )
   }
   t.match(store.peek(demand('a', estimate(3))), { count: 3, held: 3 })
+})
+
+t.test('a memory store settles what a memory store has acquired, and nothing else', async (t) => {
+  const store = new MemoryQuotaStore()
+  const other = new MemoryQuotaStore()
+  for (const more of [estimate(3), place()]) {
+    const acquisition = await acquireOne(other, 'a', more)
+    for (const foreign of [{ ...acquisition }, {}, null, undefined, 'a']) {
+      t.throws(
+        () => {
+          Reflect.apply(store.settle, store, [foreign, 0])
+        },
+        { name: 'TypeError', message: /settles only the very object that its function acquire/ }
+      )
+    }
+    t.not(other.peek(demand('a', more))?.count, 0)
+    store.settle(acquisition, 0)
+    t.equal(other.peek(demand('a', more))?.count, 0)
+  }
 })
 
 const admitted: Acquisition = {

@@ -18,9 +18,9 @@ export class FailingStore implements QuotaStore {
     return this.#memory.acquire(demands)
   }
 
-  async settle (acquisition: Acquisition, used: number, end: number | null): Promise<void> {
+  async settle (acquisition: Acquisition, used: number): Promise<void> {
     await this.#answer('settle')
-    this.#memory.settle(acquisition, used, end)
+    this.#memory.settle(acquisition, used)
   }
 
   async peek (demand: Demand) {

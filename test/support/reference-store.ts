@@ -13,14 +13,24 @@ import type { QuotaStoreContractOptions } from '../../lib/testing.js'
 const largest = Number.MAX_SAFE_INTEGER
 
 /**
- * What is counted in one window, or in flight, which is a window without a length that never ends.
+ * What is counted in one window, or the concurrent requests of a caller, which are a window without
+ * a length that never ends.
  */
 export interface Tally {
   count: number
-  held: number
   readonly start: number
   readonly length: number | null
   readonly end: number | null
+  readonly entries: Entry[]
+}
+
+/** What an acquisition counts and holds in its window. */
+export interface Entry {
+  readonly demand: Demand
+  readonly tally: Tally
+  readonly acquiredAt: number
+  counted: number
+  held: number
 }
 
 /** A counter: a caller's own one or the overflow counter. */
@@ -30,7 +40,7 @@ export interface Counter {
 }
 
 /**
- * The counters of one quota. The requests of each caller in flight are counters as well, which no
+ * The counters of one quota. The concurrent requests of each caller are counters as well, which no
  * sweep removes.
  */
 class Quota {
@@ -40,20 +50,10 @@ class Quota {
   sweeps = 0
 }
 
-/** What an acquisition counts, and in which windows. */
-export interface Entry {
-  readonly demand: Demand
-  /** The windows that counted it, the first one first. */
-  readonly parts: { readonly tally: Tally; amount: number }[]
-  /** What it holds in the first window. */
-  held: number
-}
-
 export class ReferenceStore implements Required<QuotaStore> {
   readonly clock: () => number
   readonly maxTrackedCallers: number
   readonly quotas = new Map<string, Quota>()
-  /** The acquisitions that were counted. */
   readonly entries = new WeakMap<Acquisition, Entry>()
 
   constructor ({ clock, maxTrackedCallers }: QuotaStoreContractOptions) {
@@ -66,28 +66,29 @@ export class ReferenceStore implements Required<QuotaStore> {
       const { tally, overflow } = this.reach(demand)
       return { demand, tally, overflow, admitted: this.hasRoom(tally.count, demand) }
     })
-    const all = reached.every(({ admitted }) => admitted)
+    const isAdmitted = reached.every(({ admitted }) => admitted)
     return reached.map(({ demand, tally, overflow, admitted }) => {
-      const granted = all ? this.grant(tally.count, demand) : 0
+      const granted = isAdmitted ? this.grant(tally.count, demand) : 0
+      const counted = isAdmitted ? granted : this.rejectedAmount(demand, admitted)
       const held = demand.isEstimate ? granted : 0
-      this.add(tally, all ? granted : this.rejectedAmount(demand, admitted), held)
+      const entry: Entry = { demand, tally, acquiredAt: this.clock(), counted, held }
+      this.add(entry)
       const acquisition = { admitted, granted, ...this.stateOf(tally), overflow }
-      if (all) {
-        this.entries.set(acquisition, { demand, parts: [{ tally, amount: granted }], held })
-      }
+      this.entries.set(acquisition, entry)
       return acquisition
     })
   }
 
   /** The window that a demand finds open or opens. */
-  reach ({ counters, callerKey, window, end }: Demand): { tally: Tally; overflow: boolean } {
+  reach (demand: Demand): { tally: Tally; overflow: boolean } {
+    const { counters, callerKey, window, end } = demand
     const quota = this.quotaOf(counters)
     if (window !== null) this.sweep(quota, window)
     const own = quota.counters.get(callerKey) ?? this.create(quota, callerKey, window)
     const counter = own ?? quota.overflow
     counter.lastSeen = this.clock()
-    if (counter.tally === undefined || !this.isOpen(counter.tally, end)) {
-      counter.tally = { count: 0, held: 0, start: this.clock(), length: window, end }
+    if (counter.tally === undefined || !this.isOpen(counter.tally, demand.start)) {
+      counter.tally = { count: 0, start: this.clock(), length: window, end, entries: [] }
     }
     return { tally: counter.tally, overflow: own === undefined }
   }
@@ -99,9 +100,10 @@ export class ReferenceStore implements Required<QuotaStore> {
     return counter
   }
 
-  isOpen ({ start, length, end }: Tally, demanded: number | null): boolean {
+  /** @param day When the day begins for which the window is asked for. */
+  isOpen ({ start, length, end }: Tally, day: number | null): boolean {
     if (length === null) return true
-    return end === null || demanded === null ? this.clock() - start < length : demanded <= end
+    return end === null || day === null ? this.clock() - start < length : day < end
   }
 
   hasRoom (count: number, { limit, least }: Demand): boolean {
@@ -120,18 +122,24 @@ export class ReferenceStore implements Required<QuotaStore> {
     return 0
   }
 
-  add (tally: Tally, amount: number, held: number): void {
-    tally.count = amount > largest - tally.count ? largest : tally.count + amount
-    tally.held = held > largest - tally.held ? largest : tally.held + held
+  add (entry: Entry): void {
+    const { tally, counted } = entry
+    tally.count = counted > largest - tally.count ? largest : tally.count + counted
+    tally.entries.push(entry)
   }
 
-  takeBack (tally: Tally, amount: number): void {
-    tally.count = amount > tally.count ? 0 : tally.count - amount
-    if (tally.held > tally.count) tally.held = tally.count
+  /** What is held now, in this period of ten minutes and from the one before. */
+  heldBy ({ count, length, entries }: Tally): number {
+    if (length === null) return count
+    let sum = 0
+    for (const { held, acquiredAt } of entries) {
+      if (this.isHeldNow(acquiredAt)) sum += held
+    }
+    return sum > count ? count : sum
   }
 
-  letGo (tally: Tally, held: number): void {
-    tally.held = held > tally.held ? 0 : tally.held - held
+  isHeldNow (acquiredAt: number): boolean {
+    return Math.floor(this.clock() / 600_000) - Math.floor(acquiredAt / 600_000) <= 1
   }
 
   sweep (quota: Quota, window: number): void {
@@ -154,48 +162,35 @@ export class ReferenceStore implements Required<QuotaStore> {
     )
   }
 
-  settle (acquisition: Acquisition, used: number, end: number | null): void {
+  settle (acquisition: Acquisition, used: number): void {
     const entry = this.entries.get(acquisition)
-    const first = entry?.parts[0]
-    if (entry === undefined || first === undefined) return
-    this.letGo(first.tally, entry.held)
+    if (entry === undefined) throw new TypeError('the store did not return this acquisition')
+    if (used < entry.counted) this.lower(entry, entry.counted - used)
+    this.letGo(entry)
+  }
+
+  /** Takes back what was not used. */
+  lower (entry: Entry, less: number): void {
+    const { tally } = entry
+    tally.count = less > tally.count ? 0 : tally.count - less
+    entry.counted -= less
+  }
+
+  letGo (entry: Entry): void {
     entry.held = 0
-    const isPlace = entry.demand.window === null
-    const difference = (isPlace ? 0 : used) - counted(entry)
-    if (difference > 0) this.settleMore(entry, difference, end)
-    else this.settleLess(entry, -difference)
   }
 
-  /** Counts what was used beyond what is counted, in the window that is open now. */
-  settleMore (entry: Entry, more: number, end: number | null): void {
-    const { tally } = this.reach({ ...entry.demand, end })
-    this.add(tally, more, 0)
-    entry.parts.push({ tally, amount: more })
-  }
-
-  /** Takes back what was not used, from the last part first. */
-  settleLess (entry: Entry, less: number): void {
-    let left = less
-    for (const part of [...entry.parts].reverse()) {
-      const taken = part.amount < left ? part.amount : left
-      this.takeBack(part.tally, taken)
-      part.amount -= taken
-      left -= taken
-    }
-  }
-
-  peek ({ counters, callerKey, window, end }: Demand): QuotaCount | null {
+  peek (demand: Demand): QuotaCount | null {
+    const { counters, callerKey, window } = demand
     const quota = this.quotaOf(counters)
-    const left =
-      window !== null && this.isSweepDue(quota) ? this.kept(quota, window) : quota.counters
-    const own = left.get(callerKey)
-    const counter =
-      own ?? (window !== null && left.size >= this.maxTrackedCallers ? quota.overflow : undefined)
     if (window === null) {
-      const count = own?.tally?.count ?? 0
-      return { count, held: own?.tally?.held ?? 0, windowRemaining: null, overflow: false }
+      const count = quota.counters.get(callerKey)?.tally?.count ?? 0
+      return { count, held: count, windowRemaining: null, overflow: false }
     }
-    return counter?.tally !== undefined && this.isOpen(counter.tally, end)
+    const left = this.isSweepDue(quota) ? this.kept(quota, window) : quota.counters
+    const own = left.get(callerKey)
+    const counter = own ?? (left.size >= this.maxTrackedCallers ? quota.overflow : undefined)
+    return counter?.tally !== undefined && this.isOpen(counter.tally, demand.start)
       ? { ...this.stateOf(counter.tally), overflow: own === undefined }
       : null
   }
@@ -208,7 +203,7 @@ export class ReferenceStore implements Required<QuotaStore> {
   list (counters: string): CallerPage {
     const callers = [...this.quotaOf(counters).counters].flatMap(([callerKey, { tally }]) =>
       tally !== undefined &&
-      this.isOpen(tally, Date.now() + 1) &&
+      this.isOpen(tally, Date.now()) &&
       (tally.length !== null || tally.count > 0)
         ? [{ callerKey, ...this.stateOf(tally) }]
         : []
@@ -217,11 +212,8 @@ export class ReferenceStore implements Required<QuotaStore> {
   }
 
   inspect (counters: string): QuotaStoreState {
-    const {
-      counters: { size },
-      sweeps
-    } = this.quotaOf(counters)
-    return { trackedCallers: size, sweeps }
+    const { counters: callers, sweeps } = this.quotaOf(counters)
+    return { trackedCallers: callers.size, sweeps }
   }
 
   clearCounters (): void {
@@ -234,17 +226,13 @@ export class ReferenceStore implements Required<QuotaStore> {
     return quota
   }
 
-  stateOf ({ count, held, start, length, end }: Tally): Omit<QuotaCount, 'overflow'> {
+  stateOf (tally: Tally): Omit<QuotaCount, 'overflow'> {
+    const { count, start, length, end } = tally
     return {
       count,
-      held,
+      held: this.heldBy(tally),
       windowRemaining: length === null || end !== null ? null : length - (this.clock() - start),
       ...(end !== null && { end })
     }
   }
-}
-
-/** What an acquisition counts in all of its windows. */
-function counted ({ parts }: Entry): number {
-  return parts.reduce((sum, { amount }) => sum + amount, 0)
 }

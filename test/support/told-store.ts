@@ -36,6 +36,7 @@ export function demand (callerKey: string, more: Partial<Demand> = {}): Demand {
     most: 1,
     isEstimate: false,
     window: 60_000,
+    start: null,
     end: null,
     ...more
   }
@@ -63,9 +64,8 @@ export function estimate (most = 1, more: Partial<Demand> = {}): Partial<Demand>
 }
 
 /**
- * A store that a test controls and that counts its calls. Late results take 60 ms of
- * virtual time. Callers a0, b0…
- * are in shard 0, a1… in shard 1.
+ * A store that a test controls and that counts its calls. Late results take 60 ms of virtual time.
+ * Callers a0, b0… are in shard 0, a1… in shard 1.
  */
 export class ToldStore implements QuotaStore {
   asked = 0

@@ -13,7 +13,14 @@ import { isPromise } from '../../promises.js'
 import { nodeTimers, withTimeout } from '../../time-limit.js'
 import { MemoryQuotaStore } from '../memory/memory-store.js'
 import { acquireSideBySide, haveRoom } from '../side-by-side.js'
-import { acquireFrom, assertDemand, assertDemands, assertStore, assertUsed } from '../store.js'
+import {
+  acquireFrom,
+  assertDemand,
+  assertDemands,
+  assertStore,
+  assertUsed,
+  rejectForeignAcquisition
+} from '../store.js'
 import type {
   Acquisition,
   Acquisitions,
@@ -23,6 +30,7 @@ import type {
   QuotaStore,
   QuotaStoreState
 } from '../store.js'
+import { InsuredAcquisition } from './insured-acquisition.js'
 import type {
   InsuredQuotaStoreOptions,
   InsuredQuotaStoreState,
@@ -46,22 +54,27 @@ const fallbackMark = 'fallback:'
 
 /**
  * Uses a primary store, and a fallback store if the primary fails or does not return within
- * `timeout`. Every request is counted by one of them. A late response from the primary is ignored,
- * and what it counted is settled with 0. If the fallback also fails, the call fails. The store has
- * the optional functions that both stores have.
+ * `timeout`. Every request is counted by one of them. If the fallback also fails, the call fails.
+ * The store has the optional functions that both stores have.
  *
- * A stall of the process's own event loop is not a failure of the primary: a result that has
- * arrived by the end of the stall is used.
+ * Each shard of the primary has a state of its own. A primary without a function `shardOf` has one
+ * shard. Only `acquire` changes a state:
  *
- * Only `acquire` changes the state. After a failure, the primary is not called for `coolDown`. Then
- * one request at a time tries it again, while the fallback decides on all others. The primary is
- * used again as soon as its own server responds. A rejection from the memory of the primary
- * (`isRemembered`) is used but does not change the state.
+ * | state of the shard | which store decides | next state |
+ * |---|---|---|
+ * | used | the primary, or the fallback if the primary fails | resting, after a failure |
+ * | resting | the fallback | due, after `coolDown` |
+ * | due, not tried | the primary tries one request | being tried |
+ * | being tried | the fallback, on all other requests | used or resting, by the result |
  *
- * A primary with a function `shardOf` is called once for the demands of each shard, and fails and
- * recovers by shard: the callers of the other shards are not affected. Each change of a shard is
- * published once on the diagnostics channel `fastify-llm-quota:insured-store`, and the plugin logs
- * it.
+ * Only a decision of the primary's own server leads from a trial to *used*. A rejection from memory
+ * (`isRemembered`) is returned, and the next request tries again. Each change to *used* or
+ * *resting* from the other is published once on the diagnostics channel
+ * `fastify-llm-quota:insured-store`, and the plugin logs it.
+ *
+ * A late response from the primary is ignored, and what it counted is settled with 0. A stall of
+ * the process's own event loop is not a failure: a result that has arrived by the end of the stall
+ * is used.
  *
  * @throws {OptionError} If an option has an invalid value.
  */
@@ -78,8 +91,6 @@ export class InsuredQuotaStore implements QuotaStore {
   // The timeout is that of each of the two stores.
   readonly #timing: Required<Omit<InsuredQuotaStoreOptions, StoreName>>
   readonly #breakers = new Map<number, CircuitBreaker>()
-  // The store that made each acquisition.
-  readonly #makers = new WeakMap<Acquisition, QuotaStore>()
 
   constructor (options: InsuredQuotaStoreOptions) {
     assertOptions<InsuredQuotaStoreOptions>(options, {
@@ -139,26 +150,25 @@ export class InsuredQuotaStore implements QuotaStore {
   async acquire (demands: readonly Demand[]): Promise<Acquisitions> {
     assertDemands(demands)
     const breakers = demands.map(({ callerKey }) => this.#breakerOf(callerKey))
-    return acquireSideBySide(
+    const acquisitions = await acquireSideBySide(
       demands,
       breakers,
       (breaker, part) => this.#decide(breaker, part),
       (_breaker, acquisition) => {
-        const maker = this.#makers.get(acquisition)
-        if (maker !== undefined) this.#settleUnused(maker, acquisition)
+        if (acquisition instanceof InsuredAcquisition) acquisition.settleUnused()
       }
     )
+    return acquisitions.map(withMaker)
   }
 
   /**
    * Settles in the store that made the acquisition. Rejects if that store fails or does not finish
    * in time. Does not change the state.
    */
-  async settle? (acquisition: Acquisition, used: number, end: number | null): Promise<void> {
+  async settle? (acquisition: Acquisition, used: number): Promise<void> {
     assertUsed(used)
-    const maker = this.#makers.get(acquisition)
-    if (maker === undefined) return
-    await this.#inTime(maker.settle?.(acquisition, used, end))
+    if (!(acquisition instanceof InsuredAcquisition)) rejectForeignAcquisition()
+    await this.#inTime(acquisition.settle(used))
   }
 
   /**
@@ -262,32 +272,15 @@ export class InsuredQuotaStore implements QuotaStore {
     return acquisitions
   }
 
-  /**
-   * Returns what a store decides if it is valid and arrives in time. What a later result has
-   * counted is settled with 0.
-   */
+  /** Returns what a store decides if it is valid and arrives in time. */
   async #decideBy (name: StoreName, demands: readonly Demand[]): Promise<Acquisitions> {
     const store = this[name]
-    const late = (acquisitions: Acquisitions): void => {
-      if (!haveRoom(acquisitions)) return
-      for (const acquisition of acquisitions) this.#settleUnused(store, acquisition)
-    }
-    const acquisitions = await this.#inTime(acquireFrom(store, demands), late)
-    for (const acquisition of acquisitions) {
-      if (acquisition !== null) this.#makers.set(acquisition, store)
-    }
+    const acquisitions = await this.#inTime(acquireFrom(store, demands), (late) => {
+      if (!haveRoom(late)) return
+      for (const made of late) new InsuredAcquisition(made, store).settleUnused()
+    })
     this.decisions[name] += 1
-    return acquisitions
-  }
-
-  /**
-   * Settles with 0 without waiting. An error is ignored: what is not settled stays counted until
-   * the window, or the place's lease, ends.
-   */
-  async #settleUnused (maker: QuotaStore, acquisition: Acquisition): Promise<void> {
-    try {
-      await maker.settle?.(acquisition, 0, null)
-    } catch {}
+    return acquisitions.map((made) => made && new InsuredAcquisition(made, store))
   }
 
   async #page (name: StoreName, counters: string, cursor?: string): Promise<CallerPage> {
@@ -327,6 +320,12 @@ export class InsuredQuotaStore implements QuotaStore {
     const { timeout, clock, timers } = this.#timing
     return withTimeout(timeout, result, { clock, timers, late })
   }
+}
+
+/** An acquisition of a request that another shard rejected is a new object without a maker. */
+function withMaker (acquisition: Acquisition | null): InsuredAcquisition | null {
+  if (acquisition === null || acquisition instanceof InsuredAcquisition) return acquisition
+  return new InsuredAcquisition(acquisition, null)
 }
 
 /** The default fallback. */

@@ -28,7 +28,7 @@ export class MemoryCounters {
    * @param length The length of the quota's longest window.
    */
   reach ({ callerKey, start, end }: Demand, length: number, now: number): MemoryWindow {
-    if (now - this.#sweptAt >= sweepInterval) this.#sweep(now, length)
+    if (this.#isSweepDue(now)) this.#sweep(now, length)
     const own = this.#byCaller.get(callerKey)
     const overflows = own === undefined && this.#byCaller.size >= this.#cap
     const latest = overflows ? this.#overflow : own
@@ -47,9 +47,13 @@ export class MemoryCounters {
    * new one.
    */
   peek ({ callerKey, start }: Demand, length: number, now: number): QuotaCount | null {
-    const own = this.#byCaller.get(callerKey)
+    const isSweepDue = this.#isSweepDue(now)
+    let own = this.#byCaller.get(callerKey)
+    if (own !== undefined && isSweepDue && isExpired(own, now, length)) own = undefined
     const overflows =
-      own === undefined && this.#byCaller.size >= this.#cap && !this.#wouldMakeRoom(now, length)
+      own === undefined &&
+      this.#byCaller.size >= this.#cap &&
+      !(isSweepDue && this.#hasExpired(now, length))
     const latest = overflows ? this.#overflow : own
     return latest?.isOpen(now, start) === true ? latest.stateAt(now) : null
   }
@@ -75,6 +79,10 @@ export class MemoryCounters {
     return { trackedCallers: this.#byCaller.size, sweeps: this.#sweeps }
   }
 
+  #isSweepDue (now: number): boolean {
+    return now - this.#sweptAt >= sweepInterval
+  }
+
   #sweep (now: number, length: number): void {
     // The first request only starts the interval, so it is not counted as a sweep.
     if (this.#sweptAt !== never) this.#sweeps += 1
@@ -84,8 +92,7 @@ export class MemoryCounters {
     }
   }
 
-  #wouldMakeRoom (now: number, length: number): boolean {
-    if (now - this.#sweptAt < sweepInterval) return false
+  #hasExpired (now: number, length: number): boolean {
     for (const window of this.#byCaller.values()) {
       if (isExpired(window, now, length)) return true
     }

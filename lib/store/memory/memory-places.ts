@@ -42,28 +42,27 @@ export class PlaceAcquisition implements Acquisition {
   readonly windowRemaining = null
   readonly overflow = false
   granted = 0
-  count: number
-  held: number
+  count = 0
+  held = 0
   readonly #places: MemoryPlaces
   readonly #callerKey: string
   #isTaken = false
 
   constructor (demand: Demand, places: MemoryPlaces) {
-    const count = places.countOf(demand.callerKey)
-    this.admitted = hasRoom(count, demand)
-    this.count = count
-    this.held = count
+    this.admitted = hasRoom(places.countOf(demand.callerKey), demand)
     this.#places = places
     this.#callerKey = demand.callerKey
   }
 
   /** Takes the place, if all demands of its request have room. */
-  take (): void {
-    this.#places.take(this.#callerKey)
-    this.#isTaken = true
-    this.granted = 1
-    this.count += 1
-    this.held += 1
+  decide (isAdmitted: boolean): void {
+    if (isAdmitted) {
+      this.#places.take(this.#callerKey)
+      this.#isTaken = true
+      this.granted = 1
+    }
+    this.count = this.#places.countOf(this.#callerKey)
+    this.held = this.count
   }
 
   settle (used: number): void {

@@ -65,15 +65,13 @@ export class MemoryQuotaStore implements QuotaStore {
     assertDemands(demands)
     const now = this.#clock()
     const acquisitions: MemoryAcquisition[] = []
-    let haveRoom = true
+    let isAdmitted = true
     for (const demand of demands) {
       const acquisition = this.#reach(demand, now)
       acquisitions.push(acquisition)
-      if (!acquisition.admitted) haveRoom = false
+      if (!acquisition.admitted) isAdmitted = false
     }
-    if (haveRoom) {
-      for (const acquisition of acquisitions) acquisition.take()
-    }
+    for (const acquisition of acquisitions) acquisition.decide(isAdmitted)
     return acquisitions
   }
 

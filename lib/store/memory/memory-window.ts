@@ -84,8 +84,8 @@ export class WindowAcquisition implements Acquisition {
   readonly windowRemaining: number | null
   readonly overflow: boolean
   granted = 0
-  count: number
-  held: number
+  count = 0
+  held = 0
   declare readonly end?: number
   readonly #demand: Demand
   readonly #window: MemoryWindow
@@ -98,8 +98,6 @@ export class WindowAcquisition implements Acquisition {
     this.admitted = hasRoom(window.count, demand)
     this.windowRemaining = window.remaining(now)
     this.overflow = window.overflow
-    this.count = window.count
-    this.held = window.heldIn(period)
     if (window.end !== null) this.end = window.end
     this.#demand = demand
     this.#window = window
@@ -107,13 +105,15 @@ export class WindowAcquisition implements Acquisition {
   }
 
   /** Counts what the demand is granted, if all demands of its request have room. */
-  take (): void {
+  decide (isAdmitted: boolean): void {
     const window = this.#window
-    const { isEstimate } = this.#demand
-    this.granted = grantOf(window.count, this.#demand)
-    window.add(this.granted, isEstimate, this.#period)
-    this.#counted = this.granted
-    this.#held = isEstimate ? this.granted : 0
+    if (isAdmitted) {
+      const { isEstimate } = this.#demand
+      this.granted = grantOf(window.count, this.#demand)
+      window.add(this.granted, isEstimate, this.#period)
+      this.#counted = this.granted
+      this.#held = isEstimate ? this.granted : 0
+    }
     this.count = window.count
     this.held = window.heldIn(this.#period)
   }

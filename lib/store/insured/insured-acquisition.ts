@@ -1,0 +1,47 @@
+import type { Acquisition, QuotaStore } from '../store.js'
+
+/** An acquisition that knows which store made it, and settles there. */
+export class InsuredAcquisition implements Acquisition {
+  readonly admitted: boolean
+  readonly granted: number
+  readonly count: number
+  readonly held: number
+  readonly windowRemaining: number | null
+  readonly overflow: boolean
+  declare readonly end?: number
+  declare readonly isRemembered?: true
+  readonly #made: Acquisition
+  readonly #maker: QuotaStore | null
+
+  /**
+   * @param made The acquisition of the store.
+   * @param maker The store; null if there is nothing to settle because another shard rejected the
+   *   request.
+   */
+  constructor (made: Acquisition, maker: QuotaStore | null) {
+    this.admitted = made.admitted
+    this.granted = made.granted
+    this.count = made.count
+    this.held = made.held
+    this.windowRemaining = made.windowRemaining
+    this.overflow = made.overflow
+    if (made.end !== undefined) this.end = made.end
+    if (made.isRemembered !== undefined) this.isRemembered = made.isRemembered
+    this.#made = made
+    this.#maker = maker
+  }
+
+  settle (used: number): void | Promise<void> {
+    return this.#maker?.settle?.(this.#made, used)
+  }
+
+  /**
+   * Settles with 0 without waiting. An error is ignored: what is not settled stays counted until
+   * its window, or the place, ends.
+   */
+  async settleUnused (): Promise<void> {
+    try {
+      await this.settle(0)
+    } catch {}
+  }
+}
