@@ -26,7 +26,7 @@ function textsOf (expression: ts.Expression): string[] {
   }
   if (ts.isTemplateExpression(expression)) {
     return expression.templateSpans.reduce(
-      (texts, { expression, literal }) => joined(joined(texts, textsOf(expression)), [literal.text]),
+      (texts, span) => joined(joined(texts, textsOf(span.expression)), [span.literal.text]),
       [expression.head.text]
     )
   }
