@@ -65,16 +65,16 @@ function waitFor (
 }
 
 /**
- * Returns the milliseconds until the window of a count ends; null if it has no window. The windows
- * of a caller whose time zone has changed can end before the next one opens.
+ * Returns the milliseconds until the window of a count ends; null if it has no window. For a caller
+ * whose time zone has changed, the next window opens with the first day that begins when the last
+ * one has ended or later, which is not before the day of the demand has ended.
  */
 export function timeLeft (
   { windowRemaining, end }: QuotaCount,
   demand: Pick<Demand, 'end'>
 ): number | null {
   if (end === undefined) return windowRemaining
-  const now = wallClock()
-  return Math.max(1, (end > now ? end : (demand.end ?? end)) - now)
+  return Math.max(1, Math.max(end, demand.end ?? end) - wallClock())
 }
 
 /** Returns a time as seconds of a `Retry-After` header (docs/rules.md, "Refusal"). */

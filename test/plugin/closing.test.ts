@@ -33,6 +33,7 @@ const places = {
   most: 1,
   isEstimate: true,
   window: null,
+  start: null,
   end: null
 }
 const tokens = {
@@ -43,6 +44,7 @@ const tokens = {
   most: 0,
   isEstimate: true,
   window: 60_000,
+  start: null,
   end: null
 }
 
@@ -65,9 +67,9 @@ function slowStore (
       client.asked += 1
       return answer(() => memory.acquire(demands))
     },
-    settle: (acquisition: Acquisition, used: number, end: number | null) =>
+    settle: (acquisition: Acquisition, used: number) =>
       answer(() => {
-        memory.settle(acquisition, used, end)
+        memory.settle(acquisition, used)
       })
   }
 }

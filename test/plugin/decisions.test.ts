@@ -1,23 +1,29 @@
 // Decisions in request.quota, on the diagnostics channel and in the log, and shadow mode.
 import { channel } from 'node:diagnostics_channel'
+import Fastify from 'fastify'
 import t from 'tap'
-import {
+import quotaPlugin, {
   callerKey,
   MemoryQuotaStore,
   quotaDecisions,
   tokenAuthentication,
+  type QuotaDefinition,
   type QuotaOptions
 } from '../../lib/index.js'
+import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
+import { createHost } from '../support/quota-host.js'
 import {
   alice,
   analyze,
+  asAlice,
   bob,
   captureLog,
   createService,
   published,
   statuses
 } from '../support/service.js'
+import { setWallClock } from '../support/wall-clock.js'
 
 const operation = { method: 'POST', path: '/api/analyze' }
 const aliceKey = callerKey(tokenAuthentication(alice))
@@ -36,18 +42,25 @@ const uncounted = {
   held: null,
   granted: null,
   windowRemaining: null,
+  retryAfter: null,
   overflow: false
 }
-const counted = { callerKey: aliceKey, count: 1, held: 0, overflow: false }
+const counted = { callerKey: aliceKey, count: 1, held: 0, windowRemaining: 60_000, overflow: false }
 const outcomes: [string, QuotaOptions, object | null, object, number][] = [
   [
     'admitted',
     { perMinute: 2 },
     alice,
-    { limit: 2, ...counted, granted: 1, windowRemaining: 60_000 },
+    { limit: 2, ...counted, granted: 1, retryAfter: null },
     200
   ],
-  ['rejected', { perMinute: -1 }, alice, { limit: 1, ...counted, granted: 0 }, 429],
+  [
+    'rejected',
+    { perMinute: -1 },
+    alice,
+    { limit: 1, ...counted, granted: 0, retryAfter: 60 },
+    429
+  ],
   ['unauthenticated', {}, null, { limit: 10, callerKey: null, ...uncounted }, 401],
   ['disabled', { perMinute: 0 }, alice, { limit: 0, callerKey: null, ...uncounted }, 200],
   [
@@ -60,7 +73,7 @@ const outcomes: [string, QuotaOptions, object | null, object, number][] = [
       }
     },
     alice,
-    { limit: 10, callerKey: aliceKey, ...uncounted },
+    { limit: 10, callerKey: aliceKey, ...uncounted, retryAfter: 1 },
     503
   ]
 ]
@@ -70,17 +83,22 @@ t.test(
   async (t) => {
     for (const mode of ['enforce', 'shadow'] as const) {
       for (const [outcome, options, claims, fields, status] of outcomes) {
-        const app = await createService({ mode, ...options })
+        const store = new MemoryQuotaStore({ clock: new VirtualClock().now })
+        const app = await createService({ mode, store, ...options })
         if (outcome === 'rejected') await analyze(app, claims)
+        let response: Awaited<ReturnType<typeof analyze>> | undefined
         const messages = await published(async () => {
-          t.same(
-            await statuses(app, claims, 1),
-            [mode === 'shadow' ? 200 : status],
-            `${mode}: ${outcome}`
-          )
+          response = await analyze(app, claims)
         })
+        t.equal(response?.statusCode, mode === 'shadow' ? 200 : status, `${mode}: ${outcome}`)
         t.equal(messages.length, 1)
         const { request, decision } = messages[0] ?? {}
+        const { retryAfter } = decision ?? {}
+        t.equal(
+          response?.headers['retry-after'],
+          mode === 'shadow' || retryAfter == null ? undefined : String(retryAfter),
+          'retryAfter is the header of the refusal'
+        )
         matchExactly(t, decision, {
           outcome,
           quota: 'default',
@@ -105,6 +123,7 @@ t.test(
           'period',
           'quota',
           'reason',
+          'retryAfter',
           'unit',
           'window',
           'windowRemaining'
@@ -117,6 +136,90 @@ t.test(
     }
   }
 )
+
+// Quotas that a caller has used up, how long to wait for each, and the `t` of its header.
+const waits: [what: string, definition: QuotaDefinition, isRunning: boolean, number][] = [
+  ['a window', { perHour: { tokens: 5 }, cost: 5 }, false, 3600],
+  ['what others hold', { perHour: { tokens: 5 }, cost: 5 }, true, 1],
+  ['a place', { concurrent: 1 }, true, 1],
+  ['a window of the own length', { limit: 1, window: 90_500 }, false, 91],
+  ['a month', { perMonth: 1 }, false, 5.5 * 86_400]
+]
+
+for (const [what, definition, isRunning, seconds] of waits) {
+  t.test(`retryAfter, Retry-After and t are the same number, and tell when: ${what}`, async (t) => {
+    setWallClock(t)('2026-11-25T12:00Z')
+    const { ask, begin } = await createHost('quota', {
+      quotas: { quota: definition },
+      rateLimitHeaders: 'draft-10'
+    })
+    const { end } = await begin()
+    if (!isRunning) await end()
+    const [message] = await published(async () => {
+      matchExactly(t, await ask(), {
+        statusCode: 429,
+        headers: { 'retry-after': String(seconds), ratelimit: new RegExp(`;t=${seconds}$`) }
+      })
+    })
+    t.equal(message?.decision.retryAfter, seconds)
+  })
+}
+
+t.test(
+  'a caller whose time zone changes gets no second window for the same hours, and retryAfter ' +
+    'is the time until the next day that opens one',
+  async (t) => {
+    const set = setWallClock(t)
+    let timeZone = 'Asia/Tokyo'
+    const { ask, standings } = await createHost('daily', {
+      quotas: { daily: { perDay: 1, timeZone: () => timeZone } }
+    })
+    // In Tokyo, the day ends at 15:00, and in New York, it begins at 05:00 (UTC).
+    const steps: [time: string, timeZone: string, retryAfter: number | null][] = [
+      ['2026-11-25T12:00Z', 'Asia/Tokyo', null],
+      ['2026-11-25T12:00Z', 'Asia/Tokyo', 3],
+      ['2026-11-25T12:00Z', 'America/New_York', 17],
+      ['2026-11-25T15:00Z', 'America/New_York', 14],
+      ['2026-11-26T04:00Z', 'America/New_York', 1],
+      ['2026-11-26T04:00Z', 'Asia/Tokyo', null],
+      ['2026-11-26T05:00Z', 'America/New_York', 24],
+      ['2026-11-27T05:00Z', 'America/New_York', null]
+    ]
+    for (const [time, zone, hours] of steps) {
+      const what = `${time} in ${zone}`
+      const now = set(time)
+      timeZone = zone
+      const [message] = await published(async () => {
+        t.equal((await ask()).statusCode, hours === null ? 200 : 429, what)
+      })
+      t.equal(message?.decision.retryAfter, hours === null ? null : hours * 3600, what)
+      if (hours === null) continue
+      matchExactly(t, await standings(['daily']), [{ resetsAt: now + hours * 3_600_000 }], what)
+    }
+  }
+)
+
+t.test('the path of the operation has the prefix, in each scope that has one', async (t) => {
+  const app = Fastify()
+  const seen: unknown[] = []
+  for (const prefix of ['/tenant-a', '/tenant-b']) {
+    await app.register(
+      async (scope) => {
+        await scope.register(quotaPlugin, { authentication: asAlice })
+        scope.post('/chat/:id', { config: { quota: true } }, async () => 'ran')
+        scope.post('/api/*', async () => 'ran')
+        scope.addHook('onSend', async (request) => {
+          seen.push(request.quota?.operation?.path)
+        })
+      },
+      { prefix }
+    )
+  }
+  for (const url of ['/tenant-a/chat/5', '/tenant-b/chat/5', '/tenant-b/api/analyze']) {
+    t.equal((await app.inject({ method: 'POST', url })).statusCode, 200)
+  }
+  t.same(seen, ['/tenant-a/chat/:id', '/tenant-b/chat/:id', '/tenant-b/api/analyze'])
+})
 
 for (const mode of ['enforce', 'shadow'] as const) {
   t.test(

@@ -3,22 +3,18 @@
 // ended together, most kept their places for half a minute.
 import t from 'tap'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
-import type { Driver } from '../../lib/store/shared/driver.js'
-import { DirectDriver } from '../simulation/network.js'
-import { rowOf, Server } from '../simulation/server.js'
-import { ServerTime } from '../simulation/server-time.js'
+import { DriverServer } from '../support/driver-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
 
 function createServer () {
-  const server = new Server(new ServerTime(() => performance.now()), () => {})
-  const count = (caller: string) => server.totals.get(rowOf(demand(caller, place())))
-  return { driver: new DirectDriver(server), count }
+  const driver = new DriverServer(() => performance.now())
+  return { driver, count: (caller: string) => driver.places(demand(caller, place())).length }
 }
 
-const createStore = (driver: Driver) => new SharedStore({}, 1, () => driver)
+const createStore = (driver: DriverServer) => new SharedStore({}, 1, () => driver)
 
 /** Runs a step once, while the next call is on its way. Resolves when the step is done. */
-function duringNextCall (driver: DirectDriver, step: () => Promise<void>): Promise<void> {
+function duringNextCall (driver: DriverServer, step: () => Promise<void>): Promise<void> {
   const decide = driver.decide.bind(driver)
   return new Promise((resolve, reject) => {
     driver.decide = (call) => {
@@ -35,8 +31,8 @@ t.test('a place that is settled while another one is being settled is free', asy
   const first = await acquireOne(store, 'alice', place())
   const second = await acquireOne(store, 'alice', place())
   t.equal(count('alice'), 2)
-  const settled = duringNextCall(driver, () => store.settle(second, 0, null))
-  await store.settle(first, 0, null)
+  const settled = duringNextCall(driver, () => store.settle(second, 0))
+  await store.settle(first, 0)
   await settled
   t.equal(count('alice'), 0)
 })
@@ -46,7 +42,7 @@ t.test('a place that is settled while a request is being rejected is free', asyn
   const store = createStore(driver)
   const held = await acquireOne(store, 'bob', place(2))
   await acquireOne(createStore(driver), 'bob', place(2))
-  const settled = duringNextCall(driver, () => store.settle(held, 0, null))
+  const settled = duringNextCall(driver, () => store.settle(held, 0))
   t.match(await acquireOne(store, 'bob', place(2)), { admitted: false })
   await settled
   t.equal(count('bob'), 1)

@@ -1,9 +1,10 @@
-// docs/rules.md, "Several quotas": concurrent requests. A place is freed exactly once, whatever ends
-// the response.
+// docs/rules.md, "Several quotas": concurrent requests. A place is freed exactly once, whatever
+// ends the response.
 import { once } from 'node:events'
 import { connect as connectHttp2, constants } from 'node:http2'
 import { connect, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
+import { setImmediate as soon } from 'node:timers/promises'
 import fastifyWebsocket from '@fastify/websocket'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
@@ -37,9 +38,9 @@ class CountingStore extends MemoryQuotaStore {
     return acquisitions
   }
 
-  override settle (acquisition: Acquisition, used: number, end: number | null): void {
+  override settle (acquisition: Acquisition, used: number): void {
     if (acquisition.windowRemaining === null && used === 0) this.freed += 1
-    super.settle(acquisition, used, end)
+    super.settle(acquisition, used)
   }
 
   get concurrent (): number {
@@ -56,6 +57,7 @@ class CountingStore extends MemoryQuotaStore {
         most: 0,
         isEstimate: true,
         window: 60_000,
+        start: null,
         end: null
       })?.count ?? 0
     )
@@ -151,7 +153,7 @@ function endless (): Readable {
   })
 }
 
-t.test('as many requests run at once as the limit allows, and no more', async (t) => {
+t.test('as many requests run at the same time as the limit allows, and no more', async (t) => {
   const { store, ask, begin, counts } = await createHost('streams', {
     quotas: { streams: { concurrent: 2 } }
   })
@@ -169,7 +171,7 @@ t.test('as many requests run at once as the limit allows, and no more', async (t
     }))
   )
   const body =
-    '{"error":"Rate limit exceeded. Maximum 2 LLM requests at once. Please wait.","status":429}'
+    '{"error":"Rate limit exceeded. Maximum 2 concurrent LLM requests. Please wait.","status":429}'
   matchExactly(t, await ask(), {
     body,
     headers: { 'retry-after': '1', 'cache-control': 'no-store' }
@@ -231,9 +233,9 @@ for (const [how, handler] of Object.entries({ ...handlers, ...aborts })) {
       const port = await listen(app)
       const [abortFirst, abortSecond] = http2 ? sendTwoOverHttp2(t, port) : await sendTwo(port)
       if (how in aborts) {
-        await until('two requests are in flight', () => store.concurrent === 2)
+        await until('two requests run', () => store.concurrent === 2)
         abortFirst()
-        await until('one request is in flight', () => store.concurrent === 1)
+        await until('one request runs', () => store.concurrent === 1)
         abortSecond()
       }
       await until('two places are free again', () => store.freed === 2)
@@ -286,8 +288,8 @@ t.test(
 )
 
 /**
- * A service in a quota of concurrent requests and one of tokens, which count 7 without a report. Its
- * requests never end by default.
+ * A service in a quota of concurrent requests and one of tokens, which count 7 without a report.
+ * Its requests never end by default.
  */
 async function startCharged (
   t: Test,
@@ -327,7 +329,7 @@ t.test(
       process.off('warning', warn)
     })
     const socket = await send(port, '', 12)
-    await until('twelve requests are in flight', () => store.concurrent === 12)
+    await until('twelve requests run', () => store.concurrent === 12)
     socket.resetAndDestroy()
     await settled(12)
     t.same(warnings, [])
@@ -369,7 +371,7 @@ const hijacks: Handler = (_request, reply) => {
 }
 const resets: [how: string, code: number, isAtOnce: boolean, handler: Handler | undefined][] = [
   // Of these, Node.js emits neither `close` nor `aborted`.
-  ['without an error, at once', constants.NGHTTP2_NO_ERROR, true, undefined],
+  ['without an error, as soon as they are sent', constants.NGHTTP2_NO_ERROR, true, undefined],
   ['without an error, while they run', constants.NGHTTP2_NO_ERROR, false, undefined],
   ['without an error, while they are hijacked', constants.NGHTTP2_NO_ERROR, false, hijacks],
   ['with an error', constants.NGHTTP2_CANCEL, false, undefined],
@@ -440,9 +442,47 @@ t.test(
       return socket
     }
     const [parsed, read] = [await upload('json'), await upload('octet-stream')]
-    await until('one request is in flight', () => store.concurrent === 1)
+    await until('one request runs', () => store.concurrent === 1)
     parsed.destroy()
     read.resetAndDestroy()
+    await settled(1)
+  }
+)
+
+t.test(
+  'over HTTP/2, a place is held while the handler reads the body itself, until the response ends',
+  async (t) => {
+    let hasRead = false
+    let finish = (): void => {}
+    const finished = new Promise<void>((resolve) => {
+      finish = resolve
+    })
+    const { port, store, settled } = await startCharged(
+      t,
+      {
+        server: { http2: true },
+        before: (app) =>
+          app.addContentTypeParser('application/octet-stream', (_request, payload, done) => {
+            done(null, payload)
+          })
+      },
+      async ({ body }) => {
+        if (!(body instanceof Readable)) throw new TypeError('the body is no stream')
+        await once(body.resume(), 'end')
+        // The stream of the request has no more events that belong to its body.
+        await soon()
+        hasRead = true
+        await finished
+      }
+    )
+    const { session } = openHttp2(t, port)
+    const type = { 'content-type': 'application/octet-stream' }
+    const stream = session.request({ ':method': 'POST', ':path': '/run', ...type })
+    stream.resume().end('the body')
+    await until('the handler has read the body', () => hasRead)
+    t.same([store.taken, store.freed, store.concurrent], [1, 0, 1])
+    finish()
+    await once(stream, 'close')
     await settled(1)
   }
 )
@@ -520,7 +560,7 @@ t.test('a store that fails to free a place is an error in the log', async (t) =>
       {
         quota: 'streams',
         err: { message: 'gone' },
-        msg: /^the quota store failed; a place may be taken until its lease ends/
+        msg: /^the quota store failed; a place may stay taken for 30 seconds/
       }
     ])
   }

@@ -1,9 +1,15 @@
 // docs/rules.md, "Costs": what a request counts when it is admitted, while it runs, and in the end.
+import { setImmediate as soon } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import {
+  MemoryQuotaStore,
   quotaSettlements,
+  type Acquisition,
   type Amounts,
   type Cost,
+  type Demand,
   type OfRequest,
   type QuotaDefinition,
   type QuotaSettlement,
@@ -13,7 +19,11 @@ import { FailingStore } from '../support/failing-store.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost } from '../support/quota-host.js'
 import { captureLog, published } from '../support/service.js'
+import { until } from '../support/until.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
+
+setFlagsFromString('--expose-gc')
+const collectGarbage: () => void = runInNewContext('gc')
 
 interface Costs {
   readonly cost?: Cost | OfRequest<Cost>
@@ -218,7 +228,7 @@ const orders: [
     [['closes', 5]]
   ],
   [
-    'too much, taken back in no later window',
+    'too much, lowered in no later window',
     { cost: 5 },
     5,
     [
@@ -250,7 +260,7 @@ const orders: [
     ]
   ],
   [
-    'the last, taken back first',
+    'the last, lowered first',
     { cost: 5, unreported: 9 },
     5,
     [
@@ -262,7 +272,7 @@ const orders: [
     ]
   ],
   [
-    'what was added, taken back in no later window',
+    'what was added, lowered in no later window',
     { unreported: 9 },
     0,
     [
@@ -302,8 +312,7 @@ t.test(
 )
 
 t.test(
-  'an estimate keeps parallel requests within the limit, and a cost above the limit counts ' +
-    'as the limit',
+  'an estimate keeps parallel requests within the limit, and a report is not bounded',
   async (t) => {
     const { app, begin, statuses, counted } = await createTokenHost({ cost: 4 }, 10)
     const running = [await begin(), await begin()]
@@ -313,15 +322,99 @@ t.test(
       await end()
     }
     t.equal(await counted(), 2)
-    const large = await createTokenHost({ cost: 50 }, 10)
-    const { request, end } = await large.begin()
-    matchExactly(t, request.quota, { outcome: 'admitted', count: 10, limit: 10 })
-    t.same(await large.statuses(1), [429])
-    await large.app.quotaCharge(request, 60)
+    const { request, end } = await begin()
+    await app.quotaCharge(request, 60)
     await end()
-    t.equal(await large.counted(), 60, 'a report is not bounded')
+    t.equal(await counted(), 62)
   }
 )
+
+// Costs that are above the limit of 10, in requests and in tokens.
+const tooMuch: [what: string, definition: QuotaDefinition][] = [
+  ['a number of requests', { perMinute: 10, cost: 11 }],
+  ['a function of the request', { perMinute: 10, cost: () => 100 }],
+  ['an estimate of tokens', { perMinute: { tokens: 10 }, cost: 11 }],
+  ['a range that begins above the limit', { perDay: { tokens: 10 }, cost: { least: 11, most: 20 } }]
+]
+
+for (const [what, definition] of tooMuch) {
+  t.test(
+    'a cost above the limit never has room: it is rejected without Retry-After, counts nothing, ' +
+      `and is warned of once a minute for the quota: ${what}`,
+    async (t) => {
+      const time = virtualPerformance(t)
+      const log = captureLog()
+      const { ask, counts } = await createHost(
+        ['default', 'quota', 'other'],
+        { quotas: { quota: definition, other: definition }, rateLimitHeaders: 'draft-10' },
+        { logger: log.logger }
+      )
+      const reject = async (): Promise<void> => {
+        const [message] = await published(async () => {
+          matchExactly(t, await ask(), {
+            statusCode: 429,
+            headers: { 'retry-after': undefined, 'cache-control': 'no-store' }
+          })
+        })
+        matchExactly(t, message?.decision, {
+          outcome: 'rejected',
+          quota: 'quota',
+          count: 0,
+          granted: 0,
+          retryAfter: null
+        })
+      }
+      const warning = {
+        level: 40,
+        quota: 'quota',
+        limit: 10,
+        msg: /^the cost of a request is above the limit of the quota.*at most once a minute$/
+      }
+      for (const [later, warnings] of [
+        [0, 1],
+        [59_999, 1],
+        [1, 2]
+      ] as const) {
+        time.advance(later)
+        await reject()
+        matchExactly(t, log.problems(), Array(warnings).fill(warning))
+      }
+      t.same(await counts(['default', 'quota', 'other']), [0, 0, 0])
+    }
+  )
+}
+
+t.test('of several rejections, a cost above the limit decides the response', async (t) => {
+  const { ask } = await createHost(['used', 'above'], {
+    quotas: { used: { perMonth: 1 }, above: { perMinute: 4, cost: 5 } }
+  })
+  matchExactly(t, await ask(), {
+    statusCode: 429,
+    body: /Maximum 4 LLM requests per minute/,
+    headers: { 'retry-after': undefined }
+  })
+})
+
+t.test('a range below the limit fits where its end is above it', async (t) => {
+  const { begin } = await createTokenHost({ cost: { least: 1, most: 4000 } }, 10)
+  const { request } = await begin()
+  matchExactly(t, request.quota, { outcome: 'admitted', granted: 10, count: 10, retryAfter: null })
+})
+
+t.test('the cost of a request without a caller is not determined', async (t) => {
+  let calls = 0
+  const cost = (): number => {
+    calls += 1
+    return 1
+  }
+  const { statuses } = await createHost(['default', 'batch'], {
+    quotas: { batch: { perMinute: 10, cost } }
+  })
+  t.same(await statuses(1, { 'x-caller': '' }), [401])
+  t.equal(calls, 0)
+  t.same(await statuses(1), [200])
+  t.equal(calls, 1)
+})
 
 t.test(
   'count + max(cost, 1) <= limit admits a request; the cost of requests is never settled',
@@ -614,34 +707,96 @@ t.test('a report is fulfilled when the store has counted it', async (t) => {
   t.equal(await counted(), 13)
 })
 
+// What fails where 9 are reported of a request that was granted 5, what the store then counts, and
+// what it counts after a later report of 3. Beyond the grant are 4.
+const failures: [fails: 'acquire' | 'settle', counted: number, later: number][] = [
+  ['settle', 9, 12],
+  ['acquire', 5, 8]
+]
+
+for (const [fails, count, later] of failures) {
+  t.test(
+    'a store that fails to count what was used is an error in the log and published, and is not ' +
+      `asked again: ${fails}`,
+    async (t) => {
+      const store = new FailingStore()
+      const { app, begin, counted, log } = await createTokenHost({ cost: 5 }, 100, store)
+      const { request, end } = await begin()
+      store.fails = fails
+      const { calls } = store
+      const settlements = await published<QuotaSettlement>(async () => {
+        await t.resolves(app.quotaCharge(request, 9))
+        t.equal(store.calls, calls + 2, 'one for what is beyond the grant, one for the grant')
+        matchExactly(t, log.failures(), [
+          {
+            quota: 'tokens',
+            unit: 'tokens',
+            counters: 'tokens.tokens.minute',
+            used: 9,
+            err: { message: 'gone' },
+            msg: /what the request counts may be wrong/
+          }
+        ])
+        store.fails = undefined
+        await end()
+      }, quotaSettlements.name)
+      t.equal(store.calls, calls + 2, 'the end changes nothing')
+      matchExactly(t, settlements, [{ used: 9, before: 0, failed: true }])
+      t.equal(await counted(), count)
+      await app.quotaCharge(request, 3)
+      t.equal(await counted(), later, 'a later report counts what it adds')
+    }
+  )
+}
+
 t.test(
-  'a store that fails to settle is an error in the log and published, and is not told again',
+  'what was used beyond the grants is settled like a grant: a late report of less lowers it',
   async (t) => {
-    const store = new FailingStore()
-    const { app, begin, counted, log } = await createTokenHost({ cost: 5 }, 100, store)
+    const { app, begin, counted } = await createTokenHost({ cost: 20, unreported: 70 })
     const { request, end } = await begin()
-    store.fails = 'settle'
-    const calls = store.calls
-    const settlements = await published<QuotaSettlement>(async () => {
-      await t.resolves(app.quotaCharge(request, 9))
-      t.equal(store.calls, calls + 1)
-      matchExactly(t, log.failures(), [
-        {
-          quota: 'tokens',
-          unit: 'tokens',
-          counters: 'tokens.tokens.minute',
-          used: 9,
-          err: { message: 'gone' },
-          msg: /what the request counts may be wrong/
-        }
-      ])
-      store.fails = undefined
-      await end()
-    }, quotaSettlements.name)
-    t.equal(store.calls, calls + 1, 'the end changes nothing')
-    matchExactly(t, settlements, [{ used: 9, before: 0, failed: true }])
-    t.equal(await counted(), 5)
-    await app.quotaCharge(request, 3)
-    t.equal(await counted(), 12, 'a later report says the whole amount')
+    await end()
+    t.equal(await counted(), 70)
+    await app.quotaCharge(request, 50)
+    t.equal(await counted(), 50)
+    await app.quotaCharge(request, 40)
+    t.equal(await counted(), 90)
+  }
+)
+
+/** A memory store that keeps no acquisition but counts those that its user keeps. */
+class WatchedStore extends MemoryQuotaStore {
+  readonly #kept: WeakRef<Acquisition>[] = []
+
+  override acquire (demands: readonly Demand[]): readonly Acquisition[] {
+    const acquisitions = super.acquire(demands)
+    for (const acquisition of acquisitions) this.#kept.push(new WeakRef(acquisition))
+    return acquisitions
+  }
+
+  /** How many acquisitions somebody keeps after a collection. */
+  get kept (): number {
+    collectGarbage()
+    return this.#kept.filter((each) => each.deref() !== undefined).length
+  }
+}
+
+t.test(
+  'a permit that reports 10,000 times beyond its grant keeps a bounded number of acquisitions, ' +
+    'and counts exactly what was reported, also after an extension',
+  async (t) => {
+    const store = new WatchedStore()
+    const { app, begin, counted } = await createTokenHost({ cost: 5 }, 100_000, store)
+    const { request, end } = await begin()
+    for (let report = 0; report < 10_000; report++) await app.quotaCharge(request, 1)
+    await soon()
+    const { kept } = store
+    t.ok(kept <= 32, `${kept} acquisitions are kept`)
+    t.equal(await counted(), 10_000)
+    t.equal(await app.quotaExtend(request, 500), null)
+    await until('the extension is settled', async () => (await counted()) === 10_000)
+    await app.quotaCharge(request, 7)
+    t.equal(await counted(), 10_007)
+    await end()
+    t.equal(await counted(), 10_007)
   }
 )

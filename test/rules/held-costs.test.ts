@@ -60,7 +60,7 @@ t.test('requests are used when they are admitted, and nothing of them is held', 
   matchExactly(t, await standings(['batch']), [{ count: 4, held: 0 }])
 })
 
-t.test('all places in flight are held', async (t) => {
+t.test('all places that are taken are held', async (t) => {
   const { begin, standings } = await createHost('places', { quotas: { places: { concurrent: 3 } } })
   await begin()
   const { request } = await begin()
@@ -81,7 +81,8 @@ const grants: [used: number, cost: string, granted: number | null][] = [
   [5, '5-5', 5],
   [6, '5-5', null],
   [0, '0-30', 10],
-  [0, '20-30', 10],
+  [0, '11-30', null],
+  [0, '10-30', 10],
   [1, '20-30', null],
   [1, '3-30', 9],
   [0, `0-${Number.MAX_SAFE_INTEGER}`, 10]
@@ -193,11 +194,12 @@ t.test(
 )
 
 // Of a limit of 10 per minute: what is used, what is held, the least of a request, and how long to
-// wait; null if it is admitted.
+// wait; null if it is admitted, `never` if it is above the limit.
 const waits: [used: number, held: number, least: number, seconds: string | null][] = [
   [0, 10, 1, '1'],
   [0, 10, 10, '1'],
-  [0, 10, 99, '1'],
+  [0, 10, 99, 'never'],
+  [4, 0, 11, 'never'],
   [1, 9, 9, '1'],
   [1, 9, 10, '60'],
   [4, 6, 6, '1'],
@@ -224,9 +226,32 @@ t.test(
       if (held > 0) await begin({ 'x-cost': `${held}-${held}` })
       const { headers } = await ask({ headers: { 'x-cost': `${least}-${least}` } })
       const what = `${least} beside ${used} used and ${held} held`
-      t.equal(headers['retry-after'] ?? null, seconds, what)
-      if (seconds !== null) t.match(headers.ratelimit, `;t=${seconds}`, what)
+      t.equal(headers['retry-after'] ?? null, seconds === 'never' ? null : seconds, what)
+      if (seconds === '1' || seconds === '60') t.match(headers.ratelimit, `;t=${seconds}`, what)
     }
+  }
+)
+
+t.test(
+  'what a request holds for longer than 20 minutes counts as used, until it is settled',
+  async (t) => {
+    const quotas: Quotas = { tokens: { perHour: { tokens: 10 }, cost: 8 } }
+    const { ask, begin, clock, standings } = await createHost('tokens', { quotas })
+    const { end } = await begin()
+    const rows: [gap: number, held: number, seconds: string][] = [
+      [0, 8, '1'],
+      [1_199_999, 8, '1'],
+      [1, 0, '2400'],
+      [600_000, 0, '1800']
+    ]
+    for (const [gap, held, seconds] of rows) {
+      clock.advance(gap)
+      const what = `${clock.now()} ms`
+      matchExactly(t, await ask(), { statusCode: 429, headers: { 'retry-after': seconds } }, what)
+      matchExactly(t, await standings(['tokens']), [{ count: 8, held }], what)
+    }
+    await end()
+    t.equal((await ask()).statusCode, 429, 'nothing was reported, so it counts its estimate')
   }
 )
 
@@ -255,11 +280,11 @@ t.test(
       headers: { 'retry-after': '1' },
       body: /Maximum 1 LLM images per minute/
     })
-    const flying = await createHost(['tokens', 'places'], {
+    const concurrent = await createHost(['tokens', 'places'], {
       quotas: { tokens: hourly, places: { concurrent: 1 } }
     })
-    await flying.begin()
-    matchExactly(t, await flying.ask(), { body: /Maximum 1 LLM requests at once/ })
+    await concurrent.begin()
+    matchExactly(t, await concurrent.ask(), { body: /Maximum 1 concurrent LLM requests/ })
   }
 )
 

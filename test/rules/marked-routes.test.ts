@@ -1,5 +1,5 @@
 // docs/rules.md, "Subject": routes that are marked with a quota.
-import Fastify, { type FastifyInstance, type HTTPMethods } from 'fastify'
+import Fastify, { type FastifyInstance, type HTTPMethods, type RouteHandlerMethod } from 'fastify'
 import t from 'tap'
 import quotaPlugin, { type QuotaOptions, type RouteMark } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
@@ -56,7 +56,7 @@ const cases: [
     ]
   ],
   [
-    'as its pattern without the prefix',
+    'as its pattern with the prefix',
     { prefix: '/context', perMinute: 9 },
     [
       ['POST', '/context'],
@@ -64,8 +64,8 @@ const cases: [
       ['POST', '/contexts/v1']
     ],
     [
-      ['POST /context', 200, 'default POST /'],
-      ['POST /context/v1/a', 200, 'default POST /v1/:model'],
+      ['POST /context', 200, 'default POST /context'],
+      ['POST /context/v1/a', 200, 'default POST /context/v1/:model'],
       ['POST /contexts/v1', 200, 'default POST /contexts/v1']
     ]
   ],
@@ -239,6 +239,30 @@ t.test(
     }
   }
 )
+
+t.test('a mark is read for each request, whatever an earlier one has found there', async (t) => {
+  const app = Fastify()
+  await app.register(quotaPlugin, { authentication: asAlice, operations: [], quotas })
+  const names = ['chat']
+  app.addHook('onRequest', async ({ headers, routeOptions }) => {
+    const { 'x-mark': mark } = headers
+    if (mark !== undefined) routeOptions.config.quota = String(mark)
+  })
+  const handler: RouteHandlerMethod = async ({ quotaDecisions }) =>
+    quotaDecisions.map(({ quota }) => quota).join()
+  app.post('/array', { config: { quota: names } }, handler)
+  app.post('/hook', handler)
+  const ask = async (url: string, headers = {}): Promise<string> =>
+    (await app.inject({ method: 'POST', url, headers })).body
+  t.equal(await ask('/array'), 'chat')
+  names.push('images')
+  t.equal(await ask('/array'), 'chat,images')
+  names.length = 0
+  t.equal(await ask('/array'), '')
+  t.equal(await ask('/hook'), '')
+  t.equal(await ask('/hook', { 'x-mark': 'images' }), 'images')
+  t.equal(await ask('/hook', { 'x-mark': 'chat' }), 'chat')
+})
 
 t.test('start-up fails if a mark names a quota that does not exist', async (t) => {
   const failure = (value: string) => ({

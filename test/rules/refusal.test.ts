@@ -340,6 +340,29 @@ t.test(
   }
 )
 
+t.test('a refusal has the default body where refusalBody returns null', async (t) => {
+  const log = captureLog()
+  const asked: unknown[] = []
+  const refusalBody: RefusalBodyWriter = ({ outcome, retryAfter }) => {
+    asked.push([outcome, retryAfter])
+    return outcome === 'rejected' ? { contentType: 'text/plain', body: 'too many' } : null
+  }
+  const store = new MemoryQuotaStore({ clock: new VirtualClock().now })
+  const app = await createService({ perMinute: 1, refusalBody, store }, { logger: log.logger })
+  await analyze(app, alice)
+  matchExactly(t, await analyze(app, null), {
+    statusCode: 401,
+    body: unauthenticated,
+    headers: { 'content-type': 'application/json; charset=utf-8' }
+  })
+  matchExactly(t, await analyze(app, alice), { statusCode: 429, body: 'too many' })
+  t.same(asked, [
+    ['unauthenticated', null],
+    ['rejected', 60]
+  ])
+  t.same(log.problems(), [])
+})
+
 const failing: [string, () => unknown][] = [
   [
     'throws',

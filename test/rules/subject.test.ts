@@ -55,6 +55,33 @@ t.test('the quota applies to exactly the four operations', async (t) => {
   )
 })
 
+t.test('of a route with several methods, each is subject by itself', async (t) => {
+  const methods: HTTPMethods[] = ['PUT', 'POST', 'DELETE']
+  for (const order of [methods, methods.toReversed()]) {
+    const app = Fastify()
+    await app.register(quotaPlugin)
+    app.route({ method: methods, url: '/api/analyze', handler: ran })
+    for (const method of [...order, ...order]) {
+      const { statusCode } = await app.inject({ method: method as 'PUT', url: '/api/analyze' })
+      t.equal(statusCode, method === 'POST' ? 401 : 200, `${method} of ${order}`)
+    }
+  }
+})
+
+t.test('of a request that no quota protects, only its reply is noted', async (t) => {
+  const app = await createService()
+  let before: readonly PropertyKey[] = []
+  app.addHook('preValidation', async (request) => {
+    before = Reflect.ownKeys(request)
+  })
+  app.post('/api/other', async (request, reply) => {
+    const added = Reflect.ownKeys(request).filter((key) => !before.includes(key))
+    t.equal(added.length, 1)
+    for (const key of added) t.equal(Reflect.get(request, key), reply)
+  })
+  t.equal((await app.inject({ method: 'POST', url: '/api/other' })).statusCode, 200)
+})
+
 t.test('requests that do not match pass unchanged and are never counted', async (t) => {
   const app = await createService({ perMinute: 1 })
   app.post('/api/other', async (request) => ({ body: request.body, quota: request.quota }))

@@ -77,7 +77,7 @@ for (const kind of ['Redis', 'PostgreSQL']) {
         })
         await leave(holders[caller])
         t.equal(await count(caller), held, 'and only its own are given back')
-        for (const acquisition of taken) await store.settle(acquisition, 0, null)
+        for (const acquisition of taken) await store.settle(acquisition, 0)
         t.equal(await count(caller), 0)
       }
       await leave(holders.healthy)

@@ -112,7 +112,7 @@ for (const { clients, servers, mostShards, observers, masters } of kinds) {
             await acquireOne(store, key(caller), { limit: 1 })
           }
           const keys = await keysOf('*mine:*')
-          t.equal(keys.length, mostShards, 'the counters of each shard')
+          t.equal(keys.length, 2 * mostShards, 'each shard, and its counters')
           for (const key of keys) {
             t.ok(key.startsWith(name.includes('a key prefix') ? 'all:mine:' : 'mine:'), key)
           }

@@ -93,7 +93,7 @@ for (const step of [1, 1_000, 30_000, 59_999, 90_000, 3_600_000, 1e11]) {
 }
 
 t.test(
-  'sweeps continue after the clock has been set back, and no lease outlives the step by ' +
+  'sweeps continue after the clock has been set back, and no place outlives the step by ' +
     'more than 30 s',
   async (t) => {
     const { clock, create, store } = await start()

@@ -37,7 +37,7 @@ async function filled () {
 
 await filled()
 const count = (await losses(client)).length
-tap.equal(count, 2, 'the keys that can be lost')
+tap.equal(count, 3 + maxTrackedCallers + 1, 'the keys that can be lost')
 
 for (let index = 0; index < count; index++) {
   tap.test(

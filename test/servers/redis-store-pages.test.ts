@@ -173,7 +173,7 @@ t.test('requests that arrive together, or while a call is in flight, share a cal
   )
   sent.length = 0
   const acquired = await together(names('other', 16))
-  await Promise.all(acquired.map((acquisition) => store.settle(acquisition, 0, null)))
+  await Promise.all(acquired.map((acquisition) => store.settle(acquisition, 0)))
   t.equal(sent.length, 2, 'releases share a call, too')
   t.equal((await store.peek(demand('other 3')))?.count, 0)
 })

@@ -61,7 +61,7 @@ t.test(
       const sent = await commandsDuring(client, async () => {
         const acquisitions = await store.acquire(demands)
         const settled = acquisitions.slice(1).map(async (each) => {
-          if (each !== null) await store.settle(each, 0, null)
+          if (each !== null) await store.settle(each, 0)
         })
         await Promise.all(settled)
       })
@@ -142,7 +142,7 @@ t.test('what another shard has counted is given back where one rejects', async (
 })
 
 t.test(
-  'a shard has two keys, which begin with the prefix, contain digests only, and expire',
+  'the keys of a shard begin with the prefix, contain digests only, and expire',
   async (t) => {
     const clock = new VirtualClock()
     const store = new RedisQuotaStore({
@@ -151,7 +151,15 @@ t.test(
       maxTrackedCallers: 2,
       clock: clock.now
     })
-    const expiries: Record<string, number> = { 'mine:{0}': 86_520_000, 'mine:{0}:places': 90_000 }
+    const expiries: Record<string, number> = {
+      'mine:{0}': 86_520_000,
+      'mine:{0}:windows:default': 180_000,
+      'mine:{0}:windows:chat.tokens.day': 86_520_000,
+      'mine:{0}:places:streams.concurrent': 30_000
+    }
+    for (const name of ['alice', 'bob', 'carol']) {
+      expiries[`mine:{0}:places:streams.concurrent ${key(name)}`] = 30_000
+    }
     // They are created, and created again after they were removed.
     for (let minute = 0; minute < 6; minute++) {
       for (const name of ['alice', 'bob', 'carol']) {
@@ -171,15 +179,20 @@ t.test(
     t.same(
       (await client.hkeys('mine:{0}')).sort(),
       [
-        'layout:4',
-        'cleaning',
-        'quota:default',
-        'quota:chat.tokens.day',
-        ...['alice', 'bob'].flatMap((name) =>
-          ['default', 'chat.tokens.day'].map((counters) => `${counters} ${key(name)}`)
-        )
+        'layout:5',
+        'windows:default',
+        'windows:default overflow',
+        'windows:chat.tokens.day',
+        'windows:chat.tokens.day overflow',
+        'places:streams.concurrent'
       ].sort()
     )
+    for (const counters of ['default', 'chat.tokens.day']) {
+      t.same(
+        (await client.hkeys(`mine:{0}:windows:${counters}`)).sort(),
+        ['alice', 'bob'].map(key).sort()
+      )
+    }
   }
 )
 
@@ -195,7 +208,7 @@ t.test(
     t.same(await client.keys('*'), [])
     await store.clearCounters()
     t.match(await acquireOne(store, 'a0000000', place()), { count: 1 })
-    await store.settle(places, 0, null)
+    await store.settle(places, 0)
     t.match(
       await store.peek(demand('a0000000', place())),
       { count: 1 },
@@ -215,19 +228,19 @@ t.test(
       () => other.clearCounters(),
       () => other.forget('alice', 'default')
     ]
-    for (const [lose, end] of losses.flatMap(
+    for (const [lose, day] of losses.flatMap(
       (each) =>
         [
-          [each, null],
-          [each, 9e12]
+          [each, {}],
+          [each, { start: 8e12, end: 9e12 }]
         ] as const
     )) {
-      const acquisition = await acquireOne(store, 'alice', { least: 3, most: 3, end })
+      const acquisition = await acquireOne(store, 'alice', { least: 3, most: 3, ...day })
       await lose()
-      const two = await acquireOne(other, 'alice', { least: 2, most: 2, end })
+      const two = await acquireOne(other, 'alice', { least: 2, most: 2, ...day })
       t.match(two, { admitted: true, count: 2 })
-      await store.settle(acquisition, 0, null)
-      t.match(await other.peek(demand('alice', { end })), { count: 2 })
+      await store.settle(acquisition, 0)
+      t.match(await other.peek(demand('alice', day)), { count: 2 })
       await client.flushall()
     }
   }
@@ -255,7 +268,7 @@ t.test('another layout, older or newer, is refused by name and not changed', asy
   ]
   const layouts = [
     () => client.sadd('llm-quota:{0}', 'llm-quota:{0}:default'),
-    () => client.hset('llm-quota:{0}', 'layout:5', 'of a later version'),
+    () => client.hset('llm-quota:{0}', 'layout:6', 'of a later version'),
     () => client.set('llm-quota:{0}', "another program's")
   ]
   for (const write of layouts) {
@@ -270,7 +283,7 @@ t.test('another layout, older or newer, is refused by name and not changed', asy
         /VERSION llm-quota:\{0\} has the layout of another version/
       )
     }
-    await t.rejects(store.settle(acquisition, 0, null), /VERSION/)
+    await t.rejects(store.settle(acquisition, 0), /VERSION/)
     t.same(await client.dump('llm-quota:{0}'), before)
     t.same(await client.keys('*'), ['llm-quota:{0}'])
   }

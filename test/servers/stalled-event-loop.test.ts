@@ -18,6 +18,7 @@ const demands = [
     most: 1,
     isEstimate: false,
     window: 60_000,
+    start: null,
     end: null
   }
 ]

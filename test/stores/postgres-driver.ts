@@ -1,18 +1,20 @@
-// One call of the PostgreSQL driver: leases and places, settlements and names, on PGlite.
+// One call of the PostgreSQL driver: places, settlements, windows and names, on PGlite.
 import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
 import { functionsOf } from '../../lib/store/postgres/schema.js'
-import type { Call, Decided, Holding, Lease } from '../../lib/store/shared/driver.js'
+import type { Call, Decided, NamedPlace, Settlement } from '../../lib/store/shared/driver.js'
 import type { Demand } from '../../lib/store/store.js'
 import { pool } from '../support/pglite.js'
 
 const cap = 100
+// Within a period of ten minutes.
 const start = 1_000_000
+const period = 600_000
 const streams = 'streams.concurrent'
 
-async function createDriver (): Promise<PostgresDriver> {
-  const driver = new PostgresDriver(functionsOf(pool, 'llm_quota'), cap)
+async function createDriver (callers = cap): Promise<PostgresDriver> {
+  const driver = new PostgresDriver(functionsOf(pool, 'llm_quota'), callers)
   await driver.clear()
   return driver
 }
@@ -26,6 +28,7 @@ function window (callerKey: string, more: Partial<Demand> = {}): Demand {
     most: 1,
     isEstimate: false,
     window: 60_000,
+    start: null,
     end: null,
     ...more
   }
@@ -36,36 +39,32 @@ function place (callerKey: string, limit: number): Demand {
 }
 
 function callOf (more: Partial<Call> = {}): Call {
-  return { time: start, lease: null, holdings: [], settlements: [], requests: [], ...more }
+  return { time: start, freed: [], renewed: [], settlements: [], requests: [], ...more }
 }
 
-function leaseOf (process: string, number: number, more: Partial<Lease> = {}): Lease {
-  return { process, number, generation: 1, isComplete: true, ...more }
+function named (callerKey: string, name: string): NamedPlace {
+  return { counters: streams, callerKey, name }
 }
 
-function holding (callerKey: string, held: number): Holding {
-  return { counters: streams, callerKey, held }
-}
-
-/** A call in which a process that holds so many places of a caller asks for one more. */
-function placeCall (lease: Lease, callerKey: string, held: number, limit: number): Call {
+/** A call with one request for each demand. */
+function asking (demands: readonly Demand[], more: Partial<Call> = {}): Call {
   return callOf({
-    lease,
-    holdings: [holding(callerKey, held)],
-    requests: [[place(callerKey, limit)]]
+    requests: demands.map((demand, index) => ({ demands: [demand], place: `one:1:${index}` })),
+    ...more
   })
 }
 
-/** Sends a call with one request of one demand until it is decided, as a shard does. */
+/** A call with a request for one place, which has this name. */
+function taking (name: string, demand: Demand, more: Partial<Call> = {}): Call {
+  return callOf({ requests: [{ demands: [demand], place: name }], ...more })
+}
+
+/** Returns what was decided on the only demand of a call. */
 async function decideOne (driver: PostgresDriver, call: Call): Promise<Decided> {
-  let { lease } = call
-  for (let sent = 0; sent < 100; sent++) {
-    const { decided } = await driver.decide({ ...call, lease })
-    const [decision] = decided[0] ?? []
-    if (decision !== undefined) return decision
-    if (lease !== null) lease = { ...lease, number: lease.number + 1 }
-  }
-  throw new Error('the request is not decided')
+  const [decided = []] = await driver.decide(call)
+  const [only, another] = decided
+  if (only === undefined || another !== undefined) throw new Error('there is not one demand')
+  return only
 }
 
 async function rowsOf (table: string): Promise<unknown[]> {
@@ -73,14 +72,18 @@ async function rowsOf (table: string): Promise<unknown[]> {
   return rows
 }
 
-async function countPlaces (driver: PostgresDriver, callerKey: string): Promise<unknown> {
-  const peeked = await driver.peek(place(callerKey, 1), start)
+async function countPlaces (
+  driver: PostgresDriver,
+  callerKey: string,
+  time = start
+): Promise<unknown> {
+  const peeked = await driver.peek(place(callerKey, 1), time)
   return peeked?.count
 }
 
 t.test('a place is counted, and nothing is left behind when it is free again', async (t) => {
   const driver = await createDriver()
-  t.match(await decideOne(driver, placeCall(leaseOf('one', 1), 'alice', 0, 2)), {
+  t.match(await decideOne(driver, taking('one:1:0', place('alice', 2))), {
     admitted: true,
     count: 1,
     held: 1,
@@ -88,201 +91,255 @@ t.test('a place is counted, and nothing is left behind when it is free again', a
     windowRemaining: null,
     overflow: false
   })
-  const taken = await driver.decide(placeCall(leaseOf('one', 2), 'alice', 1, 1))
-  t.match(taken, { latestNumber: 1, decided: [[{ admitted: false, count: 1, granted: 0 }]] })
-  t.same(await driver.inspect(streams), { trackedCallers: 1, sweeps: 0 })
-  const freed = callOf({ lease: leaseOf('one', 3), holdings: [holding('alice', 0)] })
-  t.same(await driver.decide(freed), { decided: [], latestNumber: 2 })
-  for (const table of ['llm_quota', 'llm_quota_places', 'llm_quota_leases']) {
+  t.match(await decideOne(driver, taking('two:1:0', place('alice', 2))), { count: 2, held: 2 })
+  t.match(await decideOne(driver, taking('one:2:0', place('alice', 2))), {
+    admitted: false,
+    count: 2,
+    held: 2,
+    granted: 0
+  })
+  t.match(await decideOne(driver, taking('one:3:0', place('bob', 1))), { count: 1 })
+  t.same(await driver.inspect(streams, start), { trackedCallers: 2, sweeps: 0 })
+  const freed = [named('alice', 'one:1:0'), named('alice', 'two:1:0'), named('bob', 'one:3:0')]
+  const next = taking('one:4:0', place('alice', 1), { freed })
+  t.match(await decideOne(driver, next), { admitted: true, count: 1 }, 'before the requests')
+  t.same(await driver.decide(callOf({ freed: [named('alice', 'one:4:0')] })), [])
+  for (const table of ['llm_quota', 'llm_quota_counters', 'llm_quota_places']) {
     t.same(await rowsOf(table), [], table)
   }
 })
 
-t.test('a rejected place leaves nothing behind', async (t) => {
+t.test('a rejected request takes no place', async (t) => {
   const driver = await createDriver()
-  await decideOne(driver, callOf({ requests: [[window('alice', { limit: 1 })]] }))
-  const { decided } = await driver.decide(
-    callOf({
-      lease: leaseOf('one', 1),
-      holdings: [holding('alice', 0)],
-      requests: [[place('alice', 1), window('alice', { limit: 1 })]]
-    })
-  )
-  t.match(decided, [
+  await driver.decide(asking([window('alice', { limit: 1 })]))
+  const demands = [place('alice', 1), window('alice', { limit: 1 })]
+  t.match(await driver.decide(callOf({ requests: [{ demands, place: 'one:2:0' }] })), [
     [
       { admitted: true, count: 0, held: 0, granted: 0 },
-      { admitted: false, count: 1 }
+      { admitted: false, count: 1, granted: 0 }
     ]
   ])
   t.same(await rowsOf('llm_quota_places'), [])
-  t.same(await rowsOf('llm_quota_leases'), [])
-  t.same((await rowsOf('llm_quota')).length, 1)
 })
 
-t.test('a late call changes nothing and fails', async (t) => {
+t.test('a call that the server gets twice takes a place once and frees it once', async (t) => {
   const driver = await createDriver()
-  await decideOne(driver, placeCall(leaseOf('one', 5), 'alice', 0, 9))
-  const before = await rowsOf('llm_quota')
-  for (const number of [4, 5]) {
-    const late = callOf({
-      lease: leaseOf('one', number),
-      holdings: [holding('alice', 7)],
-      requests: [[place('alice', 9)], [window('alice')]]
-    })
-    await t.rejects(driver.decide(late), /the call is late/)
+  const take = taking('one:1:0', place('alice', 1))
+  for (let sent = 0; sent < 2; sent++) {
+    t.match(await decideOne(driver, take), { admitted: true, count: 1, held: 1, granted: 1 })
   }
-  t.same(await rowsOf('llm_quota'), before)
-})
-
-t.test('the next call corrects what a lost reply has left uncertain', async (t) => {
-  const driver = await createDriver()
-  // The process does not know that its call has taken a place.
-  await driver.decide(placeCall(leaseOf('one', 1), 'alice', 0, 9))
-  await driver.decide(placeCall(leaseOf('two', 1), 'alice', 0, 9))
-  t.equal(await countPlaces(driver, 'alice'), 2)
-  const decided = await decideOne(driver, placeCall(leaseOf('one', 2), 'alice', 0, 9))
-  t.match(decided, { admitted: true, count: 2 })
-  // Or the call that freed a place was lost.
-  const freed = callOf({ lease: leaseOf('one', 3), holdings: [holding('alice', 0)] })
-  await driver.decide(freed)
   t.equal(await countPlaces(driver, 'alice'), 1)
+  const other = taking('two:1:0', place('alice', 2))
+  t.match(await decideOne(driver, other), { admitted: true, count: 2 })
+  const free = callOf({ freed: [named('alice', 'one:1:0')] })
+  for (let sent = 0; sent < 2; sent++) {
+    await driver.decide(free)
+    t.equal(await countPlaces(driver, 'alice'), 1, 'the place of another request is still taken')
+  }
 })
 
-t.test('the places of a process whose lease has ended are free, and it is told so', async (t) => {
+t.test('a call that is late or lost leaves a place taken for 30 s at most', async (t) => {
   const driver = await createDriver()
-  const callers = Array.from({ length: 3_000 }, (_, number) => `caller ${number}`)
-  await driver.decide(
-    callOf({ lease: leaseOf('killed', 1), holdings: callers.map((caller) => holding(caller, 1)) })
-  )
-  const at = (time: number, lease: Lease, caller: string): Call => ({
-    ...placeCall(lease, caller, 0, 1),
-    time
-  })
-  const before = at(start + 29_999, leaseOf('two', 1), 'caller 2999')
-  t.match(await decideOne(driver, before), { admitted: false, count: 1 })
-  t.same(await driver.inspect(streams), { trackedCallers: 3_000, sweeps: 0 })
+  const free = callOf({ freed: [named('alice', 'one:1:0')] })
+  const late = new Map<string, Call>([
+    ['a request', taking('one:1:0', place('alice', 9))],
+    ['a renewal', callOf({ renewed: [named('alice', 'one:1:0')] })]
+  ])
+  for (const [what, call] of late) {
+    await driver.decide(free)
+    await driver.decide(call)
+    t.equal(await countPlaces(driver, 'alice', start + 29_999), 1, `${what} after it was freed`)
+    t.equal(await countPlaces(driver, 'alice', start + 30_000), 0, what)
+    await driver.decide(free)
+    t.equal(await countPlaces(driver, 'alice'), 0, 'and until the name is freed once more')
+  }
+})
+
+t.test('the places of a process that was killed are free when they end, no later', async (t) => {
+  const driver = await createDriver()
+  const renewed = [named('alice', 'killed:1:0'), named('bob', 'killed:1:1')]
+  await driver.decide(callOf({ renewed }))
+  const take = (name: string, time: number) =>
+    decideOne(driver, taking(name, place('alice', 1), { time }))
   const ended = start + 30_000
-  const peeked = await driver.peek(place('caller 2999', 1), ended)
-  t.same(peeked?.count, 0, 'peek and list know it at once')
-  t.match(await driver.list(streams, null, ended, 0), { callers: [], cursor: 'caller 1899' })
-  t.match(await decideOne(driver, at(ended, leaseOf('two', 1), 'caller 2999')), {
-    admitted: true,
-    count: 1
-  })
-  t.match(await driver.decide(at(ended, leaseOf('killed', 2), 'caller 7')), {
-    latestNumber: 0
-  })
+  t.match(await take('two:1:0', ended - 1), { admitted: false, count: 1 })
+  t.equal(await countPlaces(driver, 'alice', ended - 1), 1)
+  t.equal((await driver.list(streams, null, ended - 1, 0)).callers.length, 2)
+  t.equal(await countPlaces(driver, 'alice', ended), 0)
+  t.same(await driver.list(streams, null, ended, 0), { callers: [], cursor: null })
+  t.same(await driver.inspect(streams, ended), { trackedCallers: 0, sweeps: 0 })
+  t.match(await take('two:2:0', ended), { admitted: true, count: 1 })
+  t.same(await driver.inspect(streams, ended), { trackedCallers: 1, sweeps: 0 })
 })
 
-t.test('a process whose lease has ended is told so if its own call is the next one', async (t) => {
+t.test('a renewal keeps a place for 30 s, and takes it again if it was lost', async (t) => {
   const driver = await createDriver()
-  const callAt = (time: number, number: number): Call =>
-    callOf({ time, lease: leaseOf('one', number), holdings: [holding('alice', 1)] })
-  t.match(await driver.decide(callAt(start, 1)), { latestNumber: 0 })
-  t.match(await driver.decide(callAt(start + 29_999, 2)), { latestNumber: 1 })
-  t.match(await driver.decide(callAt(start + 59_999, 3)), { latestNumber: 0 })
-  t.equal(await countPlaces(driver, 'alice'), 1)
+  await driver.decide(taking('one:1:0', place('alice', 1)))
+  const renewed = [named('alice', 'one:1:0')]
+  await driver.decide(callOf({ renewed, time: start + 20_000 }))
+  t.equal(await countPlaces(driver, 'alice', start + 49_999), 1)
+  t.equal(await countPlaces(driver, 'alice', start + 50_000), 0)
+  await driver.decide(callOf({ renewed, time: start + 60_000 }))
+  t.equal(await countPlaces(driver, 'alice', start + 60_000), 1, 'it had ended')
+  await pool.query('TRUNCATE llm_quota_places')
+  const next = taking('two:1:0', place('alice', 1), { renewed, time: start + 60_000 })
+  t.match(await decideOne(driver, next), { admitted: false, count: 1 }, 'before the requests')
 })
 
-t.test('a renewal keeps all places with one write', async (t) => {
+t.test('places that have ended do not count, and go, 1,000 in a second', async (t) => {
   const driver = await createDriver()
-  await driver.decide(
-    callOf({ lease: leaseOf('one', 1), holdings: [holding('alice', 1), holding('bob', 2)] })
-  )
-  const renewal = callOf({ lease: leaseOf('one', 2), time: start + 10_000 })
-  t.same(await driver.decide(renewal), { decided: [], latestNumber: 1 })
-  const other = { ...placeCall(leaseOf('two', 1), 'bob', 0, 2), time: start + 39_999 }
-  t.match(await decideOne(driver, other), { admitted: false, count: 2 })
-})
-
-t.test(
-  'what a process does not state in a new generation is free once it is complete',
-  async (t) => {
-    const driver = await createDriver()
-    const callers = Array.from({ length: 1_500 }, (_, number) => `caller ${number}`)
-    const holdings = callers.map((caller) => holding(caller, 1))
-    await driver.decide(callOf({ lease: leaseOf('one', 1), holdings }))
-    const generation = 2
-    const stated = { holdings: [holding('caller 0', 1)] }
-    await driver.decide(
-      callOf({ lease: leaseOf('one', 2, { generation, isComplete: false }), ...stated })
-    )
-    t.equal(await countPlaces(driver, 'caller 1499'), 1)
-    const other = placeCall(leaseOf('two', 1), 'caller 1499', 0, 1)
-    t.match(await decideOne(driver, other), { admitted: false })
-    await driver.decide(callOf({ lease: leaseOf('one', 3, { generation }) }))
-    t.match(await decideOne(driver, placeCall(leaseOf('two', 2), 'caller 1499', 0, 1)), {
-      admitted: true
-    })
-    await driver.decide(
-      callOf({ lease: leaseOf('two', 50), holdings: [holding('caller 1499', 0)] })
-    )
-    t.same(await driver.inspect(streams), { trackedCallers: 1, sweeps: 0 })
-    t.equal((await rowsOf('llm_quota_places')).length, 1)
+  const names = Array.from({ length: 2_500 }, (_, index) => `killed:1:${index}`)
+  await driver.decide(callOf({ renewed: names.map((name) => named('alice', name)) }))
+  const left: unknown[] = []
+  for (let second = 0; second < 3; second++) {
+    const time = start + 30_000 + second * 1_000
+    const freed = [named('alice', `two:${second - 1}:0`)]
+    const next = taking(`two:${second}:0`, place('alice', 1), { time, freed })
+    t.match(await decideOne(driver, next), { admitted: true, count: 1 })
+    t.match(await driver.list(streams, null, time, 0), { callers: [{ count: 1 }] })
+    left.push((await rowsOf('llm_quota_places')).length)
   }
-)
+  t.same(left, [1_501, 501, 1])
+})
 
-t.test('settlements change the window that counted, and no other', async (t) => {
+t.test('settlements lower the window that counted, and no other', async (t) => {
   const driver = await createDriver()
   const estimate = window('alice', { limit: 100, least: 10, most: 60, isEstimate: true })
-  const first = await decideOne(driver, callOf({ requests: [[estimate]] }))
-  t.match(first, { count: 60, held: 60, granted: 60 })
-  const second = await decideOne(driver, callOf({ requests: [[estimate]] }))
-  t.match(second, { admitted: true, count: 100, held: 100, granted: 40 })
-  t.match(await decideOne(driver, callOf({ requests: [[estimate]] })), {
-    admitted: false,
-    count: 100,
-    granted: 0
-  })
-  const settlement = (windowId: number) => ({
+  const first = await decideOne(driver, asking([estimate]))
+  t.match(first, { count: 60, held: 60, granted: 60, period: 1 })
+  t.match(await decideOne(driver, asking([estimate])), { count: 100, held: 100, granted: 40 })
+  t.match(await decideOne(driver, asking([estimate])), { admitted: false, count: 100, granted: 0 })
+  const { windowId } = first
+  const settlement: Settlement = {
     counters: 'default',
     callerKey: 'alice',
     overflow: false,
     windowId,
     lessCount: 15,
-    lessHeld: 60
-  })
-  const settlements = [
-    settlement(first.windowId),
-    settlement(first.windowId + 1),
-    { ...settlement(first.windowId), overflow: true },
-    { ...settlement(first.windowId), callerKey: 'nobody' }
+    lessHeld: new Map([[first.period, 60]])
+  }
+  const settlements: Settlement[] = [
+    settlement,
+    { ...settlement, windowId: windowId + 1 },
+    { ...settlement, overflow: true },
+    { ...settlement, callerKey: 'nobody' },
+    { ...settlement, counters: 'another' }
   ]
   await driver.decide(callOf({ settlements }))
   t.match(await driver.peek(estimate, start), { count: 85, held: 40 })
-  t.same(
-    (await rowsOf('llm_quota')).length + (await rowsOf('llm_quota_tracking')).length,
-    2,
-    'and insert nothing'
-  )
+  const rows = [...(await rowsOf('llm_quota')), ...(await rowsOf('llm_quota_counters'))]
+  t.equal(rows.length, 2, 'and insert nothing')
+  const all = { lessCount: 1_000, lessHeld: new Map([[first.period, 1_000]]) }
+  await driver.decide(callOf({ settlements: [{ ...settlement, ...all }] }))
+  t.match(await driver.peek(estimate, start), { count: 0, held: 0 }, 'never below 0')
+})
+
+t.test('what is held is known for the period in which it was admitted and the next', async (t) => {
+  const driver = await createDriver()
+  const admit = (most: number, time: number) => {
+    const demand = window('alice', { limit: 1_000, least: 0, most, isEstimate: true, window: 1e9 })
+    return decideOne(driver, asking([demand], { time }))
+  }
+  const held = async (time: number) => {
+    const { callers } = await driver.list('default', null, time, 0)
+    return [(await driver.peek(window('alice'), time))?.held, callers[0]?.held]
+  }
+  const settle = (windowId: number, lessHeld: ReadonlyMap<number, number>) =>
+    driver.decide(
+      callOf({
+        time: 3 * period,
+        settlements: [
+          {
+            counters: 'default',
+            callerKey: 'alice',
+            overflow: false,
+            windowId,
+            lessCount: 0,
+            lessHeld
+          }
+        ]
+      })
+    )
+  const { windowId } = await admit(100, period)
+  t.same(await held(3 * period - 1), [100, 100])
+  t.same(await held(3 * period), [0, 0])
+  t.match(await admit(10, 2 * period), { count: 110, held: 110, period: 2 })
+  t.match(await admit(1, 3 * period), { count: 111, held: 11, period: 3 })
+  await settle(windowId, new Map([[1, 100]]))
+  t.same(await held(3 * period), [11, 11], 'a settlement of a period that is over changes nothing')
+  await settle(windowId, new Map([[2, 4], [3, 1]]))
+  t.same(await held(3 * period), [6, 6])
+  t.same(await held(4 * period), [0, 0])
+  t.match(await admit(5, 5 * period), { count: 116, held: 5, period: 5 })
+  t.match(await admit(2, 5 * period), { count: 118, held: 7, period: 5 })
+})
+
+t.test('a window of a time zone is over when the next one has begun', async (t) => {
+  const driver = await createDriver()
+  const day = 86_400_000
+  const onDay = (number: number) =>
+    window('alice', { window: 90_000_000, start: number * day, end: (number + 1) * day })
+  t.match(await decideOne(driver, asking([onDay(5)])), { count: 1, end: 6 * day })
+  t.match(await decideOne(driver, asking([onDay(5)])), { count: 2, end: 6 * day })
+  // A process of which the clock is a moment behind.
+  const before = window('alice', { ...onDay(5), start: 6 * day - 1, end: 7 * day - 1 })
+  t.match(await decideOne(driver, asking([before])), { count: 3, end: 6 * day })
+  t.match(await driver.list('default', null, start, 6 * day - 1), {
+    callers: [{ count: 3, end: 6 * day, windowRemaining: null }]
+  })
+  t.same(await driver.list('default', null, start, 6 * day), { callers: [], cursor: null })
+  t.equal(await driver.peek(onDay(6), start), null)
+  t.match(await decideOne(driver, asking([onDay(6)])), { count: 1, end: 7 * day })
+})
+
+t.test('a counter is kept as long as its window, whatever sweeps it', async (t) => {
+  const driver = await createDriver()
+  const month = 2_678_400_000
+  const ask = (callerKey: string, length: number, time: number) =>
+    decideOne(driver, asking([window(callerKey, { window: length })], { time }))
+  await ask('alice', month, start)
+  await ask('bob', 60_000, start)
+  await ask('carol', month, start)
+  await ask('carol', 60_000, start)
+  for (let minute = 1; minute <= 10; minute++) {
+    await ask('dave', 60_000, start + minute * 60_000)
+  }
+  t.same(await driver.inspect('default', start), { trackedCallers: 3, sweeps: 10 }, 'bob has none')
+  t.match(await ask('carol', 60_000, start + month - 1), { count: 3 })
+  t.match(await ask('alice', month, start + month - 1), { count: 2 })
 })
 
 t.test('at the cap, what is settled on the overflow counter is its own', async (t) => {
-  const driver = new PostgresDriver(functionsOf(pool, 'llm_quota'), 1)
-  await driver.clear()
-  await decideOne(driver, callOf({ requests: [[window('alice')]] }))
+  const driver = await createDriver(1)
+  await driver.decide(asking([window('alice')]))
   const { windowId, ...counted } = await decideOne(
     driver,
-    callOf({ requests: [[window('bob', { least: 3, most: 3, isEstimate: true })]] })
+    asking([window('bob', { least: 3, most: 3, isEstimate: true })])
   )
   t.match(counted, { overflow: true, count: 3, held: 3 })
-  const settlement = { counters: 'default', callerKey: 'bob', windowId, lessCount: 1, lessHeld: 3 }
-  await driver.decide(callOf({ settlements: [{ ...settlement, overflow: true }] }))
+  const settlement: Settlement = {
+    counters: 'default',
+    callerKey: 'bob',
+    overflow: true,
+    windowId,
+    lessCount: 1,
+    lessHeld: new Map([[counted.period, 3]])
+  }
+  await driver.decide(callOf({ settlements: [settlement] }))
   t.match(await driver.peek(window('carol'), start), { count: 2, held: 0, overflow: true })
 })
 
 t.test(
   'no name of a caller or of counters meets what the store keeps beside the callers',
   async (t) => {
-    const driver = new PostgresDriver(functionsOf(pool, 'llm_quota'), 3)
-    await driver.clear()
-    const internals = ['overflow', 'state', 'places', 'caller', '']
+    const driver = await createDriver(3)
+    const internals = ['overflow', '"overflow"', 'places', 'caller', '']
     const ask = (counters: string, caller: string) =>
-      decideOne(driver, callOf({ requests: [[window(caller, { counters })]] }))
+      decideOne(driver, asking([window(caller, { counters })]))
     for (const caller of ['a', 'b', 'c']) await ask('default', caller)
     t.match(await ask('default', 'd'), { overflow: true, count: 1 })
     for (const caller of internals) await driver.forget(caller, 'default')
-    t.same(await driver.inspect('default'), { trackedCallers: 3, sweeps: 0 })
+    t.same(await driver.inspect('default', start), { trackedCallers: 3, sweeps: 0 })
     for (const [index, caller] of internals.entries()) {
       t.match(
         await ask('default', caller),
@@ -314,23 +371,22 @@ t.test('any string is a name', async (t) => {
     '\n'
   ]
   for (const name of names) {
-    const call = callOf({ requests: [[window(name, { counters: `quota ${name}` })]] })
+    const call = asking([window(name, { counters: `quota ${name}` })])
     t.match(await decideOne(driver, call), { count: 1, overflow: false }, JSON.stringify(name))
     t.match(await driver.list(`quota ${name}`, null, start, 0), { callers: [{ callerKey: name }] })
   }
   const together = await driver.decide(
-    callOf({ requests: names.map((name) => [window(name, { counters: 'together' })]) })
+    asking(names.map((name) => window(name, { counters: 'together' })))
   )
   t.same(
-    together.decided.map((decided) => decided?.[0]?.count),
+    together.map(([decided]) => decided?.count),
     names.map(() => 1)
   )
 })
 
 t.test('a reply that lacks something is an error that names it', async (t) => {
   const whole = {
-    clock: [start, start + 100, 0],
-    latestNumber: 0,
+    period: 1,
     decided: [
       [
         {
@@ -348,9 +404,9 @@ t.test('a reply that lacks something is an error that names it', async (t) => {
   }
   const answer = async (reply: unknown) => {
     const driver = new PostgresDriver(async () => JSON.stringify(reply), cap)
-    return driver.decide(callOf({ requests: [[window('alice')]] }))
+    return driver.decide(asking([window('alice')]))
   }
-  t.match(await answer(whole), { decided: [[{ admitted: true, windowId: 3 }]] })
+  t.match(await answer(whole), [[{ admitted: true, windowId: 3 }]])
   for (const name of Object.keys(whole)) {
     await t.rejects(answer({ ...whole, [name]: undefined }), new RegExp(`lacks ${name}`))
   }
@@ -365,7 +421,7 @@ t.test('a reply that lacks something is an error that names it', async (t) => {
 })
 
 t.test('a result of the pool that cannot be read is an error that says why', async (t) => {
-  const caller = { callerKey: 'alice', count: 1, held: 0, rest: 60_000, end: null }
+  const caller = { caller: 'alice', count: 1, held: 0, rest: 60_000, end: null }
   const page = { callers: [caller], cursor: null }
   const unreadable: [rows: unknown[], RegExp][] = [
     [[], /no row with a column reply/],
@@ -377,7 +433,7 @@ t.test('a result of the pool that cannot be read is an error that says why', asy
     [[{ reply: 'a text' }], /JSON/],
     [[{ reply: '{}' }], /lacks callers/],
     [[{ reply: JSON.stringify({ ...page, callers: [5] }) }], /is not an object/],
-    [[{ reply: JSON.stringify({ ...page, callers: [{ ...caller, callerKey: 5 }] }) }], /callerKey/],
+    [[{ reply: JSON.stringify({ ...page, callers: [{ ...caller, caller: 5 }] }) }], /lacks caller/],
     [[{ reply: JSON.stringify({ ...page, cursor: 5 }) }], /lacks cursor/]
   ]
   for (const [rows, message] of unreadable) {

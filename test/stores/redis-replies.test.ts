@@ -4,9 +4,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { RedisQuotaStore } from '../../lib/redis.js'
-import clean from '../../lib/store/redis/clean.lua.js'
 import { matchExactly } from '../support/match-exactly.js'
-import { acquireOne, demand } from '../support/told-store.js'
+import { acquireOne, demand, place } from '../support/told-store.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 import { until } from '../support/until.js'
 
@@ -25,14 +24,23 @@ t.test(
       'EXISTS',
       'HDEL',
       'HGET',
-      'HINCRBY',
+      'HKEYS',
+      'HLEN',
       'HMGET',
       'HSCAN',
       'HSET',
       'INFO',
       'PEXPIRE',
       'TIME',
-      'UNLINK'
+      'TYPE',
+      'UNLINK',
+      'ZADD',
+      'ZCARD',
+      'ZCOUNT',
+      'ZRANGE',
+      'ZREM',
+      'ZREMRANGEBYRANK',
+      'ZSCAN'
     ])
     const [, permissions = ''] =
       /ACL SETUSER quota .*? -@all (.*)/.exec(readFileSync('docs/shared-server.md', 'utf8')) ?? []
@@ -43,48 +51,37 @@ t.test(
   }
 )
 
-/** A store with the reply of a server that has no places without a lease. */
 const storeThatReads = (reply: unknown) =>
   new RedisQuotaStore({
     shards: 2,
-    client: {
-      evaluateDigest: async () => reply,
-      evaluateSource: async (script) => (script === clean ? 1 : reply)
-    }
+    client: { evaluateDigest: async () => reply, evaluateSource: async () => reply }
   })
 
 const calls: Record<string, (store: RedisQuotaStore) => Promise<unknown>> = {
   acquire: async (store) => store.acquire([demand('of shard 0'), demand('of shard 1')]),
   peek: (store) => store.peek(demand('alice')),
   inspect: (store) => store.inspect('default'),
+  'peek of a place': (store) => store.peek(demand('alice', place())),
   list: (store) => store.list('default')
 }
-const unreadable = [
-  null,
-  'OK',
-  '',
-  [1],
-  ['x', 2, 3],
-  [1, 2.5, 3],
-  [1, null, 3],
-  ['', 2, 3],
-  [2 ** 53, 2, 3]
-]
-const decided = [1, 1, 1, 0, 60_000, 7, 0]
+const unreadable = [null, 5, ['1 2 3 4'], 'OK', '1', 'x 2 3 4', '1 2.5 3 0', '1  3 0', '-1 2 3 0']
+const tooLarge = String(2 ** 53)
+// The period, and what was decided on a demand.
+const decided = '1000 1 1 1 0 60000 7 0'
 const invalid: Record<string, unknown[]> = {
   acquire: [
     ...unreadable,
-    5,
-    [],
-    [-1, ...decided.slice(1)],
-    decided.slice(0, -1),
-    [...decided, 0],
-    [1, -3, 1, 0, 60_000, 7, 0],
-    [1, 1, -1, 0, 60_000, 7, 0],
-    [1, 1, 1, 0, 60_000, 7, 2]
+    '',
+    '1000',
+    '1000 1 1 1 0 60000 7',
+    `${decided} 0`,
+    '1000 2 1 1 0 60000 7 0',
+    '1000 1 1 1 0 60000 7 2',
+    `1000 1 1 ${tooLarge} 0 60000 7 0`
   ],
-  peek: unreadable,
-  inspect: [...unreadable.slice(0, 5), 5, []],
+  peek: [...unreadable, '1 2 3 2', `${tooLarge} 2 3 0`],
+  inspect: [...unreadable, '', '1 2 3'],
+  'peek of a place': [null, 5, '', 'x', '1 2'],
   list: [
     null,
     'OK',
@@ -94,9 +91,10 @@ const invalid: Record<string, unknown[]> = {
     ['1x'],
     [null],
     ['0', 'alice'],
-    ['0', 'alice', 1, 0, 60_000],
-    ['0', 'alice', 'x', 0, 60_000, 0],
-    ['0', 'alice', -1, 0, 60_000, 0]
+    ['0', 'alice', '1 0 60000'],
+    ['0', 'alice', 'x 0 60000 0'],
+    ['0', 'alice', '1 0 60000 0 0'],
+    ['0', 'alice', '1 0 60000 0', 'bob']
   ]
 }
 
@@ -120,18 +118,17 @@ for (const [name, replies] of Object.entries(invalid)) {
 
 t.test('the time of a call is that of the server, or of the clock of the store', async (t) => {
   for (const [options, time] of [
-    [{}, undefined],
-    [{ clock: () => 5.7 }, 5]
+    [{}, '-1'],
+    [{ clock: () => 5.7 }, '5']
   ] as const) {
     const sent: unknown[] = []
     const evaluateSource = async (
-      script: string,
+      _script: string,
       _keys: readonly string[],
-      [parameters]: readonly (string | Buffer)[]
+      [_field, _cursor, time]: readonly (string | Buffer)[]
     ) => {
-      if (script === clean) return 1
-      sent.push(JSON.parse(String(parameters)).time)
-      return ['0', 'alice', 3, 2, 60_000, 0]
+      sent.push(time)
+      return ['0', 'alice', '3 2 60000 0']
     }
     const client = { evaluateSource, evaluateDigest: async () => null }
     t.same(await new RedisQuotaStore({ client, ...options }).list('default'), {
@@ -162,7 +159,7 @@ t.test('a request that waits for five seconds to be sent is rejected', async (t)
   const clock = virtualPerformance(t)
   const full = async () => {
     clock.advance(5_001)
-    return [1, ...Array(128).fill(decided.slice(1)).flat()]
+    return ['1000', ...Array(128).fill('1 1 1 0 60000 7 0')].join(' ')
   }
   const store = new RedisQuotaStore({ client: { evaluateDigest: full, evaluateSource: full } })
   const settled = await Promise.allSettled(
@@ -174,34 +171,26 @@ t.test('a request that waits for five seconds to be sent is rejected', async (t)
   ])
 })
 
-t.test('integers are accepted in every form that clients return', async (t) => {
-  const forms: ((value: number) => unknown)[] = [
-    Number,
-    String,
-    BigInt,
-    (value) => Buffer.from(String(value))
-  ]
-  for (const form of forms) {
-    const acquired = (...reply: number[]) =>
-      acquireOne(storeThatReads(reply.map((value) => form(value))), 'alice')
-    matchExactly(t, await acquired(0, 3, 5, 4, 59_999, 2 ** 51, 1), {
+t.test('a text is accepted in every form that clients return', async (t) => {
+  for (const form of [String, Buffer.from]) {
+    const acquired = (reply: string) => acquireOne(storeThatReads(form(reply)), 'alice')
+    matchExactly(t, await acquired(`1000 1 3 5 4 59999 ${2 ** 51} 1`), {
       admitted: true,
       granted: 3,
       count: 5,
       held: 4,
       windowRemaining: 59_999,
-      windowId: 2 ** 51,
       overflow: true
     })
-    matchExactly(t, await acquired(1, -1, 4, 0, 1, 7, 0), {
+    matchExactly(t, await acquired('1000 0 0 4 0 1 7 0'), {
       admitted: false,
       granted: 0,
       count: 4,
       held: 0,
       windowRemaining: 1,
-      windowId: 7,
       overflow: false
     })
+    t.equal(await storeThatReads(form('')).peek(demand('alice')), null)
   }
 })
 
@@ -245,6 +234,26 @@ t.test(
     }
   }
 )
+
+t.test('a script is sent again while the keys of its slot are on two servers', async (t) => {
+  const moving = [
+    new Error('TRYAGAIN Multiple keys request during rehashing of slot'),
+    glideError('RequestError', 'An error was signalled by the server: - TryAgain: Multiple keys')
+  ]
+  for (const error of moving) {
+    let sent = 0
+    const evaluate = async () => {
+      sent += 1
+      if (sent < 3) throw error
+      return decided
+    }
+    const store = new RedisQuotaStore({
+      client: { evaluateDigest: evaluate, evaluateSource: evaluate }
+    })
+    t.match(await acquireOne(store, 'alice'), { admitted: true })
+    t.equal(sent, 3)
+  }
+})
 
 t.test('a client of redis 3, which returns no promises, is an error at the start', async (t) => {
   const command = () => true

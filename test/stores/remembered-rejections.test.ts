@@ -1,10 +1,7 @@
 // The stores on servers remember rejections for a second, unless rememberRejections is false.
 import t, { type Test } from 'tap'
-import type { Call } from '../../lib/store/shared/driver.js'
 import { SharedStore, type SharedQuotaStoreOptions } from '../../lib/store/shared/shared-store.js'
-import { DirectDriver } from '../simulation/network.js'
-import { Server } from '../simulation/server.js'
-import { ServerTime } from '../simulation/server-time.js'
+import { DriverServer } from '../support/driver-server.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
@@ -15,20 +12,9 @@ const limit = 1
 function createStore (t: Test, options: SharedQuotaStoreOptions = {}) {
   const clock = virtualPerformance(t)
   clock.advance(1_000_000)
-  const server = new Server(
-    new ServerTime(() => performance.now()),
-    () => {},
-    options.maxTrackedCallers
-  )
-  const driver = new DirectDriver(server)
-  const decide = driver.decide.bind(driver)
-  const asked = { calls: 0 }
-  driver.decide = async (call: Call) => {
-    asked.calls += 1
-    return await decide(call)
-  }
-  const create = () => new SharedStore(options, 1, () => driver)
-  return { clock, server, asked, store: create(), other: create() }
+  const server = new DriverServer(clock.now, options.maxTrackedCallers)
+  const create = () => new SharedStore(options, 1, () => server)
+  return { clock, server, store: create(), other: create() }
 }
 
 /** Whether the store answers without asking the server. */
@@ -43,27 +29,27 @@ async function exhaust (store: SharedStore, ...callers: string[]): Promise<void>
 }
 
 t.test('a flood over the limit costs the server one decision a second', async (t) => {
-  const { clock, asked, store } = createStore(t)
+  const { clock, server, store } = createStore(t)
   await exhaust(store, 'alice')
-  const before = asked.calls
+  const before = server.calls
   for (let time = 0; time < 3_000; time += 10) {
     matchExactly(t, await store.acquire([demand('alice', { limit })]), [
       { admitted: false, count: 1, windowRemaining: 60_000 - time }
     ])
     clock.advance(10)
   }
-  t.equal(asked.calls - before, 2)
+  t.equal(server.calls - before, 2)
 })
 
 t.test(
   'a request is rejected from memory if it does not fit beside the count, with null for ' +
     'its other demands',
   async (t) => {
-    const { asked, store } = createStore(t)
+    const { server, store } = createStore(t)
     await acquireOne(store, 'alice', { limit: 10, least: 7, most: 7 })
     const four = { limit: 10, least: 4, most: 4 }
     t.match(await acquireOne(store, 'alice', four), { admitted: false, count: 7 })
-    const before = asked.calls
+    const before = server.calls
     t.same(store.acquire([demand('bob'), demand('alice', four)]), [
       null,
       {
@@ -82,7 +68,7 @@ t.test(
       [{ admitted: false, count: 7 }],
       'also beside a lowered limit'
     )
-    t.equal(asked.calls, before)
+    t.equal(server.calls, before)
     t.match(
       await acquireOne(store, 'alice', { limit: 10, least: 3, most: 3 }),
       { admitted: true, count: 10 },
@@ -101,7 +87,7 @@ t.test('a settlement takes effect at once', async (t) => {
   const two = estimate(2, { limit: 2 })
   const held = await acquireOne(store, 'alice', two)
   t.match(await acquireOne(store, 'alice', two), { admitted: false, count: 2, held: 2 })
-  await store.settle(held, 0, null)
+  await store.settle(held, 0)
   t.match(await acquireOne(store, 'alice', two), { admitted: true, count: 2 })
 })
 
@@ -113,6 +99,33 @@ t.test('no rejection is remembered beyond the window', async (t) => {
   t.ok(remembers(store, 'alice'))
   clock.advance(1)
   t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
+})
+
+t.test('no rejection is remembered beyond the window if the reply was slow', async (t) => {
+  const { clock, server, store } = createStore(t)
+  await acquireOne(store, 'alice', { limit })
+  clock.advance(59_500)
+  const decide = server.decide.bind(server)
+  server.decide = async (call) => {
+    const reply = await decide(call)
+    clock.advance(400)
+    return reply
+  }
+  t.match(await acquireOne(store, 'alice', { limit }), { admitted: false, windowRemaining: 500 })
+  server.decide = decide
+  clock.advance(99)
+  matchExactly(t, store.acquire([demand('alice', { limit })]), [{ windowRemaining: 1 }])
+  clock.advance(1)
+  t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
+})
+
+t.test('a day is remembered until the next one begins, whenever it ends', async (t) => {
+  const { store } = createStore(t)
+  const day = { limit, window: 90_000_000, start: 1_000, end: 2_000 }
+  for (let request = 0; request < 2; request++) await acquireOne(store, 'alice', day)
+  t.ok(remembers(store, 'alice', day))
+  t.ok(remembers(store, 'alice', { ...day, start: 1_999, end: 2_999 }), 'of another time zone')
+  t.notOk(remembers(store, 'alice', { ...day, start: 2_000, end: 3_000 }))
 })
 
 t.test('nothing is remembered if the option is false, or by the overflow counter', async (t) => {
@@ -131,7 +144,7 @@ t.test(
     const taken = await acquireOne(store, 'alice', one)
     t.ok(remembers(store, 'alice', one), 'its own process knows of it')
     t.match(await acquireOne(other, 'alice', one), { admitted: false, count: 1 })
-    await store.settle(taken, 0, null)
+    await store.settle(taken, 0)
     t.match(await acquireOne(other, 'alice', one), { admitted: true, count: 1 })
   }
 )
@@ -139,7 +152,7 @@ t.test(
 t.test('rejections are remembered for at most as many callers as can be tracked', async (t) => {
   const { server, store } = createStore(t, { maxTrackedCallers: 2 })
   await exhaust(store, 'alice', 'bob')
-  server.loseAll()
+  await server.clear()
   await exhaust(store, 'carol')
   t.same(
     ['alice', 'bob', 'carol'].map((caller) => remembers(store, caller)),

@@ -13,14 +13,15 @@ export async function checkOpenWindow (
   clock: VirtualClock
 ): Promise<void> {
   const quota = { counters: 'team.tokens.day', window: 86_400_000, limit: 10 }
-  const day = { ...quota, window: 2 * quota.window, end: clock.now() + 3_600_000 }
+  const start = clock.now()
+  const day = { ...quota, window: 2 * quota.window, start, end: start + 3_600_000 }
   const ends = clock.now() + quota.window
   const left = { windowRemaining: quota.window }
   t.match(await acquireOne(store, 'alice', quota), { count: 1, ...left })
   t.match(await acquireOne(store, 'alice', day), { count: 2, end: ends })
   t.match(await store.peek(demand('alice', day)), { count: 2, end: ends })
   t.match(await acquireOne(store, 'alice', quota), { count: 3, ...left })
-  const next = { ...day, end: ends + 1 }
+  const next = { ...day, start: ends, end: ends + 1 }
   t.match(await acquireOne(store, 'alice', next), { count: 1, end: ends + 1 })
   const longer = { windowRemaining: quota.window + 1 }
   t.match(await acquireOne(store, 'alice', quota), { count: 2, ...longer })

@@ -5,21 +5,21 @@ import {
   type QuotaStore
 } from '../../lib/index.js'
 
-/** A store on a server: answers after a turn of the event loop, and fails as a test tells it. */
+/** A store on a server: responds after a turn of the event loop, and fails as a test sets it. */
 export class FailingStore implements QuotaStore {
   /** The function that fails from now on. */
   fails: 'acquire' | 'settle' | undefined
-  /** How often the store was asked or told. */
+  /** How often the store was called. */
   calls = 0
   readonly #memory = new MemoryQuotaStore()
 
   async acquire (demands: readonly Demand[]): Promise<readonly Acquisition[]> {
-    await this.#answer('acquire')
+    await this.#respond('acquire')
     return this.#memory.acquire(demands)
   }
 
   async settle (acquisition: Acquisition, used: number): Promise<void> {
-    await this.#answer('settle')
+    await this.#respond('settle')
     this.#memory.settle(acquisition, used)
   }
 
@@ -27,7 +27,7 @@ export class FailingStore implements QuotaStore {
     return this.#memory.peek(demand)
   }
 
-  async #answer (name: 'acquire' | 'settle'): Promise<void> {
+  async #respond (name: 'acquire' | 'settle'): Promise<void> {
     this.calls += 1
     await new Promise(setImmediate)
     if (this.fails === name) throw new Error('gone')

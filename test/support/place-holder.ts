@@ -32,5 +32,5 @@ const acquisitions = await Promise.all(
 )
 process.send?.(acquisitions.filter(({ admitted }) => admitted).length)
 await once(process, 'message')
-for (const acquisition of acquisitions) await store.settle(acquisition, 0, null)
+for (const acquisition of acquisitions) await store.settle(acquisition, 0)
 process.exit()

@@ -1,78 +1,62 @@
-import { required } from '../../required.js'
-import type { Call, Caller, Decided, Driver, Reply } from '../shared/driver.js'
+import { NotRunError } from '../shared/driver.js'
+import type {
+  Call,
+  Decided,
+  Driver,
+  NamedPlace,
+  Reply,
+  Settlement,
+  StoredRequest
+} from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import { readJson, type Fields } from './replies.js'
-import type { CallFunction } from './schema.js'
+import { hasCode, type CallFunction } from './schema.js'
 import { storedName, unstoredName } from './stored-names.js'
 
-// How long what the server has said of its clock is used, in milliseconds. Longer, and the clock
-// could have been set back to the same time.
-const clockKnownFor = 100
+// As which caller the overflow counter is stored. No stored name of a caller has a quotation mark
+// without a backslash before it.
+const overflowCaller = '"overflow"'
 
-/** A row of the counters that a call needs, as in `given_rows` of schema.sql. */
-interface Row {
-  readonly counters: string
-  readonly caller: string
-  readonly kind: 'caller' | 'overflow' | 'places'
-}
-
-/**
- * Between which times of the server's clock, while nobody sets it back, no sweep is due, and by how
- * much the clock is behind the time.
- */
-interface KnownClock {
-  readonly since: number
-  readonly until: number
-  readonly shift: number
-  /** When this process learned it, in milliseconds of its own clock. */
-  readonly learnedAt: number
-}
+// Errors after which certainly nothing of a call has run: no connection, too many connections, a
+// server that is starting, and a lock for which the call has waited for too long.
+const notRunCodes = ['ECONNREFUSED', '53300', '57P03', '55P03']
 
 /** The counters and places in the tables of a PostgreSQL server. */
 export class PostgresDriver implements Driver {
   readonly mostDemands = 96
   readonly #callFunction: CallFunction
   readonly #cap: number
-  // By the names of counters.
-  readonly #clocks = new Map<string, KnownClock>()
 
   constructor (callFunction: CallFunction, cap: number) {
     this.#callFunction = callFunction
     this.#cap = cap
   }
 
-  async decide (call: Call): Promise<Reply> {
-    const single = singleDemand(call)
-    const known = single === null ? undefined : this.#knownClock(single.counters)
-    const reply =
-      single === null || known === undefined
-        ? await this.#decideAll(call)
-        : await this.#decideOne(call.time, single, known)
-    const fields = readJson(reply)
-    this.#learnClock(call, fields)
+  async decide ({ time, freed, renewed, settlements, requests }: Call): Promise<Reply> {
+    const reply = this.#callFunction(
+      'decide',
+      time,
+      this.#cap,
+      jsonOf(freed.map(storedPlace)),
+      jsonOf(renewed.map(storedPlace)),
+      jsonOf(settlements.map(storedSettlement)),
+      jsonOf(quotasOf(requests)),
+      jsonOf(requests.flatMap(storedRequest))
+    )
+    const fields = readJson(await reply.catch(rejectIfNotRun))
+    const period = fields.number('period')
     const decided = fields.list('decided')
-    return {
-      decided: call.requests.map((demands, index) => {
-        const each = decided.listAt(index)
-        return each === null
-          ? undefined
-          : demands.map((demand, place) => readDecided(each.fieldsAt(place), demand))
-      }),
-      latestNumber: fields.number('latestNumber')
-    }
+    return requests.map(({ demands }, index) => {
+      const ofRequest = decided.listAt(index)
+      return demands.map((demand, position) =>
+        readDecided(ofRequest.fieldsAt(position), demand, period)
+      )
+    })
   }
 
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
-    const { counters, callerKey, window, end } = demand
-    const reply = await this.#callFunction(
-      'peek',
-      time,
-      this.#cap,
-      storedName(counters),
-      storedName(callerKey),
-      window,
-      end
-    )
+    const asked = JSON.stringify(storedDemand(demand))
+    const reply = await this.#callFunction('peek', time, this.#cap, asked)
     return reply === null ? null : readCount(readJson(reply), demand)
   }
 
@@ -95,176 +79,83 @@ export class PostgresDriver implements Driver {
     }
   }
 
-  async inspect (counters: string): Promise<QuotaStoreState> {
-    const fields = readJson(await this.#callFunction('inspect', storedName(counters)))
+  async inspect (counters: string, time: number | null): Promise<QuotaStoreState> {
+    const fields = readJson(await this.#callFunction('inspect', time, storedName(counters)))
     return { trackedCallers: fields.number('trackedCallers'), sweeps: fields.number('sweeps') }
   }
 
   async clear (): Promise<void> {
     await this.#callFunction('clear')
   }
+}
 
-  #decideAll ({ time, lease, holdings, settlements, requests }: Call): Promise<string | null> {
-    const demands = requests.flat()
-    const rows = rowsOf(demands, holdings, settlements)
-    const slots = new Map(rows.map((row, index) => [rowName(row), index + 1]))
-    const slotOf = (row: Row): number => required(slots.get(rowName(row)), 'a row of the call')
-    const quotas = quotasOf(demands)
-    const quotaNames = quotas.map(({ counters }) => counters)
-    const settled = settlements.filter(({ overflow }) => overflow)
-    return this.#callFunction(
-      'decide',
-      time,
-      this.#cap,
-      lease?.process ?? null,
-      lease?.number ?? null,
-      lease?.generation ?? null,
-      lease?.isComplete === true ? lease.generation : null,
-      JSON.stringify(quotas),
-      settled.map(({ counters }) => storedName(counters)),
-      JSON.stringify(rows),
-      JSON.stringify(
-        holdings.map((holding) => ({ slot: slotOf(placesOf(holding)), held: holding.held }))
-      ),
-      JSON.stringify(
-        settlements.map((settlement) => ({
-          slot: slotOf(settlement.overflow ? overflowOf(settlement) : counterOf(settlement)),
-          window_id: settlement.windowId,
-          less_count: settlement.lessCount,
-          less_held: settlement.lessHeld
-        }))
-      ),
-      requests.map((request) => request.length),
-      JSON.stringify(
-        demands.map((demand) => {
-          const isPlace = demand.window === null
-          return {
-            quota: isPlace ? null : quotaNames.indexOf(storedName(demand.counters)) + 1,
-            slot: slotOf(isPlace ? placesOf(demand) : counterOf(demand)),
-            overflow_slot: isPlace ? null : slotOf(overflowOf(demand)),
-            quota_limit: demand.limit,
-            least: demand.least,
-            most: demand.most,
-            is_estimate: demand.isEstimate,
-            window_length: demand.window,
-            window_end: demand.end
-          }
-        })
-      )
-    )
+/** Throws the error of a call, as a `NotRunError` if certainly nothing of the call has run. */
+function rejectIfNotRun (error: unknown): never {
+  if (!hasCode(error, notRunCodes)) throw error
+  throw new NotRunError('PostgreSQL has not run the call', { cause: error })
+}
+
+/** Returns null for an empty list, which the server need not parse. */
+function jsonOf (list: readonly unknown[]): string | null {
+  return list.length === 0 ? null : JSON.stringify(list)
+}
+
+function storedPlace ({ counters, callerKey, name }: NamedPlace) {
+  return { counters: storedName(counters), caller: storedName(callerKey), name }
+}
+
+function storedSettlement (settlement: Settlement) {
+  const { counters, callerKey, overflow, windowId, lessCount, lessHeld } = settlement
+  return {
+    counters: storedName(counters),
+    caller: overflow ? overflowCaller : storedName(callerKey),
+    window_id: windowId,
+    less_count: lessCount,
+    less_held: Object.fromEntries(lessHeld)
   }
+}
 
-  #decideOne (time: number | null, demand: Demand, clock: KnownClock): Promise<string | null> {
-    return this.#callFunction(
-      'decide_one',
-      time,
-      clock.since,
-      clock.until,
-      clock.shift,
-      this.#cap,
-      storedName(demand.counters),
-      storedName(demand.callerKey),
-      demand.limit,
-      demand.most,
-      demand.isEstimate ? demand.most : 0,
-      demand.window,
-      demand.end
-    )
-  }
-
-  #knownClock (counters: string): KnownClock | undefined {
-    const known = this.#clocks.get(counters)
-    return known !== undefined && performance.now() - known.learnedAt < clockKnownFor
-      ? known
-      : undefined
-  }
-
-  #learnClock ({ requests }: Call, fields: Fields): void {
-    const clock = fields.listOrNull('clock')
-    if (clock === null) return
-    const known = {
-      since: clock.numberAt(0),
-      until: clock.numberAt(1),
-      shift: clock.numberAt(2),
-      learnedAt: performance.now()
-    }
-    for (const { counters, window } of requests.flat()) {
-      if (window !== null) this.#clocks.set(counters, known)
+/** Returns the names of the quotas with windows, each once. */
+function quotasOf (requests: readonly StoredRequest[]): string[] {
+  const names = new Set<string>()
+  for (const { demands } of requests) {
+    for (const { counters, window } of demands) {
+      if (window !== null) names.add(counters)
     }
   }
+  return [...names].map(storedName)
 }
 
-/** Returns the demand of a call that has nothing else, and whose cost is fixed; otherwise null. */
-function singleDemand ({ lease, holdings, settlements, requests }: Call): Demand | null {
-  const hasOthers = lease !== null || holdings.length > 0 || settlements.length > 0
-  if (hasOthers || requests.length !== 1) return null
-  const [demand, another] = requests.flat()
-  if (demand === undefined || another !== undefined || demand.window === null) return null
-  return demand.least === demand.most ? demand : null
+function storedRequest ({ demands, place }: StoredRequest) {
+  return demands.map((demand, index) => ({
+    ...storedDemand(demand),
+    place: demand.window === null ? place : undefined,
+    is_last: index === demands.length - 1
+  }))
 }
 
-function counterOf ({ counters, callerKey }: Caller): Row {
-  return { counters: storedName(counters), caller: storedName(callerKey), kind: 'caller' }
-}
-
-function overflowOf ({ counters }: Pick<Caller, 'counters'>): Row {
-  return { counters: storedName(counters), caller: '', kind: 'overflow' }
-}
-
-function placesOf ({ counters, callerKey }: Caller): Row {
-  return { counters: storedName(counters), caller: storedName(callerKey), kind: 'places' }
-}
-
-// Stored names have no character below the space.
-function rowName ({ counters, caller, kind }: Row): string {
-  return `${counters}\n${caller}\n${kind}`
-}
-
-/** Returns each row that a call needs once, in the order in which every process locks rows. */
-function rowsOf (
-  demands: readonly Demand[],
-  holdings: Call['holdings'],
-  settlements: Call['settlements']
-): Row[] {
-  const rows = new Map<string, Row>()
-  const need = (row: Row): void => {
-    rows.set(rowName(row), row)
+/** Returns the demand as `llm_quota_demand` of schema.sql. What is null there need not be sent. */
+function storedDemand (demand: Demand) {
+  return {
+    counters: storedName(demand.counters),
+    caller: storedName(demand.callerKey),
+    quota_limit: demand.limit,
+    least: demand.least,
+    most: demand.most,
+    is_estimate: demand.isEstimate,
+    window_length: demand.window ?? undefined,
+    window_start: demand.start ?? undefined,
+    window_end: demand.end ?? undefined
   }
-  for (const demand of demands) {
-    if (demand.window === null) {
-      need(placesOf(demand))
-    } else {
-      need(counterOf(demand))
-      need(overflowOf(demand))
-    }
-  }
-  for (const holding of holdings) need(placesOf(holding))
-  for (const settlement of settlements) {
-    need(settlement.overflow ? overflowOf(settlement) : counterOf(settlement))
-  }
-  return [...rows].sort(byName).map(([, row]) => row)
 }
 
-/** Compares two different names. */
-function byName ([one]: readonly [string, unknown], [other]: readonly [string, unknown]): number {
-  return one < other ? -1 : 1
-}
-
-/** Returns each quota with windows of the demands once. */
-function quotasOf (demands: readonly Demand[]) {
-  const lengths = new Map<string, number>()
-  for (const { counters, window } of demands) {
-    if (window !== null) lengths.set(storedName(counters), window)
-  }
-  return [...lengths].map(([counters, window]) => ({ counters, window_length: window }))
-}
-
-function readDecided (fields: Fields, demand: Demand): Decided {
+function readDecided (fields: Fields, demand: Demand, period: number): Decided {
   return {
     admitted: fields.boolean('hasRoom'),
     granted: fields.number('granted'),
     ...readCount(fields, demand),
-    windowId: fields.number('windowId')
+    windowId: fields.number('windowId'),
+    period
   }
 }
 
@@ -280,7 +171,7 @@ function readCount (fields: Fields, { window, end }: Demand): QuotaCount {
 function readCaller (fields: Fields): CallerCount {
   const end = fields.numberOrNull('end')
   return {
-    callerKey: unstoredName(fields.text('callerKey')),
+    callerKey: unstoredName(fields.text('caller')),
     count: fields.number('count'),
     held: fields.number('held'),
     windowRemaining: end === null ? fields.numberOrNull('rest') : null,

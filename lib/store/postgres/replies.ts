@@ -39,10 +39,6 @@ export class Fields {
     return new List(this.#value(name), name)
   }
 
-  listOrNull (name: string): List | null {
-    return this.#value(name) === null ? null : this.list(name)
-  }
-
   #value (name: string): unknown {
     return Object.hasOwn(this.#values, name) ? Reflect.get(this.#values, name) : undefined
   }
@@ -59,10 +55,6 @@ class List {
     this.#name = name
   }
 
-  numberAt (index: number): number {
-    return asNumber(this.#values[index], this.#name)
-  }
-
   fieldsAt (index: number): Fields {
     return new Fields(this.#values[index])
   }
@@ -71,10 +63,8 @@ class List {
     return this.#values.map((value) => new Fields(value))
   }
 
-  /** Returns null where null stands. */
-  listAt (index: number): List | null {
-    const value = this.#values[index]
-    return value === null ? null : new List(value, this.#name)
+  listAt (index: number): List {
+    return new List(this.#values[index], this.#name)
   }
 }
 

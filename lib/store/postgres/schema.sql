@@ -1,867 +1,513 @@
--- The tables and functions of PostgresQuotaStore, schema version 5, for PostgreSQL 14 and later.
+-- The tables and functions of PostgresQuotaStore, schema version 6, for PostgreSQL 14 and later.
 -- Running this again changes nothing. docs/postgres.md lists the privileges that a service needs,
--- and how to remove everything; docs/shared-stores.md describes one decision from call to reply.
+-- and how to remove everything.
 --
--- A decision reads the rows that it needs, decides on its requests in their order, and writes the
--- rows back. Times are milliseconds of the server's clock or of the store's; days and months of a
--- time zone end at milliseconds since the epoch. Columns are always qualified, because a table can
--- have the name of any variable.
+-- Calls that change something run one after the other: each begins by taking one lock, which it
+-- keeps until its transaction ends. So no function below has to think of another call.
 --
--- Locks are taken in one order, so that nothing waits in a circle: the lease of the process,
--- places, counters of callers, tracking; rows of one kind in the order in which the store has
--- sorted them. Overflow counters need the lock of tracking. What is cleaned up comes last, and
--- skips what is locked.
---
--- Rows are found by LATERAL subqueries with FOR UPDATE or OFFSET 0, because the planner joins them
--- by their primary key however small it believes a table to be; a plan is kept for all calls.
+-- Times are whole milliseconds, of the server's clock or of the store's; days, weeks and months of
+-- a time zone end at milliseconds since the epoch. Names of counters and callers are stored as
+-- ASCII, escaped as in JSON. Columns are always qualified, because a table can have the name of any
+-- variable. Rows are found one by one, by their keys: the server plans a statement once, perhaps
+-- for an empty table, and the plan must also suit a million rows.
 DO $schema$ BEGIN
 PERFORM pg_advisory_xact_lock(hashtextextended('fastify-llm-quota', 0)); -- other migrations
-IF to_regclass('llm_quota') IS NOT NULL AND to_regproc('llm_quota_version_5') IS NULL THEN
-  RAISE EXCEPTION 'the table % has the layout of another version: use another table',
-    to_regclass('llm_quota');
+IF to_regclass('llm_quota') IS NOT NULL AND to_regproc('llm_quota_version_6') IS NULL THEN
+  RAISE EXCEPTION 'the table % is not of version 6 of the schema', to_regclass('llm_quota')
+    USING HINT = 'Drop it with its functions and other tables, as the documentation of their '
+      'version describes, or choose another table.';
 END IF;
 
--- The counters. Names of counters and callers are stored as ASCII, escaped as in JSON. A HOT update
--- needs free space in the page, and no index on a column that decisions change.
-CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota (
-  counters text COLLATE "C" NOT NULL,
-  caller text COLLATE "C" NOT NULL,   -- '' for the overflow counter
-  kind text COLLATE "C" NOT NULL,     -- 'caller', 'overflow', or 'places' in flight
-  count bigint NOT NULL,
-  held bigint NOT NULL,
-  ends float8,                        -- null for places
-  is_zoned boolean,                   -- whether it is a day or month of a time zone
-  window_id bigint,                   -- used once
-  last_seen float8,
-  PRIMARY KEY (counters, caller, kind)
-) WITH (fillfactor = 50);
+IF to_regclass('llm_quota') IS NULL THEN
+  -- The quotas with windows.
+  CREATE UNLOGGED TABLE llm_quota (
+    counters text COLLATE "C" PRIMARY KEY,
+    tracked bigint NOT NULL,            -- callers with a counter of their own
+    sweeps bigint NOT NULL,
+    swept_at bigint NOT NULL,           -- when the latest sweep began
+    unswept text COLLATE "C"            -- it has yet to look at the callers from this one on
+  ) WITH (fillfactor = 50);
 
--- What belongs to all callers of a quota with windows. Its row is locked by whoever inserts or
--- deletes a caller's counter, or uses the overflow counter.
-CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota_tracking (
-  counters text COLLATE "C" PRIMARY KEY,
-  window_length float8 NOT NULL,
-  tracked bigint NOT NULL,            -- callers with a counter of their own
-  swept_at float8 NOT NULL,
-  sweeps bigint NOT NULL,
-  unswept text COLLATE "C"            -- the sweep has yet to check the callers from this one on
-) WITH (fillfactor = 50);
+  -- The counters of these quotas. An update leaves the indexes as they are if the page has free
+  -- space and no column that changes is in an index.
+  CREATE UNLOGGED TABLE llm_quota_counters (
+    counters text COLLATE "C" NOT NULL,
+    caller text COLLATE "C" NOT NULL,   -- '"overflow"', which is no escaped name, for all others
+    count bigint NOT NULL,
+    held bigint NOT NULL,               -- of what was admitted in the period
+    held_before bigint NOT NULL,        -- of what was admitted in the period before
+    period bigint NOT NULL,             -- of ten minutes
+    ends bigint NOT NULL,
+    is_zoned boolean NOT NULL,          -- whether it ends with a day, week or month of a time zone
+    window_id bigint NOT NULL,          -- used once
+    dead_from bigint NOT NULL,          -- a sweep deletes it from then on
+    PRIMARY KEY (counters, caller)
+  ) WITH (fillfactor = 50);
 
--- The leases of processes, without which their places do not count.
-CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota_leases (
-  process text COLLATE "C" PRIMARY KEY,
-  number bigint NOT NULL,             -- of the latest call
-  ends float8 NOT NULL,
-  complete bigint NOT NULL,           -- places of earlier generations are held no longer
-  frees_at float8 NOT NULL,           -- from when on places are to be taken from the totals
-  UNIQUE (frees_at, process)
-);
+  -- The places of concurrent requests. One that has ended counts no longer.
+  CREATE UNLOGGED TABLE llm_quota_places (
+    counters text COLLATE "C" NOT NULL,
+    caller text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    ends bigint NOT NULL,
+    PRIMARY KEY (counters, caller, name)
+  );
+  CREATE INDEX ON llm_quota_places (ends);
 
--- What each process holds for each caller. The total is the counter of the kind 'places', whose
--- lock is needed to change any of its parts.
-CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota_places (
-  process text COLLATE "C" NOT NULL,
-  counters text COLLATE "C" NOT NULL,
-  caller text COLLATE "C" NOT NULL,
-  held bigint NOT NULL,
-  generation bigint NOT NULL,
-  PRIMARY KEY (process, counters, caller)
-);
+  -- The latest time that is known, and by how much the clock has been set back since the beginning.
+  -- These are sequences because a sequence has no old versions, which the server would keep, and
+  -- read again and again, as long as another transaction with an old snapshot is open.
+  CREATE SEQUENCE llm_quota_latest MINVALUE 0;
+  CREATE SEQUENCE llm_quota_set_back MINVALUE 0;
 
--- One row: the latest time that is known, and by how much the clock has been set back.
-CREATE UNLOGGED TABLE IF NOT EXISTS llm_quota_clock (
-  one boolean PRIMARY KEY CHECK (one),
-  latest float8 NOT NULL,
-  set_back float8 NOT NULL
-);
-
--- What a quota asks, as `Demand` of the store, and which rows of the call it is about.
-IF to_regtype('llm_quota_demand') IS NULL THEN
+  -- What a request asks of a quota: `Demand` of lib/store/store.ts.
   CREATE TYPE llm_quota_demand AS (
-    quota int,                        -- null for a place
-    slot int,                         -- of the caller's own counter, or of its places
-    overflow_slot int,                -- null for a place
+    counters text,
+    caller text,
     quota_limit bigint,
     least bigint,
     most bigint,
     is_estimate boolean,
-    window_length float8,
-    window_end float8
+    window_length bigint,               -- null for a place
+    window_start bigint,
+    window_end bigint,
+    place text,                         -- the name of the place
+    is_last boolean                     -- of its request
   );
 END IF;
 
--- Returns the time, and what it adds to the clock. The time never runs backwards by more than
--- 100 ms: if the clock has been set back, the difference is added from then on. Nothing ever waits
--- for the row of the clock once it is there.
-CREATE OR REPLACE FUNCTION llm_quota_now(given_time float8, OUT moment float8, OUT shift float8)
-LANGUAGE plpgsql AS $function$
-DECLARE
-  known_latest float8;
-BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed' THEN
-    RAISE EXCEPTION 'the request quota needs the isolation level read committed, not %',
-      current_setting('transaction_isolation');
-  END IF;
-  SELECT clock.latest, clock.set_back INTO known_latest, shift
-  FROM llm_quota_clock AS clock WHERE clock.one;
-  shift := coalesce(shift, 0);
-  -- The clock is read after the row, so that the time of another decision is never later.
-  moment := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000) + shift;
-  IF known_latest IS NULL THEN
-    INSERT INTO llm_quota_clock VALUES (true, moment, 0) ON CONFLICT DO NOTHING;
-  ELSIF moment - known_latest NOT BETWEEN 0 AND 100 THEN
-    shift := shift + greatest(0, known_latest - moment);
-    moment := greatest(moment, known_latest);
-    UPDATE llm_quota_clock AS clock
-    SET latest = greatest(clock.latest, moment), set_back = greatest(clock.set_back, shift)
-    WHERE clock.one = (
-      SELECT free.one FROM llm_quota_clock AS free WHERE free.one FOR UPDATE SKIP LOCKED
-    );
-  END IF;
-END $function$;
-
 -- The rules of a counter (docs/rules.md), each of them once.
-
-CREATE OR REPLACE FUNCTION llm_quota_is_open(ends float8, moment float8, given_end float8)
-RETURNS boolean LANGUAGE sql IMMUTABLE AS
-'SELECT coalesce(given_end <= ends, moment < ends, false)';
 
 CREATE OR REPLACE FUNCTION llm_quota_has_room(count bigint, at_least bigint, quota_limit bigint)
 RETURNS boolean LANGUAGE sql IMMUTABLE AS
 'SELECT count + greatest(at_least, 1) <= quota_limit OR quota_limit = 9007199254740991';
 
--- Whether a sweep at this time deletes the counter of a caller who was last seen at that one.
-CREATE OR REPLACE FUNCTION llm_quota_is_dead(
-  last_seen float8, swept_at float8, window_length float8
-) RETURNS boolean LANGUAGE sql IMMUTABLE AS
-'SELECT swept_at - last_seen >= window_length + 60000';
+-- A window that a day, week or month of a time zone follows is over when that one has begun.
+CREATE OR REPLACE FUNCTION llm_quota_is_open(ends bigint, moment bigint, next_start bigint)
+RETURNS boolean LANGUAGE sql IMMUTABLE AS
+'SELECT coalesce(ends > coalesce(next_start, moment), false)';
 
--- Returns what was decided on a demand as JSON: as `Decided` of lib/store/shared/driver.ts, where
--- `rest` is the time until the window ends, and `end` when it ends; null for a place.
-CREATE OR REPLACE FUNCTION llm_quota_decided(own llm_quota, granted bigint, has_room boolean)
-RETURNS text LANGUAGE sql STABLE AS $function$
+CREATE OR REPLACE FUNCTION llm_quota_period(moment bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS
+'SELECT moment / 600000';
+
+-- What was admitted in this period of ten minutes, or in the one before, and not settled since.
+CREATE OR REPLACE FUNCTION llm_quota_held(own llm_quota_counters, moment bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $function$
+  SELECT least(own.count, CASE llm_quota_period(moment) - own.period
+    WHEN 0 THEN own.held + own.held_before
+    WHEN 1 THEN own.held
+    ELSE 0
+  END)
+$function$;
+
+-- Returns what a settlement takes from what was admitted in a period.
+CREATE OR REPLACE FUNCTION llm_quota_less(less_held json, period bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS
+'SELECT coalesce((less_held ->> period::text)::bigint, 0)';
+
+-- Returns the state of a counter, or of a caller's places, as fields of JSON: those of `Decided` of
+-- lib/store/shared/driver.ts, where `rest` is the time until the window ends, and `end` when it
+-- ends; null for places.
+CREATE OR REPLACE FUNCTION llm_quota_state(own llm_quota_counters, moment bigint) RETURNS text
+LANGUAGE sql STABLE AS $function$
   SELECT format(
-    '{"count":%s,"held":%s,"granted":%s,"hasRoom":%s,"rest":%s,"end":%s,"overflow":%s,'
-    '"windowId":%s}',
-    own.count, own.held, granted, coalesce(has_room::text, 'null'),
-    coalesce((own.ends - own.last_seen)::text, 'null'),
-    coalesce(floor(own.ends)::text, 'null'), (own.kind = 'overflow')::text,
+    '"count":%s,"held":%s,"rest":%s,"end":%s,"overflow":%s,"windowId":%s',
+    own.count, llm_quota_held(own, moment), coalesce((own.ends - moment)::text, 'null'),
+    coalesce(own.ends::text, 'null'), coalesce(own.caller = '"overflow"', false)::text,
     coalesce(own.window_id, 0)
   )
 $function$;
 
--- Sweeps a quota, whose row of tracking this transaction has locked, if a sweep is due or has yet
--- to be finished: deletes the dead counters among the next callers, as many as `page`, and among
--- the rows of the call. Returns the rows of the call, without a count if they have been deleted.
--- Skips the counters that others have locked, because they are being used again.
-CREATE OR REPLACE FUNCTION llm_quota_sweep(
-  quota text, moment float8, page integer, given_rows llm_quota[]
-) RETURNS llm_quota[] LANGUAGE plpgsql AS $function$
+-- Waits for the calls before. The lock is released when the transaction ends. Then nothing waits
+-- for the disk.
+CREATE OR REPLACE FUNCTION llm_quota_lock() RETURNS void LANGUAGE plpgsql AS $function$
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION 'the request quota needs the isolation level read committed, not %',
+      current_setting('transaction_isolation');
+  END IF;
+  PERFORM set_config('synchronous_commit', 'off', true);
+  PERFORM pg_advisory_xact_lock(hashtext('fastify-llm-quota'), 'llm_quota'::regclass::oid::int);
+END $function$;
+
+-- Returns the time, which is never earlier than the latest time: if the clock has been set back,
+-- the difference is added from then on.
+CREATE OR REPLACE FUNCTION llm_quota_now(
+  given_time bigint, OUT moment bigint, OUT latest bigint, OUT set_back bigint
+) LANGUAGE plpgsql AS $function$
+BEGIN
+  SELECT known.last_value, shift.last_value INTO latest, set_back
+  FROM llm_quota_latest AS known, llm_quota_set_back AS shift;
+  moment := set_back
+    + coalesce(given_time, floor(date_part('epoch', clock_timestamp()) * 1000)::bigint);
+  IF moment < latest THEN
+    set_back := set_back + latest - moment;
+    moment := latest;
+  END IF;
+END $function$;
+
+-- Begins a call that decides: takes the lock, and returns the time. The first call in each second
+-- deletes places that have ended, at most 1,000.
+CREATE OR REPLACE FUNCTION llm_quota_begin(given_time bigint) RETURNS bigint
+LANGUAGE plpgsql AS $function$
 DECLARE
-  after_all CONSTANT text COLLATE "C" := chr(127); -- greater than each name
-  tracking llm_quota_tracking;
-  next_unswept text COLLATE "C";
-  dead tid[];
+  now record;
+BEGIN
+  PERFORM llm_quota_lock();
+  now := llm_quota_now(given_time);
+  IF now.moment > now.latest THEN
+    PERFORM setval('llm_quota_latest', now.moment);
+  ELSE
+    PERFORM setval('llm_quota_set_back', now.set_back);
+  END IF;
+  IF now.moment / 1000 > now.latest / 1000 THEN
+    DELETE FROM llm_quota_places AS place WHERE place.ctid = ANY (ARRAY(
+      SELECT ended.ctid FROM llm_quota_places AS ended WHERE ended.ends <= now.moment
+      ORDER BY ended.ends LIMIT 1000
+    ));
+  END IF;
+  RETURN now.moment;
+END $function$;
+
+-- Returns which of 1,000 counters, from one caller on, a sweep at this time deletes.
+CREATE OR REPLACE FUNCTION llm_quota_dead(quota text, first_caller text, swept_at bigint)
+RETURNS SETOF tid LANGUAGE sql STABLE AS $function$
+  SELECT page.place
+  FROM (
+    SELECT stored.ctid AS place, stored.caller, stored.dead_from
+    FROM llm_quota_counters AS stored
+    WHERE stored.counters = quota AND stored.caller >= first_caller
+    ORDER BY stored.caller LIMIT 1000
+  ) AS page
+  WHERE page.dead_from <= swept_at AND page.caller <> '"overflow"'
+$function$;
+
+-- Sweeps a quota if a sweep is due or under way: looks at the next 1,000 counters.
+CREATE OR REPLACE FUNCTION llm_quota_sweep(moment bigint, quota text) RETURNS void
+LANGUAGE plpgsql AS $function$
+DECLARE
+  sweep record;
+  next_unswept text;
   deleted bigint;
 BEGIN
-  SELECT stored.* INTO tracking FROM llm_quota_tracking AS stored WHERE stored.counters = quota;
-  IF moment - tracking.swept_at >= 60000 THEN
-    tracking.swept_at := moment;
-    tracking.sweeps := tracking.sweeps + 1;
-    tracking.unswept := '';
+  SELECT stored.* INTO sweep FROM llm_quota AS stored WHERE stored.counters = quota;
+  IF NOT FOUND THEN
+    INSERT INTO llm_quota VALUES (quota, 0, 0, moment, NULL);
+    RETURN;
   END IF;
-  IF tracking.unswept IS NULL THEN
-    RETURN given_rows;
+  IF moment - sweep.swept_at >= 60000 THEN
+    sweep.swept_at := moment;
+    sweep.sweeps := sweep.sweeps + 1;
+    sweep.unswept := coalesce(sweep.unswept, '');
+  END IF;
+  IF sweep.unswept IS NULL THEN
+    RETURN;
   END IF;
 
   next_unswept := (
-    SELECT stored.caller FROM llm_quota AS stored
-    WHERE stored.counters = quota AND stored.caller >= tracking.unswept AND stored.kind = 'caller'
-    ORDER BY stored.caller OFFSET page LIMIT 1
+    SELECT stored.caller FROM llm_quota_counters AS stored
+    WHERE stored.counters = quota AND stored.caller >= sweep.unswept
+    ORDER BY stored.caller OFFSET 1000 LIMIT 1
   );
-  dead := ARRAY(
-    SELECT stored.ctid FROM llm_quota AS stored
-    WHERE stored.counters = quota AND stored.kind = 'caller'
-      AND stored.caller >= tracking.unswept AND stored.caller < coalesce(next_unswept, after_all)
-      AND llm_quota_is_dead(stored.last_seen, tracking.swept_at, tracking.window_length)
-    FOR UPDATE SKIP LOCKED
-  );
-  FOR slot IN 1 .. cardinality(given_rows) LOOP
-    IF given_rows[slot].counters = quota AND given_rows[slot].kind = 'caller'
-      AND llm_quota_is_dead(
-        given_rows[slot].last_seen, tracking.swept_at, tracking.window_length
-      )
-    THEN
-      dead := dead || (
-        SELECT stored.ctid FROM llm_quota AS stored
-        WHERE stored.counters = quota AND stored.caller = given_rows[slot].caller
-          AND stored.kind = 'caller'
-      );
-      given_rows[slot].count := NULL;
-      given_rows[slot].ends := NULL;
-      given_rows[slot].window_id := NULL;
-    END IF;
-  END LOOP;
-
-  DELETE FROM llm_quota AS stored WHERE stored.ctid = ANY (dead);
+  DELETE FROM llm_quota_counters AS stored WHERE stored.ctid = ANY (ARRAY(
+    SELECT llm_quota_dead(quota, sweep.unswept, sweep.swept_at)
+  ));
   GET DIAGNOSTICS deleted = ROW_COUNT;
-  UPDATE llm_quota_tracking AS stored
-  SET tracked = stored.tracked - deleted, swept_at = tracking.swept_at,
-    sweeps = tracking.sweeps, unswept = next_unswept
+  UPDATE llm_quota AS stored
+  SET tracked = stored.tracked - deleted, sweeps = sweep.sweeps, swept_at = sweep.swept_at,
+    unswept = next_unswept
   WHERE stored.counters = quota;
-  RETURN given_rows;
 END $function$;
 
--- Takes what is held no longer from the totals, at most 1,000 parts at a time: the places of leases
--- that have ended, and those of earlier generations. Skips the callers that others have locked.
-CREATE OR REPLACE FUNCTION llm_quota_free_places(moment float8) RETURNS void
-LANGUAGE plpgsql AS $function$
+-- Returns the other places of a caller as a counter.
+CREATE OR REPLACE FUNCTION llm_quota_places_of(moment bigint, demand llm_quota_demand)
+RETURNS llm_quota_counters LANGUAGE plpgsql AS $function$
 DECLARE
-  leases llm_quota_leases[];
-  parts llm_quota_places[];
-  totals llm_quota[];
+  own llm_quota_counters;
 BEGIN
-  leases := ARRAY(
-    SELECT stored FROM llm_quota_leases AS stored WHERE stored.frees_at <= moment
-    ORDER BY stored.frees_at LIMIT 1000 FOR UPDATE SKIP LOCKED
-  );
-  parts := ARRAY(
-    SELECT found.part FROM unnest(leases) AS lease CROSS JOIN LATERAL (
-      SELECT part FROM llm_quota_places AS part
-      WHERE part.process = lease.process
-        AND (lease.ends <= moment OR part.generation < lease.complete)
-      LIMIT 1000
-    ) AS found LIMIT 1000
-  );
-  totals := ARRAY(
-    SELECT found.total
-    FROM (SELECT DISTINCT part.counters, part.caller FROM unnest(parts) AS part) AS freed
-    CROSS JOIN LATERAL (
-      SELECT total FROM llm_quota AS total
-      WHERE total.counters = freed.counters AND total.caller = freed.caller
-        AND total.kind = 'places'
-      FOR UPDATE SKIP LOCKED
-    ) AS found
-  );
-  parts := ARRAY(
-    SELECT part FROM unnest(parts) AS part
-    WHERE (part.counters, part.caller) IN (
-      SELECT total.counters, total.caller FROM unnest(totals) AS total
-    ) OR NOT EXISTS (
-      SELECT FROM llm_quota AS total
-      WHERE total.counters = part.counters AND total.caller = part.caller
-        AND total.kind = 'places'
-      OFFSET 0
-    )
-  );
-
-  INSERT INTO llm_quota AS stored (counters, caller, kind, count, held)
-  SELECT part.counters, part.caller, 'places', sum(part.held), sum(part.held)
-  FROM unnest(parts) AS part
-  JOIN unnest(totals) AS total ON total.counters = part.counters AND total.caller = part.caller
-  GROUP BY part.counters, part.caller
-  ON CONFLICT (counters, caller, kind) DO UPDATE SET
-    count = greatest(0, stored.count - excluded.count),
-    held = greatest(0, stored.held - excluded.held);
-  DELETE FROM llm_quota AS stored WHERE stored.ctid = ANY (ARRAY(
-    SELECT found.place FROM unnest(totals) AS total CROSS JOIN LATERAL (
-      SELECT empty.ctid AS place FROM llm_quota AS empty
-      WHERE empty.counters = total.counters AND empty.caller = total.caller
-        AND empty.kind = 'places' AND empty.count = 0
-      OFFSET 0
-    ) AS found
-  ));
-  DELETE FROM llm_quota_places AS stored WHERE stored.ctid = ANY (ARRAY(
-    SELECT found.place FROM unnest(parts) AS part CROSS JOIN LATERAL (
-      SELECT freed.ctid AS place FROM llm_quota_places AS freed
-      WHERE freed.process = part.process AND freed.counters = part.counters
-        AND freed.caller = part.caller
-      OFFSET 0
-    ) AS found
-  ));
-
-  DELETE FROM llm_quota_leases AS stored
-  WHERE stored.process = ANY (ARRAY(
-    SELECT lease.process FROM unnest(leases) AS lease
-    WHERE lease.ends <= moment AND NOT EXISTS (
-      SELECT FROM llm_quota_places AS part WHERE part.process = lease.process OFFSET 0
-    )
-  ));
-  UPDATE llm_quota_leases AS stored SET frees_at = stored.ends
-  WHERE stored.process = ANY (ARRAY(
-    SELECT lease.process FROM unnest(leases) AS lease
-    WHERE lease.ends > moment AND NOT EXISTS (
-      SELECT FROM llm_quota_places AS part
-      WHERE part.process = lease.process AND part.generation < lease.complete
-      OFFSET 0
-    )
-  ));
+  SELECT count(*) INTO own.count FROM llm_quota_places AS place
+  WHERE place.counters = demand.counters AND place.caller = demand.caller AND place.ends > moment
+    AND place.name IS DISTINCT FROM demand.place;
+  own.held := own.count;
+  own.held_before := 0;
+  own.period := llm_quota_period(moment);
+  RETURN own;
 END $function$;
 
--- Does all of a call (`Call` of lib/store/shared/driver.ts) in one step. A slot is the number of a
--- row in `given_rows`, from 1. Returns as JSON: between which times of the clock, while nobody sets
--- it back, no sweep is due, and by how much the clock is behind the time; the number of the latest
--- call of the process that was known, or 0 if it had no lease; and for each request null if it must
--- be sent again, or what was decided on its demands.
-CREATE OR REPLACE FUNCTION llm_quota_decide(
-  given_time float8,
-  cap bigint,
-  holder text,         -- the process; null in a call without a lease
-  call_number bigint,
-  call_generation bigint,
-  complete_generation bigint, -- the same, if it is complete; otherwise null
-  -- JSON, as text, because clients differ in what they make of a parameter of another type:
-  given_quotas text,   -- counters, window_length: each quota with windows of a demand once
-  settled_quotas text[], -- the quotas whose overflow counters are settled
-  given_rows text,     -- counters, caller, kind: each row once, in the order of locks
-  holdings text,       -- slot, held: each row of places once
-  settlements text,    -- slot, window_id, less_count, less_held
-  sizes int[],         -- the number of demands of each request
-  given_demands text   -- as llm_quota_demand
-) RETURNS text LANGUAGE plpgsql
-SET lock_timeout = '1s' SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
-AS $function$
+-- Returns the counter that a demand reaches: the caller's own, or at the caller cap the overflow
+-- counter, with a new window if the last one is over. For a place, only what is counted.
+CREATE OR REPLACE FUNCTION llm_quota_reach(moment bigint, cap bigint, demand llm_quota_demand)
+RETURNS llm_quota_counters LANGUAGE plpgsql AS $function$
+DECLARE
+  this_period CONSTANT bigint := llm_quota_period(moment);
+  owner text := demand.caller;
+  own llm_quota_counters;
+BEGIN
+  IF demand.window_length IS NULL THEN
+    RETURN llm_quota_places_of(moment, demand);
+  END IF;
+
+  SELECT stored.* INTO own FROM llm_quota_counters AS stored
+  WHERE stored.counters = demand.counters AND stored.caller = owner;
+  IF NOT FOUND THEN
+    UPDATE llm_quota AS quota SET tracked = quota.tracked + 1
+    WHERE quota.counters = demand.counters AND quota.tracked < cap;
+    IF NOT FOUND THEN
+      owner := '"overflow"';
+      SELECT stored.* INTO own FROM llm_quota_counters AS stored
+      WHERE stored.counters = demand.counters AND stored.caller = owner;
+    END IF;
+  END IF;
+
+  IF NOT llm_quota_is_open(own.ends, moment, demand.window_start) THEN
+    INSERT INTO llm_quota_counters AS stored VALUES (
+      demand.counters, owner, 0, 0, 0, this_period,
+      coalesce(demand.window_end, moment + demand.window_length), demand.window_end IS NOT NULL,
+      floor(random() * 9007199254740991), 0
+    )
+    ON CONFLICT (counters, caller) DO UPDATE SET count = 0, held = 0, held_before = 0,
+      period = excluded.period, ends = excluded.ends, is_zoned = excluded.is_zoned,
+      window_id = excluded.window_id
+    RETURNING stored.* INTO own;
+  ELSIF own.period < this_period THEN
+    own.held_before := CASE WHEN own.period = this_period - 1 THEN own.held ELSE 0 END;
+    own.held := 0;
+    own.period := this_period;
+  END IF;
+  RETURN own;
+END $function$;
+
+-- Decides on a request: counts each of its demands if all have room, and none otherwise. Returns
+-- what was decided on them, as a list of JSON.
+CREATE OR REPLACE FUNCTION llm_quota_decide_request(
+  moment bigint, cap bigint, demands llm_quota_demand[]
+) RETURNS text LANGUAGE plpgsql AS $function$
 DECLARE
   unlimited CONSTANT bigint := 9007199254740991;
-  lease_length CONSTANT float8 := 30000;
-  moment float8;
-  shift float8;
-  lease llm_quota_leases;
-  latest_number bigint := 0;    -- of the calls of the process, if its lease has not ended
-  is_freeing boolean := false;  -- whether places in the totals are held no longer
-  quotas llm_quota_tracking[];
-  locked_quotas text[];
-  demand_quota llm_quota_tracking;
-  due float8;
-  rows llm_quota[];
-  busy_slots int[] := '{}';     -- of rows that are there now, but locked by another call
-  known_parts bigint[];         -- what the server knew that the process holds of each row
-  parts bigint[];
-  demands llm_quota_demand[];
   demand llm_quota_demand;
-  holding record;
-  settlement record;
-  own llm_quota;
-  slot int;
-  slots int[];                  -- the row that each demand reaches
-  size int;
-  first int;
-  last int := 0;
-  may_be_unknown boolean;
-  is_decided boolean;
+  own llm_quota_counters;
+  reached llm_quota_counters[];        -- the counters of the demands
   have_room boolean[];
-  is_admitted boolean;
+  is_admitted boolean := true;
   granted bigint;
   decided text[];
-  replies text[] := '{}';
 BEGIN
-  PERFORM set_config('synchronous_commit', 'off', true); -- only if logged
-  SELECT now.moment, now.shift INTO moment, shift FROM llm_quota_now(given_time) AS now;
-  demands := ARRAY(
-    SELECT given FROM json_populate_recordset(NULL::llm_quota_demand, given_demands::json) AS given
-  );
-
-  -- Read the lease, and lock the places. A place's row is inserted if it is missing, because only a
-  -- row that is there can be locked.
-  IF holder IS NOT NULL THEN
-    SELECT stored.* INTO lease FROM llm_quota_leases AS stored
-    WHERE stored.process = holder FOR UPDATE;
-    IF call_number <= lease.number THEN
-      RAISE EXCEPTION 'the call is late: the server knows a later one of this process';
-    END IF;
-    IF lease.ends > moment THEN
-      latest_number := lease.number;
-    END IF;
-    -- What was stated in earlier generations only is due to be freed. Freeing that is not finished
-    -- stays due.
-    IF lease.complete < complete_generation THEN
-      lease.frees_at := moment;
-    ELSIF lease.frees_at IS NULL OR lease.frees_at = lease.ends THEN
-      lease.frees_at := moment + lease_length;
-    END IF;
-    lease.ends := moment + lease_length;
-    lease.complete := coalesce(complete_generation, lease.complete, 0);
-    is_freeing := lease.frees_at <= moment
-      OR EXISTS (SELECT FROM llm_quota_leases AS other WHERE other.frees_at <= moment);
-    INSERT INTO llm_quota AS stored (counters, caller, kind, count, held)
-    SELECT given.counters, given.caller, given.kind, 0, 0
-    FROM json_populate_recordset(NULL::llm_quota, given_rows::json) AS given
-    WHERE given.kind = 'places'
-    ON CONFLICT (counters, caller, kind) DO UPDATE SET count = stored.count WHERE false;
-  END IF;
-
-  -- Read the counters of callers and the places. A row that is not there has no count.
-  rows := ARRAY(
-    SELECT coalesce(found.stored, given)
-    FROM json_populate_recordset(NULL::llm_quota, given_rows::json) AS given
-    LEFT JOIN LATERAL (
-      SELECT stored FROM llm_quota AS stored
-      WHERE stored.counters = given.counters AND stored.caller = given.caller
-        AND stored.kind = given.kind AND given.kind <> 'overflow'
-      FOR UPDATE
-    ) AS found ON true
-  );
-
-  -- Read what belongs to all callers of the quotas, with locks for new callers, overflow counters
-  -- that are settled and due sweeps. A sweep that another call is at is left to it.
-  locked_quotas := ARRAY(
-    SELECT settled.counters FROM unnest(settled_quotas) AS settled (counters)
-    UNION
-    SELECT missing.counters FROM unnest(rows) AS missing
-    WHERE missing.kind = 'caller' AND missing.count IS NULL
-    ORDER BY counters
-  );
-  IF cardinality(locked_quotas) > 0 THEN
-    INSERT INTO llm_quota_tracking AS stored (counters, window_length, tracked, swept_at, sweeps)
-    SELECT needed.counters, coalesce(known.window_length, given.window_length), 0, moment, 0
-    FROM unnest(locked_quotas) AS needed (counters)
-    LEFT JOIN LATERAL (
-      SELECT tracking.window_length FROM llm_quota_tracking AS tracking
-      WHERE tracking.counters = needed.counters OFFSET 0
-    ) AS known ON true
-    LEFT JOIN LATERAL (
-      SELECT quota.window_length
-      FROM json_populate_recordset(NULL::llm_quota_tracking, given_quotas::json) AS quota
-      WHERE quota.counters = needed.counters
-    ) AS given ON true
-    WHERE coalesce(known.window_length, given.window_length) IS NOT NULL
-    ON CONFLICT (counters) DO UPDATE SET tracked = stored.tracked WHERE false;
-  END IF;
-  quotas := ARRAY(
-    SELECT coalesce(found.stored, given)
-    FROM json_populate_recordset(NULL::llm_quota_tracking, given_quotas::json) AS given
-    LEFT JOIN LATERAL (
-      SELECT stored FROM llm_quota_tracking AS stored
-      WHERE stored.counters = given.counters OFFSET 0
-    ) AS found ON true
-  );
-  due := (SELECT min(tracking.swept_at) + 60000 FROM unnest(quotas) AS tracking);
-  may_be_unknown := is_freeing;
-  IF moment >= due OR cardinality(locked_quotas) > 0 THEN
-    may_be_unknown := true;
-    locked_quotas := locked_quotas || ARRAY(
-      SELECT found.counters FROM unnest(quotas) AS given CROSS JOIN LATERAL (
-        SELECT stored.counters FROM llm_quota_tracking AS stored
-        WHERE stored.counters = given.counters AND stored.counters <> ALL (locked_quotas)
-          AND stored.swept_at <= moment - 60000
-        FOR UPDATE SKIP LOCKED
-      ) AS found
+  FOREACH demand IN ARRAY demands LOOP
+    own := llm_quota_reach(moment, cap, demand);
+    reached := array_append(reached, own);
+    have_room := array_append(
+      have_room, llm_quota_has_room(own.count, demand.least, demand.quota_limit)
     );
-    -- The rows that need these locks, and those that other calls have inserted in the meantime.
-    rows := ARRAY(
-      SELECT coalesce(found.stored, given)
-      FROM unnest(rows) AS given
-      LEFT JOIN LATERAL (
-        SELECT stored FROM llm_quota AS stored
-        WHERE stored.counters = given.counters AND stored.caller = given.caller
-          AND stored.kind = given.kind AND given.count IS NULL
-          AND stored.counters = ANY (locked_quotas)
-        FOR UPDATE SKIP LOCKED
-      ) AS found ON true
-    );
-    busy_slots := ARRAY(
-      SELECT missing.ordinality FROM unnest(rows) WITH ORDINALITY AS missing
-      WHERE missing.kind = 'caller' AND missing.count IS NULL AND EXISTS (
-        SELECT FROM llm_quota AS stored
-        WHERE stored.counters = missing.counters AND stored.caller = missing.caller
-          AND stored.kind = missing.kind
-        OFFSET 0
-      )
-    );
-    FOREACH demand_quota IN ARRAY quotas LOOP
-      IF demand_quota.counters = ANY (locked_quotas) THEN
-        rows := llm_quota_sweep(
-          demand_quota.counters, moment, 1000 / cardinality(locked_quotas), rows
-        );
-      END IF;
-    END LOOP;
-    quotas := ARRAY(
-      SELECT coalesce(found.stored, given)
-      FROM unnest(quotas) AS given
-      LEFT JOIN LATERAL (
-        SELECT stored FROM llm_quota_tracking AS stored
-        WHERE stored.counters = given.counters OFFSET 0
-      ) AS found ON true
-    );
-    due := (SELECT min(tracking.swept_at) + 60000 FROM unnest(quotas) AS tracking);
-  END IF;
-
-  -- What the process holds, and settlements.
-  IF holder IS NOT NULL THEN
-    known_parts := ARRAY(
-      SELECT coalesce(part.held, 0)
-      FROM unnest(rows) AS given
-      LEFT JOIN LATERAL (
-        SELECT stored.held FROM llm_quota_places AS stored
-        WHERE stored.process = holder AND stored.counters = given.counters
-          AND stored.caller = given.caller AND given.kind = 'places'
-        OFFSET 0
-      ) AS part ON true
-    );
-    parts := known_parts;
-    FOR holding IN
-      SELECT * FROM json_to_recordset(holdings::json) AS given (slot int, held bigint)
-    LOOP
-      slot := holding.slot;
-      parts[slot] := holding.held;
-      rows[slot].count := greatest(0, rows[slot].count + holding.held - known_parts[slot]);
-      rows[slot].held := rows[slot].count;
-    END LOOP;
-  END IF;
-  FOR settlement IN
-    SELECT * FROM json_to_recordset(settlements::json)
-      AS given (slot int, window_id bigint, less_count bigint, less_held bigint)
-  LOOP
-    own := rows[settlement.slot];
-    IF own.window_id = settlement.window_id THEN
-      own.count := greatest(0, own.count - settlement.less_count);
-      own.held := greatest(0, least(own.count, own.held - settlement.less_held));
-      rows[settlement.slot] := own;
-    END IF;
   END LOOP;
+  is_admitted := true = ALL (have_room);
 
-  -- Decide on the requests.
-  FOREACH size IN ARRAY sizes LOOP
-    first := last + 1;
-    last := last + size;
-    is_decided := true;
-    IF may_be_unknown THEN
-      FOR each IN first .. last LOOP
-        demand := demands[each];
-        own := rows[demand.slot];
-        IF own.kind = 'places' THEN
-          is_decided := is_decided AND (
-            NOT is_freeing OR llm_quota_has_room(own.count, demand.least, demand.quota_limit)
-          );
-        ELSIF own.count IS NULL THEN
-          -- During a sweep, whether the caller cap is reached is yet to be known.
-          is_decided := is_decided AND own.counters = ANY (locked_quotas)
-            AND demand.slot <> ALL (busy_slots)
-            AND (quotas[demand.quota].tracked < cap OR quotas[demand.quota].unswept IS NULL);
-        END IF;
-      END LOOP;
+  FOR each IN 1 .. cardinality(demands) LOOP
+    demand := demands[each];
+    own := reached[each];
+    IF own.caller = '"overflow"' THEN
+      -- Another demand of the request may have counted there.
+      own := llm_quota_reach(moment, cap, demand);
     END IF;
-    IF NOT is_decided THEN
-      replies := array_append(replies, 'null');
-      CONTINUE;
+    granted := CASE
+      WHEN NOT is_admitted THEN 0
+      WHEN demand.quota_limit = unlimited THEN demand.most
+      ELSE greatest(0, least(demand.most, demand.quota_limit - own.count))
+    END;
+    own.count := least(unlimited, own.count + granted);
+    IF demand.is_estimate THEN
+      own.held := least(unlimited, own.held + granted);
     END IF;
-
-    is_admitted := true;
-    FOR each IN first .. last LOOP
-      demand := demands[each];
-      slot := demand.slot;
-      IF rows[slot].count IS NULL THEN
-        IF quotas[demand.quota].tracked < cap THEN
-          quotas[demand.quota].tracked := quotas[demand.quota].tracked + 1;
-        ELSE
-          slot := demand.overflow_slot;
-        END IF;
-      END IF;
-      own := rows[slot];
-      own.last_seen := greatest(own.last_seen, moment);
-      IF own.kind <> 'places' AND NOT llm_quota_is_open(
-        own.ends, own.last_seen, demand.window_end
-      ) THEN
-        own.count := 0;
-        own.held := 0;
-        own.ends := coalesce(demand.window_end, own.last_seen + demand.window_length);
-        own.is_zoned := demand.window_end IS NOT NULL;
-        own.window_id := floor(random() * unlimited);
-      END IF;
-      rows[slot] := own;
-      slots[each] := slot;
-      have_room[each] := llm_quota_has_room(own.count, demand.least, demand.quota_limit);
-      is_admitted := is_admitted AND have_room[each];
-    END LOOP;
-
-    decided := '{}';
-    FOR each IN first .. last LOOP
-      demand := demands[each];
-      slot := slots[each];
-      own := rows[slot];
-      granted := 0;
-      IF is_admitted THEN
-        granted := CASE WHEN demand.quota_limit = unlimited THEN demand.most
-          ELSE greatest(0, least(demand.most, demand.quota_limit - own.count)) END;
-        own.count := least(unlimited, own.count + granted);
-        IF demand.is_estimate THEN
-          own.held := least(unlimited, own.held + granted);
-        END IF;
-        rows[slot] := own;
-        IF own.kind = 'places' THEN
-          parts[slot] := parts[slot] + granted;
-        END IF;
-      END IF;
-      decided := array_append(
-        decided, llm_quota_decided(own, granted, have_room[each])
-      );
-    END LOOP;
-    replies := array_append(replies, '[' || array_to_string(decided, ',') || ']');
+    IF demand.window_length IS NOT NULL THEN
+      UPDATE llm_quota_counters AS stored
+      SET count = own.count, held = own.held, held_before = own.held_before, period = own.period,
+        dead_from = greatest(stored.dead_from, moment + demand.window_length + 60000)
+      WHERE stored.counters = own.counters AND stored.caller = own.caller;
+    ELSIF is_admitted THEN
+      INSERT INTO llm_quota_places
+      VALUES (demand.counters, demand.caller, demand.place, moment + 30000)
+      ON CONFLICT DO NOTHING;
+    END IF;
+    decided := array_append(decided, format(
+      '{"hasRoom":%s,"granted":%s,%s}', have_room[each]::text, granted, llm_quota_state(own, moment)
+    ));
   END LOOP;
-
-  -- Write.
-  INSERT INTO llm_quota AS stored
-  SELECT changed.* FROM unnest(rows) AS changed WHERE changed.count IS NOT NULL
-  ON CONFLICT (counters, caller, kind) DO UPDATE SET
-    count = excluded.count, held = excluded.held, last_seen = excluded.last_seen,
-    ends = excluded.ends, is_zoned = excluded.is_zoned, window_id = excluded.window_id;
-  IF cardinality(locked_quotas) > 0 THEN
-    UPDATE llm_quota_tracking AS stored SET tracked = changed.tracked
-    FROM unnest(quotas) AS changed
-    WHERE stored.counters = changed.counters AND stored.counters = ANY (locked_quotas);
-  END IF;
-  IF holder IS NOT NULL THEN
-    INSERT INTO llm_quota_places AS stored (process, counters, caller, held, generation)
-    SELECT holder, changed.counters, changed.caller, parts[changed.ordinality], call_generation
-    FROM unnest(rows) WITH ORDINALITY AS changed
-    WHERE changed.kind = 'places' AND parts[changed.ordinality] > 0
-    ON CONFLICT (process, counters, caller) DO UPDATE
-      SET held = excluded.held, generation = excluded.generation
-      WHERE stored.held <> excluded.held OR stored.generation <> excluded.generation;
-    DELETE FROM llm_quota_places AS stored WHERE stored.ctid = ANY (ARRAY(
-      SELECT found.place FROM unnest(rows) WITH ORDINALITY AS changed CROSS JOIN LATERAL (
-        SELECT free.ctid AS place FROM llm_quota_places AS free
-        WHERE free.process = holder AND free.counters = changed.counters
-          AND free.caller = changed.caller AND changed.kind = 'places'
-          AND parts[changed.ordinality] = 0
-        OFFSET 0
-      ) AS found
-    ));
-    DELETE FROM llm_quota AS stored WHERE stored.ctid = ANY (ARRAY(
-      SELECT found.place FROM unnest(rows) AS changed CROSS JOIN LATERAL (
-        SELECT empty.ctid AS place FROM llm_quota AS empty
-        WHERE empty.counters = changed.counters AND empty.caller = changed.caller
-          AND empty.kind = 'places' AND changed.kind = 'places' AND changed.count = 0
-        OFFSET 0
-      ) AS found
-    ));
-    IF EXISTS (SELECT FROM llm_quota_places AS part WHERE part.process = holder) THEN
-      INSERT INTO llm_quota_leases AS stored (process, number, ends, complete, frees_at)
-      VALUES (holder, call_number, lease.ends, lease.complete, lease.frees_at)
-      ON CONFLICT (process) DO UPDATE SET number = excluded.number, ends = excluded.ends,
-        complete = excluded.complete, frees_at = excluded.frees_at
-      WHERE stored.number < excluded.number;
-      IF NOT FOUND THEN
-        RAISE EXCEPTION 'the call is late: the server knows a later one of this process';
-      END IF;
-    ELSE
-      DELETE FROM llm_quota_leases AS stored WHERE stored.process = holder;
-    END IF;
-    IF is_freeing THEN
-      PERFORM llm_quota_free_places(moment);
-    END IF;
-  END IF;
-  RETURN format(
-    '{"clock":[%s,%s,%s],"latestNumber":%s,"decided":[%s]}',
-    moment - shift, least(moment + 100, due) - shift, shift,
-    latest_number, array_to_string(replies, ',')
-  );
+  RETURN '[' || array_to_string(decided, ',') || ']';
 END $function$;
 
--- Decides on a single demand of a fixed cost as above; on a known caller with room, between the
--- times of an earlier reply, at half the cost.
-CREATE OR REPLACE FUNCTION llm_quota_decide_one(
-  given_time float8,
-  since float8,
-  until float8,
-  shift float8,
+-- Does all of a call (`Call` of lib/store/shared/driver.ts) in one step. Lists are JSON as text,
+-- because clients differ in what they make of a parameter of another type; null if they are empty.
+CREATE OR REPLACE FUNCTION llm_quota_decide(
+  given_time bigint,
   cap bigint,
-  quota text,
-  key text,
-  quota_limit bigint,
-  cost bigint,
-  held_cost bigint,    -- the cost of an estimate, otherwise 0
-  length float8,
-  finish float8
-) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off
+  freed text,          -- counters, caller, name
+  renewed text,        -- the same
+  settlements text,    -- counters, caller, window_id, less_count, less_held by period
+  quotas text,         -- the names of the quotas with windows that are asked
+  demands text         -- of all requests, as llm_quota_demand
+) RETURNS text LANGUAGE plpgsql
+SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 AS $function$
 DECLARE
-  clock CONSTANT float8 := coalesce(given_time, date_part('epoch', clock_timestamp()) * 1000);
-  moment CONSTANT float8 := clock + shift;
-  reply text;
+  moment CONSTANT bigint := llm_quota_begin(given_time);
+  given record;
+  demand llm_quota_demand;
+  request llm_quota_demand[];
+  decided text[] := '{}';
 BEGIN
-  IF clock >= since AND clock < until
-    AND current_setting('transaction_isolation') = 'read committed'
-  THEN
-    PERFORM set_config('synchronous_commit', 'off', true); -- only if logged
-    UPDATE llm_quota AS stored
-    SET count = stored.count + cost, held = stored.held + held_cost,
-      last_seen = greatest(stored.last_seen, moment)
-    WHERE stored.counters = quota AND stored.caller = key AND stored.kind = 'caller'
-      AND llm_quota_has_room(stored.count, cost, quota_limit)
-      AND stored.count + cost <= 9007199254740991
-      AND llm_quota_is_open(stored.ends, moment, finish)
-    RETURNING llm_quota_decided(stored, cost, true) INTO reply;
-    IF FOUND THEN
-      RETURN format('{"clock":null,"latestNumber":0,"decided":[[%s]]}', reply);
-    END IF;
+  IF freed IS NOT NULL THEN
+    FOR given IN SELECT * FROM json_populate_recordset(NULL::llm_quota_places, freed::json) LOOP
+      DELETE FROM llm_quota_places AS place
+      WHERE place.counters = given.counters AND place.caller = given.caller
+        AND place.name = given.name;
+    END LOOP;
   END IF;
-  RETURN llm_quota_decide(
-    given_time, cap, NULL, NULL, NULL, NULL,
-    json_build_array(json_build_object('counters', quota, 'window_length', length))::text, '{}',
-    json_build_array(
-      json_build_object('counters', quota, 'caller', key, 'kind', 'caller'),
-      json_build_object('counters', quota, 'caller', '', 'kind', 'overflow')
-    )::text,
-    '[]', '[]', '{1}',
-    json_build_array(json_build_object(
-      'quota', 1, 'slot', 1, 'overflow_slot', 2, 'quota_limit', quota_limit, 'least', cost,
-      'most', cost, 'is_estimate', held_cost > 0, 'window_length', length, 'window_end', finish
-    ))::text
+  IF renewed IS NOT NULL THEN
+    INSERT INTO llm_quota_places AS place
+    SELECT held.counters, held.caller, held.name, moment + 30000
+    FROM json_populate_recordset(NULL::llm_quota_places, renewed::json) AS held
+    ON CONFLICT (counters, caller, name) DO UPDATE SET ends = excluded.ends;
+  END IF;
+
+  IF settlements IS NOT NULL THEN
+    FOR given IN SELECT * FROM json_to_recordset(settlements::json) AS settlement (
+      counters text, caller text, window_id bigint, less_count bigint, less_held json
+    ) LOOP
+      UPDATE llm_quota_counters AS stored
+      SET count = greatest(0, stored.count - given.less_count),
+        held = greatest(0, stored.held - llm_quota_less(given.less_held, stored.period)),
+        held_before = greatest(
+          0, stored.held_before - llm_quota_less(given.less_held, stored.period - 1)
+        )
+      WHERE stored.counters = given.counters AND stored.caller = given.caller
+        AND stored.window_id = given.window_id;
+    END LOOP;
+  END IF;
+
+  IF demands IS NOT NULL THEN
+    PERFORM llm_quota_sweep(moment, asked.counters)
+    FROM json_array_elements_text(quotas::json) AS asked (counters);
+    FOR demand IN SELECT * FROM json_populate_recordset(NULL::llm_quota_demand, demands::json) LOOP
+      request := array_append(request, demand);
+      IF demand.is_last THEN
+        decided := array_append(decided, llm_quota_decide_request(moment, cap, request));
+        request := NULL;
+      END IF;
+    END LOOP;
+  END IF;
+  RETURN format(
+    '{"period":%s,"decided":[%s]}', llm_quota_period(moment), array_to_string(decided, ',')
   );
 END $function$;
 
--- Returns how many places of a caller are held no longer, although they are still in the total.
-CREATE OR REPLACE FUNCTION llm_quota_freed(quota text, key text, moment float8) RETURNS bigint
-LANGUAGE sql STABLE AS $function$
-  SELECT coalesce(sum(freed.held), 0)::bigint
-  FROM llm_quota_leases AS lease CROSS JOIN LATERAL (
-    SELECT part.held FROM llm_quota_places AS part
-    WHERE part.process = lease.process AND part.counters = quota AND part.caller = key
-      AND (lease.ends <= moment OR part.generation < lease.complete)
-    OFFSET 0
-  ) AS freed
-  WHERE lease.frees_at <= moment
-$function$;
-
--- Returns how many counters a sweep would delete now, or has yet to delete.
-CREATE OR REPLACE FUNCTION llm_quota_dead(tracking llm_quota_tracking, moment float8)
-RETURNS bigint LANGUAGE plpgsql STABLE AS $function$
-BEGIN
-  IF moment - tracking.swept_at >= 60000 THEN
-    tracking.swept_at := moment;
-    tracking.unswept := '';
-  END IF;
-  RETURN (
-    SELECT count(*) FROM llm_quota AS stored
-    WHERE stored.counters = tracking.counters AND stored.kind = 'caller'
-      AND stored.caller >= tracking.unswept
-      AND llm_quota_is_dead(stored.last_seen, tracking.swept_at, tracking.window_length)
-  );
-END $function$;
-
--- Returns the counter that a demand would reach now, as above; null for a new window.
-CREATE OR REPLACE FUNCTION llm_quota_peek(
-  given_time float8, cap bigint, quota text, key text, length float8, finish float8
-) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
+-- Returns the state of the counter that a demand, as JSON, would reach now, after a sweep if one is
+-- due; null for a new window. Changes nothing.
+CREATE OR REPLACE FUNCTION llm_quota_peek(given_time bigint, cap bigint, demand text) RETURNS text
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 DECLARE
-  moment CONSTANT float8 := (llm_quota_now(given_time)).moment;
-  tracking llm_quota_tracking;
-  own llm_quota;
+  moment CONSTANT bigint := (llm_quota_now(given_time)).moment;
+  asked CONSTANT llm_quota_demand := json_populate_record(NULL::llm_quota_demand, demand::json);
+  own llm_quota_counters;
+  sweep record;
 BEGIN
-  IF length IS NULL THEN
-    SELECT stored.* INTO own FROM llm_quota AS stored
-    WHERE stored.counters = quota AND stored.caller = key AND stored.kind = 'places';
-    own.kind := 'places';
-    own.count := greatest(0, coalesce(own.count, 0) - llm_quota_freed(quota, key, moment));
-    own.held := own.count;
-    RETURN llm_quota_decided(own, 0, NULL);
+  IF asked.window_length IS NULL THEN
+    own := llm_quota_places_of(moment, asked);
+    RETURN format('{%s}', llm_quota_state(own, moment));
   END IF;
 
-  SELECT stored.* INTO own FROM llm_quota AS stored
-  WHERE stored.counters = quota AND stored.caller = key AND stored.kind = 'caller';
+  SELECT stored.* INTO own FROM llm_quota_counters AS stored
+  WHERE stored.counters = asked.counters AND stored.caller = asked.caller;
   IF NOT FOUND THEN
-    SELECT stored.* INTO tracking FROM llm_quota_tracking AS stored WHERE stored.counters = quota;
-    IF tracking.tracked >= cap AND llm_quota_dead(tracking, moment) = 0 THEN
-      SELECT stored.* INTO own FROM llm_quota AS stored
-      WHERE stored.counters = quota AND stored.caller = '' AND stored.kind = 'overflow';
+    SELECT stored.tracked, coalesce(stored.unswept, '') AS unswept,
+      CASE WHEN moment - stored.swept_at >= 60000 THEN moment
+        WHEN stored.unswept IS NOT NULL THEN stored.swept_at
+      END AS swept_at
+    INTO sweep FROM llm_quota AS stored WHERE stored.counters = asked.counters;
+    IF sweep.tracked >= cap AND NOT EXISTS (
+      SELECT FROM llm_quota_dead(asked.counters, sweep.unswept, sweep.swept_at)
+    ) THEN
+      SELECT stored.* INTO own FROM llm_quota_counters AS stored
+      WHERE stored.counters = asked.counters AND stored.caller = '"overflow"';
     END IF;
   END IF;
-  own.last_seen := greatest(own.last_seen, moment);
-  IF NOT llm_quota_is_open(own.ends, own.last_seen, finish) THEN
-    RETURN NULL;
+  IF llm_quota_is_open(own.ends, moment, asked.window_start) THEN
+    RETURN format('{%s}', llm_quota_state(own, moment));
   END IF;
-  RETURN llm_quota_decided(own, 0, NULL);
+  RETURN NULL;
 END $function$;
 
 CREATE OR REPLACE FUNCTION llm_quota_forget(quota text, key text) RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 BEGIN
-  PERFORM FROM llm_quota AS stored
-  WHERE stored.counters = quota AND stored.caller = key AND stored.kind = 'caller' FOR UPDATE;
+  PERFORM llm_quota_lock();
+  DELETE FROM llm_quota_counters AS stored WHERE stored.counters = quota AND stored.caller = key;
   IF FOUND THEN
-    UPDATE llm_quota_tracking AS stored SET tracked = stored.tracked - 1
-    WHERE stored.counters = quota;
-    DELETE FROM llm_quota AS stored
-    WHERE stored.counters = quota AND stored.caller = key AND stored.kind = 'caller';
+    UPDATE llm_quota AS stored SET tracked = stored.tracked - 1 WHERE stored.counters = quota;
   END IF;
 END $function$;
 
--- Returns a page of callers as JSON, from one caller on.
+-- Returns a page of callers as JSON, from one caller on: with an open window, or with places.
 CREATE OR REPLACE FUNCTION llm_quota_list(
-  given_time float8, given_date float8, quota text, first_caller text
+  given_time bigint, given_date bigint, quota text, first_caller text
 ) RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 DECLARE
-  after_all CONSTANT text COLLATE "C" := chr(127); -- greater than each name
-  moment CONSTANT float8 := (llm_quota_now(given_time)).moment;
-  next_caller text COLLATE "C";
+  moment CONSTANT bigint := (llm_quota_now(given_time)).moment;
 BEGIN
-  next_caller := (
-    SELECT stored.caller FROM llm_quota AS stored
-    WHERE stored.counters = quota AND stored.caller >= first_caller AND stored.kind <> 'overflow'
-    ORDER BY stored.caller OFFSET 1000 LIMIT 1
-  );
   RETURN (
-    SELECT json_build_object('cursor', next_caller, 'callers', coalesce(json_agg(
-      json_build_object(
-        'callerKey', listed.caller, 'count', listed.count, 'held', listed.held,
-        'rest', CASE WHEN NOT listed.is_zoned THEN listed.ends - listed.last_seen END,
-        'end', CASE WHEN listed.is_zoned THEN listed.ends END
-      )
-    ), '[]'))
+    SELECT json_build_object(
+      'callers', coalesce(json_agg(listed) FILTER (WHERE listed.position <= 1000), '[]'),
+      'cursor', max(listed.caller) FILTER (WHERE listed.position > 1000)
+    )
     FROM (
-      SELECT stored.caller, stored.count, stored.held, stored.ends, stored.is_zoned,
-        greatest(stored.last_seen, moment) AS last_seen
-      FROM llm_quota AS stored
-      WHERE stored.counters = quota AND stored.kind = 'caller'
-        AND stored.caller >= first_caller AND stored.caller < coalesce(next_caller, after_all)
-      UNION ALL
-      SELECT stored.caller, stored.count - freed.held, stored.held - freed.held, NULL, NULL, NULL
-      FROM llm_quota AS stored
-      CROSS JOIN LATERAL (SELECT llm_quota_freed(quota, stored.caller, moment) AS held) AS freed
-      WHERE stored.counters = quota AND stored.kind = 'places' AND stored.count > freed.held
-        AND stored.caller >= first_caller AND stored.caller < coalesce(next_caller, after_all)
+      SELECT found.*, row_number() OVER (ORDER BY found.caller) AS position
+      FROM (
+        SELECT stored.caller, stored.count, llm_quota_held(stored, moment) AS held,
+          CASE WHEN NOT stored.is_zoned THEN stored.ends - moment END AS rest,
+          CASE WHEN stored.is_zoned THEN stored.ends END AS "end"
+        FROM llm_quota_counters AS stored
+        WHERE stored.counters = quota AND stored.caller >= first_caller
+          AND stored.caller <> '"overflow"'
+          AND stored.ends > CASE WHEN stored.is_zoned THEN given_date ELSE moment END
+        UNION ALL
+        SELECT place.caller, count(*), count(*), NULL, NULL
+        FROM llm_quota_places AS place
+        WHERE place.counters = quota AND place.caller >= first_caller AND place.ends > moment
+        GROUP BY place.caller
+      ) AS found
+      ORDER BY found.caller LIMIT 1001
     ) AS listed
-    WHERE listed.ends IS NULL
-      OR listed.ends > CASE WHEN listed.is_zoned THEN given_date ELSE listed.last_seen END
   );
 END $function$;
 
--- Returns the number of callers, without those that a sweep has yet to delete or whose places are
--- held no longer, and the number of sweeps, as JSON; as of the latest time that is known.
-CREATE OR REPLACE FUNCTION llm_quota_inspect(quota text) RETURNS text
+-- Returns the number of callers, with a counter of their own or with places, and of sweeps, as JSON.
+CREATE OR REPLACE FUNCTION llm_quota_inspect(given_time bigint, quota text) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 DECLARE
-  moment CONSTANT float8 := (SELECT clock.latest FROM llm_quota_clock AS clock WHERE clock.one);
-  with_places CONSTANT bigint := (
-    SELECT count(*) FROM llm_quota AS stored
-    WHERE stored.counters = quota AND stored.kind = 'places'
-      AND stored.count > llm_quota_freed(quota, stored.caller, moment)
-  );
-  tracking llm_quota_tracking;
+  moment CONSTANT bigint := (llm_quota_now(given_time)).moment;
+  state record;
 BEGIN
-  SELECT stored.* INTO tracking FROM llm_quota_tracking AS stored WHERE stored.counters = quota;
+  SELECT coalesce(sum(stored.tracked), 0) AS tracked, coalesce(sum(stored.sweeps), 0) AS sweeps
+  INTO state FROM llm_quota AS stored WHERE stored.counters = quota;
   RETURN json_build_object(
-    'trackedCallers', with_places + coalesce(
-      tracking.tracked - llm_quota_dead(tracking, tracking.swept_at), 0
+    'trackedCallers', state.tracked + (
+      SELECT count(DISTINCT place.caller) FROM llm_quota_places AS place
+      WHERE place.counters = quota AND place.ends > moment
     ),
-    'sweeps', coalesce(tracking.sweeps, 0)
+    'sweeps', state.sweeps
   );
 END $function$;
 
--- The lock lets only readers pass. The tables are in the order in which calls write to them.
 CREATE OR REPLACE FUNCTION llm_quota_clear() RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 BEGIN
-  LOCK TABLE llm_quota_clock, llm_quota_leases, llm_quota, llm_quota_tracking, llm_quota_places
-    IN EXCLUSIVE MODE;
-  DELETE FROM llm_quota_clock;
-  DELETE FROM llm_quota_leases;
+  PERFORM llm_quota_lock();
   DELETE FROM llm_quota;
-  DELETE FROM llm_quota_tracking;
+  DELETE FROM llm_quota_counters;
   DELETE FROM llm_quota_places;
+  PERFORM setval('llm_quota_latest', 0), setval('llm_quota_set_back', 0);
 END $function$;
 
 -- The store looks for this function before its first decision.
-CREATE OR REPLACE FUNCTION llm_quota_version_5() RETURNS void LANGUAGE sql AS '';
+CREATE OR REPLACE FUNCTION llm_quota_version_6() RETURNS void LANGUAGE sql AS '';
 END $schema$;

@@ -5,7 +5,7 @@ import source from './schema.sql.js'
 
 export const defaultTable = 'llm_quota'
 // That of schema.sql.
-const schemaVersion = 5
+const schemaVersion = 6
 // The names of the functions are longer than the table's, and PostgreSQL cuts names after 63 bytes.
 const longestTableName = 48
 const tableAndSchema = /^(?:("(?:[^"]|"")+"|[^".]+)\.)?("(?:[^"]|"")+"|[^".]+)$/
@@ -37,9 +37,7 @@ export function postgresSchema (options: PostgresSchemaOptions = {}): string {
     (_found, quote: string, suffix: string) =>
       quote === '' ? nameOf(suffix) : `'${nameOf(suffix).replaceAll("'", "''")}'`
   )
-  return unlogged
-    ? named.replaceAll(/^.*-- only if logged\n/gm, '')
-    : named.replaceAll('CREATE UNLOGGED TABLE', 'CREATE TABLE')
+  return unlogged ? named : named.replaceAll('CREATE UNLOGGED TABLE', 'CREATE TABLE')
 }
 
 /**
@@ -82,7 +80,7 @@ export interface PostgresPool {
   query(text: string, values: unknown[]): Promise<Readonly<Record<'rows', readonly unknown[]>>>
 }
 
-type Parameter = string | number | null | readonly (string | number)[]
+type Parameter = string | number | null
 
 /**
  * A `Pool` of `pg` can have the server parse a statement with a name only once for each connection,
@@ -98,7 +96,7 @@ interface NamingPool {
 
 // A transaction pooler that does not know named statements: none of this name exists, or one
 // already does. Nothing was executed.
-const unknownNameCodes: readonly unknown[] = ['26000', '42P05']
+const unknownNameCodes = ['26000', '42P05']
 
 /**
  * Calls the function of the schema whose name is the table's with `_` and the given one. Returns
@@ -114,22 +112,31 @@ export function functionsOf (pool: PostgresPool, table: string): CallFunction {
   const statements = new Statements(pool)
   let isChecked = false
 
-  return async (name, ...parameters) => {
-    if (!isChecked) {
-      const version = nameOf(`_version_${schemaVersion}`)
-      const found = await statements.run('SELECT to_regproc($1)::text AS reply', [version])
-      if (found === null) {
-        throw new Error(
-          `the schema for the table ${table} is missing or not version ${schemaVersion}: ` +
-            'run the SQL of postgresSchema, for another table if this one has another version'
-        )
-      }
-      isChecked = true
+  /** Throws an error that names what is missing, unless the schema is there. */
+  async function check (): Promise<void> {
+    const found = await statements.run(
+      "SELECT CASE WHEN to_regproc($1) IS NOT NULL THEN 'this' " +
+        "WHEN to_regclass($2) IS NOT NULL THEN 'another' END AS reply",
+      [nameOf(`_version_${schemaVersion}`), nameOf('')]
+    )
+    if (found === null) {
+      throw new Error(`the table ${table} does not exist: run the SQL of postgresSchema`)
     }
+    if (found === 'another') {
+      throw new Error(
+        `the table ${table} is not of version ${schemaVersion} of the schema: choose another ` +
+          'table, or drop this one with its functions, and run the SQL of postgresSchema'
+      )
+    }
+    isChecked = true
+  }
+
+  return async (name, ...parameters) => {
+    if (!isChecked) await check()
     const places = parameters.map((_, index) => `$${index + 1}`)
     return await statements.run(
       `SELECT ${nameOf(`_${name}`)}(${places.join()}) AS reply`,
-      parameters.map(textOf)
+      parameters.map((parameter) => (parameter === null ? null : String(parameter)))
     )
   }
 }
@@ -151,7 +158,7 @@ class Statements {
     try {
       return readReply(await namingPool.query({ name, text, values }))
     } catch (error) {
-      if (!isUnknownName(error)) throw error
+      if (!hasCode(error, unknownNameCodes)) throw error
       this.#namingPool = null
       return readReply(await this.#pool.query(text, values))
     }
@@ -171,9 +178,11 @@ function readReply ({ rows }: Awaited<ReturnType<PostgresPool['query']>>): strin
   return reply
 }
 
-function isUnknownName (error: unknown): boolean {
-  const isError = typeof error === 'object' && error !== null && 'code' in error
-  return isError && unknownNameCodes.includes(error.code)
+/** Whether an error has one of these codes. */
+export function hasCode (error: unknown, codes: readonly unknown[]): boolean {
+  return (
+    typeof error === 'object' && error !== null && 'code' in error && codes.includes(error.code)
+  )
 }
 
 // If the host has replaced the `query` of `pg`'s `Pool`, perhaps by a function that takes only a
@@ -190,17 +199,4 @@ function chainOf (object: object): object[] {
     chain.push(each)
   }
   return chain
-}
-
-function textOf (value: Parameter): string | null {
-  if (value === null) return null
-  return typeof value === 'object' ? arrayOf(value) : String(value)
-}
-
-/** Returns an array as PostgreSQL reads it. */
-function arrayOf (values: readonly (string | number)[]): string {
-  const texts = values.map((each) =>
-    typeof each === 'string' ? `"${each.replaceAll(/["\\]/g, '\\$&')}"` : String(each)
-  )
-  return `{${texts.join()}}`
 }

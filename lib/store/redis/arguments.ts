@@ -1,129 +1,191 @@
-import type { Call, Caller, StoredRequest } from '../shared/driver.js'
+import { placeDuration, type Call, type Caller, type NamedPlace } from '../shared/driver.js'
 import type { Demand } from '../store.js'
 
+/** What a script is called with. */
+export interface ScriptArguments {
+  readonly keys: readonly string[]
+  readonly parameters: readonly (string | Buffer)[]
+}
+
+/** How long a counter is kept after its window, and the time between two sweeps. */
+const minute = 60_000
+
 /**
- * The name of a quota on the server. It has no space, because a space follows it in the name of a
- * row, and differs for different counters.
+ * The field of a quota with windows in the shard, and the end of its key.
+ *
+ * @param counters The name of the counters. On the server it has no space, because a space follows
+ *   it, and differs for different counters.
  */
-export function quotaName (counters: string): string {
+export function windowsField (counters: string): string {
+  return `windows:${quotaName(counters)}`
+}
+
+/** The field of a quota of concurrent requests in the shard, and the end of its key. */
+export function placesField (counters: string): string {
+  return `places:${quotaName(counters)}`
+}
+
+function quotaName (counters: string): string {
   if (!/[% ]/.test(counters)) return counters
   return counters.replaceAll('%', '%25').replaceAll(' ', '%20')
 }
 
-/** The name of the row of a caller. */
-export function rowName ({ counters, callerKey }: Caller): string {
-  return `${quotaName(counters)} ${callerKey}`
+/** A quota with windows, and its callers with their rows, which count from 1 as in Lua. */
+interface WindowedQuota {
+  readonly counters: string
+  readonly position: number
+  readonly rows: Map<string, number>
+  /** The length of the windows; 0 if no request reaches the quota. */
+  window: number
+  isZoned: boolean
 }
 
-/** The quotas of a call, in the order of their first use. */
-class CalledQuotas {
-  readonly #byCounters = new Map<string, { readonly position: number; window: number }>()
+/** A caller with places that a call is about. Positions count from 1. */
+interface Holder extends Caller {
+  readonly position: number
+}
 
-  /** Positions count from 1, as in Lua. */
-  add (counters: string, window = 0): number {
-    let quota = this.#byCounters.get(counters)
-    if (quota === undefined) {
-      quota = { position: this.#byCounters.size + 1, window: 0 }
-      this.#byCounters.set(counters, quota)
+/** The arguments of decide.lua, which describes them: numbers of eight bytes, and names. */
+export class DecideArguments implements ScriptArguments {
+  readonly keys: readonly string[]
+  readonly parameters: readonly (string | Buffer)[]
+  readonly #quotas = new Map<string, WindowedQuota>()
+  readonly #concurrent = new Set<string>()
+  readonly #holders = new Map<string, Holder>()
+  readonly #placeNames: string[] = []
+  /** How long the shard must last after this call, in milliseconds. */
+  #keep = 0
+
+  /**
+   * @param shard The key of the shard.
+   * @param isExpected Whether the server should have counters of a quota.
+   */
+  constructor (shard: string, call: Call, cap: number, isExpected: (counters: string) => boolean) {
+    const numbers: number[] = []
+    for (const freed of call.freed) this.#addPlace(numbers, freed)
+    for (const renewed of call.renewed) {
+      this.#addPlace(numbers, renewed)
+      this.#keep = Math.max(this.#keep, placeDuration)
     }
-    if (window > 0) quota.window = window
-    return quota.position
+    const settlementCount = this.#addSettlements(numbers, call)
+    const demandCount = this.#addRequests(numbers, call)
+    const quotas = [...this.#quotas.values()]
+    const holders = [...this.#holders.values()]
+    const fields = quotas.map(({ counters }) => windowsField(counters))
+    for (const counters of this.#concurrent) fields.push(placesField(counters))
+
+    const header = [
+      call.time ?? -1,
+      cap,
+      this.#keep,
+      quotas.length,
+      this.#concurrent.size,
+      holders.length,
+      call.freed.length,
+      call.renewed.length,
+      settlementCount,
+      call.requests.length,
+      demandCount
+    ]
+    for (const { counters, window, isZoned, rows } of quotas) {
+      const isLost = window > 0 && isExpected(counters)
+      header.push(window, Number(isZoned), Number(isLost), rows.size)
+    }
+    this.keys = [
+      shard,
+      ...fields.map((field) => `${shard}:${field}`),
+      ...holders.flatMap(({ counters, callerKey }) => {
+        const callers = `${shard}:${placesField(counters)}`
+        return [`${callers} ${callerKey}`, callers]
+      })
+    ]
+    this.parameters = [
+      Buffer.from(Float64Array.from([...header, ...numbers]).buffer),
+      ...fields,
+      ...quotas.flatMap(({ rows }) => [...rows.keys()]),
+      ...holders.map(({ callerKey }) => callerKey),
+      ...this.#placeNames
+    ]
   }
 
-  get names (): string[] {
-    return [...this.#byCounters.keys()].map(quotaName)
+  #addPlace (numbers: number[], place: NamedPlace): void {
+    numbers.push(this.#holderOf(place).position)
+    this.#placeNames.push(place.name)
   }
 
-  get windows (): number[] {
-    return [...this.#byCounters.values()].map(({ window }) => window)
+  /** Adds each settlement once for each period whose held amount it changes, and at least once. */
+  #addSettlements (numbers: number[], { settlements }: Call): number {
+    let count = 0
+    for (const settlement of settlements) {
+      const { counters, callerKey, overflow, windowId, lessHeld } = settlement
+      const quota = this.#quotaOf(counters)
+      const row = rowOf(quota, callerKey)
+      const periods = lessHeld.size > 0 ? lessHeld : new Map([[0, 0]])
+      let { lessCount } = settlement
+      for (const [period, less] of periods) {
+        numbers.push(quota.position, row, Number(overflow), windowId, lessCount, less, period)
+        lessCount = 0
+        count += 1
+      }
+    }
+    return count
   }
-}
 
-/** Requests that follow each other and differ in their callers only. */
-interface Group {
-  readonly demands: readonly Demand[]
-  requests: number
-}
-
-/**
- * Returns the arguments of decide.lua, which describes them: numbers of eight bytes, and names.
- *
- * @param isExpected Whether the server should have counters of this shard.
- */
-export function argumentsOf (call: Call, cap: number, isExpected: boolean): (string | Buffer)[] {
-  const quotas = new CalledQuotas()
-  const groups = groupsOf(call.requests)
-  const numbersOfGroups: number[] = []
-  for (const { demands, requests } of groups) {
-    numbersOfGroups.push(requests, demands.length)
-    for (const demand of demands) addDemand(numbersOfGroups, demand, quotas)
+  /** Returns how many demands the requests have. */
+  #addRequests (numbers: number[], { requests }: Call): number {
+    let count = 0
+    for (const { demands, place } of requests) {
+      const hasPlaces = demands.some(({ window }) => window === null)
+      if (hasPlaces) this.#placeNames.push(place)
+      numbers.push(demands.length, Number(hasPlaces))
+      for (const demand of demands) this.#addDemand(numbers, demand)
+      count += demands.length
+    }
+    return count
   }
-  // An overflow counter is in the field of its quota.
-  for (const { counters, overflow } of call.settlements) if (overflow) quotas.add(counters)
 
-  const numbers = [
-    call.time ?? -1,
-    cap,
-    Number(isExpected),
-    quotas.windows.length,
-    call.holdings.length,
-    call.settlements.length,
-    groups.length
-  ]
-  if (call.lease !== null) {
-    numbers.push(call.lease.number, call.lease.generation, Number(call.lease.isComplete))
-  }
-  numbers.push(...quotas.windows)
-  for (const { held } of call.holdings) numbers.push(held)
-  for (const { windowId, lessCount, lessHeld } of call.settlements) {
-    numbers.push(windowId, lessCount, lessHeld)
-  }
-  for (const number of numbersOfGroups) numbers.push(number)
-
-  const names = [call.lease?.process ?? '', ...quotas.names]
-  for (const holding of call.holdings) names.push(rowName(holding))
-  for (const settlement of call.settlements) {
-    const { counters, overflow } = settlement
-    names.push(overflow ? `quota:${quotaName(counters)}` : rowName(settlement))
-  }
-  for (const demands of call.requests) {
-    for (const demand of demands) names.push(rowName(demand))
-  }
-  return [Buffer.from(Float64Array.from(numbers).buffer), ...names]
-}
-
-function addDemand (numbers: number[], demand: Demand, quotas: CalledQuotas): void {
-  const { counters, limit, least, most, isEstimate, window, end } = demand
-  const quota = window === null ? 0 : quotas.add(counters, window)
-  numbers.push(quota, limit, least, most, Number(isEstimate), end ?? 0)
-}
-
-function groupsOf (requests: readonly StoredRequest[]): Group[] {
-  const groups: Group[] = []
-  for (const demands of requests) {
-    const latest = groups.at(-1)
-    if (latest !== undefined && haveSameSettings(latest.demands, demands)) {
-      latest.requests += 1
+  #addDemand (numbers: number[], demand: Demand): void {
+    const { counters, callerKey, limit, least, most, isEstimate, window, start, end } = demand
+    if (window === null) {
+      numbers.push(0, this.#holderOf(demand).position)
+      this.#keep = Math.max(this.#keep, placeDuration)
     } else {
-      groups.push({ demands, requests: 1 })
+      const quota = this.#quotaOf(counters)
+      quota.window = window
+      quota.isZoned = end !== null
+      numbers.push(quota.position, rowOf(quota, callerKey))
+      this.#keep = Math.max(this.#keep, window + minute)
     }
+    numbers.push(limit, least, most, Number(isEstimate), start ?? 0, end ?? 0)
   }
-  return groups
+
+  #quotaOf (counters: string): WindowedQuota {
+    let quota = this.#quotas.get(counters)
+    if (quota === undefined) {
+      const position = this.#quotas.size + 1
+      quota = { counters, position, rows: new Map(), window: 0, isZoned: false }
+      this.#quotas.set(counters, quota)
+    }
+    return quota
+  }
+
+  #holderOf ({ counters, callerKey }: Caller): Holder {
+    const name = `${placesField(counters)} ${callerKey}`
+    let holder = this.#holders.get(name)
+    if (holder === undefined) {
+      holder = { counters, callerKey, position: this.#holders.size + 1 }
+      this.#holders.set(name, holder)
+      this.#concurrent.add(counters)
+    }
+    return holder
+  }
 }
 
-function haveSameSettings (some: readonly Demand[], others: readonly Demand[]): boolean {
-  if (some.length !== others.length) return false
-  return some.every((one, index) => {
-    const other = others[index]
-    return (
-      other !== undefined &&
-      one.counters === other.counters &&
-      one.limit === other.limit &&
-      one.least === other.least &&
-      one.most === other.most &&
-      one.isEstimate === other.isEstimate &&
-      one.window === other.window &&
-      one.end === other.end
-    )
-  })
+function rowOf ({ rows }: WindowedQuota, callerKey: string): number {
+  let row = rows.get(callerKey)
+  if (row === undefined) {
+    row = rows.size + 1
+    rows.set(callerKey, row)
+  }
+  return row
 }

@@ -1,348 +1,226 @@
--- Does all that one call asks of a shard, atomically: reads the rows, decides, and writes the rows
--- that changed.
+-- Does what one call asks of a shard, in one step: frees and renews places, settles, and decides on
+-- the requests in their order.
 -- include layout.part.lua
--- include sweep.part.lua
--- include places.part.lua
---
--- ARGV[1] holds numbers of eight bytes, and the other arguments are names; both are read below in
--- the order in which they were written (arguments.ts). In this form, a number costs half of what it
--- does in JSON or as an argument of its own.
---
--- Returns the number of the latest call of the process that was known, or 0 if it had no lease.
--- Then for each request ASK_AGAIN, or for each of its demands six integers: what was granted, or
--- NO_ROOM; the count; what is held; how long the window stays open or, if it has an end, when it
--- ends (0 for a place); the window's id; and whether the overflow counter was used (1 or 0).
-local ASK_AGAIN <const> = -2
-local NO_ROOM <const> = -1
+-- KEYS: the shard; the counters of each quota with windows; the callers of each quota of concurrent
+-- requests; and of each caller with places, a holder, its places and the callers of its quota.
+-- ARGV[1] has numbers of eight bytes, read below in the order in which arguments.ts writes them; in
+-- JSON, they would cost a fifth more. Then come names: the field of each quota, the callers of each
+-- quota with windows, the holders, and the places that are freed, renewed, and taken.
+-- Returns numbers with spaces between them: the period, and for each demand of each request whether
+-- it has room (1 or 0), what was granted, the count, what is held, how long the window stays open
+-- or, in a time zone, when it ends (0 for a place), its id, and whether it is that of overflow.
+local NUMBERS = ARGV[1]
 
--- Read the arguments.
+-- The shard must last for `keep`. There are `demandCount` demands in all requests.
+local time, cap, keep, windowedCount, concurrentCount, holderCount, freedCount, renewedCount,
+  settlementCount, requestCount, demandCount, at = struct.unpack('ddddddddddd', NUMBERS)
+local quotaCount = windowedCount + concurrentCount
+local found = readShard(unpack(ARGV, 2, 1 + quotaCount))
+local now, offset, latestId, shardExpires = startClock(found[1], time)
+local period = math.floor(now / PERIOD)
 
-local NUMBERS <const> = ARGV[1]
-local names = ARGV
-local name = 2
-local at
+-- A server whose memory is full refuses only the first write of a script. A demand may need an id.
+local isExpiring = now + keep > shardExpires
+if isExpiring then shardExpires = now + keep + MINUTE end
+local clock = struct.pack('dddd', now, offset, latestId + demandCount, shardExpires)
+redis.call('HSET', SHARD, LAYOUT, clock)
+if isExpiring then redis.call('PEXPIRE', SHARD, shardExpires - now) end
 
--- `time` is that of the store's own clock; negative for the server's. `isExpected` is 1 if this
--- process has counted here within a window, so that there should be something.
-local time, cap, isExpected, quotaCount, holdingCount, settlementCount, groupCount
-time, cap, isExpected, quotaCount, holdingCount, settlementCount, groupCount, at =
-  struct.unpack('ddddddd', NUMBERS)
-
--- The process is '' if the call is not about places.
-local lease = nil
-if names[name] ~= '' then
-  lease = { process = names[name], holdings = {} }
-  lease.number, lease.generation, lease.isComplete, at = struct.unpack('ddd', NUMBERS, at)
-end
-name = name + 1
-
--- The fields that are read: the clock, the quotas, and then rows.
-local fields = { CLOCK_FIELD }
-local size = 1
-
--- The window is 0 if no request reaches the quota.
-local quotas = {}
-for position = 1, quotaCount do
-  local window
-  window, at = struct.unpack('d', NUMBERS, at)
-  quotas[position] = { name = names[name], window = window }
-  size = size + 1
-  fields[size] = 'quota:' .. names[name]
-  name = name + 1
-end
-
-for position = 1, holdingCount do
-  local held
-  held, at = struct.unpack('d', NUMBERS, at)
-  lease.holdings[position] = { row = names[name], held = held }
-  name = name + 1
-end
-
--- A settlement's field is a row, or that of a quota for its overflow counter.
-local settlements = {}
-for position = 1, settlementCount do
-  local windowId, lessCount, lessHeld
-  windowId, lessCount, lessHeld, at = struct.unpack('ddd', NUMBERS, at)
-  settlements[position] = {
-    field = names[name], windowId = windowId, lessCount = lessCount, lessHeld = lessHeld
-  }
-  size = size + 1
-  fields[size] = names[name]
-  name = name + 1
-end
-
--- Requests that follow each other and differ in their callers only are a group, whose demands are
--- described once. The quota is 0 for a place. `ends` is 0 if the window has no end. The last three
--- fields are about the request that is being decided on.
-local groups = {}
-local firstRow = name
-for index = 1, groupCount do
-  local requestCount, demandCount
-  requestCount, demandCount, at = struct.unpack('dd', NUMBERS, at)
-  local demands = {}
-  for position = 1, demandCount do
-    local quota, limit, least, most, isEstimate, ends
-    quota, limit, least, most, isEstimate, ends, at = struct.unpack('dddddd', NUMBERS, at)
-    demands[position] = {
-      quota = quota > 0 and quotas[quota],
-      limit = limit,
-      -- There is room where no more than this is counted.
-      room = limit == UNLIMITED and UNLIMITED or limit - math.max(least, 1),
-      most = most,
-      isEstimate = isEstimate == 1,
-      ends = ends > 0 and ends,
-      counter = false,
-      isOverflow = false,
-      hasRoom = false
-    }
+-- Begins a sweep if it is due, and looks at a page of the counters while one is under way.
+local function sweep (quota)
+  if quota.cursor < 0 and now - quota.sweptAt >= MINUTE then
+    quota.sweptAt, quota.sweeps, quota.cursor = now, quota.sweeps + 1, 0
   end
-  groups[index] = { demands = demands, requestCount = requestCount }
-  for _ = 1, requestCount do
-    for position = 1, demandCount do
-      if demands[position].quota then
-        size = size + 1
-        fields[size] = names[name]
-      end
-      name = name + 1
-    end
+  if quota.cursor < 0 then return end
+  local page = redis.call('HSCAN', quota.key, quota.cursor, 'COUNT', PAGE)
+  for index = 1, #page[2], 2 do
+    if isDead(quota, page[2][index + 1]) then redis.call('HDEL', quota.key, page[2][index]) end
   end
+  quota.cursor, quota.isChanged = page[1] == '0' and -1 or tonumber(page[1]), true
 end
 
--- Read the clock, the quotas, the callers' own counters and the places.
-
-if lease then fields[size + 1] = 'cleaning' end
-local found = readWindows(fields)
-local isNew = not found
-if isNew then
-  -- There is nothing to give back to.
-  if groupCount == 0 and not lease then return { 0 } end
-  if isExpected == 1 then assertNotEvicted() end
-  -- Places are useless without the clock. Only a key that exists is removed, because after a first
-  -- write the server would no longer refuse the others when its memory is full.
-  if redis.call('EXISTS', PLACES) == 1 then redis.call('UNLINK', PLACES) end
-  found = {}
-end
-
-local clock = readClock(found[1])
-local now = startClock(clock, time)
-
-for position, quota in ipairs(quotas) do
+-- The window is 0 if no request reaches the quota. `isExpected` is 1 if this process has counted in
+-- it within a window.
+local quotas, name = {}, 1 + quotaCount
+for position = 1, windowedCount do
+  local window, isZoned, isExpected, callerCount
+  window, isZoned, isExpected, callerCount, at = struct.unpack('dddd', NUMBERS, at)
   local text = found[1 + position]
-  if text then
-    readQuota(quota, text)
-  elseif quota.window > 0 then
-    createQuota(quota, now)
-  end
-end
-
-local places = nil
-if lease then places = openPlaces(lease, found[size + 1], now) end
-
--- From here on, nothing may fail: what a script has written stays written.
-
--- Sweep the quotas that requests reach, if that is due. Then a pass over all rows of the shard
--- removes the dead ones, a page with each script.
-
-local isChecked = true
-local retention = lease and LEASE or 0
-for _, quota in ipairs(quotas) do
-  local window = quota.window
+  local quota = readQuota(text or struct.pack('dddddd', now, 0, -1, 0, 0, NEVER))
+  quota.key, quota.field, quota.window = KEYS[1 + position], ARGV[1 + position], window
+  -- Counters whose quota has no record have times of a clock that was lost.
+  if not text then redis.call('UNLINK', quota.key) end
   if window > 0 then
-    local isDue = now - quota.sweptAt >= SWEEP_INTERVAL
-    if isDue then
-      quota.sweeps = quota.sweeps + 1
-      quota.sweptAt = now
-      -- A pass that is already under way has looked at rows before this sweep.
-      quota.checkedAfter = clock.passes + (clock.cursor == NO_PASS and 1 or 2)
-    end
-    if isDue or quota.retention ~= window + RETENTION_AFTER_WINDOW then
-      quota.retention = window + RETENTION_AFTER_WINDOW
-      quota.expires = clock.serverTime + quota.retention + SWEEP_INTERVAL
-      quota.isChanged = true
-    end
-    if clock.passes < quota.checkedAfter then isChecked = false end
-    if quota.retention > retention then retention = quota.retention end
+    quota.isChanged = quota.retention ~= window + MINUTE or quota.isZoned ~= isZoned
+    quota.retention, quota.isZoned = window + MINUTE, isZoned
+    sweep(quota)
   end
-end
-if not isChecked and checkPage(clock, quotas) then found = readWindows(fields) end
-
--- The callers' own counters, by row. Several requests can share one. What is not as long as a
--- counter is a quota, which a settlement names for its overflow counter.
-local counters = {}
-for position = 2 + quotaCount, size do
-  local text = found[position]
-  if text and #text == COUNTER_LENGTH and not counters[fields[position]] then
-    counters[fields[position]] = readCounter(text)
+  -- Callers without a counter of their own have false in its place.
+  quota.counters, quota.firstName = {}, name
+  local texts = redis.call('HMGET', quota.key, unpack(ARGV, name + 1, name + callerCount))
+  for row, counterText in ipairs(texts) do
+    quota.counters[row] = counterText and readCounter(counterText, period)
+    if not counterText then quota.tracked = quota.tracked or redis.call('HLEN', quota.key) end
   end
+  if quota.tracked == 0 then
+    -- The server may evict again what it counts. The client decides on this.
+    if isExpected == 1 then error('LOST the counters of ' .. quota.field, 0) end
+    quota.expires = NEVER
+  end
+  quotas[position] = quota
+  name = name + callerCount
 end
 
--- What this process holds comes first.
+local function overflowOf (quota)
+  local text = not quota.overflow and redis.call('HGET', SHARD, quota.field .. ' overflow')
+  quota.overflow = quota.overflow or readCounter(text or NEW_COUNTER, period)
+  return quota.overflow
+end
 
-if places then places.state() end
+-- Counts what has not ended in a sorted set, and removes what has.
+local removable = PAGE
+local function countNotEnded (key)
+  local count = redis.call('ZCARD', key)
+  local ended = count > 0 and redis.call('ZCOUNT', key, '-inf', now) or 0
+  local removed = math.min(ended, removable)
+  if removed > 0 then redis.call('ZREMRANGEBYRANK', key, 0, removed - 1) end
+  removable = removable - removed
+  return count - ended
+end
 
--- Settlements: only the window that counted it gives something back. What is added is a request
--- with the limit UNLIMITED. A quota without a retention does not exist.
+local function hold (holder, place)
+  redis.call('ZADD', holder.key, now + PLACE_DURATION, place)
+  redis.call('PEXPIRE', holder.key, PLACE_DURATION)
+  redis.call('ZADD', holder.callersKey, now + PLACE_DURATION, holder.caller)
+end
 
-for _, settlement in ipairs(settlements) do
-  local counter = counters[settlement.field]
-  for _, quota in ipairs(quotas) do
-    if settlement.field == 'quota:' .. quota.name and quota.retention then
-      counter = overflowOf(quota)
-      quota.isChanged = true
-    end
+-- Free and renew places. The places of a holder have the form of a counter.
+local holders = {}
+for position = 1, holderCount do
+  local key = 2 * position + quotaCount
+  holders[position] = {
+    key = KEYS[key], callersKey = KEYS[key + 1], caller = ARGV[name + position],
+    count = false, held = 0, heldBefore = 0, ends = now, id = 0
+  }
+end
+name = name + holderCount
+for index = 1, freedCount + renewedCount do
+  local position
+  position, at = struct.unpack('d', NUMBERS, at)
+  name = name + 1
+  local holder, place = holders[position], ARGV[name]
+  if index > freedCount then
+    hold(holder, place)
+  elseif redis.call('ZREM', holder.key, place) == 1 and redis.call('EXISTS', holder.key) == 0 then
+    redis.call('ZREM', holder.callersKey, holder.caller)
   end
-  if counter and counter.id == settlement.windowId then
-    counter.count = math.max(0, counter.count - settlement.lessCount)
-    counter.held = math.min(math.max(0, counter.held - settlement.lessHeld), counter.count)
+end
+
+-- Settle: only the window that has counted changes, and what is held of the `settled` period.
+for _ = 1, settlementCount do
+  local position, row, isOverflow, id, lessCount, lessHeld, settled, nextAt =
+    struct.unpack('ddddddd', NUMBERS, at)
+  at = nextAt
+  local quota = quotas[position]
+  local counter = isOverflow == 1 and overflowOf(quota) or quota.counters[row]
+  if counter and counter.id == id then
+    counter.count = math.max(0, counter.count - lessCount)
+    local heldField = settled == period and 'held' or settled == period - 1 and 'heldBefore'
+    if heldField then counter[heldField] = math.max(0, counter[heldField] - lessHeld) end
     counter.isChanged = true
   end
 end
 
--- Requests, in their order.
-
--- Whether a request depends on what a pass has still to look at: other callers' rows, if a new
--- caller meets the cap; what other processes hold, if there is no room for a place.
-local function isUncertain (demands, first)
-  for position, demand in ipairs(demands) do
-    local row = names[first + position]
-    local quota = demand.quota
-    if not quota then
-      if places.byRow[row].total > demand.room and places.isCleaningDue() then return true end
-    -- Each demand of the request can be of a new caller.
-    elseif not counters[row] and quota.callers + #demands > cap
-      and clock.passes < quota.checkedAfter then
-      return true
-    end
+-- Returns the counter that a demand reaches: the caller's own, or the overflow counter at the cap.
+-- Opens a window if the last one is over. `starts` and `ends` are 0 without a time zone.
+local function reach (quota, row, starts, ends)
+  local counter = quota.counters[row]
+  if not counter and quota.tracked < cap then
+    counter = readCounter(NEW_COUNTER, period)
+    quota.counters[row], quota.tracked = counter, quota.tracked + 1
   end
-  return false
-end
-
--- Finds the counter that the demand reaches. Opens a window if the last one is over.
-local function reach (demand, row)
-  local quota = demand.quota
-  local counter = counters[row]
-  demand.isOverflow = false
-  if not counter then
-    quota.isChanged = true
-    if quota.callers < cap then
-      counter = newCounter()
-      counters[row] = counter
-      quota.callers = quota.callers + 1
-    else
-      counter = overflowOf(quota)
-      demand.isOverflow = true
-    end
+  counter = counter or overflowOf(quota)
+  if counter.ends <= (ends > 0 and starts or now) then
+    latestId = latestId + 1
+    counter.id, counter.ends = latestId, ends > 0 and ends or now + quota.window
+    counter.count, counter.held, counter.heldBefore = 0, 0, 0
   end
-  local ends = demand.ends
-  if ends and ends > counter.ends or not ends and now >= counter.ends then
-    clock.lastId = clock.lastId + 1
-    counter.id = clock.lastId
-    counter.ends = ends or now + quota.window
-    counter.count = 0
-    counter.held = 0
-    if ends then quota.isZoned = 1 end
-  end
-  counter.lastSeen = now
-  counter.isChanged = true
-  demand.counter = counter
-  return counter.count
+  counter.lastSeen, counter.isChanged = now, true
+  return counter
 end
 
--- What a demand with room is granted. Another demand of its request can have used the rest of the
--- same overflow counter.
-local function grantOf (demand)
-  if demand.limit == UNLIMITED or not demand.quota then return demand.most end
-  local room = demand.limit - demand.counter.count
-  if room >= demand.most then return demand.most end
-  return room > 0 and room or 0
-end
-
--- Counts what was granted. A count stops at the greatest one.
-local function add (counter, granted, isHeld)
-  counter.count = counter.count + granted
-  if counter.count > UNLIMITED then counter.count = UNLIMITED end
-  if not isHeld then return end
-  counter.held = counter.held + granted
-  if counter.held > UNLIMITED then counter.held = UNLIMITED end
-end
-
-local reply = { places and places.latestNumber or 0 }
-local replied = 1
-
-local function decide (demands, first)
-  -- Room is what there was before the request, of which two callers can use the overflow counter.
+-- Decide on the requests. The quota's position is 0 for a place, whose row is that of its holder.
+local reply, demands = { string.format('%d', period) }, {}
+for _ = 1, requestCount do
+  local size, hasPlaces
+  size, hasPlaces, at = struct.unpack('dd', NUMBERS, at)
+  name = name + hasPlaces
   local isAdmitted = true
-  for position = 1, #demands do
-    local demand = demands[position]
-    local row = names[first + position]
-    local count = demand.quota and reach(demand, row) or places.byRow[row].total
-    demand.hasRoom = count <= demand.room
-    isAdmitted = isAdmitted and demand.hasRoom
-  end
-  for position = 1, #demands do
-    local demand = demands[position]
-    local granted = isAdmitted and grantOf(demand) or 0
-    reply[replied + 1] = demand.hasRoom and shown(granted) or NO_ROOM
-    if demand.quota then
-      local counter = demand.counter
-      add(counter, granted, demand.isEstimate)
-      reply[replied + 2] = shown(counter.count)
-      reply[replied + 3] = shown(counter.held)
-      reply[replied + 4] = demand.ends and counter.ends or counter.ends - now
-      reply[replied + 5] = counter.id
-      reply[replied + 6] = demand.isOverflow and 1 or 0
-    else
-      local total = places.take(names[first + position], granted)
-      reply[replied + 2] = total
-      reply[replied + 3] = total
-      reply[replied + 4] = 0
-      reply[replied + 5] = 0
-      reply[replied + 6] = 0
+  for index = 1, size do
+    local position, row, limit, least, most, isEstimate, starts, ends, nextAt =
+      struct.unpack('dddddddd', NUMBERS, at)
+    at = nextAt
+    local quota = quotas[position]
+    local counter = quota and reach(quota, row, starts, ends) or holders[row]
+    if not quota and not counter.count then
+      counter.count = countNotEnded(counter.key)
+      counter.held = counter.count
     end
-    replied = replied + 6
+    local hasRoom = limit == UNLIMITED or counter.count + math.max(least, 1) <= limit
+    isAdmitted = isAdmitted and hasRoom
+    -- Records are used again by the next request.
+    local demand = demands[index] or {}
+    demands[index] = demand
+    demand.quota, demand.counter, demand.hasRoom, demand.isZoned = quota, counter, hasRoom, ends > 0
+    demand.limit, demand.most, demand.isEstimate = limit, most, isEstimate == 1
   end
-end
-
-local nextRow = firstRow - 1
-for _, group in ipairs(groups) do
-  for _ = 1, group.requestCount do
-    if (lease or not isChecked) and isUncertain(group.demands, nextRow) then
-      replied = replied + 1
-      reply[replied] = ASK_AGAIN
-    else
-      decide(group.demands, nextRow)
+  for index = 1, size do
+    local demand = demands[index]
+    local quota, counter, granted = demand.quota, demand.counter, 0
+    if isAdmitted then
+      -- Another demand of the request can have used the rest of the same overflow counter.
+      granted = demand.limit == UNLIMITED and demand.most
+        or math.max(0, math.min(demand.most, demand.limit - counter.count))
+      counter.count = math.min(counter.count + granted, UNLIMITED)
+      if demand.isEstimate then counter.held = math.min(counter.held + granted, UNLIMITED) end
+      if not quota then hold(counter, ARGV[name]) end
     end
-    nextRow = nextRow + #group.demands
+    local left = demand.isZoned and counter.ends or counter.ends - now
+    local isOverflow = quota and counter == quota.overflow
+    reply[#reply + 1] = string.format('%d %d %d %d %d %d %d', demand.hasRoom and 1 or 0,
+      granted, counter.count, heldOf(counter), left, counter.id, isOverflow and 1 or 0)
   end
 end
 
 -- Write what has changed.
-
--- A shard expires when a request would find every row dead.
-local isExpiring = now + retention > clock.expires
-if isExpiring then clock.expires = now + retention + SWEEP_INTERVAL end
-
-local written = { CLOCK_FIELD, writeClock(clock) }
-size = 2
-for row, counter in pairs(counters) do
-  if counter.isChanged then
-    written[size + 1] = row
-    written[size + 2] = writeCounter(counter)
-    size = size + 2
-  end
+local function writeCounter (its)
+  return struct.pack('ddddddd',
+    its.lastSeen, its.count, its.held, its.heldBefore, period, its.ends, its.id)
+end
+for position = windowedCount + 1, quotaCount do
+  if not found[1 + position] then redis.call('HSET', SHARD, ARGV[1 + position], '') end
+  countNotEnded(KEYS[1 + position])
+  redis.call('PEXPIRE', KEYS[1 + position], PLACE_DURATION)
 end
 for _, quota in ipairs(quotas) do
+  local written, size = {}, 0
+  for row, counter in ipairs(quota.counters) do
+    if counter and counter.isChanged then
+      written[size + 1], written[size + 2] = ARGV[quota.firstName + row], writeCounter(counter)
+      size = size + 2
+    end
+  end
+  if size > 0 then redis.call('HSET', quota.key, unpack(written)) end
+  if quota.overflow then
+    redis.call('HSET', SHARD, quota.field .. ' overflow', writeCounter(quota.overflow))
+  end
+  if quota.window > 0 and now + quota.retention > quota.expires then
+    quota.expires, quota.isChanged = now + quota.retention + MINUTE, true
+    redis.call('PEXPIRE', quota.key, quota.expires - now)
+  end
   if quota.isChanged then
-    written[size + 1] = 'quota:' .. quota.name
-    written[size + 2] = writeQuota(quota)
-    size = size + 2
+    redis.call('HSET', SHARD, quota.field, struct.pack('dddddd', quota.sweptAt, quota.sweeps,
+      quota.cursor, quota.retention, quota.isZoned, quota.expires))
   end
 end
-if places then
-  written[size + 1] = 'cleaning'
-  written[size + 2] = places.cleaningText()
-end
-redis.call('HSET', WINDOWS, unpack(written))
-if isExpiring then redis.call('PEXPIRE', WINDOWS, retention + SWEEP_INTERVAL) end
-if places then places.write() end
-return reply
+return table.concat(reply, ' ')

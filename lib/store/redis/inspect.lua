@@ -1,12 +1,13 @@
--- Reads how many callers of a quota have a row or places, and how often the quota has swept.
+-- Reads how many callers of a quota have a counter or places, and how often the quota has swept.
 -- include layout.part.lua
 --
--- ARGV: the name of the quota.
-local found = readWindows({ CLOCK_FIELD, 'quota:' .. ARGV[1] })
-if not found then return { 0, 0 } end
-if not found[2] then
-  return { tonumber(redis.call('HGET', PLACES, 'callers ' .. ARGV[1]) or 0), 0 }
+-- KEYS: the shard, the counters of the quota if it has windows, and its callers if it has places.
+-- ARGV: the field of the quota; the time of the store's own clock, negative for the server's.
+--
+-- Returns both numbers with a space between them.
+local found = readShard(ARGV[1])
+if found[2] then
+  return string.format('%d %d', redis.call('HLEN', KEYS[2]), readQuota(found[2]).sweeps)
 end
-local quota = {}
-readQuota(quota, found[2])
-return { quota.callers, quota.sweeps }
+local now = startClock(found[1], tonumber(ARGV[2]))
+return redis.call('ZCOUNT', KEYS[3], '(' .. string.format('%d', now), '+inf') .. ' 0'

@@ -12,8 +12,8 @@ export interface Driver {
    */
   readonly mostDemands: number
   /**
-   * Does all of the call in one atomic step. Rejects with a `NotRunError` if certainly nothing of it
-   * has run, and with anything else if that is unknown.
+   * Does all of the call in one atomic step. Rejects with a `NotRunError` if certainly nothing of
+   * it has run, and with anything else if that is unknown.
    */
   decide(call: Call): Promise<Reply>
   /** As `QuotaStore.peek`. */
@@ -32,9 +32,20 @@ export interface Driver {
     date: number
   ): Promise<CallerPage>
   /** As `QuotaStore.inspect`. */
-  inspect(counters: string): Promise<QuotaStoreState>
+  inspect(counters: string, time: number | null): Promise<QuotaStoreState>
   /** Removes everything, the places of all processes included. */
   clear(): Promise<unknown>
+}
+
+/**
+ * Certainly nothing of a call has run, because the server or the client refused it before. The call
+ * is sent again within its deadline.
+ */
+export class NotRunError extends Error {
+  constructor (message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'NotRunError'
+  }
 }
 
 /**

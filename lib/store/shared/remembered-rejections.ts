@@ -35,7 +35,7 @@ export class RememberedRejections {
     if (hasRoom(count, demand)) return null
     const rejection = rejectionOf(count, held)
     if (end !== undefined) {
-      const isOpen = demand.end !== null && demand.end <= end
+      const isOpen = demand.start !== null && demand.start < end
       return isOpen ? { ...rejection, end } : null
     }
     const length = required(windowRemaining, 'the remaining time of a window')

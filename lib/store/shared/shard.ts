@@ -1,87 +1,122 @@
+import { randomBytes } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import { required } from '../../required.js'
-import { withTimeout } from '../../time-limit.js'
+import { TimeLimitError, withTimeout } from '../../time-limit.js'
 import { haveRoom } from '../side-by-side.js'
-import type { Acquisition, Demand } from '../store.js'
-import { CountedDemand, CountedPlace, type Counted, type Settler } from './counted.js'
-import type { Call, Caller, Decided, Driver, Reply, Settlement, StoredRequest } from './driver.js'
-import { HeldPlaces, type HeldPlace } from './held-places.js'
-import { longestWait, Queue, type Waiting } from './queue.js'
+import type { Demand } from '../store.js'
+import { NotRunError } from './driver.js'
+import type {
+  Call,
+  Caller,
+  Decided,
+  Driver,
+  NamedPlace,
+  Reply,
+  Settlement,
+  StoredRequest
+} from './driver.js'
+import { FreedPlaces } from './freed-places.js'
+import { HeldPlaces } from './held-places.js'
+import {
+  CountedInWindow,
+  SharedAcquisition,
+  TakenPlace,
+  type Settler
+} from './shared-acquisition.js'
+import { WaitingSettlements } from './waiting-settlements.js'
+import { longestWait, Waiting } from './waiting.js'
 
 // Bounds how long a call keeps the server busy, and how many requests fail together.
 const mostInCall = 128
 
-// How many settlements can wait while the server does not answer.
-const mostWaitingSettlements = 10_000
+// How many places a call frees, and how many it renews.
+const mostPlacesInCall = 256
 
-// A lease lasts three times as long, so two renewals can fail.
+// A place lasts three times as long, so two renewals can fail.
 const renewalInterval = 10_000
 
-// How long settlements wait after a call has failed, if no request comes that shows whether the
-// server works again.
+// How long settlements and places wait after a call has failed, if no request comes that shows
+// whether the server works again.
 const retryInterval = 1_000
 
-/** What is settled in one call: less in a window, or more in the one that is open. */
-type SettlementItem = { readonly less: Settlement } | { readonly more: Demand }
+// How long a call waits before it is sent again, if nothing of it has run.
+const notRunPause = 50
 
-type WaitingRequest = Waiting<StoredRequest, readonly Decided[]>
-type WaitingSettlement = Waiting<SettlementItem, Decided | undefined>
+type WaitingRequest = Waiting<readonly Demand[], readonly SharedAcquisition[]>
 
 /** What goes into one call. */
 interface Batch {
+  readonly freed: readonly Waiting<NamedPlace>[]
+  readonly renewed: readonly NamedPlace[]
+  readonly settlements: readonly Waiting<Settlement>[]
   readonly requests: readonly WaitingRequest[]
-  readonly settlements: readonly WaitingSettlement[]
-  readonly placeChanges: readonly Waiting<HeldPlace, void>[]
 }
 
 /**
- * The callers that one driver serves. One call is in flight at a time, and the next one takes with
- * it what has arrived in the meantime: requests, settlements, and what this process holds.
+ * The callers that one driver serves. One call is on its way at a time, and the next one takes with
+ * it what has arrived in the meantime.
  */
 export class Shard implements Settler {
   readonly #driver: Driver
+  readonly #clock: () => number
   readonly #time: () => Call['time']
-  readonly #requests = new Queue<StoredRequest, readonly Decided[]>()
-  readonly #settlements = new Queue<SettlementItem, Decided | undefined>(mostWaitingSettlements)
-  readonly #placeChanges = new Queue<HeldPlace, void>()
+  readonly #process = randomBytes(9).toString('base64url')
   readonly #places = new HeldPlaces()
-  readonly #counted: WeakMap<Acquisition, Counted>
+  readonly #freed = new FreedPlaces()
+  readonly #settlements = new WaitingSettlements()
+  #requests: WaitingRequest[] = []
+  #calls = 0
   #sending: Promise<void> | undefined
   // Whether the latest call has failed.
   #isFailing = false
-  #isRenewalDue = false
+  #renewedAt = 0
   #renewal: NodeJS.Timeout | undefined
   #retry: NodeJS.Timeout | undefined
 
-  /** @param counted What can be settled, by its acquisition. The shard adds what it has counted. */
-  constructor (
-    driver: Driver,
-    time: () => Call['time'],
-    counted: WeakMap<Acquisition, Counted>
-  ) {
+  /**
+   * @param clock Returns monotonic milliseconds.
+   * @param time Returns the time of a call.
+   */
+  constructor (driver: Driver, clock: () => number, time: () => Call['time']) {
     this.#driver = driver
+    this.#clock = clock
     this.#time = time
-    this.#counted = counted
   }
 
-  /** Asks the driver at once. */
+  /** Asks the driver beside the calls. */
   ask<Result>(question: (driver: Driver, time: Call['time']) => Promise<Result>): Promise<Result> {
     return withTimeout(longestWait, question(this.#driver, this.#time()))
   }
 
-  acquire (demands: StoredRequest): Promise<readonly Decided[]> {
-    const decided = this.#requests.add(demands, performance.now() + longestWait)
+  acquire (demands: readonly Demand[]): Promise<readonly SharedAcquisition[]> {
+    const waiting: WaitingRequest = new Waiting(demands, performance.now() + longestWait)
+    this.#requests.push(waiting)
     this.#start()
-    return decided
+    return waiting.done
+  }
+
+  settle (settlement: Settlement, window: number): Promise<void> {
+    const settled = this.#settlements.add(settlement, window)
+    if (this.#isFailing) this.#settlements.bound()
+    this.#start()
+    return settled
+  }
+
+  free (place: NamedPlace): Promise<void> {
+    this.#places.delete(place)
+    this.#renewWhileHolding()
+    const freed = this.#freed.add(place)
+    this.#start()
+    return freed
   }
 
   /** How many places of the caller this process holds. */
   held (caller: Caller): number {
-    return this.#places.held(caller)
+    return this.#places.count(caller)
   }
 
   dropPlaces (): void {
-    this.#places.drop()
+    this.#places.clear()
     this.#renewWhileHolding()
   }
 
@@ -96,179 +131,162 @@ export class Shard implements Settler {
     do {
       await turn()
       await this.#send()
-    } while (this.#requests.size > 0 || (!this.#isFailing && this.#hasChanges))
+    } while (this.#requests.length > 0 || (!this.#isFailing && this.#isWaiting))
     this.#sending = undefined
-    if (!this.#hasChanges) return
+    if (!this.#isWaiting) return
     this.#retry = setTimeout(() => {
       this.#start()
     }, retryInterval).unref()
   }
 
-  get #hasChanges (): boolean {
-    return this.#settlements.size > 0 || this.#placeChanges.size > 0 || this.#places.mustState
+  /** Whether something waits that no request asks for. */
+  get #isWaiting (): boolean {
+    return this.#settlements.size > 0 || this.#freed.size > 0 || this.#places.areDue
   }
 
   async #send (): Promise<void> {
     const batch = this.#nextBatch()
-    const { requests, settlements, placeChanges } = batch
-    const stored = requests.map(({ item }) => item)
-    const reduced: Settlement[] = []
-    for (const { item } of settlements) {
-      if ('less' in item) reduced.push(item.less)
-      else stored.push([item.more])
-    }
-    const callers: Caller[] = placesOf(stored)
-    for (const { item } of placeChanges) callers.push(item)
-    const places = this.#places.next(callers, this.#isRenewalDue)
-    if (stored.length + reduced.length === 0 && places === null) return
-    this.#isRenewalDue = false
+    const { freed, renewed, settlements, requests } = batch
+    if (freed.length + renewed.length + settlements.length + requests.length === 0) return
+    this.#calls += 1
+    const name = `${this.#process}:${this.#calls.toString(36)}`
     const call: Call = {
       time: this.#time(),
-      lease: places?.lease ?? null,
-      holdings: places?.holdings ?? [],
-      settlements: reduced,
-      requests: stored
+      freed: freed.map(({ item }) => item),
+      renewed,
+      settlements: settlements.map(({ item }) => item),
+      requests: requests.map(({ item }, index) => ({ demands: item, place: `${name}:${index}` }))
     }
-    const wasHolding = this.#places.isHolding
     try {
-      const reply = await withTimeout(longestWait, this.#driver.decide(call), {
-        late: (late) => {
-          this.#settleLate(stored.slice(0, requests.length), late)
-        }
-      })
+      const until = requests[0]?.until ?? performance.now() + longestWait
+      const reply = await this.#decide(call, until)
       this.#isFailing = false
-      // The places that the call has taken belong to what a new generation states.
-      this.#resolve(batch, reply)
-      if (call.lease !== null) this.#places.noteSuccess(wasHolding, reply.latestNumber)
+      for (const [index, { resolve }] of requests.entries()) {
+        resolve(this.#acquisitionsOf(required(call.requests[index], 'a request'), reply[index]))
+      }
+      for (const { resolve } of [...freed, ...settlements]) resolve()
     } catch (error) {
       this.#isFailing = true
-      if (call.lease !== null) this.#places.beginGeneration()
-      for (const waiting of [...requests, ...settlements, ...placeChanges]) {
-        waiting.reject(error)
-      }
+      this.#fail(batch, call, error)
     }
     this.#renewWhileHolding()
   }
 
   #nextBatch (): Batch {
-    const requests = this.#requests.take(mostInCall)
+    const requests = this.#takeRequests()
     // While calls fail, settlements are not risked: requests show whether the server works again,
     // or one settlement if there is none.
     let mostSettlements = mostInCall
     if (this.#isFailing) mostSettlements = requests.length > 0 ? 0 : 1
+    // A timer can be late. What this process holds is renewed before it takes more.
+    if (this.#clock() - this.#renewedAt >= renewalInterval) this.#renewAll()
     return {
-      requests: this.#withinDemands(requests),
+      freed: this.#freed.take(mostPlacesInCall),
+      renewed: this.#places.takeDue(mostPlacesInCall),
       settlements: this.#settlements.take(mostSettlements),
-      placeChanges: this.#placeChanges.take(mostInCall)
+      requests
     }
   }
 
-  /** Puts back the requests that would make the call too long. */
-  #withinDemands (requests: readonly WaitingRequest[]): readonly WaitingRequest[] {
+  /** Takes as many requests as a call can have, and rejects those that have waited for too long. */
+  #takeRequests (): WaitingRequest[] {
+    const now = performance.now()
+    const taken: WaitingRequest[] = []
     let demands = 0
-    for (const [index, { item }] of requests.entries()) {
-      demands += item.length
-      if (demands > this.#driver.mostDemands && index > 0) {
-        this.#requests.putBack(requests.slice(index))
-        return requests.slice(0, index)
-      }
-    }
-    return requests
-  }
-
-  #resolve ({ requests, settlements, placeChanges }: Batch, { decided }: Reply): void {
-    const again: WaitingRequest[] = []
-    for (const [index, waiting] of requests.entries()) {
-      const acquisitions = decided[index]
-      if (acquisitions === undefined) {
-        again.push(waiting)
-      } else {
-        this.#note(waiting.item, acquisitions)
-        waiting.resolve(acquisitions)
-      }
-    }
-    this.#requests.putBack(again)
-
-    let next = requests.length
-    const settleAgain: WaitingSettlement[] = []
-    for (const waiting of settlements) {
-      if ('less' in waiting.item) {
-        waiting.resolve(undefined)
-        continue
-      }
-      const acquisitions = decided[next]
+    let next = 0
+    for (const waiting of this.#requests) {
+      demands += waiting.item.length
+      const isFull = demands > this.#driver.mostDemands && taken.length > 0
+      if (isFull || taken.length === mostInCall) break
       next += 1
-      if (acquisitions === undefined) settleAgain.push(waiting)
-      else waiting.resolve(acquisitions[0])
+      if (waiting.until > now) taken.push(waiting)
+      else waiting.reject(new TimeLimitError(longestWait))
     }
-    this.#settlements.putBack(settleAgain)
-    for (const { resolve } of placeChanges) resolve()
-  }
-
-  /** Notes what a request has counted, so that it can be settled. */
-  #note (demands: StoredRequest, acquisitions: readonly Decided[]): void {
-    if (!haveRoom(acquisitions)) return
-    for (const [index, acquisition] of acquisitions.entries()) {
-      const demand = required(demands[index], 'the demand of an acquisition')
-      const counted =
-        demand.window === null
-          ? new CountedPlace(this, demand, this.#places.take(demand))
-          : new CountedDemand(this, demand, acquisition)
-      this.#counted.set(acquisition, counted)
-    }
+    this.#requests = this.#requests.slice(next)
+    return taken
   }
 
   /**
-   * Settles with 0 what the requests of a call have counted whose reply comes too late. Their
-   * places end with the earlier generation. What was settled with more was used, and stays.
+   * Sends a call, again and again as long as certainly nothing of it has run.
+   *
+   * @param until The time of `performance.now()` until which it waits for the reply.
    */
-  #settleLate (requests: readonly StoredRequest[], { decided }: Reply): void {
-    for (const [index, demands] of requests.entries()) {
-      const acquisitions = decided[index]
-      if (acquisitions === undefined || !haveRoom(acquisitions)) continue
-      for (const [position, acquisition] of acquisitions.entries()) {
-        const demand = required(demands[position], 'the demand of an acquisition')
-        if (demand.window === null) continue
-        new CountedDemand(this, demand, acquisition).settle(0, demand.end).catch(() => {})
+  async #decide (call: Call, until: number): Promise<Reply> {
+    for (;;) {
+      try {
+        return await withTimeout(until - performance.now(), this.#driver.decide(call), {
+          late: (reply) => {
+            this.#settleLate(call, reply)
+          }
+        })
+      } catch (error) {
+        const isLast = performance.now() + notRunPause >= until
+        if (!(error instanceof NotRunError) || isLast) throw error
+      }
+      await new Promise((resolve) => setTimeout(resolve, notRunPause))
+    }
+  }
+
+  #acquisitionsOf (
+    { demands, place }: StoredRequest,
+    decided: readonly Decided[] = []
+  ): SharedAcquisition[] {
+    const isCounted = haveRoom(decided)
+    return decided.map((each, index) => {
+      const demand = required(demands[index], 'the demand of an acquisition')
+      if (!isCounted) return new SharedAcquisition(this, demand, each)
+      if (demand.window !== null) return new CountedInWindow(this, demand, each)
+      const taken = new TakenPlace(this, demand, each, place)
+      this.#places.add(taken.place)
+      return taken
+    })
+  }
+
+  /** Settles with 0 what a call has counted whose reply comes too late. */
+  #settleLate (call: Call, reply: Reply): void {
+    for (const [index, request] of call.requests.entries()) {
+      for (const acquisition of this.#acquisitionsOf(request, reply[index])) {
+        acquisition.settle(0).catch(() => {})
       }
     }
   }
 
-  async free (place: HeldPlace): Promise<void> {
-    if (!this.#places.free(place)) return
-    const freed = this.#placeChanges.add(place, Infinity)
-    this.#start()
-    await freed
+  /** Nothing is sent again that may have run, but for what can be done twice. */
+  #fail ({ freed, renewed, settlements, requests }: Batch, call: Call, error: unknown): void {
+    this.#places.renew(renewed)
+    this.#freed.addAgain(call.freed)
+    for (const { reject } of [...freed, ...requests]) reject(error)
+    if (error instanceof NotRunError) {
+      this.#settlements.addAgain(settlements)
+    } else {
+      for (const { demands, place } of call.requests) this.#freeTaken(demands, place)
+      for (const { reject } of settlements) reject(error)
+    }
+    this.#settlements.bound()
   }
 
-  async addSettlement (settlement: Settlement, until: number): Promise<void> {
-    await this.#addItem({ less: settlement }, until)
+  /** Frees the places of a request that a failed call may have taken. */
+  #freeTaken (demands: readonly Demand[], name: string): void {
+    const places = demands.filter(({ window }) => window === null)
+    this.#freed.addAgain(
+      places.map(({ counters, callerKey }) => ({ counters, callerKey, name }))
+    )
   }
 
-  async addDemand (demand: Demand, until: number): Promise<Decided> {
-    return required(await this.#addItem({ more: demand }, until), 'the decision on a settlement')
-  }
-
-  #addItem (item: SettlementItem, until: number): Promise<Decided | undefined> {
-    const added = this.#settlements.add(item, Math.max(until, performance.now() + longestWait))
-    this.#start()
-    return added
+  #renewAll (): void {
+    this.#renewedAt = this.#clock()
+    this.#places.renewAll()
   }
 
   #renewWhileHolding (): void {
-    if (!this.#places.isHolding) {
+    if (this.#places.areNone) {
       clearInterval(this.#renewal)
       this.#renewal = undefined
       return
     }
     this.#renewal ??= setInterval(() => {
-      this.#isRenewalDue = true
+      this.#renewAll()
       this.#start()
     }, renewalInterval).unref()
   }
-}
-
-/** The demands of places in a call, each of which is one of a caller whose holding it states. */
-function placesOf (requests: readonly StoredRequest[]): Demand[] {
-  return requests.flat().filter(({ window }) => window === null)
 }

@@ -1,4 +1,6 @@
 import { assertBoolean, assertFunction } from '../../option-checks.js'
+import { required } from '../../required.js'
+import { wallClock } from '../../wall-clock.js'
 import { hasRoom } from '../counter.js'
 import { acquireSideBySide } from '../side-by-side.js'
 import {
@@ -17,10 +19,10 @@ import type {
   QuotaStore,
   QuotaStoreState
 } from '../store.js'
-import type { Counted } from './counted.js'
 import type { Driver } from './driver.js'
 import { rejectionOf, RememberedRejections } from './remembered-rejections.js'
 import { Shard } from './shard.js'
+import { SharedAcquisition } from './shared-acquisition.js'
 
 /** Options of a store on a server. */
 export interface SharedQuotaStoreOptions {
@@ -52,9 +54,6 @@ export class SharedStore implements QuotaStore {
   readonly maxTrackedCallers: number
   readonly #shards: readonly Shard[]
   readonly #clock: () => number
-  // What can be settled.
-  readonly #counted = new WeakMap<Acquisition, Counted>()
-
   #rejections: RememberedRejections | undefined
 
   /** @param driverOf Returns the driver of a shard, from 0, which has a share of the caller cap. */
@@ -69,13 +68,13 @@ export class SharedStore implements QuotaStore {
       clock
     } = options
     this.maxTrackedCallers = maxTrackedCallers
+    this.#clock = clock ?? (() => performance.now())
     const time = (): number | null => (clock === undefined ? null : Math.floor(clock()))
     const shareOf = (shard: number): number => Math.ceil((maxTrackedCallers - shard) / shards)
     this.#shards = Array.from(
       { length: shards },
-      (_, shard) => new Shard(driverOf(shareOf(shard), shard), time, this.#counted)
+      (_, shard) => new Shard(driverOf(shareOf(shard), shard), this.#clock, time)
     )
-    this.#clock = clock ?? (() => performance.now())
     this.#rejections = rememberRejections ? new RememberedRejections(maxTrackedCallers) : undefined
   }
 
@@ -96,22 +95,20 @@ export class SharedStore implements QuotaStore {
     const now = this.#clock()
     const rejections = this.#rejections
     if (rejections !== undefined) {
-      const known = demands.map((demand) =>
-        demand.window === null ? this.#withoutPlace(demand) : rejections.recall(demand, now)
-      )
+      const known = demands.map((demand) => this.#knownRejection(demand, rejections, now))
       if (known.some((rejection) => rejection !== null)) return known
     }
     return this.#ask(demands, now, rejections)
   }
 
-  async settle (acquisition: Acquisition, used: number, end: number | null): Promise<void> {
+  async settle (acquisition: Acquisition, used: number): Promise<void> {
     assertUsed(used)
-    const counted = this.#counted.get(acquisition)
-    if (counted === undefined) return
+    const isOwn = acquisition instanceof SharedAcquisition && this.#hasDecidedOn(acquisition)
+    if (!isOwn) throw new TypeError('only an acquisition that this store has returned is settled')
     try {
-      await counted.settle(used, end)
+      await acquisition.settle(used)
     } finally {
-      this.#rejections?.drop(counted.demand)
+      this.#rejections?.drop(acquisition.demand)
     }
   }
 
@@ -136,7 +133,7 @@ export class SharedStore implements QuotaStore {
     const index = Number(colon === -1 ? cursor : cursor.slice(0, colon))
     const own = colon === -1 ? null : cursor.slice(colon + 1)
     const { callers, cursor: next } = await this.#shardAt(index).ask((driver, time) =>
-      driver.list(counters, own, time, Date.now())
+      driver.list(counters, own, time, wallClock())
     )
     const following = index + 1 < this.#shards.length ? String(index + 1) : null
     return { callers, cursor: next === null ? following : `${index}:${next}` }
@@ -144,7 +141,7 @@ export class SharedStore implements QuotaStore {
 
   async inspect (counters: string): Promise<QuotaStoreState> {
     const states = await Promise.all(
-      this.#shards.map((shard) => shard.ask((driver) => driver.inspect(counters)))
+      this.#shards.map((shard) => shard.ask((driver, time) => driver.inspect(counters, time)))
     )
     const sumOf = (name: keyof QuotaStoreState): number =>
       states.reduce((sum, state) => sum + state[name], 0)
@@ -173,20 +170,42 @@ export class SharedStore implements QuotaStore {
       shards,
       (shard, part) => shard.acquire(part),
       (_shard, acquisition) => {
-        this.settle(acquisition, 0, null).catch(() => {})
+        this.settle(acquisition, 0).catch(() => {})
       }
     )
-    if (rejections === undefined) return acquisitions
     for (const [index, demand] of demands.entries()) {
-      rejections.remember(demand, acquisitions[index], now)
+      rejections?.remember(demand, acquisitions[index], now)
     }
-    return acquisitions
+    return acquisitions.map((acquisition, index) => {
+      if (acquisition === null || acquisition instanceof SharedAcquisition) return acquisition
+      // Another shard has rejected the request.
+      return this.#rejected(required(demands[index], 'the demand of an acquisition'), acquisition)
+    })
+  }
+
+  /** Returns a rejection if the demand is known to have no room; null if it must be asked. */
+  #knownRejection (
+    demand: Demand,
+    rejections: RememberedRejections,
+    now: number
+  ): Acquisition | null {
+    const rejection =
+      demand.window === null ? this.#withoutPlace(demand) : rejections.recall(demand, now)
+    return rejection === null ? null : this.#rejected(demand, rejection)
   }
 
   /** Returns a rejection if this process itself holds the caller's places up to the limit. */
   #withoutPlace (demand: Demand): Acquisition | null {
     const count = this.#shardFor(demand).held(demand)
     return hasRoom(count, demand) ? null : rejectionOf(count, count)
+  }
+
+  #rejected (demand: Demand, rejection: Acquisition): SharedAcquisition {
+    return new SharedAcquisition(this.#shardFor(demand), demand, rejection)
+  }
+
+  #hasDecidedOn ({ settler }: SharedAcquisition): boolean {
+    return this.#shards.some((shard) => shard === settler)
   }
 
   /**

@@ -1,0 +1,106 @@
+import type { Acquisition, Demand } from '../store.js'
+import type { Decided, NamedPlace, Settlement } from './driver.js'
+
+/** Settles what a shard has counted. Each promise is fulfilled when the server has done it. */
+export interface Settler {
+  /** @param window The length of the window in milliseconds. */
+  settle(settlement: Settlement, window: number): Promise<void>
+  free(place: NamedPlace): Promise<void>
+}
+
+/** An acquisition of a store on a server. This one has counted nothing. */
+export class SharedAcquisition implements Acquisition {
+  readonly admitted: boolean
+  readonly granted: number
+  readonly count: number
+  readonly held: number
+  readonly windowRemaining: number | null
+  readonly overflow: boolean
+  declare readonly end?: number
+  declare readonly isRemembered?: true
+  readonly #settler: Settler
+  readonly #demand: Demand
+
+  constructor (settler: Settler, demand: Demand, decided: Acquisition) {
+    this.admitted = decided.admitted
+    this.granted = decided.granted
+    this.count = decided.count
+    this.held = decided.held
+    this.windowRemaining = decided.windowRemaining
+    this.overflow = decided.overflow
+    if (decided.end !== undefined) this.end = decided.end
+    if (decided.isRemembered !== undefined) this.isRemembered = decided.isRemembered
+    this.#settler = settler
+    this.#demand = demand
+  }
+
+  /** The shard that has decided. */
+  get settler (): Settler {
+    return this.#settler
+  }
+
+  get demand (): Demand {
+    return this.#demand
+  }
+
+  /** Counts no more than was used from now on, and holds nothing. */
+  async settle (_used: number): Promise<void> {}
+}
+
+/** A demand that was counted in a window. */
+export class CountedInWindow extends SharedAcquisition {
+  readonly #windowId: number
+  readonly #period: number
+  /** What it counts now. */
+  #counted: number
+  #held: number
+
+  constructor (settler: Settler, demand: Demand, decided: Decided) {
+    super(settler, demand, decided)
+    this.#windowId = decided.windowId
+    this.#period = decided.period
+    this.#counted = decided.granted
+    this.#held = demand.isEstimate ? decided.granted : 0
+  }
+
+  override async settle (used: number): Promise<void> {
+    const lessCount = Math.max(0, this.#counted - used)
+    const lessHeld = this.#held
+    if (lessCount === 0 && lessHeld === 0) return
+    this.#counted -= lessCount
+    this.#held = 0
+    const { counters, callerKey, window } = this.demand
+    const settlement = {
+      counters,
+      callerKey,
+      overflow: this.overflow,
+      windowId: this.#windowId,
+      lessCount,
+      lessHeld: new Map(lessHeld > 0 ? [[this.#period, lessHeld]] : [])
+    }
+    await this.settler.settle(settlement, window ?? 0)
+  }
+}
+
+/** A demand that took a place, which is free again once it is settled, whatever was used. */
+export class TakenPlace extends SharedAcquisition {
+  readonly #place: NamedPlace
+  #isFree = false
+
+  /** @param name The name of the place. */
+  constructor (settler: Settler, demand: Demand, decided: Decided, name: string) {
+    super(settler, demand, decided)
+    const { counters, callerKey } = demand
+    this.#place = { counters, callerKey, name }
+  }
+
+  get place (): NamedPlace {
+    return this.#place
+  }
+
+  override async settle (): Promise<void> {
+    if (this.#isFree) return
+    this.#isFree = true
+    await this.settler.free(this.#place)
+  }
+}

@@ -1,0 +1,77 @@
+import { TimeLimitError } from '../../time-limit.js'
+import { nameOf, type Settlement } from './driver.js'
+import { longestWait, mostWaiting, Waiting } from './waiting.js'
+
+/**
+ * The settlements that wait for the next call. Those of one window are one, so that as many wait as
+ * there are windows, however many requests end together.
+ */
+export class WaitingSettlements {
+  // By their window. The oldest is the first.
+  readonly #waiting = new Map<string, Waiting<Settlement>>()
+
+  get size (): number {
+    return this.#waiting.size
+  }
+
+  /**
+   * Resolves when the settlement has been applied.
+   *
+   * @param window The length of the window in milliseconds.
+   */
+  add (settlement: Settlement, window: number): Promise<void> {
+    const until = performance.now() + Math.max(window, longestWait)
+    return this.#join(new Waiting(settlement, until))
+  }
+
+  /** Adds settlements again of which certainly nothing was applied. */
+  addAgain (settlements: readonly Waiting<Settlement>[]): void {
+    for (const each of settlements) this.#join(each).then(each.resolve, each.reject)
+  }
+
+  /** Rejects the oldest ones if too many wait, because the server fails. */
+  bound (): void {
+    for (const [name, oldest] of this.#waiting) {
+      if (this.#waiting.size <= mostWaiting) return
+      this.#waiting.delete(name)
+      oldest.reject(new Error(`more than ${mostWaiting} settlements wait for the server`))
+    }
+  }
+
+  /** Removes and returns the oldest ones, except those whose window is over, which are rejected. */
+  take (most: number): Waiting<Settlement>[] {
+    const now = performance.now()
+    const taken: Waiting<Settlement>[] = []
+    for (const [name, waiting] of this.#waiting) {
+      if (taken.length === most) break
+      this.#waiting.delete(name)
+      if (waiting.until > now) taken.push(waiting)
+      else waiting.reject(new TimeLimitError(longestWait))
+    }
+    return taken
+  }
+
+  #join (added: Waiting<Settlement>): Promise<void> {
+    const name = windowOf(added.item)
+    const waiting = this.#waiting.get(name)
+    if (waiting === undefined) {
+      this.#waiting.set(name, added)
+      return added.done
+    }
+    waiting.item = together(waiting.item, added.item)
+    return waiting.done
+  }
+}
+
+function windowOf (settlement: Settlement): string {
+  return `${settlement.windowId} ${settlement.overflow} ${nameOf(settlement)}`
+}
+
+/** Two settlements of the same window in one. */
+function together (one: Settlement, other: Settlement): Settlement {
+  const lessHeld = new Map(one.lessHeld)
+  for (const [period, less] of other.lessHeld) {
+    lessHeld.set(period, less + (lessHeld.get(period) ?? 0))
+  }
+  return { ...one, lessCount: one.lessCount + other.lessCount, lessHeld }
+}

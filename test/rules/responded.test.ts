@@ -1,0 +1,203 @@
+// docs/rules.md, "Decision": where the host has responded to a request before its quotas have
+// decided, so that its operation does not run, it counts nothing.
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import Fastify, {
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyServerOptions
+} from 'fastify'
+import t from 'tap'
+import quotaPlugin, {
+  MemoryQuotaStore,
+  type Acquisition,
+  type Demand,
+  type QuotaDefinition,
+  type QuotaOptions,
+  type QuotaStore
+} from '../../lib/index.js'
+import { listen } from '../support/raw-socket.js'
+import { asAlice, captureLog, published } from '../support/service.js'
+import { until } from '../support/until.js'
+
+const names = ['default', 'tokens', 'places'] as const
+const counters = ['default', 'tokens.tokens.minute', 'places.concurrent'] as const
+const quotas: Record<string, QuotaDefinition> = {
+  tokens: { perMinute: { tokens: 100 }, cost: 5, unreported: 3 },
+  places: { concurrent: 5 }
+}
+
+/** A memory store that responds when a test says so. */
+class WaitingStore implements QuotaStore {
+  readonly memory = new MemoryQuotaStore()
+  calls = 0
+  respond = (): void => {}
+
+  async acquire (demands: readonly Demand[]): Promise<readonly Acquisition[]> {
+    this.calls += 1
+    await new Promise<void>((resolve) => {
+      this.respond = resolve
+    })
+    return this.memory.acquire(demands)
+  }
+
+  async settle (acquisition: Acquisition, used: number): Promise<void> {
+    this.memory.settle(acquisition, used)
+  }
+
+  /** What each quota has counted. */
+  get counts (): number[] {
+    return counters.map((name) => this.memory.list(name).callers[0]?.count ?? 0)
+  }
+}
+
+/** How a host responds while something is awaited. */
+interface Way {
+  readonly server?: FastifyServerOptions
+  respond(reply: FastifyReply): void
+}
+
+const ways: Record<string, Way> = {
+  'the time limit of the server': { server: { handlerTimeout: 1 }, respond () {} },
+  'a hook': {
+    respond (reply) {
+      reply.send('of the host')
+    }
+  },
+  'a hook that has hijacked the reply': {
+    respond (reply) {
+      reply.hijack()
+      reply.raw.end('of the host')
+    }
+  },
+  'a hook that writes to the socket itself': {
+    respond (reply) {
+      reply.raw.end('of the host')
+    }
+  }
+}
+
+/** A service whose host responds to each request while its quotas are asked. */
+async function createService (store: QuotaStore, way: Way, options: QuotaOptions = {}) {
+  const log = captureLog()
+  let runs = 0
+  const app: FastifyInstance = Fastify({ logger: log.logger, ...way.server })
+  await app.register(quotaPlugin, {
+    operations: [],
+    authentication: asAlice,
+    store,
+    quotas,
+    ...options
+  })
+  app.addHook('preValidation', async (_request, reply) => {
+    setImmediate(() => {
+      way.respond(reply)
+    })
+  })
+  app.post('/run', { config: { quota: [...names] } }, async () => {
+    runs += 1
+    return 'ran'
+  })
+  return { app, log, runs: () => runs }
+}
+
+// What the host is asked for before the store. Each returns a promise that the test resolves.
+const before: Record<string, (wait: () => Promise<void>) => QuotaOptions> = {
+  'the preference reader': (wait) => ({ preferences: { get: wait } }),
+  authentication: (wait) => ({ authentication: async () => wait().then(asAlice) }),
+  'the limit of the caller': (wait) => ({
+    quotas: { ...quotas, places: { concurrent: async () => wait().then(() => 5) } }
+  })
+}
+
+for (const [how, way] of Object.entries(ways)) {
+  for (const [what, optionsOf] of Object.entries(before)) {
+    t.test(
+      `a request that ${how} has answered while ${what} is asked reaches no store and counts ` +
+        'nothing',
+      async (t) => {
+        const store = new WaitingStore()
+        let goOn = (): void => {}
+        let waits = 0
+        const options = optionsOf(async () => {
+          waits += 1
+          await new Promise<void>((resolve) => {
+            const earlier = goOn
+            goOn = () => {
+              earlier()
+              resolve()
+            }
+          })
+        })
+        const { app, log, runs } = await createService(store, way, options)
+        const messages = await published(async () => {
+          const response = await app.inject({ method: 'POST', url: '/run' })
+          t.notMatch(response.body, 'ran')
+          t.ok(waits > 0, 'it was asked')
+          goOn()
+          // Closing waits for decisions that are pending.
+          await app.close()
+        })
+        t.same([messages, store.calls, runs()], [[], 0, 0])
+        t.same(store.counts, [0, 0, 0])
+        t.same(log.warnings(), [])
+      }
+    )
+  }
+
+  t.test(
+    `what a request has counted that ${how} has answered while the store is asked is settled ` +
+      'with 0, requests too',
+    async (t) => {
+      const store = new WaitingStore()
+      const { app, log, runs } = await createService(store, way)
+      const response = await app.inject({ method: 'POST', url: '/run' })
+      t.notMatch(response.body, 'ran')
+      t.equal(store.calls, 1)
+      store.respond()
+      await app.close()
+      t.same([store.counts, runs()], [[0, 0, 0], 0])
+      t.same(log.warnings(), [], 'nothing was to be reported')
+    }
+  )
+}
+
+t.test('a store that cannot settle keeps what it has counted of requests', async (t) => {
+  const waiting = new WaitingStore()
+  const store: QuotaStore = { acquire: (demands) => waiting.acquire(demands) }
+  const app = Fastify()
+  await app.register(quotaPlugin, { operations: [], authentication: asAlice, store })
+  app.addHook('preValidation', async (_request, reply) => {
+    setImmediate(() => {
+      reply.send('of the host')
+    })
+  })
+  app.post('/run', { config: { quota: true } }, async () => 'ran')
+  t.equal((await app.inject({ method: 'POST', url: '/run' })).body, 'of the host')
+  waiting.respond()
+  await app.close()
+  t.same(waiting.counts, [1, 0, 0])
+})
+
+t.test(
+  'a caller who leaves while the store is asked pays, because its operation runs',
+  async (t) => {
+    const store = new WaitingStore()
+    let connection: Socket | undefined
+    const { app, runs } = await createService(store, {
+      respond ({ request }) {
+        connection = request.raw.socket
+      }
+    })
+    t.teardown(() => app.close())
+    const socket = connect(await listen(app), '127.0.0.1').on('error', () => {})
+    await once(socket, 'connect')
+    socket.write('POST /run HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n')
+    await until('the store is asked', () => store.calls === 1 && connection !== undefined)
+    socket.resetAndDestroy()
+    await until('the server knows that the caller has left', () => connection?.destroyed === true)
+    store.respond()
+    await until('the permit has ended', () => store.counts[2] === 0 && store.counts[1] === 3)
+    t.same([store.counts, runs()], [[1, 3, 0], 1])
+  }
+)
