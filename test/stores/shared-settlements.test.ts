@@ -103,7 +103,7 @@ t.test('of more than 10,000 settlements that wait while the server fails, the ol
   t.match(await count('caller 100'), { count: 1, held: 0 })
 })
 
-t.test('what a failed call may have settled is not settled again, and the next report is', async (t) => {
+t.test('what a failed call may have settled is not sent again, and a later report is', async (t) => {
   const { driver, store, count } = createStore()
   const acquisition = await acquireOne(store, 'alice', estimate(5))
   replaceNext(driver, lose)
@@ -115,7 +115,7 @@ t.test('what a failed call may have settled is not settled again, and the next r
   t.match(await count('alice'), { count: 4, held: 5 }, 'only the difference is sent')
 })
 
-t.test('settling lowers only, can be repeated, and takes the object that was returned', async (t) => {
+t.test('settling lowers only, can be repeated, and needs the very object', async (t) => {
   const { store, count } = createStore()
   const acquisition = await acquireOne(store, 'alice', estimate(5))
   for (const [used, expected] of [[9, 5], [4, 4], [5, 4], [0, 0]] as const) {

@@ -220,6 +220,7 @@ export class Shard implements Settler {
           }
         })
       } catch (error) {
+        if (error instanceof TimeLimitError) throw new TimeLimitError(longestWait)
         const isLast = performance.now() + notRunPause >= until
         if (!(error instanceof NotRunError) || isLast) throw error
       }
