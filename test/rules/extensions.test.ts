@@ -180,7 +180,7 @@ const orders: [what: string, unreported: number | undefined, steps: [Step, numbe
     ]
   ],
   [
-    'in the next window, where less is taken from it first',
+    'in the next window, where the latest is settled with less first',
     undefined,
     [
       ['later', 0, 0],
@@ -201,8 +201,8 @@ const orders: [what: string, unreported: number | undefined, steps: [Step, numbe
   ]
 ]
 
-t.test('an extension counts beside what is reported', async (t) => {
-  for (const [what, unreported, steps] of orders) {
+for (const [what, unreported, steps] of orders) {
+  t.test(`an extension counts beside what is reported: ${what}`, async (t) => {
     const tokens = { perMinute: { tokens: 20 }, cost: 5, unreported }
     const { app, begin, clock, standings } = await createHost('tokens', { quotas: { tokens } })
     const { request, end } = await begin()
@@ -210,24 +210,19 @@ t.test('an extension counts beside what is reported', async (t) => {
       if (step === 'closes') await end()
       else if (step === 'later') clock.advance(60_000)
       else if ('report' in step) await app.quotaCharge(request, step.report)
-      else t.equal(await app.quotaExtend(request, step.extend), null, what)
-      matchExactly(
-        t,
-        await standings(['tokens']),
-        [{ count, held }],
-        `${what}: ${JSON.stringify(step)}`
-      )
+      else t.equal(await app.quotaExtend(request, step.extend), null)
+      matchExactly(t, await standings(['tokens']), [{ count, held }], JSON.stringify(step))
     }
-  }
-})
+  })
+}
 
 t.test(
   'an extension above the limit never has room, and the limit is that of the admission',
   async (t) => {
-    const preferences = new Map<string, unknown>()
+    const preferences = new Map<string, unknown>([['rate-limit.tokens.per-minute', 20]])
     const { app, begin, counts } = await createHost('tokens', {
       preferences,
-      quotas: { tokens: { perMinute: { tokens: 20 } } }
+      quotas: { tokens: { perMinute: { tokens: 30 } } }
     })
     const { request } = await begin()
     preferences.set('rate-limit.tokens.per-minute', 5)
