@@ -103,7 +103,7 @@ t.test('of more than 10,000 settlements that wait while the server fails, the ol
   t.match(await count('caller 100'), { count: 1, held: 0 })
 })
 
-t.test('what a failed call may have settled is not sent again, and a later report is', async (t) => {
+t.test('what a failed call may have settled is not sent again', async (t) => {
   const { driver, store, count } = createStore()
   const acquisition = await acquireOne(store, 'alice', estimate(5))
   replaceNext(driver, lose)
