@@ -223,7 +223,7 @@ const permits = 12_000
 const silences: [what: string, most: number, settled: number, longest: number][] = [
   ['it goes on', Infinity, 2 * permits, 2 * permits * (settlingTime / settledTogether) + 500],
   ['it never responds', 0, 0, 1500],
-  ['it stops', 500, 500, 5 * settlingTime + 2000]
+  ['it stops', 500, 500, 5 * settlingTime + 1900]
 ]
 
 for (const [version, create] of versions) {
@@ -338,8 +338,8 @@ for (const [version, create] of versions) {
   )
   for (const [what, most, settled, longest] of silences) {
     t.test(
-      'a server that closes waits for a store as long as it responds, and then for two seconds ' +
-        `at most: ${what}, ${version}`,
+      'a server that closes waits for a store as long as it responds, and then for a second at ' +
+        `most: ${what}, ${version}`,
       async (t) => {
         const clock = new VirtualClock()
         waitWith(t, clock)

@@ -11,6 +11,7 @@ import quotaPlugin, {
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
+import { asynchronous } from '../support/asynchronous.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost, fromHeader } from '../support/quota-host.js'
 import { captureLog, published } from '../support/service.js'
@@ -22,17 +23,6 @@ const failing: QuotaStore = {
     throw new Error('gone')
   },
   settle () {}
-}
-
-/** A memory store whose results are promises. */
-function asynchronous (store: MemoryQuotaStore): QuotaStore {
-  return {
-    acquire: async (demands) => store.acquire(demands),
-    settle: async (...given) => {
-      store.settle(...given)
-    },
-    peek: async (demand) => store.peek(demand)
-  }
 }
 
 t.test(
@@ -280,199 +270,150 @@ t.test(
   }
 )
 
-interface LimitCase {
-  readonly definition: QuotaDefinition
-  /** The words in the message of a rejection. */
-  readonly text: string
-  readonly unit: string
-  readonly period: QuotaInfo['period']
-  /** The length of the window; null for what begins with the calendar. */
-  readonly window: number | null
-  /** The end of the preference's name. */
-  readonly key: string
-  readonly counters: string
-}
-
 const dayMs = 86_400_000
+const name = 'chat-2'
+const cost = 1
 
-const limits: readonly LimitCase[] = [
-  {
-    definition: { perMinute: 2 },
-    text: '2 LLM requests per minute',
-    unit: 'requests',
-    period: 'minute',
-    window: 60_000,
-    key: 'per-minute',
-    counters: 'chat-2.requests.minute'
-  },
-  {
-    definition: { perHour: 2 },
-    text: '2 LLM requests per hour',
-    unit: 'requests',
-    period: 'hour',
-    window: 3_600_000,
-    key: 'per-hour',
-    counters: 'chat-2.requests.hour'
-  },
-  {
-    definition: { perDay: 2 },
-    text: '2 LLM requests per day',
-    unit: 'requests',
-    period: 'day',
-    window: dayMs,
-    key: 'per-day',
-    counters: 'chat-2.requests.day'
-  },
-  {
-    definition: { perDay: 2, timeZone: 'Europe/Berlin' },
-    text: '2 LLM requests per day',
-    unit: 'requests',
-    period: 'day',
-    window: null,
-    key: 'per-day',
-    counters: 'chat-2.requests.day.Europe/Berlin'
-  },
-  {
-    definition: { perWeek: 2 },
-    text: '2 LLM requests per week',
-    unit: 'requests',
-    period: 'week',
-    window: 7 * dayMs,
-    key: 'per-week',
-    counters: 'chat-2.requests.week'
-  },
-  {
-    definition: { perWeek: { tokens: 2 }, cost: 1, timeZone: () => 'Asia/Tokyo' },
-    text: '2 LLM tokens per week',
-    unit: 'tokens',
-    period: 'week',
-    window: null,
-    key: 'per-week',
-    counters: 'chat-2.tokens.week.zone'
-  },
-  {
-    definition: { perMonth: 2 },
-    text: '2 LLM requests per month',
-    unit: 'requests',
-    period: 'month',
-    window: null,
-    key: 'per-month',
-    counters: 'chat-2.requests.month.UTC'
-  },
-  {
-    definition: { perMinute: { tokens: 2 }, cost: 1 },
-    text: '2 LLM tokens per minute',
-    unit: 'tokens',
-    period: 'minute',
-    window: 60_000,
-    key: 'per-minute',
-    counters: 'chat-2.tokens.minute'
-  },
-  {
-    definition: { perHour: { 'micro-dollars': 2 }, cost: 1 },
-    text: '2 LLM micro-dollars per hour',
-    unit: 'micro-dollars',
-    period: 'hour',
-    window: 3_600_000,
-    key: 'per-hour',
-    counters: 'chat-2.micro-dollars.hour'
-  },
-  {
-    definition: { perMonth: { tokens: 2 }, cost: 1, timeZone: 'Asia/Tokyo' },
-    text: '2 LLM tokens per month',
-    unit: 'tokens',
-    period: 'month',
-    window: null,
-    key: 'per-month',
-    counters: 'chat-2.tokens.month.Asia/Tokyo'
-  },
-  {
-    definition: { limit: 2, window: 18_000_000 },
-    text: '2 LLM requests per 18000 seconds',
-    unit: 'requests',
-    period: null,
-    window: 18_000_000,
-    key: 'limit',
-    counters: 'chat-2.requests.18000000'
-  },
-  {
-    definition: { limit: { tokens: 2 }, cost: 1, window: 366 * dayMs },
-    text: '2 LLM tokens per 31622400 seconds',
-    unit: 'tokens',
-    period: null,
-    window: 366 * dayMs,
-    key: 'limit',
-    counters: 'chat-2.tokens.31622400000'
-  },
-  {
-    definition: { concurrent: 2 },
-    text: '2 concurrent LLM requests',
-    unit: 'concurrent-requests',
-    period: null,
-    window: null,
-    key: 'concurrent',
-    counters: 'chat-2.concurrent'
-  }
+// The definition of a limit of 2, the words in the message of a rejection, the period, the length
+// of the window (null for what begins with the calendar), and the name of the counters.
+const limits: [
+  definition: QuotaDefinition,
+  text: string,
+  period: QuotaInfo['period'],
+  window: number | null,
+  counters: string
+][] = [
+  [{ perMinute: 2 }, 'requests per minute', 'minute', 60_000, 'requests.minute'],
+  [{ perHour: 2 }, 'requests per hour', 'hour', 3_600_000, 'requests.hour'],
+  [{ perDay: 2 }, 'requests per day', 'day', dayMs, 'requests.day'],
+  [
+    { perDay: 2, timeZone: 'Europe/Berlin' },
+    'requests per day',
+    'day',
+    null,
+    'requests.day.Europe/Berlin'
+  ],
+  [{ perWeek: 2 }, 'requests per week', 'week', 7 * dayMs, 'requests.week'],
+  [
+    { perWeek: { tokens: 2 }, cost, timeZone: () => 'Asia/Tokyo' },
+    'tokens per week',
+    'week',
+    null,
+    'tokens.week.zone'
+  ],
+  [{ perMonth: 2 }, 'requests per month', 'month', null, 'requests.month.UTC'],
+  [{ perMinute: { tokens: 2 }, cost }, 'tokens per minute', 'minute', 60_000, 'tokens.minute'],
+  [
+    { perHour: { 'micro-dollars': 2 }, cost },
+    'micro-dollars per hour',
+    'hour',
+    3_600_000,
+    'micro-dollars.hour'
+  ],
+  [
+    { perMonth: { tokens: 2 }, cost, timeZone: 'Asia/Tokyo' },
+    'tokens per month',
+    'month',
+    null,
+    'tokens.month.Asia/Tokyo'
+  ],
+  [
+    { limit: 2, window: 18_000_000 },
+    'requests per 18000 seconds',
+    null,
+    18_000_000,
+    'requests.18000000'
+  ],
+  [
+    { limit: { tokens: 2 }, cost, window: 366 * dayMs },
+    'tokens per 31622400 seconds',
+    null,
+    366 * dayMs,
+    'tokens.31622400000'
+  ],
+  [{ concurrent: 2 }, 'requests', null, null, 'concurrent']
 ]
 
-for (const { definition, text, unit, period, window, key, counters } of limits) {
-  t.test(
-    `a limit of ${text} has its message, window, counters, preference and environment ` +
-      `variable: ${counters}`,
-    async (t) => {
-      const variable = `SERVICE_RATE_LIMIT_CHAT_2_${key.toUpperCase().replaceAll('-', '_')}`
-      t.teardown(() => {
-        Reflect.deleteProperty(process.env, variable)
-      })
-      const start = (preferences = new Map<string, unknown>()) =>
-        createHost('chat-2', {
-          preferences,
-          rateLimitHeaders: 'draft-10',
-          quotas: { 'chat-2': definition }
-        })
-      const { app, store, ask, begin, clock } = await start()
-      t.same(Object.keys(app.quotaConfig), ['SERVICE_RATE_LIMIT_PER_MINUTE', variable])
-      const running = { first: await begin(), second: await begin() }
-      const { request } = running.first
+for (const [definition, text, period, window, counters] of limits) {
+  const isConcurrent = counters === 'concurrent'
+  const unit = isConcurrent ? 'concurrent-requests' : String(text.split(' ')[0])
+  const words = isConcurrent ? '2 concurrent LLM requests' : `2 LLM ${text}`
+  const start = (options: QuotaOptions = {}) =>
+    createHost(name, { quotas: { [name]: definition }, ...options })
+
+  t.test(`a limit has its window and its counters: ${name}.${counters}`, async (t) => {
+    const { app, store, ask, begin, clock } = await start()
+    const running = [await begin(), await begin()]
+    const quota = { name, unit, period, window, counters: `${name}.${counters}`, store }
+    matchExactly(t, app.quotas, [quota], 'without a default quota that protects nothing')
+    t.equal(store.list(`${name}.${counters}`).callers[0]?.count, 2)
+    for (const { request } of running) {
       matchExactly(t, request.quotaDecisions, [{ unit, period, window, limit: 2 }])
-      matchExactly(
-        t,
-        app.quotas,
-        [{ name: 'chat-2', unit, period, window, counters, store }],
-        'without a default quota that protects nothing'
-      )
-      matchExactly(t, await app.quotaStanding(request, 'chat-2'), { unit, period, window })
-      t.equal(store.list(counters).callers[0]?.count, 2)
-      // What is held is waited for instead of the window.
-      if (key !== 'concurrent') for (const { end } of Object.values(running)) await end()
-      if (window !== null) clock.advance(window - 1_500)
-      const lasting = window === null ? '' : `;w=${window / 1000}`
-      const ofUnit = unit === 'requests' ? '' : `;qu="${unit}"`
-      matchExactly(t, await ask(), {
-        body: `{"error":"Rate limit exceeded. Maximum ${text}. Please wait.","status":429}`,
-        headers: {
-          'retry-after': window === null ? /^\d+$/ : '2',
-          'ratelimit-policy': `"chat-2";q=2${lasting}${ofUnit}`
-        }
-      })
-      if (window !== null) clock.advance(1_500)
-      if (window !== null) t.equal((await ask()).statusCode, 200)
-      process.env[variable] = '7'
-      t.equal((await (await start()).begin()).request.quota?.limit, 7)
-      const preferences = new Map([
-        [`rate-limit.chat-2.${key}`, '8'],
-        ['rate-limit.per-minute', '9']
-      ])
-      t.equal((await (await start(preferences)).begin()).request.quota?.limit, 8)
-      process.env[variable] = 'many'
-      await t.rejects(start(), {
-        code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT',
-        message:
-          `fastify-llm-quota: the environment variable ${variable} must be an integer; it ` +
-          'got "many"'
-      })
+      matchExactly(t, await app.quotaStanding(request, name), { unit, period, window })
     }
-  )
+    if (window === null) return
+    clock.advance(window - 1)
+    t.equal((await ask()).statusCode, 429)
+    clock.advance(1)
+    t.equal((await ask()).statusCode, 200)
+  })
+
+  t.test(`a rejection names the limit, its unit and its window: ${words}`, async (t) => {
+    const { ask, begin, clock } = await start({ rateLimitHeaders: 'draft-10' })
+    const running = [await begin(), await begin()]
+    // What is held is waited for instead of the window.
+    if (!isConcurrent) for (const { end } of running) await end()
+    if (window !== null) clock.advance(window - 1_500)
+    const lasting = window === null ? '' : `;w=${window / 1000}`
+    const ofUnit = unit === 'requests' ? '' : `;qu="${unit}"`
+    matchExactly(t, await ask(), {
+      body: `{"error":"Rate limit exceeded. Maximum ${words}. Please wait.","status":429}`,
+      headers: {
+        'retry-after': window === null ? /^\d+$/ : '2',
+        'ratelimit-policy': `"${name}";q=2${lasting}${ofUnit}`
+      }
+    })
+  })
+}
+
+// For each limit, the ends of the names of its preference and its variable.
+const settings: [limit: string, more: object, key: string, variable: string][] = [
+  ['perMinute', {}, 'per-minute', 'PER_MINUTE'],
+  ['perHour', {}, 'per-hour', 'PER_HOUR'],
+  ['perDay', { timeZone: 'Asia/Tokyo' }, 'per-day', 'PER_DAY'],
+  ['perWeek', {}, 'per-week', 'PER_WEEK'],
+  ['perMonth', {}, 'per-month', 'PER_MONTH'],
+  ['limit', { window: 5_000 }, 'limit', 'LIMIT'],
+  ['concurrent', {}, 'concurrent', 'CONCURRENT']
+]
+
+for (const [limit, more, key, end] of settings) {
+  const variable = `SERVICE_RATE_LIMIT_CHAT_2_${end}`
+  t.test(`a limit has its preference and its variable: ${variable}`, async (t) => {
+    t.teardown(() => {
+      Reflect.deleteProperty(process.env, variable)
+    })
+    const preferences = new Map<string, unknown>()
+    const quotas = { [name]: { [limit]: 2, ...more } }
+    const limitOf = async () => {
+      const { app, begin } = await createHost(name, { preferences, quotas })
+      t.same(Object.keys(app.quotaConfig), ['SERVICE_RATE_LIMIT_PER_MINUTE', variable])
+      return (await begin()).request.quota?.limit
+    }
+    t.equal(await limitOf(), 2)
+    process.env[variable] = '7'
+    t.equal(await limitOf(), 7)
+    preferences.set('rate-limit.per-minute', '9')
+    t.equal(await limitOf(), 7)
+    preferences.set(`rate-limit.chat-2.${key}`, '8')
+    t.equal(await limitOf(), 8)
+    process.env[variable] = 'many'
+    await t.rejects(limitOf(), {
+      code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT',
+      message:
+        `fastify-llm-quota: the environment variable ${variable} must be an integer; it got "many"`
+    })
+  })
 }
 
 t.test(

@@ -9,7 +9,6 @@ import {
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import type { Acquisition, Demand, QuotaCount } from '../../lib/store/store.js'
 import { quotaStoreContract, VirtualClock } from '../../lib/testing.js'
-import { checkOpenWindow } from '../support/changed-windows.js'
 import { compareWithReference } from '../support/compare-stores.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { pool } from '../support/pglite.js'
@@ -254,14 +253,6 @@ t.test(
       { admitted: true, granted: 10, count: 10, overflow: true },
       { admitted: true, granted: 0, count: 10, overflow: true }
     ])
-  }
-)
-
-t.test(
-  'a window that is open stays open if a quota gets a time zone by a function, or loses it',
-  async (t) => {
-    const { clock, store } = await createStore()
-    await checkOpenWindow(t, store, clock)
   }
 )
 

@@ -657,6 +657,18 @@ const faults: Record<string, Record<string, Fault>> = {
   'admits no more simultaneous requests than have room: at the start of a window': {
     'races at the start of a window': racing((store, _, own) => own && isOver(store, own))
   },
+  'places have no caller cap, and no overflow counter': {
+    'counts places on the overflow counter at the cap': (_, base) => ({
+      create: (quota, callerKey, window) => base.create(quota, callerKey, window ?? 1)
+    }),
+    'has one counter for the places beyond the cap': (store, base) => ({
+      reach (demand) {
+        const isBeyond = demand.window === null && isFull(store, demand.counters)
+        const isNew = ownOf(store, demand) === undefined
+        return base.reach(isBeyond && isNew ? { ...demand, callerKey: 'untracked' } : demand)
+      }
+    })
+  },
   'admits no more simultaneous requests than have room: on overflow counters': {
     'races on the overflow counter': racing(
       (store, { counters }, own) => own === undefined && isFull(store, counters),
