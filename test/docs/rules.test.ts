@@ -80,28 +80,18 @@ const entries = entriesIn(readFileSync('test/docs/tested-rules.md', 'utf8'))
 t.test('each sentence of the rules has one entry in the table of their tests', async (t) => {
   t.ok(sentences.length > 200, `${sentences.length} sentences`)
   const entriesOf = (sentence: string) => entries.filter(({ words }) => isText(sentence, words))
-  t.same(
-    sentences.filter((sentence) => entriesOf(sentence).length !== 1),
-    []
-  )
+  t.same(sentences.filter((sentence) => entriesOf(sentence).length !== 1), [])
 })
 
 t.test('each entry of the table is one sentence of the rules, and has tests', async (t) => {
   const sentencesOf = ({ words }: Entry) => sentences.filter((each) => isText(each, words))
-  t.same(
-    entries.filter((entry) => sentencesOf(entry).length !== 1 || entry.tests.length === 0),
-    []
-  )
+  t.same(entries.filter((entry) => sentencesOf(entry).length !== 1 || entry.tests.length === 0), [])
 })
 
 t.test('each test that the table names exists', async (t) => {
   const tested = entries.filter((entry) => !isNothing(entry))
   t.ok(tested.length > 150, `${tested.length} sentences with tests`)
   for (const { words, tests } of tested) {
-    t.same(
-      tests.filter((test) => !exists(test)),
-      [],
-      words
-    )
+    t.same(tests.filter((test) => !exists(test)), [], words)
   }
 })

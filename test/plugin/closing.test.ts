@@ -236,10 +236,7 @@ for (const [version, create] of versions) {
         await app.close()
         t.same(
           atClose,
-          [
-            [0, 100 * streams],
-            [0, 100 * streams]
-          ],
+          [[0, 100 * streams], [0, 100 * streams]],
           'before each onClose hook of the host'
         )
       }
@@ -251,10 +248,7 @@ for (const [version, create] of versions) {
       const { app, atClose, leaveStreamsOpen } = await start(t, create, true)
       leaveStreamsOpen()
       await app.close()
-      t.same(atClose, [
-        [0, 70 * streams],
-        [0, 70 * streams]
-      ])
+      t.same(atClose, [[0, 70 * streams], [0, 70 * streams]])
     }
   )
   t.test(`a decision after the server has closed is settled: ${version}`, async (t) => {
@@ -302,10 +296,7 @@ for (const [version, create] of versions) {
       throw new Error('of the host')
     })
     await t.rejects(app.close(), { message: 'of the host' })
-    t.same(atClose, [
-      [0, 70 * streams],
-      [0, 70 * streams]
-    ])
+    t.same(atClose, [[0, 70 * streams], [0, 70 * streams]])
   })
   for (const url of ['/stream', '/permit']) {
     t.test(
@@ -315,10 +306,7 @@ for (const [version, create] of versions) {
         await send(url)
         await until('the store is asked', () => client.asked > streams)
         await app.close()
-        t.same(atClose, [
-          [0, 100 * streams + 70],
-          [0, 100 * streams + 70]
-        ])
+        t.same(atClose, [[0, 100 * streams + 70], [0, 100 * streams + 70]])
       }
     )
   }
@@ -330,10 +318,7 @@ for (const [version, create] of versions) {
       await send('/rejected')
       await until('a place is taken', () => memory.peek(places)?.count !== streams)
       await app.close()
-      t.same(atClose, [
-        [0, 100 * streams],
-        [0, 100 * streams]
-      ])
+      t.same(atClose, [[0, 100 * streams], [0, 100 * streams]])
     }
   )
   for (const [what, most, settled, longest] of silences) {

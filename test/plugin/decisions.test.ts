@@ -54,13 +54,7 @@ const outcomes: [string, QuotaOptions, object | null, object, number][] = [
     { limit: 2, ...counted, granted: 1, retryAfter: null },
     200
   ],
-  [
-    'rejected',
-    { perMinute: -1 },
-    alice,
-    { limit: 1, ...counted, granted: 0, retryAfter: 60 },
-    429
-  ],
+  ['rejected', { perMinute: -1 }, alice, { limit: 1, ...counted, granted: 0, retryAfter: 60 }, 429],
   ['unauthenticated', {}, null, { limit: 10, callerKey: null, ...uncounted }, 401],
   ['disabled', { perMinute: 0 }, alice, { limit: 0, callerKey: null, ...uncounted }, 200],
   [

@@ -112,12 +112,7 @@ t.test('start-up fails with an error that contains the option and its value', as
       /option operations\[0\]\.method must be an HTTP method; it got undefined/
     ],
     [
-      {
-        operations: [
-          { method: 'POST', path: '/a' },
-          { method: 'P OST', path: '/b' }
-        ]
-      },
+      { operations: [{ method: 'POST', path: '/a' }, { method: 'P OST', path: '/b' }] },
       /option operations\[1\]\.method .* it got "P OST"/
     ],
     ...['/a?b', '/a#b', '/:a', '/a/*'].map((path): [object, RegExp] => [

@@ -57,159 +57,34 @@ const orders: [
   steps: [step: Step, count: number][]
 ][] = [
   ['a cost without a report', { cost: 5 }, 5, [['closes', 5]]],
-  [
-    'a report of less',
-    { cost: 5 },
-    5,
-    [
-      [3, 5],
-      ['closes', 3]
-    ]
-  ],
-  [
-    'a report of more',
-    { cost: 5 },
-    5,
-    [
-      [8, 8],
-      ['closes', 8]
-    ]
-  ],
-  [
-    'reports that add up',
-    { cost: 5 },
-    5,
-    [
-      [2, 5],
-      [2, 5],
-      [2, 6],
-      ['closes', 6]
-    ]
-  ],
-  [
-    'a late report',
-    { cost: 5 },
-    5,
-    [
-      ['closes', 5],
-      [3, 3],
-      [4, 7]
-    ]
-  ],
-  [
-    'an early and a late report',
-    { cost: 5 },
-    5,
-    [
-      [3, 5],
-      ['closes', 3],
-      [4, 7]
-    ]
-  ],
-  [
-    'a report of 0',
-    { cost: 5 },
-    5,
-    [
-      [0, 5],
-      ['closes', 0]
-    ]
-  ],
+  ['a report of less', { cost: 5 }, 5, [[3, 5], ['closes', 3]]],
+  ['a report of more', { cost: 5 }, 5, [[8, 8], ['closes', 8]]],
+  ['reports that add up', { cost: 5 }, 5, [[2, 5], [2, 5], [2, 6], ['closes', 6]]],
+  ['a late report', { cost: 5 }, 5, [['closes', 5], [3, 3], [4, 7]]],
+  ['an early and a late report', { cost: 5 }, 5, [[3, 5], ['closes', 3], [4, 7]]],
+  ['a report of 0', { cost: 5 }, 5, [[0, 5], ['closes', 0]]],
   [
     'a report of null or of nothing',
     { cost: 5, unreported: 4 },
     5,
-    [
-      [null, 5],
-      [{}, 5],
-      ['closes', 4]
-    ]
+    [[null, 5], [{}, 5], ['closes', 4]]
   ],
   [
     'a report in another unit',
     { cost: 5, unreported: 4 },
     5,
-    [
-      [{ requests: 7, images: 7 }, 5],
-      ['closes', 4]
-    ]
+    [[{ requests: 7, images: 7 }, 5], ['closes', 4]]
   ],
-  [
-    'a report of several units',
-    { cost: 5 },
-    5,
-    [
-      [{ tokens: 7, images: 9 }, 7],
-      ['closes', 7]
-    ]
-  ],
+  ['a report of several units', { cost: 5 }, 5, [[{ tokens: 7, images: 9 }, 7], ['closes', 7]]],
   ['unreported', { unreported: 7 }, 0, [['closes', 7]]],
-  [
-    'unreported and a report',
-    { unreported: 7 },
-    0,
-    [
-      [3, 3],
-      ['closes', 3]
-    ]
-  ],
-  [
-    'unreported and a late report of less',
-    { unreported: 7 },
-    0,
-    [
-      ['closes', 7],
-      [3, 3]
-    ]
-  ],
-  [
-    'unreported and late reports of more',
-    { unreported: 7 },
-    0,
-    [
-      ['closes', 7],
-      [3, 3],
-      [6, 9]
-    ]
-  ],
-  [
-    'unreported below the cost',
-    { cost: 5, unreported: 2 },
-    5,
-    [
-      ['closes', 2],
-      [4, 4]
-    ]
-  ],
-  [
-    'unreported above the cost',
-    { cost: 5, unreported: 7 },
-    5,
-    [
-      ['closes', 7],
-      [4, 4],
-      [5, 9]
-    ]
-  ],
+  ['unreported and a report', { unreported: 7 }, 0, [[3, 3], ['closes', 3]]],
+  ['unreported and a late report of less', { unreported: 7 }, 0, [['closes', 7], [3, 3]]],
+  ['unreported and late reports of more', { unreported: 7 }, 0, [['closes', 7], [3, 3], [6, 9]]],
+  ['unreported below the cost', { cost: 5, unreported: 2 }, 5, [['closes', 2], [4, 4]]],
+  ['unreported above the cost', { cost: 5, unreported: 7 }, 5, [['closes', 7], [4, 4], [5, 9]]],
   ['unreported 0', { cost: 5, unreported: 0 }, 5, [['closes', 0]]],
-  [
-    'neither',
-    {},
-    0,
-    [
-      [4, 4],
-      ['closes', 4]
-    ]
-  ],
-  [
-    'neither and no report',
-    {},
-    0,
-    [
-      ['closes', 0],
-      [4, 4]
-    ]
-  ],
+  ['neither', {}, 0, [[4, 4], ['closes', 4]]],
+  ['neither and no report', {}, 0, [['closes', 0], [4, 4]]],
   [
     'functions of the request',
     {
@@ -231,56 +106,31 @@ const orders: [
     'too much, lowered in no later window',
     { cost: 5 },
     5,
-    [
-      ['later', 0],
-      ['beside', 20],
-      [3, 20],
-      ['closes', 20]
-    ]
+    [['later', 0], ['beside', 20], [3, 20], ['closes', 20]]
   ],
   [
     'more, added to the window that is open then',
     { cost: 5 },
     5,
-    [
-      ['later', 0],
-      [8, 3],
-      ['closes', 3],
-      ['later', 0],
-      [2, 2]
-    ]
+    [['later', 0], [8, 3], ['closes', 3], ['later', 0], [2, 2]]
   ],
   [
     'unreported, added to the window that is open then',
     { cost: 5, unreported: 7 },
     5,
-    [
-      ['later', 0],
-      ['closes', 2]
-    ]
+    [['later', 0], ['closes', 2]]
   ],
   [
     'the last, lowered first',
     { cost: 5, unreported: 9 },
     5,
-    [
-      ['later', 0],
-      ['closes', 4],
-      ['beside', 24],
-      [4, 20],
-      ['later', 0]
-    ]
+    [['later', 0], ['closes', 4], ['beside', 24], [4, 20], ['later', 0]]
   ],
   [
     'what was added, lowered in no later window',
     { unreported: 9 },
     0,
-    [
-      ['closes', 9],
-      ['later', 0],
-      ['beside', 20],
-      [3, 20]
-    ]
+    [['closes', 9], ['later', 0], ['beside', 20], [3, 20]]
   ]
 ]
 
@@ -370,11 +220,7 @@ for (const [what, definition] of tooMuch) {
         limit: 10,
         msg: /^the cost of a request is above the limit of the quota.*at most once a minute$/
       }
-      for (const [later, warnings] of [
-        [0, 1],
-        [59_999, 1],
-        [1, 2]
-      ] as const) {
+      for (const [later, warnings] of [[0, 1], [59_999, 1], [1, 2]] as const) {
         time.advance(later)
         await reject()
         matchExactly(t, log.problems(), Array(warnings).fill(warning))

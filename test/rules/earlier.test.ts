@@ -241,10 +241,7 @@ t.test(
     const operation = { method: 'POST', path: '/api/analyze' }
     t.same(
       earlier.map(({ decision }) => decision),
-      [
-        { outcome: 'admitted', operation, limit: 1 },
-        { outcome: 'rejected', operation, limit: 1 }
-      ]
+      [{ outcome: 'admitted', operation, limit: 1 }, { outcome: 'rejected', operation, limit: 1 }]
     )
     matchExactly(t, current, [{ decision: { outcome: 'unauthenticated' } }])
   }

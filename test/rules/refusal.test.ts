@@ -356,10 +356,7 @@ t.test('a refusal has the default body where refusalBody returns null', async (t
     headers: { 'content-type': 'application/json; charset=utf-8' }
   })
   matchExactly(t, await analyze(app, alice), { statusCode: 429, body: 'too many' })
-  t.same(asked, [
-    ['unauthenticated', null],
-    ['rejected', 60]
-  ])
+  t.same(asked, [['unauthenticated', null], ['rejected', 60]])
   t.same(log.problems(), [])
 })
 

@@ -494,14 +494,7 @@ t.test(
     'and its value',
   async (t) => {
     const names = ['Chat', '1chat', 'cha_t', 'chat ', '', 'default', 'x'.repeat(33), 'café']
-    const units = [
-      'requests',
-      'concurrent-requests',
-      'Tokens',
-      '-x',
-      'x1',
-      'x'.repeat(33)
-    ]
+    const units = ['requests', 'concurrent-requests', 'Tokens', '-x', 'x1', 'x'.repeat(33)]
     const invalid: [unknown, RegExp][] = [
       [new Map([['chat', {}]]), /option quotas must be a plain object .* it got an object/],
       [{ chat: new Map([['perDay', 5]]) }, /option quotas\.chat must be a plain object; it got/],

@@ -189,7 +189,7 @@ for (const remove of ['forget', 'clearCounters'] as const) {
     t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
   })
 
-  t.test(`a rejection whose reply arrives after the end of ${remove} is not remembered`, async (t) => {
+  t.test(`a rejection that arrives after the end of ${remove} is not remembered`, async (t) => {
     const { server, store } = createStore(t)
     await acquireOne(store, 'alice', { limit })
     const decide = server.decide.bind(server)

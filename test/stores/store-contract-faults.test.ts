@@ -181,9 +181,7 @@ const faults: Record<string, Record<string, Fault>> = {
     'sweeps 1 ms too early': (_, base) => ({
       kept: (quota, window) => base.kept(quota, window - 1)
     }),
-    'sweeps 1 ms too late': (_, base) => ({
-      kept: (quota, window) => base.kept(quota, window + 1)
-    })
+    'sweeps 1 ms too late': (_, base) => ({ kept: (quota, window) => base.kept(quota, window + 1) })
   },
   'sweeps 60 s after the previous sweep, and no earlier': {
     'sweeps too often': (store) => ({
