@@ -489,138 +489,131 @@ t.test(
   }
 )
 
-t.test(
-  'start-up fails if the option quotas is invalid, with an error that contains the option ' +
-    'and its value',
-  async (t) => {
-    const names = ['Chat', '1chat', 'cha_t', 'chat ', '', 'default', 'x'.repeat(33), 'café']
-    const units = ['requests', 'concurrent-requests', 'Tokens', '-x', 'x1', 'x'.repeat(33)]
-    const invalid: [unknown, RegExp][] = [
-      [new Map([['chat', {}]]), /option quotas must be a plain object .* it got an object/],
-      [{ chat: new Map([['perDay', 5]]) }, /option quotas\.chat must be a plain object; it got/],
-      [{ chat: Object.create({ perDay: 5 }) }, /option quotas\.chat must be a plain object;/],
-      ['chat', /option quotas must be a plain object .* it got "chat"/],
-      ...names.map((name): [unknown, RegExp] => [
-        { [name]: {} },
-        new RegExp(`option quotas must have names of at most 32 .* it got "${name}"`)
-      ]),
-      ...units.map((unit): [unknown, RegExp] => [
-        { chat: { perDay: { [unit]: 5 } } },
-        new RegExp(
-          `option quotas\\.chat\\.perDay must have a unit of at most 32 .* it got "${unit}"`
-        )
-      ]),
-      [{ chat: null }, /option quotas\.chat must be a plain object; it got null/],
-      [
-        { chat: { perSecond: 5 } },
-        /option quotas\.chat\.perSecond does not exist; it got 5; .* limit, window, concurrent,/
-      ],
-      [
-        { chat: { limit: 5 } },
-        /option quotas\.chat\.limit must be set together with window, .* it got 5$/
-      ],
-      [
-        { chat: { window: 5000 } },
-        /option quotas\.chat\.window must be set only with limit; it got 5000$/
-      ],
-      [
-        { chat: { perDay: 5, window: 5000 } },
-        /option quotas\.chat\.window must be set only with limit; it got 5000$/
-      ],
-      ...[999, 0, -1000, 366 * dayMs + 1, 1000.5, NaN, '5000'].map((window): [unknown, RegExp] => [
-        { chat: { limit: 5, window } },
-        new RegExp(
-          'option quotas\\.chat\\.window must be an integer of milliseconds from 1000 to ' +
-            `31622400000; it got ${JSON.stringify(window).replace('null', 'NaN')}$`
-        )
-      ]),
-      [
-        { chat: { limit: 5, window: 5000, timeZone: 'UTC' } },
-        /option quotas\.chat\.timeZone must be set only with perDay, perWeek or perMonth; it got "/
-      ],
-      [
-        { chat: { limit: 5, window: 5000, concurrent: 2 } },
-        /option quotas\.chat must have one limit; it got "limit and concurrent"$/
-      ],
-      [
-        { chat: { limit: { requests: 5 }, window: 5000 } },
-        /option quotas\.chat\.limit must have a unit .* it got "requests"$/
-      ],
-      ...['perHour', 'perWeek', 'concurrent'].map((name): [unknown, RegExp] => [
-        { chat: { [name]: 1.5 } },
-        new RegExp(
-          `option quotas\\.chat\\.${name} must be an integer, or a function that returns that of ` +
-            'a caller; it got 1\\.5$'
-        )
-      ]),
-      [
-        { chat: { perHour: { tokens: '5' } } },
-        /option quotas\.chat\.perHour\.tokens must be an integer, or a function .*; it got "5"/
-      ],
-      [
-        { chat: { concurrent: { tokens: 5 } } },
-        /option quotas\.chat\.concurrent must be an integer, or a function .*; it got an object/
-      ],
-      [
-        { chat: { perHour: { tokens: 5, images: 5 } } },
-        /option quotas\.chat\.perHour must have one unit, such as .* it got tokens and images$/
-      ],
-      [
-        { chat: { perHour: {} } },
-        /option quotas\.chat\.perHour must have one unit, such as .* it got no unit$/
-      ],
-      [
-        { chat: { perMinute: 5, perDay: { tokens: 0 } } },
-        /option quotas\.chat must have one limit; it got "perMinute and perDay"/
-      ],
-      [
-        { chat: { concurrent: 5, cost: 1 } },
-        /option quotas\.chat\.cost must not be set with concurrent/
-      ],
-      [{ chat: { perMinute: 5, cost: -1 } }, /option quotas\.chat\.cost must be .*; it got -1/],
-      [
-        { chat: { perMinute: 5, unreported: 5 } },
-        /option quotas\.chat\.unreported must be set only with a limit in a unit.*; it got 5/
-      ],
-      [
-        { chat: { perDay: { tokens: 5 }, unreported: 1.5 } },
-        /option quotas\.chat\.unreported must be .*; it got 1.5/
-      ],
-      [
-        { chat: { perDay: 5, timeZone: 'Europe/Bärlin' } },
-        /option quotas\.chat\.timeZone must be .* IANA time zone.*; it got "Europe\/Bärlin"/
-      ],
-      [
-        { chat: { perDay: 5, timeZone: '+01:00' } },
-        /option quotas\.chat\.timeZone must be the name of an IANA time zone/
-      ],
-      [
-        { chat: { perHour: 5, timeZone: 'UTC' } },
-        /option quotas\.chat\.timeZone must be set only with perDay, perWeek or perMonth/
-      ],
-      [
-        { chat: { operations: [{ method: 'POST', path: '/:x' }] } },
-        /option quotas\.chat\.operations\[0\]\.path must start .* it got "\/:x"/
-      ]
-    ]
-    for (const [quotas, message] of invalid) {
-      await t.rejects(
-        async () => {
-          await Fastify().register(quotaPlugin, Object({ quotas }))
-        },
-        { code: 'FST_ERR_LLM_QUOTA_OPTION', message },
-        String(message)
-      )
-    }
-    for (const name of ['a', 'a-', 'x'.repeat(32), 'constructor']) {
-      matchExactly(
-        t,
-        (await (await createHost(name, { quotas: { [name]: { perMinute: 1 } } })).ask()).json(),
-        [{ quota: name }]
-      )
-    }
+const range = { least: 500, most: 1500 }
+const tokens = { perMinute: { tokens: 5 } }
+const aCost =
+  'must be a safe integer of at least 0, or { least, most } of two of them, least not above ' +
+  'most, or a function'
+const aRange = 'must be a range only with a limit in a unit, such as { tokens: 20000 }'
+const aLimit = 'must be an integer, or a function that returns that of a caller'
+const aUnit = 'must have one unit, such as { tokens: 20000 }'
+const aUnitName = 'must have a unit of at most 32'
+const aWindow = 'must be an integer of milliseconds from 1000 to 31622400000'
+const aZone = 'must be the name of an IANA time zone'
+const aZoned = 'must be set only with perDay, perWeek or perMonth'
+
+// Definitions of a quota that are not possible: what is wrong, the beginning of what it must be,
+// and what it got.
+type Impossible = [definition: unknown, option: string, rule: string, got: string]
+const impossible: Impossible[] = [
+  [null, '', 'must be a plain object', 'null'],
+  [new Map([['perDay', 5]]), '', 'must be a plain object', 'an object'],
+  [Object.create({ perDay: 5 }), '', 'must be a plain object', 'an object'],
+  [{ perSecond: 5 }, '.perSecond', 'does not exist', '5'],
+  [{ perMinute: 5, perDay: { tokens: 0 } }, '', 'must have one limit', '"perMinute and perDay"'],
+  [{ limit: 5, window: 5000, concurrent: 2 }, '', 'must have one limit', '"limit and concurrent"'],
+  ...['perHour', 'perWeek', 'concurrent'].map(
+    (name): Impossible => [{ [name]: 1.5 }, `.${name}`, aLimit, '1.5']
+  ),
+  [{ perHour: { tokens: '5' } }, '.perHour.tokens', aLimit, '"5"'],
+  [{ concurrent: { tokens: 5 } }, '.concurrent', aLimit, 'an object'],
+  [{ perHour: { tokens: 5, images: 5 } }, '.perHour', aUnit, 'tokens and images'],
+  [{ perHour: {} }, '.perHour', aUnit, 'no unit'],
+  ...['requests', 'concurrent-requests', 'Tokens', '-x', 'x1', 'x'.repeat(33)].map(
+    (unit): Impossible => [{ perDay: { [unit]: 5 } }, '.perDay', aUnitName, `"${unit}"`]
+  ),
+  [{ limit: { requests: 5 }, window: 5000 }, '.limit', aUnitName, '"requests"'],
+  [{ limit: 5 }, '.limit', 'must be set together with window', '5'],
+  [{ window: 5000 }, '.window', 'must be set only with limit', '5000'],
+  [{ perDay: 5, window: 5000 }, '.window', 'must be set only with limit', '5000'],
+  ...[999, 0, -1000, 366 * dayMs + 1, 1000.5, NaN].map(
+    (window): Impossible => [{ limit: 5, window }, '.window', aWindow, String(window)]
+  ),
+  [{ limit: 5, window: '5000' }, '.window', aWindow, '"5000"'],
+  [{ perMinute: 5, cost: -1 }, '.cost', aCost, '-1'],
+  [{ ...tokens, cost: { least: 2, most: 1 } }, '.cost', aCost, '{ least: 2, most: 1 }'],
+  [{ ...tokens, cost: { least: -1, most: 1 } }, '.cost', aCost, '{ least: -1, most: 1 }'],
+  [{ ...tokens, cost: { least: 0.5, most: 1 } }, '.cost', aCost, '{ least: 0.5, most: 1 }'],
+  [
+    { ...tokens, cost: { least: 0, most: 2 ** 53 } },
+    '.cost',
+    aCost,
+    '{ least: 0, most: 9007199254740992 }'
+  ],
+  [{ ...tokens, cost: { least: '1', most: 2 } }, '.cost', aCost, '{ least: "1", most: 2 }'],
+  [{ ...tokens, cost: { most: 2 } }, '.cost', aCost, 'an object'],
+  [{ ...tokens, cost: [1, 2] }, '.cost', aCost, 'an array'],
+  [{ perMinute: 5, cost: range }, '.cost', aRange, '{ least: 500, most: 1500 }'],
+  [{ cost: range }, '.cost', aRange, '{ least: 500, most: 1500 }'],
+  [{ concurrent: 5, cost: 1 }, '.cost', 'must not be set with concurrent', '1'],
+  [{ concurrent: 5, cost: range }, '.cost', 'must not be set with concurrent', 'an object'],
+  [{ perMinute: 5, unreported: 5 }, '.unreported', 'must be set only with a limit in a unit', '5'],
+  [
+    { perDay: { tokens: 5 }, unreported: 1.5 },
+    '.unreported',
+    'must be an integer of at least 0 or a function',
+    '1.5'
+  ],
+  [{ perDay: 5, timeZone: 'Europe/Bärlin' }, '.timeZone', aZone, '"Europe/Bärlin"'],
+  [{ perDay: 5, timeZone: '+01:00' }, '.timeZone', aZone, '"+01:00"'],
+  [{ perDay: 5, timeZone: ['UTC'] }, '.timeZone', aZone, 'an array'],
+  [{ perHour: 5, timeZone: 'UTC' }, '.timeZone', aZoned, '"UTC"'],
+  [{ limit: 5, window: 5000, timeZone: 'UTC' }, '.timeZone', aZoned, '"UTC"'],
+  [{ ...tokens, timeZone: () => 'UTC' }, '.timeZone', aZoned, 'a function'],
+  [
+    { operations: [{ method: 'POST', path: '/:x' }] },
+    '.operations[0].path',
+    'must start with',
+    '"/:x"'
+  ]
+]
+
+/** Registers the plugin with this option. */
+async function registerQuotas (quotas: unknown): Promise<void> {
+  await Fastify().register(quotaPlugin, Object({ quotas }))
+}
+
+t.test('start-up fails if the definition of a quota is not possible, and says why', async (t) => {
+  for (const [chat, option, rule, got] of impossible) {
+    const failure = await registerQuotas({ chat }).catch((error: unknown) => error)
+    const { code, message } = Object(failure)
+    const beginning = `fastify-llm-quota: the option quotas.chat${option} ${rule}`
+    t.equal(code, 'FST_ERR_LLM_QUOTA_OPTION', beginning)
+    t.equal(String(message).slice(0, beginning.length), beginning)
+    t.ok(String(message).includes(`; it got ${got}`), `${message} has ${got}`)
   }
-)
+})
+
+t.test('start-up fails if the name of a quota is not possible', async (t) => {
+  const names = ['Chat', '1chat', 'cha_t', 'chat ', '', 'default', 'x'.repeat(33), 'café']
+  for (const name of names) {
+    await t.rejects(registerQuotas({ [name]: {} }), {
+      code: 'FST_ERR_LLM_QUOTA_OPTION',
+      message: new RegExp(`option quotas must have names of at most 32 .* it got "${name}"`)
+    })
+  }
+  for (const quotas of [new Map([['chat', {}]]), 'chat']) {
+    await t.rejects(registerQuotas(quotas), { message: /option quotas must be a plain object/ })
+  }
+  for (const name of ['a', 'a-', 'x'.repeat(32), 'constructor']) {
+    const { ask } = await createHost(name, { quotas: { [name]: { perMinute: 1 } } })
+    matchExactly(t, (await ask()).json(), [{ quota: name }])
+  }
+})
+
+t.test('definitions at their bounds are possible', async (t) => {
+  const definitions: QuotaDefinition[] = [
+    { ...tokens, cost: { least: 0, most: 0 } },
+    { ...tokens, cost: { least: 7, most: Number.MAX_SAFE_INTEGER } },
+    { ...tokens, cost: () => range },
+    { perMonth: 5, timeZone: () => 'UTC' },
+    { perWeek: 5, timeZone: 'UTC' },
+    { limit: 5, window: 1000 },
+    { limit: { tokens: () => 5 }, window: 366 * dayMs },
+    { concurrent: () => 5 }
+  ]
+  for (const chat of definitions) await t.resolves(registerQuotas({ chat }))
+})
 
 t.test('start-up fails if a store lacks a function that one of its quotas needs', async (t) => {
   const acquire = (demands: readonly Demand[]) => new MemoryQuotaStore().acquire(demands)
