@@ -427,7 +427,7 @@ t.test(
   async (t) => {
     const draw = random(7)
     let overflow = 0
-    for (let round = 0; round < 6; round++) {
+    for (let round = 0; round < 2; round++) {
       const { clock, store } = await createStore({ maxTrackedCallers: 20 })
       const memory = new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 20 })
       for (let batch = 0; batch < 4; batch++) {
@@ -439,7 +439,7 @@ t.test(
         clock.advance(draw(3) * 60_000)
       }
     }
-    t.ok(overflow > 1_000, `${overflow} demands used the overflow counter`)
+    t.ok(overflow > 300, `${overflow} demands used the overflow counter`)
   }
 )
 
