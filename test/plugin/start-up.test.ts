@@ -117,10 +117,7 @@ t.test('one info line lists what each quota protects, with its limit', async (t)
       post('/context/api/translate'),
       get('/v1/models/:model', model(['chat', 'images'])),
       post('/v1/models/:model', model(true)),
-      post(
-        '/v1/other',
-        model(() => 'off')
-      )
+      post('/v1/other', model(() => 'off'))
     )
   })
   const asDecided = 'POST /v1/other (as its function decides)'
@@ -236,10 +233,7 @@ t.test('fastify.quotas has the default quota if anything can use it', async (t) 
   ]
   for (const [host, names] of hosts) {
     const { app } = await start(host)
-    t.same(
-      app.quotas.map(({ name }) => name),
-      names
-    )
+    t.same(app.quotas.map(({ name }) => name), names)
   }
 })
 
@@ -488,11 +482,7 @@ for (const order of ['before', 'after']) {
 for (const [what, [host, ...warnings]] of Object.entries(cases)) {
   t.test(`the warnings name ${what}`, async (t) => {
     const { log } = await start(host)
-    matchExactly(
-      t,
-      log.problems().map(({ msg }) => msg),
-      warnings
-    )
+    matchExactly(t, log.problems().map(({ msg }) => msg), warnings)
   })
 }
 
