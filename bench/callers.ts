@@ -92,6 +92,7 @@ function demandOf (caller: number): Demand {
     isEstimate: false,
     // So that no counter is swept while the others are counted.
     window: 3_600_000,
+    start: null,
     end: null
   }
 }

@@ -122,6 +122,7 @@ function demandOf (counters: string, caller: number, limit: number): Demand {
     most: 1,
     isEstimate: true,
     window: hour,
+    start: null,
     end: null
   }
 }
