@@ -64,7 +64,7 @@ async function onPostgres (callers: number): Promise<number> {
   await pool.query(postgresSchema())
   const store = new PostgresQuotaStore({ pool, maxTrackedCallers: callers })
   await count(store, callers)
-  const { rows } = await pool.query("SELECT pg_total_relation_size('llm_quota') AS bytes")
+  const { rows } = await pool.query("SELECT pg_total_relation_size('llm_quota_counters') AS bytes")
   const cost = Number(rows[0].bytes) / callers
   await assertAllTracked(store, callers)
   await pool.end()

@@ -2,8 +2,8 @@ import { isNatural, isObject } from '../option-checks.js'
 
 /**
  * What a request counts when it is admitted: a safe integer of at least 0; or a range, of which it
- * is granted as much as there is room for. A number is the range from itself to itself. What is
- * above the limit counts as the limit.
+ * is granted as much as there is room for. A number is the range from itself to itself. If the
+ * least is above the limit, there is never room.
  */
 export type Cost = number | CostRange
 

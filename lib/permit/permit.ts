@@ -109,9 +109,15 @@ export class Permit {
     if (this.refusal !== null) return
     const { open } = this.requester.server
     open.delete(this)
-    const settled = Promise.all(this.quotas.map(settle))
-    open.wait(settled)
-    await settled
+    const settling: Promise<void>[] = []
+    for (const each of this.quotas) {
+      const settled = settle(each)
+      if (settled === undefined) continue
+      // Each by itself, because a server that closes waits as long as a store settles any of them.
+      open.wait(settled)
+      settling.push(settled)
+    }
+    await Promise.all(settling)
   }
 
   /** Frees a place, if the quota has given one. */

@@ -30,7 +30,7 @@ export interface QuotaStanding extends Pick<
   readonly remaining: number | null
   /**
    * When the window ends, in milliseconds since the epoch. Null for concurrent requests and if no
-   * window is open, except for the days and months of a time zone.
+   * window is open, except for the days, weeks and months of a time zone.
    */
   readonly resetsAt: number | null
 }

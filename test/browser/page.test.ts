@@ -225,6 +225,12 @@ t.test('a user signs in, uses up the quota, is rejected, waits, and continues', 
   await visit.reads('#limit-message', 'Rate limit exceeded.')
   await page.reload()
   await visit.reads('#limit-message', 'Limit reached: 3 of 3 requests used.')
+  await visit.reads('#summary', '3 of them at a time that this page has not seen')
+  t.equal(await page.locator('#timeline circle.admitted').count(), 0, 'it invents no time')
+  const start = Number(
+    /^M (\S+) /.exec((await page.locator('#timeline .steps').getAttribute('d')) ?? '')?.[1]
+  )
+  t.ok(start > 52 + 560 / 4, `the line begins when the page has seen the window, at ${start}`)
   await page.locator('#anyway').focus()
   await pass(32, visit)
   await page.locator('#limit-reached').waitFor({ state: 'detached' })
@@ -259,9 +265,9 @@ t.test('an administrator sees all callers, changes the limits, and resets a call
   await admin.setLimits({
     'Requests a minute': '5',
     'Tokens a minute': '100',
-    'Requests at once': '1'
+    'Concurrent requests': '1'
   })
-  await admin.reads('#intro', 'Further limits: 100 tokens a minute, 1 request at once.')
+  await admin.reads('#intro', 'Further limits: 100 tokens a minute, 1 concurrent request.')
   await alice.reads('h1', '5 model calls a minute')
   // The text has 38 tokens.
   await alice.run('Analyze')
@@ -277,7 +283,7 @@ t.test('an administrator sees all callers, changes the limits, and resets a call
   await admin.setLimits({
     'Requests a minute': '0',
     'Tokens a minute': '0',
-    'Requests at once': '0'
+    'Concurrent requests': '0'
   })
   await alice.reads('#window-card', 'No quota is on')
   await alice.reads('h1', 'Model calls without a limit')
@@ -297,21 +303,21 @@ t.test('the page shows what a request in progress holds beside what is used', as
   const { begin } = await startPage(t, {
     MODEL_URL: model.url,
     MODEL_NAME: 'small',
-    SERVICE_RATE_LIMIT_TOKENS_PER_MINUTE: '100'
+    SERVICE_RATE_LIMIT_TOKENS_PER_MINUTE: '2000'
   })
   const admin = await begin()
   await admin.signIn('admin')
   await admin.click('Run')
   await admin.reads(
     '[data-quota=tokens]',
-    /0 of 100 tokens used, 48 held by requests in progress; the window ends in \d+\ss\./
+    /0 of 2,000 tokens used, 1,040 held by requests in progress; the window ends in \d+\ss\./
   )
-  await admin.reads('#callers', /0 of 100, 48 held/)
+  await admin.reads('#callers', /0 of 2,000, 1,040 held/)
   await admin.check(t, 'held')
   answer()
   await admin.reads('#progress', 'Done.')
-  await admin.reads('[data-quota=tokens]', /20 of 100 tokens used; the window ends/)
-  await admin.reads('#callers', /20 of 100\s/)
+  await admin.reads('[data-quota=tokens]', /20 of 2,000 tokens used; the window ends/)
+  await admin.reads('#callers', /20 of 2,000\s/)
   await admin.end(t)
 })
 

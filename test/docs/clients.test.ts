@@ -82,3 +82,19 @@ for (const [name, ask] of [
     }
   )
 }
+
+t.test('the patient fetch does not wait for a window of a month', async (t) => {
+  const app = Fastify()
+  await app.register(quotaPlugin, {
+    operations: [],
+    quotas: { chat: { limit: 1, window: 31 * 24 * 3_600_000 } },
+    authentication: () => localAuthentication('alice')
+  })
+  app.post('/chat', { config: { quota: 'chat' } }, async () => 'ran')
+  const address = await app.listen({ port: 0, host: '127.0.0.1' })
+  t.teardown(() => app.close())
+  const ask = async () => await patientFetch(`${address}/chat`, { method: 'POST' })
+  t.equal((await ask()).status, 200)
+  const rejected = await ask()
+  t.same([rejected.status, rejected.headers.get('retry-after')], [429, String(31 * 24 * 3600)])
+})

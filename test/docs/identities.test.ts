@@ -1,9 +1,9 @@
-// The programs of docs/identities.md that need an issuer, run unchanged and tested over HTTP.
+// The program of docs/identities.md that needs an issuer, run unchanged and tested over HTTP.
 import { randomUUID } from 'node:crypto'
 import Fastify from 'fastify'
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose'
 import t, { type Test } from 'tap'
-import { hs256, statuses } from '../support/credentials.js'
+import { hs256 } from '../support/credentials.js'
 import { Programs } from '../support/programs.js'
 
 const programs = Programs.start(t)
@@ -11,8 +11,8 @@ const three = { SERVICE_RATE_LIMIT_PER_MINUTE: '3' }
 const threeThenRejected = [200, 200, 200, 429]
 
 /**
- * Starts an OpenID provider over real HTTP, which signs anything for a test; `forged` with a key
- * that is not published.
+ * Starts an issuer over real HTTP, which signs anything for a test; `forged` with a key that is not
+ * published.
  */
 async function startIssuer (t: Test) {
   const app = Fastify()
@@ -26,43 +26,11 @@ async function startIssuer (t: Test) {
     alg: 'RS256',
     use: 'sig'
   }
-  // What the token endpoint returns for the nonce that the client has sent.
-  const idToken = {
-    sign: async (_nonce: string): Promise<string> => {
-      throw new Error('no ID token was prepared')
-    },
-    nonce: ''
-  }
-  app.addContentTypeParser(
-    'application/x-www-form-urlencoded',
-    { parseAs: 'string' },
-    async (_request: unknown, body: unknown) => body
-  )
   app.get('/.well-known/openid-configuration', async () => ({
     issuer: url,
-    jwks_uri: `${url}/keys`,
-    authorization_endpoint: `${url}/authorize`,
-    token_endpoint: `${url}/token`,
-    response_types_supported: ['code'],
-    subject_types_supported: ['public'],
-    id_token_signing_alg_values_supported: ['RS256']
+    jwks_uri: `${url}/keys`
   }))
   app.get('/keys', async () => ({ keys: [key] }))
-  app.get<{ Querystring: { nonce: string; state: string; redirect_uri: string } }>(
-    '/authorize',
-    async ({ query }, reply) => {
-      idToken.nonce = query.nonce
-      return reply.redirect(
-        `${query.redirect_uri}?${new URLSearchParams({ code: randomUUID(), state: query.state })}`
-      )
-    }
-  )
-  app.post('/token', async () => ({
-    access_token: 'any',
-    token_type: 'Bearer',
-    expires_in: 3600,
-    id_token: await idToken.sign(idToken.nonce)
-  }))
   t.teardown(() => app.close())
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   const sign = async (claims: JWTPayload, { forged = false, kid = key.kid, lasts = 3600 } = {}) =>
@@ -71,7 +39,7 @@ async function startIssuer (t: Test) {
       .setExpirationTime(Math.floor(Date.now() / 1000) + lasts)
       .setProtectedHeader({ alg: 'RS256', kid })
       .sign(forged ? other.privateKey : privateKey)
-  return { url, idToken, sign }
+  return { url, sign }
 }
 
 t.test(
@@ -104,49 +72,3 @@ t.test(
     await t.rejects(programs.run('identities/jwks.ts'), /JWT_ISSUER and JWT_AUDIENCE must be set/)
   }
 )
-
-/**
- * A minimal browser: keeps the cookies of a service, and follows redirects until one leads to its
- * page.
- */
-class Visitor {
-  readonly #origin: string
-  #cookie = ''
-  constructor (origin: string) {
-    this.#origin = origin
-  }
-
-  async ask (path: string): Promise<Response> {
-    const url = new URL(path, this.#origin)
-    const response = await fetch(url, {
-      redirect: 'manual',
-      headers: url.origin === this.#origin ? { cookie: this.#cookie } : {}
-    })
-    for (const cookie of response.headers.getSetCookie()) this.#cookie = cookie.replace(/;.*/, '')
-    const location = response.headers.get('location')
-    return location === null || location === '/' ? response : await this.ask(location)
-  }
-}
-
-t.test('a service with an OpenID Connect login limits each caller', async (t) => {
-  const issuer = await startIssuer(t)
-  const visitor = new Visitor(
-    await programs.run('identities/openid-connect.ts', {
-      ...three,
-      OIDC_ISSUER: issuer.url,
-      OIDC_CLIENT_ID: 'client'
-    })
-  )
-  const ask = () => visitor.ask('/api/analyze-node')
-  const signIn = async (forged: boolean) => {
-    issuer.idToken.sign = (nonce) =>
-      issuer.sign({ iss: issuer.url, aud: 'client', sub: 'mira', nonce }, { forged })
-    return await visitor.ask('/sign-in')
-  }
-  t.equal((await ask()).status, 401)
-  t.equal((await signIn(true)).status, 401)
-  t.equal((await ask()).status, 401)
-  t.equal((await visitor.ask('/signed-in?code=invented&state=invented')).status, 400)
-  t.equal((await signIn(false)).headers.get('location'), '/')
-  t.same(await statuses(4, ask), threeThenRejected)
-})

@@ -21,14 +21,17 @@ function anchorsOf (text: string): string[] {
   )
 }
 
+/** Returns the links and images of a document that are not addresses on the web. */
+function targetsIn (document: string): string[] {
+  return [...readFileSync(document, 'utf8').matchAll(/\]\(([^)\s]+)\)|<img src="([^"]+)"/g)]
+    .map(([, link, image]) => link ?? image ?? '')
+    .filter((target) => !target.startsWith('http'))
+}
+
 for (const document of documents) {
   t.test(`the links of ${document} lead somewhere`, async (t) => {
-    const text = readFileSync(document, 'utf8')
-    const targets = [...text.matchAll(/\]\(([^)\s]+)\)|<img src="([^"]+)"/g)]
-      .map(([, link, image]) => link ?? image ?? '')
-      .filter((target) => !target.startsWith('http'))
     t.same(
-      targets.filter((target) => {
+      targetsIn(document).filter((target) => {
         const [path = '', anchor] = target.split('#')
         const file = path === '' ? document : join(dirname(document), path)
         return (

@@ -2,15 +2,17 @@
 // unchanged.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import type { ServerResponse } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import Fastify from 'fastify'
 import OpenAI from 'openai'
 import t from 'tap'
-import quotaPlugin from '../../lib/index.js'
+import quotaPlugin, { localAuthentication, MemoryQuotaStore } from '../../lib/index.js'
+import { quotas } from '../../documented/recipes/quotas.js'
 import earlierQuotaPlugin from '../../lib/earlier.js'
 import { hs256, secret, statuses } from '../support/credentials.js'
 import { plainEnvironment } from '../support/environment.js'
+import { listenOnLoopback } from '../support/loopback.js'
 import { matchExactly } from '../support/match-exactly.js'
 import {
   callTool,
@@ -28,6 +30,21 @@ const bearer = (sub: string) => ({
   authorization: `Bearer ${hs256({ sub }, 'a secret of at least 32 characters')}`
 })
 
+/** Sends a prompt to the service of tokens.ts. */
+async function chat (address: string, signal: AbortSignal | null = null): Promise<Response> {
+  return await fetch(`${address}/chat`, {
+    method: 'POST',
+    headers: { ...bearer('mira'), 'content-type': 'application/json' },
+    body: '{"prompt":"Which invoices are late?"}',
+    signal
+  })
+}
+
+/** What tokens.ts holds for this prompt: its bytes, 16 more, and the longest answer. */
+const estimate = 24 + 16 + 400
+const remaining = (response: Response): number =>
+  Number(/"tokens";r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1])
+
 t.test('the usage of a model is counted, and the estimate if the caller leaves', async (t) => {
   let isWhole = true
   const server = await startOpenAiServer(t, (_, response) => {
@@ -38,32 +55,73 @@ t.test('the usage of a model is counted, and the estimate if the caller leaves',
     MODEL_URL: server.url.replace('/v1', '')
   })
   const gone = new AbortController()
-  const ask = async (signal: AbortSignal | null = null) =>
-    await fetch(`${address}/chat`, {
-      method: 'POST',
-      headers: { ...bearer('mira'), 'content-type': 'application/json' },
-      body: '{"prompt":"Which invoices are late?"}',
-      signal
-    })
-  const first = await ask()
+  const first = await chat(address)
   t.equal(
     first.headers.get('ratelimit-policy'),
     '"tokens";q=5000;w=60;qu="tokens", "streams";q=2;qu="concurrent-requests"'
   )
   t.match(await first.text(), /^Two invoices/)
   isWhole = false
-  const second = await ask(gone.signal)
-  t.match(second.headers.get('ratelimit'), `"tokens";r=${5000 - 42 - 1000};`)
+  const second = await chat(address, gone.signal)
+  t.equal(remaining(second), 5000 - 42 - estimate)
   await second.body?.getReader().read()
   gone.abort()
   await server.abandoned
   isWhole = true
-  const third = await ask()
-  t.match(
-    third.headers.get('ratelimit'),
-    new RegExp(`"tokens";r=${5000 - 42 - 2000};.*"streams";r=1`)
-  )
+  const third = await chat(address)
+  t.equal(remaining(third), 5000 - 42 - 2 * estimate)
+  t.match(third.headers.get('ratelimit'), '"streams";r=1')
   await third.text()
+})
+
+for (const [what, usageOf, used] of [
+  ['zeros until the last chunk', () => ({ total_tokens: 0 }), 42],
+  ['what was used so far', (chunk: number) => ({ total_tokens: 12 + chunk }), 52]
+] as const) {
+  t.test(`a server that sends ${what} is counted once, and no answer is free`, async (t) => {
+    const abandoned: Promise<unknown>[] = []
+    let isWhole = true
+    const server = await startOpenAiServer(t, (_, response) => {
+      for (let chunk = 1; chunk <= 40; chunk++) {
+        streamPart(response, 'late ', null, usageOf(chunk))
+      }
+      if (isWhole) endStream(response, used === 42 ? usage : undefined)
+      else abandoned.push(once(response, 'close'))
+    })
+    const address = await programs.run('recipes/tokens.ts', {
+      MODEL_URL: server.url.replace('/v1', '')
+    })
+    await (await chat(address)).text()
+    isWhole = false
+    const statusesOfThoseWhoLeave: number[] = []
+    for (;;) {
+      const gone = new AbortController()
+      const response = await chat(address, gone.signal)
+      statusesOfThoseWhoLeave.push(response.status)
+      if (response.status !== 200) break
+      const left = 5000 - used - estimate * statusesOfThoseWhoLeave.length
+      t.equal(remaining(response), Math.max(0, left))
+      await response.body?.getReader().read()
+      gone.abort()
+      await abandoned.at(-1)
+    }
+    // The last one is granted what is left.
+    t.same(statusesOfThoseWhoLeave, [...Array<number>(12).fill(200), 429])
+  })
+}
+
+t.test('a caller with little left gets a shorter answer', async (t) => {
+  const server = await startOpenAiServer(t, (_, response) => {
+    streamPart(response, 'Two invoices.')
+    endStream(response, usage)
+  })
+  const environment = { MODEL_URL: server.url.replace('/v1', '') }
+  const low = await programs.run('recipes/tokens.ts', {
+    ...environment,
+    SERVICE_RATE_LIMIT_TOKENS_PER_MINUTE: '100'
+  })
+  await (await chat(low)).text()
+  t.equal(server.requests[0]?.max_tokens, 100 - 24 - 16)
 })
 
 t.test('a call that fails before the model responds costs nothing', async (t) => {
@@ -79,18 +137,12 @@ t.test('a call that fails before the model responds costs nothing', async (t) =>
   const address = await programs.run('recipes/tokens.ts', {
     MODEL_URL: server.url.replace('/v1', '')
   })
-  const ask = async () =>
-    await fetch(`${address}/chat`, {
-      method: 'POST',
-      headers: { ...bearer('mira'), 'content-type': 'application/json' },
-      body: '{"prompt":"Which invoices are late?"}'
-    })
-  const failed = await ask()
+  const failed = await chat(address)
   t.equal(failed.status, 500)
   await failed.text()
   isDown = false
-  const second = await ask()
-  t.match(second.headers.get('ratelimit'), `"tokens";r=${5000 - 1000};`)
+  const second = await chat(address)
+  t.equal(remaining(second), 5000 - estimate)
   await second.text()
 })
 
@@ -194,7 +246,7 @@ t.test(
       status: 429,
       code: 'rate_limit_exceeded',
       type: 'requests',
-      message: '429 The limit of 4 requests is reached.'
+      message: /^429 The limit of 4 requests is reached. Try again in \d+ s\.$/
     })
     const rejected = await ask('large-model').catch((error: unknown) => error)
     t.ok(
@@ -215,50 +267,118 @@ t.test(
   }
 )
 
-t.test('a request for which the server of the model does not respond costs nothing', async (t) => {
-  const address = await programs.run('recipes/openai-proxy.ts', {
-    MODEL_URL: 'http://127.0.0.1:1' // nothing listens there
+/** Sends a request to openai-proxy.ts. */
+async function complain (address: string, fields: object): Promise<Response> {
+  return await fetch(`${address}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${hs256()}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'large-model', messages: [], ...fields })
   })
-  const ask = async (model: string) =>
-    await fetch(`${address}/v1/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${hs256()}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model, max_tokens: 4096, messages: [] })
+}
+
+const tools = (description: string): object[] => [
+  { type: 'function', function: { name: 'late', description } }
+]
+const says = (content: unknown): object[] => [{ role: 'user', content }]
+const rareHan = String.fromCodePoint(...Array.from({ length: 600 }, (_, index) => 0x20000 + index))
+
+for (const [what, fields, output, forwarded] of [
+  ['the larger of two maxima', { max_tokens: 1, max_completion_tokens: 4096 }, 4096, {}],
+  ['every answer', { max_tokens: 1000, n: 8 }, 8000, {}],
+  ['the bytes of tools', { max_tokens: 1, tools: tools('x'.repeat(9000)) }, 1, {}],
+  ['the bytes of rare characters', { max_tokens: 1, messages: says(rareHan) }, 1, {}],
+  ['a maximum that it adds', {}, 1024, { max_completion_tokens: 1024 }],
+  ['the maximum of a current model', { max_completion_tokens: 7 }, 7, {}]
+] as const) {
+  t.test(`the proxy estimates ${what}`, async (t) => {
+    const server = await startOpenAiServer(t, (_, response) => {
+      complete(response, 'late', usage)
     })
+    const address = await programs.run('recipes/openai-proxy.ts', { MODEL_URL: server.url })
+    const response = await complain(address, fields)
+    t.equal(response.status, 200)
+    await response.text()
+    const body = { model: 'large-model', messages: [], ...fields }
+    t.equal(remaining(response), 20_000 - Buffer.byteLength(JSON.stringify(body)) - output)
+    t.same(server.requests, [{ ...body, ...forwarded }], 'and adds no second maximum')
+  })
+}
+
+t.test('the proxy refuses what its estimate does not cover', async (t) => {
+  const server = await startOpenAiServer(t)
+  const address = await programs.run('recipes/openai-proxy.ts', { MODEL_URL: server.url })
+  const picture = { type: 'image_url', image_url: { url: 'https://images.example/1' } }
+  for (const fields of [
+    { max_tokens: 1, max_completion_tokens: 9000 },
+    { max_tokens: 1, n: 100 },
+    { max_tokens: 1, best_of: 20 },
+    { max_tokens: 1, messages: says([picture]) },
+    { max_tokens: 1, tools: [{ type: 'web_search' }] }
+  ]) {
+    const response = await complain(address, fields)
+    t.equal(response.status, 400, await response.text())
+  }
+  const tooLarge = await complain(address, { max_tokens: 1, tools: tools('x'.repeat(60_000)) })
+  t.same(
+    [tooLarge.status, tooLarge.headers.get('retry-after'), tooLarge.headers.get('x-should-retry')],
+    [429, null, 'false']
+  )
+  matchExactly(t, await tooLarge.json(), {
+    error: { message: 'The request is larger than the limit of 20000 tokens.' }
+  })
+  t.same(server.requests, [])
+})
+
+t.test('a request for which the server of the model does not respond costs nothing', async (t) => {
+  const nobody = await listenOnLoopback(createServer())
+  await nobody.stop()
+  const address = await programs.run('recipes/openai-proxy.ts', {
+    MODEL_URL: `http://127.0.0.1:${nobody.port}`
+  })
+  const ask = async (model: string) => await complain(address, { model, max_tokens: 4096 })
   t.same(await statuses(4, () => ask('small-model')), [500, 500, 500, 500])
   t.equal((await ask('large-model')).status, 500, 'a fifth estimate would not fit into the limit')
 })
 
-t.test('the workers of a cluster share one limit', async (t) => {
-  const primary = spawn(process.execPath, ['build/documented/recipes/processes.js'], {
-    env: plainEnvironment({ PORT: '0' }),
-    stdio: ['ignore', 'pipe', 'inherit']
+t.test('a call that a time limit ends counts its estimate', async (t) => {
+  let answerNow = false
+  const server = await startOpenAiServer(t, (_, response) => {
+    if (answerNow) complete(response, 'late', usage)
   })
-  t.teardown(() => {
-    primary.kill()
+  const address = await programs.run('recipes/openai-proxy.ts', {
+    MODEL_URL: server.url,
+    TIME_LIMIT: '200'
   })
-  let printed = ''
-  for await (const text of primary.stdout
-    .setEncoding('utf8')
-    .iterator({ destroyOnReturn: false })) {
-    printed += text
-    if (printed.split('\n').length > 2) break
+  const timedOut = await complain(address, { max_tokens: 4096 })
+  t.equal(timedOut.status, 500)
+  const estimate = 20_000 - remaining(timedOut)
+  t.ok(estimate > 4096)
+  await timedOut.text()
+  await server.abandoned
+  answerNow = true
+  const second = await complain(address, { max_tokens: 4096 })
+  t.equal(second.status, 200)
+  await second.text()
+  t.equal(remaining(second), 20_000 - 2 * estimate)
+})
+
+t.test('a service and a worker with one definition share one budget', async (t) => {
+  const store = new MemoryQuotaStore()
+  const [service, worker] = [Fastify(), Fastify()]
+  for (const app of [service, worker]) {
+    await app.register(quotaPlugin, { operations: [], store, quotas })
+    await app.ready()
   }
-  const [address] = printed.split('\n')
-  const workers = new Set<unknown>()
-  t.same(
-    await statuses(6, async () => {
-      const response = await fetch(`${address}/chat`, {
-        method: 'POST',
-        headers: { ...bearer('mira'), connection: 'close' }
-      })
-      workers.add(Object(await response.json()).process)
-      return response
-    }),
-    [200, 200, 200, 429, 429, 429]
-  )
-  workers.delete(undefined)
-  t.equal(workers.size, 2)
+  const mira = localAuthentication('mira')
+  for (const [app, granted] of [
+    [service, 400],
+    [worker, 400],
+    [service, 200],
+    [worker, null]
+  ] as const) {
+    t.equal((await app.quotaAcquire(mira, 'jobs')).granted('tokens'), granted)
+  }
+  await Promise.all([service.close(), worker.close()])
 })
 
 t.test('the quota protects the routes of another file in the layout of fastify-cli', async (t) => {

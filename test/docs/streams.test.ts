@@ -41,6 +41,26 @@ for (const [name, body, reported] of [
     [usage]
   ],
   ['a stream without usage', `${answer}data: [DONE]\n\n`, []],
+  [
+    'a stream that sends zeros first',
+    whole.replace(answer, `data: {"usage":{"total_tokens":0}}\n\n${answer}`),
+    [usage]
+  ],
+  [
+    'a stream that sends what was used so far',
+    `data: {"usage":{"total_tokens":12}}\n\ndata: {"usage":{"total_tokens":30}}\n\n${whole}`,
+    [usage]
+  ],
+  [
+    'a stream that ends with zeros',
+    `${whole}data: {"usage":{"total_tokens":0}}\n\n`,
+    [usage]
+  ],
+  [
+    'a stream of the responses API',
+    `event: response.completed\ndata: ${JSON.stringify({ response: { usage } })}\n\n`,
+    [usage]
+  ],
   ['a response that is not a stream', JSON.stringify({ choices: [], usage }), [usage]],
   ['the same over several lines', JSON.stringify({ choices: [], usage }, null, 2), [usage]],
   ['a response that is not JSON', '<h1>Bad gateway</h1>', []],

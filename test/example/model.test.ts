@@ -1,5 +1,6 @@
 // The four operations with the embedded model, and with a server that speaks OpenAI's protocol over
 // a socket and fails as servers do.
+import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { matchExactly } from '../support/match-exactly.js'
 import {
@@ -25,7 +26,8 @@ const limits = {
   SERVICE_RATE_LIMIT_TOKENS_PER_MINUTE: '100000'
 }
 const usage = { prompt_tokens: 30, completion_tokens: 12, total_tokens: 42 }
-const estimate = Math.ceil(text.businessText.length / 4)
+// Of the instructions, the text and the answer.
+const estimate = 300 + 5 + (500 + 4 * 5)
 const sentence = '{"text":"Invoices are late.","sentiment":-0.4,"entities":[]}'
 
 async function start (t: Test, answer?: ChatAnswer, environment: Record<string, string> = {}) {
@@ -197,6 +199,34 @@ t.test('a stream is forwarded as it arrives, and its tokens are charged at the e
   )
   await uses(service, 'alice', 42)
 })
+
+for (const [what, usageOf, used] of [
+  ['zeros until the last chunk', () => ({ total_tokens: 0 }), 42],
+  ['what was used so far', (chunk: number) => ({ total_tokens: 12 + chunk }), 22]
+] as const) {
+  t.test(`a server that sends ${what} is counted once, and no answer is free`, async (t) => {
+    let isWhole = true
+    const abandoned: Promise<unknown>[] = []
+    const service = await start(t, (_request, response) => {
+      for (let chunk = 1; chunk <= 10; chunk++) {
+        streamPart(response, `${sentence}\n`, null, usageOf(chunk))
+      }
+      if (isWhole) endStream(response, used === 42 ? usage : undefined)
+      else abandoned.push(once(response, 'close'))
+    })
+    await (await service.as('alice', stream)).text()
+    await uses(service, 'alice', used)
+    isWhole = false
+    for (let left = 1; left <= 3; left++) {
+      const gone = new AbortController()
+      const response = await service.as('alice', stream, { signal: gone.signal })
+      await response.body?.getReader().read()
+      gone.abort()
+      await abandoned.at(-1)
+      await uses(service, 'alice', used + left * estimate)
+    }
+  })
+}
 
 const status =
   (code: number, headers = {}): ChatAnswer =>

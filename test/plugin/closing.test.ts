@@ -14,6 +14,8 @@ import quotaPlugin, {
   type Demand,
   type QuotaStore
 } from '../../lib/index.js'
+import { VirtualClock } from '../../lib/testing.js'
+import { matchExactly } from '../support/match-exactly.js'
 import { fromHeader } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
 import { until } from '../support/until.js'
@@ -54,10 +56,9 @@ const tokens = {
  */
 function slowStore (
   memory: MemoryQuotaStore,
-  client: { isOpen: boolean; isSilent: boolean; asked: number }
+  client: { isOpen: boolean; asked: number }
 ): QuotaStore {
   async function answer<Result> (run: () => Result): Promise<Result> {
-    if (client.isSilent) await new Promise(() => {})
     await delay(5)
     if (!client.isOpen) throw new Error('the client is closed')
     return run()
@@ -93,20 +94,51 @@ const fullStore: QuotaStore = {
 // How long a server that closes waits for stores, in milliseconds.
 const closingTime = 1_000
 
-/** Ends the waits of a server that closes at once, and returns how long they were to be. */
-function shortenWaits (t: Test): readonly number[] {
-  const waits: number[] = []
+/** Lets the waits of a server that closes pass with a clock. */
+function waitWith (t: Test, clock: VirtualClock): void {
   const real = globalThis.setTimeout
   t.teardown(() => {
     Reflect.set(globalThis, 'setTimeout', real)
   })
-  const shortened = (run: (...values: unknown[]) => void, ms = 0, ...values: unknown[]) => {
-    if (ms !== closingTime) return real(run, ms, ...values)
-    waits.push(ms)
-    return real(run, 0, ...values)
+  Reflect.set(globalThis, 'setTimeout', (run: () => void, ms?: number) =>
+    ms === closingTime ? clock.setTimeout(run, ms) : real(run, ms)
+  )
+}
+
+// How many settlements a busy server applies together, and how long that takes in virtual time.
+const settledTogether = 100
+const settlingTime = 900
+
+/** A store on a busy server. */
+class BusyStore extends MemoryQuotaStore {
+  readonly #clock: VirtualClock
+  readonly #settling: (() => void)[] = []
+  /** After how many settlements it becomes silent. */
+  readonly #most: number
+  settled = 0
+
+  constructor (clock: VirtualClock, most: number) {
+    super({ clock: clock.now })
+    this.#clock = clock
+    this.#most = most
   }
-  Reflect.set(globalThis, 'setTimeout', shortened)
-  return waits
+
+  override settle (acquisition: Acquisition, used: number): Promise<void> {
+    if (this.#settling.length === 0) this.#clock.setTimeout(this.#settleSome, settlingTime)
+    return new Promise((resolve) => {
+      this.#settling.push(() => {
+        super.settle(acquisition, used)
+        this.settled += 1
+        resolve()
+      })
+    })
+  }
+
+  readonly #settleSome = (): void => {
+    if (this.settled >= this.#most) return
+    for (const settle of this.#settling.splice(0, settledTogether)) settle()
+    if (this.#settling.length > 0) this.#clock.setTimeout(this.#settleSome, settlingTime)
+  }
 }
 
 async function start (
@@ -116,7 +148,7 @@ async function start (
   preClose = async (): Promise<void> => {}
 ) {
   const memory = new MemoryQuotaStore()
-  const client = { isOpen: true, isSilent: false, asked: 0 }
+  const client = { isOpen: true, asked: 0 }
   const app: FastifyInstance = create({ forceCloseConnections })
   const atClose: unknown[] = []
   // Registered before and after the plugin, as the hook that closes the store's client may be.
@@ -184,6 +216,15 @@ async function start (
     }
   }
 }
+
+const permits = 12_000
+// After how many settlements the store becomes silent, how many are applied, and how long the
+// server may take to close in virtual time. Each permit has two.
+const silences: [what: string, most: number, settled: number, longest: number][] = [
+  ['it goes on', Infinity, 2 * permits, 2 * permits * (settlingTime / settledTogether) + 500],
+  ['it never responds', 0, 0, 1500],
+  ['it stops', 500, 500, 5 * settlingTime + 2000]
+]
 
 for (const [version, create] of versions) {
   for (const forceCloseConnections of [false, 'idle', true] as const) {
@@ -283,7 +324,7 @@ for (const [version, create] of versions) {
   }
   t.test(
     'what one store has counted for a request that another one rejects after the ' +
-      `connections were closed is taken back: ${version}`,
+      `connections were closed is settled with 0: ${version}`,
     async (t) => {
       const { app, memory, atClose, send } = await start(t, create, true)
       await send('/rejected')
@@ -295,15 +336,43 @@ for (const [version, create] of versions) {
       ])
     }
   )
-  t.test(
-    `a store that does not answer delays the end by a second at most: ${version}`,
-    async (t) => {
-      const { app, client, atClose } = await start(t, create, true)
-      client.isSilent = true
-      const waits = shortenWaits(t)
-      await app.close()
-      t.same(waits, [closingTime])
-      t.equal(atClose.length, 2)
-    }
-  )
+  for (const [what, most, settled, longest] of silences) {
+    t.test(
+      'a server that closes waits for a store as long as it responds, and then for two seconds ' +
+        `at most: ${what}, ${version}`,
+      async (t) => {
+        const clock = new VirtualClock()
+        waitWith(t, clock)
+        const store = new BusyStore(clock, most)
+        const app: FastifyInstance = create()
+        await app.register(quotaPlugin, {
+          operations: [],
+          store,
+          quotas: {
+            streams: { concurrent: permits },
+            tokens: { perDay: { tokens: 5 * permits }, cost: 5, unreported: 3 }
+          }
+        })
+        await app.ready()
+        for (let permit = 0; permit < permits; permit++) {
+          await app.quotaAcquire(localAuthentication('alice'), ['streams', 'tokens'])
+        }
+        let isClosed = false
+        const closing = app.close().then(() => {
+          isClosed = true
+        })
+        await until('the server has closed', () => {
+          if (!isClosed) clock.advance(100)
+          return isClosed
+        })
+        await closing
+        t.equal(store.settled, settled)
+        t.ok(clock.now() <= longest, `it took ${clock.now()} ms`)
+        if (settled < 2 * permits) return
+        t.same(store.list(places.counters).callers, [])
+        const settledTokens = [{ count: 3 * permits, held: 0 }]
+        matchExactly(t, store.list('tokens.tokens.day').callers, settledTokens)
+      }
+    )
+  }
 }

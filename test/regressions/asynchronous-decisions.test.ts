@@ -22,7 +22,7 @@ const soon = async (): Promise<void> =>
 const authentication = asAlice
 const result = { count: 1, held: 0, windowRemaining: 60_000, overflow: false }
 
-/** A store that decides when it is told to. */
+/** A store that decides when a test says so. */
 function pendingStore (admitted: boolean) {
   let decide = (): void => {}
   let calls = 0

@@ -1,6 +1,6 @@
-// A store on a server lost a place that was settled while a call was on its way which had told
-// the server of it: it stayed taken until the end of its lease, so that of several streams that
-// ended together, most kept their places for half a minute.
+// A store on a server lost a place that was settled while a call was on its way that had stated it
+// to the server: it stayed taken until its end, so that of several streams that ended together,
+// most kept their places for half a minute.
 import t from 'tap'
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import { DriverServer } from '../support/driver-server.js'

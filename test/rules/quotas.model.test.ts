@@ -3,6 +3,7 @@
 import { deepStrictEqual } from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
+import { setImmediate as turn } from 'node:timers/promises'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import t from 'tap'
 import quotaPlugin, {
@@ -44,6 +45,14 @@ const kinds = {
   perMonth: ['month', 'per-month'],
   concurrent: [null, 'concurrent']
 } as const
+const limitNames = [
+  'perMinute',
+  'perMinute',
+  'perHour',
+  'perDay',
+  'perMonth',
+  'concurrent'
+] as const
 const zones: Record<string, number> = { UTC: 0, 'Etc/GMT-5': 5, 'Etc/GMT+9': -9 }
 const gaps = [
   0,
@@ -83,13 +92,15 @@ interface RandomQuota {
   readonly isOfOrganisation: boolean
   /** What a request counts; null if its header says so. */
   readonly cost: ModelRange | null
+  /** The time zone of each caller, which can change; null if all have the same. */
+  readonly ofCallers: Map<string, string> | null
 }
 
 function randomQuota (random: Random, name: string): RandomQuota {
   const isDefault = name === 'default'
   const limitName = isDefault
     ? 'perMinute'
-    : random.pick(['perMinute', 'perMinute', 'perHour', 'perDay', 'perMonth', 'concurrent'] as const)
+    : random.pick(limitNames)
   const [period, key] = kinds[limitName]
   const unit = randomUnit(random, period, isDefault)
   const limit = random.integer(0, period === null ? 3 : 16)
@@ -102,7 +113,7 @@ function randomQuota (random: Random, name: string): RandomQuota {
   const isReported = unit !== 'requests' && period !== null
   const unreported = isReported ? random.pick([null, 'fails', random.integer(0, 8)]) : null
   const definition = {
-    [limitName]: unit.startsWith('requests') ? limit : { [unit]: limit },
+    [limitName]: unit.endsWith('requests') ? limit : { [unit]: limit },
     mode: isEnforced ? 'enforce' : 'shadow',
     authentication: isOfOrganisation ? fromOrganisation : fromHeader,
     timeZone: zone.timeZone,
@@ -122,6 +133,7 @@ function randomQuota (random: Random, name: string): RandomQuota {
     definition,
     key: ['rate-limit', ...(isDefault ? [] : [name]), key].join('.'),
     isOfOrganisation,
+    ofCallers: zone.ofCallers,
     cost: isOfRequest ? null : rangeOf(cost ?? (isReported ? 0 : 1))
   }
 }
@@ -140,16 +152,18 @@ function costInHeader (unit: string) {
   }
 }
 
+const unzoned = { timeZone: undefined, offsets: null, ofCallers: null }
+
 /** No time zone, one for all callers, or one for each, which fails for some. */
 function randomZone (random: Random, limitName: string) {
   const all = [...users, ...organisations]
   const isMonth = limitName === 'perMonth'
-  if (limitName !== 'perDay' && !isMonth) return { timeZone: undefined, offsets: null }
+  if (limitName !== 'perDay' && !isMonth) return unzoned
   if (random.integer(0, 1) === 0) {
-    if (!isMonth && random.integer(0, 1) === 0) return { timeZone: undefined, offsets: null }
+    if (!isMonth && random.integer(0, 1) === 0) return unzoned
     const zone = random.pick(Object.keys(zones))
     const offsets = Object.fromEntries(all.map((caller) => [caller, zones[zone] ?? null]))
-    return { timeZone: zone, offsets }
+    return { timeZone: zone, offsets, ofCallers: null }
   }
   const ofCallers = new Map(
     all.map((caller) => [caller, random.pick([...Object.keys(zones), 'Nowhere'])])
@@ -161,7 +175,7 @@ function randomZone (random: Random, limitName: string) {
   const offsets = Object.fromEntries(
     all.map((caller) => [caller, zones[ofCallers.get(caller) ?? ''] ?? null])
   )
-  return { timeZone, offsets }
+  return { timeZone, offsets, ofCallers }
 }
 
 /** The same store, whose results are promises. */
@@ -210,7 +224,7 @@ interface Issued {
 function shown (decision: QuotaDecision | null): ModelDecision | null {
   if (decision === null) return null
   const { quota, unit, period, enforced, outcome, reason } = decision
-  const { limit, count, held, granted, windowRemaining } = decision
+  const { limit, count, held, granted, windowRemaining, retryAfter } = decision
   return {
     quota: String(quota),
     unit,
@@ -222,7 +236,8 @@ function shown (decision: QuotaDecision | null): ModelDecision | null {
     count,
     held,
     granted,
-    windowRemaining
+    windowRemaining,
+    retryAfter
   }
 }
 
@@ -278,6 +293,8 @@ class Walk {
       await this.#start()
       for (let step = 0; step < stepsPerWalk; step++) {
         await this.#step(String(step))
+        // No store waits for anything but promises, so that it has settled everything after a turn.
+        await turn()
         deepStrictEqual(inAnyOrder(settlements), inAnyOrder(this.#model.settlements))
         await this.#compareStandings()
       }
@@ -342,7 +359,7 @@ class Walk {
     const recent = this.#issued.slice(-20)
     const running = recent.filter(({ expected }) => expected.accounts.length > 0)
     const used = running.length > 0 && random.integer(0, 3) > 0 ? running : recent
-    const choice = random.integer(1, 44)
+    const choice = random.integer(1, 46)
     if (choice <= 14 || recent.length === 0) await this.#request(id)
     else if (choice <= 18) await this.#acquire(random.pick(recent).sent)
     else if (choice === 19) await this.#acquireForJob()
@@ -353,6 +370,7 @@ class Walk {
     else if (choice === 41) this.#drift = random.pick([-3_600_000, 0, 3_600_000])
     else if (choice === 42) this.#setLimit()
     else if (choice === 43) await this.#forget()
+    else if (choice <= 45) this.#move()
     else this.#compareGrants(random.pick(used))
   }
 
@@ -428,7 +446,8 @@ class Walk {
       sent.hasEnded = true
       finish()
       const { statusCode, headers } = await responding
-      const retryAfter = expected.retryAfter === null ? undefined : String(expected.retryAfter)
+      const [decision] = expected.isAdmitted ? [] : expected.decisions
+      const retryAfter = decision?.retryAfter == null ? undefined : String(decision.retryAfter)
       const rateLimit = expected.rateLimit.length === 0 ? undefined : expected.rateLimit.join(', ')
       deepStrictEqual(
         [statusCode, headers['retry-after'], headers.ratelimit],
@@ -552,6 +571,20 @@ class Walk {
     model.limit = Math.abs(limit)
   }
 
+  /** The time zone of a caller changes. */
+  #move (): void {
+    const zoned = this.#defined.filter(({ ofCallers }) => ofCallers !== null)
+    if (zoned.length === 0) return
+    const { model, ofCallers } = this.#random.pick(zoned)
+    const caller = this.#random.pick([...users, ...organisations])
+    const isKnown = model.offsets?.[caller] != null
+    if (ofCallers === null || model.offsets === null || !isKnown) return
+    const zone = this.#random.pick(Object.keys(zones))
+    ofCallers.set(caller, zone)
+    model.offsets[caller] = zones[zone] ?? null
+    this.#count('changed time zones')
+  }
+
   async #forget (): Promise<void> {
     const caller = this.#random.pick([...users, ...organisations])
     await this.#app.quotaForget(String(callerKey(localAuthentication(caller))))
@@ -589,6 +622,7 @@ const kindsOfSteps = [
   'unauthenticated',
   'unavailable',
   'failed time zones',
+  'changed time zones',
   'jobs',
   'charged',
   'extended',

@@ -207,7 +207,7 @@ for (const [what, quotas, statusCode, refusing, reason] of refusals) {
   })
 }
 
-t.test('what one store has counted is taken back if another one fails', async (t) => {
+t.test('what one store has counted is settled with 0 if another one fails', async (t) => {
   const quotas: Quotas = { tokens: { perDay: { tokens: 9 }, cost: 4 }, broken: { store: failing } }
   const { app, ask, counts } = await createHost(['default', 'tokens', 'broken'], {
     rateLimitHeaders: 'draft-10',

@@ -7,15 +7,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import type { PoolClient } from 'pg'
-import { PostgresQuotaStore, postgresSchema, type PostgresPool } from '../../lib/postgres.js'
+import { PostgresQuotaStore, postgresSchema } from '../../lib/postgres.js'
 import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
 import { functionsOf } from '../../lib/store/postgres/schema.js'
-import type { Call } from '../../lib/store/shared/driver.js'
+import { required } from '../../lib/required.js'
 import type { Acquisition, Demand } from '../../lib/store/store.js'
 import { PostgresServer, startPostgres } from '../support/postgres-server.js'
 import { freePort } from '../support/redis-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
+import { until } from '../support/until.js'
 
 const clients = 64
 
@@ -92,15 +92,16 @@ async function decided (
   store: PostgresQuotaStore | undefined,
   caller: string
 ): Promise<Acquisition> {
-  if (store === undefined) throw new Error('there is no such store')
-  for (let attempt = 0; attempt < 400; attempt++) {
+  const found: Acquisition[] = []
+  await until('the server decides', async () => {
     try {
-      return await acquireOne(store, caller, { limit: 1_000 })
+      found.push(await acquireOne(required(store, 'a store'), caller, { limit: 1_000 }))
     } catch {
       await sleep(25)
     }
-  }
-  throw new Error('the server does not decide')
+    return found.length > 0
+  })
+  return required(found[0], 'a decision')
 }
 
 t.test(
@@ -126,7 +127,12 @@ t.test(
     const stores = instances(t, server, { maxTrackedCallers: 8 })
     let concurrent = 0
     let most = 0
-    const month = { counters: 'chat.tokens.month', window: 2_678_400_000, end: Date.now() + 1e9 }
+    const month = {
+      counters: 'chat.tokens.month',
+      window: 2_678_400_000,
+      start: Date.now() - 1e9,
+      end: Date.now() + 1e9
+    }
     const { counted, failed } = await storm(stores, {
       requests: 20,
       demands: (client, request) =>
@@ -143,22 +149,23 @@ t.test(
         concurrent -= 1
         for (const acquisition of acquisitions) {
           if (acquisition?.windowRemaining === null && acquisition.end === undefined) {
-            await store.settle(acquisition, 0, null)
+            await store.settle(acquisition, 0)
           }
         }
       }
     })
     t.equal(failed, 0)
-    t.ok(most > 1 && most <= 5, `${most} were in flight at once`)
+    t.ok(most > 1 && most <= 5, `${most} were concurrent`)
     const { rows } = await pool.query(
-      `SELECT counters || ' ' || CASE kind WHEN 'overflow' THEN kind ELSE caller END AS name,
-        count::integer
-      FROM llm_quota WHERE count > 0`
+      `SELECT counters || ' ' || trim(caller, '"') AS name, count::integer
+      FROM llm_quota_counters WHERE count > 0`
     )
     const places = counted.get('streams.concurrent all')
     counted.delete('streams.concurrent all')
     t.ok(Number(places) > 50, `${places} were admitted`)
-    t.same(new Map(rows.map(({ name, count }) => [name, count])), counted, 'and no place is left')
+    t.same(new Map(rows.map(({ name, count }) => [name, count])), counted)
+    const left = await pool.query('SELECT * FROM llm_quota_places')
+    t.same(left.rows, [], 'no place is left')
     t.ok(
       Math.max(
         ...['caller 0', 'caller 1', 'caller 2'].map(
@@ -175,128 +182,115 @@ t.test(
   }
 )
 
-t.test('a statement waits for the locks of another one only if it must', async (t) => {
+t.test('calls run one after the other, and what only reads does not wait for them', async (t) => {
   const store = new PostgresQuotaStore({ pool, rememberRejections: false })
-  await acquireOne(store, 'a')
   const other = await pool.connect()
   t.teardown(() => {
     other.release()
   })
-  await pool.query('UPDATE llm_quota_tracking SET swept_at = 0')
-  await other.query('BEGIN; SELECT FROM llm_quota_tracking FOR UPDATE')
-  t.match(await acquireOne(store, 'a'), { count: 2 }, 'a known caller does not wait for the state')
-  t.match(
-    await acquireOne(new PostgresQuotaStore({ pool }), 'a'),
-    { count: 3 },
-    'even if a sweep is due'
+  const driver = new PostgresDriver(
+    functionsOf({ query: (text, values) => other.query(text, values) }, 'llm_quota'),
+    10
   )
-  await other.query('ROLLBACK')
-  await pool.query(
-    `UPDATE llm_quota SET last_seen = 0 WHERE caller = 'a';
-    UPDATE llm_quota_tracking SET swept_at = 0`
-  )
-  await other.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'a' FOR UPDATE")
-  t.match(
-    await acquireOne(store, 'b'),
-    { count: 1 },
-    'a sweep does not wait for a counter that is in use'
-  )
-  await other.query('ROLLBACK')
-  t.match(await store.inspect('default'), { trackedCallers: 2, sweeps: 1 })
-  const otherDriver = new PostgresDriver(functionsOf(clientOf(other), 'llm_quota'), 10)
-  const callOf = (number: number, more: Partial<Call>): Call => ({
-    time: null,
-    lease: { process: 'other', number, generation: 1, isComplete: true },
-    holdings: [],
-    settlements: [],
-    requests: [],
-    ...more
-  })
-  const streams = 'streams.concurrent'
+  const renewed = [{ counters: 'streams.concurrent', callerKey: 'alice', name: 'other:1:0' }]
   await other.query('BEGIN')
-  await otherDriver.decide(
-    callOf(1, { holdings: [{ counters: streams, callerKey: 'a', held: 1 }] })
-  )
-  const asked = acquireOne(store, 'a', place(1))
-  while ((await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length === 0) {
-    await sleep(5)
-  }
+  await driver.decide({ time: null, freed: [], renewed, settlements: [], requests: [] })
+  const asked = acquireOne(store, 'alice', place(1))
+  await until('the call waits', async () => {
+    const { rows } = await pool.query('SELECT FROM pg_locks WHERE NOT granted')
+    return rows.length > 0
+  })
+  t.match(await store.peek(demand('alice', place(1))), { count: 0 })
+  t.same(await store.list('streams.concurrent'), { callers: [], cursor: null })
+  t.same(await store.inspect('streams.concurrent'), { trackedCallers: 0, sweeps: 0 })
+  await pool.query(postgresSchema({ table: 'llm_quota_other' }))
+  const beside = new PostgresQuotaStore({ pool, table: 'llm_quota_other' })
+  t.match(await acquireOne(beside, 'alice', place(1)), { admitted: true, count: 1 })
   await other.query('COMMIT')
-  t.match(
-    await asked,
-    { admitted: false, count: 1 },
-    'a place is not taken while another process takes one for the same caller'
-  )
-  await other.query('BEGIN')
-  await otherDriver.decide(callOf(2, {}))
-  t.match(
-    await acquireOne(store, 'caller 7', place(1)),
-    { admitted: true, count: 1 },
-    'a decision does not wait for a renewal'
-  )
-  await other.query('ROLLBACK')
+  t.match(await asked, { admitted: false, count: 1 })
 })
 
-t.test('a counter that another call has just inserted and uses is not overwritten', async (t) => {
+t.test('beside an old snapshot, a decision reads nothing that others have left', async (t) => {
   const store = new PostgresQuotaStore({ pool, rememberRejections: false })
-  await acquireOne(store, 'a')
-  const tracking = await pool.connect()
-  const counter = await pool.connect()
+  const tokens = { counters: 'chat.tokens.day', limit: 1e9, least: 9, most: 9, isEstimate: true }
+  const request = (caller: string) => [
+    demand(caller, { limit: 1e9 }),
+    demand(caller, tokens),
+    demand(caller, place())
+  ]
+  const settleOne = async (caller: string): Promise<void> => {
+    for (const acquisition of await store.acquire(request(caller))) {
+      if (acquisition !== null) await store.settle(acquisition, 0)
+    }
+  }
+  const settleAll = (name: string) =>
+    Promise.all(Array.from({ length: 500 }, (_, caller) => settleOne(`${name} ${caller}`)))
+  /** Returns how many pages a decision on one request reads. */
+  const pagesOf = async (caller: string): Promise<number> => {
+    let pages = NaN
+    const query = async (text: string, values: unknown[]) => {
+      if (!text.includes('_decide"')) return await pool.query(text, values)
+      const { rows } = await pool.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`, values)
+      const [plan] = rows[0]['QUERY PLAN']
+      pages = plan.Plan['Shared Hit Blocks'] + plan.Plan['Shared Read Blocks']
+      return { rows: [] }
+    }
+    const explained = new PostgresQuotaStore({ pool: { query } })
+    const asked = Promise.resolve(explained.acquire(request(caller)))
+    await t.rejects(asked, /no row with a column reply/)
+    return pages
+  }
+  for (const name of ['one', 'another']) await settleAll(name)
+  const other = await pool.connect()
   t.teardown(() => {
-    tracking.release()
-    counter.release()
+    other.release()
   })
-  await tracking.query('BEGIN; SELECT FROM llm_quota_tracking FOR UPDATE')
-  const asked = acquireOne(store, 'b', { limit: 10 })
-  while ((await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length === 0) {
-    await sleep(5)
-  }
-  await pool.query(`INSERT INTO llm_quota
-    SELECT counters, 'b', kind, 5, 0, ends, is_zoned, 7, last_seen
-    FROM llm_quota WHERE caller = 'a'`)
-  await counter.query("BEGIN; SELECT FROM llm_quota WHERE caller = 'b' FOR UPDATE")
-  await tracking.query('UPDATE llm_quota_tracking SET tracked = 2; COMMIT')
-  while ((await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length === 0) {
-    await sleep(5)
-  }
-  await counter.query('COMMIT')
-  t.match(await asked, { admitted: true, count: 6 })
-  t.same(await store.inspect('default'), { trackedCallers: 2, sweeps: 0 })
+  await other.query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM llm_quota')
+  await pagesOf('one 7')
+  const before = await pagesOf('one 7')
+  for (let rounds = 0; rounds < 10; rounds++) await settleAll('another')
+  const after = await pagesOf('one 7')
+  await other.query('ROLLBACK')
+  t.ok(after < before + 10, `${after} pages after 5,000 requests, ${before} before`)
 })
-
-/** A connection as a pool without named statements. */
-function clientOf (client: PoolClient): PostgresPool {
-  return { query: (text, values) => client.query(text, values) }
-}
 
 t.test(
-  'no call waits for locked tables for more than seconds, and what failed is not counted',
+  'no call waits for a lock for more than a second, and one that has not run is sent again',
   async (t) => {
-    const store = new PostgresQuotaStore({ pool })
+    let sent = 0
+    const query = async (text: string, values: unknown[]) => {
+      if (text.includes('_decide"')) sent += 1
+      return await pool.query(text, values)
+    }
+    const store = new PostgresQuotaStore({ pool: { query }, rememberRejections: false })
     const counted = await acquireOne(store, 'a')
     const held = await acquireOne(store, 'a', place())
     const other = await pool.connect()
     t.teardown(() => {
       other.release()
     })
-    await other.query('BEGIN; LOCK TABLE llm_quota, llm_quota_clock')
-    const calls: Record<string, () => unknown> = {
-      acquire: () => acquireOne(store, 'a'),
+    await other.query('BEGIN; LOCK TABLE llm_quota, llm_quota_counters, llm_quota_places')
+    const others: Record<string, () => Promise<unknown>> = {
       peek: () => store.peek(demand('a')),
       inspect: () => store.inspect('default'),
       list: () => store.list('default'),
       forget: () => store.forget('a', 'default'),
-      clearCounters: () => new PostgresQuotaStore({ pool }).clearCounters(),
-      settle: () => store.settle(counted, 0, null),
-      'settle of a place': () => store.settle(held, 0, null)
+      clearCounters: () => store.clearCounters()
     }
-    await Promise.all(
-      Object.entries(calls).map(([name, call]) =>
-        t.rejects(async () => call(), { code: '55P03' }, name)
-      )
-    )
+    for (const [name, call] of Object.entries(others)) {
+      await t.rejects(call(), { code: '55P03' }, name)
+    }
+    sent = 0
+    const asked = Promise.all([
+      acquireOne(store, 'a'),
+      store.settle(counted, 0),
+      store.settle(held, 0)
+    ])
+    await until('the call is sent again', () => sent > 1)
     await other.query('ROLLBACK')
-    t.match(await acquireOne(store, 'a'), { count: 2 })
+    const [{ count }] = await asked
+    t.equal(count, 1, 'it has run once')
+    t.match(await store.peek(demand('a', place())), { count: 0 })
   }
 )
 
@@ -320,7 +314,7 @@ t.test(
       async admitted (store, acquisitions) {
         await Promise.all(
           acquisitions.map(
-            (acquisition) => acquisition === null || store.settle(acquisition, 0, null)
+            (acquisition) => acquisition === null || store.settle(acquisition, 0)
           )
         )
         requests += 1
@@ -330,10 +324,10 @@ t.test(
     })
     t.equal(failed, 0)
     const { rows } = await pool.query(`SELECT tracked = (
-      SELECT count(*) FROM llm_quota AS own
-      WHERE own.counters = tracking.counters AND kind = 'caller'
+      SELECT count(*) FROM llm_quota_counters AS own
+      WHERE own.counters = quota.counters AND caller <> '"overflow"'
     ) AS exact
-    FROM llm_quota_tracking AS tracking`)
+    FROM llm_quota AS quota`)
     t.ok(
       rows.every(({ exact }) => exact === true),
       'and the number of tracked callers is that of their counters'
@@ -362,7 +356,23 @@ t.test(
   }
 )
 
-t.test('the store works through a pooler of transactions', async (t) => {
+for (const mode of ['session', 'transaction', 'statement']) {
+  t.test(`the store works through PgBouncer in the mode ${mode}`, async (t) => {
+    const port = await startPooler(t, mode)
+    const stores = instances(t, server, {
+      connectionString: `postgres://postgres@127.0.0.1:${port}/postgres`
+    })
+    await decided(stores[0], 'another')
+    const { counted, failed } = await storm(stores, { requests: 20, demands: anyOf(20, 25) })
+    t.equal(failed, 0)
+    t.same([...counted.values()], Array(20).fill(25))
+    const { rows } = await pool.query('SHOW synchronous_commit')
+    t.same(rows, [{ synchronous_commit: 'on' }])
+  })
+}
+
+/** Starts PgBouncer before the server, for a test. Returns its port. */
+async function startPooler (t: Test, mode: string): Promise<number> {
   const port = await freePort()
   const folder = mkdtempSync(join(tmpdir(), 'quota-pooler-'))
   chmodSync(folder, 0o755)
@@ -377,28 +387,23 @@ listen_port = ${port}
 unix_socket_dir =
 auth_type = trust
 auth_file = ${join(folder, 'users.txt')}
-pool_mode = transaction
-default_pool_size = 3
+pool_mode = ${mode}
+default_pool_size = 12
 server_reset_query =
 `
   )
   const asUser = process.getuid?.() === 0 ? ['-u', 'postgres'] : []
   const pooler = spawn('pgbouncer', [...asUser, join(folder, 'pooler.ini')], { stdio: 'ignore' })
+  const exited = once(pooler, 'exit')
   t.teardown(async () => {
-    const exited = once(pooler, 'exit')
     pooler.kill('SIGKILL')
-    await exited
+    await exited.catch(() => {})
     rmSync(folder, { recursive: true })
   })
-  const stores = instances(t, server, {
-    connectionString: `postgres://postgres@127.0.0.1:${port}/postgres`
-  })
-  await decided(stores[0], 'another')
-  const { counted, failed } = await storm(stores, { requests: 20, demands: anyOf(20, 25) })
-  t.equal(failed, 0)
-  t.same([...counted.values()], Array(20).fill(25))
-  const {
-    rows: [shown]
-  } = await pool.query('SHOW synchronous_commit')
-  t.same(shown, { synchronous_commit: 'on' })
-})
+  try {
+    await once(pooler, 'spawn')
+  } catch (error) {
+    throw new Error("PgBouncer is not installed; install Debian's pgbouncer", { cause: error })
+  }
+  return port
+}

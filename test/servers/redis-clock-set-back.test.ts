@@ -92,6 +92,15 @@ for (const step of [1, 1_000, 30_000, 59_999, 90_000, 3_600_000, 1e11]) {
   )
 }
 
+t.test('a window does not become longer if the server then loses its clock', async (t) => {
+  const { clock, store } = await start()
+  await acquireOne(store, 'alice', one)
+  clock.time -= 3_600_000
+  await acquireOne(store, 'alice', one)
+  await client.unlink('llm-quota:{0}')
+  t.match(await acquireOne(store, 'alice', one), { admitted: true, windowRemaining: 60_000 })
+})
+
 t.test(
   'sweeps continue after the clock has been set back, and no place outlives the step by ' +
     'more than 30 s',

@@ -96,7 +96,7 @@ async function tracked (store: RedisQuotaStore, callers: readonly string[]): Pro
   return own
 }
 
-tap.test("with the server's clock, decisions go on after a loss", async (t) => {
+tap.test("with the server's clock, decisions go on after a loss, and keys expire", async (t) => {
   await client.flushall()
   const store = new RedisQuotaStore({ client, rememberRejections: false })
   await acquireOne(store, 'alice', { limit: 2 })
@@ -104,5 +104,6 @@ tap.test("with the server's clock, decisions go on after a loss", async (t) => {
     await lose()
     t.match(await acquireOne(store, 'alice', { limit: 1_000 }), { admitted: true, overflow: false })
     t.match(await acquireOne(store, 'bob', { limit: 1_000 }), { admitted: true, overflow: false })
+    for (const key of await client.keys('*')) t.ok((await client.pttl(key)) > 0, `${key} expires`)
   }
 })

@@ -1,12 +1,11 @@
-// Cases in which the Redis store needs more than one script, and requests that share one.
+// Sweeps of quotas with more callers than a script looks at, and requests that share a script.
 import t from 'tap'
-import { MemoryQuotaStore, type Acquisition, type QuotaStore } from '../../lib/index.js'
+import { MemoryQuotaStore, type Acquisition } from '../../lib/index.js'
 import { RedisQuotaStore, type QuotaRedisClient } from '../../lib/redis.js'
 import { adaptClient } from '../../lib/store/redis/clients.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { startRedis } from '../support/redis-server.js'
-import { ReferenceStore } from '../support/reference-store.js'
 import { acquireOne, demand } from '../support/told-store.js'
 import { until } from '../support/until.js'
 
@@ -35,121 +34,87 @@ function recorded () {
 
 const names = (kind: string, count: number) =>
   Array.from({ length: count }, (_, number) => `${kind} ${number}`)
-const plain = (results: unknown) =>
-  JSON.parse(
-    JSON.stringify(results ?? null, (name, value) => (name === 'windowId' ? undefined : value))
-  )
-
-for (const silent of [0, 1]) {
-  t.test(
-    `the results at a cap of several pages are those of the reference, with ${silent} dead rows`,
-    async (t) => {
-      const { client, sent } = recorded()
-      const clock = new VirtualClock()
-      const maxTrackedCallers = 3_500
-      const store = new RedisQuotaStore({
-        client,
-        clock: clock.now,
-        maxTrackedCallers,
-        rememberRejections: false
-      })
-      const reference = new ReferenceStore({ clock: clock.now, maxTrackedCallers })
-      const newcomer = demand('newcomer')
-      const same = async (ask: (each: Required<QuotaStore>) => unknown, message: string) => {
-        t.same(plain(await ask(store)), plain(await ask(reference)), message)
-      }
-      const touch = (...callers: string[]) =>
-        same(
-          (each) => Promise.all(callers.map((caller) => each.acquire([demand(caller)]))),
-          `${callers.length} callers`
-        )
-      // One caller was seen before the others, and then again.
-      const [early = '', ...others] = names('caller', maxTrackedCallers)
-      await touch(early, ...others)
-      clock.advance(35_000)
-      await touch(early)
-      clock.advance(900)
-      await touch(...others.slice(silent))
-      clock.advance(34_100)
-      await touch(early)
-      clock.advance(50_000)
-      await touch('newcomer')
-      clock.advance(35_500)
-      await same((each) => each.peek(newcomer), 'peek with a due sweep')
-      t.equal(
-        (await store.peek(newcomer)) === null,
-        silent === 1,
-        'the window of the overflow counter is open if no row is dead'
-      )
-      const before = sent.length
-      // The first of these quotas knows the caller, and is not counted until the second one does.
-      const two = (each: Required<QuotaStore>, caller: string) =>
-        each.acquire([demand(caller, { counters: 'another' }), demand(caller)])
-      for (const caller of ['newcomer', 'another', 'newcomer']) {
-        await same((each) => two(each, caller), caller)
-      }
-      t.ok(sent.length - before > 3, `${sent.length - before} scripts`)
-      await same((each) => each.peek(newcomer), 'peek')
-      await same((each) => each.inspect('default'), 'inspect after the sweep')
-      await same((each) => each.forget(early, 'default'), 'forget')
-      await touch('newcomer', 'third')
-      const listed: string[] = []
-      for (
-        let page = await store.list('default');
-        ;
-        page = await store.list('default', page.cursor)
-      ) {
-        t.ok(page.callers.length < 200)
-        listed.push(...page.callers.map(({ callerKey }) => callerKey))
-        if (page.cursor === null) break
-      }
-      t.same(
-        [...new Set(listed)].sort(),
-        reference
-          .list('default')
-          .callers.map(({ callerKey }) => callerKey)
-          .sort()
-      )
-    }
-  )
+/** A store whose cap is reached by callers who were last seen some time ago, and its clock. */
+async function fullStore (maxTrackedCallers: number, ago = 120_000) {
+  const clock = new VirtualClock()
+  clock.advance(1_000_000)
+  const store = new RedisQuotaStore({
+    client,
+    clock: clock.now,
+    maxTrackedCallers,
+    rememberRejections: false
+  })
+  const callers = names('caller', maxTrackedCallers)
+  await Promise.all(callers.map((caller) => acquireOne(store, caller)))
+  clock.advance(ago)
+  return { clock, store, callers }
 }
 
+t.test('a sweep makes nobody wait: each call looks at a thousand counters', async (t) => {
+  const { store } = await fullStore(5_000)
+  const left = []
+  for (let call = 0; call < 6; call++) {
+    const unlimited = { limit: 1_000 }
+    t.match(await acquireOne(store, 'newcomer', unlimited), { overflow: false, count: call + 1 })
+    left.push((await store.inspect('default')).trackedCallers)
+  }
+  t.ok(
+    left.slice(0, 4).every((callers, index) => callers > 5_000 - 1_300 * (index + 1)),
+    `${left.join()} are left`
+  )
+  t.equal(left.at(-1), 1)
+  t.match(await store.inspect('default'), { trackedCallers: 1, sweeps: 1 })
+})
+
 t.test(
-  'a new caller at the cap needs a script for each page of rows at most, and only the ' +
-    'first one after a sweep',
+  'a new caller at the cap uses the overflow counter until the sweep has found a dead counter',
   async (t) => {
-    const everybody = names('caller', 3_000)
-    const { client, sent } = recorded()
-    const clock = new VirtualClock()
-    const store = new RedisQuotaStore({
-      client,
-      clock: clock.now,
-      maxTrackedCallers: everybody.length
-    })
-    const touch = () => Promise.all(everybody.map((caller) => acquireOne(store, caller)))
-    const scriptsOfNewcomer = async () => {
-      const before = sent.length
-      t.match(await acquireOne(store, 'newcomer'), { overflow: true })
-      return sent.length - before
+    const { clock, store, callers } = await fullStore(5_000, 1_000)
+    // Only one of the callers will be dead.
+    await Promise.all(callers.slice(1).map((caller) => acquireOne(store, caller)))
+    clock.advance(119_000)
+    const newcomer = demand('newcomer')
+    const overflow: boolean[] = []
+    for (let call = 0; call < 8; call++) {
+      const peeked = await store.peek(newcomer)
+      const acquired = await acquireOne(store, 'newcomer', { limit: 1_000 })
+      overflow.push(acquired.overflow)
+      // The first one opens the window of the overflow counter.
+      if (call > 0) t.equal(peeked === null, !acquired.overflow, 'peek looks at the same page')
+      if (!acquired.overflow) break
     }
-    await touch()
-    clock.advance(60_000)
-    const firstPages = await scriptsOfNewcomer()
-    t.ok(firstPages > 1 && firstPages <= 4, `${firstPages} scripts`)
-    await touch()
-    clock.advance(60_000)
-    const pages = await scriptsOfNewcomer()
-    t.ok(pages > 1 && pages <= 4, `${pages} scripts`)
-    t.equal(await scriptsOfNewcomer(), 1)
-    clock.advance(120_000)
-    for (let request = 0; request < 5; request++) await acquireOne(store, 'caller 0')
-    t.match(
-      await store.inspect('default'),
-      { trackedCallers: 1 },
-      'requests of a known caller complete a sweep'
-    )
+    t.equal(overflow.at(-1), false)
+    t.match(await store.inspect('default'), { trackedCallers: 5_000, sweeps: 1 })
   }
 )
+
+t.test('a sweep that is due while another one is under way begins after it', async (t) => {
+  const { clock, store } = await fullStore(5_000)
+  for (let call = 0; call < 7; call++) {
+    await acquireOne(store, 'alice', { limit: 1_000 })
+    clock.advance(60_000)
+  }
+  t.match(await store.inspect('default'), { trackedCallers: 1 }, 'all pages were looked at')
+})
+
+t.test('peek, list, forget and clearCounters work at a cap of several pages', async (t) => {
+  const { store, callers } = await fullStore(3_500, 30_000)
+  const listed = new Set<string>()
+  let cursor: string | undefined
+  do {
+    const page = await store.list('default', cursor)
+    for (const { callerKey } of page.callers) listed.add(callerKey)
+    cursor = page.cursor ?? undefined
+  } while (cursor !== undefined)
+  t.same([...listed].sort(), [...callers].sort())
+  await acquireOne(store, 'newcomer')
+  t.match(await store.peek(demand('newcomer')), { count: 1, overflow: true })
+  await store.forget('caller 0', 'default')
+  t.equal(await store.peek(demand('newcomer')), null, 'there is room for one')
+  t.match(await acquireOne(store, 'newcomer'), { overflow: false, count: 1 })
+  await store.clearCounters()
+  t.same(await client.keys('*'), [])
+})
 
 t.test('requests that arrive together, or while a call is in flight, share a call', async (t) => {
   const { client, sent } = recorded()
@@ -160,8 +125,8 @@ t.test('requests that arrive together, or while a call is in flight, share a cal
   await until('the first call is in flight', () => sent.length === 1)
   await Promise.all([first, together(names('caller', 130))])
   t.same(
-    // Before the callers are the numbers, the process and the quota.
-    sent.map(({ length }) => length - 3),
+    // Before the callers are the numbers and the quota.
+    sent.map(({ length }) => length - 2),
     [1, 128, 2],
     'the callers'
   )
@@ -235,44 +200,3 @@ function fieldsOf (acquisition: Acquisition | null) {
   const { admitted, granted, count, held, windowRemaining, overflow } = acquisition
   return { admitted, granted, count, held, windowRemaining, overflow }
 }
-
-/** A client of a server whose clock the test sets forward. */
-function withServerTime () {
-  const { evaluateSource } = adaptClient(client)
-  let ahead = 0
-  const settable: QuotaRedisClient = {
-    evaluateDigest: () => Promise.reject(new Error('NOSCRIPT')),
-    evaluateSource: (source, ...given) => {
-      const now = Date.now() + ahead
-      const time = `{'${Math.floor(now / 1000)}', '${(now % 1000) * 1000}'}`
-      return evaluateSource(source.replaceAll("redis.call('TIME')", time), ...given)
-    }
-  }
-  return {
-    client: settable,
-    advance: (milliseconds: number) => {
-      ahead += milliseconds
-    }
-  }
-}
-
-t.test('a quota that is used again while a pass removes its rows keeps to its cap', async (t) => {
-  const cap = 3_000
-  const { client, advance } = withServerTime()
-  const store = new RedisQuotaStore({ client, maxTrackedCallers: cap, rememberRejections: false })
-  const ask = (counters: string, callers: readonly string[]) =>
-    Promise.all(callers.map((caller) => acquireOne(store, caller, { counters })))
-  await ask('idle', names('old', cap))
-  await ask('used', ['b'])
-  advance(100_000)
-  await ask('used', ['b'])
-  advance(100_000)
-  // Each request looks at a page. The quota is back before all of its rows are removed.
-  await ask('used', ['b'])
-  await ask('idle', ['again'])
-  for (const caller of names('b', 10)) await ask('used', [caller])
-  const { trackedCallers } = await store.inspect('idle')
-  t.equal(trackedCallers, 1)
-  const fresh = await ask('idle', names('fresh', 2 * cap))
-  t.equal(fresh.filter((each) => each?.overflow === false).length, cap - 1)
-})

@@ -168,12 +168,12 @@ t.test(
     t.match(await acquireOne(old, 'alice', { limit: 5 }), { count: 1 })
     await t.rejects(
       pool.query(other.postgres.postgresSchema()),
-      /llm_quota has the layout of another version: use another table/
+      /the table llm_quota is not of version \d+ of the schema/
     )
     const refused = new other.postgres.PostgresQuotaStore({ pool })
     await t.rejects(
       async () => acquireOne(refused, 'alice'),
-      /the schema for the table llm_quota is missing or not version 999/
+      /the table llm_quota is not of version 999 of the schema: choose another table/
     )
     await pool.query(other.postgres.postgresSchema({ table: 'next_quota' }))
     const next = new other.postgres.PostgresQuotaStore({ pool, table: 'next_quota' })

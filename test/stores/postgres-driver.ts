@@ -309,6 +309,18 @@ t.test('a counter is kept as long as its window, whatever sweeps it', async (t) 
   t.match(await ask('alice', month, start + month - 1), { count: 2 })
 })
 
+t.test('a sweep leaves the overflow counter, which is no tracked caller', async (t) => {
+  const driver = await createDriver(1)
+  const ask = (callerKey: string, time: number) =>
+    decideOne(driver, asking([window(callerKey)], { time }))
+  await ask('alice', start)
+  t.match(await ask('bob', start), { overflow: true })
+  const later = start + 120_000
+  t.match(await ask('carol', later), { overflow: false })
+  t.match(await ask('dave', later), { overflow: true, count: 1 })
+  t.same(await driver.inspect('default', later), { trackedCallers: 1, sweeps: 1 })
+})
+
 t.test('at the cap, what is settled on the overflow counter is its own', async (t) => {
   const driver = await createDriver(1)
   await driver.decide(asking([window('alice')]))

@@ -1,6 +1,6 @@
-// Places with names, on a server whose calls are late, repeated, lost or reordered: no more requests
-// than the limit run at the same time, unless a process stalls for longer than a place lasts, and
-// nothing is left after 30 s.
+// Places with names, on a server whose calls are late, repeated, lost or reordered: no more
+// requests than the limit run at the same time, unless a process stalls for longer than a place
+// lasts, and nothing is left after 30 s.
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import type { Call, Reply } from '../../lib/store/shared/driver.js'
@@ -37,7 +37,7 @@ function start (t: Test) {
     async pass (milliseconds: number) {
       clock.advance(milliseconds)
       mock.timers.tick(milliseconds)
-      await until('what the timers send has arrived', () => true)
+      // What the timers send arrives in a few turns of the event loop.
       for (let turns = 0; turns < 10; turns++) await new Promise(setImmediate)
     }
   }
@@ -90,7 +90,7 @@ t.test('the places of a process that is killed are free after 30 s, and no earli
   t.match(await acquireOne(create(), 'alice', place(1)), { admitted: true, count: 1 })
 })
 
-t.test('what a lost call may have taken is free with the next call, whether or not it has run', async (t) => {
+t.test('the next call frees what a lost one may have taken, whether or not it ran', async (t) => {
   for (const hasRun of [true, false]) {
     const { server, create, count } = start(t)
     let isLost = false
@@ -115,7 +115,7 @@ t.test('what a lost call may have taken is free with the next call, whether or n
 })
 
 t.test('a late call takes its place for 30 s at most, and makes none free', async (t) => {
-  const { clock, server, create, count, pass } = start(t)
+  const { server, create, count, pass } = start(t)
   const late: Call[] = []
   let isLate = false
   const store = create(async (call) => {
@@ -143,7 +143,6 @@ t.test('a late call takes its place for 30 s at most, and makes none free', asyn
   t.equal(count(), 1, 'and no other after 30 s')
   await store.settle(kept, 0)
   t.equal(count(), 0)
-  clock.advance(placeDuration)
 })
 
 t.test('a call that is done twice takes no second place, and frees none of another', async (t) => {

@@ -7,6 +7,8 @@ import { listenOnLoopback } from './loopback.js'
 export interface ChatRequest {
   readonly model: string
   readonly stream: boolean
+  readonly max_tokens?: number
+  readonly max_completion_tokens?: number
   readonly messages: readonly { readonly role: string; readonly content: string }[]
   readonly response_format?: {
     readonly json_schema: { readonly name: string; readonly schema: object }
@@ -71,15 +73,16 @@ export function complete (response: ServerResponse, content: unknown, usage?: ob
     .end(JSON.stringify({ choices: [{ index: 0, message, finish_reason: 'stop' }], usage }))
 }
 
-/** Streams a part of the content. */
+/** Streams a part of the content, with the usage so far if it is given. */
 export function streamPart (
   response: ServerResponse,
   content: string,
-  finishReason: string | null = null
+  finishReason: string | null = null,
+  usage?: object
 ): void {
   if (!response.headersSent) response.writeHead(200, { 'content-type': 'text/event-stream' })
   const choice = { index: 0, delta: { content }, finish_reason: finishReason }
-  response.write(`data: ${JSON.stringify({ choices: [choice] })}\n\n`)
+  response.write(`data: ${JSON.stringify({ choices: [choice], usage })}\n\n`)
 }
 
 /** Streams a call of a tool without arguments, and ends. */

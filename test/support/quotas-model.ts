@@ -8,7 +8,7 @@ export interface ModelQuota {
    * Hours east of UTC, by caller, of a quota whose windows are the days or months of a time zone;
    * null for a caller whose time zone fails, or if the windows open with the first request.
    */
-  readonly offsets: Readonly<Record<string, number | null>> | null
+  readonly offsets: Record<string, number | null> | null
   readonly isEnforced: boolean
   readonly unreported: number | null
   limit: number
@@ -46,6 +46,8 @@ export interface ModelDecision {
   readonly held: number | null
   readonly granted: number | null
   readonly windowRemaining: number | null
+  /** In seconds. */
+  readonly retryAfter: number | null
 }
 
 /** What a request has of its quotas. */
@@ -54,8 +56,6 @@ export interface ModelPermit {
   /** The decisions that are published: all, or the one that refuses. */
   readonly decisions: readonly ModelDecision[]
   readonly isAdmitted: boolean
-  /** In seconds; null for an admitted request, and where nobody is named. */
-  readonly retryAfter: number | null
   /** The items of the field `RateLimit`. */
   readonly rateLimit: readonly string[]
   readonly accounts: readonly Account[]
@@ -76,18 +76,21 @@ export interface ModelSettlement {
 /** What is counted for a caller from its opening until it ends or is forgotten. */
 interface Window {
   count: number
-  held: number
+  /** What is held of what was admitted in each period of ten minutes; its number is the key. */
+  readonly held: Map<number, number>
+  /** Whether all of it is held, as places are. */
+  readonly isOfPlaces: boolean
   readonly start: number
   /** When the day or month of a time zone ends. */
   readonly end: number | null
 }
 
-/** What an admission or an extension was granted, and in which windows it counts. */
-interface Grant {
-  readonly amount: number
+/** What was granted, or used beyond all grants, in one window. */
+interface Part {
   readonly window: Window
+  readonly period: number
+  counts: number
   held: number
-  readonly parts: { readonly window: Window; amount: number }[]
 }
 
 /** What one request has counted in one quota of another unit than requests, or its place. */
@@ -96,7 +99,10 @@ interface Account {
   readonly caller: string
   readonly limit: number
   readonly windowEnd: number
-  readonly grants: Grant[]
+  /** What the admission and each extension was granted. */
+  granted: number
+  readonly grants: Part[]
+  readonly beyond: Part[]
   reported: number | null
   published: number | null
 }
@@ -111,11 +117,14 @@ interface Found {
   readonly hasRoom: boolean
   /** The window that is left, before anything is counted. */
   readonly windowRemaining: number | null
-  /** How long a request that is rejected waits, in milliseconds. */
+  /** What others hold. */
+  readonly held: number
+  /** How long a request that is rejected waits, in milliseconds; Infinity for ever. */
   readonly wait: number
 }
 
 const minute = 60_000
+const tenMinutes = 10 * minute
 const hour = 60 * minute
 const second = 1_000
 
@@ -137,8 +146,7 @@ export class QuotasModel {
       early.find(({ enforced, outcome }) => enforced && outcome === 'unauthenticated') ??
       early.find(({ enforced, outcome }) => enforced && outcome === 'unavailable')
     if (refusedEarly !== undefined) {
-      const retryAfter = refusedEarly.outcome === 'unavailable' ? 1 : null
-      return refused(all, refusedEarly, retryAfter, [])
+      return refused(all, refusedEarly, [])
     }
 
     const enforced: Found[] = []
@@ -151,16 +159,18 @@ export class QuotasModel {
     if (deciding !== null) {
       const items = enforced.map((found) => {
         const { window, windowRemaining, hasRoom, wait } = found
-        return item(found, window.count, hasRoom ? windowRemaining : wait)
+        return item(found, window.count, hasRoom || wait === Infinity ? windowRemaining : wait)
       })
-      return refused(all, rejectionOf(deciding), secondsOf(deciding.wait), items)
+      return refused(all, rejectionOf(deciding), items)
     }
 
     const accounts: Account[] = []
     const decisions: ModelDecision[] = []
     const rateLimit: string[] = []
     // All of the enforced quotas are counted before a shadow quota is asked.
-    const grants = new Map(enforced.map((found) => [found.quota, { found, grant: count(found) }]))
+    const grants = new Map(
+      enforced.map((found) => [found.quota, { found, grant: count(time, found) }])
+    )
     for (const [index, asked] of all.entries()) {
       const decision = early[index]
       if (decision === undefined) throw new Error('a quota has no decision')
@@ -174,8 +184,8 @@ export class QuotasModel {
         decisions.push(rejectionOf(found))
         continue
       }
-      const grant = counted?.grant ?? count(found)
-      decisions.push(admissionOf(found, grant))
+      const grant = counted?.grant ?? count(time, found)
+      decisions.push(admissionOf(time, found, grant))
       if (asked.quota.isEnforced) {
         rateLimit.push(item(found, found.window.count, found.windowRemaining))
       }
@@ -185,7 +195,6 @@ export class QuotasModel {
       all,
       decisions,
       isAdmitted: true,
-      retryAfter: null,
       rateLimit,
       accounts,
       hasEnded: false
@@ -206,7 +215,7 @@ export class QuotasModel {
     if (!permit.isAdmitted || permit.all.length === 0 || permit.hasEnded) return 'error'
     for (const [unit, amount] of Object.entries(amounts)) {
       const isCounted = permit.all.some(({ quota }) => quota.unit === unit)
-      if (!isCounted || unit.startsWith('requests') || !isNatural(amount)) return 'error'
+      if (!isCounted || unit.endsWith('requests') || !isNatural(amount)) return 'error'
     }
     const extended = permit.accounts.filter(({ quota }) => amounts[quota.unit] !== undefined)
     const findMore = ({ quota, caller, limit }: Account): Found => {
@@ -217,11 +226,12 @@ export class QuotasModel {
     const found = new Map(enforced.map((account) => [account, findMore(account)]))
     const deciding = decidingAmong([...found.values()])
     if (deciding !== null) return rejectionOf(deciding)
-    for (const [account, more] of found) account.grants.push(count(more))
     for (const account of extended) {
-      if (account.quota.isEnforced) continue
-      const more = findMore(account)
-      if (more.hasRoom) account.grants.push(count(more))
+      const more = found.get(account) ?? findMore(account)
+      if (!more.hasRoom) continue
+      const grant = count(time, more)
+      account.grants.push(grant)
+      account.granted += grant.counts
     }
     for (const account of extended) this.#settle(time, permit, account)
     return null
@@ -232,7 +242,7 @@ export class QuotasModel {
     if (!isAdmitted) return null
     const granted = accounts
       .filter(({ quota }) => quota.isEnforced && quota.unit === unit)
-      .map(grantedOf)
+      .map((account) => account.granted)
     for (const decision of decisions) {
       if (unit !== 'requests' || decision.unit !== unit || !decision.enforced) continue
       if (decision.granted !== null) granted.push(decision.granted)
@@ -268,15 +278,15 @@ export class QuotasModel {
     if (end === 'fails') return null
     const known = this.#windows.get(`${quota.name} ${caller}`)
     const window = known !== undefined && isOpen(known, quota, caller, time) ? known : undefined
-    const windowRemaining = window === undefined ? null : remainingOf(window, quota, time)
-    const resetsAt = windowRemaining === null ? null : time.date + windowRemaining
+    const windowRemaining =
+      window === undefined ? null : remainingOf(window, quota, caller, time)
     return {
       count: window?.count ?? 0,
-      held: window?.held ?? 0,
+      held: window === undefined ? 0 : heldIn(window, time),
       limit: quota.limit,
       remaining: quota.limit === 0 ? null : Math.max(0, quota.limit - (window?.count ?? 0)),
       windowRemaining,
-      resetsAt: end === null ? resetsAt : (window?.end ?? end)
+      resetsAt: windowRemaining === null ? end : time.date + windowRemaining
     }
   }
 
@@ -291,12 +301,14 @@ export class QuotasModel {
     quota: ModelQuota,
     caller: string,
     limit: number,
-    cost: ModelRange
+    range: ModelRange
   ): Found {
-    const range = { least: Math.min(cost.least, limit), most: Math.min(cost.most, limit) }
     const window = this.#reach(time, quota, caller)
-    const windowRemaining = remainingOf(window, quota, time)
+    const windowRemaining = remainingOf(window, quota, caller, time)
+    const held = heldIn(window, time)
     const hasRoomBeside = (counted: number): boolean => counted + Math.max(range.least, 1) <= limit
+    const waitForOthers = hasRoomBeside(window.count - held)
+    const longest = windowRemaining ?? second
     return {
       quota,
       caller,
@@ -305,7 +317,8 @@ export class QuotasModel {
       window,
       hasRoom: hasRoomBeside(window.count),
       windowRemaining,
-      wait: hasRoomBeside(window.count - window.held) ? second : (windowRemaining ?? second)
+      held,
+      wait: range.least > limit ? Infinity : waitForOthers ? second : longest
     }
   }
 
@@ -315,30 +328,41 @@ export class QuotasModel {
     if (window !== undefined && isOpen(window, quota, caller, time)) return window
     const end = endOf(quota, caller, time)
     if (end === 'fails') throw new Error('the time zone of an admitted caller fails')
-    const opened = { count: 0, held: 0, start: time.now, end }
+    const opened = {
+      count: 0,
+      held: new Map<number, number>(),
+      isOfPlaces: quota.unit === 'concurrent-requests',
+      start: time.now,
+      end
+    }
     this.#windows.set(key, opened)
     return opened
   }
 
   /** Makes the windows count what a request costs now, and publishes that in the end. */
   #settle (time: ModelTime, { hasEnded }: ModelPermit, account: Account): void {
-    const { quota, grants, reported } = account
-    const granted = grantedOf(account)
-    if (quota.period === null) {
-      if (hasEnded) for (const grant of grants) this.#settleGrant(time, account, grant, 0)
+    const { quota, caller, granted, grants, beyond, reported } = account
+    if (quota.unit === 'concurrent-requests') {
+      if (hasEnded) for (const place of grants) lower(place, place.counts)
       return
     }
     let due = Math.max(granted, reported ?? 0)
     if (hasEnded) due = reported ?? quota.unreported ?? granted
-    const isUsed = hasEnded || (reported !== null && reported >= granted)
-    // The last grant is the first that counts less, and the one that counts more.
-    let rest = due
-    for (const grant of grants) {
-      const isLast = grant === grants.at(-1)
-      const used = isLast ? rest : Math.min(rest, grant.amount)
-      rest -= used
-      if (isUsed || used !== countedOf(grant)) this.#settleGrant(time, account, grant, used)
+    const counted = [...grants, ...beyond].reduce((sum, { counts }) => sum + counts, 0)
+    if (due > counted) {
+      const window = this.#reach(time, quota, caller)
+      window.count += due - counted
+      beyond.push({ window, period: periodOf(time), counts: due - counted, held: 0 })
     }
+    // What was used beyond the grants is lowered first, and of both the latest.
+    let excess = Math.max(0, counted - due)
+    for (const part of [...grants, ...beyond].reverse()) {
+      const less = Math.min(part.counts, excess)
+      if (less > 0) lower(part, less)
+      excess -= less
+    }
+    const isUsedUp = hasEnded || (reported !== null && reported >= granted)
+    if (isUsedUp) for (const grant of grants) lower(grant, 0)
     if (!hasEnded || account.published === due) return
     this.settlements.push({
       quota: quota.name,
@@ -351,25 +375,27 @@ export class QuotasModel {
     })
     account.published = due
   }
+}
 
-  /** A grant holds nothing any more, and counts what was used. */
-  #settleGrant (time: ModelTime, { quota, caller }: Account, grant: Grant, used: number): void {
-    grant.window.held -= grant.held
-    grant.held = 0
-    const more = used - countedOf(grant)
-    if (more > 0) {
-      const window = this.#reach(time, quota, caller)
-      window.count += more
-      grant.parts.push({ window, amount: more })
-    }
-    let less = Math.max(0, -more)
-    for (const part of [...grant.parts].reverse()) {
-      const taken = Math.min(part.amount, less)
-      part.amount -= taken
-      part.window.count -= taken
-      less -= taken
-    }
-  }
+/** A part counts less, and holds nothing any more. */
+function lower (part: Part, less: number): void {
+  const { window, period } = part
+  part.counts -= less
+  window.count -= less
+  window.held.set(period, (window.held.get(period) ?? 0) - part.held)
+  part.held = 0
+}
+
+/** The number of the period of ten minutes. */
+function periodOf ({ now }: ModelTime): number {
+  return Math.floor(now / tenMinutes)
+}
+
+/** What is held of what was admitted in this period and in the one before. */
+function heldIn ({ held, isOfPlaces, count }: Window, time: ModelTime): number {
+  if (isOfPlaces) return count
+  const period = periodOf(time)
+  return (held.get(period) ?? 0) + (held.get(period - 1) ?? 0)
 }
 
 function beforeTheStore ({ quota, caller, cost }: Asked): ModelDecision {
@@ -380,7 +406,8 @@ function beforeTheStore ({ quota, caller, cost }: Asked): ModelDecision {
     count: null,
     held: null,
     granted: null,
-    windowRemaining: null
+    windowRemaining: null,
+    retryAfter: outcome === 'unavailable' ? 1 : null
   })
   if (quota.limit === 0) return decide('disabled', null)
   if (caller === null) return decide('unauthenticated', 'no-authentication')
@@ -396,14 +423,12 @@ function describe ({ name, unit, period, isEnforced }: ModelQuota, limit: number
 function refused (
   all: readonly Asked[],
   decision: ModelDecision,
-  retryAfter: number | null,
   rateLimit: readonly string[]
 ): ModelPermit {
   return {
     all,
     decisions: [decision],
     isAdmitted: false,
-    retryAfter,
     rateLimit,
     accounts: [],
     hasEnded: true
@@ -412,71 +437,65 @@ function refused (
 
 /** Of those without room, concurrent requests decide, or else the longest wait, or the first. */
 function decidingAmong (found: readonly Found[]): Found | null {
-  let deciding: Found | null = null
-  for (const each of found) {
-    if (each.hasRoom) continue
-    const rank = each.quota.period === null ? Infinity : each.wait
-    const highest = deciding?.quota.period === null ? Infinity : (deciding?.wait ?? -Infinity)
-    if (rank > highest) deciding = each
-  }
-  return deciding
+  const withoutRoom = found.filter(({ hasRoom }) => !hasRoom)
+  const place = withoutRoom.find(({ quota }) => quota.unit === 'concurrent-requests')
+  const longest = Math.max(...withoutRoom.map(({ wait }) => wait))
+  return place ?? withoutRoom.find(({ wait }) => wait === longest) ?? null
 }
 
-function rejectionOf ({ quota, limit, window, windowRemaining }: Found): ModelDecision {
+function rejectionOf ({ quota, limit, window, windowRemaining, held, wait }: Found): ModelDecision {
   return {
     ...describe(quota, limit),
     outcome: 'rejected',
     reason: null,
     count: window.count,
-    held: window.held,
+    held,
     granted: 0,
-    windowRemaining
+    windowRemaining,
+    retryAfter: wait === Infinity ? null : secondsOf(wait)
   }
 }
 
 function admissionOf (
+  time: ModelTime,
   { quota, limit, window, windowRemaining }: Found,
-  grant: Grant
+  grant: Part
 ): ModelDecision {
   return {
     ...describe(quota, limit),
     outcome: 'admitted',
     reason: null,
     count: window.count,
-    held: window.held,
-    granted: grant.amount,
-    windowRemaining
+    held: heldIn(window, time),
+    granted: grant.counts,
+    windowRemaining,
+    retryAfter: null
   }
 }
 
 /** Counts what there is room for. */
-function count ({ quota, limit, range, window }: Found): Grant {
-  const amount = Math.min(range.most, limit - window.count)
-  const held = quota.unit === 'requests' ? 0 : amount
-  window.count += amount
-  window.held += held
-  return { amount, window, held, parts: [{ window, amount }] }
+function count (time: ModelTime, { quota, limit, range, window }: Found): Part {
+  const counts = Math.min(range.most, limit - window.count)
+  const held = quota.unit === 'requests' ? 0 : counts
+  const period = periodOf(time)
+  window.count += counts
+  window.held.set(period, (window.held.get(period) ?? 0) + held)
+  return { window, period, counts, held }
 }
 
-function accountOf (time: ModelTime, found: Found, grant: Grant): Account {
-  const { quota, caller, limit, windowRemaining } = found
+function accountOf (time: ModelTime, found: Found, grant: Part): Account {
+  const { quota, caller, limit, window, windowRemaining } = found
   return {
     quota,
     caller,
     limit,
-    windowEnd: time.date + (windowRemaining ?? 0),
+    windowEnd: window.end ?? time.date + (windowRemaining ?? 0),
+    granted: grant.counts,
     grants: [grant],
+    beyond: [],
     reported: null,
     published: null
   }
-}
-
-function grantedOf ({ grants }: Account): number {
-  return grants.reduce((sum, { amount }) => sum + amount, 0)
-}
-
-function countedOf ({ parts }: Grant): number {
-  return parts.reduce((sum, { amount }) => sum + amount, 0)
 }
 
 function item ({ quota, limit }: Found, counted: number, wait: number | null): string {
@@ -495,12 +514,20 @@ function isNatural (amount: number): boolean {
 function isOpen (window: Window, quota: ModelQuota, caller: string, time: ModelTime): boolean {
   if (quota.period === null) return true
   if (window.end === null) return time.now - window.start < lengthOf(quota)
-  return Number(endOf(quota, caller, time)) <= window.end
+  return startOf(quota, caller, time) < window.end
 }
 
-function remainingOf ({ start, end }: Window, quota: ModelQuota, time: ModelTime): number | null {
+/** Null for concurrent requests. */
+function remainingOf (
+  { start, end }: Window,
+  quota: ModelQuota,
+  caller: string,
+  time: ModelTime
+): number | null {
   if (quota.period === null) return null
-  return end === null ? start + lengthOf(quota) - time.now : Math.max(1, end - time.date)
+  if (end === null) return start + lengthOf(quota) - time.now
+  const endOfDay = Number(endOf(quota, caller, time))
+  return Math.max(1, Math.max(end, endOfDay) - time.date)
 }
 
 function lengthOf ({ name, period }: ModelQuota): number {
@@ -510,18 +537,29 @@ function lengthOf ({ name, period }: ModelQuota): number {
   throw new Error(`the windows of ${name} have no fixed length`)
 }
 
-function endOf (
-  { period, offsets }: ModelQuota,
-  caller: string,
-  { date }: ModelTime
-): number | null | 'fails' {
-  if (offsets === null) return null
-  const offset = offsets[caller]
-  if (offset === null || offset === undefined) return 'fails'
+/** When the day or month of a caller begins, later by so many days or months. */
+function dayOf (
+  { period }: ModelQuota,
+  offset: number,
+  { date }: ModelTime,
+  later: number
+): number {
   const local = new Date(date + offset * hour)
   const year = local.getUTCFullYear()
   const month = local.getUTCMonth()
-  const end =
-    period === 'day' ? Date.UTC(year, month, local.getUTCDate() + 1) : Date.UTC(year, month + 1)
-  return end - offset * hour
+  const start =
+    period === 'day'
+      ? Date.UTC(year, month, local.getUTCDate() + later)
+      : Date.UTC(year, month + later)
+  return start - offset * hour
+}
+
+function startOf (quota: ModelQuota, caller: string, time: ModelTime): number {
+  return dayOf(quota, quota.offsets?.[caller] ?? 0, time, 0)
+}
+
+function endOf (quota: ModelQuota, caller: string, time: ModelTime): number | null | 'fails' {
+  if (quota.offsets === null) return null
+  const offset = quota.offsets[caller]
+  return offset === null || offset === undefined ? 'fails' : dayOf(quota, offset, time, 1)
 }

@@ -51,6 +51,19 @@ export interface Questions {
   readonly scores: { readonly text: string; readonly terms: readonly Term[] }
 }
 
+/** The most tokens of the instructions and the schema that an operation sends beside the text. */
+export const mostInstructed = 300
+
+/** Returns about how many tokens an English text has: one for every four characters. */
+export function tokensOf (text: string): number {
+  return Math.ceil(text.length / 4)
+}
+
+/** Returns how many tokens an answer may have. It repeats the text, with what is found in it. */
+export function mostAnswered (text: string): number {
+  return 500 + 4 * tokensOf(text)
+}
+
 /** A call of the model for a request. */
 export interface Call {
   /** Ends the call: its time is over, or its client has disconnected. */

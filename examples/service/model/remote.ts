@@ -8,6 +8,7 @@ import {
   answers,
   type Call,
   type Model,
+  mostAnswered,
   type Questions,
   type Sentence,
   sentenceSchema
@@ -61,6 +62,7 @@ export class RemoteModel implements Model {
     }
     const request = {
       ...this.#messages(instructions[name], JSON.stringify(question)),
+      max_tokens: mostAnswered(question.text),
       response_format: format
     }
     const { choices, usage } = await this.#client.chat.completions.create(request, { signal })
@@ -71,27 +73,27 @@ export class RemoteModel implements Model {
   async * stream (text: string, call: Call): AsyncGenerator<Sentence> {
     const request = {
       ...this.#messages(instructions.stream, text),
+      max_tokens: mostAnswered(text),
       stream: true as const,
       stream_options: { include_usage: true }
     }
     let [line, finished, used]: [string, boolean, number | null] = ['', false, null]
-    try {
-      for await (const {
-        choices: [choice],
-        usage
-      } of await this.#client.chat.completions.create(request, { signal: call.signal })) {
-        // Some servers send the usage so far with each chunk, others at the end.
-        used = usedTokens(usage) ?? used
-        const lines = (line + (choice?.delta?.content ?? '')).split('\n')
-        line = lines.pop() ?? ''
-        for (const whole of lines) yield * sentenceIn(whole)
-        if (choice?.finish_reason === 'stop') finished = true
-      }
-      yield * sentenceIn(line)
-      if (!finished) throw new ModelUnusable()
-    } finally {
-      call.charge(used)
+    for await (const {
+      choices: [choice],
+      usage
+    } of await this.#client.chat.completions.create(request, { signal: call.signal })) {
+      // Some servers send zeros, or the usage so far, with each chunk.
+      used = usedTokens(usage) ?? used
+      const lines = (line + (choice?.delta?.content ?? '')).split('\n')
+      line = lines.pop() ?? ''
+      for (const whole of lines) yield * sentenceIn(whole)
+      if (choice?.finish_reason === 'stop') finished = true
     }
+    // Only at the end, so that whoever leaves before pays the estimate. The loop also ends where
+    // the call was aborted.
+    if (!call.signal.aborted) call.charge(used)
+    yield * sentenceIn(line)
+    if (!finished) throw new ModelUnusable()
   }
 
   async close (): Promise<void> {}

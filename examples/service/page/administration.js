@@ -7,7 +7,7 @@ import { change, state } from './state.js'
 const fields = [
   { quota: 'default', key: 'rate-limit.per-minute', label: 'Requests a minute' },
   { quota: 'tokens', key: 'rate-limit.tokens.per-minute', label: 'Tokens a minute' },
-  { quota: 'concurrency', key: 'rate-limit.concurrency.concurrent', label: 'Requests at once' }
+  { quota: 'concurrency', key: 'rate-limit.concurrency.concurrent', label: 'Concurrent requests' }
 ]
 const limitOf = (name) => state.quotas?.find(({ quota }) => quota === name)?.limit ?? 0
 

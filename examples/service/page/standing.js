@@ -14,9 +14,9 @@ const words = {
     limitWords: (limit) => `${counted(limit, 'token')} a minute`
   },
   concurrency: {
-    title: 'Requests at once',
+    title: 'Concurrent requests',
     used: 'requests running',
-    limitWords: (limit) => `${counted(limit, 'request')} at once`
+    limitWords: (limit) => counted(limit, 'concurrent request')
   }
 }
 
@@ -46,7 +46,7 @@ export async function refresh () {
     const read =
       standing.quotas === undefined
         ? {}
-        : { ...standing, readAt, marks: marksAt(standing.quotas, readAt) }
+        : { ...standing, readAt, ...seenAt(standing.quotas, readAt) }
     change({ ...callers, ...read, preferences, isInterrupted: responses.some(({ ok }) => !ok) })
   } catch {
     if (mine === latest && state.user === user) change({ isInterrupted: true })
@@ -102,20 +102,36 @@ export function usedOf ({ count, held, limit, used }) {
 export const endOf = ({ quota, left }) =>
   left === 0 || fullQuota()?.quota === quota ? '' : `; the window ends in ${secondsOf(left)}`
 
-// The requests of the window that this page has seen arrive.
-function marksAt (quotas, now) {
-  const [count, end] = windowIn(quotas, now)
-  const [known, knownEnd] = windowIn(state.quotas, state.readAt)
-  const isSame = Math.abs(end - knownEnd) < windowLength / 2 && count >= known
-  const age = Math.max(0, windowLength - (end - now))
-  const before = isSame ? known : age < 2000 ? 0 : count
-  return [
-    ...(isSame ? state.marks : []),
-    ...Array.from({ length: Math.min(100, count - before) }, () => ({ at: age, admitted: true }))
-  ]
+// The longest time between two readings between which a request is drawn where it was noticed.
+const longestGap = 3000
+
+/**
+ * Returns the requests of the window that this page has seen arrive, and since when it has seen the
+ * window. When earlier requests arrived is not known.
+ */
+function seenAt (quotas, now) {
+  const found = windowIn(quotas, now)
+  if (found === null) return { marks: [], seenFrom: 0 }
+  const known = windowIn(state.quotas, state.readAt)
+  const isSame =
+    known !== null &&
+    known.count <= found.count &&
+    Math.abs(known.end - found.end) < windowLength / 2
+  if (isSame && known.count === found.count) return {}
+  const age = Math.max(0, windowLength - (found.end - now))
+  const isWatched = state.quotas !== null && now - state.readAt < longestGap
+  if (isWatched && isSame) {
+    return { marks: [...state.marks, ...admittedAt(age, found.count - known.count)] }
+  }
+  if (isWatched && age < longestGap) return { marks: admittedAt(age, found.count), seenFrom: 0 }
+  return { marks: [], seenFrom: age }
+}
+
+function admittedAt (at, count) {
+  return Array.from({ length: Math.min(100, count) }, () => ({ at, admitted: true }))
 }
 
 function windowIn (quotas, readAt) {
   const { count, windowRemaining } = quotas?.find(({ quota }) => quota === 'default') ?? {}
-  return windowRemaining == null ? [0, 0] : [count, readAt + windowRemaining]
+  return windowRemaining == null ? null : { count, end: readAt + windowRemaining }
 }

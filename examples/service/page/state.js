@@ -5,6 +5,7 @@ const nothingRead = {
   quotas: null,
   readAt: 0,
   marks: [],
+  seenFrom: 0,
   preferences: {},
   callers: [],
   trackedCallers: 0

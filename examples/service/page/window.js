@@ -58,8 +58,15 @@ function describe (standing) {
   const rejected = state.marks.filter((mark) => !mark.admitted).length
   const ofLimit =
     count > limit ? ` admitted; the limit is ${inFull(limit)} now` : ` of ${inFull(limit)} admitted`
-  return `${inFull(count)}${ofLimit}, ${inFull(rejected)} rejected${endOf(standing)}.`
+  const earlier = earlierOf(count)
+  const unseen =
+    earlier === 0 ? '' : `, ${inFull(earlier)} of them at a time that this page has not seen`
+  return `${inFull(count)}${ofLimit}${unseen}, ${inFull(rejected)} rejected${endOf(standing)}.`
 }
+
+/** How many requests of the window had been admitted before this page saw it. */
+const earlierOf = (count) =>
+  Math.max(0, count - state.marks.filter(({ admitted }) => admitted).length)
 
 function chart ({ limit, count, left } = { limit: 0, count: 0, left: 0 }) {
   // A limit far above the counts would flatten them. Its line is then drawn at the top, with a
@@ -91,8 +98,9 @@ function limitLine (y, label) {
 }
 
 function requestsIn (now, total, y) {
-  let count = Math.max(0, total - state.marks.filter(({ admitted }) => admitted).length)
-  let path = `M ${x(0)} ${y(count)}`
+  let count = earlierOf(total)
+  const from = x(state.seenFrom)
+  let path = `M ${from} ${y(count)}`
   const points = state.marks.map(({ at, admitted }) => {
     if (!admitted) {
       const cross = `M ${x(at) - 5} ${rejectionLane - 5} l 10 10 m 0 -10 l -10 10`
@@ -103,7 +111,7 @@ function requestsIn (now, total, y) {
   })
   path += ` H ${x(now)}`
   return svg`
-    <path class="area" d=${`${path} V ${plot.bottom} H ${plot.left} Z`} />
+    <path class="area" d=${`${path} V ${plot.bottom} H ${from} Z`} />
     <path class="steps" d=${path} />
     <line class="now" x1=${x(now)} x2=${x(now)} y1=${plot.top} y2=${plot.bottom} />
     ${points}`

@@ -47,9 +47,9 @@ export default createPlugin(
           'the service failed'
         )
       }
-      // A server that answers with an error has used no tokens.
-      if (error instanceof APIError && typeof error.status === 'number') {
-        await app.quotaCharge(request, 0)
+      // A server that answers with an error has used no tokens, unless its time was up.
+      if (error instanceof APIError && error.status !== undefined && !isTimeLimit(error.status)) {
+        app.quotaCharge(request, 0)
       }
       if (status === 503) reply.header('retry-after', 5)
       const shown = status === 500 ? 'The service failed. Please try again.' : message
@@ -61,6 +61,8 @@ export default createPlugin(
   },
   { name: 'errors' }
 )
+
+const isTimeLimit = (status: number): boolean => status === 408 || status === 504
 
 /** Returns the error that a client may see. */
 export function forClient (

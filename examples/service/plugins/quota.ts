@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import quotaPlugin, { protectedOperations } from 'fastify-llm-quota'
 import createPlugin from 'fastify-plugin'
+import { mostAnswered, mostInstructed, tokensOf } from '../model/model.js'
 import { authenticationOf } from './authentication.js'
 
 /** The preferences that hold the limits of the quotas. */
@@ -17,11 +18,17 @@ export const limitKeys = [
 export default createPlugin(
   async function quota (app) {
     const operations = [...protectedOperations]
+    const isRemote = app.config.MODEL_URL !== undefined
     await app.register(quotaPlugin, {
       authentication: authenticationOf,
       preferenceTimeout: 250,
       quotas: {
-        tokens: { operations, perMinute: { tokens: 0 }, cost: estimatedTokens },
+        tokens: {
+          operations,
+          perMinute: { tokens: 0 },
+          // As much of it as there is room for, so that it fits into any limit.
+          cost: (request) => ({ least: 1, most: mostTokens(textOf(request), isRemote) })
+        },
         concurrency: { operations, concurrent: 0 }
       }
     })
@@ -29,9 +36,13 @@ export default createPlugin(
   { name: 'quota', dependencies: ['authentication', 'shared'] }
 )
 
-// Counted until the model has reported its tokens, and for good if it does not. In English, a token
-// has about four characters.
-function estimatedTokens ({ body, query }: FastifyRequest): number {
+function textOf ({ body, query }: FastifyRequest): string {
   const { businessText = '' } = Object(body ?? query)
-  return Math.ceil(String(businessText).length / 4)
+  return String(businessText)
+}
+
+/** Counted until the model has reported its tokens, and for good if it does not. */
+function mostTokens (text: string, isRemote: boolean): number {
+  // The embedded model has no instructions, and counts the text alone.
+  return isRemote ? mostInstructed + tokensOf(text) + mostAnswered(text) : tokensOf(text)
 }

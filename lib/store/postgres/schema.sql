@@ -32,7 +32,7 @@ IF to_regclass('llm_quota') IS NULL THEN
   -- space and no column that changes is in an index.
   CREATE UNLOGGED TABLE llm_quota_counters (
     counters text COLLATE "C" NOT NULL,
-    caller text COLLATE "C" NOT NULL,   -- '"overflow"', which is no escaped name, for all others
+    caller text COLLATE "C" NOT NULL,   -- all others are '"overflow"', which is no escaped name
     count bigint NOT NULL,
     held bigint NOT NULL,               -- of what was admitted in the period
     held_before bigint NOT NULL,        -- of what was admitted in the period before
@@ -82,10 +82,11 @@ CREATE OR REPLACE FUNCTION llm_quota_has_room(count bigint, at_least bigint, quo
 RETURNS boolean LANGUAGE sql IMMUTABLE AS
 'SELECT count + greatest(at_least, 1) <= quota_limit OR quota_limit = 9007199254740991';
 
--- A window that a day, week or month of a time zone follows is over when that one has begun.
-CREATE OR REPLACE FUNCTION llm_quota_is_open(ends bigint, moment bigint, next_start bigint)
+-- Whether a window is open. If it follows the days, weeks or months of a time zone, it is over once
+-- the present one has started, and otherwise at its end.
+CREATE OR REPLACE FUNCTION llm_quota_is_open(ends bigint, moment bigint, present_start bigint)
 RETURNS boolean LANGUAGE sql IMMUTABLE AS
-'SELECT coalesce(ends > coalesce(next_start, moment), false)';
+'SELECT coalesce(ends > coalesce(present_start, moment), false)';
 
 CREATE OR REPLACE FUNCTION llm_quota_period(moment bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS
@@ -119,8 +120,8 @@ LANGUAGE sql STABLE AS $function$
   )
 $function$;
 
--- Waits for the calls before. The lock is released when the transaction ends. Then nothing waits
--- for the disk.
+-- Waits for the calls before, and lets the next ones wait until the transaction ends. Its end does
+-- not wait for the disk.
 CREATE OR REPLACE FUNCTION llm_quota_lock() RETURNS void LANGUAGE plpgsql AS $function$
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -288,19 +289,17 @@ DECLARE
   demand llm_quota_demand;
   own llm_quota_counters;
   reached llm_quota_counters[];        -- the counters of the demands
-  have_room boolean[];
+  has_room boolean;
   is_admitted boolean := true;
-  granted bigint;
-  decided text[];
+  granted bigint := 0;
+  decided text := '';
 BEGIN
   FOREACH demand IN ARRAY demands LOOP
     own := llm_quota_reach(moment, cap, demand);
     reached := array_append(reached, own);
-    have_room := array_append(
-      have_room, llm_quota_has_room(own.count, demand.least, demand.quota_limit)
-    );
+    is_admitted := is_admitted
+      AND llm_quota_has_room(own.count, demand.least, demand.quota_limit);
   END LOOP;
-  is_admitted := true = ALL (have_room);
 
   FOR each IN 1 .. cardinality(demands) LOOP
     demand := demands[each];
@@ -309,11 +308,11 @@ BEGIN
       -- Another demand of the request may have counted there.
       own := llm_quota_reach(moment, cap, demand);
     END IF;
-    granted := CASE
-      WHEN NOT is_admitted THEN 0
-      WHEN demand.quota_limit = unlimited THEN demand.most
-      ELSE greatest(0, least(demand.most, demand.quota_limit - own.count))
-    END;
+    has_room := is_admitted OR llm_quota_has_room(own.count, demand.least, demand.quota_limit);
+    IF is_admitted THEN
+      granted := CASE WHEN demand.quota_limit = unlimited THEN demand.most
+        ELSE greatest(0, least(demand.most, demand.quota_limit - own.count)) END;
+    END IF;
     own.count := least(unlimited, own.count + granted);
     IF demand.is_estimate THEN
       own.held := least(unlimited, own.held + granted);
@@ -328,15 +327,17 @@ BEGIN
       VALUES (demand.counters, demand.caller, demand.place, moment + 30000)
       ON CONFLICT DO NOTHING;
     END IF;
-    decided := array_append(decided, format(
-      '{"hasRoom":%s,"granted":%s,%s}', have_room[each]::text, granted, llm_quota_state(own, moment)
-    ));
+    decided := decided || format(
+      ',{"hasRoom":%s,"granted":%s,%s}', has_room::text, granted, llm_quota_state(own, moment)
+    );
   END LOOP;
-  RETURN '[' || array_to_string(decided, ',') || ']';
+  RETURN '[' || substr(decided, 2) || ']';
 END $function$;
 
 -- Does all of a call (`Call` of lib/store/shared/driver.ts) in one step. Lists are JSON as text,
 -- because clients differ in what they make of a parameter of another type; null if they are empty.
+-- The settings have each statement planned once, to find rows by their keys. Without `jit = off`,
+-- the server would compile what reads the sequences, which have no index.
 CREATE OR REPLACE FUNCTION llm_quota_decide(
   given_time bigint,
   cap bigint,
@@ -354,7 +355,7 @@ DECLARE
   given record;
   demand llm_quota_demand;
   request llm_quota_demand[];
-  decided text[] := '{}';
+  decided text := '';
 BEGIN
   IF freed IS NOT NULL THEN
     FOR given IN SELECT * FROM json_populate_recordset(NULL::llm_quota_places, freed::json) LOOP
@@ -391,13 +392,13 @@ BEGIN
     FOR demand IN SELECT * FROM json_populate_recordset(NULL::llm_quota_demand, demands::json) LOOP
       request := array_append(request, demand);
       IF demand.is_last THEN
-        decided := array_append(decided, llm_quota_decide_request(moment, cap, request));
+        decided := decided || ',' || llm_quota_decide_request(moment, cap, request);
         request := NULL;
       END IF;
     END LOOP;
   END IF;
   RETURN format(
-    '{"period":%s,"decided":[%s]}', llm_quota_period(moment), array_to_string(decided, ',')
+    '{"period":%s,"decided":[%s]}', llm_quota_period(moment), substr(decided, 2)
   );
 END $function$;
 
@@ -480,7 +481,7 @@ BEGIN
   );
 END $function$;
 
--- Returns the number of callers, with a counter of their own or with places, and of sweeps, as JSON.
+-- Returns the number of callers, who have a counter of their own or places, and of sweeps.
 CREATE OR REPLACE FUNCTION llm_quota_inspect(given_time bigint, quota text) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '1s' AS $function$
 DECLARE
