@@ -81,8 +81,8 @@ export async function measureMemory (): Promise<Row[]> {
 }
 
 /**
- * What each limiter adds to Fastify, as a part of what the cheapest peer adds. A request that is not
- * protected is compared with one that the peer admits, and a rejected one with the peer's.
+ * What each limiter adds to Fastify, as a part of what the cheapest peer adds. A request that is
+ * not protected is compared with one that the peer admits.
  */
 function addedIn (rows: readonly Row[]): Row[] {
   const [admitted] = rows

@@ -1,5 +1,5 @@
 // A service with one of the limiters, in a process of its own: server.js <name> <limit> [<url>],
-// with the URL of the Redis or PostgreSQL server on which it counts; otherwise in memory. Any message
+// with the URL of the Redis or PostgreSQL server on which it counts; otherwise in memory. A message
 // makes it collect its garbage, if Node.js exposes this.
 import Fastify, { type FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'

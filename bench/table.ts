@@ -9,7 +9,10 @@ export interface Row {
 export function tableOf (rows: readonly Row[]): string {
   const names = [...new Set(rows.flatMap(({ costs }) => Object.keys(costs)))]
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
-  const shown = (cost: number | undefined): string => (cost === undefined ? '' : cost.toFixed(cost < 10 ? 2 : 1))
+  const shown = (cost: number | undefined): string => {
+    if (cost === undefined) return ''
+    return cost.toFixed(cost < 10 ? 2 : 1)
+  }
   return [
     line(['', 'unit', ...names]),
     `|---|---|${names.map(() => '---:|').join('')}`,
@@ -20,8 +23,8 @@ export function tableOf (rows: readonly Row[]): string {
 }
 
 /**
- * Returns the ratios of a row: what each limiter costs, divided by what the peer costs that does the
- * same work.
+ * Returns the ratios of a row: what each limiter costs, divided by what the peer costs that does
+ * the same work.
  *
  * @param peers The peer of each limiter.
  */
