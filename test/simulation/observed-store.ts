@@ -26,9 +26,12 @@ export class ObservedStore implements SettlingStore {
     this.#begin = begin
   }
 
-  /** What was acquired for a request; empty if it was not admitted. */
-  acquisitionsOf (use: Use): Acquisition[] {
-    return [...this.#acquired].filter(([, each]) => each.use === use).map(([found]) => found)
+  /** Settles what a request was granted of a window, and frees its place. */
+  async settleUse (use: Use, used: number): Promise<void> {
+    const found = [...this.#acquired].filter(([, each]) => each.use === use)
+    await Promise.all(
+      found.map(([acquisition, { isPlace }]) => this.settle(acquisition, isPlace ? 0 : used))
+    )
   }
 
   async acquire (demands: readonly Demand[]): Promise<Acquisitions> {

@@ -229,9 +229,7 @@ export class World {
   #settle (use: Use, used: number): void {
     const process = this.#processes.find((each) => each === use.process)
     if (process?.isAlive !== true) return
-    for (const acquisition of process.store.acquisitionsOf(use)) {
-      process.wait(process.store.settle(acquisition, used))
-    }
+    process.wait(process.store.settleUse(use, used))
   }
 
   /** Does something with a permit of a process that lives, if there is one. */
