@@ -183,6 +183,15 @@ const scenarios: Record<string, (t: Test) => Promise<void>> = {
     scene.assertHas(t, 0, 0, 0, 'until it is freed again after a second')
   },
 
+  'a place freed while its renewal waits': async (t) => {
+    const scene = new Scene(t)
+    const { store } = scene.process()
+    const [taken] = await scene.deliver(take(store, place()))
+    scene.time.advance(renewalInterval)
+    await scene.deliver(store.settle(required(taken, 'the place'), 0))
+    scene.assertHas(t, 0, 0, 0, 'it is not renewed')
+  },
+
   'a call that arrives twice': async (t) => {
     const scene = new Scene(t)
     const { store } = scene.process()
