@@ -207,6 +207,16 @@ t.test(
   }
 )
 
+t.test('what claims inherit identifies nobody', (t) => {
+  const inherited = (claims: object, own: object) =>
+    callerKey(tokenAuthentication(Object.assign(Object.create(claims), own)))
+  const own = callerKey(tokenAuthentication(alice))
+  t.equal(inherited({ iss: 'https://other.example', sub: 'bob' }, alice), own)
+  t.equal(inherited({ sub: 'alice' }, { iss: issuer }), null)
+  t.equal(inherited({ iss: issuer }, { sub: 'alice' }), null)
+  t.end()
+})
+
 t.test('forwarding headers and network addresses are never identities', async (t) => {
   const app = await createService({ perMinute: 2 }, { trustProxy: true })
   const received = []
