@@ -131,7 +131,7 @@ t.test('one info line lists what each quota protects, with its limit', async (t)
     `the quota "default" (20 requests per minute) protects ${listed}, POST ` +
       `/v1/models/:model, ${asDecided}`,
     `the quota "chat" (60 tokens per day) protects POST /context/api/translate, ${both}`,
-    `the quota "images" (2 concurrent-requests) observes ${both}`,
+    `the quota "images" (2 concurrent requests) observes ${both}`,
     `the quota "off" (0 requests per hour) is disabled, and would protect ${asDecided}`
   ])
 })
@@ -182,7 +182,7 @@ t.test('the info line names only routes that exist, and says what a quota is for
     'quotas that only quotaAcquire uses': [
       { options: { operations: [], quotas: tools } },
       `the quota "tools" (5 tokens per day) is for fastify.quotaAcquire ${unseen}; ` +
-        `the quota "jobs" (2 concurrent-requests) is for fastify.quotaAcquire ${unseen}`
+        `the quota "jobs" (2 concurrent requests) is for fastify.quotaAcquire ${unseen}`
     ]
   }
   for (const [what, [host, msg]] of Object.entries(hosts)) {
