@@ -143,7 +143,7 @@ t.test('the info line describes each kind of limit', async (t) => {
     [{ limit: -5, window: 1_500 }, '1 requests per 1.5 seconds'],
     [{ perMonth: { tokens: () => 5 } }, 'for each caller, in tokens per month'],
     [{ limit: () => 5, window: 5_000 }, 'for each caller, in requests per 5 seconds'],
-    [{ concurrent: () => 5 }, 'for each caller, in concurrent-requests']
+    [{ concurrent: () => 5 }, 'for each caller, in concurrent requests']
   ]
   for (const [chat, described] of limits) {
     const options = { operations: [], quotas: { chat } }
