@@ -5,7 +5,7 @@ import { NotRunError, type Call, type Reply } from '../../lib/store/shared/drive
 import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import type { Acquisition } from '../../lib/store/store.js'
 import { DriverServer } from '../support/driver-server.js'
-import { acquireOne, demand, estimate } from '../support/told-store.js'
+import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 import { until } from '../support/until.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 
@@ -106,11 +106,96 @@ t.test('what a failed call may have settled is not sent again', async (t) => {
   replaceNext(driver, lose)
   await t.rejects(store.settle(acquisition, 3), { message: 'the connection was lost' })
   t.match(await count('alice'), { count: 5, held: 5 })
-  await store.settle(acquisition, 3)
+  await t.rejects(store.settle(acquisition, 3), { message: 'the connection was lost' })
   t.match(await count('alice'), { count: 5, held: 5 }, 'it is not sent again')
   await store.settle(acquisition, 2)
   t.match(await count('alice'), { count: 4, held: 5 }, 'only the difference is sent')
 })
+
+t.test('settling again with as much ends as the settlement that is under way', async (t) => {
+  const { driver, store } = createStore()
+  const acquisition = await acquireOne(store, 'alice', estimate(5))
+  const taken = await acquireOne(store, 'alice', place(1))
+  let sent = 0
+  let lost = (): void => {}
+  driver.decide = async () => {
+    sent += 1
+    await new Promise<void>((resolve) => {
+      lost = resolve
+    })
+    throw new Error('the connection was lost')
+  }
+  const ended: string[] = []
+  const settling = [
+    [acquisition, 3],
+    [acquisition, 3],
+    [taken, 0],
+    [taken, 0]
+  ] as const
+  const settled = settling.map(async ([each, used]) => {
+    await store.settle(each, used).catch((error: unknown) => ended.push(String(error)))
+  })
+  await until('it is sent', () => sent === 1)
+  t.same(ended, [], 'none has ended before')
+  lost()
+  await Promise.all(settled)
+  t.same(ended, settling.map(() => 'Error: the connection was lost'))
+})
+
+t.test('settlements that are sent again stay the oldest, and join newer ones of their window',
+  async (t) => {
+    const tick = virtualTime(t)
+    const { driver, store, count } = createStore()
+    const callers = Array.from({ length: 10_000 }, (_, index) => `caller ${index}`)
+    const acquisitions = await Promise.all(
+      ['alice', 'bob', ...callers].map((caller) => acquireOne(store, caller, estimate(3)))
+    )
+    const [alice, bob, ...others] = acquisitions.map((acquisition) => ({
+      settle: (used: number) =>
+        store.settle(acquisition, used).then(() => 'settled', (error: Error) => error.message)
+    }))
+    let sent = 0
+    let refuse = (): void => {}
+    replaceNext(driver, async () => {
+      sent += 1
+      await new Promise<void>((resolve) => {
+        refuse = resolve
+      })
+      throw new NotRunError(new Error('the connection is refused'), false)
+    })
+    const first = [alice?.settle(2), bob?.settle(2)]
+    await until('they are sent', () => sent === 1)
+    let ended = 0
+    const rest = others.map(async (each) => {
+      const result = await each.settle(1)
+      ended += 1
+      return result
+    })
+    const again = bob?.settle(1)
+    refuse()
+    await until('all others are settled', () => {
+      tick(100)
+      return ended === others.length
+    })
+    const tooMany = 'more than 10000 settlements wait for the server'
+    t.same(await Promise.all([...first, again]), [tooMany, tooMany, tooMany])
+    t.same(new Set(await Promise.all(rest)), new Set(['settled']))
+    t.match(await count('bob'), { count: 3, held: 3 })
+  }
+)
+
+t.test('a settlement whose window is over while the server fails is rejected and says so',
+  async (t) => {
+    const tick = virtualTime(t)
+    const { driver, store } = createStore()
+    const acquisition = await acquireOne(store, 'alice', estimate(3))
+    replaceNext(driver, lose)
+    await t.rejects(acquireOne(store, 'bob'), { message: 'the connection was lost' })
+    const settled = store.settle(acquisition, 1)
+    tick(60_000)
+    await t.rejects(settled, { message: 'the settlement waited until its window was over' })
+  }
+)
 
 t.test('settling lowers only, can be repeated, and needs the very object', async (t) => {
   const { store, count } = createStore()

@@ -195,12 +195,15 @@ export class Shard implements Settler {
     let demands = 0
     let next = 0
     for (const waiting of this.#requests) {
-      demands += waiting.item.length
-      const isFull = demands > this.#driver.mostDemands && taken.length > 0
-      if (isFull || taken.length === mostInCall) break
+      if (waiting.until > now) {
+        demands += waiting.item.length
+        const isFull = demands > this.#driver.mostDemands && taken.length > 0
+        if (isFull || taken.length === mostInCall) break
+        taken.push(waiting)
+      } else {
+        waiting.reject(new TimeLimitError(longestWait))
+      }
       next += 1
-      if (waiting.until > now) taken.push(waiting)
-      else waiting.reject(new TimeLimitError(longestWait))
     }
     this.#requests = this.#requests.slice(next)
     return taken
@@ -257,7 +260,7 @@ export class Shard implements Settler {
   /** Nothing is sent again that may have run, but for what can be done twice. */
   #fail ({ freed, renewed, settlements, requests }: Batch, call: Call, error: unknown): void {
     this.#places.renew(renewed)
-    this.#freed.addAgain(call.freed)
+    this.#freed.addAgain(freed)
     const reason = error instanceof NotRunError ? error.cause : error
     for (const { reject } of [...freed, ...requests]) reject(reason)
     if (error instanceof NotRunError) {
@@ -271,10 +274,9 @@ export class Shard implements Settler {
 
   /** Frees the places of a request that a failed call may have taken. */
   #freeTaken (demands: readonly Demand[], name: string): void {
-    const places = demands.filter(({ window }) => window === null)
-    this.#freed.addAgain(
-      places.map(({ counters, callerKey }) => ({ counters, callerKey, name }))
-    )
+    for (const { counters, callerKey, window } of demands) {
+      if (window === null) this.#freed.addTaken({ counters, callerKey, name })
+    }
   }
 
   #renewAll (): void {
