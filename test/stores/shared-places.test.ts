@@ -177,7 +177,7 @@ t.test('a reply that comes too late frees the place that it has taken', async (t
   })
   const rejected = t.rejects(acquireOne(store, 'alice', place(1)), /no response/)
   await until('the place is taken', () => count() === 1)
-  await pass(5_000)
+  await pass(2_500)
   await rejected
   answer()
   await pass(1_000)

@@ -24,7 +24,7 @@ import {
   type Settler
 } from './shared-acquisition.js'
 import { WaitingSettlements } from './waiting-settlements.js'
-import { longestWait, Waiting } from './waiting.js'
+import { longestCallTime, longestQueueTime, longestWait, Waiting } from './waiting.js'
 
 // Bounds how long a call keeps the server busy, and how many requests fail together.
 const mostInCall = 128
@@ -35,8 +35,8 @@ const mostPlacesInCall = 256
 // A place lasts three times as long, so two renewals can fail.
 const renewalInterval = 10_000
 
-// How long settlements and places wait after a call has failed, if no request comes that shows
-// whether the server works again.
+// How long settlements and places wait after a call has failed, unless a request or a settlement
+// comes.
 const retryInterval = 1_000
 
 // How long a call waits before it is sent again, if nothing of it has run.
@@ -89,7 +89,7 @@ export class Shard implements Settler {
   }
 
   acquire (demands: readonly Demand[]): Promise<readonly SharedAcquisition[]> {
-    const waiting: WaitingRequest = new Waiting(demands, performance.now() + longestWait)
+    const waiting: WaitingRequest = new Waiting(demands, performance.now() + longestQueueTime)
     this.#requests.push(waiting)
     this.#start()
     return waiting.done
@@ -147,7 +147,9 @@ export class Shard implements Settler {
   async #send (): Promise<void> {
     const batch = this.#nextBatch()
     const { freed, renewed, settlements, requests } = batch
-    if (freed.length + renewed.length + settlements.length + requests.length === 0) return
+    const isEmpty = freed.length + renewed.length + settlements.length + requests.length === 0
+    const isProbe = this.#isFailing && this.#settlements.size > 0
+    if (isEmpty && !isProbe) return
     this.#calls += 1
     const name = `${this.#process}:${this.#calls.toString(36)}`
     const call: Call = {
@@ -158,8 +160,7 @@ export class Shard implements Settler {
       requests: requests.map(({ item }, index) => ({ demands: item, place: `${name}:${index}` }))
     }
     try {
-      const until = requests[0]?.until ?? performance.now() + longestWait
-      const reply = await this.#decide(call, until)
+      const reply = await this.#decide(call)
       this.#isFailing = false
       for (const [index, { resolve }] of requests.entries()) {
         resolve(this.#acquisitionsOf(required(call.requests[index], 'a request'), reply[index]))
@@ -174,16 +175,14 @@ export class Shard implements Settler {
 
   #nextBatch (): Batch {
     const requests = this.#takeRequests()
-    // While calls fail, settlements are not risked: requests show whether the server works again,
-    // or one settlement if there is none.
-    let mostSettlements = mostInCall
-    if (this.#isFailing) mostSettlements = requests.length > 0 ? 0 : 1
     // A timer can be late. What this process holds is renewed before it takes more.
     if (this.#clock() - this.#renewedAt >= renewalInterval) this.#renewAll()
     return {
       freed: this.#freed.take(mostPlacesInCall),
       renewed: this.#places.takeDue(mostPlacesInCall),
-      settlements: this.#settlements.take(mostSettlements),
+      // While calls fail, settlements are not risked: whatever else there is shows whether the
+      // server works again, or an empty call.
+      settlements: this.#settlements.take(this.#isFailing ? 0 : mostInCall),
       requests
     }
   }
@@ -201,7 +200,7 @@ export class Shard implements Settler {
         if (isFull || taken.length === mostInCall) break
         taken.push(waiting)
       } else {
-        waiting.reject(new TimeLimitError(longestWait))
+        waiting.reject(new TimeLimitError(longestQueueTime))
       }
       next += 1
     }
@@ -209,12 +208,9 @@ export class Shard implements Settler {
     return taken
   }
 
-  /**
-   * Sends a call, and again if certainly nothing of it has run and it can succeed in a moment.
-   *
-   * @param until The time of `performance.now()` until which it waits for the reply.
-   */
-  async #decide (call: Call, until: number): Promise<Reply> {
+  /** Sends a call, and again if certainly nothing of it has run and it can succeed in a moment. */
+  async #decide (call: Call): Promise<Reply> {
+    const until = performance.now() + longestCallTime
     for (;;) {
       try {
         return await withTimeout(until - performance.now(), this.#driver.decide(call), {
@@ -223,10 +219,9 @@ export class Shard implements Settler {
           }
         })
       } catch (error) {
-        if (error instanceof TimeLimitError) throw new TimeLimitError(longestWait)
+        if (error instanceof TimeLimitError) throw new TimeLimitError(longestCallTime)
         const isLast = performance.now() + notRunPause >= until
         const canBeSentAgain = error instanceof NotRunError && error.isBrief && !isLast
-        if (error instanceof TimeLimitError) throw new TimeLimitError(longestWait)
         if (!canBeSentAgain) throw error
       }
       await new Promise((resolve) => setTimeout(resolve, notRunPause))
