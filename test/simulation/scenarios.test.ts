@@ -235,25 +235,6 @@ const scenarios: Record<string, (t: Test) => Promise<void>> = {
     scene.assertHas(t, 3, 3, 0, 'and no longer, as it is not renewed')
   },
 
-  'a call noted before the places that it took': async (t) => {
-    const scene = new Scene(t)
-    const { store, link } = scene.process()
-    await scene.deliver(take(store, place()))
-    scene.time.now += renewalInterval - 1_000
-    const taking = take(store, place())
-    ;(await scene.next('call')).arrive()
-    const reply = await scene.next('reply')
-    const waiting = take(store, tokens(1))
-    scene.time.now += 2_000
-    reply.arrive()
-    await scene.deliver(Promise.all([taking, waiting]))
-    link.isAlive = false
-    await scene.pass(placeDuration - 1)
-    scene.assertHas(t, 1, 1, 2, 'the next call has renewed both places, for 30 s')
-    await scene.pass(1)
-    scene.assertHas(t, 1, 1, 0, 'and no longer')
-  },
-
   'a process that stalls for 36 s': async (t) => {
     const scene = new Scene(t)
     const { store: stalled } = scene.process()
