@@ -150,7 +150,7 @@ export class SharedStore implements QuotaStore {
 
   /**
    * As `QuotaStore.clearCounters`. Other processes that hold places take them again with their next
-   * renewal, in about 10 s, and a call that is under way can still count.
+   * renewal, within 11 s, and a call that is under way can still count.
    */
   clearCounters (): Promise<void> {
     for (const shard of this.#shards) shard.dropPlaces()
