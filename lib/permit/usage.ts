@@ -157,7 +157,8 @@ export class Usage {
     const due = this.#due
     const hasEnded = this.#hasEnded
     if (due > this.#counted) await this.#countBeyond(due - this.#counted)
-    const changed = this.#lowerTo(due)
+    // What was granted while the store was asked is due as well, and must not be lowered.
+    const changed = this.#lowerTo(Math.max(due, this.#due))
     if (this.#isUsedUp) {
       for (const grant of this.#holding) changed.add(grant)
     }

@@ -39,6 +39,45 @@ t.test('an extension beside a report that is not awaited is held and granted', a
   matchExactly(t, await standings(['tokens']), [{ count: 15, held: 0 }])
 })
 
+t.test(
+  'an extension that is granted while the store counts what was used beyond stays held',
+  async (t) => {
+    const memory = new MemoryQuotaStore()
+    let countedBeyond = 0
+    let answer = (): void => {}
+    const store: QuotaStore = {
+      async acquire (demands) {
+        const acquisitions = memory.acquire(demands)
+        // Only what was used beyond has this limit.
+        if (demands[0]?.limit === Number.MAX_SAFE_INTEGER) {
+          countedBeyond += 1
+          await new Promise<void>((resolve) => {
+            answer = resolve
+          })
+        }
+        return acquisitions
+      },
+      settle (acquisition, used) {
+        memory.settle(acquisition, used)
+      }
+    }
+    const { app } = await createHost([], {
+      quotas: { tokens: { perMinute: { tokens: 20 }, cost: 10 } },
+      store
+    })
+    const permit = await app.quotaAcquire(localAuthentication('alice'), 'tokens')
+    const reported = permit.charge(12)
+    await until('the store is asked', () => countedBeyond === 1)
+    t.equal(await permit.extend(5), null)
+    answer()
+    await reported
+    matchExactly(t, memory.list('tokens.tokens.minute').callers, [{ count: 15, held: 15 }])
+    t.equal(countedBeyond, 1)
+    await permit.end()
+    matchExactly(t, memory.list('tokens.tokens.minute').callers, [{ count: 12, held: 0 }])
+  }
+)
+
 t.test('all quotas of a request that count the unit take more, or none does', async (t) => {
   const { app, begin, counts, standings } = await createHost(names, { quotas })
   const { request, end } = await begin()
