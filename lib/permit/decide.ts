@@ -77,7 +77,7 @@ export function timeLeft (
   return Math.max(1, Math.max(end, demand.end ?? end) - wallClock())
 }
 
-/** Returns a time as seconds of a `Retry-After` header (docs/rules.md, "Refusal"). */
+/** Returns a time as whole seconds, rounded up, as in `Retry-After` (docs/rules.md, "Refusal"). */
 export function secondsOf (milliseconds: number): number {
   return Math.max(1, Math.ceil(milliseconds / 1000))
 }
