@@ -64,17 +64,25 @@ function askTogether (
   const [first] = asked
   if (first === undefined) return
   if (areSeveral) return askSeveral(asked, demands, requester)
-  const { store } = first.quota
+  return askStore(first.quota.store, asked, demands, requester)
+}
+
+/** Asks one store about all of these quotas in one step, and publishes how long that took. */
+function askStore (
+  store: QuotaStore,
+  asked: readonly QuotaOfRequest[],
+  demands: readonly Demand[],
+  requester: Requester
+): Eventual<void> {
   const { storeDurations } = requester.server.channels
-  if (!storeDurations.hasSubscribers) return askStore(store, asked, demands, requester)
+  if (!storeDurations.hasSubscribers) return acquire(store, asked, demands, requester)
   const startedAt = performance.now()
-  return then(askStore(store, asked, demands, requester), () => {
+  return then(acquire(store, asked, demands, requester), () => {
     storeDurations.publish((performance.now() - startedAt) / 1000)
   })
 }
 
-/** Asks one store about all of these quotas in one step. */
-function askStore (
+function acquire (
   store: QuotaStore,
   asked: readonly QuotaOfRequest[],
   demands: readonly Demand[],
