@@ -105,14 +105,13 @@ export class Permit {
     return this.#settled
   }
 
-  async #settle (settle: (each: QuotaOfRequest) => Promise<void> | undefined): Promise<void> {
+  async #settle (settle: (each: QuotaOfRequest) => Promise<void>): Promise<void> {
     if (this.refusal !== null) return
     const { open } = this.requester.server
     open.delete(this)
     const settling: Promise<void>[] = []
     for (const each of this.quotas) {
       const settled = settle(each)
-      if (settled === undefined) continue
       // Each by itself, because a server that closes waits as long as a store settles any of them.
       open.wait(settled)
       settling.push(settled)
