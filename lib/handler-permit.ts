@@ -3,8 +3,8 @@ import type { AnyRequest } from './any-request.js'
 import { isAuthentication, type Authentication } from './caller/authentication.js'
 import { OptionError } from './errors.js'
 import { isObject } from './option-checks.js'
-import { costRule, rangeOf, type Cost, type CostRange } from './permit/cost.js'
 import type { Amounts } from './permit/amounts.js'
+import { costRule, rangeOf, type Cost, type CostRange } from './permit/cost.js'
 import type { QuotaDecision } from './permit/decision.js'
 import { extendPermit } from './permit/extend.js'
 import type { Permit } from './permit/permit.js'
@@ -82,24 +82,24 @@ export interface HandlerPermitParts {
 /** Creates the function for the decorator `fastify.quotaAcquire`. */
 export function createQuotaAcquirer (parts: HandlerPermitParts): QuotaAcquirer {
   const { log, quotas, server, responder } = parts
-  return async function quotaAcquire (subject: FastifyRequest | Authentication, names, costs) {
+  return async function quotaAcquire (source: FastifyRequest | Authentication, names, costs) {
     const named = quotas.allNamed([names].flat(), 'quotaAcquire')
     if (named.length === 0) {
       throw new OptionError('names', 'must contain the name of a quota', names)
     }
     const given = givenCosts(named, costs)
-    if (isAuthentication(subject)) {
+    if (isAuthentication(source)) {
       assertNoFunctions(named, given)
-      const requester = new Requester(server, null, subject, log)
+      const requester = new Requester(server, null, source, log)
       const matches = named.map((quota) => ({ quota, operation: null }))
       return new HandlerPermit(await takePermit(matches, requester, given), responder)
     }
-    assertRequest(subject)
-    const operation = operationOf(subject)
+    assertRequest(source)
+    const operation = operationOf(source)
     const matches = named.map((quota) => ({ quota, operation }))
-    const requester = new Requester(server, subject, null, subject.log)
+    const requester = new Requester(server, source, null, source.log)
     const permit = await takePermit(matches, requester, given)
-    endWithResponse(permit, subject)
+    endWithResponse(permit, source)
     return new HandlerPermit(permit, responder)
   }
 }
@@ -157,15 +157,15 @@ class HandlerPermit implements QuotaPermit {
   }
 }
 
-function assertRequest (subject: unknown): void {
-  if (isRequest(subject)) return
+function assertRequest (value: unknown): void {
+  if (isRequest(value)) return
   const rule = 'must be a request, or an authentication that this package created'
-  throw new OptionError('request', rule, subject)
+  throw new OptionError('request', rule, value)
 }
 
-function isRequest (subject: unknown): boolean {
+function isRequest (value: unknown): boolean {
   try {
-    return isObject(subject) && 'raw' in subject && 'method' in subject
+    return isObject(value) && 'raw' in value && 'method' in value
   } catch {
     // The value is a proxy that throws.
     return false

@@ -133,9 +133,9 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.decorate('quotaGranted', quotaGranted)
   fastify.decorate('quotaStanding', createStandingReader(quotas))
   fastify.decorate('quotaForget', createForgetter(quotas))
-  fastify.addHook('onRoute', function quotaRoute (options) {
-    for (const method of [options.method].flat()) {
-      const route = { method, pattern: options.url, options }
+  fastify.addHook('onRoute', function quotaRoute (declared) {
+    for (const method of [declared.method].flat()) {
+      const route = { method, pattern: declared.url, options: declared }
       // What a function returns is checked for each request.
       const mark = markOf(route)
       if (mark !== undefined && typeof mark !== 'function') {

@@ -45,16 +45,16 @@ function permitFor (reached: readonly QuotaOfRequest[], requester: Requester): P
   return permit
 }
 
-/** Decides on a request whose mark failed: it is refused, unless all quotas are in shadow mode. */
+/** Decides on a request whose mark failed: refuses it, unless all quotas are in shadow mode. */
 export function refuseUnmatched (
   quotas: readonly Quota[],
   operation: Operation,
   requester: Requester
 ): Permit {
   const isEnforced = quotas.some((quota) => quota.isEnforced)
-  const unknown = { name: null, unit: 'requests', period: null, window: null, isEnforced }
+  const unnamed = { name: null, unit: 'requests', period: null, window: null, isEnforced }
   const outcome = { outcome: 'unavailable', reason: 'mark', callerKey: null } as const
-  const decision = uncounted(unknown, operation, 0, outcome)
+  const decision = uncounted(unnamed, operation, 0, outcome)
   publishDecisions([decision], requester)
   return new Permit(requester, [], isEnforced ? decision : null, [decision])
 }
