@@ -91,8 +91,8 @@ export class DecoratorError extends createError(
 ) {}
 
 /**
- * The store or the authentication failed in `fastify.quotaStanding`. The message omits its error,
- * which could reach the caller.
+ * The store, the authentication, the limit or the time zone failed in `fastify.quotaStanding`. The
+ * message omits the error, which could reach the caller.
  */
 export class StandingError extends createError(
   'FST_ERR_LLM_QUOTA_STANDING',

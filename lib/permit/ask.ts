@@ -82,6 +82,7 @@ function askStore (
   })
 }
 
+/** Notes what the store returned, or that it failed. */
 function acquire (
   store: QuotaStore,
   asked: readonly QuotaOfRequest[],

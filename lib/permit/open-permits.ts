@@ -26,7 +26,7 @@ export class OpenPermits {
     this.#permits.delete(permit)
   }
 
-  /** Takes a promise for which the server waits when it closes. It must handle its rejection. */
+  /** Makes a server that closes wait for a promise, whose rejection is the caller's to handle. */
   wait (promise: Promise<unknown>): void {
     this.#pending.add(promise)
     const settled = (): void => {

@@ -142,7 +142,7 @@ export class Usage {
     return this.#hasEnded ? used : Math.max(this.#granted, used)
   }
 
-  /** Whether nothing of what was granted can be lowered any more, but by a later report. */
+  /** Whether the grants hold nothing any more: only a later report can still lower them. */
   get #isUsedUp (): boolean {
     return this.#hasEnded || (this.#reported !== null && this.#reported >= this.#granted)
   }
