@@ -126,6 +126,6 @@ export function publishDecisions (
     }
     const { outcome, overflow } = decision
     const isUsual = (outcome === 'admitted' || outcome === 'disabled') && !overflow
-    if (!isUsual) server.log.decided(decision, request, requester.log)
+    if (!isUsual) server.quotaLog.decided(decision, request, requester.log)
   }
 }

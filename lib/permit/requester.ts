@@ -10,7 +10,7 @@ import type { QuotaLog } from './quota-log.js'
 
 /** What the permits of a server share. */
 export interface PermitServer {
-  readonly log: QuotaLog
+  readonly quotaLog: QuotaLog
   readonly channels: ServerChannels
   readonly open: OpenPermits
 }
