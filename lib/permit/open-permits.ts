@@ -1,5 +1,5 @@
-/** How long a server that closes waits for stores that do not answer, in milliseconds. */
-const longestSilence = 1000
+/** How often a server that closes looks whether stores still answer, in milliseconds. */
+const interval = 1000
 
 /** A permit that has not ended. */
 interface OpenPermit {
@@ -39,7 +39,8 @@ export class OpenPermits {
 
   /**
    * Ends all permits, and waits until everything is settled, for as long as stores go on answering:
-   * it gives up when none has answered for a second. The process stays alive until then.
+   * it gives up when none has answered since it last looked, which is after a second if none ever
+   * does, and otherwise after less than two. The process stays alive until then.
    */
   async endAll (): Promise<void> {
     this.#isClosing = true
@@ -51,10 +52,10 @@ export class OpenPermits {
     }
   }
 
-  /** Resolves when nothing is pending, at the latest after `longestSilence`. */
+  /** Resolves when nothing is pending, at the latest after `interval`. */
   async #nothingPendingOrSilence (): Promise<void> {
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, longestSilence)
+      const timer = setTimeout(resolve, interval)
       this.#whenNothingIsPending = () => {
         clearTimeout(timer)
         resolve()
