@@ -217,13 +217,13 @@ async function start (
   }
 }
 
-const permits = 12_000
+const permits = 4_000
 // After how many settlements the store becomes silent, how many are applied, and how long the
 // server may take to close in virtual time. Each permit has two.
 const silences: [what: string, most: number, settled: number, longest: number][] = [
   ['it goes on', Infinity, 2 * permits, 2 * permits * (settlingTime / settledTogether) + 500],
   ['it never responds', 0, 0, 1500],
-  ['it stops', 500, 500, 5 * settlingTime + 2000]
+  ['it stops', 500, 500, 5 * settlingTime + 1900]
 ]
 
 for (const [version, create] of versions) {
@@ -236,10 +236,7 @@ for (const [version, create] of versions) {
         await app.close()
         t.same(
           atClose,
-          [
-            [0, 100 * streams],
-            [0, 100 * streams]
-          ],
+          [[0, 100 * streams], [0, 100 * streams]],
           'before each onClose hook of the host'
         )
       }
@@ -251,10 +248,7 @@ for (const [version, create] of versions) {
       const { app, atClose, leaveStreamsOpen } = await start(t, create, true)
       leaveStreamsOpen()
       await app.close()
-      t.same(atClose, [
-        [0, 70 * streams],
-        [0, 70 * streams]
-      ])
+      t.same(atClose, [[0, 70 * streams], [0, 70 * streams]])
     }
   )
   t.test(`a decision after the server has closed is settled: ${version}`, async (t) => {
@@ -302,10 +296,7 @@ for (const [version, create] of versions) {
       throw new Error('of the host')
     })
     await t.rejects(app.close(), { message: 'of the host' })
-    t.same(atClose, [
-      [0, 70 * streams],
-      [0, 70 * streams]
-    ])
+    t.same(atClose, [[0, 70 * streams], [0, 70 * streams]])
   })
   for (const url of ['/stream', '/permit']) {
     t.test(
@@ -315,10 +306,7 @@ for (const [version, create] of versions) {
         await send(url)
         await until('the store is asked', () => client.asked > streams)
         await app.close()
-        t.same(atClose, [
-          [0, 100 * streams + 70],
-          [0, 100 * streams + 70]
-        ])
+        t.same(atClose, [[0, 100 * streams + 70], [0, 100 * streams + 70]])
       }
     )
   }
@@ -330,16 +318,13 @@ for (const [version, create] of versions) {
       await send('/rejected')
       await until('a place is taken', () => memory.peek(places)?.count !== streams)
       await app.close()
-      t.same(atClose, [
-        [0, 100 * streams],
-        [0, 100 * streams]
-      ])
+      t.same(atClose, [[0, 100 * streams], [0, 100 * streams]])
     }
   )
   for (const [what, most, settled, longest] of silences) {
     t.test(
-      'a server that closes waits for a store as long as it responds, and then for two seconds ' +
-        `at most: ${what}, ${version}`,
+      'a server that closes waits for a store as long as it responds, and then for a second at ' +
+        `most: ${what}, ${version}`,
       async (t) => {
         const clock = new VirtualClock()
         waitWith(t, clock)

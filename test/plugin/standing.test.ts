@@ -89,12 +89,7 @@ t.test('remaining is never negative, and null if the limit is 0', async (t) => {
   })
   await analyze(app, alice)
   await analyze(app, alice)
-  for (const [value, limit, remaining] of [
-    [1, 1, 0],
-    [-5, 1, 0],
-    [0, 0, null],
-    [9, 9, 7]
-  ]) {
+  for (const [value, limit, remaining] of [[1, 1, 0], [-5, 1, 0], [0, 0, null], [9, 9, 7]]) {
     preferences.set('rate-limit.per-minute', value)
     t.match(await standing(alice), { limit, count: 2, remaining })
   }

@@ -73,10 +73,7 @@ t.test('the settlements of one window are one', async (t) => {
     return await decide(call)
   }
   await Promise.all(acquisitions.map((each) => store.settle(each, 1)))
-  t.match(
-    sent.map(({ settlements }) => settlements.map(({ lessCount }) => lessCount)),
-    [[600]]
-  )
+  t.match(sent.map(({ settlements }) => settlements.map(({ lessCount }) => lessCount)), [[600]])
   t.match(await count('alice'), { count: 300, held: 0 })
 })
 
