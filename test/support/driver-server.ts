@@ -6,7 +6,7 @@ import type {
   Decided,
   Driver,
   Reply,
-  StoredRequest
+  RequestOfCall
 } from '../../lib/store/shared/driver.js'
 import type { CallerPage, Demand, QuotaCount, QuotaStoreState } from '../../lib/store/store.js'
 
@@ -94,7 +94,7 @@ export class DriverServer implements Driver {
     return this.#windows.get(overflow ? overflowRow(caller) : rowOf(caller))
   }
 
-  #decideOn ({ demands, place }: StoredRequest): readonly Decided[] {
+  #decideOn ({ demands, place }: RequestOfCall): readonly Decided[] {
     const now = this.#clock()
     const period = Math.floor(now / periodLength)
     const reached = demands.map((demand) => {

@@ -6,7 +6,7 @@ import type {
   NamedPlace,
   Reply,
   Settlement,
-  StoredRequest
+  RequestOfCall
 } from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 import { readJson, type Fields } from './replies.js'
@@ -119,7 +119,7 @@ function storedSettlement (settlement: Settlement) {
 }
 
 /** Returns the names of the quotas with windows, each once. */
-function quotasOf (requests: readonly StoredRequest[]): string[] {
+function quotasOf (requests: readonly RequestOfCall[]): string[] {
   const names = new Set<string>()
   for (const { demands } of requests) {
     for (const { counters, window } of demands) {
@@ -129,7 +129,7 @@ function quotasOf (requests: readonly StoredRequest[]): string[] {
   return [...names].map(storedName)
 }
 
-function storedRequest ({ demands, place }: StoredRequest) {
+function storedRequest ({ demands, place }: RequestOfCall) {
   return demands.map((demand, index) => ({
     ...storedDemand(demand),
     place: demand.window === null ? place : undefined,

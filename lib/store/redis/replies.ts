@@ -1,5 +1,5 @@
 import { format } from '../../errors.js'
-import type { Decided, Reply, StoredRequest } from '../shared/driver.js'
+import type { Decided, Reply, RequestOfCall } from '../shared/driver.js'
 import type { CallerCount, CallerPage, Demand, QuotaCount, QuotaStoreState } from '../store.js'
 
 /** Reads the numbers of a reply, which are integers of at least 0, one after the other. */
@@ -38,7 +38,7 @@ class NumberReader {
 }
 
 /** Reads the reply of decide.lua. */
-export function readReply (reply: unknown, requests: readonly StoredRequest[]): Reply {
+export function readReply (reply: unknown, requests: readonly RequestOfCall[]): Reply {
   const reader = new NumberReader(reply)
   const period = reader.next()
   const decided = requests.map(({ demands }) =>

@@ -70,7 +70,7 @@ export interface Call {
   readonly renewed: readonly NamedPlace[]
   /** Each window at most once. */
   readonly settlements: readonly Settlement[]
-  readonly requests: readonly StoredRequest[]
+  readonly requests: readonly RequestOfCall[]
 }
 
 /** How long a place lasts unless its process renews it, in milliseconds. */
@@ -100,7 +100,7 @@ export interface Settlement extends Caller {
 }
 
 /** The demands of a request, on which the server decides in one step. At least one. */
-export interface StoredRequest {
+export interface RequestOfCall {
   readonly demands: readonly Demand[]
   /** The name of each place that the request takes, if it is admitted. */
   readonly place: string

@@ -13,7 +13,7 @@ import type {
   NamedPlace,
   Reply,
   Settlement,
-  StoredRequest
+  RequestOfCall
 } from './driver.js'
 import { FreedPlaces } from './freed-places.js'
 import { HeldPlaces } from './held-places.js'
@@ -240,7 +240,7 @@ export class Shard implements Settler {
 
   /** @param sentAt When the call was sent. */
   #acquisitionsOf (
-    { demands, place }: StoredRequest,
+    { demands, place }: RequestOfCall,
     decided: readonly Decided[] | undefined,
     sentAt: number
   ): SharedAcquisition[] {
