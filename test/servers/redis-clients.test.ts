@@ -108,7 +108,7 @@ for (const { clients, servers, mostShards, observers, masters } of kinds) {
         'each key has the prefixes of the client and of the store, and clearCounters removes it',
         async (t) => {
           const store = new RedisQuotaStore({ client, keyPrefix: 'mine:', shards: mostShards })
-          for (let caller = 0; caller < 20; caller++) {
+          for (let caller = 0; caller < 200; caller++) {
             await acquireOne(store, key(caller), { limit: 1 })
           }
           const keys = await keysOf('*mine:*')

@@ -293,9 +293,14 @@ t.test('another layout, older or newer, is refused by name and not changed', asy
         /VERSION llm-quota:\{0\} has the layout of another version/
       )
     }
-    await t.rejects(store.settle(acquisition, 0), /VERSION/)
+    const settled = store.settle(acquisition, 0)
+    await t.rejects(acquireOne(store, 'alice'), /VERSION/)
     t.same(await client.dump('llm-quota:{0}'), before)
     t.same(await client.keys('*'), ['llm-quota:{0}'])
+    await client.flushall()
+    await acquireOne(store, 'alice')
+    // It has waited until the server works again.
+    await settled
   }
 })
 
