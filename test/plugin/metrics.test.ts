@@ -206,16 +206,6 @@ t.test('a limit that is not determined for lack of a caller is not shown as 0', 
   t.match(await scrape(), { [gauge]: 5 })
 })
 
-t.test('each store of a request is timed', async (t) => {
-  const { ask, scrape } = await createServer(t, {
-    quotas: {
-      chat: { operations: protectedOperations, perMinute: 5, store: new MemoryQuotaStore() }
-    }
-  })
-  t.same(await ask(), [200])
-  t.match(await scrape(), { llm_quota_store_duration_seconds_count: 2 })
-})
-
 t.test('the metrics have a description, a type, labels and buckets', async (t) => {
   const { registry, ask } = await createServer(t, {
     store: new InsuredQuotaStore({ primary: new MemoryQuotaStore() })

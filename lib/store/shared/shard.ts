@@ -223,7 +223,6 @@ export class Shard implements Settler {
         if (error instanceof TimeLimitError) throw new TimeLimitError(longestWait)
         const isLast = performance.now() + notRunPause >= until
         const canBeSentAgain = error instanceof NotRunError && error.isBrief && !isLast
-        if (error instanceof TimeLimitError) throw new TimeLimitError(longestWait)
         if (!canBeSentAgain) throw error
       }
       await new Promise((resolve) => setTimeout(resolve, notRunPause))
