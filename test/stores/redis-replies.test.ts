@@ -29,7 +29,6 @@ t.test(
       'HMGET',
       'HSCAN',
       'HSET',
-      'INFO',
       'PEXPIRE',
       'TIME',
       'TYPE',

@@ -8,7 +8,6 @@ import decide from './decide.lua.js'
 import forget from './forget.lua.js'
 import inspect from './inspect.lua.js'
 import list from './list.lua.js'
-import memory from './memory.lua.js'
 import peekPlaces from './peek-places.lua.js'
 import peek from './peek.lua.js'
 import { readPage, readPeeked, readPlaces, readReply, readState } from './replies.js'
@@ -27,9 +26,6 @@ export class RedisDriver implements Driver {
   readonly #cap: number
   // The digests of the scripts that were sent.
   readonly #digests = new Map<string, string>()
-  // By the counters of a quota, the time of `performance.now()` until which the server should have
-  // them, because this process has counted there.
-  readonly #expectedUntil = new Map<string, number>()
 
   /** @param shard The key of the shard. All other keys begin with it. */
   constructor (client: QuotaRedisClient, shard: string, cap: number) {
@@ -39,15 +35,8 @@ export class RedisDriver implements Driver {
   }
 
   async decide (call: Call): Promise<Reply> {
-    const reply = await this.#runDecide(call)
-    const decided = readReply(reply, call.requests)
-    const now = performance.now()
-    for (const { demands } of call.requests) {
-      for (const { counters, window } of demands) {
-        if (window !== null) this.#expectedUntil.set(counters, now + window)
-      }
-    }
-    return decided
+    const { keys, parameters } = new DecideArguments(this.#shard, call, this.#cap)
+    return readReply(await this.#send(decide, keys, parameters), call.requests)
   }
 
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
@@ -85,26 +74,7 @@ export class RedisDriver implements Driver {
   }
 
   async clear (): Promise<void> {
-    this.#expectedUntil.clear()
     await this.#run(clear, [])
-  }
-
-  async #runDecide (call: Call): Promise<unknown> {
-    const now = performance.now()
-    const isExpected = (counters: string): boolean => now < (this.#expectedUntil.get(counters) ?? 0)
-    try {
-      return await this.#runWith(isExpected, call)
-    } catch (error) {
-      // Nothing of the call was done. It is done if the server has not evicted the counters.
-      if (!hasMessage(error, /LOST the counters of/)) throw error
-      await this.#run(memory, [])
-      return await this.#runWith(() => false, call)
-    }
-  }
-
-  #runWith (isExpected: (counters: string) => boolean, call: Call): Promise<unknown> {
-    const { keys, parameters } = new DecideArguments(this.#shard, call, this.#cap, isExpected)
-    return this.#send(decide, keys, parameters)
   }
 
   #keyOf (field: string): string {
