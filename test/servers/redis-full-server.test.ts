@@ -4,7 +4,7 @@ import type { Redis } from 'ioredis'
 import t from 'tap'
 import { RedisQuotaStore } from '../../lib/redis.js'
 import { startRedis } from '../support/redis-server.js'
-import { acquireOne, demand } from '../support/told-store.js'
+import { acquireOne, demand, estimate } from '../support/told-store.js'
 
 const limit = 5
 
@@ -50,6 +50,18 @@ for (const hasRoom of [false, true]) {
     }
   )
 }
+
+t.test('a settlement waits while the server is full, and the requests fail', async (t) => {
+  const { client } = await startRedis(t)
+  const store = new RedisQuotaStore({ client, rememberRejections: false })
+  const acquisition = await acquireOne(store, 'alice', estimate(3))
+  await client.config('SET', 'maxmemory', '1')
+  const settled = store.settle(acquisition, 1)
+  await t.rejects(acquireOne(store, 'bob'), { message: /OOM/ })
+  await client.config('SET', 'maxmemory', '0')
+  await settled
+  t.match(await store.peek(demand('alice', estimate())), { count: 1, held: 0 })
+})
 
 t.test(
   'a server that is full and evicts counters decides on every request, and their callers begin ' +

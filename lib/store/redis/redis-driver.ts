@@ -15,6 +15,16 @@ import { readPage, readPeeked, readPlaces, readReply, readState } from './replie
 // What stands for the time of the server's clock.
 const serverTime = -1
 
+// While a slot of a cluster moves, its keys are on two servers. The next attempt can succeed in a
+// moment. GLIDE replaces the codes of some error replies by names of its own.
+const movingCode = /\b(?:TRYAGAIN|TryAgain)\b/
+// Errors with which a server refuses a script, or its first write, before which decide.lua changes
+// nothing. Redis 6.2 writes `ERR Error running script` in front.
+const refusalCode = new RegExp(
+  '\\b(?:READONLY|LOADING|OOM|CLUSTERDOWN|MASTERDOWN|NOREPLICAS|MISCONF|BUSY|VERSION' +
+    '|ReadOnly|BusyLoadingError|ClusterDown|MasterDown)\\b'
+)
+
 /**
  * A part of the callers on a Redis or Valkey server, with a share of the caller cap. All of its
  * keys are in one hash slot (docs/shared-stores.md).
@@ -36,7 +46,8 @@ export class RedisDriver implements Driver {
 
   async decide (call: Call): Promise<Reply> {
     const { keys, parameters } = new DecideArguments(this.#shard, call, this.#cap)
-    return readReply(await this.#send(decide, keys, parameters), call.requests)
+    const reply = this.#evaluate(decide, keys, parameters)
+    return readReply(await reply.catch(rejectIfNotRun), call.requests)
   }
 
   async peek (demand: Demand, time: number | null): Promise<QuotaCount | null> {
@@ -86,26 +97,7 @@ export class RedisDriver implements Driver {
     keys: readonly string[],
     ...values: readonly (string | number)[]
   ): Promise<unknown> {
-    return this.#send(source, [this.#shard, ...keys], values.map(String))
-  }
-
-  /**
-   * Runs a script.
-   *
-   * @throws {NotRunError} While a slot of a cluster moves, and its keys are on two servers.
-   */
-  async #send (
-    source: string,
-    keys: readonly string[],
-    parameters: readonly (string | Buffer)[]
-  ): Promise<unknown> {
-    try {
-      return await this.#evaluate(source, keys, parameters)
-    } catch (error) {
-      // GLIDE replaces the codes of some error replies by names of its own.
-      if (!hasMessage(error, /TRYAGAIN|TryAgain/)) throw error
-      throw new NotRunError(error, true)
-    }
+    return this.#evaluate(source, [this.#shard, ...keys], values.map(String))
   }
 
   /**
@@ -131,6 +123,13 @@ export class RedisDriver implements Driver {
       return await this.#client.evaluateSource(source, keys, parameters)
     }
   }
+}
+
+/** Throws the error of a call, as a `NotRunError` if certainly nothing of the call has run. */
+function rejectIfNotRun (error: unknown): never {
+  if (hasMessage(error, movingCode)) throw new NotRunError(error, true)
+  if (hasMessage(error, refusalCode)) throw new NotRunError(error, false)
+  throw error
 }
 
 function hasMessage (error: unknown, pattern: RegExp): boolean {
