@@ -240,22 +240,6 @@ t.test(
   }
 )
 
-t.test(
-  'callers of one request who share the overflow counter are granted nothing below 0',
-  async (t) => {
-    const { store } = await createStore({ maxTrackedCallers: 1 })
-    await acquireOne(store, 'alice')
-    const acquisitions = await store.acquire([
-      demand('bob', { limit: 10, most: 10 }),
-      demand('carol', { limit: 3, least: 0, most: 3 })
-    ])
-    matchExactly(t, acquisitions, [
-      { admitted: true, granted: 10, count: 10, overflow: true },
-      { admitted: true, granted: 0, count: 10, overflow: true }
-    ])
-  }
-)
-
 t.test('a window keeps its length if that of its quota changes', async (t) => {
   const { clock, store } = await createStore()
   const hour = { window: 3_600_000 }

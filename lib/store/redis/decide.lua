@@ -176,9 +176,8 @@ for _ = 1, requestCount do
     local demand = demands[index]
     local quota, counter, granted = demand.quota, demand.counter, 0
     if isAdmitted then
-      -- Another demand of the request can have used the rest of the same overflow counter.
       granted = demand.limit == UNLIMITED and demand.most
-        or math.max(0, math.min(demand.most, demand.limit - counter.count))
+        or math.min(demand.most, demand.limit - counter.count)
       counter.count = math.min(counter.count + granted, UNLIMITED)
       if demand.isEstimate then counter.held = math.min(counter.held + granted, UNLIMITED) end
       if not quota then hold(counter, ARGV[name]) end
