@@ -33,8 +33,8 @@ export class OpenPermits {
   }
 
   /**
-   * Ends all permits, and waits until everything that has begun is settled, for as long as stores go
-   * on answering: it gives up when none has answered for a second. The process stays alive until
+   * Ends all permits, and waits until everything that has begun is settled, for as long as stores
+   * go on answering: it gives up when none has answered for a second. The process stays alive until
    * then.
    */
   async endAll (): Promise<void> {

@@ -78,7 +78,7 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'all that is asked for is granted',
-    from: 'or math.max(0, math.min(demand.most, demand.limit - counter.count))',
+    from: 'or math.min(demand.most, demand.limit - counter.count)',
     to: 'or demand.most',
     ...byRule(
       redisContract,
@@ -148,7 +148,7 @@ const lua = [
   {
     file: 'store/redis/decide.lua',
     what: 'counters that were lost have no new expiry',
-    from: '    quota.expires = NEVER\n',
+    from: '  if quota.tracked == 0 then quota.expires = NEVER end\n',
     to: '',
     ...byTest(
       'test/servers/redis-lost-keys.test.ts',
@@ -488,26 +488,6 @@ const sql = [
     ...byTest(
       postgresContract.test,
       'nothing is given back in a window that opened at the same time after the counters were lost'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a grant is negative',
-    from: 'ELSE greatest(0, least(demand.most, demand.quota_limit - own.count)) END;',
-    to: 'ELSE least(demand.most, demand.quota_limit - own.count) END;',
-    ...byTest(
-      postgresContract.test,
-      'callers of one request who share the overflow counter are granted nothing below 0'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'the second demand does not see what the first has counted in the overflow counter',
-    from: '    IF own.caller = \'"overflow"\' THEN',
-    to: '    IF false THEN',
-    ...byTest(
-      postgresContract.test,
-      'callers of one request who share the overflow counter are granted nothing below 0'
     )
   },
   {

@@ -240,22 +240,6 @@ t.test(
   }
 )
 
-t.test(
-  'callers of one request who share the overflow counter are granted nothing below 0',
-  async (t) => {
-    const { store } = await createStore({ maxTrackedCallers: 1 })
-    await acquireOne(store, 'alice')
-    const acquisitions = await store.acquire([
-      demand('bob', { limit: 10, most: 10 }),
-      demand('carol', { limit: 3, least: 0, most: 3 })
-    ])
-    matchExactly(t, acquisitions, [
-      { admitted: true, granted: 10, count: 10, overflow: true },
-      { admitted: true, granted: 0, count: 10, overflow: true }
-    ])
-  }
-)
-
 t.test('a window keeps its length if that of its quota changes', async (t) => {
   const { clock, store } = await createStore()
   const hour = { window: 3_600_000 }
@@ -362,6 +346,27 @@ t.test('what a request has counted is settled with 0 if its reply is too late', 
   await until('it is settled', async () => (await counts()).every((count) => count === 1))
   await store.clearCounters()
 })
+
+t.test(
+  'while the server answers with an error, requests fail with it, and settlements wait',
+  async (t) => {
+    mock.timers.enable({ apis: ['setTimeout'] })
+    t.teardown(async () => {
+      mock.timers.reset()
+      await pool.query('SET default_transaction_read_only = off')
+    })
+    const { store } = await createStore()
+    const tokens = { limit: 10, least: 5, most: 5, isEstimate: true }
+    const acquisition = await acquireOne(store, 'alice', tokens)
+    await pool.query('SET default_transaction_read_only = on')
+    const settled = store.settle(acquisition, 1)
+    await t.rejects(acquireOne(store, 'bob'), { code: '25006' })
+    await pool.query('SET default_transaction_read_only = off')
+    mock.timers.tick(1_000)
+    await settled
+    t.match(await store.peek(demand('alice', tokens)), { count: 1, held: 0 })
+  }
+)
 
 t.test('a schema that is missing is named, and is found once it is there', async (t) => {
   const store = new PostgresQuotaStore({ pool, table: 'later' })

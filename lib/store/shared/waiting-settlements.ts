@@ -1,4 +1,3 @@
-import { TimeLimitError } from '../../time-limit.js'
 import { nameOf, type Settlement } from './driver.js'
 import { longestWait, mostWaiting, Waiting } from './waiting.js'
 
@@ -38,15 +37,16 @@ export class WaitingSettlements {
     }
   }
 
-  /** Removes and returns the oldest ones, except those whose window is over, which are rejected. */
+  /** Removes and returns the oldest ones. Rejects all whose window is over. */
   take (most: number): Waiting<Settlement>[] {
     const now = performance.now()
     const taken: Waiting<Settlement>[] = []
     for (const [name, waiting] of this.#waiting) {
-      if (taken.length === most) break
+      const isOver = waiting.until <= now
+      if (!isOver && taken.length >= most) continue
       this.#waiting.delete(name)
-      if (waiting.until > now) taken.push(waiting)
-      else waiting.reject(new TimeLimitError(longestWait))
+      if (isOver) waiting.reject(new Error('the settlement waited until its window was over'))
+      else taken.push(waiting)
     }
     return taken
   }
