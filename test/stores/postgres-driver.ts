@@ -110,6 +110,14 @@ t.test('a place is counted, and nothing is left behind when it is free again', a
   }
 })
 
+t.test('an empty call is decided, and leaves nothing behind', async (t) => {
+  const driver = await createDriver()
+  t.same(await driver.decide(callOf()), [])
+  for (const table of ['llm_quota', 'llm_quota_counters', 'llm_quota_places']) {
+    t.same(await rowsOf(table), [], table)
+  }
+})
+
 t.test('a rejected request takes no place', async (t) => {
   const driver = await createDriver()
   await driver.decide(asking([window('alice', { limit: 1 })]))

@@ -268,7 +268,7 @@ t.test('the callers are listed on pages', async (t) => {
 })
 
 t.test('a process renews its places, and what it stops renewing is free after 30 s', async (t) => {
-  mock.timers.enable({ apis: ['setInterval'] })
+  mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => {
     mock.timers.reset()
   })
