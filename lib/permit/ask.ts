@@ -63,12 +63,14 @@ function askTogether (
   }
   const [first] = asked
   if (first === undefined) return
-  if (areSeveral) return askSeveral(asked, demands, requester)
   const { store } = first.quota
   const { storeDurations } = requester.server.channels
-  if (!storeDurations.hasSubscribers) return askStore(store, asked, demands, requester)
-  const startedAt = performance.now()
-  return then(askStore(store, asked, demands, requester), () => {
+  const startedAt = storeDurations.hasSubscribers ? performance.now() : null
+  const asking = areSeveral
+    ? askSeveral(asked, demands, requester)
+    : askStore(store, asked, demands, requester)
+  if (startedAt === null) return asking
+  return then(asking, () => {
     storeDurations.publish((performance.now() - startedAt) / 1000)
   })
 }

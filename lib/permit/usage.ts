@@ -154,9 +154,13 @@ export class Usage {
   }
 
   async #applyDue (): Promise<void> {
-    const due = this.#due
+    let due = this.#due
+    while (due > this.#counted) {
+      await this.#countBeyond(due - this.#counted)
+      // Meanwhile, an extension can have been granted, of which nothing is to be lowered.
+      due = this.#due
+    }
     const hasEnded = this.#hasEnded
-    if (due > this.#counted) await this.#countBeyond(due - this.#counted)
     const changed = this.#lowerTo(due)
     if (this.#isUsedUp) {
       for (const grant of this.#holding) changed.add(grant)

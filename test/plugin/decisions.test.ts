@@ -181,6 +181,25 @@ t.test('the path of the operation has the prefix, in each scope that has one', a
   t.same(seen, ['/tenant-a/chat/:id', '/tenant-b/chat/:id', '/tenant-b/api/analyze'])
 })
 
+t.test('the path of the operation / is the prefix, and / where there is none', async (t) => {
+  const seen: unknown[] = []
+  for (const prefix of ['', '/tenant']) {
+    const app = Fastify()
+    await app.register(
+      async (scope) => {
+        const operations = [{ method: 'POST', path: '/' }]
+        await scope.register(quotaPlugin, { authentication: asAlice, operations })
+        scope.post('/', async ({ quota }) => {
+          seen.push(quota?.operation?.path)
+        })
+      },
+      { prefix }
+    )
+    await app.inject({ method: 'POST', url: prefix || '/' })
+  }
+  t.same(seen, ['/', '/tenant'])
+})
+
 for (const mode of ['enforce', 'shadow'] as const) {
   t.test(
     `what the mode ${mode} refuses or would refuse is logged at debug with a shortened caller key`,

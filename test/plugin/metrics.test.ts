@@ -758,6 +758,28 @@ t.test(
   }
 )
 
+t.test('a decision in several stores is timed once, until the last one answers', async (t) => {
+  const clock = virtualPerformance(t)
+  const slow = new ToldStore(new VirtualClock())
+  slow.manner = 'hangs'
+  const { ask, scrape } = await createServer(t, {
+    quotas: {
+      fast: { operations: [chat], perMinute: 5 },
+      slow: { operations: [chat], perMinute: 5, store: slow }
+    }
+  })
+  const answered = ask(chat.path)
+  await until('the store is asked', () => slow.asked > 0)
+  clock.advance(20)
+  slow.answerNow()
+  t.same(await answered, [200])
+  slow.manner = 'answers'
+  t.match(await scrape(), {
+    llm_quota_store_duration_seconds_count: 1,
+    llm_quota_store_duration_seconds_sum: 0.02
+  })
+})
+
 t.test(
   'each call of the store is timed: how long a decision waits for it, whatever its result',
   async (t) => {

@@ -208,6 +208,16 @@ t.test(
   }
 )
 
+t.test('what claims inherit identifies nobody', (t) => {
+  const inherited = (claims: object, own: object) =>
+    callerKey(tokenAuthentication(Object.assign(Object.create(claims), own)))
+  const own = callerKey(tokenAuthentication(alice))
+  t.equal(inherited({ iss: 'https://other.example', sub: 'bob' }, alice), own)
+  t.equal(inherited({ sub: 'alice' }, { iss: issuer }), null)
+  t.equal(inherited({ iss: issuer }, { sub: 'alice' }), null)
+  t.end()
+})
+
 t.test('identities are case-sensitive, and white space is not removed', async (t) => {
   const names = ['alice', 'Alice', ' alice', 'alice ', 'a lice', 'ali\u0301ce', 'al\u00edce']
   const keys = names.flatMap((name) => [

@@ -56,37 +56,167 @@ const orders: [
   admitted: number,
   steps: [step: Step, count: number][]
 ][] = [
-  ['a cost without a report', { cost: 5 }, 5, [['closes', 5]]],
-  ['a report of less', { cost: 5 }, 5, [[3, 5], ['closes', 3]]],
-  ['a report of more', { cost: 5 }, 5, [[8, 8], ['closes', 8]]],
-  ['reports that add up', { cost: 5 }, 5, [[2, 5], [2, 5], [2, 6], ['closes', 6]]],
-  ['a late report', { cost: 5 }, 5, [['closes', 5], [3, 3], [4, 7]]],
-  ['an early and a late report', { cost: 5 }, 5, [[3, 5], ['closes', 3], [4, 7]]],
-  ['a report of 0', { cost: 5 }, 5, [[0, 5], ['closes', 0]]],
+  ['its cost if nothing is reported', { cost: 5 }, 5, [['closes', 5]]],
   [
-    'a report of null or of nothing',
+    'its cost while it runs, and then a report of less',
+    { cost: 5 },
+    5,
+    [
+      [3, 5],
+      ['closes', 3]
+    ]
+  ],
+  [
+    'a report of more than its cost at once',
+    { cost: 5 },
+    5,
+    [
+      [8, 8],
+      ['closes', 8]
+    ]
+  ],
+  [
+    'the sum of its reports',
+    { cost: 5 },
+    5,
+    [
+      [2, 5],
+      [2, 5],
+      [2, 6],
+      ['closes', 6]
+    ]
+  ],
+  [
+    'a late report in place of its cost, and the next one in addition',
+    { cost: 5 },
+    5,
+    [
+      ['closes', 5],
+      [3, 3],
+      [4, 7]
+    ]
+  ],
+  [
+    'the sum of an early and a late report',
+    { cost: 5 },
+    5,
+    [
+      [3, 5],
+      ['closes', 3],
+      [4, 7]
+    ]
+  ],
+  [
+    'a report of 0, which is a report',
+    { cost: 5 },
+    5,
+    [
+      [0, 5],
+      ['closes', 0]
+    ]
+  ],
+  [
+    'unreported after a report of null or of nothing',
     { cost: 5, unreported: 4 },
     5,
     [[null, 5], [{}, 5], ['closes', 4]]
   ],
   [
-    'a report in another unit',
+    'nothing of a report in another unit',
     { cost: 5, unreported: 4 },
     5,
-    [[{ requests: 7, images: 7 }, 5], ['closes', 4]]
+    [
+      [{ requests: 7, images: 7 }, 5],
+      ['closes', 4]
+    ]
   ],
-  ['a report of several units', { cost: 5 }, 5, [[{ tokens: 7, images: 9 }, 7], ['closes', 7]]],
-  ['unreported', { unreported: 7 }, 0, [['closes', 7]]],
-  ['unreported and a report', { unreported: 7 }, 0, [[3, 3], ['closes', 3]]],
-  ['unreported and a late report of less', { unreported: 7 }, 0, [['closes', 7], [3, 3]]],
-  ['unreported and late reports of more', { unreported: 7 }, 0, [['closes', 7], [3, 3], [6, 9]]],
-  ['unreported below the cost', { cost: 5, unreported: 2 }, 5, [['closes', 2], [4, 4]]],
-  ['unreported above the cost', { cost: 5, unreported: 7 }, 5, [['closes', 7], [4, 4], [5, 9]]],
-  ['unreported 0', { cost: 5, unreported: 0 }, 5, [['closes', 0]]],
-  ['neither', {}, 0, [[4, 4], ['closes', 4]]],
-  ['neither and no report', {}, 0, [['closes', 0], [4, 4]]],
   [
-    'functions of the request',
+    'its own unit of a report of several',
+    { cost: 5 },
+    5,
+    [
+      [{ tokens: 7, images: 9 }, 7],
+      ['closes', 7]
+    ]
+  ],
+  ['unreported if nothing is reported', { unreported: 7 }, 0, [['closes', 7]]],
+  [
+    'a report and not unreported',
+    { unreported: 7 },
+    0,
+    [
+      [3, 3],
+      ['closes', 3]
+    ]
+  ],
+  [
+    'a late report of less in place of unreported',
+    { unreported: 7 },
+    0,
+    [
+      ['closes', 7],
+      [3, 3]
+    ]
+  ],
+  [
+    'a late report of 0 in place of unreported',
+    { unreported: 7 },
+    0,
+    [
+      ['closes', 7],
+      [0, 0]
+    ]
+  ],
+  [
+    'the sum of late reports in place of unreported',
+    { unreported: 7 },
+    0,
+    [
+      ['closes', 7],
+      [3, 3],
+      [6, 9]
+    ]
+  ],
+  [
+    'unreported where it is below the cost',
+    { cost: 5, unreported: 2 },
+    5,
+    [
+      ['closes', 2],
+      [4, 4]
+    ]
+  ],
+  [
+    'unreported where it is above the cost',
+    { cost: 5, unreported: 7 },
+    5,
+    [
+      ['closes', 7],
+      [4, 4],
+      [5, 9]
+    ]
+  ],
+  ['nothing if unreported is 0', { cost: 5, unreported: 0 }, 5, [['closes', 0]]],
+  [
+    'its reports if it has neither cost nor unreported',
+    {},
+    0,
+    [
+      [4, 4],
+      ['closes', 4]
+    ]
+  ],
+  [
+    'nothing without cost, unreported and report',
+    {},
+    0,
+    [
+      ['closes', 0],
+      [4, 4]
+    ]
+  ],
+  [
+    'what cost and unreported return for the request',
     {
       cost: ({ headers }) => Number(headers['x-cost']),
       unreported: ({ headers }) => Number(headers['x-cost']) + 1
@@ -94,72 +224,68 @@ const orders: [
     6,
     [['closes', 7]]
   ],
-  ['an unreported that fails', { cost: 5, unreported: failing }, 5, [['closes', 5]]],
-  ['an unreported that returns no amount', { cost: 5, unreported: () => -1 }, 5, [['closes', 5]]],
+  ['its cost if unreported throws', { cost: 5, unreported: failing }, 5, [['closes', 5]]],
+  ['its cost if unreported is no amount', { cost: 5, unreported: () => -1 }, 5, [['closes', 5]]],
   [
-    'an unreported that rejects',
+    'its cost if unreported rejects',
     { cost: 5, unreported: async () => failing() } as never,
     5,
     [['closes', 5]]
   ],
   [
-    'too much, lowered in no later window',
+    'too much in the window of its admission, and lowers no later one',
     { cost: 5 },
     5,
     [['later', 0], ['beside', 20], [3, 20], ['closes', 20]]
   ],
   [
-    'more, added to the window that is open then',
+    'what is reported beyond its cost in the window that is open then',
     { cost: 5 },
     5,
     [['later', 0], [8, 3], ['closes', 3], ['later', 0], [2, 2]]
   ],
   [
-    'unreported, added to the window that is open then',
+    'what unreported adds in the window that is open then',
     { cost: 5, unreported: 7 },
     5,
     [['later', 0], ['closes', 2]]
   ],
   [
-    'the last, lowered first',
+    'less of what it added last, first',
     { cost: 5, unreported: 9 },
     5,
     [['later', 0], ['closes', 4], ['beside', 24], [4, 20], ['later', 0]]
   ],
   [
-    'what was added, lowered in no later window',
+    'too much in the window where it was added, and lowers no later one',
     { unreported: 9 },
     0,
     [['closes', 9], ['later', 0], ['beside', 20], [3, 20]]
   ]
 ]
 
-t.test(
-  'a request counts the greater of its cost and the reports while it runs, then the ' +
-    'reports, or else unreported',
-  async (t) => {
-    for (const [what, { cost = 0, unreported }, admitted, steps] of orders) {
-      const costOf: OfRequest<number> = (request) =>
-        request.headers['x-beside'] === 'yes' ? 20 : typeof cost === 'number' ? cost : cost(request)
-      const { app, begin, clock, counted, log } = await createTokenHost({
-        cost: costOf,
-        ...(unreported !== undefined && { unreported })
-      })
-      const { request, end } = await begin({ 'x-cost': '6' })
-      t.equal(await counted(), admitted, `${what}: admitted`)
-      for (const [step, count] of steps) {
-        if (step === 'closes') await end()
-        else if (step === 'later') clock.advance(60_000)
-        else if (step === 'beside') await begin({ 'x-beside': 'yes' })
-        else await app.quotaCharge(request, step)
-        t.equal(await counted(), count, `${what}: ${JSON.stringify(step)}`)
-      }
-      const failures = what.startsWith('an unreported that') ? [/^unreported failed/] : []
-      matchExactly(t, log.errors(), failures, `${what}: failures in the log`)
-      t.notMatch(log.warnings().join(), /quotaCharge was called/)
+for (const [what, { cost = 0, unreported }, admitted, steps] of orders) {
+  t.test(`a request counts ${what}`, async (t) => {
+    const costOf: OfRequest<number> = (request) =>
+      request.headers['x-beside'] === 'yes' ? 20 : typeof cost === 'number' ? cost : cost(request)
+    const { app, begin, clock, counted, log } = await createTokenHost({
+      cost: costOf,
+      ...(unreported !== undefined && { unreported })
+    })
+    const { request, end } = await begin({ 'x-cost': '6' })
+    t.equal(await counted(), admitted, 'admitted')
+    for (const [step, count] of steps) {
+      if (step === 'closes') await end()
+      else if (step === 'later') clock.advance(60_000)
+      else if (step === 'beside') await begin({ 'x-beside': 'yes' })
+      else await app.quotaCharge(request, step)
+      t.equal(await counted(), count, JSON.stringify(step))
     }
-  }
-)
+    const failures = what.startsWith('its cost if unreported') ? [/^unreported failed/] : []
+    matchExactly(t, log.errors(), failures, 'failures in the log')
+    t.notMatch(log.warnings().join(), /quotaCharge was called/)
+  })
+}
 
 t.test(
   'an estimate keeps parallel requests within the limit, and a report is not bounded',

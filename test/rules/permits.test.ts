@@ -13,6 +13,8 @@ import quotaPlugin, {
   type QuotaPermit,
   type QuotaStore
 } from '../../lib/index.js'
+import { channelsOf, type QuotaPlaceChange } from '../../lib/channels.js'
+import { FailingStore } from '../support/failing-store.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost, fromHeader, fromOrganisation } from '../support/quota-host.js'
 import { listen } from '../support/raw-socket.js'
@@ -281,6 +283,49 @@ t.test('charge and end settle the permit alone, once; await using ends it', asyn
   }
   t.same(await counts(names), [2, 8, 1])
 })
+
+t.test('a permit that is ended twice frees its place once', async (t) => {
+  const store = new FailingStore()
+  const { app } = await createHost([], { quotas, store })
+  const changes = await published<QuotaPlaceChange>(
+    async () => {
+      const permit = await app.quotaAcquire(localAuthentication('alice'), 'sockets')
+      await Promise.all([permit.end(), permit.end()])
+      await permit.end()
+    },
+    channelsOf(app.server).places.name
+  )
+  t.same(
+    changes.map(({ change }) => change),
+    [1, -1]
+  )
+  t.equal(store.calls, 2, 'one acquires and one settles')
+})
+
+t.test(
+  'a permit without a request that is decided while the server closes is settled',
+  async (t) => {
+    const memory = new MemoryQuotaStore()
+    let respond = (): void => {}
+    const store: QuotaStore = {
+      acquire: async (demands) => {
+        await new Promise<void>((resolve) => {
+          respond = resolve
+        })
+        return memory.acquire(demands)
+      },
+      settle: memory.settle.bind(memory)
+    }
+    const { app } = await createHost([], { quotas, store })
+    const asked = app.quotaAcquire(localAuthentication('alice'), 'sockets')
+    const closed = app.close()
+    await new Promise(setImmediate)
+    respond()
+    await closed
+    matchExactly(t, await asked, { refusal: null })
+    t.same(memory.list('sockets.concurrent').callers, [])
+  }
+)
 
 t.test('permits end with the response of their request, however many there are', async (t) => {
   const { app, request, end, counts } = await createPermitHost({

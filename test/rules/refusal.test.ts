@@ -49,6 +49,30 @@ t.test(
   }
 )
 
+t.test('no refusal can be cached: a 401, a 429 and a 503 alike', async (t) => {
+  const store = new MemoryQuotaStore()
+  const failing: QuotaStore = {
+    acquire () {
+      throw new Error('gone')
+    }
+  }
+  const app = await createService({ perMinute: 1, store })
+  await analyze(app, alice)
+  const refusals = [
+    await analyze(app, null),
+    await analyze(app, alice),
+    await analyze(await createService({ store: failing }), alice)
+  ]
+  t.same(
+    refusals.map(({ statusCode, headers }) => [statusCode, headers['cache-control']]),
+    [
+      [401, 'no-store'],
+      [429, 'no-store'],
+      [503, 'no-store']
+    ]
+  )
+})
+
 const valid = {
   admitted: true,
   granted: 1,

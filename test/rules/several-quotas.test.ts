@@ -3,6 +3,7 @@
 import Fastify from 'fastify'
 import t from 'tap'
 import quotaPlugin, {
+  callerKey,
   localAuthentication,
   MemoryQuotaStore,
   type Demand,
@@ -26,7 +27,7 @@ const failing: QuotaStore = {
 }
 
 t.test(
-  'a request is subject to every quota that lists its operation or that its mark names, ' +
+  'a request is subject once to every quota that lists its operation or that its mark names, ' +
     'default first, then as defined',
   async (t) => {
     const seen: unknown[] = []
@@ -436,23 +437,35 @@ t.test(
   }
 )
 
-t.test('quotas that share an authentication ask for it once for each request', async (t) => {
-  const asked: string[] = []
-  const readerOf = (username: string) => () => {
-    asked.push(username)
-    return localAuthentication(username)
+t.test(
+  'quotas that share an authentication ask for it once for each request, and others for their own',
+  async (t) => {
+    const asked: string[] = []
+    const readerOf = (username: string) => () => {
+      asked.push(username)
+      return localAuthentication(username)
+    }
+    const [authentication, another] = [readerOf('alice'), readerOf('bob')]
+    const quotas: Quotas = {
+      one: { authentication: another },
+      two: { authentication },
+      three: { authentication: another },
+      four: {}
+    }
+    const names = ['default', ...Object.keys(quotas)]
+    const { ask } = await createHost(names, { authentication, quotas })
+    const messages = await published(async () => {
+      t.equal((await ask()).statusCode, 200)
+    })
+    t.same(asked, ['alice', 'bob'])
+    const alice = callerKey(localAuthentication('alice'))
+    const bob = callerKey(localAuthentication('bob'))
+    t.same(
+      messages.map(({ decision }) => decision.callerKey),
+      [alice, bob, alice, bob, alice]
+    )
   }
-  const [authentication, another] = [readerOf('alice'), readerOf('bob')]
-  const quotas: Quotas = {
-    one: {},
-    two: { authentication },
-    three: { authentication: another },
-    four: { authentication: another }
-  }
-  const { ask } = await createHost(['default', ...Object.keys(quotas)], { authentication, quotas })
-  t.equal((await ask()).statusCode, 200)
-  t.same(asked, ['alice', 'bob'])
-})
+)
 
 t.test(
   'rateLimitHeaders has an item for each enforced quota that was asked, with its unit',
