@@ -10,7 +10,7 @@ import type { Demand } from '../../lib/store/store.js'
 import { demand as demandOf, place as placeOf } from './told-store.js'
 
 /** A server that a driver knows. */
-export interface CheckedServer {
+interface CheckedServer {
   /** Creates a driver for as many callers, on an empty server. */
   createDriver(callers: number): Promise<Driver>
   /** Returns the counters and the key of each caller of which the server keeps anything. */
