@@ -290,4 +290,29 @@ export function checkDriver (server: CheckedServer): void {
     await driver.decide(callOf({ settlements: [settlement] }))
     t.match(await driver.peek(demandOf('carol'), start), { count: 2, held: 0, overflow: true })
   })
+
+  t.test(
+    'no name of a caller or of counters meets what the store keeps beside the callers',
+    async (t) => {
+      const driver = await createDriver(3)
+      const internals = ['overflow', '"overflow"', 'places', 'caller', '']
+      const ask = (counters: string, caller: string) =>
+        decideOne(driver, asking([demandOf(caller, { counters })]))
+      for (const caller of ['a', 'b', 'c']) await ask('default', caller)
+      t.match(await ask('default', 'd'), { overflow: true, count: 1 })
+      for (const caller of internals) await driver.forget(caller, 'default')
+      t.same(await driver.inspect('default', start), { trackedCallers: 3, sweeps: 0 })
+      for (const [index, caller] of internals.entries()) {
+        t.match(
+          await ask('default', caller),
+          { overflow: true, count: Math.min(index + 2, 5) },
+          caller
+        )
+      }
+      for (const counters of internals) {
+        t.match(await ask(counters, 'alice'), { overflow: false, count: 1 }, counters)
+        t.match(await ask(counters, ''), { overflow: false, count: 1 }, counters)
+      }
+    }
+  )
 }
