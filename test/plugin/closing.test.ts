@@ -100,9 +100,15 @@ function waitWith (t: Test, clock: VirtualClock): void {
   t.teardown(() => {
     Reflect.set(globalThis, 'setTimeout', real)
   })
-  Reflect.set(globalThis, 'setTimeout', (run: () => void, ms?: number) =>
-    ms === closingTime ? clock.setTimeout(run, ms) : real(run, ms)
-  )
+  Reflect.set(globalThis, 'setTimeout', (run: () => void, ms?: number) => {
+    if (ms !== closingTime) return real(run, ms)
+    let timer = clock.setTimeout(run, ms)
+    const refresh = (): void => {
+      clock.clearTimeout(timer)
+      timer = clock.setTimeout(run, ms)
+    }
+    return { refresh }
+  })
 }
 
 // How many settlements a busy server applies together, and how long that takes in virtual time.
@@ -223,7 +229,7 @@ const permits = 4_000
 const silences: [what: string, most: number, settled: number, longest: number][] = [
   ['it goes on', Infinity, 2 * permits, 2 * permits * (settlingTime / settledTogether) + 500],
   ['it never responds', 0, 0, 1500],
-  ['it stops', 500, 500, 5 * settlingTime + 1900]
+  ['it stops', 500, 500, 5 * settlingTime + 1500]
 ]
 
 for (const [version, create] of versions) {

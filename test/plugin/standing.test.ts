@@ -154,13 +154,13 @@ t.test(
         statusCode: 503,
         code: 'FST_ERR_LLM_QUOTA_STANDING',
         message:
-          'fastify-llm-quota: the quota store or the authentication failed, so the ' +
+          'fastify-llm-quota: the standing of the caller could not be determined, so the ' +
           'standing of the caller is unknown'
       })
       if (options === failing[0]) {
         matchExactly(t, log.problems(), [
           { quota: 'default', err: { message: 'the quota store has no function peek' } },
-          { msg: /^fastify-llm-quota: the quota store or the authentication failed/ }
+          { msg: /^fastify-llm-quota: the standing of the caller could not be determined/ }
         ])
       }
     }
