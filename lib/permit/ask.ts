@@ -63,17 +63,19 @@ function askTogether (
   }
   const [first] = asked
   if (first === undefined) return
-  if (areSeveral) return askSeveral(asked, demands, requester)
   const { store } = first.quota
   const { storeDurations } = requester.server.channels
-  if (!storeDurations.hasSubscribers) return askStore(store, asked, demands, requester)
-  const startedAt = performance.now()
-  return then(askStore(store, asked, demands, requester), () => {
+  const startedAt = storeDurations.hasSubscribers ? performance.now() : null
+  const asking = areSeveral
+    ? askSeveral(asked, demands, requester)
+    : askStore(store, asked, demands, requester)
+  if (startedAt === null) return asking
+  return then(asking, () => {
     storeDurations.publish((performance.now() - startedAt) / 1000)
   })
 }
 
-/** Asks one store about all of these quotas in one step. */
+/** Asks one store about all of these quotas in one step. Notes what it returned. */
 function askStore (
   store: QuotaStore,
   asked: readonly QuotaOfRequest[],
@@ -131,7 +133,7 @@ async function askSeveral (
   requester: Requester
 ): Promise<void> {
   const stores = asked.map(({ quota }) => quota.store)
-  // At the start, it is not known which quotas meet in one request.
+  // The start does not check the default quota if it seems unused.
   if (stores.some((store) => store.settle === undefined)) {
     const error = new TypeError('of several stores of a request, each needs the function settle')
     return noteFailure(error, asked, requester)
@@ -142,6 +144,7 @@ async function askSeveral (
     async (store, part) => {
       const askedHere = asked.filter(({ quota }) => quota.store === store)
       await askStore(store, askedHere, part, requester)
+      // All null if the store has failed, so that what the others count is settled with 0.
       return askedHere.map(({ acquisition }) => acquisition)
     },
     (store, acquisition) => {

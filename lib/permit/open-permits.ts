@@ -12,9 +12,8 @@ export class OpenPermits {
   readonly #permits = new Set<OpenPermit>()
   readonly #pending = new Set<Promise<unknown>>()
   #isClosing = false
-  /** How many promises have settled. */
-  #answered = 0
-  #whenNothingIsPending = (): void => {}
+  /** Runs when something is no longer pending. */
+  #onSettled = (): void => {}
 
   add (permit: OpenPermit): void {
     // A decision that was made while the server closed.
@@ -26,13 +25,12 @@ export class OpenPermits {
     this.#permits.delete(permit)
   }
 
-  /** Takes a promise for which the server waits when it closes. It must handle its rejection. */
+  /** Makes a server that closes wait for a promise, whose rejection is the caller's to handle. */
   wait (promise: Promise<unknown>): void {
     this.#pending.add(promise)
     const settled = (): void => {
       this.#pending.delete(promise)
-      this.#answered += 1
-      if (this.#pending.size === 0) this.#whenNothingIsPending()
+      this.#onSettled()
     }
     promise.then(settled, settled)
   }
@@ -44,20 +42,16 @@ export class OpenPermits {
   async endAll (): Promise<void> {
     this.#isClosing = true
     for (const permit of this.#permits) this.wait(permit.expire())
-    let answeredBefore = -1
-    while (this.#pending.size > 0 && this.#answered > answeredBefore) {
-      answeredBefore = this.#answered
-      await this.#nothingPendingOrSilence()
-    }
-  }
-
-  /** Resolves when nothing is pending, at the latest after `longestSilence`. */
-  async #nothingPendingOrSilence (): Promise<void> {
+    if (this.#pending.size === 0) return
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, longestSilence)
-      this.#whenNothingIsPending = () => {
-        clearTimeout(timer)
-        resolve()
+      const silence = setTimeout(resolve, longestSilence)
+      this.#onSettled = () => {
+        if (this.#pending.size > 0) {
+          silence.refresh()
+        } else {
+          clearTimeout(silence)
+          resolve()
+        }
       }
     })
   }

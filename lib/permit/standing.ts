@@ -30,8 +30,7 @@ export interface QuotaStanding extends Pick<
   readonly remaining: number | null
   /**
    * When the window ends, in milliseconds since the epoch. Null for concurrent requests and if no
-   * window is open, except for the days, weeks and months of a time
-   * zone.
+   * window is open, except for the days, weeks and months of a time zone.
    */
   readonly resetsAt: number | null
 }
@@ -103,7 +102,7 @@ async function readCount (
     assertPeeked(counted, demand)
     return { counted, demand }
   } catch (error) {
-    const message = 'the quota store failed; the standing of the caller is unknown'
+    const message = 'the standing of the caller could not be read'
     logFailure(request.log, error, message, { quota: name })
     throw new StandingError()
   }

@@ -547,7 +547,7 @@ const sql = [
     to: 'demand.place, moment + 45000)',
     ...byTest(
       postgresContract.test,
-      'a renewal keeps a place for 30 s, and takes it again if it was lost'
+      'a call that is late or lost leaves a place taken for 30 s at most'
     )
   },
   {

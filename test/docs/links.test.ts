@@ -28,33 +28,6 @@ function targetsIn (document: string): string[] {
     .filter((target) => !target.startsWith('http'))
 }
 
-const { files }: { files: string[] } = JSON.parse(readFileSync('package.json', 'utf8'))
-
-/** Whether npm packs a file. It always packs the README. */
-function isPacked (file: string): boolean {
-  const patterns = files.map((pattern) => ({
-    packs: !pattern.startsWith('!'),
-    matches: new RegExp(
-      `^${pattern.replace('!', '').replaceAll('.', '\\.').replaceAll('*', '[^/]*')}(?:/|$)`
-    ).test(file)
-  }))
-  return file === 'README.md' || (patterns.findLast(({ matches }) => matches)?.packs ?? false)
-}
-
-t.test('documents that are in the package link to files that are in it', async (t) => {
-  const packed = documents.filter(isPacked)
-  t.ok(packed.includes('docs/rules.md') && !packed.includes('CONTRIBUTING.md'))
-  t.same(
-    packed.flatMap((document) =>
-      targetsIn(document)
-        .map((target) => target.split('#')[0] ?? '')
-        .filter((path) => path !== '' && !isPacked(join(dirname(document), path)))
-        .map((path) => `${document}: ${path}`)
-    ),
-    []
-  )
-})
-
 for (const document of documents) {
   t.test(`the links of ${document} lead somewhere`, async (t) => {
     t.same(

@@ -8,6 +8,7 @@ import quotaPlugin, {
   InsuredQuotaStore,
   localAuthentication,
   MemoryQuotaStore,
+  protectedOperations,
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
@@ -194,6 +195,26 @@ t.test(
     )
   }
 )
+
+t.test('a limit that is not determined for lack of a caller is not shown as 0', async (t) => {
+  const { ask, scrape } = await createServer(t, {
+    quotas: { planned: { operations: [{ method: 'POST', path: '/api/planned' }], perDay: () => 5 } }
+  })
+  const gauge = 'llm_quota_limit{quota="planned",unit="requests"}'
+  t.same(await ask('/api/planned'), [200])
+  t.same(await ask('/api/planned', ''), [401])
+  t.match(await scrape(), { [gauge]: 5 })
+})
+
+t.test('each store of a request is timed', async (t) => {
+  const { ask, scrape } = await createServer(t, {
+    quotas: {
+      chat: { operations: protectedOperations, perMinute: 5, store: new MemoryQuotaStore() }
+    }
+  })
+  t.same(await ask(), [200])
+  t.match(await scrape(), { llm_quota_store_duration_seconds_count: 2 })
+})
 
 t.test('the metrics have a description, a type, labels and buckets', async (t) => {
   const { registry, ask } = await createServer(t, {
@@ -800,6 +821,28 @@ t.test(
     })
   }
 )
+
+t.test('a decision in several stores is timed once, until the last one answers', async (t) => {
+  const clock = virtualPerformance(t)
+  const slow = new ToldStore(new VirtualClock())
+  slow.manner = 'hangs'
+  const { ask, scrape } = await createServer(t, {
+    quotas: {
+      fast: { operations: [chat], perMinute: 5 },
+      slow: { operations: [chat], perMinute: 5, store: slow }
+    }
+  })
+  const answered = ask(chat.path)
+  await until('the store is asked', () => slow.asked > 0)
+  clock.advance(20)
+  slow.answerNow()
+  t.same(await answered, [200])
+  slow.manner = 'answers'
+  t.match(await scrape(), {
+    llm_quota_store_duration_seconds_count: 1,
+    llm_quota_store_duration_seconds_sum: 0.02
+  })
+})
 
 t.test(
   'each call of the store is timed: how long a decision waits for it, whatever its result',

@@ -89,12 +89,7 @@ t.test('remaining is never negative, and null if the limit is 0', async (t) => {
   })
   await analyze(app, alice)
   await analyze(app, alice)
-  for (const [value, limit, remaining] of [
-    [1, 1, 0],
-    [-5, 1, 0],
-    [0, 0, null],
-    [9, 9, 7]
-  ]) {
+  for (const [value, limit, remaining] of [[1, 1, 0], [-5, 1, 0], [0, 0, null], [9, 9, 7]]) {
     preferences.set('rate-limit.per-minute', value)
     t.match(await standing(alice), { limit, count: 2, remaining })
   }
@@ -159,13 +154,13 @@ t.test(
         statusCode: 503,
         code: 'FST_ERR_LLM_QUOTA_STANDING',
         message:
-          'fastify-llm-quota: the quota store or the authentication failed, so the ' +
+          'fastify-llm-quota: the standing of the caller could not be determined, so the ' +
           'standing of the caller is unknown'
       })
       if (options === failing[0]) {
         matchExactly(t, log.problems(), [
           { quota: 'default', err: { message: 'the quota store has no function peek' } },
-          { msg: /^fastify-llm-quota: the quota store or the authentication failed/ }
+          { msg: /^fastify-llm-quota: the standing of the caller could not be determined/ }
         ])
       }
     }

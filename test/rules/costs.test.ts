@@ -119,11 +119,7 @@ const orders: [
     'unreported after a report of null or of nothing',
     { cost: 5, unreported: 4 },
     5,
-    [
-      [null, 5],
-      [{}, 5],
-      ['closes', 4]
-    ]
+    [[null, 5], [{}, 5], ['closes', 4]]
   ],
   [
     'nothing of a report in another unit',
@@ -240,56 +236,31 @@ const orders: [
     'too much in the window of its admission, and lowers no later one',
     { cost: 5 },
     5,
-    [
-      ['later', 0],
-      ['beside', 20],
-      [3, 20],
-      ['closes', 20]
-    ]
+    [['later', 0], ['beside', 20], [3, 20], ['closes', 20]]
   ],
   [
     'what is reported beyond its cost in the window that is open then',
     { cost: 5 },
     5,
-    [
-      ['later', 0],
-      [8, 3],
-      ['closes', 3],
-      ['later', 0],
-      [2, 2]
-    ]
+    [['later', 0], [8, 3], ['closes', 3], ['later', 0], [2, 2]]
   ],
   [
     'what unreported adds in the window that is open then',
     { cost: 5, unreported: 7 },
     5,
-    [
-      ['later', 0],
-      ['closes', 2]
-    ]
+    [['later', 0], ['closes', 2]]
   ],
   [
     'less of what it added last, first',
     { cost: 5, unreported: 9 },
     5,
-    [
-      ['later', 0],
-      ['closes', 4],
-      ['beside', 24],
-      [4, 20],
-      ['later', 0]
-    ]
+    [['later', 0], ['closes', 4], ['beside', 24], [4, 20], ['later', 0]]
   ],
   [
     'too much in the window where it was added, and lowers no later one',
     { unreported: 9 },
     0,
-    [
-      ['closes', 9],
-      ['later', 0],
-      ['beside', 20],
-      [3, 20]
-    ]
+    [['closes', 9], ['later', 0], ['beside', 20], [3, 20]]
   ]
 ]
 
@@ -375,11 +346,7 @@ for (const [what, definition] of tooMuch) {
         limit: 10,
         msg: /^the cost of a request is above the limit of the quota.*at most once a minute$/
       }
-      for (const [later, warnings] of [
-        [0, 1],
-        [59_999, 1],
-        [1, 2]
-      ] as const) {
+      for (const [later, warnings] of [[0, 1], [59_999, 1], [1, 2]] as const) {
         time.advance(later)
         await reject()
         matchExactly(t, log.problems(), Array(warnings).fill(warning))

@@ -39,6 +39,48 @@ t.test('an extension beside a report that is not awaited is held and granted', a
   matchExactly(t, await standings(['tokens']), [{ count: 15, held: 0 }])
 })
 
+t.test('an extension that is granted while a report is being counted stays held', async (t) => {
+  const memory = new MemoryQuotaStore()
+  let count = (): void => {}
+  const counting = new Promise<void>((resolve) => {
+    count = resolve
+  })
+  const store: QuotaStore = {
+    async acquire (demands) {
+      const acquisitions = memory.acquire(demands)
+      // What was used beyond the grant.
+      if (demands[0]?.limit === Number.MAX_SAFE_INTEGER) await counting
+      return acquisitions
+    },
+    async settle (acquisition, used) {
+      memory.settle(acquisition, used)
+    }
+  }
+  const { app } = await createHost([], {
+    quotas: { tokens: { perMinute: { tokens: 30 }, cost: 10 } },
+    store
+  })
+  const states: unknown[] = []
+  const noteState = () => states.push(memory.list('tokens.tokens.minute').callers[0])
+  const permit = await app.quotaAcquire(localAuthentication('alice'), 'tokens')
+  const reported = permit.charge(12)
+  t.equal(await permit.extend(18), null)
+  noteState()
+  count()
+  // No turn may show room that another request could take.
+  for (let turn = 0; turn < 20; turn++) {
+    await null
+    noteState()
+  }
+  await reported
+  noteState()
+  for (const state of states) t.match(state, { held: 28 })
+  t.equal(states.length, 22)
+  await permit.end()
+  matchExactly(t, memory.list('tokens.tokens.minute').callers, [{ count: 12, held: 0 }])
+  await app.close()
+})
+
 t.test('all quotas of a request that count the unit take more, or none does', async (t) => {
   const { app, begin, counts, standings } = await createHost(names, { quotas })
   const { request, end } = await begin()
@@ -82,80 +124,37 @@ type Step = 'closes' | 'later' | { report: number } | { extend: number }
 
 // Steps of a request with a cost of 5, each with what is then counted and held in the open window.
 const orders: [what: string, unreported: number | undefined, steps: [Step, number, number][]][] = [
-  [
-    'nothing reported',
-    undefined,
-    [
-      [{ extend: 5 }, 10, 10],
-      ['closes', 10, 0]
-    ]
-  ],
-  [
-    'unreported',
-    7,
-    [
-      [{ extend: 5 }, 10, 10],
-      ['closes', 7, 0]
-    ]
-  ],
+  ['nothing reported', undefined, [[{ extend: 5 }, 10, 10], ['closes', 10, 0]]],
+  ['unreported', 7, [[{ extend: 5 }, 10, 10], ['closes', 7, 0]]],
   [
     'a report of less',
     undefined,
-    [
-      [{ extend: 5 }, 10, 10],
-      [{ report: 3 }, 10, 10],
-      ['closes', 3, 0]
-    ]
+    [[{ extend: 5 }, 10, 10], [{ report: 3 }, 10, 10], ['closes', 3, 0]]
   ],
   [
     'a report of all that was granted',
     undefined,
-    [
-      [{ report: 5 }, 5, 0],
-      [{ extend: 5 }, 10, 5],
-      [{ report: 5 }, 10, 0],
-      ['closes', 10, 0]
-    ]
+    [[{ report: 5 }, 5, 0], [{ extend: 5 }, 10, 5], [{ report: 5 }, 10, 0], ['closes', 10, 0]]
   ],
   [
     'a report of more before',
     undefined,
-    [
-      [{ report: 8 }, 8, 0],
-      [{ extend: 5 }, 10, 5],
-      [{ report: 4 }, 12, 0],
-      ['closes', 12, 0]
-    ]
+    [[{ report: 8 }, 8, 0], [{ extend: 5 }, 10, 5], [{ report: 4 }, 12, 0], ['closes', 12, 0]]
   ],
   [
     'a late report',
     undefined,
-    [
-      [{ extend: 5 }, 10, 10],
-      ['closes', 10, 0],
-      [{ report: 3 }, 3, 0],
-      [{ report: 9 }, 12, 0]
-    ]
+    [[{ extend: 5 }, 10, 10], ['closes', 10, 0], [{ report: 3 }, 3, 0], [{ report: 9 }, 12, 0]]
   ],
   [
     'in the next window, where the latest is settled with less first',
     undefined,
-    [
-      ['later', 0, 0],
-      [{ extend: 6 }, 6, 6],
-      [{ report: 7 }, 6, 6],
-      ['closes', 2, 0]
-    ]
+    [['later', 0, 0], [{ extend: 6 }, 6, 6], [{ report: 7 }, 6, 6], ['closes', 2, 0]]
   ],
   [
     'in the next window, of which nothing is used',
     undefined,
-    [
-      ['later', 0, 0],
-      [{ extend: 6 }, 6, 6],
-      [{ report: 2 }, 6, 6],
-      ['closes', 0, 0]
-    ]
+    [['later', 0, 0], [{ extend: 6 }, 6, 6], [{ report: 2 }, 6, 6], ['closes', 0, 0]]
   ]
 ]
 

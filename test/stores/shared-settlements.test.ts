@@ -73,10 +73,7 @@ t.test('the settlements of one window are one', async (t) => {
     return await decide(call)
   }
   await Promise.all(acquisitions.map((each) => store.settle(each, 1)))
-  t.match(
-    sent.map(({ settlements }) => settlements.map(({ lessCount }) => lessCount)),
-    [[600]]
-  )
+  t.match(sent.map(({ settlements }) => settlements.map(({ lessCount }) => lessCount)), [[600]])
   t.match(await count('alice'), { count: 300, held: 0 })
 })
 
@@ -103,7 +100,7 @@ t.test('of more than 10,000 settlements that wait while the server fails, the ol
   t.match(await count('caller 100'), { count: 1, held: 0 })
 })
 
-t.test('what a failed call may have settled is not sent again, and a later report is', async (t) => {
+t.test('what a failed call may have settled is not sent again', async (t) => {
   const { driver, store, count } = createStore()
   const acquisition = await acquireOne(store, 'alice', estimate(5))
   replaceNext(driver, lose)
@@ -200,7 +197,7 @@ t.test(
     const decide = driver.decide.bind(driver)
     driver.decide = async (call) => {
       sent += 1
-      if (sent < 4) throw new NotRunError('the keys are moving')
+      if (sent < 4) throw new NotRunError(new Error('the keys are moving'), true)
       return await decide(call)
     }
     const acquiring = acquireOne(store, 'alice', estimate(3))
@@ -211,7 +208,7 @@ t.test(
     const acquisition = await acquiring
     t.match(await count('alice'), { count: 3 })
 
-    driver.decide = () => Promise.reject(new NotRunError('the keys are moving'))
+    driver.decide = () => Promise.reject(new NotRunError(new Error('the keys are moving'), true))
     const settled = store.settle(acquisition, 1)
     let failure = ''
     acquireOne(store, 'bob').catch((error: unknown) => {
@@ -221,7 +218,26 @@ t.test(
       tick(50)
       return failure !== ''
     })
-    t.equal(failure, 'NotRunError: the keys are moving')
+    t.equal(failure, 'Error: the keys are moving')
+    driver.decide = decide
+    tick(1_000)
+    await settled
+    t.match(await count('alice'), { count: 1, held: 0 })
+  }
+)
+
+t.test(
+  'while the server is down, a request fails at once with the error of the client, and a ' +
+    'settlement waits',
+  async (t) => {
+    const tick = virtualTime(t)
+    const { driver, store, count } = createStore()
+    const acquisition = await acquireOne(store, 'alice', estimate(3))
+    const refused = new Error('the connection is refused')
+    const decide = driver.decide.bind(driver)
+    driver.decide = () => Promise.reject(new NotRunError(refused, false))
+    const settled = store.settle(acquisition, 1)
+    await t.rejects(acquireOne(store, 'bob'), refused)
     driver.decide = decide
     tick(1_000)
     await settled

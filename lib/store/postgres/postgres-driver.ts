@@ -17,9 +17,11 @@ import { storedName, unstoredName } from './stored-names.js'
 // without a backslash before it.
 const overflowCaller = '"overflow"'
 
-// Errors after which certainly nothing of a call has run: no connection, too many connections, a
-// server that is starting, and a lock for which the call has waited for too long.
-const notRunCodes = ['ECONNREFUSED', '53300', '57P03', '55P03']
+// Errors after which certainly nothing of a call has run. Of the first ones, the next attempt can
+// succeed in a moment: too many connections, and a lock for which the call has waited for too long.
+// The others are a server that is not running, or is starting.
+const briefCodes = ['53300', '55P03']
+const downCodes = ['ECONNREFUSED', '57P03']
 
 /** The counters and places in the tables of a PostgreSQL server. */
 export class PostgresDriver implements Driver {
@@ -91,8 +93,9 @@ export class PostgresDriver implements Driver {
 
 /** Throws the error of a call, as a `NotRunError` if certainly nothing of the call has run. */
 function rejectIfNotRun (error: unknown): never {
-  if (!hasCode(error, notRunCodes)) throw error
-  throw new NotRunError('PostgreSQL has not run the call', { cause: error })
+  if (hasCode(error, briefCodes)) throw new NotRunError(error, true)
+  if (hasCode(error, downCodes)) throw new NotRunError(error, false)
+  throw error
 }
 
 /** Returns null for an empty list, which the server need not parse. */

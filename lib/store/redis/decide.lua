@@ -26,17 +26,19 @@ local clock = struct.pack('dddd', now, offset, latestId + demandCount, shardExpi
 redis.call('HSET', SHARD, LAYOUT, clock)
 if isExpiring then redis.call('PEXPIRE', SHARD, shardExpires - now) end
 
--- Begins a sweep if it is due, and looks at a page of the counters while one is under way.
+-- Begins a sweep if it is due. A script looks at about a page of counters, of all quotas together.
+local unlooked = PAGE
 local function sweep (quota)
   if quota.cursor < 0 and now - quota.sweptAt >= MINUTE then
-    quota.sweptAt, quota.sweeps, quota.cursor = now, quota.sweeps + 1, 0
+    quota.sweptAt, quota.sweeps, quota.cursor, quota.isChanged = now, quota.sweeps + 1, 0, true
   end
-  if quota.cursor < 0 then return end
+  if quota.cursor < 0 or unlooked <= 0 then return end
   local page = redis.call('HSCAN', quota.key, quota.cursor, 'COUNT', PAGE)
   for index = 1, #page[2], 2 do
     if isDead(quota, page[2][index + 1]) then redis.call('HDEL', quota.key, page[2][index]) end
   end
   quota.cursor, quota.isChanged = page[1] == '0' and -1 or tonumber(page[1]), true
+  unlooked = unlooked - #page[2] / 2
 end
 
 -- The window is 0 if no request reaches the quota. `isExpected` is 1 if this process has counted in

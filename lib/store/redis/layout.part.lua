@@ -13,7 +13,7 @@ local UNLIMITED = 9007199254740991 -- the greatest count, and the limit that alw
 local MINUTE = 60000 -- the time between two sweeps, and how long a counter stays after its window
 local PLACE_DURATION = 30000 -- how long a place lasts unless it is renewed
 local PERIOD = 600000 -- what was admitted in this period or in the one before can be held
-local PAGE = 1000 -- how many counters a sweep looks at, and ended places are removed, in a script
+local PAGE = 1000 -- how many counters sweeps look at, and ended places are removed, in a script
 
 -- Reads the clock and other fields of the shard. Refuses every other layout.
 local function readShard (...)

@@ -134,7 +134,7 @@ export class RedisDriver implements Driver {
     } catch (error) {
       // GLIDE replaces the codes of some error replies by names of its own.
       if (!hasMessage(error, /TRYAGAIN|TryAgain/)) throw error
-      throw new NotRunError('the keys are moving to another server', { cause: error })
+      throw new NotRunError(error, true)
     }
   }
 

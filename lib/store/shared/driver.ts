@@ -38,13 +38,19 @@ export interface Driver {
 }
 
 /**
- * Certainly nothing of a call has run, because the server or the client refused it before. The call
- * is sent again within its deadline.
+ * Certainly nothing of a call has run, because the server or the client refused it before. So its
+ * settlements can be sent again.
  */
 export class NotRunError extends Error {
-  constructor (message: string, options?: ErrorOptions) {
-    super(message, options)
-    this.name = 'NotRunError'
+  /** What the client has thrown, with which the requests of the call fail. */
+  override readonly cause: unknown
+  /** Whether the call is sent again within its deadline, since it can succeed in a moment. */
+  readonly isBrief: boolean
+
+  constructor (cause: unknown, isBrief: boolean) {
+    super('nothing of the call has run')
+    this.cause = cause
+    this.isBrief = isBrief
   }
 }
 

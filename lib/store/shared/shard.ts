@@ -207,7 +207,7 @@ export class Shard implements Settler {
   }
 
   /**
-   * Sends a call, again and again as long as certainly nothing of it has run.
+   * Sends a call, and again if certainly nothing of it has run and it can succeed in a moment.
    *
    * @param until The time of `performance.now()` until which it waits for the reply.
    */
@@ -222,7 +222,9 @@ export class Shard implements Settler {
       } catch (error) {
         if (error instanceof TimeLimitError) throw new TimeLimitError(longestWait)
         const isLast = performance.now() + notRunPause >= until
-        if (!(error instanceof NotRunError) || isLast) throw error
+        const canBeSentAgain = error instanceof NotRunError && error.isBrief && !isLast
+        if (error instanceof TimeLimitError) throw new TimeLimitError(longestWait)
+        if (!canBeSentAgain) throw error
       }
       await new Promise((resolve) => setTimeout(resolve, notRunPause))
     }
@@ -256,7 +258,8 @@ export class Shard implements Settler {
   #fail ({ freed, renewed, settlements, requests }: Batch, call: Call, error: unknown): void {
     this.#places.renew(renewed)
     this.#freed.addAgain(call.freed)
-    for (const { reject } of [...freed, ...requests]) reject(error)
+    const reason = error instanceof NotRunError ? error.cause : error
+    for (const { reject } of [...freed, ...requests]) reject(reason)
     if (error instanceof NotRunError) {
       this.#settlements.addAgain(settlements)
     } else {

@@ -82,7 +82,7 @@ export class CountedInWindow extends SharedAcquisition {
   }
 }
 
-/** A demand that took a place, which is free again once it is settled, whatever was used. */
+/** A demand that took a place, which is free again once it is settled with 0. */
 export class TakenPlace extends SharedAcquisition {
   readonly #place: NamedPlace
   #isFree = false
@@ -98,8 +98,8 @@ export class TakenPlace extends SharedAcquisition {
     return this.#place
   }
 
-  override async settle (): Promise<void> {
-    if (this.#isFree) return
+  override async settle (used: number): Promise<void> {
+    if (used > 0 || this.#isFree) return
     this.#isFree = true
     await this.settler.free(this.#place)
   }

@@ -123,10 +123,7 @@ export class SharedStore implements QuotaStore {
     )
   }
 
-  /**
-   * Returns about a hundred callers of one shard, or none on a page that has none with an open
-   * window.
-   */
+  /** Returns callers of one shard, or none on a page that has none with an open window. */
   async list (counters: string, cursor = '0'): Promise<CallerPage> {
     // The shard, and where there is one, the driver's cursor, which can contain colons.
     const colon = cursor.indexOf(':')
