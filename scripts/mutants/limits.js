@@ -4,16 +4,16 @@ export const mutants = [
   {
     file: 'limit/limit.ts',
     what: 'a negative limit disables the quota',
-    from: 'return configured < 0 ? 1 : configured',
-    to: 'return configured < 0 ? 0 : configured',
+    from: 'return integer < 0 ? 1 : integer',
+    to: 'return integer < 0 ? 0 : integer',
     test: 'test/rules/limit.test.ts',
     foundBy: ['of a preference, below 0, the limit is 1']
   },
   {
     file: 'limit/limit.ts',
     what: 'a limit of 0 is 1',
-    from: 'return configured < 0 ? 1 : configured',
-    to: 'return configured <= 0 ? 1 : configured',
+    from: 'return integer < 0 ? 1 : integer',
+    to: 'return integer <= 0 ? 1 : integer',
     test: 'test/rules/limit.test.ts',
     foundBy: ['of a preference, 0 disables the quota']
   },
@@ -140,7 +140,7 @@ export const mutants = [
     file: 'limit/preferences.ts',
     what: 'an error of the reader leaves it alone, too',
     from:
-      '    // The reader answered, so that it does not delay the next request.\n' +
+      '    // A reader that fails without a timeout delays no request.\n' +
       '    this.#breaker.succeeded(generation)\n',
     to: '    this.#breaker.failed(generation, undefined)\n',
     test: 'test/rules/preferences.test.ts',

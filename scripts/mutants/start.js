@@ -238,7 +238,7 @@ export const mutants = [
     foundBy: ['an error of the store is logged with its name, code and message only']
   },
   {
-    file: 'handler-permit.ts',
+    file: 'permit/given-costs.ts',
     what: 'one cost for two quotas is that of the first',
     from: 'if (quotas.length > 1) {',
     to: 'if (quotas.length > 2) {',
@@ -248,7 +248,7 @@ export const mutants = [
     ]
   },
   {
-    file: 'handler-permit.ts',
+    file: 'permit/given-costs.ts',
     what: 'a cost is accepted for a quota of concurrent requests',
     from: 'if (quota.longestWindow === null) {',
     to: 'if (quota.longestWindow === null && range === null) {',
@@ -258,7 +258,7 @@ export const mutants = [
     ]
   },
   {
-    file: 'handler-permit.ts',
+    file: 'permit/given-costs.ts',
     what: 'a permit for an authentication counts nothing where the cost is a function',
     from: "if (typeof cost !== 'function' || given.has(name)) continue",
     to: "if (typeof cost !== 'function' || given.size === 0) continue",
