@@ -436,6 +436,19 @@ t.test(
   }
 )
 
+t.test('llm_quota_insured_primary is the least of several insured stores', async (t) => {
+  const registry = new Registry()
+  for (const manner of ['promises', 'throws'] as const) {
+    const primary = new ToldStore(new VirtualClock())
+    const store = new InsuredQuotaStore({ primary })
+    const { app } = await createServer(t, { store }, registry)
+    await app.ready()
+    primary.manners.set(2, manner)
+    for (const caller of ['a0', 'a1', 'a2', 'a3']) await store.acquire([demand(caller)])
+  }
+  matchExactly(t, await scrape(registry), { llm_quota_insured_primary: 0.75 })
+})
+
 t.test(
   'what was used, settlements that failed, and concurrent requests are counted by quota and unit',
   async (t) => {
@@ -452,10 +465,6 @@ t.test(
       await until(`${amount} tokens are settled`, async () => (await scrape())[used] === amount)
       t.equal((await scrape())[`llm_quota_failed_settlements_total${ofChat}`], failed)
     }
-    await app.ready()
-    const unused = await scrape()
-    t.equal(unused[used], 0, 'a rate is known from the first request on')
-    t.notMatch(Object.keys(unused).join(), 'llm_quota_used_total{quota="streams"')
     await ask(chat.path)
     await assertSettled(30, 0)
     reported = 4
@@ -473,6 +482,20 @@ t.test(
     t.same(
       [...during, (await scrape())[`llm_quota_concurrent_requests${ofStreams}`]],
       [1, 1, 1, 1, 0]
+    )
+  }
+)
+
+t.test(
+  'what a quota has used is 0 before the first settlement, so that its rate is known from then on',
+  async (t) => {
+    const { app, scrape } = await createServer(t, { quotas })
+    await app.ready()
+    const series = Object.entries(await scrape())
+    t.same(
+      series.filter(([name]) => name.startsWith('llm_quota_used_total')),
+      [[`llm_quota_used_total${ofChat}`, 0]],
+      'none of requests and places'
     )
   }
 )
@@ -533,6 +556,26 @@ t.test('quotas of the same name in different units have numbers of their own', a
   matchExactly(t, await scrape(registry), {
     [`llm_quota_tracked_callers${ofChat}`]: 2,
     'llm_quota_tracked_callers{quota="chat",unit="microdollars"}': 1
+  })
+})
+
+t.test('a late report of less in one unit is subtracted from no other', async (t) => {
+  const registry = new Registry()
+  const authentication = localAuthentication('alice')
+  for (const [unit, late] of [
+    ['tokens', 3],
+    ['microdollars', 10]
+  ] as const) {
+    const definition = { perMinute: { [unit]: 70 }, cost: 10 }
+    const { app } = await createServer(t, { quotas: { chat: definition } }, registry)
+    await app.ready()
+    const permit = await app.quotaAcquire(authentication, 'chat')
+    await permit.end()
+    await permit.charge({ [unit]: late })
+  }
+  matchExactly(t, await scrape(registry), {
+    [`llm_quota_used_total${ofChat}`]: 10,
+    'llm_quota_used_total{quota="chat",unit="microdollars"}': 10
   })
 })
 

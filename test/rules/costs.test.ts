@@ -247,6 +247,22 @@ for (const [what, definition] of tooMuch) {
   )
 }
 
+t.test('a cost above the limit is warned of for each quota', async (t) => {
+  const log = captureLog()
+  const above = { perMinute: 4, cost: 5, mode: 'shadow' } as const
+  const { ask } = await createHost(
+    ['one', 'two'],
+    { quotas: { one: above, two: above } },
+    { logger: log.logger }
+  )
+  for (let request = 0; request < 2; request++) t.equal((await ask()).statusCode, 200)
+  const msg = /^the cost of a request is above the limit of the quota/
+  matchExactly(t, log.problems(), [
+    { quota: 'one', msg },
+    { quota: 'two', msg }
+  ])
+})
+
 t.test('of several rejections, a cost above the limit decides the response', async (t) => {
   const { ask } = await createHost(['used', 'above'], {
     quotas: { used: { perMonth: 1 }, above: { perMinute: 4, cost: 5 } }
@@ -524,7 +540,8 @@ t.test('a request that ends without a report is warned of, once a minute', async
     [0, false, 1],
     [59_999, false, 1],
     [1, true, 1],
-    [0, false, 2]
+    [0, false, 2],
+    [59_999, false, 2]
   ]
   for (const [later, isReported, count] of rows) {
     time.advance(later)

@@ -264,6 +264,19 @@ t.test(
   }
 )
 
+t.test('refuse throws if the host has hijacked the reply', async (t) => {
+  const { app } = await createHost([], { quotas })
+  app.post('/hijacked', async (request, reply) => {
+    const refused = await app.quotaAcquire(request, 'messages', 4)
+    reply.hijack()
+    t.equal(reply.raw.headersSent, false)
+    t.throws(() => refused.refuse(reply), { name: 'TypeError', message: /response began/ })
+    reply.raw.end('of the host')
+  })
+  const { statusCode, body } = await app.inject({ method: 'POST', url: '/hijacked' })
+  t.same([statusCode, body], [200, 'of the host'])
+})
+
 t.test('charge and end settle the permit alone, once; await using ends it', async (t) => {
   const { app, request, counts } = await createPermitHost({}, ['tokens', 'sockets'])
   const names = ['messages', 'tokens', 'sockets']
