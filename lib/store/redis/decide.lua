@@ -6,9 +6,9 @@
 -- ARGV[1] has numbers of eight bytes, read below in the order in which arguments.ts writes them; in
 -- JSON, they would cost a fifth more. Then come names: the field of each quota, the callers of each
 -- quota with windows, the holders, and the places that are freed, renewed, and taken.
--- Returns numbers with spaces between them: the period, and for each demand of each request whether
--- it has room (1 or 0), what was granted, the count, what is held, how long the window stays open
--- or, in a time zone, when it ends (0 for a place), its id, and whether it is that of overflow.
+-- Returns numbers with spaces between them: the period, and for each demand of each request what was
+-- granted (-1 if it has no room), the count, what is held, how long the window stays open or, in a
+-- time zone, when it ends (0 for a place), its id, and whether it is that of overflow (1 or 0).
 local NUMBERS = ARGV[1]
 local format, pack, unpackNumbers = string.format, struct.pack, struct.unpack
 
@@ -186,8 +186,8 @@ for _ = 1, requestCount do
     end
     local left = demand.isZoned and counter.ends or counter.ends - now
     local isOverflow = quota and counter == quota.overflow
-    reply[#reply + 1] = format('%d %d %d %d %d %d %d', demand.hasRoom and 1 or 0,
-      granted, counter.count, heldOf(counter), left, counter.id, isOverflow and 1 or 0)
+    reply[#reply + 1] = format('%d %d %d %d %d %d', demand.hasRoom and granted or -1,
+      counter.count, heldOf(counter), left, counter.id, isOverflow and 1 or 0)
   end
 end
 

@@ -25,6 +25,13 @@ class NumberReader {
     return number
   }
 
+  /** Returns null for -1. */
+  nextOrNull (): number | null {
+    if (this.#texts[this.#position] !== '-1') return this.next()
+    this.#position += 1
+    return null
+  }
+
   boolean (): boolean {
     const number = this.next()
     if (number > 1) throw unexpected(this.#reply)
@@ -49,8 +56,9 @@ export function readReply (reply: unknown, requests: readonly StoredRequest[]): 
 }
 
 function readDecided (reader: NumberReader, demand: Demand, period: number): Decided {
-  const admitted = reader.boolean()
-  const granted = reader.next()
+  const grantedIfRoom = reader.nextOrNull()
+  const admitted = grantedIfRoom !== null
+  const granted = grantedIfRoom ?? 0
   const count = reader.next()
   const held = reader.next()
   const { windowRemaining, end } = windowOf(demand, reader.next())
