@@ -1,6 +1,11 @@
 import { required } from '../required.js'
 import type { Acquisition, Acquisitions, Demand } from './store.js'
 
+type Acquire<Side> = (
+  side: Side,
+  demands: readonly Demand[]
+) => Acquisitions | Promise<Acquisitions>
+
 /** The demands of one side, a store or a shard, and what it decides on them. */
 class Part<Side> {
   readonly demands: Demand[] = []
@@ -12,9 +17,7 @@ class Part<Side> {
 
   constructor (readonly side: Side) {}
 
-  async decide (
-    acquire: (side: Side, demands: readonly Demand[]) => Acquisitions | Promise<Acquisitions>
-  ): Promise<void> {
+  async decide (acquire: Acquire<Side>): Promise<void> {
     try {
       this.acquisitions = await acquire(this.side, this.demands)
     } catch (error) {
@@ -36,14 +39,23 @@ class Part<Side> {
  *   rejected.
  * @throws What a side throws, if no other side rejects.
  */
-export async function acquireSideBySide<Side> (
+export function acquireSideBySide<Side> (
   demands: readonly Demand[],
   sides: readonly Side[],
-  acquire: (side: Side, demands: readonly Demand[]) => Acquisitions | Promise<Acquisitions>,
+  acquire: Acquire<Side>,
   settle: (side: Side, acquisition: Acquisition) => void
-): Promise<Acquisitions> {
+): Acquisitions | Promise<Acquisitions> {
   const [first] = sides
   if (first !== undefined && sides.every((side) => side === first)) return acquire(first, demands)
+  return acquireParts(demands, sides, acquire, settle)
+}
+
+async function acquireParts<Side> (
+  demands: readonly Demand[],
+  sides: readonly Side[],
+  acquire: Acquire<Side>,
+  settle: (side: Side, acquisition: Acquisition) => void
+): Promise<Acquisitions> {
   const parts = partsOf(demands, sides)
   await Promise.all(parts.map((part) => part.decide(acquire)))
 

@@ -12,16 +12,16 @@ class NumberReader {
   constructor (reply: unknown) {
     this.#reply = reply
     const isText = typeof reply === 'string' || reply instanceof Buffer
-    this.#texts = isText ? String(reply).split(' ') : []
+    const text = isText ? String(reply) : ''
+    this.#texts = /^[-\d ]*$/.test(text) ? text.split(' ') : []
   }
 
   next (): number {
     const text = this.#texts[this.#position]
     this.#position += 1
     const number = Number(text)
-    if (text === undefined || !/^\d+$/.test(text) || !Number.isSafeInteger(number)) {
-      throw unexpected(this.#reply)
-    }
+    const isMissing = text === undefined || text === ''
+    if (isMissing || number < 0 || !Number.isSafeInteger(number)) throw unexpected(this.#reply)
     return number
   }
 
