@@ -62,7 +62,7 @@ t.test(
     const four = { limit: 10, least: 4, most: 4 }
     t.match(await acquireOne(store, 'alice', four), { admitted: false, count: 7 })
     const before = server.calls
-    t.same(store.acquire([demand('bob'), demand('alice', four)]), [
+    t.same(store.acquire([demand('alice', estimate()), demand('alice', four)]), [
       null,
       {
         admitted: false,

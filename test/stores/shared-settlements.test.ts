@@ -424,6 +424,42 @@ t.test(
   }
 )
 
+t.test(
+  'a settlement waits until its window is over at most, whether or not requests come meanwhile',
+  async (t) => {
+    for (const requests of [0, 1]) {
+      await t.test(`${requests} requests a second`, async (t) => {
+        const tick = virtualTime(t)
+        const { driver, store } = createStore()
+        const hourly = estimate(3, { counters: 'chat.tokens.hour', window: 3_600_000 })
+        const older = await acquireOne(store, 'alice', hourly)
+        const acquisition = await acquireOne(store, 'alice', estimate(3, { window: 60_000 }))
+        let calls = 0
+        driver.decide = async () => {
+          calls += 1
+          throw new NotRunError(new Error('the schema is missing'), false)
+        }
+        const ended: string[] = []
+        const note = (name: string) => (error: unknown) => ended.push(`${name}: ${error}`)
+        store.settle(older, 1).catch(note('older'))
+        store.settle(acquisition, 1).catch(note('settlement'))
+        await until('they were sent', () => calls > 0)
+        for (let second = 0; second <= 60; second++) {
+          t.same(ended, [])
+          const before = calls
+          tick(1_000)
+          for (let request = 0; request < requests; request++) {
+            await t.rejects(acquireOne(store, 'bob'), { message: 'the schema is missing' })
+          }
+          await until('the next call has failed', () => calls > before)
+          if (ended.length > 0) break
+        }
+        t.same(ended, ['settlement: Error: the settlement waited until its window was over'])
+      })
+    }
+  }
+)
+
 t.test('a request with more demands than a call takes is sent alone', async (t) => {
   const { driver, store } = createStore()
   const quotas = Array.from({ length: driver.mostDemands + 1 }, (_, index) => `quota ${index}`)

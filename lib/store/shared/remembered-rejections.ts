@@ -50,8 +50,8 @@ export class RememberedRejections {
    * @param askedAt The time before the server was asked, so that no window is remembered as longer
    *   than it is.
    */
-  remember (demand: Demand, acquisition: Acquisition | null | undefined, askedAt: number): void {
-    if (acquisition === null || acquisition === undefined) return
+  remember (demand: Demand, acquisition: Acquisition | null, askedAt: number): void {
+    if (acquisition === null) return
     if (acquisition.admitted || acquisition.overflow || demand.window === null) return
     for (const [oldest, { askedAt: rememberedAt }] of this.#rejections) {
       if (this.#rejections.size < this.#capacity && askedAt - rememberedAt < longestMemory) break

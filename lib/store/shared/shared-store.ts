@@ -1,5 +1,4 @@
 import { assertBoolean, assertFunction } from '../../option-checks.js'
-import { required } from '../../required.js'
 import { wallClock } from '../../wall-clock.js'
 import { hasRoom } from '../counter.js'
 import { acquireSideBySide } from '../side-by-side.js'
@@ -168,22 +167,19 @@ export class SharedStore implements QuotaStore {
     now: number,
     rejections: RememberedRejections | undefined
   ): Promise<Acquisitions> {
-    const shards = demands.map((demand) => this.#shardFor(demand))
     const acquisitions = await acquireSideBySide(
-      demands,
-      shards,
+      new Map(demands.map((demand) => [demand, this.#shardFor(demand)])),
       (shard, part) => shard.acquire(part),
       (_shard, acquisition) => {
         this.settle(acquisition, 0).catch(() => {})
       }
     )
-    for (const [index, demand] of demands.entries()) {
-      rejections?.remember(demand, acquisitions[index], now)
-    }
-    return acquisitions.map((acquisition, index) => {
+    return demands.map((demand, index) => {
+      const acquisition = acquisitions[index] ?? null
+      rejections?.remember(demand, acquisition, now)
       if (acquisition === null || acquisition instanceof SharedAcquisition) return acquisition
       // Another shard has rejected the request.
-      return this.#rejected(required(demands[index], 'the demand of an acquisition'), acquisition)
+      return this.#rejected(demand, acquisition)
     })
   }
 
