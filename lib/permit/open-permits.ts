@@ -12,9 +12,6 @@ export class OpenPermits {
   readonly #permits = new Set<OpenPermit>()
   readonly #pending = new Set<Promise<unknown>>()
   #isClosing = false
-  /** How many promises have settled. */
-  #answered = 0
-  #whenNothingIsPending = (): void => {}
 
   add (permit: OpenPermit): void {
     // A decision that was made while the server closed.
@@ -31,34 +28,49 @@ export class OpenPermits {
     this.#pending.add(promise)
     const settled = (): void => {
       this.#pending.delete(promise)
-      this.#answered += 1
-      if (this.#pending.size === 0) this.#whenNothingIsPending()
     }
     promise.then(settled, settled)
   }
 
   /**
-   * Ends all permits, and waits until everything is settled, for as long as stores go on answering:
-   * it gives up when none has answered for a second. The process stays alive until then.
+   * Ends all permits, and waits until everything that has begun is settled, for as long as stores
+   * go on answering. The process stays alive until then.
    */
   async endAll (): Promise<void> {
     this.#isClosing = true
     for (const permit of this.#permits) this.wait(permit.expire())
-    let answeredBefore = -1
-    while (this.#pending.size > 0 && this.#answered > answeredBefore) {
-      answeredBefore = this.#answered
-      await this.#nothingPendingOrSilence()
-    }
+    const begun = new Set(this.#pending)
+    await settledOrSilent(begun)
+    // What it has led to, such as the settlement of a decision. What begins later is not waited
+    // for: a worker of a queue that the host stops afterwards would keep the server from closing.
+    await settledOrSilent([...this.#pending].filter((promise) => !begun.has(promise)))
   }
+}
 
-  /** Resolves when nothing is pending, at the latest after `longestSilence`. */
-  async #nothingPendingOrSilence (): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, longestSilence)
-      this.#whenNothingIsPending = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
+/** Resolves when all promises have settled, or when none of them has for `longestSilence`. */
+async function settledOrSilent (promises: Iterable<Promise<unknown>>): Promise<void> {
+  const left = new Set(promises)
+  const settling = [...left].map((promise) => {
+    const settled = (): void => {
+      left.delete(promise)
+    }
+    return promise.then(settled, settled)
+  })
+  const allSettled = Promise.all(settling)
+  let leftBefore = Infinity
+  while (left.size > 0 && left.size < leftBefore) {
+    leftBefore = left.size
+    await settledInTime(allSettled)
   }
+}
+
+/** Resolves when the promise is fulfilled, at the latest after `longestSilence`. */
+async function settledInTime (settled: Promise<unknown>): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, longestSilence)
+    settled.then(() => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
 }
