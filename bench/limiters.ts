@@ -25,12 +25,17 @@ export const peerTable =
   'DEFAULT 0, expire bigint)'
 
 export const path = '/api/analyze-node'
+/** The path of a route that no limiter protects. */
+export const unprotectedPath = '/api/status'
+// Tokens of a request.
+const estimate = 100
+const used = 90
 const operations = [{ method: 'GET', path }]
 const tooMany = { error: 'Rate limit exceeded. Please wait.', status: 429 }
 
 /**
- * What is compared: each declares the route at `path`, with a limit for each caller. The key is
- * always the same digest, and no quota headers are sent.
+ * What is compared: each declares the route at `path`, with a limit for each caller, and one that
+ * is not protected. The key is always the same digest, and no quota headers are sent.
  */
 export const limiters: Record<
   string,
@@ -54,16 +59,9 @@ export const limiters: Record<
     declare(app)
   },
 
-  'fastify-llm-quota, three quotas': async (app, limit, place) => {
-    const quotas = {
-      tokens: { operations, perMinute: { tokens: 1_000_000_000 }, cost: 100 },
-      streams: { operations, concurrent: 1_000 }
-    } satisfies QuotaOptions['quotas']
-    await app.register(quotaPlugin, { ...storeAt(place), operations, perMinute: limit, quotas })
-    declare(app, {}, (request) => {
-      app.quotaCharge(request, 90)
-    })
-  },
+  'fastify-llm-quota, three quotas': declareThree,
+
+  'fastify-llm-quota, three quotas, again': declareThree,
 
   '@fastify/rate-limit': async (app, limit, { redis }) => {
     const off = {
@@ -86,34 +84,77 @@ export const limiters: Record<
     declare(app, { config: { rateLimit: {} } })
   },
 
-  'rate-limiter-flexible': async (app, limit, { redis, pool }) => {
-    const options = { points: limit, duration: 60 }
-    const limiter =
-      redis !== undefined
-        ? new RateLimiterRedis({ ...options, storeClient: redis })
-        : pool !== undefined
-          ? new RateLimiterPostgres({
-            ...options,
-            storeClient: pool,
-            tableName: 'peer',
-            tableCreated: true,
-            clearExpiredByTimeout: false
-          })
-          : new RateLimiterMemory(options)
+  'rate-limiter-flexible': async (app, limit, place) => {
+    const limiter = peerLimiter('requests', limit, place)
     declare(app, {
       preHandler: async (request: FastifyRequest, reply: FastifyReply) => {
         try {
           await limiter.consume(keyOf(request))
         } catch (rejected) {
-          if (!(rejected instanceof RateLimiterRes)) throw rejected
-          return reply
-            .code(429)
-            .header('retry-after', String(Math.ceil(rejected.msBeforeNext / 1000)))
-            .send(tooMany)
+          return refuse(reply, rejected)
         }
       }
     })
+  },
+
+  // The work of three quotas: it consumes from three limits, and gives back what was not used of
+  // two of them after the response. It does not do this in one step.
+  'rate-limiter-flexible, three limits': async (app, limit, place) => {
+    const requests = peerLimiter('requests', limit, place)
+    const tokens = peerLimiter('tokens', 1_000_000_000, place)
+    const concurrent = peerLimiter('concurrent', 1_000, place)
+    declare(app, {
+      preHandler: async (request: FastifyRequest, reply: FastifyReply) => {
+        const key = keyOf(request)
+        try {
+          await Promise.all([
+            requests.consume(key),
+            tokens.consume(key, estimate),
+            concurrent.consume(key)
+          ])
+        } catch (rejected) {
+          return refuse(reply, rejected)
+        }
+      },
+      onResponse: async (request: FastifyRequest) => {
+        const key = keyOf(request)
+        await Promise.all([tokens.reward(key, estimate - used), concurrent.reward(key)])
+      }
+    })
   }
+}
+
+async function declareThree (app: FastifyInstance, limit: number, place: Place): Promise<void> {
+  const quotas = {
+    tokens: { operations, perMinute: { tokens: 1_000_000_000 }, cost: estimate },
+    streams: { operations, concurrent: 1_000 }
+  } satisfies QuotaOptions['quotas']
+  await app.register(quotaPlugin, { ...storeAt(place), operations, perMinute: limit, quotas })
+  declare(app, {}, (request) => {
+    app.quotaCharge(request, used)
+  })
+}
+
+function peerLimiter (keyPrefix: string, points: number, { redis, pool }: Place) {
+  const options = { keyPrefix, points, duration: 60 }
+  if (redis !== undefined) return new RateLimiterRedis({ ...options, storeClient: redis })
+  if (pool === undefined) return new RateLimiterMemory(options)
+  return new RateLimiterPostgres({
+    ...options,
+    storeClient: pool,
+    tableName: 'peer',
+    tableCreated: true,
+    clearExpiredByTimeout: false
+  })
+}
+
+/** Responds with 429, unless it is another error. */
+function refuse (reply: FastifyReply, rejected: unknown): FastifyReply {
+  if (!(rejected instanceof RateLimiterRes)) throw rejected
+  return reply
+    .code(429)
+    .header('retry-after', String(Math.ceil(rejected.msBeforeNext / 1000)))
+    .send(tooMany)
 }
 
 /**
@@ -153,4 +194,5 @@ function declare (
     run(request)
     return { result: 'from a model' }
   })
+  app.get(unprotectedPath, { exposeHeadRoute: false }, async () => ({ result: 'up' }))
 }

@@ -5,7 +5,7 @@ import { Agent, get } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { instructionsOf, startCounting, valgrind } from './callgrind.js'
-import { path } from './limiters.js'
+import { path, unprotectedPath } from './limiters.js'
 import { median, type Row } from './table.js'
 
 const processes = 3
@@ -15,13 +15,36 @@ const slices = 10
 const requestsOfASlice = 500
 const unlimited = 1_000_000_000
 
-const names = [
-  'Fastify alone',
-  'Fastify alone, again',
-  'fastify-llm-quota',
-  'fastify-llm-quota, three quotas',
-  '@fastify/rate-limit',
-  'rate-limiter-flexible'
+const alone = 'Fastify alone'
+const own = 'fastify-llm-quota'
+const peers = ['@fastify/rate-limit', 'rate-limiter-flexible']
+const three = ['fastify-llm-quota, three quotas', 'rate-limiter-flexible, three limits']
+
+/** What is requested of a service with each of the limiters. */
+interface Situation {
+  readonly title: string
+  readonly limit: number
+  readonly path: string
+  readonly status: number
+  readonly names: readonly string[]
+}
+
+const situations: readonly Situation[] = [
+  {
+    title: 'In memory, admitted',
+    limit: unlimited,
+    path,
+    status: 200,
+    names: [alone, 'Fastify alone, again', own, ...peers, ...three]
+  },
+  { title: 'In memory, rejected', limit: 1, path, status: 429, names: [own, ...peers] },
+  {
+    title: 'In memory, not protected',
+    limit: unlimited,
+    path: unprotectedPath,
+    status: 200,
+    names: [alone, own]
+  }
 ]
 
 /**
@@ -29,41 +52,59 @@ const names = [
  * each process, so the least counts.
  */
 export async function measureMemory (): Promise<Row[]> {
-  const situations = [
-    { title: 'In memory, admitted', limit: unlimited, status: 200 },
-    { title: 'In memory, rejected', limit: 1, status: 429 }
-  ]
-  const rows = situations.map(({ title }): Row => ({
-    title,
-    unit: 'thousand instructions of the service',
-    costs: {}
+  const measured = situations.map((situation) => ({
+    situation,
+    costs: new Map<string, number>()
   }))
-  const left = Array.from({ length: processes }, () => {
-    return names.flatMap((name) =>
-      situations.map((situation, row) => ({ name, row, ...situation }))
+  const left = Array.from({ length: processes }, () =>
+    measured.flatMap(({ situation, costs }) =>
+      situation.names.map((name) => ({ situation, costs, name }))
     )
-  }).flat()
-  await Promise.all(
-    Array.from({ length: 2 }, async () => {
-      for (let next = left.shift(); next !== undefined; next = left.shift()) {
-        const { name, row, limit, status } = next
-        const isAlone = name.startsWith('Fastify')
-        if (row === 1 && (isAlone || name.endsWith('three quotas'))) continue
-        const cost = (await instructionsPerRequest(name, limit, status)) / 1000
-        const costs = rows[row]?.costs ?? {}
-        costs[name] = Math.min(cost, costs[name] ?? Infinity)
-        console.error(`${name}, ${status}: ${cost.toFixed(1)}`)
-      }
-    })
-  )
-  return rows
+  ).flat()
+  const measureNext = async (): Promise<void> => {
+    for (let next = left.shift(); next !== undefined; next = left.shift()) {
+      const { situation, costs, name } = next
+      const cost = (await instructionsPerRequest(name, situation)) / 1000
+      costs.set(name, Math.min(cost, costs.get(name) ?? Infinity))
+      console.error(`${situation.title}, ${name}: ${cost.toFixed(1)}`)
+    }
+  }
+  await Promise.all([measureNext(), measureNext()])
+  const rows = measured.map(({ situation, costs }): Row => {
+    return {
+      title: situation.title,
+      unit: 'thousand instructions of the service',
+      costs: Object.fromEntries(costs)
+    }
+  })
+  return [...rows, ...addedIn(rows)]
 }
 
-async function instructionsPerRequest (
-  name: string,
-  limit: number,
-  status: number
-): Promise<number> {
+/**
+ * What each limiter adds to Fastify, as a part of what the cheapest peer adds. A request that is
+ * not protected is compared with one that the peer admits.
+ */
+function addedIn (rows: readonly Row[]): Row[] {
+  const [admitted] = rows
+  return rows.map((row) => {
+    const baseOf = ({ costs }: Row): number => costs[alone] ?? admitted?.costs[alone] ?? NaN
+    const compared = peers.some((peer) => peer in row.costs) ? row : (admitted ?? row)
+    const cheapest =
+      Math.min(...peers.map((peer) => compared.costs[peer] ?? Infinity)) - baseOf(compared)
+    const names = Object.keys(row.costs).filter((name) => name !== alone)
+    const added = names.map((name) => [
+      name,
+      ((row.costs[name] ?? NaN) - baseOf(row)) / cheapest
+    ])
+    return {
+      title: row.title,
+      unit: 'added to Fastify, of the cheapest peer',
+      costs: Object.fromEntries(added)
+    }
+  })
+}
+
+async function instructionsPerRequest (name: string, situation: Situation): Promise<number> {
   const [program, ...options] = valgrind
   // With a single thread, the compiler and the garbage collector run in the same order each time.
   // V8's memory reducer collects garbage when a process has little to do, as on a busy machine.
@@ -72,19 +113,19 @@ async function instructionsPerRequest (
     ...node,
     fileURLToPath(new URL('server.js', import.meta.url)),
     name,
-    String(limit)
+    String(situation.limit)
   ]
   const child = spawn(program, [...options, ...server], {
     stdio: ['ignore', 'inherit', 'ignore', 'ipc']
   })
   try {
-    return await count(child, status)
+    return await count(child, situation)
   } finally {
     child.kill('SIGKILL')
   }
 }
 
-async function count (child: ChildProcess, status: number): Promise<number> {
+async function count (child: ChildProcess, { path, status }: Situation): Promise<number> {
   const [address] = await once(child, 'message')
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   const request = async (caller: string): Promise<number | undefined> => {

@@ -1,5 +1,5 @@
 // Requests a second and latency of a service, with each limiter, in memory, on Redis and on
-// PostgreSQL.
+// PostgreSQL: means of several processes.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -13,14 +13,17 @@ import { median, type Row } from './table.js'
 
 const connections = 32
 const callers = 1_000
-const rounds = 9
+// V8 compiles the same program differently in each process, and stays with it after a major garbage
+// collection. So there are several processes of each limiter, each measured after a collection.
+const processes = 5
+const rounds = 5
 // Before them, V8 compiles the service, and the client that all services share.
-const roundsToWarmUp = 5
+const roundsToWarmUp = 4
 const requestsOfARound = 4_000
 const unlimited = 1_000_000_000
 
 const own = ['Fastify alone', 'fastify-llm-quota', 'fastify-llm-quota, again']
-const three = 'fastify-llm-quota, three quotas'
+const three = ['fastify-llm-quota, three quotas', 'rate-limiter-flexible, three limits']
 
 /** What a service did in a round. */
 interface Round {
@@ -39,11 +42,11 @@ export async function measureService (): Promise<Row[]> {
   const pool = postgres.pool()
   await pool.query(`${postgresSchema()}; ${peerTable}`)
   await pool.end()
-  const peers = ['@fastify/rate-limit', 'rate-limiter-flexible']
+  const peer = 'rate-limiter-flexible'
   const rows = [
-    ...(await measure('in memory', [...own, three, ...peers], '')),
-    ...(await measure('on Redis', [...own, three, ...peers], redis.url)),
-    ...(await measure('on PostgreSQL', [...own, three, 'rate-limiter-flexible'], postgres.url))
+    ...(await measure('in memory', [...own, '@fastify/rate-limit', peer, ...three], '')),
+    ...(await measure('on Redis', [...own, '@fastify/rate-limit', peer, ...three], redis.url)),
+    ...(await measure('on PostgreSQL', [...own, peer, ...three], postgres.url))
   ]
   await redis.stop()
   await postgres.stop()
@@ -52,29 +55,70 @@ export async function measureService (): Promise<Row[]> {
 
 /** Measures all limiters in turns, so that what else runs on the machine affects all of them. */
 async function measure (where: string, names: readonly string[], url: string): Promise<Row[]> {
-  const services = await Promise.all(names.map((name) => Service.start(name, url)))
-  const done = new Map<string, Round[]>()
-  for (let round = 0; round < roundsToWarmUp; round++) {
-    for (const service of services) await service.run()
-  }
-  for (let round = 0; round < rounds; round++) {
-    for (const service of services) {
-      done.set(service.name, [...(done.get(service.name) ?? []), await service.run()])
+  // Of each process, the median round.
+  const measured = new Map<string, Round[]>(names.map((name) => [name, []]))
+  for (let each = 0; each < processes; each++) {
+    for (const [name, round] of await measureProcesses(names, url)) {
+      measured.get(name)?.push(round)
     }
   }
-  for (const service of services) service.stop()
-  const rowOf = (unit: string, figure: (round: Round) => number): Row => {
-    const medians = [...done].map(([name, each]) => [name, median(each.map(figure))])
-    return { title: where, unit, costs: Object.fromEntries(medians) }
+  const rowOf = (
+    unit: string,
+    figure: (round: Round) => number,
+    summary: (figures: readonly number[]) => number
+  ): Row => {
+    const costs = [...measured].map(([name, each]) => [name, summary(each.map(figure))])
+    return { title: where, unit, costs: Object.fromEntries(costs) }
   }
   const rows = [
-    rowOf('requests a second', ({ rate }) => rate),
-    rowOf('ms, median', (round) => round.median),
-    rowOf('ms, 99 of 100', ({ ninetyNinth }) => ninetyNinth),
-    rowOf('µs CPU of the service', ({ cpu }) => cpu)
+    rowOf('requests a second, mean of the processes', ({ rate }) => rate, mean),
+    rowOf('the same, standard deviation', ({ rate }) => rate, deviation),
+    rowOf('ms, median', (round) => round.median, mean),
+    rowOf('ms, 99 of 100', ({ ninetyNinth }) => ninetyNinth, mean),
+    rowOf('µs CPU of the service', ({ cpu }) => cpu, mean)
   ]
   console.error(rows)
   return rows
+}
+
+/** Measures one process of each limiter. */
+async function measureProcesses (
+  names: readonly string[],
+  url: string
+): Promise<Map<string, Round>> {
+  const services = await Promise.all(names.map((name) => Service.start(name, url)))
+  for (let round = 0; round < roundsToWarmUp; round++) {
+    for (const service of services) await service.run()
+  }
+  for (const service of services) await service.collectGarbage()
+  const done = new Map<string, Round[]>(names.map((name) => [name, []]))
+  // The first round after a collection is slower.
+  for (const service of services) await service.run()
+  for (let round = 0; round < rounds; round++) {
+    for (const service of services) done.get(service.name)?.push(await service.run())
+  }
+  for (const service of services) service.stop()
+  return new Map([...done].map(([name, each]) => [name, medianRound(each)]))
+}
+
+function medianRound (done: readonly Round[]): Round {
+  const medianOf = (figure: (round: Round) => number): number => median(done.map(figure))
+  return {
+    rate: medianOf(({ rate }) => rate),
+    median: medianOf((round) => round.median),
+    ninetyNinth: medianOf(({ ninetyNinth }) => ninetyNinth),
+    cpu: medianOf(({ cpu }) => cpu)
+  }
+}
+
+function mean (figures: readonly number[]): number {
+  return figures.reduce((sum, figure) => sum + figure, 0) / figures.length
+}
+
+function deviation (figures: readonly number[]): number {
+  const middle = mean(figures)
+  const squares = figures.map((figure) => (figure - middle) ** 2)
+  return Math.sqrt(squares.reduce((sum, square) => sum + square, 0) / (figures.length - 1))
 }
 
 /** A service in a process of its own, and connections to it. */
@@ -91,7 +135,7 @@ class Service {
 
   static async start (name: string, url: string): Promise<Service> {
     const program = fileURLToPath(new URL('server.js', import.meta.url))
-    const child = spawn(process.execPath, [program, name, String(unlimited), url], {
+    const child = spawn(process.execPath, ['--expose-gc', program, name, String(unlimited), url], {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc']
     })
     const [address] = await once(child, 'message')
@@ -99,6 +143,12 @@ class Service {
     const sockets = Array.from({ length: connections }, () => connect(Number(port), hostname))
     await Promise.all(sockets.map((socket) => once(socket, 'connect')))
     return new Service(name, child, sockets)
+  }
+
+  async collectGarbage (): Promise<void> {
+    const collected = once(this.#process, 'message')
+    this.#process.send('collect')
+    await collected
   }
 
   stop (): void {

@@ -9,12 +9,21 @@ import { RedisServer } from '../test/support/redis-server.js'
 import { instructionsOf, startCounting, valgrind } from './callgrind.js'
 import { limiters, path, peerTable, prepare, type Place } from './limiters.js'
 import { cpuOf } from './server-cpu.js'
-import { median, type Row } from './table.js'
+import { median, ratiosOf, type Row } from './table.js'
 
 const callers = 5_000
 const unlimited = 1_000_000_000
 
-const own = ['fastify-llm-quota', 'fastify-llm-quota, again', 'fastify-llm-quota, three quotas']
+const peer = 'rate-limiter-flexible'
+const peerOfThree = 'rate-limiter-flexible, three limits'
+// The second one is a control.
+const comparedWith: Readonly<Record<string, string>> = {
+  'fastify-llm-quota': peer,
+  'fastify-llm-quota, again': peer,
+  'fastify-llm-quota, three quotas': peerOfThree,
+  'fastify-llm-quota, three quotas, again': peerOfThree
+}
+const names = [...Object.keys(comparedWith), peer, peerOfThree]
 
 /** What is measured of a server. */
 interface Measure {
@@ -70,8 +79,8 @@ async function onRedis (
     'no'
   )
   const redis = server.client()
-  const names = [...own, '@fastify/rate-limit', 'rate-limiter-flexible']
-  const rows = await measure('Redis', names, { redis }, rounds, measureOf(server))
+  const all = [...names, '@fastify/rate-limit']
+  const rows = await measure('Redis', all, { redis }, rounds, measureOf(server))
   redis.disconnect()
   await server.stop()
   return rows
@@ -81,7 +90,6 @@ export async function measurePostgres (): Promise<Row[]> {
   const server = await PostgresServer.start()
   const pool = server.pool({ max: 10 })
   await pool.query(`${postgresSchema()}; ${peerTable}`)
-  const names = [...own, 'rate-limiter-flexible']
   const rounds = { rounds: 15, requests: 2_000 }
   const rows = await measure('PostgreSQL', names, { pool }, rounds, {
     unit: 'µs CPU of PostgreSQL',
@@ -125,7 +133,7 @@ async function measure (
       unit,
       costs: Object.fromEntries([...figures].map(([name, costs]) => [name, median(costs)]))
     }
-    rows.push(row)
+    rows.push(row, ratiosOf(row, comparedWith))
     console.error(row)
   }
   for (const { app } of apps) await app.close()

@@ -39,7 +39,7 @@ class NotedStore extends MemoryQuotaStore {
   }
 }
 
-const stores = await Promise.all(
+const connected = await Promise.all(
   settings.ports.map(
     (port) =>
       clients[settings.client]?.connect(port) ??
@@ -47,6 +47,7 @@ const stores = await Promise.all(
   )
 )
 
+const stores = connected.map(({ store }) => store)
 const madeBy = new WeakMap<Acquisition, QuotaStore>()
 
 /**
@@ -67,7 +68,7 @@ const primary: PrimaryQuotaStore = {
     const acquisitions = store.acquire(demands)
     return acquisitions instanceof Promise ? acquisitions.then(remember) : remember(acquisitions)
   },
-  settle: (acquisition, used, end) => madeBy.get(acquisition)?.settle?.(acquisition, used, end)
+  settle: (acquisition, used) => madeBy.get(acquisition)?.settle?.(acquisition, used)
 }
 const store = new InsuredQuotaStore({ primary, fallback: new NotedStore() })
 
@@ -86,7 +87,7 @@ const logged: readonly (readonly [RegExp, string])[] = [
   [/shards; the fallback counts/, 'both']
 ]
 // While its store fails, a request cannot settle what it has of it, and says so.
-const expected = /may be taken until its lease ends$|counts may be wrong$|not be taken back from /
+const expected = /may stay taken for 30 seconds$|counts may be wrong$|not be taken back from /
 const stream = new Writable({
   write (line, _encoding, done) {
     const { msg, level } = JSON.parse(String(line))

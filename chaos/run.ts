@@ -2,7 +2,9 @@
 // failovers, freezes, eviction, servers that take no writes, and broken connections. Late, lost and
 // doubled replies, stalled and killed processes, lost counters and clocks that step are in
 // test/simulation.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
+import { placeDuration } from '../lib/store/shared/driver.js'
 import type { Duration } from './duration.js'
 import { Random } from './random.js'
 import { limit, runRound, type RoundIncident } from './round.js'
@@ -38,6 +40,7 @@ try {
     for (const failure of result.failures) console.log(`  FAILED: ${failure}`)
     failures += result.failures.length
   }
+  failures += await placesLeft()
 } finally {
   await world.stop()
 }
@@ -48,6 +51,22 @@ console.log(
         `${client} --seconds ${seconds}`
 )
 process.exit(failures === 0 ? 0 : 1)
+
+/**
+ * Returns 1 unless all places are free 30 s after the last request: those of requests that have
+ * ended, and those that calls have taken whose replies were lost.
+ */
+async function placesLeft (): Promise<number> {
+  const latest = performance.now() + placeDuration + 1_000
+  let callers = await world.callersWithPlaces()
+  while (callers > 0 && performance.now() < latest) {
+    await sleep(1_000)
+    callers = await world.callersWithPlaces()
+  }
+  if (callers === 0) return 0
+  console.log(`  FAILED: ${callers} callers have places 30 s after their last request`)
+  return 1
+}
 
 function shown ({ wall, own }: Duration): string {
   return `${Math.round(wall)} ms (${Math.round(own)} on a machine of its own)`

@@ -28,18 +28,26 @@ const ioOptions = {
   reconnectOnError: ({ message }: Error) => message.includes('READONLY')
 }
 
+interface ConnectedStore {
+  readonly store: QuotaStore
+  close(): unknown
+}
+
 /**
  * A client that an instance can use. It does not send commands again after a lost connection, and
  * reconnects soon.
  */
-interface ChaosClient {
+export interface ChaosClient {
   /** Creates a store on one server. */
-  connect(port: number): Promise<QuotaStore>
+  connect(port: number): Promise<ConnectedStore>
   /** Whether it closes silent connections. */
   readonly noticesSilence: boolean
 }
 
-type IoClient = IoredisClient & { on(event: 'error', listener: () => void): unknown }
+type IoClient = IoredisClient & {
+  on(event: 'error', listener: () => void): unknown
+  disconnect(): void
+}
 
 const ofIo = (
   connect: (options: typeof ioOptions & { port: number }) => IoClient
@@ -48,7 +56,7 @@ const ofIo = (
   async connect (port) {
     const client = connect({ ...ioOptions, port })
     client.on('error', () => {})
-    return new RedisQuotaStore({ client })
+    return { store: new RedisQuotaStore({ client }), close: () => client.disconnect() }
   }
 })
 
@@ -73,7 +81,7 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
       })
       client.on('error', () => {})
       await client.connect()
-      return new RedisQuotaStore({ client })
+      return { store: new RedisQuotaStore({ client }), close: () => client.close() }
     }
   },
   glide: {
@@ -88,7 +96,7 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
         // An attempt that meets silence delays the next one.
         advancedConfiguration: { connectionTimeout: clientPatience / 2 }
       })
-      return new RedisQuotaStore({ client })
+      return { store: new RedisQuotaStore({ client }), close: () => client.close() }
     }
   },
   postgres: {
@@ -97,7 +105,7 @@ export const clients: Readonly<Record<string, ChaosClient>> = {
       const timeouts = { connectionTimeoutMillis: clientPatience, query_timeout: clientPatience }
       const pool = new pg.Pool({ host, port, user: 'postgres', database: 'postgres', ...timeouts })
       pool.on('error', () => {})
-      return new PostgresQuotaStore({ pool })
+      return { store: new PostgresQuotaStore({ pool }), close: () => pool.end() }
     }
   }
 }

@@ -5,7 +5,7 @@ import { postgresFaults } from './postgres-faults.js'
 import { PostgresNode } from './postgres-node.js'
 import { redisFaults } from './redis-faults.js'
 import { RedisNode } from './redis-node.js'
-import { clients } from './stores.js'
+import { clients, type ChaosClient } from './stores.js'
 
 const instancesOfAWorld = 2
 const redisServers = 3
@@ -19,13 +19,16 @@ export class World {
   readonly instances: readonly InstanceProcess[]
   readonly serverFaults: Readonly<Record<string, Draw>>
   readonly linkFaults: Readonly<Record<string, Draw>>
+  readonly #client: ChaosClient
 
   private constructor (
+    client: ChaosClient,
     nodes: World['nodes'],
     instances: readonly InstanceProcess[],
     serverFaults: Readonly<Record<string, Draw>>,
     linkFaults: Readonly<Record<string, Draw>>
   ) {
+    this.#client = client
     this.nodes = nodes
     this.instances = instances
     this.serverFaults = serverFaults
@@ -60,11 +63,24 @@ export class World {
     }
     const serverOfLink = (place: number): number => Math.floor(place / instancesOfAWorld)
     return new World(
+      client,
       nodes,
       instances,
       serverFaults,
       drawsOf('link', links, linkFaults(client), (place) => [serverOfLink(place)])
     )
+  }
+
+  /** Returns how many callers have places on the servers. */
+  async callersWithPlaces (): Promise<number> {
+    let callers = 0
+    for (const { server } of this.nodes) {
+      const { store, close } = await this.#client.connect(server.port)
+      const state = await store.inspect?.('streams.concurrent')
+      callers += state?.trackedCallers ?? NaN
+      await close()
+    }
+    return callers
   }
 
   async stop (): Promise<void> {

@@ -1,623 +1,145 @@
-// Mutants of the scripts in Lua and SQL: in which file of lib a text is replaced, and which test
-// finds it, by its file and the names from the outermost test to the one that fails.
+// Makes mistakes in lib, one mutant of the lists in mutants/ after another, in a copy of what
+// `npm run compile` has built, and runs the test that is named to find it. Fails unless each of
+// them does: another test that fails does not count.
+//
+// Without arguments, all of them. An argument is the name of a list, such as `limits`, or a file of
+// lib, such as `permit/usage.ts`. Those of scripts in Lua need redis-server; PostgreSQL is PGlite.
+import { spawnSync } from 'node:child_process'
+import {
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join, resolve } from 'node:path'
+import ts from 'typescript'
+import { isScript, scriptText } from './script-text.js'
 
-const redisContract = {
-  test: 'test/servers/redis-contract.test.ts',
-  outer: 'the Redis store passes each check of quotaStoreContract'
-}
-const postgresContract = {
-  test: 'test/stores/postgres.test.ts',
-  outer: 'the store passes each check of quotaStoreContract'
-}
+// A mutant can make a test wait for ever.
+const longestRun = 120_000
 
-/** A mutant that a rule of quotaStoreContract finds. */
-function byRule ({ test, outer }, rule) {
-  return { test, foundBy: [outer, rule] }
-}
+const { config } = ts.readConfigFile('tsconfig.json', ts.sys.readFile)
+const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, '.')
+// Of one file alone, the compiler does not look for the package.json that makes it a module.
+const compilerOptions = { ...options, module: ts.ModuleKind.ESNext, sourceMap: false }
 
-/** A mutant that a test finds. */
-function byTest (test, name) {
-  return { test, foundBy: [name] }
-}
+const scripts = readdirSync('lib', { recursive: true, encoding: 'utf8' }).filter(isScript)
+const folder = mkdtempSync(join(tmpdir(), 'mutants-'))
 
-const lua = [
-  {
-    file: 'store/redis/decide.lua',
-    what: 'a cost of 0 needs no room',
-    from: 'counter.count + math.max(least, 1) <= limit',
-    to: 'counter.count + least <= limit',
-    ...byRule(
-      redisContract,
-      'a cost of 0 needs room for 1 and adds nothing, but opens the window'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'a window is open a millisecond longer',
-    from: 'if counter.ends <= (ends > 0 and starts or now) then',
-    to: 'if counter.ends < (ends > 0 and starts or now) then',
-    ...byRule(
-      redisContract,
-      'a request after the previous window opens one, and no later request extends it'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'a day of another time zone opens a window before the last one has ended',
-    from: '(ends > 0 and starts or now)',
-    to: '(ends > 0 and ends - 1 or now)',
-    ...byRule(
-      redisContract,
-      'a caller whose time zone changes gets no second window for the same hours'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'a new window holds what the last one did',
-    from: 'counter.count, counter.held, counter.heldBefore = 0, 0, 0',
-    to: 'counter.count = 0',
-    ...byRule(redisContract, 'a settlement changes the window that counted, and no other')
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'a settlement changes any window',
-    from: 'if counter and counter.id == id then',
-    to: 'if counter then',
-    ...byRule(redisContract, 'a settlement changes the window that counted, and no other')
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'a settlement ends what is held of any period',
-    from: "settled == period and 'held' or settled == period - 1 and 'heldBefore'",
-    to: "'held'",
-    ...byRule(
-      redisContract,
-      'a settlement ends what is held in the period that admitted it, and in no other'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'all that is asked for is granted',
-    from: 'or math.max(0, math.min(demand.most, demand.limit - counter.count))',
-    to: 'or demand.most',
-    ...byRule(
-      redisContract,
-      'grants as much as there is room for, from the least to the most of a request'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'a demand with room is counted beside one without',
-    from: '    if isAdmitted then\n',
-    to: '    if demand.hasRoom then\n',
-    ...byRule(
-      redisContract,
-      'counts and holds no demand of a request if one of them has no room, whichever it is'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'one caller more than the cap is tracked',
-    from: 'quota.tracked < cap then',
-    to: 'quota.tracked <= cap then',
-    ...byRule(
-      redisContract,
-      'tracks no more callers than the cap, also in a race; others share the overflow counter'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'when a caller was last seen is not noted',
-    from: 'counter.lastSeen, counter.isChanged = now, true',
-    to: 'counter.isChanged = true',
-    ...byRule(
-      redisContract,
-      'a sweep removes a caller one window and 60 s after its last request, before a lookup'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'the windows of a time zone are not known as such',
-    from: 'quota.retention, quota.isZoned = window + MINUTE, isZoned',
-    to: 'quota.retention = window + MINUTE',
-    ...byRule(
-      redisContract,
-      'peek, list, forget and settlements follow the windows of a time zone'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'the counters do not expire',
-    from: '    redis.call(\'PEXPIRE\', quota.key, quota.expires - now)\n',
-    to: '',
-    ...byTest(
-      'test/servers/redis-store.test.ts',
-      'the keys of a shard begin with the prefix, contain digests only, and expire'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'a shard expires with the quota that was used last',
-    from: 'local isExpiring = now + keep > shardExpires',
-    to: 'local isExpiring = true',
-    ...byTest(
-      'test/servers/redis-store.test.ts',
-      "a month's count is not lost because of a minute's quota"
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'counters that were lost have no new expiry',
-    from: '    quota.expires = NEVER\n',
-    to: '',
-    ...byTest(
-      'test/servers/redis-lost-keys.test.ts',
-      "with the server's clock, decisions go on after a loss, and keys expire"
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'counters of a clock that was lost stay',
-    from: "  if not text then redis.call('UNLINK', quota.key) end\n",
-    to: '',
-    ...byTest(
-      'test/servers/redis-clock-set-back.test.ts',
-      'a window does not become longer if the server then loses its clock'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'a sweep looks at the first page only',
-    from: "page[1] == '0' and -1 or tonumber(page[1])",
-    to: '-1',
-    ...byTest(
-      'test/servers/redis-store-pages.test.ts',
-      'a sweep makes nobody wait: each call looks at a thousand counters'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'a freed place stays taken',
-    from: "elseif redis.call('ZREM', holder.key, place) == 1 and",
-    to: "elseif redis.call('EXISTS', holder.key) == 1 and",
-    ...byRule(
-      redisContract,
-      'takes a place if there are fewer concurrent requests than the limit, and frees it once'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'a caller stays listed when its last place is free',
-    from: '    redis.call(\'ZREM\', holder.callersKey, holder.caller)\n',
-    to: '',
-    ...byTest(
-      'test/servers/redis-places.test.ts',
-      'a caller is listed and counted until its last place is free'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'only a thousand ended places are ever removed',
-    from: 'local removed = math.min(ended, removable)',
-    to: 'local removed = ended > PAGE and 0 or math.min(ended, removable)',
-    ...byTest(
-      'test/servers/redis-places.test.ts',
-      'every ended place of a caller is removed, a thousand with each call'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'ended callers of a quota stay',
-    from: '  countNotEnded(KEYS[1 + position])\n',
-    to: '',
-    ...byTest(
-      'test/servers/redis-places.test.ts',
-      'every ended caller of a quota is removed, a thousand with each call'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'the places of a caller do not expire',
-    from: '  redis.call(\'PEXPIRE\', holder.key, PLACE_DURATION)\n',
-    to: '',
-    ...byTest(
-      'test/servers/redis-places.test.ts',
-      'each key of places expires after 30 s, and with the last place'
-    )
-  },
-  {
-    file: 'store/redis/decide.lua',
-    what: 'a renewal does not take a place again',
-    from: '    hold(holder, place)\n',
-    to: "    if redis.call('EXISTS', holder.key) == 1 then hold(holder, place) end\n",
-    ...byTest(
-      'test/servers/redis-places.test.ts',
-      'a process renews its places after the server has lost them'
-    )
-  },
-  {
-    file: 'store/redis/layout.part.lua',
-    what: 'sweeps are a millisecond later',
-    from: 'local MINUTE = 60000 --',
-    to: 'local MINUTE = 60001 --',
-    ...byRule(redisContract, 'sweeps 60 s after the previous sweep, and no earlier')
-  },
-  {
-    file: 'store/redis/layout.part.lua',
-    what: 'places last 15 s longer',
-    from: 'local PLACE_DURATION = 30000 --',
-    to: 'local PLACE_DURATION = 45000 --',
-    ...byTest(
-      'test/servers/redis-places.test.ts',
-      'the places of an ended process are free after 30 s, and no earlier'
-    )
-  },
-  {
-    file: 'store/redis/layout.part.lua',
-    what: 'the time runs backwards with the clock',
-    from: 'local now = math.max(time + offset, latest)',
-    to: 'local now = time + offset',
-    ...byTest(
-      'test/servers/redis-clock-set-back.test.ts',
-      'a window does not become longer, and no wait negative, if the clock is set back by ' +
-        '1000 ms after a decision'
-    )
-  },
-  {
-    file: 'store/redis/layout.part.lua',
-    what: 'ids of windows begin anew when the server has lost them',
-    from: 'math.max(latestId, microseconds)',
-    to: 'latestId',
-    ...byTest(
-      'test/servers/redis-store.test.ts',
-      'nothing is given back in a window that opened at the same time after the counters were lost'
-    )
-  },
-  {
-    file: 'store/redis/layout.part.lua',
-    what: 'a caller is removed a sweep late',
-    from: '>= quota.retention',
-    to: '> quota.retention',
-    ...byRule(
-      redisContract,
-      'a sweep removes a caller one window and 60 s after its last request, before a lookup'
-    )
-  },
-  {
-    file: 'store/redis/layout.part.lua',
-    what: 'what is held is forgotten after ten minutes',
-    from: 'heldBefore = heldPeriod == period - 1 and held or 0',
-    to: 'heldBefore = 0',
-    ...byRule(
-      redisContract,
-      'holds an estimate in the period of ten minutes that admitted it, and in the next one'
-    )
-  },
-  {
-    file: 'store/redis/layout.part.lua',
-    what: 'another layout is overwritten',
-    from: "redis.call('EXISTS', SHARD) == 0) then return found",
-    to: 'true) then return found',
-    ...byTest(
-      'test/servers/redis-store.test.ts',
-      'another layout, older or newer, is refused by name and not changed'
-    )
-  },
-  {
-    file: 'store/redis/list.lua',
-    what: 'a window that is over is listed',
-    from: 'elseif counter.ends > now then',
-    to: 'elseif counter.ends >= now then',
-    ...byRule(
-      redisContract,
-      'list returns each caller whose own counter in the quota has an open window, and no other'
-    )
-  },
-  {
-    file: 'store/redis/peek.lua',
-    what: 'peek does not look for a dead counter',
-    from: 'or makesRoom() then',
-    to: 'then',
-    ...byTest(
-      'test/servers/redis-store-pages.test.ts',
-      'a new caller at the cap uses the overflow counter until the sweep has found a dead counter'
-    )
-  },
-  {
-    file: 'store/redis/clear.lua',
-    what: 'the places of callers are not cleared',
-    from: '        redis.call(\'UNLINK\', key .. \' \' .. caller)\n',
-    to: '',
-    ...byTest(
-      'test/servers/redis-store.test.ts',
-      'clearCounters removes every quota that any process has used, places included'
-    )
+/** Returns the mutants of the lists and files that the arguments name. */
+async function mutantsOf (names) {
+  const mutants = []
+  for (const list of readdirSync('scripts/mutants')) {
+    const module = await import(`./mutants/${list}`)
+    const isNamed = names.length === 0 || names.includes(basename(list, '.js'))
+    mutants.push(...module.mutants.filter(({ file }) => isNamed || names.includes(file)))
   }
-]
+  if (mutants.length === 0) throw new Error(`there are no mutants of ${names.join(' and ')}`)
+  return mutants
+}
 
-const sql = [
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a window is open a millisecond longer',
-    from: 'coalesce(ends > coalesce(present_start, moment), false)',
-    to: 'coalesce(ends >= coalesce(present_start, moment), false)',
-    ...byRule(
-      postgresContract,
-      'a request after the previous window opens one, and no later request extends it'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a cost of 0 needs no room',
-    from: 'count + greatest(at_least, 1) <= quota_limit',
-    to: 'count + at_least <= quota_limit',
-    ...byRule(
-      postgresContract,
-      'a cost of 0 needs room for 1 and adds nothing, but opens the window'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a sweep removes a caller a millisecond late',
-    from: 'page.dead_from <= swept_at',
-    to: 'page.dead_from < swept_at',
-    ...byRule(
-      postgresContract,
-      'a sweep removes a caller one window and 60 s after its last request, before a lookup'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'sweeps are a millisecond late',
-    from: '  IF moment - sweep.swept_at >= 60000 THEN',
-    to: '  IF moment - sweep.swept_at > 60000 THEN',
-    ...byRule(postgresContract, 'sweeps 60 s after the previous sweep, and no earlier')
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a sweep removes the overflow counter',
-    from: ' AND page.caller <> \'"overflow"\'\n',
-    to: '\n',
-    ...byTest(
-      postgresContract.test,
-      'a sweep leaves the overflow counter, which is no tracked caller'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'callers that a sweep has removed stay in their number',
-    from: 'SET tracked = stored.tracked - deleted,',
-    to: 'SET tracked = stored.tracked,',
-    ...byRule(
-      postgresContract,
-      'a sweep makes room for a caller that uses an overflow counter with an open window'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'one caller more than the cap is tracked',
-    from: 'AND quota.tracked < cap;',
-    to: 'AND quota.tracked <= cap;',
-    ...byRule(
-      postgresContract,
-      'tracks no more callers than the cap, also in a race; others share the overflow counter'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a forgotten caller stays in the number',
-    from: 'SET tracked = stored.tracked - 1',
-    to: 'SET tracked = stored.tracked',
-    ...byRule(
-      postgresContract,
-      'forget makes room for one other caller if the caller has a counter'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a new window counts what the last one did',
-    from: 'DO UPDATE SET count = 0, held = 0,',
-    to: 'DO UPDATE SET held = 0,',
-    ...byRule(
-      postgresContract,
-      'a request after the previous window opens one, and no later request extends it'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a settlement changes any window',
-    from: '\n        AND stored.window_id = given.window_id;',
-    to: ';',
-    ...byRule(postgresContract, 'a settlement changes the window that counted, and no other')
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a settlement holds what it did',
-    from: 'stored.held - llm_quota_less(given.less_held, stored.period)',
-    to: 'stored.held',
-    ...byRule(
-      postgresContract,
-      'holds an estimate until it is settled, and then counts what was used'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a settlement ends what the period before holds',
-    from: 'llm_quota_less(given.less_held, stored.period - 1)',
-    to: 'llm_quota_less(given.less_held, stored.period)',
-    ...byRule(
-      postgresContract,
-      'a settlement ends what is held in the period that admitted it, and in no other'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'what is held is forgotten after one period',
-    from: '    WHEN 1 THEN own.held\n',
-    to: '',
-    ...byRule(
-      postgresContract,
-      'holds an estimate in the period of ten minutes that admitted it, and in the next one'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a demand with room is counted beside one without',
-    from: '    IF is_admitted THEN\n      granted :=',
-    to: '    IF has_room THEN\n      granted :=',
-    ...byRule(
-      postgresContract,
-      'counts and holds no demand of a request if one of them has no room, whichever it is'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'the time runs backwards with the clock',
-    from: '    moment := latest;\n',
-    to: '',
-    ...byTest(
-      postgresContract.test,
-      'a window that opens at once after the clock was set back is as long as any'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'an id of a window is used again',
-    from: 'floor(random() * 9007199254740991), 0',
-    to: '1, 0',
-    ...byTest(
-      postgresContract.test,
-      'nothing is given back in a window that opened at the same time after the counters were lost'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a grant is negative',
-    from: 'ELSE greatest(0, least(demand.most, demand.quota_limit - own.count)) END;',
-    to: 'ELSE least(demand.most, demand.quota_limit - own.count) END;',
-    ...byTest(
-      postgresContract.test,
-      'callers of one request who share the overflow counter are granted nothing below 0'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'the second demand does not see what the first has counted in the overflow counter',
-    from: '    IF own.caller = \'"overflow"\' THEN',
-    to: '    IF false THEN',
-    ...byTest(
-      postgresContract.test,
-      'callers of one request who share the overflow counter are granted nothing below 0'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a sweep that is under way ends with its first page',
-    from: '    unswept = next_unswept\n',
-    to: '    unswept = NULL\n',
-    ...byTest(
-      postgresContract.test,
-      'a call sweeps 1,000 counters; at the cap, a new caller uses the overflow counter until then'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a counter is kept for its latest window instead of its longest',
-    from: 'greatest(stored.dead_from, moment + demand.window_length + 60000)',
-    to: 'moment + demand.window_length + 60000',
-    ...byTest(
-      postgresContract.test,
-      'a counter is kept as long as its window, whatever sweeps it'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a place counts a millisecond longer',
-    from: 'place.caller = demand.caller AND place.ends > moment',
-    to: 'place.caller = demand.caller AND place.ends >= moment',
-    ...byTest(
-      postgresContract.test,
-      'the places of a process that was killed are free when they end, no later'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a place lasts 15 s longer',
-    from: 'demand.place, moment + 30000)',
-    to: 'demand.place, moment + 45000)',
-    ...byTest(
-      postgresContract.test,
-      'a call that is late or lost leaves a place taken for 30 s at most'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a renewed place lasts 15 s longer',
-    from: 'held.name, moment + 30000',
-    to: 'held.name, moment + 45000',
-    ...byTest(
-      postgresContract.test,
-      'the places of a process that was killed are free when they end, no later'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a renewal takes no place',
-    from: 'DO UPDATE SET ends = excluded.ends;',
-    to: 'DO NOTHING;',
-    ...byTest(
-      postgresContract.test,
-      'a renewal keeps a place for 30 s, and takes it again if it was lost'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'places of any name are freed',
-    from: '\n        AND place.name = given.name;',
-    to: ';',
-    ...byTest(
-      postgresContract.test,
-      'a call that the server gets twice takes a place once and frees it once'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a repeated request counts its own place',
-    from: '\n    AND place.name IS DISTINCT FROM demand.place;',
-    to: ';',
-    ...byTest(
-      postgresContract.test,
-      'a call that the server gets twice takes a place once and frees it once'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'places that have ended go only once',
-    from: 'IF now.moment / 1000 > now.latest / 1000 THEN',
-    to: 'IF now.moment - now.latest > 10000 THEN',
-    ...byTest(
-      postgresContract.test,
-      'places that have ended do not count, and go, 1,000 in a second'
-    )
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'a request without room takes a place',
-    from: '    ELSIF is_admitted THEN\n',
-    to: '    ELSE\n',
-    ...byTest(postgresContract.test, 'a rejected request takes no place')
-  },
-  {
-    file: 'store/postgres/schema.sql',
-    what: 'the overflow counter is a caller',
-    from: 'owner := \'"overflow"\';',
-    to: "owner := '';",
-    ...byTest(
-      postgresContract.test,
-      'no name of a caller or of counters meets what the store keeps beside the callers'
-    )
+/** Returns the files of `build/lib` that are made of a file of lib. Others can include a script. */
+function madeOf (file) {
+  return file.endsWith('.ts')
+    ? [file.replace(/ts$/, 'js')]
+    : scripts.map((script) => `${script}.js`)
+}
+
+/** Writes what is made of the changed file into the copy. */
+function plant (mutant) {
+  const read = (name) => {
+    const text = readFileSync(join('lib', name), 'utf8')
+    return name === mutant.file ? changed(text, mutant) : text
   }
-]
+  for (const name of madeOf(mutant.file)) {
+    const made = mutant.file.endsWith('.ts')
+      ? ts.transpileModule(read(mutant.file), { compilerOptions }).outputText
+      : `export default ${JSON.stringify(scriptText(name.replace(/\.js$/, ''), read))}\n`
+    writeFileSync(join(folder, 'build', 'lib', name), made)
+  }
+}
 
-/** All of them. */
-export const mutants = [...lua, ...sql]
+/** Writes what is made of the file as it is. */
+function restore ({ file }) {
+  for (const name of madeOf(file)) {
+    cpSync(join('build', 'lib', name), join(folder, 'build', 'lib', name))
+  }
+}
+
+/** Returns the text with the change of a mutant. */
+function changed (text, { file, from, to }) {
+  const parts = text.split(from)
+  if (parts.length !== 2) {
+    throw new Error(`${file} has ${parts.length - 1} times, not once:\n${from}`)
+  }
+  return parts.join(to)
+}
+
+/** Runs tests of a file: by depth, a pattern of their names. Returns what they print. */
+function run (file, patterns) {
+  const { status, stdout } = spawnSync(
+    process.execPath,
+    [
+      `--require=${resolve('scripts/before-tests.cjs')}`,
+      `build/${file.replace(/ts$/, 'js')}`
+    ],
+    {
+      cwd: folder,
+      encoding: 'utf8',
+      env: { ...process.env, TAP_GREP: patterns.join('\n'), TAP_TIMEOUT: '110' },
+      killSignal: 'SIGKILL',
+      maxBuffer: 2 ** 30,
+      timeout: longestRun
+    }
+  )
+  return { hasPassed: status === 0, output: stdout }
+}
+
+function patternOf (name) {
+  return `/^${name.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&')}$/`
+}
+
+/** Whether the test that is named finds the mutant. Another that fails does not count. */
+function isFound (mutant) {
+  plant(mutant)
+  const { hasPassed, output } = run(mutant.test, mutant.foundBy.map(patternOf))
+  restore(mutant)
+  const failed = output.split('\n').filter((line) => /^ *not ok \d+ - /.test(line))
+  return !hasPassed && failed.some((line) => line.includes(` - ${mutant.foundBy.at(-1)}`))
+}
+
+try {
+  const mutants = await mutantsOf(process.argv.slice(2))
+  cpSync('build', join(folder, 'build'), { recursive: true })
+  cpSync('package.json', join(folder, 'package.json'))
+  symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
+
+  for (const file of new Set(mutants.map(({ test }) => test))) {
+    const names = mutants.filter(({ test }) => test === file).map(({ foundBy }) => foundBy[0])
+    const pattern = new Set(names.map((name) => patternOf(name).slice(1, -1)))
+    const { hasPassed, output } = run(file, [`/${[...pattern].join('|')}/`])
+    const ran = output.replaceAll(/^.*# SKIP.*\n/gm, '')
+    if (!hasPassed) throw new Error(`${file} fails without a mutant:\n${ran}`)
+  }
+
+  const survivors = []
+  for (const [index, mutant] of mutants.entries()) {
+    const startedAt = performance.now()
+    const isDead = isFound(mutant)
+    if (!isDead) survivors.push(mutant)
+    const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
+    const what = isDead ? 'found' : 'NOT FOUND'
+    console.log(`${index + 1}. ${what} in ${seconds} s: ${mutant.file}: ${mutant.what}`)
+  }
+  console.log(`${mutants.length - survivors.length} of ${mutants.length} mutants are found`)
+  for (const { file, what, foundBy } of survivors) {
+    console.error(`${file}: ${what}; this test should fail: ${foundBy.at(-1)}`)
+  }
+  if (survivors.length > 0) process.exitCode = 1
+} finally {
+  rmSync(folder, { recursive: true })
+}

@@ -23,7 +23,7 @@ export class OpenPermits {
     this.#permits.delete(permit)
   }
 
-  /** Takes a promise for which the server waits when it closes. It must handle its rejection. */
+  /** Makes a server that closes wait for a promise, whose rejection is the caller's to handle. */
   wait (promise: Promise<unknown>): void {
     this.#pending.add(promise)
     const settled = (): void => {
@@ -34,43 +34,35 @@ export class OpenPermits {
 
   /**
    * Ends all permits, and waits until everything that has begun is settled, for as long as stores
-   * go on answering. The process stays alive until then.
+   * go on answering: it gives up when none has answered for a second. The process stays alive until
+   * then.
    */
   async endAll (): Promise<void> {
     this.#isClosing = true
     for (const permit of this.#permits) this.wait(permit.expire())
     const begun = new Set(this.#pending)
-    await settledOrSilent(begun)
+    await allSettledOrSilent(begun)
     // What it has led to, such as the settlement of a decision. What begins later is not waited
     // for: a worker of a queue that the host stops afterwards would keep the server from closing.
-    await settledOrSilent([...this.#pending].filter((promise) => !begun.has(promise)))
+    await allSettledOrSilent(new Set([...this.#pending].filter((promise) => !begun.has(promise))))
   }
 }
 
 /** Resolves when all promises have settled, or when none of them has for `longestSilence`. */
-async function settledOrSilent (promises: Iterable<Promise<unknown>>): Promise<void> {
-  const left = new Set(promises)
-  const settling = [...left].map((promise) => {
-    const settled = (): void => {
-      left.delete(promise)
-    }
-    return promise.then(settled, settled)
-  })
-  const allSettled = Promise.all(settling)
-  let leftBefore = Infinity
-  while (left.size > 0 && left.size < leftBefore) {
-    leftBefore = left.size
-    await settledInTime(allSettled)
-  }
-}
-
-/** Resolves when the promise is fulfilled, at the latest after `longestSilence`. */
-async function settledInTime (settled: Promise<unknown>): Promise<void> {
+async function allSettledOrSilent (promises: ReadonlySet<Promise<unknown>>): Promise<void> {
+  if (promises.size === 0) return
   await new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, longestSilence)
-    settled.then(() => {
-      clearTimeout(timer)
-      resolve()
-    })
+    let left = promises.size
+    const silence = setTimeout(resolve, longestSilence)
+    const settled = (): void => {
+      left -= 1
+      if (left > 0) {
+        silence.refresh()
+      } else {
+        clearTimeout(silence)
+        resolve()
+      }
+    }
+    for (const promise of promises) promise.then(settled, settled)
   })
 }

@@ -171,6 +171,13 @@ export const otherRules: Rules = {
 
 /** The same at the caller cap. */
 export const otherCapRules: Rules = {
+  'places have no caller cap, and no overflow counter': (_quota, { all, later }: Callers) => [
+    [all, later].map((numbers) => [streams.visit(numbers, 1), streams.inspect()]),
+    streams.visit(all, 1),
+    streams.peek(...all),
+    streams.list()
+  ],
+
   [concurrencyRule('on overflow counters')]: (_quota, { all, overflowing }: Callers) => {
     const [caller = 1] = overflowing
     const visits = fourQuotas.slice(0, 3).map((quota) => quota.visit(all))

@@ -57,12 +57,7 @@ function valueOf (name: ts.Identifier): ts.Expression | undefined {
 }
 
 function messagesIn (file: string): string[] {
-  const source = ts.createSourceFile(
-    file,
-    readFileSync(file, 'utf8'),
-    ts.ScriptTarget.Latest,
-    true
-  )
+  const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true)
   const found: string[] = []
   const visit = (node: ts.Node): void => {
     if (ts.isCallExpression(node)) {
@@ -97,16 +92,10 @@ function isLineOf (line: string, message: string): boolean {
 
 t.test('each log line of the page is one of the code', async (t) => {
   t.ok(lines.length > 25, `${lines.length} lines`)
-  t.same(
-    lines.filter((line) => !messages.some((message) => isLineOf(line, message))),
-    []
-  )
+  t.same(lines.filter((line) => !messages.some((message) => isLineOf(line, message))), [])
 })
 
 t.test('each log line of the code is on the page', async (t) => {
   t.ok(messages.length > 25, `${messages.length} messages`)
-  t.same(
-    messages.filter((message) => !lines.some((line) => isLineOf(line, message))),
-    []
-  )
+  t.same(messages.filter((message) => !lines.some((line) => isLineOf(line, message))), [])
 })

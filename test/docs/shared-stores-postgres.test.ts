@@ -1,45 +1,34 @@
-// docs/shared-stores.md lists each table and column of schema.sql, and nothing else.
+// docs/shared-stores.md lists each table, column and sequence of schema.sql, and nothing else.
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 
 const page = readFileSync('docs/shared-stores.md', 'utf8')
 const schema = readFileSync('lib/store/postgres/schema.sql', 'utf8')
+const [, postgres = ''] = page.split('\n## PostgreSQL\n')
 
-/** The tables of the schema, with their columns. */
-function tablesOfSchema (): Map<string, string[]> {
-  const tables = schema.matchAll(
-    /^ *CREATE UNLOGGED TABLE (?<table>\w+) \(\n(?<lines>.*?)^ *\)/gms
-  )
-  return new Map(
-    [...tables].map(({ groups }) => [
-      groups?.table ?? '',
-      [...(groups?.lines ?? '').matchAll(/^ {4}([a-z_]+) /gm)].map(([, column = '']) => column)
-    ])
-  )
+/** The names that a pattern finds first in a text. */
+function namesIn (text: string, pattern: RegExp): string[] {
+  return [...text.matchAll(pattern)].map(([, name = '']) => name)
 }
 
-/** The tables of the page, with the columns that stand first in each row. */
-function tablesOfPage (): Map<string, string[]> {
-  const sections = page.matchAll(/^#### (?<table>llm_quota\w*)\n(?<text>.*?)(?=^#)/gms)
-  return new Map(
-    [...sections].map(({ groups }) => [
-      groups?.table ?? '',
-      [...(groups?.text ?? '').matchAll(/^\| `(\w+)` \|/gm)].map(([, column = '']) => column)
-    ])
-  )
-}
-
-t.test('the page about shared stores has the tables and columns of PostgreSQL', async (t) => {
-  t.equal(tablesOfSchema().size, 3)
-  t.same(tablesOfPage(), tablesOfSchema())
+t.test('the page lists the tables of the schema with their columns', async (t) => {
+  const tables = [...schema.matchAll(/^ {2}CREATE UNLOGGED TABLE (\w+) \(\n(.*?)^ {2}\)/gms)]
+  t.equal(tables.length, 3)
+  for (const [, table = '', lines = ''] of tables) {
+    const row = postgres.split('\n').find((line) => line.startsWith(`| \`${table}\` |`))
+    const listed = namesIn(row?.split('|')[3] ?? '', /`(\w+)`/g)
+    t.same(listed, namesIn(lines, /^ {4}([a-z_]+) /gm), table)
+  }
 })
 
-t.test('the page names functions of the schema only', async (t) => {
-  const functions = schema.matchAll(/^CREATE OR REPLACE FUNCTION (\w+)/gm)
-  const known = new Set([...tablesOfSchema().keys(), ...[...functions].map(([, name]) => name)])
-  const named = [...page.matchAll(/`(llm_quota\w*)`/g)].map(([, name = '']) => name)
-  t.same(
-    named.filter((name) => !known.has(name)),
-    []
-  )
+t.test('the page names tables, sequences and functions of the schema only', async (t) => {
+  const tables = namesIn(schema, /CREATE UNLOGGED TABLE (\w+)/g)
+  const sequences = namesIn(schema, /CREATE SEQUENCE (\w+)/g)
+  const functions = namesIn(schema, /^CREATE OR REPLACE FUNCTION (\w+)/gm)
+  const listed = namesIn(postgres, /^\| `(llm_quota\w*)` \|/gm)
+  t.same(listed, [...tables, ...sequences])
+  const named = new Set(namesIn(page, /`(llm_quota\w*)`/g))
+  const others = [...named].filter((name) => !listed.includes(name))
+  t.same(others.filter((name) => !functions.includes(name)), [])
+  t.ok(others.length > 3, 'and some of the functions')
 })

@@ -1,59 +1,55 @@
-// docs/shared-stores.md describes the layout that the scripts read and write.
-import { readFileSync } from 'node:fs'
+// docs/shared-stores.md describes the layout on Redis that the scripts read and write.
+import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
 
 const page = readFileSync('docs/shared-stores.md', 'utf8')
-const folder = 'lib/store/redis'
-const layout = readFileSync(`${folder}/layout.part.lua`, 'utf8')
-const places = readFileSync(`${folder}/places.part.lua`, 'utf8')
+const layout = readFileSync('lib/store/redis/layout.part.lua', 'utf8')
 
-/** The names of a record on the page, of the field whose name begins with this. */
+const [, version = ''] = /LAYOUT = '(layout:\d+)'/.exec(layout) ?? []
+
+/** The names in the record of a field on the page. */
 function describedRecord (field: string): string[] {
-  const row = page.split('\n').find((line) => line.includes(`| \`${field}`))
+  const row = page.split('\n').find((line) => line.includes(`| ${field} |`))
   const [, , , record = ''] = row?.split('|') ?? []
-  const own = record.split(';')[0] ?? ''
-  return [...own.matchAll(/`(\w+)`/g)].map(([, name = '']) => name)
+  return [...record.matchAll(/`(\w+)`/g)].map(([, name = '']) => name)
 }
 
-/** The names to which a script assigns the numbers of a record. */
-function readRecord (script: string, format: string): string[] {
-  const list = '((?:[\\w.]+,\\s+)*[\\w.]+)'
-  const assignment = new RegExp(`${list} =\\s+struct\\.unpack\\(${format}, `).exec(script)
-  const names = assignment?.[1]?.split(',') ?? []
-  return names.map((name) => name.trim().replace(/^\w+\./, ''))
+/** The names to which the scripts assign the numbers of a record. */
+function readRecord (start: string): string[] {
+  const [, after = ''] = layout.split(start)
+  const names = /([\w.,\s]+?) =\s+struct\.unpack/.exec(after)?.[1]?.split(',') ?? []
+  return names.map((name) => name.trim().replace(/^(local |quota\.)/, ''))
 }
-
-const [, clockField = ''] = /CLOCK_FIELD <const> = '(.+)'/.exec(layout) ?? []
 
 t.test('each record has the numbers that the page lists, in their order', async (t) => {
-  const records: [field: string, script: string, format: string][] = [
-    [clockField, layout, 'CLOCK'],
-    ['quota:<quota>', layout, 'QUOTA'],
-    ['<quota> <caller>', layout, 'COUNTER'],
-    ['cleaning', places, 'CLEANING'],
-    ['process <process>', places, 'PROCESS'],
-    ['held <process> <quota> <caller>', places, 'HOLDING']
+  const records: [field: string, start: string, numbers: number][] = [
+    [`\`${version}\``, 'function startClock (text, time)', 4],
+    ['`windows:<quota>`', 'isChanged = false }', 6],
+    ['caller', 'function readCounter (text, period)', 7]
   ]
-  for (const [field, script, format] of records) {
+  for (const [field, start, numbers] of records) {
     const described = describedRecord(field)
-    t.ok(described.length > 1, `the page describes ${field}`)
-    const [, numbers = ''] = new RegExp(`${format} <const> = '(d+)'`).exec(script) ?? []
-    t.equal(described.length, numbers.length, field)
-    const shown = readRecord(script, format).map((name) => name.replace('heldBefore', 'held'))
-    t.same(shown, described, field)
+    t.equal(described.length, numbers, field)
+    t.same(readRecord(start), described, field)
   }
 })
 
-t.test('the page lists every kind of field', async (t) => {
-  const prefixes = [...places.matchAll(/'([a-z]+) '/g)].map(([, kind = '']) => `| \`${kind} <`)
-  t.same([...new Set(prefixes)].sort(), [
-    '| `callers <',
-    '| `held <',
-    '| `process <',
-    '| `total <'
-  ])
-  for (const prefix of [...prefixes, `| \`${clockField}\``, '| `cleaning`', '| `quota:<']) {
-    t.ok(page.includes(prefix), prefix)
+t.test('the page lists the keys and fields that the scripts describe', async (t) => {
+  const described = [...layout.matchAll(/`(?:<shard>:)?((?:windows|places):<quota>[^`]*)`/g)]
+  const named = [...page.matchAll(/`(?:S:)?((?:windows|places):<quota>[^`]*)`/g)]
+  const namesIn = (found: readonly RegExpMatchArray[]) =>
+    [...new Set(found.map(([, name = '']) => name))].sort()
+  t.equal(namesIn(described).length, 4)
+  t.same(namesIn(named), namesIn(described))
+})
+
+t.test('the page names files and scripts that exist', async (t) => {
+  const files = readdirSync('lib/store', { recursive: true, encoding: 'utf8' })
+  const named = [...page.matchAll(/`([\w/.-]+\.(?:ts|lua|sql))`/g)].map(([, name = '']) => name)
+  t.ok(named.length > 10)
+  for (const name of named) {
+    const exists = files.some((file) => file.endsWith(name)) || name.startsWith('test/')
+    t.ok(exists, name)
   }
 })
 
@@ -61,6 +57,6 @@ t.test('the changelog names the layout on Redis and the schema on PostgreSQL', a
   const changelog = readFileSync('CHANGELOG.md', 'utf8').replaceAll(/\s+/g, ' ')
   const schema = readFileSync('lib/store/postgres/schema.ts', 'utf8')
   const [, schemaVersion] = /schemaVersion = (\d+)/.exec(schema) ?? []
-  t.match(changelog, `(layout ${clockField.replace('layout:', '')};`)
+  t.match(changelog, `(layout ${version.replace('layout:', '')})`)
   t.match(changelog, `(schema ${schemaVersion})`)
 })

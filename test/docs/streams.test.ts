@@ -51,11 +51,7 @@ for (const [name, body, reported] of [
     `data: {"usage":{"total_tokens":12}}\n\ndata: {"usage":{"total_tokens":30}}\n\n${whole}`,
     [usage]
   ],
-  [
-    'a stream that ends with zeros',
-    `${whole}data: {"usage":{"total_tokens":0}}\n\n`,
-    [usage]
-  ],
+  ['a stream that ends with zeros', `${whole}data: {"usage":{"total_tokens":0}}\n\n`, [usage]],
   [
     'a stream of the responses API',
     `event: response.completed\ndata: ${JSON.stringify({ response: { usage } })}\n\n`,

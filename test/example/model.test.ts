@@ -91,12 +91,7 @@ t.test('the embedded model answers each operation, and its tokens are charged', 
     '',
     ''
   ])
-  for (const [caller, tokens] of [
-    ['alice', 12],
-    ['bob', 8],
-    ['carol', 4],
-    ['dave', 4]
-  ] as const) {
+  for (const [caller, tokens] of [['alice', 12], ['bob', 8], ['carol', 4], ['dave', 4]] as const) {
     await uses(service, caller, tokens)
   }
 })

@@ -100,9 +100,15 @@ function waitWith (t: Test, clock: VirtualClock): void {
   t.teardown(() => {
     Reflect.set(globalThis, 'setTimeout', real)
   })
-  Reflect.set(globalThis, 'setTimeout', (run: () => void, ms?: number) =>
-    ms === closingTime ? clock.setTimeout(run, ms) : real(run, ms)
-  )
+  Reflect.set(globalThis, 'setTimeout', (run: () => void, ms?: number) => {
+    if (ms !== closingTime) return real(run, ms)
+    let timer = clock.setTimeout(run, ms)
+    const refresh = (): void => {
+      clock.clearTimeout(timer)
+      timer = clock.setTimeout(run, ms)
+    }
+    return { refresh }
+  })
 }
 
 // How many settlements a busy server applies together, and how long that takes in virtual time.
@@ -217,13 +223,13 @@ async function start (
   }
 }
 
-const permits = 12_000
+const permits = 4_000
 // After how many settlements the store becomes silent, how many are applied, and how long the
 // server may take to close in virtual time. Each permit has two.
 const silences: [what: string, most: number, settled: number, longest: number][] = [
   ['it goes on', Infinity, 2 * permits, 2 * permits * (settlingTime / settledTogether) + 500],
   ['it never responds', 0, 0, 1500],
-  ['it stops', 500, 500, 5 * settlingTime + 2000]
+  ['it stops', 500, 500, 5 * settlingTime + 1500]
 ]
 
 for (const [version, create] of versions) {
@@ -236,10 +242,7 @@ for (const [version, create] of versions) {
         await app.close()
         t.same(
           atClose,
-          [
-            [0, 100 * streams],
-            [0, 100 * streams]
-          ],
+          [[0, 100 * streams], [0, 100 * streams]],
           'before each onClose hook of the host'
         )
       }
@@ -251,10 +254,7 @@ for (const [version, create] of versions) {
       const { app, atClose, leaveStreamsOpen } = await start(t, create, true)
       leaveStreamsOpen()
       await app.close()
-      t.same(atClose, [
-        [0, 70 * streams],
-        [0, 70 * streams]
-      ])
+      t.same(atClose, [[0, 70 * streams], [0, 70 * streams]])
     }
   )
   t.test(`a decision after the server has closed is settled: ${version}`, async (t) => {
@@ -302,10 +302,7 @@ for (const [version, create] of versions) {
       throw new Error('of the host')
     })
     await t.rejects(app.close(), { message: 'of the host' })
-    t.same(atClose, [
-      [0, 70 * streams],
-      [0, 70 * streams]
-    ])
+    t.same(atClose, [[0, 70 * streams], [0, 70 * streams]])
   })
   for (const url of ['/stream', '/permit']) {
     t.test(
@@ -315,10 +312,7 @@ for (const [version, create] of versions) {
         await send(url)
         await until('the store is asked', () => client.asked > streams)
         await app.close()
-        t.same(atClose, [
-          [0, 100 * streams + 70],
-          [0, 100 * streams + 70]
-        ])
+        t.same(atClose, [[0, 100 * streams + 70], [0, 100 * streams + 70]])
       }
     )
   }
@@ -330,10 +324,7 @@ for (const [version, create] of versions) {
       await send('/rejected')
       await until('a place is taken', () => memory.peek(places)?.count !== streams)
       await app.close()
-      t.same(atClose, [
-        [0, 100 * streams],
-        [0, 100 * streams]
-      ])
+      t.same(atClose, [[0, 100 * streams], [0, 100 * streams]])
     }
   )
   t.test(
@@ -382,8 +373,8 @@ for (const [version, create] of versions) {
   )
   for (const [what, most, settled, longest] of silences) {
     t.test(
-      'a server that closes waits for a store as long as it responds, and then for two seconds ' +
-        `at most: ${what}, ${version}`,
+      'a server that closes waits for a store as long as it responds, and then for a second at ' +
+        `most: ${what}, ${version}`,
       async (t) => {
         const clock = new VirtualClock()
         waitWith(t, clock)

@@ -54,13 +54,7 @@ const outcomes: [string, QuotaOptions, object | null, object, number][] = [
     { limit: 2, ...counted, granted: 1, retryAfter: null },
     200
   ],
-  [
-    'rejected',
-    { perMinute: -1 },
-    alice,
-    { limit: 1, ...counted, granted: 0, retryAfter: 60 },
-    429
-  ],
+  ['rejected', { perMinute: -1 }, alice, { limit: 1, ...counted, granted: 0, retryAfter: 60 }, 429],
   ['unauthenticated', {}, null, { limit: 10, callerKey: null, ...uncounted }, 401],
   ['disabled', { perMinute: 0 }, alice, { limit: 0, callerKey: null, ...uncounted }, 200],
   [
@@ -165,40 +159,6 @@ for (const [what, definition, isRunning, seconds] of waits) {
   })
 }
 
-t.test(
-  'a caller whose time zone changes gets no second window for the same hours, and retryAfter ' +
-    'is the time until the next day that opens one',
-  async (t) => {
-    const set = setWallClock(t)
-    let timeZone = 'Asia/Tokyo'
-    const { ask, standings } = await createHost('daily', {
-      quotas: { daily: { perDay: 1, timeZone: () => timeZone } }
-    })
-    // In Tokyo, the day ends at 15:00, and in New York, it begins at 05:00 (UTC).
-    const steps: [time: string, timeZone: string, retryAfter: number | null][] = [
-      ['2026-11-25T12:00Z', 'Asia/Tokyo', null],
-      ['2026-11-25T12:00Z', 'Asia/Tokyo', 3],
-      ['2026-11-25T12:00Z', 'America/New_York', 17],
-      ['2026-11-25T15:00Z', 'America/New_York', 14],
-      ['2026-11-26T04:00Z', 'America/New_York', 1],
-      ['2026-11-26T04:00Z', 'Asia/Tokyo', null],
-      ['2026-11-26T05:00Z', 'America/New_York', 24],
-      ['2026-11-27T05:00Z', 'America/New_York', null]
-    ]
-    for (const [time, zone, hours] of steps) {
-      const what = `${time} in ${zone}`
-      const now = set(time)
-      timeZone = zone
-      const [message] = await published(async () => {
-        t.equal((await ask()).statusCode, hours === null ? 200 : 429, what)
-      })
-      t.equal(message?.decision.retryAfter, hours === null ? null : hours * 3600, what)
-      if (hours === null) continue
-      matchExactly(t, await standings(['daily']), [{ resetsAt: now + hours * 3_600_000 }], what)
-    }
-  }
-)
-
 t.test('the path of the operation has the prefix, in each scope that has one', async (t) => {
   const app = Fastify()
   const seen: unknown[] = []
@@ -219,6 +179,25 @@ t.test('the path of the operation has the prefix, in each scope that has one', a
     t.equal((await app.inject({ method: 'POST', url })).statusCode, 200)
   }
   t.same(seen, ['/tenant-a/chat/:id', '/tenant-b/chat/:id', '/tenant-b/api/analyze'])
+})
+
+t.test('the path of the operation / is the prefix, and / where there is none', async (t) => {
+  const seen: unknown[] = []
+  for (const prefix of ['', '/tenant']) {
+    const app = Fastify()
+    await app.register(
+      async (scope) => {
+        const operations = [{ method: 'POST', path: '/' }]
+        await scope.register(quotaPlugin, { authentication: asAlice, operations })
+        scope.post('/', async ({ quota }) => {
+          seen.push(quota?.operation?.path)
+        })
+      },
+      { prefix }
+    )
+    await app.inject({ method: 'POST', url: prefix || '/' })
+  }
+  t.same(seen, ['/', '/tenant'])
 })
 
 for (const mode of ['enforce', 'shadow'] as const) {

@@ -8,6 +8,7 @@ import quotaPlugin, {
   InsuredQuotaStore,
   localAuthentication,
   MemoryQuotaStore,
+  protectedOperations,
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
@@ -194,6 +195,16 @@ t.test(
     )
   }
 )
+
+t.test('a limit that is not determined for lack of a caller is not shown as 0', async (t) => {
+  const { ask, scrape } = await createServer(t, {
+    quotas: { planned: { operations: [{ method: 'POST', path: '/api/planned' }], perDay: () => 5 } }
+  })
+  const gauge = 'llm_quota_limit{quota="planned",unit="requests"}'
+  t.same(await ask('/api/planned'), [200])
+  t.same(await ask('/api/planned', ''), [401])
+  t.match(await scrape(), { [gauge]: 5 })
+})
 
 t.test('the metrics have a description, a type, labels and buckets', async (t) => {
   const { registry, ask } = await createServer(t, {

@@ -112,12 +112,7 @@ t.test('start-up fails with an error that contains the option and its value', as
       /option operations\[0\]\.method must be an HTTP method; it got undefined/
     ],
     [
-      {
-        operations: [
-          { method: 'POST', path: '/a' },
-          { method: 'P OST', path: '/b' }
-        ]
-      },
+      { operations: [{ method: 'POST', path: '/a' }, { method: 'P OST', path: '/b' }] },
       /option operations\[1\]\.method .* it got "P OST"/
     ],
     ...['/a?b', '/a#b', '/:a', '/a/*'].map((path): [object, RegExp] => [
@@ -200,83 +195,6 @@ t.test('start-up fails with the default name of a dotenv file that cannot be rea
     )
   }
 })
-
-t.test(
-  'start-up fails with the option of a cost or a time zone that is not possible',
-  async (t) => {
-    const range = { least: 500, most: 1500 }
-    const tokens = { perMinute: { tokens: 5 } }
-    const cost =
-      'must be a safe integer of at least 0, or { least, most } of two of them, ' +
-      'least not above most, or a function'
-    const invalid: [definition: object, message: string][] = [
-      [{ ...tokens, cost: { least: 2, most: 1 } }, `cost ${cost}; it got { least: 2, most: 1 }`],
-      [{ ...tokens, cost: { least: -1, most: 1 } }, `cost ${cost}; it got { least: -1, most: 1 }`],
-      [
-        { ...tokens, cost: { least: 0.5, most: 1 } },
-        `cost ${cost}; it got { least: 0.5, most: 1 }`
-      ],
-      [
-        { ...tokens, cost: { least: 0, most: 2 ** 53 } },
-        `cost ${cost}; it got { least: 0, most: 9007199254740992 }`
-      ],
-      [
-        { ...tokens, cost: { least: '1', most: 2 } },
-        `cost ${cost}; it got { least: "1", most: 2 }`
-      ],
-      [{ ...tokens, cost: { most: 2 } }, `cost ${cost}; it got an object`],
-      [{ ...tokens, cost: [1, 2] }, `cost ${cost}; it got an array`],
-      [
-        { perMinute: 5, cost: range },
-        'cost must be a range only with a limit in a unit, such as { tokens: 20000 }; ' +
-          'it got { least: 500, most: 1500 }'
-      ],
-      [
-        { cost: range },
-        'cost must be a range only with a limit in a unit, such as { tokens: 20000 }; ' +
-          'it got { least: 500, most: 1500 }'
-      ],
-      [
-        { concurrent: 5, cost: range },
-        'cost must not be set with concurrent, since each request takes one place; it got an object'
-      ],
-      [
-        { ...tokens, unreported: range },
-        'unreported must be an integer of at least 0 or a function; it got an object'
-      ],
-      [
-        { ...tokens, timeZone: () => 'UTC' },
-        'timeZone must be set only with perDay, perWeek or perMonth; it got a function'
-      ],
-      [
-        { perDay: 5, timeZone: ['UTC'] },
-        'timeZone must be the name of an IANA time zone, such as Europe/Berlin; it got an array'
-      ]
-    ]
-    for (const [definition, message] of invalid) {
-      await t.rejects(
-        async () => {
-          await Fastify().register(quotaPlugin, Object({ quotas: { chat: definition } }))
-        },
-        {
-          code: 'FST_ERR_LLM_QUOTA_OPTION',
-          message: `fastify-llm-quota: the option quotas.chat.${message}`
-        }
-      )
-    }
-    const valid: entry.QuotaDefinition[] = [
-      { ...tokens, cost: { least: 0, most: 0 } },
-      { ...tokens, cost: { least: 7, most: Number.MAX_SAFE_INTEGER } },
-      { ...tokens, cost: () => range },
-      { perMonth: 5, timeZone: () => 'UTC' },
-      { perWeek: 5, timeZone: 'UTC' },
-      { limit: 5, window: 1000 },
-      { limit: { tokens: () => 5 }, window: 31_622_400_000 },
-      { concurrent: () => 5 }
-    ]
-    for (const chat of valid) await Fastify().register(quotaPlugin, { quotas: { chat } })
-  }
-)
 
 t.test(
   "options at their bounds are accepted, as are those of Fastify's own register; an " +

@@ -117,10 +117,7 @@ t.test('one info line lists what each quota protects, with its limit', async (t)
       post('/context/api/translate'),
       get('/v1/models/:model', model(['chat', 'images'])),
       post('/v1/models/:model', model(true)),
-      post(
-        '/v1/other',
-        model(() => 'off')
-      )
+      post('/v1/other', model(() => 'off'))
     )
   })
   const asDecided = 'POST /v1/other (as its function decides)'
@@ -134,7 +131,7 @@ t.test('one info line lists what each quota protects, with its limit', async (t)
     `the quota "default" (20 requests per minute) protects ${listed}, POST ` +
       `/v1/models/:model, ${asDecided}`,
     `the quota "chat" (60 tokens per day) protects POST /context/api/translate, ${both}`,
-    `the quota "images" (2 concurrent-requests) observes ${both}`,
+    `the quota "images" (2 concurrent requests) observes ${both}`,
     `the quota "off" (0 requests per hour) is disabled, and would protect ${asDecided}`
   ])
 })
@@ -146,7 +143,7 @@ t.test('the info line describes each kind of limit', async (t) => {
     [{ limit: -5, window: 1_500 }, '1 requests per 1.5 seconds'],
     [{ perMonth: { tokens: () => 5 } }, 'for each caller, in tokens per month'],
     [{ limit: () => 5, window: 5_000 }, 'for each caller, in requests per 5 seconds'],
-    [{ concurrent: () => 5 }, 'for each caller, in concurrent-requests']
+    [{ concurrent: () => 5 }, 'for each caller, in concurrent requests']
   ]
   for (const [chat, described] of limits) {
     const options = { operations: [], quotas: { chat } }
@@ -185,7 +182,7 @@ t.test('the info line names only routes that exist, and says what a quota is for
     'quotas that only quotaAcquire uses': [
       { options: { operations: [], quotas: tools } },
       `the quota "tools" (5 tokens per day) is for fastify.quotaAcquire ${unseen}; ` +
-        `the quota "jobs" (2 concurrent-requests) is for fastify.quotaAcquire ${unseen}`
+        `the quota "jobs" (2 concurrent requests) is for fastify.quotaAcquire ${unseen}`
     ]
   }
   for (const [what, [host, msg]] of Object.entries(hosts)) {
@@ -236,10 +233,7 @@ t.test('fastify.quotas has the default quota if anything can use it', async (t) 
   ]
   for (const [host, names] of hosts) {
     const { app } = await start(host)
-    t.same(
-      app.quotas.map(({ name }) => name),
-      names
-    )
+    t.same(app.quotas.map(({ name }) => name), names)
   }
 })
 
@@ -488,11 +482,7 @@ for (const order of ['before', 'after']) {
 for (const [what, [host, ...warnings]] of Object.entries(cases)) {
   t.test(`the warnings name ${what}`, async (t) => {
     const { log } = await start(host)
-    matchExactly(
-      t,
-      log.problems().map(({ msg }) => msg),
-      warnings
-    )
+    matchExactly(t, log.problems().map(({ msg }) => msg), warnings)
   })
 }
 

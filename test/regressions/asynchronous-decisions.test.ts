@@ -311,11 +311,7 @@ t.test(
         // A rejection that nobody handles ends this process before the next turn.
         await soon()
         if (!isBroken) t.same(errors, ['Error: away, 1 line'])
-        matchExactly(
-          t,
-          failures().map(({ msg }) => msg),
-          [/fails|failed|could not be|unavailable/]
-        )
+        matchExactly(t, failures().map(({ msg }) => msg), [/fails|failed|could not be|unavailable/])
       }
     }
     const app = Fastify({

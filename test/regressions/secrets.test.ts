@@ -29,10 +29,7 @@ const thrown: [unknown, object][] = [
     { name: 'TypeError', code: 7, message: 'x' }
   ],
   [Object.assign(new Error('x'), { code: { secret } }), { name: 'Error', message: 'x' }],
-  [
-    { message: 'no error', secret },
-    { name: 'Error', message: 'no error' }
-  ],
+  [{ message: 'no error', secret }, { name: 'Error', message: 'no error' }],
   [{ secret }, { name: 'Error', message: 'an object was thrown' }],
   ['a text', { name: 'Error', message: '"a text" was thrown' }],
   [undefined, { name: 'Error', message: 'undefined was thrown' }],
@@ -103,8 +100,11 @@ t.test(
     t.notMatch(payload, /WRONGPASS|hunter2/)
     t.notMatch(JSON.stringify(log.lines), secret)
     matchExactly(t, log.problems(), [
-      { msg: /^the quota store failed/, err: { code: 'WRONGPASS', message: /^WRONGPASS/ } },
-      { msg: /^fastify-llm-quota: the quota store or the authentication failed/ }
+      {
+        msg: 'the standing of the caller could not be read',
+        err: { code: 'WRONGPASS', message: /^WRONGPASS/ }
+      },
+      { msg: /^fastify-llm-quota: the standing of the caller could not be determined/ }
     ])
   }
 )

@@ -1,4 +1,5 @@
 // docs/rules.md, "Caller".
+import { mock } from 'node:test'
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import {
@@ -207,6 +208,27 @@ t.test(
   }
 )
 
+t.test('what claims inherit identifies nobody', (t) => {
+  const inherited = (claims: object, own: object) =>
+    callerKey(tokenAuthentication(Object.assign(Object.create(claims), own)))
+  const own = callerKey(tokenAuthentication(alice))
+  t.equal(inherited({ iss: 'https://other.example', sub: 'bob' }, alice), own)
+  t.equal(inherited({ sub: 'alice' }, { iss: issuer }), null)
+  t.equal(inherited({ iss: issuer }, { sub: 'alice' }), null)
+  t.end()
+})
+
+t.test('identities are case-sensitive, and white space is not removed', async (t) => {
+  const names = ['alice', 'Alice', ' alice', 'alice ', 'a lice', 'ali\u0301ce', 'al\u00edce']
+  const keys = names.flatMap((name) => [
+    callerKey(localAuthentication(name)),
+    callerKey(tokenAuthentication({ iss: issuer, sub: name })),
+    callerKey(tokenAuthentication({ iss: name, sub: 'alice' }))
+  ])
+  t.equal(new Set(keys).size, 3 * names.length)
+  t.notOk(keys.includes(null))
+})
+
 t.test('forwarding headers and network addresses are never identities', async (t) => {
   const app = await createService({ perMinute: 2 }, { trustProxy: true })
   const received = []
@@ -344,6 +366,34 @@ t.test(
     }
   }
 )
+
+t.test('a promise of an authentication has no time limit', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => {
+    mock.timers.reset()
+  })
+  let identify = (): void => {}
+  const app = await createService({
+    preferenceTimeout: 1,
+    authentication: () =>
+      new Promise((resolve) => {
+        identify = () => {
+          resolve(localAuthentication('alice'))
+        }
+      })
+  })
+  let isAnswered = false
+  const received = analyze(app, null).then(({ statusCode }) => {
+    isAnswered = true
+    return statusCode
+  })
+  await new Promise(setImmediate)
+  mock.timers.tick(3_600_000)
+  await new Promise(setImmediate)
+  t.equal(isAnswered, false, 'it waits for an hour')
+  identify()
+  t.equal(await received, 200)
+})
 
 /** Returns a proxy whose every use throws. */
 function revoked (): object {

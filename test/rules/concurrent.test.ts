@@ -186,6 +186,24 @@ t.test('as many requests run at the same time as the limit allows, and no more',
   t.same(await counts(['streams']), [0])
 })
 
+t.test(
+  'nothing ends a running response, whatever becomes of the limit and of its place',
+  async (t) => {
+    const preferences = new Map([['rate-limit.streams.concurrent', 2]])
+    const { store, ask, begin } = await createHost('streams', {
+      preferences,
+      quotas: { streams: { concurrent: 2 } }
+    })
+    const running = [await begin(), await begin()]
+    preferences.set('rate-limit.streams.concurrent', 1)
+    t.equal((await ask()).statusCode, 429)
+    store.clearCounters()
+    t.equal((await ask()).statusCode, 200)
+    for (const { end } of running) t.equal(await end(), 200)
+    t.same(store.list('streams.concurrent').callers, [])
+  }
+)
+
 const handlers: Record<string, Handler> = {
   'the handler returns': async () => 'ran',
   'the handler throws an error': async () => {

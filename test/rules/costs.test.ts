@@ -56,9 +56,9 @@ const orders: [
   admitted: number,
   steps: [step: Step, count: number][]
 ][] = [
-  ['a cost without a report', { cost: 5 }, 5, [['closes', 5]]],
+  ['its cost if nothing is reported', { cost: 5 }, 5, [['closes', 5]]],
   [
-    'a report of less',
+    'its cost while it runs, and then a report of less',
     { cost: 5 },
     5,
     [
@@ -67,7 +67,7 @@ const orders: [
     ]
   ],
   [
-    'a report of more',
+    'a report of more than its cost at once',
     { cost: 5 },
     5,
     [
@@ -76,7 +76,7 @@ const orders: [
     ]
   ],
   [
-    'reports that add up',
+    'the sum of its reports',
     { cost: 5 },
     5,
     [
@@ -87,7 +87,7 @@ const orders: [
     ]
   ],
   [
-    'a late report',
+    'a late report in place of its cost, and the next one in addition',
     { cost: 5 },
     5,
     [
@@ -97,7 +97,7 @@ const orders: [
     ]
   ],
   [
-    'an early and a late report',
+    'the sum of an early and a late report',
     { cost: 5 },
     5,
     [
@@ -107,7 +107,7 @@ const orders: [
     ]
   ],
   [
-    'a report of 0',
+    'a report of 0, which is a report',
     { cost: 5 },
     5,
     [
@@ -116,17 +116,13 @@ const orders: [
     ]
   ],
   [
-    'a report of null or of nothing',
+    'unreported after a report of null or of nothing',
     { cost: 5, unreported: 4 },
     5,
-    [
-      [null, 5],
-      [{}, 5],
-      ['closes', 4]
-    ]
+    [[null, 5], [{}, 5], ['closes', 4]]
   ],
   [
-    'a report in another unit',
+    'nothing of a report in another unit',
     { cost: 5, unreported: 4 },
     5,
     [
@@ -135,7 +131,7 @@ const orders: [
     ]
   ],
   [
-    'a report of several units',
+    'its own unit of a report of several',
     { cost: 5 },
     5,
     [
@@ -143,9 +139,9 @@ const orders: [
       ['closes', 7]
     ]
   ],
-  ['unreported', { unreported: 7 }, 0, [['closes', 7]]],
+  ['unreported if nothing is reported', { unreported: 7 }, 0, [['closes', 7]]],
   [
-    'unreported and a report',
+    'a report and not unreported',
     { unreported: 7 },
     0,
     [
@@ -154,7 +150,7 @@ const orders: [
     ]
   ],
   [
-    'unreported and a late report of less',
+    'a late report of less in place of unreported',
     { unreported: 7 },
     0,
     [
@@ -163,7 +159,16 @@ const orders: [
     ]
   ],
   [
-    'unreported and late reports of more',
+    'a late report of 0 in place of unreported',
+    { unreported: 7 },
+    0,
+    [
+      ['closes', 7],
+      [0, 0]
+    ]
+  ],
+  [
+    'the sum of late reports in place of unreported',
     { unreported: 7 },
     0,
     [
@@ -173,7 +178,7 @@ const orders: [
     ]
   ],
   [
-    'unreported below the cost',
+    'unreported where it is below the cost',
     { cost: 5, unreported: 2 },
     5,
     [
@@ -182,7 +187,7 @@ const orders: [
     ]
   ],
   [
-    'unreported above the cost',
+    'unreported where it is above the cost',
     { cost: 5, unreported: 7 },
     5,
     [
@@ -191,9 +196,9 @@ const orders: [
       [5, 9]
     ]
   ],
-  ['unreported 0', { cost: 5, unreported: 0 }, 5, [['closes', 0]]],
+  ['nothing if unreported is 0', { cost: 5, unreported: 0 }, 5, [['closes', 0]]],
   [
-    'neither',
+    'its reports if it has neither cost nor unreported',
     {},
     0,
     [
@@ -202,7 +207,7 @@ const orders: [
     ]
   ],
   [
-    'neither and no report',
+    'nothing without cost, unreported and report',
     {},
     0,
     [
@@ -211,7 +216,7 @@ const orders: [
     ]
   ],
   [
-    'functions of the request',
+    'what cost and unreported return for the request',
     {
       cost: ({ headers }) => Number(headers['x-cost']),
       unreported: ({ headers }) => Number(headers['x-cost']) + 1
@@ -219,97 +224,68 @@ const orders: [
     6,
     [['closes', 7]]
   ],
-  ['an unreported that fails', { cost: 5, unreported: failing }, 5, [['closes', 5]]],
-  ['an unreported that returns no amount', { cost: 5, unreported: () => -1 }, 5, [['closes', 5]]],
+  ['its cost if unreported throws', { cost: 5, unreported: failing }, 5, [['closes', 5]]],
+  ['its cost if unreported is no amount', { cost: 5, unreported: () => -1 }, 5, [['closes', 5]]],
   [
-    'an unreported that rejects',
+    'its cost if unreported rejects',
     { cost: 5, unreported: async () => failing() } as never,
     5,
     [['closes', 5]]
   ],
   [
-    'too much, lowered in no later window',
+    'too much in the window of its admission, and lowers no later one',
     { cost: 5 },
     5,
-    [
-      ['later', 0],
-      ['beside', 20],
-      [3, 20],
-      ['closes', 20]
-    ]
+    [['later', 0], ['beside', 20], [3, 20], ['closes', 20]]
   ],
   [
-    'more, added to the window that is open then',
+    'what is reported beyond its cost in the window that is open then',
     { cost: 5 },
     5,
-    [
-      ['later', 0],
-      [8, 3],
-      ['closes', 3],
-      ['later', 0],
-      [2, 2]
-    ]
+    [['later', 0], [8, 3], ['closes', 3], ['later', 0], [2, 2]]
   ],
   [
-    'unreported, added to the window that is open then',
+    'what unreported adds in the window that is open then',
     { cost: 5, unreported: 7 },
     5,
-    [
-      ['later', 0],
-      ['closes', 2]
-    ]
+    [['later', 0], ['closes', 2]]
   ],
   [
-    'the last, lowered first',
+    'less of what it added last, first',
     { cost: 5, unreported: 9 },
     5,
-    [
-      ['later', 0],
-      ['closes', 4],
-      ['beside', 24],
-      [4, 20],
-      ['later', 0]
-    ]
+    [['later', 0], ['closes', 4], ['beside', 24], [4, 20], ['later', 0]]
   ],
   [
-    'what was added, lowered in no later window',
+    'too much in the window where it was added, and lowers no later one',
     { unreported: 9 },
     0,
-    [
-      ['closes', 9],
-      ['later', 0],
-      ['beside', 20],
-      [3, 20]
-    ]
+    [['closes', 9], ['later', 0], ['beside', 20], [3, 20]]
   ]
 ]
 
-t.test(
-  'a request counts the greater of its cost and the reports while it runs, then the ' +
-    'reports, or else unreported',
-  async (t) => {
-    for (const [what, { cost = 0, unreported }, admitted, steps] of orders) {
-      const costOf: OfRequest<number> = (request) =>
-        request.headers['x-beside'] === 'yes' ? 20 : typeof cost === 'number' ? cost : cost(request)
-      const { app, begin, clock, counted, log } = await createTokenHost({
-        cost: costOf,
-        ...(unreported !== undefined && { unreported })
-      })
-      const { request, end } = await begin({ 'x-cost': '6' })
-      t.equal(await counted(), admitted, `${what}: admitted`)
-      for (const [step, count] of steps) {
-        if (step === 'closes') await end()
-        else if (step === 'later') clock.advance(60_000)
-        else if (step === 'beside') await begin({ 'x-beside': 'yes' })
-        else await app.quotaCharge(request, step)
-        t.equal(await counted(), count, `${what}: ${JSON.stringify(step)}`)
-      }
-      const failures = what.startsWith('an unreported that') ? [/^unreported failed/] : []
-      matchExactly(t, log.errors(), failures, `${what}: failures in the log`)
-      t.notMatch(log.warnings().join(), /quotaCharge was called/)
+for (const [what, { cost = 0, unreported }, admitted, steps] of orders) {
+  t.test(`a request counts ${what}`, async (t) => {
+    const costOf: OfRequest<number> = (request) =>
+      request.headers['x-beside'] === 'yes' ? 20 : typeof cost === 'number' ? cost : cost(request)
+    const { app, begin, clock, counted, log } = await createTokenHost({
+      cost: costOf,
+      ...(unreported !== undefined && { unreported })
+    })
+    const { request, end } = await begin({ 'x-cost': '6' })
+    t.equal(await counted(), admitted, 'admitted')
+    for (const [step, count] of steps) {
+      if (step === 'closes') await end()
+      else if (step === 'later') clock.advance(60_000)
+      else if (step === 'beside') await begin({ 'x-beside': 'yes' })
+      else await app.quotaCharge(request, step)
+      t.equal(await counted(), count, JSON.stringify(step))
     }
-  }
-)
+    const failures = what.startsWith('its cost if unreported') ? [/^unreported failed/] : []
+    matchExactly(t, log.errors(), failures, 'failures in the log')
+    t.notMatch(log.warnings().join(), /quotaCharge was called/)
+  })
+}
 
 t.test(
   'an estimate keeps parallel requests within the limit, and a report is not bounded',
@@ -370,11 +346,7 @@ for (const [what, definition] of tooMuch) {
         limit: 10,
         msg: /^the cost of a request is above the limit of the quota.*at most once a minute$/
       }
-      for (const [later, warnings] of [
-        [0, 1],
-        [59_999, 1],
-        [1, 2]
-      ] as const) {
+      for (const [later, warnings] of [[0, 1], [59_999, 1], [1, 2]] as const) {
         time.advance(later)
         await reject()
         matchExactly(t, log.problems(), Array(warnings).fill(warning))

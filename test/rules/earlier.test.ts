@@ -66,7 +66,9 @@ t.test('a method that the host adds after the plugin is counted, too', async (t)
 t.test('no other path is counted', async (t) => {
   const app = await createEarlier({ perMinute: 1, prefix: '/context' })
   app.post('/context/api/analyze', async () => 'ran')
+  app.post('/marked', { config: { quota: true } }, async () => 'ran')
   t.same(await statuses(app, null, 2), [200, 200])
+  t.same(await statuses(app, null, 2, { url: '/marked' }), [200, 200], 'a mark has no effect')
   t.same(
     [
       ...(await statuses(app, null, 1, { url: '/context/api/analyze' })),
@@ -241,10 +243,7 @@ t.test(
     const operation = { method: 'POST', path: '/api/analyze' }
     t.same(
       earlier.map(({ decision }) => decision),
-      [
-        { outcome: 'admitted', operation, limit: 1 },
-        { outcome: 'rejected', operation, limit: 1 }
-      ]
+      [{ outcome: 'admitted', operation, limit: 1 }, { outcome: 'rejected', operation, limit: 1 }]
     )
     matchExactly(t, current, [{ decision: { outcome: 'unauthenticated' } }])
   }

@@ -124,85 +124,42 @@ type Step = 'closes' | 'later' | { report: number } | { extend: number }
 
 // Steps of a request with a cost of 5, each with what is then counted and held in the open window.
 const orders: [what: string, unreported: number | undefined, steps: [Step, number, number][]][] = [
-  [
-    'nothing reported',
-    undefined,
-    [
-      [{ extend: 5 }, 10, 10],
-      ['closes', 10, 0]
-    ]
-  ],
-  [
-    'unreported',
-    7,
-    [
-      [{ extend: 5 }, 10, 10],
-      ['closes', 7, 0]
-    ]
-  ],
+  ['nothing reported', undefined, [[{ extend: 5 }, 10, 10], ['closes', 10, 0]]],
+  ['unreported', 7, [[{ extend: 5 }, 10, 10], ['closes', 7, 0]]],
   [
     'a report of less',
     undefined,
-    [
-      [{ extend: 5 }, 10, 10],
-      [{ report: 3 }, 10, 10],
-      ['closes', 3, 0]
-    ]
+    [[{ extend: 5 }, 10, 10], [{ report: 3 }, 10, 10], ['closes', 3, 0]]
   ],
   [
     'a report of all that was granted',
     undefined,
-    [
-      [{ report: 5 }, 5, 0],
-      [{ extend: 5 }, 10, 5],
-      [{ report: 5 }, 10, 0],
-      ['closes', 10, 0]
-    ]
+    [[{ report: 5 }, 5, 0], [{ extend: 5 }, 10, 5], [{ report: 5 }, 10, 0], ['closes', 10, 0]]
   ],
   [
     'a report of more before',
     undefined,
-    [
-      [{ report: 8 }, 8, 0],
-      [{ extend: 5 }, 10, 5],
-      [{ report: 4 }, 12, 0],
-      ['closes', 12, 0]
-    ]
+    [[{ report: 8 }, 8, 0], [{ extend: 5 }, 10, 5], [{ report: 4 }, 12, 0], ['closes', 12, 0]]
   ],
   [
     'a late report',
     undefined,
-    [
-      [{ extend: 5 }, 10, 10],
-      ['closes', 10, 0],
-      [{ report: 3 }, 3, 0],
-      [{ report: 9 }, 12, 0]
-    ]
+    [[{ extend: 5 }, 10, 10], ['closes', 10, 0], [{ report: 3 }, 3, 0], [{ report: 9 }, 12, 0]]
   ],
   [
-    'in the next window, where less is taken from it first',
+    'in the next window, where the latest is settled with less first',
     undefined,
-    [
-      ['later', 0, 0],
-      [{ extend: 6 }, 6, 6],
-      [{ report: 7 }, 6, 6],
-      ['closes', 2, 0]
-    ]
+    [['later', 0, 0], [{ extend: 6 }, 6, 6], [{ report: 7 }, 6, 6], ['closes', 2, 0]]
   ],
   [
     'in the next window, of which nothing is used',
     undefined,
-    [
-      ['later', 0, 0],
-      [{ extend: 6 }, 6, 6],
-      [{ report: 2 }, 6, 6],
-      ['closes', 0, 0]
-    ]
+    [['later', 0, 0], [{ extend: 6 }, 6, 6], [{ report: 2 }, 6, 6], ['closes', 0, 0]]
   ]
 ]
 
-t.test('an extension counts beside what is reported', async (t) => {
-  for (const [what, unreported, steps] of orders) {
+for (const [what, unreported, steps] of orders) {
+  t.test(`an extension counts beside what is reported: ${what}`, async (t) => {
     const tokens = { perMinute: { tokens: 20 }, cost: 5, unreported }
     const { app, begin, clock, standings } = await createHost('tokens', { quotas: { tokens } })
     const { request, end } = await begin()
@@ -210,24 +167,19 @@ t.test('an extension counts beside what is reported', async (t) => {
       if (step === 'closes') await end()
       else if (step === 'later') clock.advance(60_000)
       else if ('report' in step) await app.quotaCharge(request, step.report)
-      else t.equal(await app.quotaExtend(request, step.extend), null, what)
-      matchExactly(
-        t,
-        await standings(['tokens']),
-        [{ count, held }],
-        `${what}: ${JSON.stringify(step)}`
-      )
+      else t.equal(await app.quotaExtend(request, step.extend), null)
+      matchExactly(t, await standings(['tokens']), [{ count, held }], JSON.stringify(step))
     }
-  }
-})
+  })
+}
 
 t.test(
   'an extension above the limit never has room, and the limit is that of the admission',
   async (t) => {
-    const preferences = new Map<string, unknown>()
+    const preferences = new Map<string, unknown>([['rate-limit.tokens.per-minute', 20]])
     const { app, begin, counts } = await createHost('tokens', {
       preferences,
-      quotas: { tokens: { perMinute: { tokens: 20 } } }
+      quotas: { tokens: { perMinute: { tokens: 30 } } }
     })
     const { request } = await begin()
     preferences.set('rate-limit.tokens.per-minute', 5)

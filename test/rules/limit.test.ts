@@ -213,10 +213,7 @@ t.test(
 t.test(
   'start-up fails if what the host has decorated is not a reader, and says what to do',
   async (t) => {
-    for (const [host, value] of [
-      [theme, 'an object'],
-      ['ten', 'a string']
-    ]) {
+    for (const [host, value] of [[theme, 'an object'], ['ten', 'a string']]) {
       const app = await createService()
       Reflect.apply(app.decorate, app, ['preferences', host])
       await t.rejects(

@@ -45,10 +45,7 @@ const cases: [
   [
     'with each of its methods',
     {},
-    [
-      ['PUT', '/both'],
-      ['POST', '/both']
-    ],
+    [['PUT', '/both'], ['POST', '/both']],
     [
       ['PUT /both', 200, 'default PUT /both'],
       ['POST /both', 200, 'default POST /both'],
@@ -58,11 +55,7 @@ const cases: [
   [
     'as its pattern with the prefix',
     { prefix: '/context', perMinute: 9 },
-    [
-      ['POST', '/context'],
-      ['POST', '/context/v1/:model'],
-      ['POST', '/contexts/v1']
-    ],
+    [['POST', '/context'], ['POST', '/context/v1/:model'], ['POST', '/contexts/v1']],
     [
       ['POST /context', 200, 'default POST /context'],
       ['POST /context/v1/a', 200, 'default POST /context/v1/:model'],
@@ -123,14 +116,8 @@ t.test(
       [true, ['default']],
       ['chat', ['chat']],
       ['default', ['default']],
-      [
-        ['chat', 'default'],
-        ['default', 'chat']
-      ],
-      [
-        ['images', 'chat', 'images'],
-        ['chat', 'images']
-      ],
+      [['chat', 'default'], ['default', 'chat']],
+      [['images', 'chat', 'images'], ['chat', 'images']],
       [false, none],
       [[], none]
     ]

@@ -65,10 +65,7 @@ t.test(
       state.read = read
       const isAsked = state.asked < asked
       const limits = await Promise.all(Array.from({ length: requests }, ask))
-      t.same(
-        limits,
-        limits.map(() => (isAsked && read === good ? 7 : configured))
-      )
+      t.same(limits, limits.map(() => (isAsked && read === good ? 7 : configured)))
       t.equal(state.asked, asked)
     }
     matchExactly(t, log.problems(), [
@@ -101,10 +98,7 @@ t.test('a preference that fails or is left alone does not affect another', async
   for (let request = 0; request < 5; request++) {
     matchExactly(t, (await ask()).json(), [{ limit: 7 }, { limit: 10 }])
   }
-  t.same(
-    asked.filter((key) => key.includes('chat')),
-    Array(3).fill('rate-limit.chat.per-minute')
-  )
+  t.same(asked.filter((key) => key.includes('chat')), Array(3).fill('rate-limit.chat.per-minute'))
 })
 
 t.test(
@@ -271,11 +265,7 @@ t.test(
       },
       perMinute: 1
     })
-    for (const [status, isAnswered] of [
-      [200, false],
-      [429, false],
-      [200, true]
-    ] as const) {
+    for (const [status, isAnswered] of [[200, false], [429, false], [200, true]] as const) {
       const asked = new Promise<void>((resolve) => {
         noteAsked = resolve
       })

@@ -20,6 +20,7 @@ import quotaPlugin, {
   type QuotaStore
 } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
+import { asynchronous } from '../support/asynchronous.js'
 import { seed as firstSeed } from '../support/property.js'
 import { fromHeader, fromOrganisation } from '../support/quota-host.js'
 import {
@@ -176,20 +177,6 @@ function randomZone (random: Random, limitName: string) {
     all.map((caller) => [caller, zones[ofCallers.get(caller) ?? ''] ?? null])
   )
   return { timeZone, offsets, ofCallers }
-}
-
-/** The same store, whose results are promises. */
-function asynchronous (store: MemoryQuotaStore): QuotaStore {
-  return {
-    acquire: async (demands) => store.acquire(demands),
-    settle: async (...settled) => {
-      store.settle(...settled)
-    },
-    peek: async (demand) => store.peek(demand),
-    forget: async (...forgotten) => {
-      store.forget(...forgotten)
-    }
-  }
 }
 
 /** A request, or an authentication. */

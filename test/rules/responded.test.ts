@@ -162,6 +162,22 @@ for (const [how, way] of Object.entries(ways)) {
   )
 }
 
+t.test('a request that the host has answered meanwhile still has its decisions', async (t) => {
+  const store = new WaitingStore()
+  const { app } = await createService(store, { respond: (reply) => reply.send('of the host') })
+  let decisionsOf = (): unknown[] => []
+  app.addHook('onRequest', async (request) => {
+    decisionsOf = () => request.quotaDecisions.map(({ quota, outcome }) => [quota, outcome])
+  })
+  await app.inject({ method: 'POST', url: '/run' })
+  store.respond()
+  await app.close()
+  t.same(
+    decisionsOf(),
+    names.map((name) => [name, 'admitted'])
+  )
+})
+
 t.test('a store that cannot settle keeps what it has counted of requests', async (t) => {
   const waiting = new WaitingStore()
   const store: QuotaStore = { acquire: (demands) => waiting.acquire(demands) }

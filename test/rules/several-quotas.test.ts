@@ -3,6 +3,7 @@
 import Fastify from 'fastify'
 import t from 'tap'
 import quotaPlugin, {
+  callerKey,
   localAuthentication,
   MemoryQuotaStore,
   type Demand,
@@ -11,6 +12,7 @@ import quotaPlugin, {
   type QuotaOptions,
   type QuotaStore
 } from '../../lib/index.js'
+import { asynchronous } from '../support/asynchronous.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost, fromHeader } from '../support/quota-host.js'
 import { captureLog, published } from '../support/service.js'
@@ -24,19 +26,8 @@ const failing: QuotaStore = {
   settle () {}
 }
 
-/** A memory store whose results are promises. */
-function asynchronous (store: MemoryQuotaStore): QuotaStore {
-  return {
-    acquire: async (demands) => store.acquire(demands),
-    settle: async (...given) => {
-      store.settle(...given)
-    },
-    peek: async (demand) => store.peek(demand)
-  }
-}
-
 t.test(
-  'a request is subject to every quota that lists its operation or that its mark names, ' +
+  'a request is subject once to every quota that lists its operation or that its mark names, ' +
     'default first, then as defined',
   async (t) => {
     const seen: unknown[] = []
@@ -280,199 +271,150 @@ t.test(
   }
 )
 
-interface LimitCase {
-  readonly definition: QuotaDefinition
-  /** The words in the message of a rejection. */
-  readonly text: string
-  readonly unit: string
-  readonly period: QuotaInfo['period']
-  /** The length of the window; null for what begins with the calendar. */
-  readonly window: number | null
-  /** The end of the preference's name. */
-  readonly key: string
-  readonly counters: string
-}
-
 const dayMs = 86_400_000
+const name = 'chat-2'
+const cost = 1
 
-const limits: readonly LimitCase[] = [
-  {
-    definition: { perMinute: 2 },
-    text: '2 LLM requests per minute',
-    unit: 'requests',
-    period: 'minute',
-    window: 60_000,
-    key: 'per-minute',
-    counters: 'chat-2.requests.minute'
-  },
-  {
-    definition: { perHour: 2 },
-    text: '2 LLM requests per hour',
-    unit: 'requests',
-    period: 'hour',
-    window: 3_600_000,
-    key: 'per-hour',
-    counters: 'chat-2.requests.hour'
-  },
-  {
-    definition: { perDay: 2 },
-    text: '2 LLM requests per day',
-    unit: 'requests',
-    period: 'day',
-    window: dayMs,
-    key: 'per-day',
-    counters: 'chat-2.requests.day'
-  },
-  {
-    definition: { perDay: 2, timeZone: 'Europe/Berlin' },
-    text: '2 LLM requests per day',
-    unit: 'requests',
-    period: 'day',
-    window: null,
-    key: 'per-day',
-    counters: 'chat-2.requests.day.Europe/Berlin'
-  },
-  {
-    definition: { perWeek: 2 },
-    text: '2 LLM requests per week',
-    unit: 'requests',
-    period: 'week',
-    window: 7 * dayMs,
-    key: 'per-week',
-    counters: 'chat-2.requests.week'
-  },
-  {
-    definition: { perWeek: { tokens: 2 }, cost: 1, timeZone: () => 'Asia/Tokyo' },
-    text: '2 LLM tokens per week',
-    unit: 'tokens',
-    period: 'week',
-    window: null,
-    key: 'per-week',
-    counters: 'chat-2.tokens.week.zone'
-  },
-  {
-    definition: { perMonth: 2 },
-    text: '2 LLM requests per month',
-    unit: 'requests',
-    period: 'month',
-    window: null,
-    key: 'per-month',
-    counters: 'chat-2.requests.month.UTC'
-  },
-  {
-    definition: { perMinute: { tokens: 2 }, cost: 1 },
-    text: '2 LLM tokens per minute',
-    unit: 'tokens',
-    period: 'minute',
-    window: 60_000,
-    key: 'per-minute',
-    counters: 'chat-2.tokens.minute'
-  },
-  {
-    definition: { perHour: { 'micro-dollars': 2 }, cost: 1 },
-    text: '2 LLM micro-dollars per hour',
-    unit: 'micro-dollars',
-    period: 'hour',
-    window: 3_600_000,
-    key: 'per-hour',
-    counters: 'chat-2.micro-dollars.hour'
-  },
-  {
-    definition: { perMonth: { tokens: 2 }, cost: 1, timeZone: 'Asia/Tokyo' },
-    text: '2 LLM tokens per month',
-    unit: 'tokens',
-    period: 'month',
-    window: null,
-    key: 'per-month',
-    counters: 'chat-2.tokens.month.Asia/Tokyo'
-  },
-  {
-    definition: { limit: 2, window: 18_000_000 },
-    text: '2 LLM requests per 18000 seconds',
-    unit: 'requests',
-    period: null,
-    window: 18_000_000,
-    key: 'limit',
-    counters: 'chat-2.requests.18000000'
-  },
-  {
-    definition: { limit: { tokens: 2 }, cost: 1, window: 366 * dayMs },
-    text: '2 LLM tokens per 31622400 seconds',
-    unit: 'tokens',
-    period: null,
-    window: 366 * dayMs,
-    key: 'limit',
-    counters: 'chat-2.tokens.31622400000'
-  },
-  {
-    definition: { concurrent: 2 },
-    text: '2 concurrent LLM requests',
-    unit: 'concurrent-requests',
-    period: null,
-    window: null,
-    key: 'concurrent',
-    counters: 'chat-2.concurrent'
-  }
+// The definition of a limit of 2, the words in the message of a rejection, the period, the length
+// of the window (null for what begins with the calendar), and the name of the counters.
+const limits: [
+  definition: QuotaDefinition,
+  text: string,
+  period: QuotaInfo['period'],
+  window: number | null,
+  counters: string
+][] = [
+  [{ perMinute: 2 }, 'requests per minute', 'minute', 60_000, 'requests.minute'],
+  [{ perHour: 2 }, 'requests per hour', 'hour', 3_600_000, 'requests.hour'],
+  [{ perDay: 2 }, 'requests per day', 'day', dayMs, 'requests.day'],
+  [
+    { perDay: 2, timeZone: 'Europe/Berlin' },
+    'requests per day',
+    'day',
+    null,
+    'requests.day.Europe/Berlin'
+  ],
+  [{ perWeek: 2 }, 'requests per week', 'week', 7 * dayMs, 'requests.week'],
+  [
+    { perWeek: { tokens: 2 }, cost, timeZone: () => 'Asia/Tokyo' },
+    'tokens per week',
+    'week',
+    null,
+    'tokens.week.zone'
+  ],
+  [{ perMonth: 2 }, 'requests per month', 'month', null, 'requests.month.UTC'],
+  [{ perMinute: { tokens: 2 }, cost }, 'tokens per minute', 'minute', 60_000, 'tokens.minute'],
+  [
+    { perHour: { 'micro-dollars': 2 }, cost },
+    'micro-dollars per hour',
+    'hour',
+    3_600_000,
+    'micro-dollars.hour'
+  ],
+  [
+    { perMonth: { tokens: 2 }, cost, timeZone: 'Asia/Tokyo' },
+    'tokens per month',
+    'month',
+    null,
+    'tokens.month.Asia/Tokyo'
+  ],
+  [
+    { limit: 2, window: 18_000_000 },
+    'requests per 18000 seconds',
+    null,
+    18_000_000,
+    'requests.18000000'
+  ],
+  [
+    { limit: { tokens: 2 }, cost, window: 366 * dayMs },
+    'tokens per 31622400 seconds',
+    null,
+    366 * dayMs,
+    'tokens.31622400000'
+  ],
+  [{ concurrent: 2 }, 'requests', null, null, 'concurrent']
 ]
 
-for (const { definition, text, unit, period, window, key, counters } of limits) {
-  t.test(
-    `a limit of ${text} has its message, window, counters, preference and environment ` +
-      `variable: ${counters}`,
-    async (t) => {
-      const variable = `SERVICE_RATE_LIMIT_CHAT_2_${key.toUpperCase().replaceAll('-', '_')}`
-      t.teardown(() => {
-        Reflect.deleteProperty(process.env, variable)
-      })
-      const start = (preferences = new Map<string, unknown>()) =>
-        createHost('chat-2', {
-          preferences,
-          rateLimitHeaders: 'draft-10',
-          quotas: { 'chat-2': definition }
-        })
-      const { app, store, ask, begin, clock } = await start()
-      t.same(Object.keys(app.quotaConfig), ['SERVICE_RATE_LIMIT_PER_MINUTE', variable])
-      const running = { first: await begin(), second: await begin() }
-      const { request } = running.first
+for (const [definition, text, period, window, counters] of limits) {
+  const isConcurrent = counters === 'concurrent'
+  const unit = isConcurrent ? 'concurrent-requests' : String(text.split(' ')[0])
+  const words = isConcurrent ? '2 concurrent LLM requests' : `2 LLM ${text}`
+  const start = (options: QuotaOptions = {}) =>
+    createHost(name, { quotas: { [name]: definition }, ...options })
+
+  t.test(`a limit has its window and its counters: ${name}.${counters}`, async (t) => {
+    const { app, store, ask, begin, clock } = await start()
+    const running = [await begin(), await begin()]
+    const quota = { name, unit, period, window, counters: `${name}.${counters}`, store }
+    matchExactly(t, app.quotas, [quota], 'without a default quota that protects nothing')
+    t.equal(store.list(`${name}.${counters}`).callers[0]?.count, 2)
+    for (const { request } of running) {
       matchExactly(t, request.quotaDecisions, [{ unit, period, window, limit: 2 }])
-      matchExactly(
-        t,
-        app.quotas,
-        [{ name: 'chat-2', unit, period, window, counters, store }],
-        'without a default quota that protects nothing'
-      )
-      matchExactly(t, await app.quotaStanding(request, 'chat-2'), { unit, period, window })
-      t.equal(store.list(counters).callers[0]?.count, 2)
-      // What is held is waited for instead of the window.
-      if (key !== 'concurrent') for (const { end } of Object.values(running)) await end()
-      if (window !== null) clock.advance(window - 1_500)
-      const lasting = window === null ? '' : `;w=${window / 1000}`
-      const ofUnit = unit === 'requests' ? '' : `;qu="${unit}"`
-      matchExactly(t, await ask(), {
-        body: `{"error":"Rate limit exceeded. Maximum ${text}. Please wait.","status":429}`,
-        headers: {
-          'retry-after': window === null ? /^\d+$/ : '2',
-          'ratelimit-policy': `"chat-2";q=2${lasting}${ofUnit}`
-        }
-      })
-      if (window !== null) clock.advance(1_500)
-      if (window !== null) t.equal((await ask()).statusCode, 200)
-      process.env[variable] = '7'
-      t.equal((await (await start()).begin()).request.quota?.limit, 7)
-      const preferences = new Map([
-        [`rate-limit.chat-2.${key}`, '8'],
-        ['rate-limit.per-minute', '9']
-      ])
-      t.equal((await (await start(preferences)).begin()).request.quota?.limit, 8)
-      process.env[variable] = 'many'
-      await t.rejects(start(), {
-        code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT',
-        message:
-          `fastify-llm-quota: the environment variable ${variable} must be an integer; it ` +
-          'got "many"'
-      })
+      matchExactly(t, await app.quotaStanding(request, name), { unit, period, window })
     }
-  )
+    if (window === null) return
+    clock.advance(window - 1)
+    t.equal((await ask()).statusCode, 429)
+    clock.advance(1)
+    t.equal((await ask()).statusCode, 200)
+  })
+
+  t.test(`a rejection names the limit, its unit and its window: ${words}`, async (t) => {
+    const { ask, begin, clock } = await start({ rateLimitHeaders: 'draft-10' })
+    const running = [await begin(), await begin()]
+    // What is held is waited for instead of the window.
+    if (!isConcurrent) for (const { end } of running) await end()
+    if (window !== null) clock.advance(window - 1_500)
+    const lasting = window === null ? '' : `;w=${window / 1000}`
+    const ofUnit = unit === 'requests' ? '' : `;qu="${unit}"`
+    matchExactly(t, await ask(), {
+      body: `{"error":"Rate limit exceeded. Maximum ${words}. Please wait.","status":429}`,
+      headers: {
+        'retry-after': window === null ? /^\d+$/ : '2',
+        'ratelimit-policy': `"${name}";q=2${lasting}${ofUnit}`
+      }
+    })
+  })
+}
+
+// For each limit, the ends of the names of its preference and its variable.
+const settings: [limit: string, more: object, key: string, variable: string][] = [
+  ['perMinute', {}, 'per-minute', 'PER_MINUTE'],
+  ['perHour', {}, 'per-hour', 'PER_HOUR'],
+  ['perDay', { timeZone: 'Asia/Tokyo' }, 'per-day', 'PER_DAY'],
+  ['perWeek', {}, 'per-week', 'PER_WEEK'],
+  ['perMonth', {}, 'per-month', 'PER_MONTH'],
+  ['limit', { window: 5_000 }, 'limit', 'LIMIT'],
+  ['concurrent', {}, 'concurrent', 'CONCURRENT']
+]
+
+for (const [limit, more, key, end] of settings) {
+  const variable = `SERVICE_RATE_LIMIT_CHAT_2_${end}`
+  t.test(`a limit has its preference and its variable: ${variable}`, async (t) => {
+    t.teardown(() => {
+      Reflect.deleteProperty(process.env, variable)
+    })
+    const preferences = new Map<string, unknown>()
+    const quotas = { [name]: { [limit]: 2, ...more } }
+    const limitOf = async () => {
+      const { app, begin } = await createHost(name, { preferences, quotas })
+      t.same(Object.keys(app.quotaConfig), ['SERVICE_RATE_LIMIT_PER_MINUTE', variable])
+      return (await begin()).request.quota?.limit
+    }
+    t.equal(await limitOf(), 2)
+    process.env[variable] = '7'
+    t.equal(await limitOf(), 7)
+    preferences.set('rate-limit.per-minute', '9')
+    t.equal(await limitOf(), 7)
+    preferences.set(`rate-limit.chat-2.${key}`, '8')
+    t.equal(await limitOf(), 8)
+    process.env[variable] = 'many'
+    await t.rejects(limitOf(), {
+      code: 'FST_ERR_LLM_QUOTA_ENVIRONMENT',
+      message:
+        `fastify-llm-quota: the environment variable ${variable} must be an integer; it got "many"`
+    })
+  })
 }
 
 t.test(
@@ -495,23 +437,35 @@ t.test(
   }
 )
 
-t.test('quotas that share an authentication ask for it once for each request', async (t) => {
-  const asked: string[] = []
-  const readerOf = (username: string) => () => {
-    asked.push(username)
-    return localAuthentication(username)
+t.test(
+  'quotas that share an authentication ask for it once for each request, and others for their own',
+  async (t) => {
+    const asked: string[] = []
+    const readerOf = (username: string) => () => {
+      asked.push(username)
+      return localAuthentication(username)
+    }
+    const [authentication, another] = [readerOf('alice'), readerOf('bob')]
+    const quotas: Quotas = {
+      one: { authentication: another },
+      two: { authentication },
+      three: { authentication: another },
+      four: {}
+    }
+    const names = ['default', ...Object.keys(quotas)]
+    const { ask } = await createHost(names, { authentication, quotas })
+    const messages = await published(async () => {
+      t.equal((await ask()).statusCode, 200)
+    })
+    t.same(asked, ['alice', 'bob'])
+    const alice = callerKey(localAuthentication('alice'))
+    const bob = callerKey(localAuthentication('bob'))
+    t.same(
+      messages.map(({ decision }) => decision.callerKey),
+      [alice, bob, alice, bob, alice]
+    )
   }
-  const [authentication, another] = [readerOf('alice'), readerOf('bob')]
-  const quotas: Quotas = {
-    one: {},
-    two: { authentication },
-    three: { authentication: another },
-    four: { authentication: another }
-  }
-  const { ask } = await createHost(['default', ...Object.keys(quotas)], { authentication, quotas })
-  t.equal((await ask()).statusCode, 200)
-  t.same(asked, ['alice', 'bob'])
-})
+)
 
 t.test(
   'rateLimitHeaders has an item for each enforced quota that was asked, with its unit',
@@ -548,145 +502,131 @@ t.test(
   }
 )
 
-t.test(
-  'start-up fails if the option quotas is invalid, with an error that contains the option ' +
-    'and its value',
-  async (t) => {
-    const names = ['Chat', '1chat', 'cha_t', 'chat ', '', 'default', 'x'.repeat(33), 'café']
-    const units = [
-      'requests',
-      'concurrent-requests',
-      'Tokens',
-      '-x',
-      'x1',
-      'x'.repeat(33)
-    ]
-    const invalid: [unknown, RegExp][] = [
-      [new Map([['chat', {}]]), /option quotas must be a plain object .* it got an object/],
-      [{ chat: new Map([['perDay', 5]]) }, /option quotas\.chat must be a plain object; it got/],
-      [{ chat: Object.create({ perDay: 5 }) }, /option quotas\.chat must be a plain object;/],
-      ['chat', /option quotas must be a plain object .* it got "chat"/],
-      ...names.map((name): [unknown, RegExp] => [
-        { [name]: {} },
-        new RegExp(`option quotas must have names of at most 32 .* it got "${name}"`)
-      ]),
-      ...units.map((unit): [unknown, RegExp] => [
-        { chat: { perDay: { [unit]: 5 } } },
-        new RegExp(
-          `option quotas\\.chat\\.perDay must have a unit of at most 32 .* it got "${unit}"`
-        )
-      ]),
-      [{ chat: null }, /option quotas\.chat must be a plain object; it got null/],
-      [
-        { chat: { perSecond: 5 } },
-        /option quotas\.chat\.perSecond does not exist; it got 5; .* limit, window, concurrent,/
-      ],
-      [
-        { chat: { limit: 5 } },
-        /option quotas\.chat\.limit must be set together with window, .* it got 5$/
-      ],
-      [
-        { chat: { window: 5000 } },
-        /option quotas\.chat\.window must be set only with limit; it got 5000$/
-      ],
-      [
-        { chat: { perDay: 5, window: 5000 } },
-        /option quotas\.chat\.window must be set only with limit; it got 5000$/
-      ],
-      ...[999, 0, -1000, 366 * dayMs + 1, 1000.5, NaN, '5000'].map((window): [unknown, RegExp] => [
-        { chat: { limit: 5, window } },
-        new RegExp(
-          'option quotas\\.chat\\.window must be an integer of milliseconds from 1000 to ' +
-            `31622400000; it got ${JSON.stringify(window).replace('null', 'NaN')}$`
-        )
-      ]),
-      [
-        { chat: { limit: 5, window: 5000, timeZone: 'UTC' } },
-        /option quotas\.chat\.timeZone must be set only with perDay, perWeek or perMonth; it got "/
-      ],
-      [
-        { chat: { limit: 5, window: 5000, concurrent: 2 } },
-        /option quotas\.chat must have one limit; it got "limit and concurrent"$/
-      ],
-      [
-        { chat: { limit: { requests: 5 }, window: 5000 } },
-        /option quotas\.chat\.limit must have a unit .* it got "requests"$/
-      ],
-      ...['perHour', 'perWeek', 'concurrent'].map((name): [unknown, RegExp] => [
-        { chat: { [name]: 1.5 } },
-        new RegExp(
-          `option quotas\\.chat\\.${name} must be an integer, or a function that returns that of ` +
-            'a caller; it got 1\\.5$'
-        )
-      ]),
-      [
-        { chat: { perHour: { tokens: '5' } } },
-        /option quotas\.chat\.perHour\.tokens must be an integer, or a function .*; it got "5"/
-      ],
-      [
-        { chat: { concurrent: { tokens: 5 } } },
-        /option quotas\.chat\.concurrent must be an integer, or a function .*; it got an object/
-      ],
-      [
-        { chat: { perHour: { tokens: 5, images: 5 } } },
-        /option quotas\.chat\.perHour must have one unit, such as .* it got tokens and images$/
-      ],
-      [
-        { chat: { perHour: {} } },
-        /option quotas\.chat\.perHour must have one unit, such as .* it got no unit$/
-      ],
-      [
-        { chat: { perMinute: 5, perDay: { tokens: 0 } } },
-        /option quotas\.chat must have one limit; it got "perMinute and perDay"/
-      ],
-      [
-        { chat: { concurrent: 5, cost: 1 } },
-        /option quotas\.chat\.cost must not be set with concurrent/
-      ],
-      [{ chat: { perMinute: 5, cost: -1 } }, /option quotas\.chat\.cost must be .*; it got -1/],
-      [
-        { chat: { perMinute: 5, unreported: 5 } },
-        /option quotas\.chat\.unreported must be set only with a limit in a unit.*; it got 5/
-      ],
-      [
-        { chat: { perDay: { tokens: 5 }, unreported: 1.5 } },
-        /option quotas\.chat\.unreported must be .*; it got 1.5/
-      ],
-      [
-        { chat: { perDay: 5, timeZone: 'Europe/Bärlin' } },
-        /option quotas\.chat\.timeZone must be .* IANA time zone.*; it got "Europe\/Bärlin"/
-      ],
-      [
-        { chat: { perDay: 5, timeZone: '+01:00' } },
-        /option quotas\.chat\.timeZone must be the name of an IANA time zone/
-      ],
-      [
-        { chat: { perHour: 5, timeZone: 'UTC' } },
-        /option quotas\.chat\.timeZone must be set only with perDay, perWeek or perMonth/
-      ],
-      [
-        { chat: { operations: [{ method: 'POST', path: '/:x' }] } },
-        /option quotas\.chat\.operations\[0\]\.path must start .* it got "\/:x"/
-      ]
-    ]
-    for (const [quotas, message] of invalid) {
-      await t.rejects(
-        async () => {
-          await Fastify().register(quotaPlugin, Object({ quotas }))
-        },
-        { code: 'FST_ERR_LLM_QUOTA_OPTION', message },
-        String(message)
-      )
-    }
-    for (const name of ['a', 'a-', 'x'.repeat(32), 'constructor']) {
-      matchExactly(
-        t,
-        (await (await createHost(name, { quotas: { [name]: { perMinute: 1 } } })).ask()).json(),
-        [{ quota: name }]
-      )
-    }
+const range = { least: 500, most: 1500 }
+const tokens = { perMinute: { tokens: 5 } }
+const aCost =
+  'must be a safe integer of at least 0, or { least, most } of two of them, least not above ' +
+  'most, or a function'
+const aRange = 'must be a range only with a limit in a unit, such as { tokens: 20000 }'
+const aLimit = 'must be an integer, or a function that returns that of a caller'
+const aUnit = 'must have one unit, such as { tokens: 20000 }'
+const aUnitName = 'must have a unit of at most 32'
+const aWindow = 'must be an integer of milliseconds from 1000 to 31622400000'
+const aZone = 'must be the name of an IANA time zone'
+const aZoned = 'must be set only with perDay, perWeek or perMonth'
+
+// Definitions of a quota that are not possible: what is wrong, the beginning of what it must be,
+// and what it got.
+type Impossible = [definition: unknown, option: string, rule: string, got: string]
+const impossible: Impossible[] = [
+  [null, '', 'must be a plain object', 'null'],
+  [new Map([['perDay', 5]]), '', 'must be a plain object', 'an object'],
+  [Object.create({ perDay: 5 }), '', 'must be a plain object', 'an object'],
+  [{ perSecond: 5 }, '.perSecond', 'does not exist', '5'],
+  [{ perMinute: 5, perDay: { tokens: 0 } }, '', 'must have one limit', '"perMinute and perDay"'],
+  [{ limit: 5, window: 5000, concurrent: 2 }, '', 'must have one limit', '"limit and concurrent"'],
+  ...['perHour', 'perWeek', 'concurrent'].map(
+    (name): Impossible => [{ [name]: 1.5 }, `.${name}`, aLimit, '1.5']
+  ),
+  [{ perHour: { tokens: '5' } }, '.perHour.tokens', aLimit, '"5"'],
+  [{ concurrent: { tokens: 5 } }, '.concurrent', aLimit, 'an object'],
+  [{ perHour: { tokens: 5, images: 5 } }, '.perHour', aUnit, 'tokens and images'],
+  [{ perHour: {} }, '.perHour', aUnit, 'no unit'],
+  ...['requests', 'concurrent-requests', 'Tokens', '-x', 'x1', 'x'.repeat(33)].map(
+    (unit): Impossible => [{ perDay: { [unit]: 5 } }, '.perDay', aUnitName, `"${unit}"`]
+  ),
+  [{ limit: { requests: 5 }, window: 5000 }, '.limit', aUnitName, '"requests"'],
+  [{ limit: 5 }, '.limit', 'must be set together with window', '5'],
+  [{ window: 5000 }, '.window', 'must be set only with limit', '5000'],
+  [{ perDay: 5, window: 5000 }, '.window', 'must be set only with limit', '5000'],
+  ...[999, 0, -1000, 366 * dayMs + 1, 1000.5, NaN].map(
+    (window): Impossible => [{ limit: 5, window }, '.window', aWindow, String(window)]
+  ),
+  [{ limit: 5, window: '5000' }, '.window', aWindow, '"5000"'],
+  [{ perMinute: 5, cost: -1 }, '.cost', aCost, '-1'],
+  [{ ...tokens, cost: { least: 2, most: 1 } }, '.cost', aCost, '{ least: 2, most: 1 }'],
+  [{ ...tokens, cost: { least: -1, most: 1 } }, '.cost', aCost, '{ least: -1, most: 1 }'],
+  [{ ...tokens, cost: { least: 0.5, most: 1 } }, '.cost', aCost, '{ least: 0.5, most: 1 }'],
+  [
+    { ...tokens, cost: { least: 0, most: 2 ** 53 } },
+    '.cost',
+    aCost,
+    '{ least: 0, most: 9007199254740992 }'
+  ],
+  [{ ...tokens, cost: { least: '1', most: 2 } }, '.cost', aCost, '{ least: "1", most: 2 }'],
+  [{ ...tokens, cost: { most: 2 } }, '.cost', aCost, 'an object'],
+  [{ ...tokens, cost: [1, 2] }, '.cost', aCost, 'an array'],
+  [{ perMinute: 5, cost: range }, '.cost', aRange, '{ least: 500, most: 1500 }'],
+  [{ cost: range }, '.cost', aRange, '{ least: 500, most: 1500 }'],
+  [{ concurrent: 5, cost: 1 }, '.cost', 'must not be set with concurrent', '1'],
+  [{ concurrent: 5, cost: range }, '.cost', 'must not be set with concurrent', 'an object'],
+  [{ perMinute: 5, unreported: 5 }, '.unreported', 'must be set only with a limit in a unit', '5'],
+  [
+    { perDay: { tokens: 5 }, unreported: 1.5 },
+    '.unreported',
+    'must be an integer of at least 0 or a function',
+    '1.5'
+  ],
+  [{ perDay: 5, timeZone: 'Europe/Bärlin' }, '.timeZone', aZone, '"Europe/Bärlin"'],
+  [{ perDay: 5, timeZone: '+01:00' }, '.timeZone', aZone, '"+01:00"'],
+  [{ perDay: 5, timeZone: ['UTC'] }, '.timeZone', aZone, 'an array'],
+  [{ perHour: 5, timeZone: 'UTC' }, '.timeZone', aZoned, '"UTC"'],
+  [{ limit: 5, window: 5000, timeZone: 'UTC' }, '.timeZone', aZoned, '"UTC"'],
+  [{ ...tokens, timeZone: () => 'UTC' }, '.timeZone', aZoned, 'a function'],
+  [
+    { operations: [{ method: 'POST', path: '/:x' }] },
+    '.operations[0].path',
+    'must start with',
+    '"/:x"'
+  ]
+]
+
+/** Registers the plugin with this option. */
+async function registerQuotas (quotas: unknown): Promise<void> {
+  await Fastify().register(quotaPlugin, Object({ quotas }))
+}
+
+t.test('start-up fails if the definition of a quota is not possible, and says why', async (t) => {
+  for (const [chat, option, rule, got] of impossible) {
+    const failure = await registerQuotas({ chat }).catch((error: unknown) => error)
+    const { code, message } = Object(failure)
+    const beginning = `fastify-llm-quota: the option quotas.chat${option} ${rule}`
+    t.equal(code, 'FST_ERR_LLM_QUOTA_OPTION', beginning)
+    t.equal(String(message).slice(0, beginning.length), beginning)
+    t.ok(String(message).includes(`; it got ${got}`), `${message} has ${got}`)
   }
-)
+})
+
+t.test('start-up fails if the name of a quota is not possible', async (t) => {
+  const names = ['Chat', '1chat', 'cha_t', 'chat ', '', 'default', 'x'.repeat(33), 'café']
+  for (const name of names) {
+    await t.rejects(registerQuotas({ [name]: {} }), {
+      code: 'FST_ERR_LLM_QUOTA_OPTION',
+      message: new RegExp(`option quotas must have names of at most 32 .* it got "${name}"`)
+    })
+  }
+  for (const quotas of [new Map([['chat', {}]]), 'chat']) {
+    await t.rejects(registerQuotas(quotas), { message: /option quotas must be a plain object/ })
+  }
+  for (const name of ['a', 'a-', 'x'.repeat(32), 'constructor']) {
+    const { ask } = await createHost(name, { quotas: { [name]: { perMinute: 1 } } })
+    matchExactly(t, (await ask()).json(), [{ quota: name }])
+  }
+})
+
+t.test('definitions at their bounds are possible', async (t) => {
+  const definitions: QuotaDefinition[] = [
+    { ...tokens, cost: { least: 0, most: 0 } },
+    { ...tokens, cost: { least: 7, most: Number.MAX_SAFE_INTEGER } },
+    { ...tokens, cost: () => range },
+    { perMonth: 5, timeZone: () => 'UTC' },
+    { perWeek: 5, timeZone: 'UTC' },
+    { limit: 5, window: 1000 },
+    { limit: { tokens: () => 5 }, window: 366 * dayMs },
+    { concurrent: () => 5 }
+  ]
+  for (const chat of definitions) await t.resolves(registerQuotas({ chat }))
+})
 
 t.test('start-up fails if a store lacks a function that one of its quotas needs', async (t) => {
   const acquire = (demands: readonly Demand[]) => new MemoryQuotaStore().acquire(demands)

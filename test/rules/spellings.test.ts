@@ -239,6 +239,18 @@ const cases: [
     ['/acme/api/analyze', '/b/api/%61nalyze'],
     ['/a/b/api/analyze']
   ],
+  [
+    'a path that ends before the parameter of the prefix',
+    { options: { ...operation('/'), prefix: '/v1/:tenant' } },
+    ['/v1/acme', '/v1/acme/'],
+    ['/v1']
+  ],
+  [
+    'a colon in the prefix, which the pattern of a route has twice',
+    byPrefix({ prefix: '/::v1' }),
+    ['/:v1/api/analyze'],
+    ['/x/api/analyze']
+  ],
   ...['//ctx', '/ctx//', '/ctx//v1'].map((prefix): (typeof cases)[number] => [
     `duplicate slashes that the router ignores, in the prefix ${prefix}`,
     byPrefix({ prefix, server: { routerOptions: { ignoreDuplicateSlashes: true } } }),

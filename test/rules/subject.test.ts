@@ -48,11 +48,7 @@ t.test('the quota applies to exactly the four operations', async (t) => {
     '/x/api/analyze',
     '/api/analyze-tree'
   ].map((url) => ({ method: 'POST' as const, url }))
-  t.same(
-    await statusesOf(others),
-    others.map(() => 200),
-    'another path is not subject'
-  )
+  t.same(await statusesOf(others), others.map(() => 200), 'another path is not subject')
 })
 
 t.test('of a route with several methods, each is subject by itself', async (t) => {

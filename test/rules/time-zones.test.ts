@@ -10,7 +10,13 @@ import {
 } from '../../lib/index.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost, fromOrganisation } from '../support/quota-host.js'
-import { alice, captureLog, createService, statuses as statusesOf } from '../support/service.js'
+import {
+  alice,
+  captureLog,
+  createService,
+  published,
+  statuses as statusesOf
+} from '../support/service.js'
 import { setWallClock } from '../support/wall-clock.js'
 
 // When a day, week or month begins and ends, in UTC.
@@ -439,16 +445,32 @@ t.test(
   'a caller whose time zone changes gets no second window for the same hours',
   async (t) => {
     const set = setWallClock(t)
-    let zone = 'UTC'
-    const { ask } = await createHost('budget', {
-      quotas: { budget: { perDay: 1, timeZone: () => zone } }
+    let timeZone = 'Asia/Tokyo'
+    const { ask, standings } = await createHost('daily', {
+      quotas: { daily: { perDay: 1, timeZone: () => timeZone } }
     })
-    set('2026-11-24T12:00Z')
-    const admitted = []
-    for (zone of Intl.supportedValuesOf('timeZone')) {
-      if ((await ask()).statusCode === 200) admitted.push(zone)
+    // In Tokyo, the day ends at 15:00, and in New York, it begins at 05:00 (UTC).
+    const steps: [time: string, timeZone: string, retryAfter: number | null][] = [
+      ['2026-11-25T12:00Z', 'Asia/Tokyo', null],
+      ['2026-11-25T12:00Z', 'Asia/Tokyo', 3],
+      ['2026-11-25T12:00Z', 'America/New_York', 17],
+      ['2026-11-25T15:00Z', 'America/New_York', 14],
+      ['2026-11-26T04:00Z', 'America/New_York', 1],
+      ['2026-11-26T04:00Z', 'Asia/Tokyo', null],
+      ['2026-11-26T05:00Z', 'America/New_York', 24],
+      ['2026-11-27T05:00Z', 'America/New_York', null]
+    ]
+    for (const [time, zone, hours] of steps) {
+      const what = `${time} in ${zone}`
+      const now = set(time)
+      timeZone = zone
+      const [message] = await published(async () => {
+        t.equal((await ask()).statusCode, hours === null ? 200 : 429, what)
+      })
+      t.equal(message?.decision.retryAfter, hours === null ? null : hours * 3600, what)
+      if (hours === null) continue
+      matchExactly(t, await standings(['daily']), [{ resetsAt: now + hours * 3_600_000 }], what)
     }
-    t.equal(admitted.length, 1)
   }
 )
 

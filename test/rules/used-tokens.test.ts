@@ -46,10 +46,7 @@ const stated: [what: string, usage: unknown][] = [
     'a proxy that states Anthropic\'s cached input beside a prompt that holds it',
     { prompt_tokens: 12, completion_tokens: 30, cache_read_input_tokens: 8, total_tokens: 42 }
   ],
-  [
-    'AI SDK 4 with an unknown total',
-    { promptTokens: 12, completionTokens: 30, totalTokens: NaN }
-  ],
+  ['AI SDK 4 with an unknown total', { promptTokens: 12, completionTokens: 30, totalTokens: NaN }],
   [
     'AI SDK, the flat form without a total',
     { inputTokens: 12, outputTokens: 30, totalTokens: undefined }
@@ -64,12 +61,7 @@ const stated: [what: string, usage: unknown][] = [
   ],
   [
     'Gemini',
-    {
-      promptTokenCount: 12,
-      candidatesTokenCount: 25,
-      thoughtsTokenCount: 5,
-      totalTokenCount: 42
-    }
+    { promptTokenCount: 12, candidatesTokenCount: 25, thoughtsTokenCount: 5, totalTokenCount: 42 }
   ],
   [
     'Gemini with a total that lacks the thoughts',
@@ -81,10 +73,7 @@ const stated: [what: string, usage: unknown][] = [
       totalTokenCount: 32
     }
   ],
-  [
-    'Ollama',
-    { model: 'm', done: true, prompt_eval_count: 12, eval_count: 30, eval_duration: 5 }
-  ],
+  ['Ollama', { model: 'm', done: true, prompt_eval_count: 12, eval_count: 30, eval_duration: 5 }],
   [
     'Cohere',
     {
@@ -97,10 +86,7 @@ const stated: [what: string, usage: unknown][] = [
     'a total that is less than its parts',
     { prompt_tokens: 12, completion_tokens: 30, total_tokens: 12 }
   ],
-  [
-    'a total of 0 beside its parts',
-    { prompt_tokens: 12, completion_tokens: 30, total_tokens: 0 }
-  ],
+  ['a total of 0 beside its parts', { prompt_tokens: 12, completion_tokens: 30, total_tokens: 0 }],
   [
     'a total that leaves out cached input',
     { input_tokens: 2, cache_read_input_tokens: 10, output_tokens: 30, total_tokens: 32 }

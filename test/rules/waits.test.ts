@@ -62,16 +62,8 @@ for (const [what, options, waits] of hosts) {
       t.same(
         decided,
         waits
-          ? [
-              [undefined, 0, false],
-              [undefined, 1, false],
-              [undefined, 2, false]
-            ]
-          : [
-              ['admitted', 1, true],
-              ['admitted', 2, true],
-              ['rejected', 2, true]
-            ]
+          ? [[undefined, 0, false], [undefined, 1, false], [undefined, 2, false]]
+          : [['admitted', 1, true], ['admitted', 2, true], ['rejected', 2, true]]
       )
     }
   )

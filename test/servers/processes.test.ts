@@ -11,6 +11,7 @@ import { FaultyProxy } from '../../chaos/faulty-proxy.js'
 import { startPostgres } from '../support/postgres-server.js'
 import { startRedis } from '../support/redis-server.js'
 import { acquireOne, demand, place } from '../support/told-store.js'
+import { until } from '../support/until.js'
 
 const held = 2
 t.jobs = 2
@@ -70,7 +71,10 @@ for (const kind of ['Redis', 'PostgreSQL']) {
         )
         if (caller === 'frozen') holders[caller]?.kill('SIGCONT')
         else network.isSilent = false
-        while ((await count(caller)) < 2 * held) await sleep(20)
+        await until(
+          'the process has taken its places again',
+          async () => (await count(caller)) === 2 * held
+        )
         t.match(await acquireOne(store, caller, place(2 * held)), {
           admitted: false,
           count: 2 * held

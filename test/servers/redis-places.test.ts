@@ -4,6 +4,7 @@ import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { RedisQuotaStore, type QuotaRedisClient } from '../../lib/redis.js'
 import { adaptClient } from '../../lib/store/redis/clients.js'
+import { RedisDriver } from '../../lib/store/redis/redis-driver.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { commandsDuring, startRedis } from '../support/redis-server.js'
@@ -23,7 +24,7 @@ const placesKey = (caller: string) => `${callersKey} ${caller}`
 function start (t: Test, ownClient: QuotaRedisClient = adaptClient(client)) {
   const clock = new VirtualClock()
   clock.advance(1_000_000)
-  mock.timers.enable({ apis: ['setInterval'] })
+  mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => {
     mock.timers.reset()
   })
@@ -62,6 +63,15 @@ function holdingBack (mode: { isLate: boolean }) {
   }
   return { intercepted, late }
 }
+
+t.test('an empty call is decided, whether or not the shard is there', async (t) => {
+  const driver = new RedisDriver(adaptClient(client), 'llm-quota:{0}', 100)
+  for (let call = 0; call < 2; call++) {
+    const empty = { time: null, freed: [], renewed: [], settlements: [], requests: [] }
+    t.same(await driver.decide(empty), [])
+    t.same(await client.keys('*'), ['llm-quota:{0}'])
+  }
+})
 
 t.test('a process renews its places after the server has lost them', async (t) => {
   const { one, other, renew } = start(t)

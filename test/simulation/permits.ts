@@ -3,15 +3,12 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { localAuthentication, quotaPlugin, type QuotaPermit } from '../../lib/index.js'
 import { captureLog } from '../support/service.js'
-import { Violation, type Use } from './ledger.js'
-import type { ObservedStore, SettlingStore } from './observed-store.js'
+import { isUnlimited, Violation, type Use } from './ledger.js'
+import type { ObservedStore } from './observed-store.js'
 
-/** What a permit has asked for, was granted and has used. */
-interface Held {
+/** A permit, and what was reported of it; null before the first report. */
+interface Reported {
   readonly permit: QuotaPermit
-  /** One of the admission, and one of each extension. */
-  readonly uses: Use[]
-  /** What was reported; null before the first report. */
   used: number | null
   hasEnded: boolean
 }
@@ -29,27 +26,17 @@ export interface Asked {
 export class Permits {
   readonly #log = captureLog()
   readonly #app: FastifyInstance = Fastify({ logger: this.#log.logger })
-  readonly #observed: ObservedStore
-  readonly #held: Held[] = []
-  // The uses of the latest call of the plugin, which asks its store before the next step begins.
-  #begun: Use[] = []
-  // The uses of extensions whose permit has ended in the meantime.
-  readonly #unused: Use[] = []
+  readonly #store: ObservedStore
+  readonly #reported: Reported[] = []
 
-  constructor (observed: ObservedStore) {
-    this.#observed = observed
+  constructor (store: ObservedStore) {
+    this.#store = store
   }
 
-  /** Notes a use that a call of the plugin has begun. */
-  noteBegun (use: Use): void {
-    this.#begun.push(use)
-  }
-
-  /** @param store The observed store, or what changes its calls. */
-  async start (store: SettlingStore, limit: number): Promise<void> {
+  async start (limit: number): Promise<void> {
     await this.#app.register(quotaPlugin, {
       operations: [],
-      store,
+      store: this.#store,
       quotas: {
         tokens: { perMinute: { tokens: limit }, cost: 1 },
         places: { concurrent: limit }
@@ -61,74 +48,61 @@ export class Permits {
   async acquire ({ caller, least, most, place }: Asked): Promise<void> {
     const names = place ? ['tokens', 'places'] : ['tokens']
     const authentication = localAuthentication(caller)
-    const uses: Use[] = []
-    this.#begun = uses
     const permit = await this.#app.quotaAcquire(authentication, names, { tokens: { least, most } })
-    if (permit.refusal === null) this.#held.push({ permit, uses, used: null, hasEnded: false })
+    if (permit.refusal === null) this.#reported.push({ permit, used: null, hasEnded: false })
   }
 
   async charge (number: number, amount: number): Promise<void> {
-    const held = this.#chosen(number)
-    if (held === undefined) return
-    held.used = (held.used ?? 0) + amount
-    await held.permit.charge(amount)
+    const reported = this.#chosen(number)
+    if (reported === undefined) return
+    reported.used = (reported.used ?? 0) + amount
+    await reported.permit.charge(amount)
   }
 
   async extend (number: number, amount: number): Promise<void> {
-    const held = this.#chosen(number)
-    if (held === undefined || held.hasEnded) return
-    const uses: Use[] = []
-    this.#begun = uses
+    const reported = this.#chosen(number)
+    if (reported === undefined || reported.hasEnded) return
     try {
-      const refusal = await held.permit.extend(amount)
-      if (refusal === null) held.uses.push(...uses)
+      await reported.permit.extend(amount)
     } catch {
       // The permit has ended in the meantime.
-      for (const use of uses) use.state = 'ended'
-      this.#unused.push(...uses)
     }
   }
 
   async end (number: number): Promise<void> {
-    const held = this.#chosen(number)
-    if (held === undefined) return
-    held.hasEnded = true
-    for (const use of held.uses) if (use.state === 'running') use.state = 'ended'
-    await held.permit.end()
+    const reported = this.#chosen(number)
+    if (reported === undefined) return
+    reported.hasEnded = true
+    await reported.permit.end()
   }
 
   /** Ends all permits. */
   async endAll (): Promise<void> {
-    await Promise.all(this.#held.map((_held, number) => this.end(number)))
+    await Promise.all(this.#reported.map((_reported, number) => this.end(number)))
   }
 
   /** Throws unless the store was told what was used, and the log says what it has not done. */
   assertSettled (): void {
-    for (const { uses, used } of this.#held) {
-      let granted = 0
-      let settled = 0
-      for (const use of uses) {
-        granted += use.granted
-        settled += use.reports.at(-1) ?? NaN
-      }
-      const expected = used ?? granted
-      if (settled !== expected) {
-        throw new Violation(`a permit has used ${expected}, and ${settled} is settled`)
-      }
-    }
-    for (const { granted, reports } of this.#unused) {
-      if (granted > 0 && reports.at(-1) !== 0) {
-        throw new Violation('an extension that is not used is not taken back')
-      }
-    }
+    let used = 0
+    for (const each of this.#reported) used += each.used ?? each.permit.granted('tokens') ?? 0
+    let told = 0
+    for (const use of this.#store.uses) told += toldOf(use)
+    if (told !== used) throw new Violation(`permits have used ${used}, and ${told} is settled`)
     const said = this.#log.errors().filter((message) => !message.endsWith('is not counted'))
-    if (said.length !== this.#observed.failures) {
-      const { failures } = this.#observed
+    if (said.length !== this.#store.failures) {
+      const { failures } = this.#store
       throw new Violation(`${said.length} messages say that settling has failed, not ${failures}`)
     }
   }
 
-  #chosen (number: number): Held | undefined {
-    return this.#held[number % Math.max(1, this.#held.length)]
+  #chosen (number: number): Reported | undefined {
+    return this.#reported[number % Math.max(1, this.#reported.length)]
   }
+}
+
+/** What the store was told of a request, whether it has done it or not. */
+function toldOf ({ state, granted, used, tokens }: Use): number {
+  if (state === 'admitted') return Math.min(granted, used)
+  // Whether what was used beyond a grant is counted is unknown, and it is not counted again.
+  return state === 'failed' && isUnlimited(tokens) ? tokens.most : 0
 }

@@ -2,21 +2,24 @@
 // test controls.
 import { setImmediate as turn } from 'node:timers/promises'
 import { InsuredQuotaStore, MemoryQuotaStore } from '../../lib/index.js'
-import { SharedStore } from '../../lib/store/shared/shared-store.js'
 import { required } from '../../lib/required.js'
-import type { Acquisition, Demand } from '../../lib/store/store.js'
-import { Ledger, usedBy, Violation, type Use } from './ledger.js'
-import { Network, SimulatedDriver, type NetworkFaults } from './network.js'
+import type { Call, Reply } from '../../lib/store/shared/driver.js'
+import { SharedStore } from '../../lib/store/shared/shared-store.js'
+import type { Demand } from '../../lib/store/store.js'
+import { DriverServer } from '../support/driver-server.js'
+import { demand } from '../support/told-store.js'
+import { Ledger, Violation, type Use } from './ledger.js'
+import { Network, type Link, type Message } from './network.js'
 import { ObservedStore, type SettlingStore } from './observed-store.js'
 import { Permits, type Asked } from './permits.js'
-import { ServerTime } from './server-time.js'
-import { rowOf, Server, type Execution, type ServerFaults } from './server.js'
 import { VirtualTime } from './virtual-time.js'
 
-const windowLength = 60_000
+// Of tokens in a window, and of places.
 const limit = 6
 // How many callers have a counter of their own, where the cap is what a simulation is about.
 const smallCap = 1
+// How long a process waits for a reply.
+const longestCallTime = 2_500
 // How much time passes at once, so that timers run in their order and none is very late.
 const tick = 500
 // Turns of the event loop in which nothing happens, after which nothing more will. A store sends
@@ -30,65 +33,99 @@ export type Kind = 'shared' | 'two shards' | 'insured' | 'at the cap' | 'permits
 /** One thing that happens. Numbers choose among what there is. */
 export type Step =
   | readonly ['ask', process: number, caller: number, least: number, most: number, place: boolean]
-  | readonly ['report' | 'extend', use: number, amount: number]
-  | readonly ['end', use: number]
+  | readonly ['report' | 'extend', request: number, amount: number]
+  | readonly ['end', request: number]
   | readonly ['deliver' | 'lose' | 'repeat' | 'reset', message: number]
-  | readonly ['pass', ms: number]
-  | readonly ['crash' | 'start', process: number]
+  | readonly ['pass', milliseconds: number]
+  | readonly ['kill' | 'start', process: number]
   | readonly ['lose all', server: number]
-  | readonly ['set clock', server: number, ms: number]
-  | readonly ['busy', server: number, calls: number]
 
-/** What is planted. */
-export interface Faults {
-  readonly server?: ServerFaults
-  readonly network?: NetworkFaults
-  /** Changes the store of a process. */
-  readonly store?: (store: SettlingStore) => SettlingStore
-  /** Changes what the permits of a process ask of its store. */
-  readonly asked?: (store: SettlingStore) => SettlingStore
+/** A server that tells the ledger what it decides. */
+class NotedServer extends DriverServer {
+  readonly #ledger: Ledger
+
+  constructor (ledger: Ledger, cap: number) {
+    super(() => performance.now(), cap)
+    this.#ledger = ledger
+  }
+
+  override async decide (call: Call): Promise<Reply> {
+    const reply = await super.decide(call)
+    this.#ledger.note(this, call, reply)
+    return reply
+  }
 }
 
 /** A process whose store counts on the servers. */
-interface SimulatedProcess {
-  isAlive: boolean
+class SimulatedProcess {
+  isAlive = true
   /** How many of its promises are not answered. */
-  openPromises: number
+  openPromises = 0
+  readonly links: ReadonlyMap<DriverServer, Link>
   readonly store: ObservedStore
   readonly permits: Permits
+
+  constructor (kind: Kind, servers: readonly DriverServer[], network: Network, ledger: Ledger) {
+    this.links = new Map(
+      servers.map((server) => [server, { isAlive: true, troubledAt: -Infinity }])
+    )
+    const drivers = [...this.links].map(([server, link]) => network.driverTo(server, link))
+    const shared = new SharedStore({}, drivers.length, (_cap, shard) =>
+      required(drivers[shard], 'the driver')
+    )
+    const store = kind === 'insured' ? insure(shared, ledger) : shared
+    this.store = new ObservedStore(store, (demands) => ledger.begin(this, this.links, demands))
+    this.permits = new Permits(this.store)
+  }
+
+  kill (): void {
+    this.isAlive = false
+    for (const link of this.links.values()) link.isAlive = false
+  }
+
+  /** Counts a promise until it is answered. What it rejects with, the store has noted. */
+  async wait (promise: Promise<unknown>): Promise<void> {
+    this.openPromises += 1
+    try {
+      await promise
+    } catch {}
+    this.openPromises -= 1
+  }
+}
+
+function insure (primary: SharedStore, ledger: Ledger): SettlingStore {
+  const fallback = new MemoryQuotaStore()
+  const acquire = fallback.acquire.bind(fallback)
+  fallback.acquire = (demands) => {
+    for (const each of demands) ledger.useOf(each).isElsewhere = true
+    return acquire(demands)
+  }
+  const insured = new InsuredQuotaStore({ primary, fallback, timeout: 1_000, coolDown: 5_000 })
+  return {
+    acquire: (demands) => insured.acquire(demands),
+    settle: (acquisition, used) => insured.settle?.(acquisition, used)
+  }
 }
 
 /** Everything of one run. */
 export class World {
-  readonly #time = new VirtualTime()
-  readonly #ledger: Ledger
-  readonly #network = new Network()
-  readonly #times: readonly ServerTime[]
-  readonly #servers: readonly Server[]
-  readonly #processes: SimulatedProcess[] = []
   readonly #kind: Kind
-  readonly #faults: Faults
-  // How many promises were answered so far.
-  #answered = 0
+  readonly #time = new VirtualTime()
+  readonly #ledger = new Ledger()
+  readonly #network = new Network()
+  readonly #servers: readonly DriverServer[]
+  readonly #processes: SimulatedProcess[] = []
 
-  constructor (kind: Kind, faults: Faults = {}) {
+  constructor (kind: Kind) {
     this.#kind = kind
-    this.#faults = faults
     const cap = kind === 'at the cap' ? smallCap : Infinity
-    this.#ledger = new Ledger(windowLength, cap)
     const length = kind === 'two shards' ? 2 : 1
-    this.#times = Array.from({ length }, () => new ServerTime(() => this.#time.now))
-    this.#servers = this.#times.map((time) => {
-      const executed = (executions: readonly Execution[]): void => {
-        this.#ledger.note(executions, time)
-      }
-      return new Server(time, executed, cap, faults.server)
-    })
+    this.#servers = Array.from({ length }, () => new NotedServer(this.#ledger, cap))
   }
 
   async start (): Promise<void> {
     this.#time.start()
-    for (const number of [0, 1]) this.#processes[number] = await this.#createProcess()
+    for (const number of [0, 1]) await this.#startProcess(number)
   }
 
   stop (): void {
@@ -96,78 +133,133 @@ export class World {
   }
 
   async run (step: Step): Promise<void> {
-    switch (step[0]) {
-      case 'ask':
-        this.#ask(step)
-        break
-      case 'report':
-        this.#report(step[1], step[2])
-        break
-      case 'extend':
-        this.#withPermit(step[1], (permits, number) => permits.extend(number, step[2]))
-        break
-      case 'end':
-        this.#withPermit(step[1], (permits, number) => permits.end(number))
-        break
-      case 'deliver':
-        this.#network.take(step[1])?.arrive()
-        break
-      case 'lose':
-        this.#network.take(step[1])
-        break
-      case 'repeat': {
-        const message = this.#network.look(step[1])
-        if (message?.canBeRepeated === true) message.arrive()
-        break
-      }
-      case 'reset':
-        this.#network.look(step[1])?.reset()
-        break
-      case 'pass':
-        await this.#pass(step[1])
-        break
-      case 'crash':
-        this.#crash(step[1])
-        break
-      case 'start':
-        await this.#restart(step[1])
-        break
-      case 'lose all':
-        this.#loseAll(step[1])
-        break
-      case 'set clock':
-        this.#timeOf(step[1]).ahead += step[2]
-        break
-      case 'busy':
-        this.#serverOf(step[1]).busyCalls = step[2]
-    }
+    await this.#do(step)
     await this.#rest(fewTurns)
+    for (const { link, sentAt } of this.#network.messages) {
+      if (performance.now() - sentAt >= longestCallTime) link.troubledAt = performance.now()
+    }
     this.#ledger.assertAlways()
   }
 
   /** Lets everything come to its end, and compares. */
   async finish (): Promise<void> {
-    // Where a clock was set back, the time goes on with the next call.
-    for (const time of this.#times) time.tell()
     await this.#deliverAll()
-    // Longer than a lease, so that only the places of requests that run are left.
+    // Longer than a place, so that only those of requests that run are left.
     for (let passed = 0; passed < 45_000; passed += tick) {
       await this.#pass(tick)
       await this.#deliverAll()
     }
     this.#assertAnswered()
-    for (const server of this.#servers) this.#ledger.assertPlacesOn(server)
+    this.#ledger.assertPlaces(this.#servers)
 
     this.#endAll()
     await this.#rest(fewTurns)
     await this.#deliverAll()
-    for (const server of this.#servers) {
-      this.#ledger.assertCountsOn(server)
-      this.#ledger.assertPlacesOn(server)
-    }
     this.#assertAnswered()
+    this.#ledger.assertPlaces(this.#servers)
+    this.#ledger.assertCounts()
     if (this.#kind !== 'permits') return
     for (const { isAlive, permits } of this.#processes) if (isAlive) permits.assertSettled()
+  }
+
+  async #do (step: Step): Promise<void> {
+    switch (step[0]) {
+      case 'ask':
+        return this.#ask(step)
+      case 'report':
+        return this.#report(step[1], step[2])
+      case 'extend':
+        return this.#withPermit(step[1], (permits, number) => permits.extend(number, step[2]))
+      case 'end':
+        return this.#withPermit(step[1], (permits, number) => permits.end(number))
+      case 'deliver':
+        return this.#network.take(step[1])?.arrive()
+      case 'lose':
+        return this.#lose(this.#network.take(step[1]))
+      case 'repeat': {
+        const message = this.#network.look(step[1])
+        return message?.canBeRepeated === true ? message.arrive() : undefined
+      }
+      case 'reset': {
+        const message = this.#network.look(step[1])
+        this.#lose(message)
+        return message?.reset()
+      }
+      case 'pass':
+        return await this.#pass(step[1])
+      case 'kill':
+        return this.#kill(step[1])
+      case 'start':
+        if (this.#processes[step[1]]?.isAlive === false) await this.#startProcess(step[1])
+        return
+      case 'lose all': {
+        const server = required(this.#servers[step[1] % this.#servers.length], 'the server')
+        this.#ledger.noteLossOf(server)
+        await server.clear()
+      }
+    }
+  }
+
+  async #startProcess (number: number): Promise<void> {
+    const process = new SimulatedProcess(this.#kind, this.#servers, this.#network, this.#ledger)
+    this.#processes[number] = process
+    if (this.#kind === 'permits') await process.permits.start(limit)
+  }
+
+  #ask ([, number, caller, least, most, place]: Extract<Step, readonly ['ask', ...unknown[]]>) {
+    const process = this.#processes[number]
+    if (process?.isAlive !== true) return
+    const asked = { caller: callerOf(caller), least, most: Math.max(least, most), place }
+    const { store, permits } = process
+    process.wait(
+      this.#kind === 'permits' ? permits.acquire(asked) : store.acquire(demandsOf(asked))
+    )
+  }
+
+  #report (number: number, used: number): void {
+    if (this.#kind === 'permits') {
+      this.#withPermit(number, (permits, permit) => permits.charge(permit, used))
+      return
+    }
+    const { uses } = this.#ledger
+    const use = uses[number % Math.max(1, uses.length)]
+    if (use !== undefined) this.#settle(use, used)
+  }
+
+  #settle (use: Use, used: number): void {
+    const process = this.#processes.find((each) => each === use.process)
+    if (process?.isAlive !== true) return
+    process.wait(process.store.settleUse(use, used))
+  }
+
+  /** Does something with a permit of a process that lives, if there is one. */
+  #withPermit (number: number, act: (permits: Permits, permit: number) => Promise<void>): void {
+    const process = this.#processes[number % 2]
+    if (process?.isAlive !== true) return
+    process.wait(act(process.permits, Math.floor(number / 2)))
+  }
+
+  /** Ends what runs. */
+  #endAll (): void {
+    for (const process of this.#processes) {
+      if (process.isAlive) process.wait(process.permits.endAll())
+    }
+    if (this.#kind === 'permits') return
+    for (const use of this.#ledger.uses) this.#settle(use, use.granted)
+  }
+
+  #lose (message: Message | undefined): void {
+    if (message === undefined) return
+    message.link.troubledAt = performance.now()
+    this.#ledger.hasLost = true
+  }
+
+  #kill (number: number): void {
+    const process = this.#processes[number]
+    if (process?.isAlive !== true) return
+    process.kill()
+    this.#ledger.hasLost = true
+    this.#ledger.noteKill(process)
   }
 
   #assertAnswered (): void {
@@ -177,181 +269,6 @@ export class World {
         throw new Violation(`${openPromises} promises are not answered`)
       }
     }
-  }
-
-  async #createProcess (): Promise<SimulatedProcess> {
-    // What the store and the service need to know of their process.
-    const identity = { isAlive: true, openPromises: 0 }
-    const store = new ObservedStore(this.#createStore(identity), (demands) =>
-      this.#begin(identity, demands)
-    )
-    const permits = new Permits(store)
-    const process = Object.assign(identity, { store, permits })
-    if (this.#kind === 'permits') await permits.start(this.#faults.asked?.(store) ?? store, limit)
-    return process
-  }
-
-  #createStore (process: { readonly isAlive: boolean }): SettlingStore {
-    const shared = new SharedStore({}, this.#servers.length, (_cap, shard) => {
-      const renewed = (): void => {
-        this.#ledger.noteRenewal(process, this.#timeOf(shard))
-      }
-      const { network } = this.#faults
-      return new SimulatedDriver(this.#network, this.#serverOf(shard), process, renewed, network)
-    })
-    const store = this.#kind === 'insured' ? this.#insure(shared) : shared
-    return this.#faults.store?.(store) ?? store
-  }
-
-  #insure (primary: SharedStore): SettlingStore {
-    const fallback = new MemoryQuotaStore()
-    const acquire = fallback.acquire.bind(fallback)
-    fallback.acquire = (demands) => {
-      for (const demand of demands) {
-        const use = usedBy(demand)
-        if (use !== undefined) {
-          use.isElsewhere = true
-          use.isUncertain = true
-        }
-      }
-      return acquire(demands)
-    }
-    const insured = new InsuredQuotaStore({ primary, fallback, timeout: 1_000, coolDown: 5_000 })
-    const { settle } = insured
-    if (settle === undefined) throw new Error('an insured store of such stores settles')
-    return {
-      acquire: (demands) => insured.acquire(demands),
-      settle: (acquisition, used, end) => settle.call(insured, acquisition, used, end)
-    }
-  }
-
-  /** Begins a use: the demands of one call of `acquire`. */
-  #begin (process: object, demands: readonly Demand[]): Use {
-    const window = required(
-      demands.find((demand) => demand.window !== null),
-      'the demand of a window'
-    )
-    const place = demands.find((demand) => demand.window === null)
-    const use: Use = {
-      process,
-      time: null,
-      row: rowOf(window),
-      placeRow: place === undefined ? null : rowOf(place),
-      limit,
-      least: window.least,
-      most: window.most,
-      state: 'asked',
-      granted: 0,
-      reports: [],
-      counted: [],
-      isUncertain: false,
-      isElsewhere: false
-    }
-    this.#ledger.uses.push(use)
-    this.#processes.find((each) => each === process)?.permits.noteBegun(use)
-    return use
-  }
-
-  #ask ([, number, caller, least, most, place]: Extract<Step, readonly ['ask', ...unknown[]]>) {
-    const process = this.#processes[number]
-    if (process?.isAlive !== true) return
-    const asked = { caller: callerOf(caller), least, most: Math.max(least, most), place }
-    if (this.#kind === 'permits') {
-      this.#await(process, process.permits.acquire(asked))
-      return
-    }
-    this.#await(process, this.#acquire(process, asked))
-  }
-
-  async #acquire ({ store }: SimulatedProcess, asked: Asked): Promise<void> {
-    try {
-      await store.acquire(demandsOf(asked))
-    } catch {
-      // The use is uncertain.
-    }
-  }
-
-  #report (number: number, used: number): void {
-    if (this.#kind === 'permits') {
-      this.#withPermit(number, (permits, permit) => permits.charge(permit, used))
-      return
-    }
-    const use = this.#ledger.uses[number % Math.max(1, this.#ledger.uses.length)]
-    const process = this.#processes.find((each) => each === use?.process)
-    if (use === undefined || process?.isAlive !== true) return
-    const [window, place] = process.store.acquisitionsOf(use)
-    if (window === undefined) return
-    use.state = 'ended'
-    this.#await(process, this.#settle(process, window, used))
-    if (place !== undefined) this.#await(process, this.#settle(process, place, 0))
-  }
-
-  async #settle (
-    { store }: SimulatedProcess,
-    acquisition: Acquisition,
-    used: number
-  ): Promise<void> {
-    try {
-      await store.settle(acquisition, used, null)
-    } catch {
-      // The use is uncertain.
-    }
-  }
-
-  /** Does something with a permit of a process that lives, if there is one. */
-  #withPermit (number: number, act: (permits: Permits, permit: number) => Promise<void>): void {
-    const process = this.#processes[number % 2]
-    if (process?.isAlive !== true) return
-    this.#await(process, act(process.permits, Math.floor(number / 2)))
-  }
-
-  /** Ends what runs. */
-  #endAll (): void {
-    for (const process of this.#processes) {
-      if (process.isAlive) this.#await(process, process.permits.endAll())
-    }
-    if (this.#kind === 'permits') return
-    for (const [index, use] of this.#ledger.uses.entries()) {
-      if (use.state === 'running') this.#report(index, use.granted)
-    }
-  }
-
-  /** Counts the promises of a process until they are answered. */
-  async #await (process: SimulatedProcess, promise: Promise<void>): Promise<void> {
-    process.openPromises += 1
-    await promise
-    this.#answered += 1
-    process.openPromises -= 1
-  }
-
-  #crash (number: number): void {
-    const process = this.#processes[number]
-    if (process?.isAlive !== true) return
-    process.isAlive = false
-    // A report that is on its way may not arrive.
-    for (const use of this.#ledger.uses) {
-      if (use.process === process && use.state === 'ended') use.isUncertain = true
-    }
-    this.#ledger.noteCrash(process)
-  }
-
-  async #restart (number: number): Promise<void> {
-    if (this.#processes[number]?.isAlive !== false) return
-    this.#processes[number] = await this.#createProcess()
-  }
-
-  #loseAll (number: number): void {
-    const server = this.#serverOf(number)
-    this.#ledger.noteLoss(server)
-    server.loseAll()
-  }
-
-  #serverOf (number: number): Server {
-    return required(this.#servers[number % this.#servers.length], 'the server')
-  }
-
-  #timeOf (number: number): ServerTime {
-    return required(this.#times[number % this.#times.length], 'the time of the server')
   }
 
   async #deliverAll (): Promise<void> {
@@ -365,8 +282,8 @@ export class World {
     }
   }
 
-  async #pass (ms: number): Promise<void> {
-    for (let left = ms; left > 0; left -= tick) {
+  async #pass (milliseconds: number): Promise<void> {
+    for (let left = milliseconds; left > 0; left -= tick) {
       this.#time.advance(Math.min(left, tick))
       await this.#rest(manyTurns)
     }
@@ -374,30 +291,25 @@ export class World {
 
   /** Waits until nothing more happens without a message or the clock. */
   async #rest (turns: number): Promise<void> {
+    const state = (): string => {
+      const open = this.#processes.map(({ openPromises }) => openPromises)
+      return `${this.#network.sent} ${open.join()}`
+    }
     let quietTurns = 0
     while (quietTurns < turns) {
-      const before = this.#network.sent + this.#answered
+      const before = state()
       await turn()
-      quietTurns = this.#network.sent + this.#answered === before ? quietTurns + 1 : 0
+      quietTurns = state() === before ? quietTurns + 1 : 0
     }
   }
 }
 
 /** The demands of a request, by which it takes tokens and perhaps a place. */
 function demandsOf ({ caller, least, most, place }: Asked): Demand[] {
-  const tokens: Demand = {
-    counters: 'tokens',
-    callerKey: caller,
-    limit,
-    least,
-    most,
-    isEstimate: most > 0,
-    window: windowLength,
-    end: null
-  }
+  const isEstimate = most > 0
+  const tokens = demand(caller, { counters: 'tokens', limit, least, most, isEstimate })
   if (!place) return [tokens]
-  const one = { least: 1, most: 1, isEstimate: true, window: null }
-  return [tokens, { ...tokens, ...one, counters: 'places' }]
+  return [tokens, demand(caller, { counters: 'places', limit, isEstimate: true, window: null })]
 }
 
 function callerOf (number: number): string {

@@ -92,10 +92,6 @@ t.test(
       [{ admitted: false }, { admitted: true, count: 3 }, { admitted: false }],
       'the fallback settles with 0'
     )
-    matchExactly(
-      t,
-      demands.map((each) => fallback.peek(each)?.count),
-      [undefined, 3, 0]
-    )
+    matchExactly(t, demands.map((each) => fallback.peek(each)?.count), [undefined, 3, 0])
   }
 )

@@ -38,12 +38,7 @@ for (const timeout of [0.5, 1, 30, 1_000]) {
 }
 
 t.test('a result that is read within a few turns after the timeout is used', async (t) => {
-  for (const [turns, expected] of [
-    [0, 77],
-    [1, 77],
-    [4, 77],
-    [moreThanGrace, 1]
-  ] as const) {
+  for (const [turns, expected] of [[0, 77], [1, 77], [4, 77], [moreThanGrace, 1]] as const) {
     const { clock, primary, count } = wait()
     clock.advance(30)
     await passTurns(turns)

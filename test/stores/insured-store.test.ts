@@ -89,12 +89,7 @@ t.test('the primary is not called for the length of the cool-down after a failur
   let back = 0
   const { clock, primary, countOf } = insure({ clock: () => clock.now() - back })
   primary.manner = 'throws'
-  for (const [passed, asked] of [
-    [0, 1],
-    [99, 1],
-    [1, 2],
-    [99, 2]
-  ] as const) {
+  for (const [passed, asked] of [[0, 1], [99, 1], [1, 2], [99, 2]] as const) {
     clock.advance(passed)
     await countOf()
     t.equal(primary.asked, asked, 'a failed trial begins another cool-down')
@@ -175,7 +170,7 @@ t.test(
 t.test('a demand that was not asked, beside a remembered rejection, is no failure', async (t) => {
   const remembered = { ...admitted, admitted: false, granted: 0, isRemembered: true } as const
   const { fallback, store } = insure({ primary: { acquire: () => [null, remembered] } })
-  t.same(await store.acquire([demand('a'), demand('b')]), [null, remembered])
+  t.same(await store.acquire([demand('a', estimate()), demand('a')]), [null, remembered])
   t.equal(fallback.inspect('default').trackedCallers, 0)
 })
 
@@ -337,10 +332,7 @@ t.test('an acquisition is settled in the store that made it, whichever is used t
     }
   }
   t.same(primary.told, ['settle 77 with 1', 'settle 77 with 0'])
-  t.same(
-    demands.map((each) => fallback.peek(each)?.count),
-    [1, 0]
-  )
+  t.same(demands.map((each) => fallback.peek(each)?.count), [1, 0])
   t.equal(store.state, 'fallback')
 })
 
@@ -430,10 +422,7 @@ t.test(
       await acquire('c'),
       await acquire('d')
     ]
-    t.same(
-      acquired.map((each) => each?.overflow),
-      [false, false, false, true]
-    )
+    t.same(acquired.map((each) => each?.overflow), [false, false, false, true])
     clock.advance(59_999)
     t.match(await acquire('a'), { admitted: false, windowRemaining: 1 })
     clock.advance(1)
@@ -442,9 +431,7 @@ t.test(
 )
 
 t.test('the insured store lacks each function that one of its stores lacks', async (t) => {
-  const bare = {
-    acquire: () => [admitted]
-  }
+  const bare = { acquire: () => [admitted] }
   for (const options of [{ primary: bare }, { primary: new MemoryQuotaStore(), fallback: bare }]) {
     const store = new InsuredQuotaStore(options)
     const present = [

@@ -3,6 +3,7 @@ import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { PostgresDriver } from '../../lib/store/postgres/postgres-driver.js'
 import { functionsOf } from '../../lib/store/postgres/schema.js'
+import { NotRunError } from '../../lib/store/shared/driver.js'
 import type { Call, Decided, NamedPlace, Settlement } from '../../lib/store/shared/driver.js'
 import type { Demand } from '../../lib/store/store.js'
 import { pool } from '../support/pglite.js'
@@ -104,6 +105,14 @@ t.test('a place is counted, and nothing is left behind when it is free again', a
   const next = taking('one:4:0', place('alice', 1), { freed })
   t.match(await decideOne(driver, next), { admitted: true, count: 1 }, 'before the requests')
   t.same(await driver.decide(callOf({ freed: [named('alice', 'one:4:0')] })), [])
+  for (const table of ['llm_quota', 'llm_quota_counters', 'llm_quota_places']) {
+    t.same(await rowsOf(table), [], table)
+  }
+})
+
+t.test('an empty call is decided, and leaves nothing behind', async (t) => {
+  const driver = await createDriver()
+  t.same(await driver.decide(callOf()), [])
   for (const table of ['llm_quota', 'llm_quota_counters', 'llm_quota_places']) {
     t.same(await rowsOf(table), [], table)
   }
@@ -455,3 +464,38 @@ t.test('a result of the pool that cannot be read is an error that says why', asy
     await t.rejects(store.list('default'), message, JSON.stringify(rows))
   }
 })
+
+const codes: Record<string, { codes: readonly string[]; isBrief: boolean | null }> = {
+  'a call that the server has rolled back is sent again if it can succeed in a moment': {
+    codes: ['53300', '55P03', '40001', '40P01'],
+    isBrief: true
+  },
+  'a call has not run if the server has rolled it back, or if there was no connection': {
+    codes: [
+      ...['57014', '57P03', '25006', '53100', '53200', '42883', '42P01', '42501', 'P0001', 'XX000'],
+      ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN']
+    ],
+    isBrief: false
+  },
+  'a call may have run if the connection was lost or the server shut down': {
+    codes: [
+      ...['08006', '08P01', '40003', '57P01', '57P02'],
+      ...['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'undefined']
+    ],
+    isBrief: null
+  }
+}
+
+for (const [name, { codes: ofErrors, isBrief }] of Object.entries(codes)) {
+  t.test(name, async (t) => {
+    for (const code of ofErrors) {
+      const error = Object.assign(new Error('the call has failed'), { code })
+      const fail = async () => await Promise.reject(error)
+      const driver = new PostgresDriver(fail, cap)
+      const rejected = await driver.decide(callOf()).catch((error: unknown) => error)
+      if (isBrief === null) t.equal(rejected, error, code)
+      else t.match(rejected, { constructor: NotRunError, cause: error, isBrief }, code)
+      await t.rejects(driver.inspect('default', null), error)
+    }
+  })
+}

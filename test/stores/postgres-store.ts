@@ -9,7 +9,6 @@ import {
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import type { Acquisition, Demand, QuotaCount } from '../../lib/store/store.js'
 import { quotaStoreContract, VirtualClock } from '../../lib/testing.js'
-import { checkOpenWindow } from '../support/changed-windows.js'
 import { compareWithReference } from '../support/compare-stores.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { pool } from '../support/pglite.js'
@@ -241,30 +240,6 @@ t.test(
   }
 )
 
-t.test(
-  'callers of one request who share the overflow counter are granted nothing below 0',
-  async (t) => {
-    const { store } = await createStore({ maxTrackedCallers: 1 })
-    await acquireOne(store, 'alice')
-    const acquisitions = await store.acquire([
-      demand('bob', { limit: 10, most: 10 }),
-      demand('carol', { limit: 3, least: 0, most: 3 })
-    ])
-    matchExactly(t, acquisitions, [
-      { admitted: true, granted: 10, count: 10, overflow: true },
-      { admitted: true, granted: 0, count: 10, overflow: true }
-    ])
-  }
-)
-
-t.test(
-  'a window that is open stays open if a quota gets a time zone by a function, or loses it',
-  async (t) => {
-    const { clock, store } = await createStore()
-    await checkOpenWindow(t, store, clock)
-  }
-)
-
 t.test('a window keeps its length if that of its quota changes', async (t) => {
   const { clock, store } = await createStore()
   const hour = { window: 3_600_000 }
@@ -293,7 +268,7 @@ t.test('the callers are listed on pages', async (t) => {
 })
 
 t.test('a process renews its places, and what it stops renewing is free after 30 s', async (t) => {
-  mock.timers.enable({ apis: ['setInterval'] })
+  mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => {
     mock.timers.reset()
   })
@@ -372,6 +347,27 @@ t.test('what a request has counted is settled with 0 if its reply is too late', 
   await store.clearCounters()
 })
 
+t.test(
+  'while the server answers with an error, requests fail with it, and settlements wait',
+  async (t) => {
+    mock.timers.enable({ apis: ['setTimeout'] })
+    t.teardown(async () => {
+      mock.timers.reset()
+      await pool.query('SET default_transaction_read_only = off')
+    })
+    const { store } = await createStore()
+    const tokens = { limit: 10, least: 5, most: 5, isEstimate: true }
+    const acquisition = await acquireOne(store, 'alice', tokens)
+    await pool.query('SET default_transaction_read_only = on')
+    const settled = store.settle(acquisition, 1)
+    await t.rejects(acquireOne(store, 'bob'), { code: '25006' })
+    await pool.query('SET default_transaction_read_only = off')
+    mock.timers.tick(1_000)
+    await settled
+    t.match(await store.peek(demand('alice', tokens)), { count: 1, held: 0 })
+  }
+)
+
 t.test('a schema that is missing is named, and is found once it is there', async (t) => {
   const store = new PostgresQuotaStore({ pool, table: 'later' })
   await t.rejects(acquireOne(store, 'alice'), {
@@ -436,7 +432,7 @@ t.test(
   async (t) => {
     const draw = random(7)
     let overflow = 0
-    for (let round = 0; round < 6; round++) {
+    for (let round = 0; round < 2; round++) {
       const { clock, store } = await createStore({ maxTrackedCallers: 20 })
       const memory = new MemoryQuotaStore({ clock: clock.now, maxTrackedCallers: 20 })
       for (let batch = 0; batch < 4; batch++) {
@@ -448,7 +444,7 @@ t.test(
         clock.advance(draw(3) * 60_000)
       }
     }
-    t.ok(overflow > 1_000, `${overflow} demands used the overflow counter`)
+    t.ok(overflow > 300, `${overflow} demands used the overflow counter`)
   }
 )
 

@@ -4,6 +4,7 @@ import { SharedStore, type SharedQuotaStoreOptions } from '../../lib/store/share
 import { DriverServer } from '../support/driver-server.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
+import { until } from '../support/until.js'
 import { virtualPerformance } from '../support/virtual-performance.js'
 
 const limit = 1
@@ -28,6 +29,17 @@ async function exhaust (store: SharedStore, ...callers: string[]): Promise<void>
   }
 }
 
+t.test('a rejection that is remembered again is no longer the oldest', async (t) => {
+  const { server, other } = createStore(t)
+  const store = new SharedStore({ maxTrackedCallers: 3 }, 1, () => server)
+  await exhaust(store, 'alice', 'bob')
+  await acquireOne(other, 'alice', { limit: 2 })
+  t.match(await acquireOne(store, 'alice', { limit: 2 }), { admitted: false, count: 2 })
+  await exhaust(store, 'carol', 'dave')
+  t.equal(remembers(store, 'alice'), true)
+  t.equal(remembers(store, 'bob'), false)
+})
+
 t.test('a flood over the limit costs the server one decision a second', async (t) => {
   const { clock, server, store } = createStore(t)
   await exhaust(store, 'alice')
@@ -50,7 +62,7 @@ t.test(
     const four = { limit: 10, least: 4, most: 4 }
     t.match(await acquireOne(store, 'alice', four), { admitted: false, count: 7 })
     const before = server.calls
-    t.same(store.acquire([demand('bob'), demand('alice', four)]), [
+    t.same(store.acquire([demand('alice', estimate()), demand('alice', four)]), [
       null,
       {
         admitted: false,
@@ -91,39 +103,33 @@ t.test('a settlement takes effect at once', async (t) => {
   t.match(await acquireOne(store, 'alice', two), { admitted: true, count: 2 })
 })
 
-t.test('no rejection is remembered beyond the window', async (t) => {
-  const { clock, store } = createStore(t)
-  await acquireOne(store, 'alice', { limit })
-  clock.advance(59_999)
-  await exhaust(store, 'alice')
-  t.ok(remembers(store, 'alice'))
-  clock.advance(1)
-  t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
-})
-
-t.test('no rejection is remembered beyond the window if the reply was slow', async (t) => {
-  const { clock, server, store } = createStore(t)
-  await acquireOne(store, 'alice', { limit })
-  clock.advance(59_500)
-  const decide = server.decide.bind(server)
-  server.decide = async (call) => {
-    const reply = await decide(call)
-    clock.advance(400)
-    return reply
+t.test('no rejection is remembered beyond the window, even if the reply was slow', async (t) => {
+  for (const slowness of [0, 400]) {
+    const { clock, server, store } = createStore(t)
+    await acquireOne(store, 'alice', { limit })
+    clock.advance(59_500)
+    const decide = server.decide.bind(server)
+    server.decide = async (call) => {
+      const reply = await decide(call)
+      clock.advance(slowness)
+      return reply
+    }
+    t.match(await acquireOne(store, 'alice', { limit }), { admitted: false, windowRemaining: 500 })
+    server.decide = decide
+    clock.advance(499 - slowness)
+    matchExactly(t, store.acquire([demand('alice', { limit })]), [{ windowRemaining: 1 }])
+    clock.advance(1)
+    t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
   }
-  t.match(await acquireOne(store, 'alice', { limit }), { admitted: false, windowRemaining: 500 })
-  server.decide = decide
-  clock.advance(99)
-  matchExactly(t, store.acquire([demand('alice', { limit })]), [{ windowRemaining: 1 }])
-  clock.advance(1)
-  t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
 })
 
 t.test('a day is remembered until the next one begins, whenever it ends', async (t) => {
   const { store } = createStore(t)
   const day = { limit, window: 90_000_000, start: 1_000, end: 2_000 }
   for (let request = 0; request < 2; request++) await acquireOne(store, 'alice', day)
-  t.ok(remembers(store, 'alice', day))
+  matchExactly(t, store.acquire([demand('alice', day)]), [
+    { admitted: false, count: 1, windowRemaining: null, end: 2_000, overflow: false }
+  ])
   t.ok(remembers(store, 'alice', { ...day, start: 1_999, end: 2_999 }), 'of another time zone')
   t.notOk(remembers(store, 'alice', { ...day, start: 2_000, end: 3_000 }))
 })
@@ -160,3 +166,59 @@ t.test('rejections are remembered for at most as many callers as can be tracked'
     'the oldest is evicted'
   )
 })
+
+t.test('what another process removes takes effect after a second at most', async (t) => {
+  for (const remove of ['forget', 'clearCounters'] as const) {
+    const { clock, store, other } = createStore(t)
+    await exhaust(store, 'alice')
+    await other[remove]('alice', 'default')
+    clock.advance(999)
+    t.ok(remembers(store, 'alice'), remove)
+    clock.advance(1)
+    t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 }, remove)
+  }
+})
+
+for (const remove of ['forget', 'clearCounters'] as const) {
+  t.test(`${remove} removes what is remembered, also what arrives before it ends`, async (t) => {
+    const { server, store } = createStore(t)
+    await exhaust(store, 'alice')
+    const called = remove === 'forget' ? 'forget' : 'clear'
+    const method = server[called]
+    let go = (): void => {}
+    Reflect.set(server, called, async (...given: unknown[]) => {
+      await new Promise<void>((resolve) => {
+        go = resolve
+      })
+      return Reflect.apply(method, server, given)
+    })
+    const removed = store[remove]('alice', 'default')
+    // The server rejects it before it removes the counter.
+    t.match(await acquireOne(store, 'alice', { limit }), { admitted: false })
+    go()
+    await removed
+    t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
+  })
+
+  t.test(`a rejection that arrives after the end of ${remove} is not remembered`, async (t) => {
+    const { server, store } = createStore(t)
+    await acquireOne(store, 'alice', { limit })
+    const decide = server.decide.bind(server)
+    let arrive = (): void => {}
+    server.decide = async (call) => {
+      const reply = await decide(call)
+      await new Promise<void>((resolve) => {
+        arrive = resolve
+      })
+      return reply
+    }
+    const { calls } = server
+    const rejection = acquireOne(store, 'alice', { limit })
+    await until('the server has decided', () => server.calls > calls)
+    server.decide = decide
+    await store[remove]('alice', 'default')
+    arrive()
+    t.match(await rejection, { admitted: false })
+    t.match(await acquireOne(store, 'alice', { limit }), { admitted: true, count: 1 })
+  })
+}

@@ -1,5 +1,6 @@
 // What the package's own stores accept, and what is accepted from a store.
 import t from 'tap'
+import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
 import { acquireFrom, assertPeeked, type Acquisition, type Demand } from '../../lib/store/store.js'
@@ -43,13 +44,26 @@ t.test('a demand that is not as described is a TypeError, and nothing is counted
       await t.rejects(async () => store.acquire([valid, wrong]), { name: 'TypeError', message })
       await t.rejects(async () => store.peek?.(wrong), { name: 'TypeError', message })
     }
-    const twice = [demand('a'), demand('b'), demand('a', { limit: 9 })]
-    await t.rejects(async () => store.acquire(twice), {
-      name: 'TypeError',
-      message: /two demands of a request have the same caller and the counters "default"/
-    })
     t.equal((await acquireOne(store, 'a')).count, 1)
     t.equal((await acquireOne(store, 'a', estimate())).count, 1)
+  }
+})
+
+t.test('two demands of a request on the same counters are a TypeError, whoever asks', async (t) => {
+  const pool = { query: async () => ({ rows: [] }) }
+  const stores = [
+    new MemoryQuotaStore(),
+    new InsuredQuotaStore({ primary: new MemoryQuotaStore() }),
+    new PostgresQuotaStore({ pool })
+  ]
+  for (const store of stores) {
+    for (const other of ['a', 'b']) {
+      const twice = [demand('a'), demand('a', estimate()), demand(other, { limit: 9 })]
+      await t.rejects(async () => store.acquire(twice), {
+        name: 'TypeError',
+        message: 'two demands of a request have the same counters "default"'
+      })
+    }
   }
 })
 
@@ -111,8 +125,14 @@ const results: [boolean, unknown, string][] = [
   [false, [{ ...admitted, held: -1 }], 'less than nothing held'],
   [false, [{ ...admitted, held: undefined }], 'no held'],
   [false, [{ ...admitted, count: -1 }], 'less than nothing counted'],
+  [false, [{ ...admitted, count: 3.5 }], 'a part of one counted'],
+  [false, [{ ...admitted, count: '3' }], 'a text as the count'],
   [false, [{ ...admitted, windowRemaining: 0 }], 'a window that has ended'],
   [false, [{ ...admitted, windowRemaining: null }], 'no time'],
+  [false, [{ ...admitted, windowRemaining: NaN }], 'a time that is no number'],
+  [false, [{ ...admitted, windowRemaining: '5' }], 'a text as the time'],
+  [false, [{ ...admitted, windowRemaining: 1e300 }], 'a time that never ends'],
+  [false, [{ ...admitted, end: 5_000 }], 'an end that was not asked for'],
   [false, [{ ...admitted, overflow: undefined }], 'no overflow'],
   [false, [{ ...admitted, admitted: 1 }], 'admitted is true or false'],
   [false, [null], 'not asked, but not rejected'],

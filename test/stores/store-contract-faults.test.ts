@@ -181,9 +181,7 @@ const faults: Record<string, Record<string, Fault>> = {
     'sweeps 1 ms too early': (_, base) => ({
       kept: (quota, window) => base.kept(quota, window - 1)
     }),
-    'sweeps 1 ms too late': (_, base) => ({
-      kept: (quota, window) => base.kept(quota, window + 1)
-    })
+    'sweeps 1 ms too late': (_, base) => ({ kept: (quota, window) => base.kept(quota, window + 1) })
   },
   'sweeps 60 s after the previous sweep, and no earlier': {
     'sweeps too often': (store) => ({
@@ -656,6 +654,18 @@ const faults: Record<string, Record<string, Fault>> = {
   },
   'admits no more simultaneous requests than have room: at the start of a window': {
     'races at the start of a window': racing((store, _, own) => own && isOver(store, own))
+  },
+  'places have no caller cap, and no overflow counter': {
+    'counts places on the overflow counter at the cap': (_, base) => ({
+      create: (quota, callerKey, window) => base.create(quota, callerKey, window ?? 1)
+    }),
+    'has one counter for the places beyond the cap': (store, base) => ({
+      reach (demand) {
+        const isBeyond = demand.window === null && isFull(store, demand.counters)
+        const isNew = ownOf(store, demand) === undefined
+        return base.reach(isBeyond && isNew ? { ...demand, callerKey: 'untracked' } : demand)
+      }
+    })
   },
   'admits no more simultaneous requests than have room: on overflow counters': {
     'races on the overflow counter': racing(

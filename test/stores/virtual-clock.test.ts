@@ -36,12 +36,7 @@ t.test('each timer runs once, when the clock reaches its time', async (t) => {
   clock.advance(9)
   t.same(ran, [])
   clock.advance(41)
-  t.same(ran, [
-    ['early', 10],
-    ['early as well', 10],
-    ['from a timer', 25],
-    ['late', 50]
-  ])
+  t.same(ran, [['early', 10], ['early as well', 10], ['from a timer', 25], ['late', 50]])
   clock.advance(1_000)
   t.equal(ran.length, 4)
 })

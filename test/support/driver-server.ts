@@ -14,7 +14,7 @@ const placeDuration = 30_000
 const periodLength = 600_000
 
 /** What a caller, or the overflow counter, has counted in a window. */
-interface Window {
+export interface Window {
   readonly id: number
   readonly ends: number
   count: number
@@ -89,6 +89,11 @@ export class DriverServer implements Driver {
     return places.filter(([, ends]) => ends > this.#clock()).map(([name]) => name)
   }
 
+  /** The latest window of a caller, or of the overflow counter; undefined if it has none. */
+  window (caller: Caller, overflow = false): Window | undefined {
+    return this.#windows.get(overflow ? overflowRow(caller) : rowOf(caller))
+  }
+
   #decideOn ({ demands, place }: StoredRequest): readonly Decided[] {
     const now = this.#clock()
     const period = Math.floor(now / periodLength)
@@ -96,12 +101,13 @@ export class DriverServer implements Driver {
       const count =
         demand.window === null ? this.places(demand).length : this.#reach(demand).window.count
       const isUnlimited = demand.limit === Number.MAX_SAFE_INTEGER
-      return isUnlimited || count + Math.max(demand.least, 1) <= demand.limit
+      const hasRoom = isUnlimited || count + Math.max(demand.least, 1) <= demand.limit
+      const room = isUnlimited ? Infinity : demand.limit - count
+      return { demand, hasRoom, granted: Math.min(demand.most, room) }
     })
-    const isAdmitted = reached.every(Boolean)
-    return demands.map((demand, index) => {
-      const admitted = reached[index] === true
-      const granted = isAdmitted ? demand.most : 0
+    const isAdmitted = reached.every(({ hasRoom }) => hasRoom)
+    return reached.map(({ demand, hasRoom: admitted, granted: mostGranted }) => {
+      const granted = isAdmitted ? mostGranted : 0
       if (demand.window === null) {
         if (isAdmitted) this.#hold(demand, place)
         const count = this.places(demand).length

@@ -8,6 +8,7 @@ import { postgresSchema } from '../../lib/postgres.js'
 import { plainEnvironment } from './environment.js'
 import { freePort } from './redis-server.js'
 import { ServerProcess } from './server-process.js'
+import { until } from './until.js'
 
 /**
  * Returns the folder of PostgreSQL's programs: the environment's `POSTGRES_BIN`, or the latest
@@ -98,19 +99,26 @@ export class PostgresServer extends ServerProcess {
   /** Starts the server's process. Returns whether it answers; if not, it has ended. */
   async #launch (parameters: readonly string[]): Promise<boolean> {
     const child = this.launch(join(programs(), 'postgres'), parameters, account)
-    while (child.exitCode === null) {
-      const client = new pg.Client({ connectionString: this.url })
-      client.on('error', () => {})
-      try {
-        await client.connect()
-        return true
-      } catch {
-        await sleep(20)
-      } finally {
-        await client.end().catch(() => {})
-      }
+    let isAnswering = false
+    await until(`the server on port ${this.port} answers or ends`, async () => {
+      isAnswering = await this.#isAnswering()
+      if (!isAnswering) await sleep(20)
+      return isAnswering || child.exitCode !== null
+    })
+    return isAnswering
+  }
+
+  async #isAnswering (): Promise<boolean> {
+    const client = new pg.Client({ connectionString: this.url })
+    client.on('error', () => {})
+    try {
+      await client.connect()
+      return true
+    } catch {
+      return false
+    } finally {
+      await client.end().catch(() => {})
     }
-    return false
   }
 
   /** Stops the server as an administrator does, and starts it with further settings. */

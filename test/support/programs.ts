@@ -4,6 +4,9 @@ import type { Test } from 'tap'
 import { secret } from './credentials.js'
 import { plainEnvironment } from './environment.js'
 
+// How long a program may print nothing that is waited for, in milliseconds. Some start PostgreSQL.
+const longestWait = 30_000
+
 /**
  * A process that runs programs of the documents one after another, because most of them take less
  * time than loading their packages.
@@ -64,14 +67,16 @@ export class Programs {
   /**
    * Returns the first line that matches, as soon as it is printed.
    *
-   * @throws {Error} If an error ends the program or the process.
+   * @throws {Error} If an error ends the program or the process, or if it prints no such line.
    */
   async printed (pattern: RegExp): Promise<string> {
-    for (;;) {
+    const signal = AbortSignal.any([this.#exited.signal, AbortSignal.timeout(longestWait)])
+    while (!signal.aborted) {
       const found = this.#lines.find((line) => pattern.test(line))
       if (found !== undefined) return found
       if (this.#failure !== undefined) throw new Error(this.#failure)
-      await once(this.#process, 'message', { signal: this.#exited.signal })
+      await once(this.#process, 'message', { signal }).catch(() => {})
     }
+    throw new Error(`the program has ended or waits, and has not printed ${pattern}`)
   }
 }

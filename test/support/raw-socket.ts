@@ -1,6 +1,9 @@
 import { connect } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 
+// How long a server may be silent, in milliseconds.
+const longestSilence = 10_000
+
 /** Makes an application listen on a free loopback port and returns the port. */
 export async function listen (app: FastifyInstance): Promise<number> {
   return Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
@@ -45,6 +48,9 @@ async function sendOverOneSocket (port: number, requests: readonly RawRequest[])
     wake()
   })
   socket.on('error', () => {})
+  socket.setTimeout(longestSilence, () => {
+    socket.destroy()
+  })
   for (const { method, target, host = '127.0.0.1', headers = '' } of requests) {
     socket.write(
       Buffer.from(

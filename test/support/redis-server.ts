@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import { plainEnvironment } from './environment.js'
 import { ServerProcess } from './server-process.js'
+import { until } from './until.js'
 
 /**
  * Returns the server program or the command-line client beside it: from the environment variable
@@ -143,10 +144,16 @@ export class RedisServer extends ServerProcess {
   }
 
   /** Resolves when the server has reached a state, such as a finished synchronization. */
-  async until (isReached: (client: Redis) => Promise<boolean>): Promise<void> {
+  async until (what: string, isReached: (client: Redis) => Promise<boolean>): Promise<void> {
     const client = this.client()
-    while (!(await isReached(client))) await pause(20)
-    client.disconnect()
+    try {
+      await until(what, async () => {
+        await pause(20)
+        return isReached(client)
+      })
+    } finally {
+      client.disconnect()
+    }
   }
 
   /**
@@ -226,7 +233,7 @@ export async function startCluster (): Promise<RedisServer[]> {
   // that all others know has no successor.
   await Promise.all(
     servers.map((server) =>
-      server.until(async (client) => {
+      server.until('the cluster is complete', async (client) => {
         const ranges = await client.cluster('SLOTS')
         return (
           ranges.length === 3 &&

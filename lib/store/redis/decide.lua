@@ -41,12 +41,11 @@ local function sweep (quota)
   unlooked = unlooked - #page[2] / 2
 end
 
--- The window is 0 if no request reaches the quota. `isExpected` is 1 if this process has counted in
--- it within a window.
+-- The window is 0 if no request reaches the quota.
 local quotas, name = {}, 1 + quotaCount
 for position = 1, windowedCount do
-  local window, isZoned, isExpected, callerCount
-  window, isZoned, isExpected, callerCount, at = struct.unpack('dddd', NUMBERS, at)
+  local window, isZoned, callerCount
+  window, isZoned, callerCount, at = struct.unpack('ddd', NUMBERS, at)
   local text = found[1 + position]
   local quota = readQuota(text or struct.pack('dddddd', now, 0, -1, 0, 0, NEVER))
   quota.key, quota.field, quota.window = KEYS[1 + position], ARGV[1 + position], window
@@ -64,11 +63,8 @@ for position = 1, windowedCount do
     quota.counters[row] = counterText and readCounter(counterText, period)
     if not counterText then quota.tracked = quota.tracked or redis.call('HLEN', quota.key) end
   end
-  if quota.tracked == 0 then
-    -- The server may evict again what it counts. The client decides on this.
-    if isExpected == 1 then error('LOST the counters of ' .. quota.field, 0) end
-    quota.expires = NEVER
-  end
+  -- Without counters, the key does not exist, and has lost its expiry.
+  if quota.tracked == 0 then quota.expires = NEVER end
   quotas[position] = quota
   name = name + callerCount
 end
@@ -180,9 +176,8 @@ for _ = 1, requestCount do
     local demand = demands[index]
     local quota, counter, granted = demand.quota, demand.counter, 0
     if isAdmitted then
-      -- Another demand of the request can have used the rest of the same overflow counter.
       granted = demand.limit == UNLIMITED and demand.most
-        or math.max(0, math.min(demand.most, demand.limit - counter.count))
+        or math.min(demand.most, demand.limit - counter.count)
       counter.count = math.min(counter.count + granted, UNLIMITED)
       if demand.isEstimate then counter.held = math.min(counter.held + granted, UNLIMITED) end
       if not quota then hold(counter, ARGV[name]) end

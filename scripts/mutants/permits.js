@@ -1,0 +1,365 @@
+// Mistakes in permits, in what requests use, and in how it is settled.
+
+export const mutants = [
+  {
+    file: 'permit/usage.ts',
+    what: 'a report replaces the one before it',
+    from: 'Math.min((this.#reported ?? 0) + amount, unlimited)',
+    to: 'Math.min(amount, unlimited)',
+    test: 'test/rules/costs.test.ts',
+    foundBy: ['a request counts the sum of its reports']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'a report of less frees the rest while the request still runs',
+    from: 'return this.#hasEnded ? used : Math.max(this.#granted, used)',
+    to: 'return this.#hasEnded || this.#reported !== null ? used : this.#granted',
+    test: 'test/rules/costs.test.ts',
+    foundBy: ['a request counts its cost while it runs, and then a report of less']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'a report of 0 counts as none',
+    from: 'const used = this.#reported ?? this.#assumed',
+    to: 'const used = this.#reported || this.#assumed',
+    test: 'test/rules/costs.test.ts',
+    foundBy: ['a request counts a late report of 0 in place of unreported']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'unreported is added to what was reported',
+    from: 'if (this.#reported === null) this.#assumed = this.#readUnreported()',
+    to: 'this.#reported = (this.#reported ?? 0) + this.#readUnreported()',
+    test: 'test/rules/costs.test.ts',
+    foundBy: ['a request counts a report and not unreported']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'an unreported of 0 is what was granted',
+    from: "if (typeof unreported === 'number') return unreported",
+    to: "if (typeof unreported === 'number') return unreported || this.#granted",
+    test: 'test/rules/costs.test.ts',
+    foundBy: ['a request counts nothing if unreported is 0']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'a request counts nothing where unreported fails',
+    from: '{ quota: name })\n      return this.#granted',
+    to: '{ quota: name })\n      return 0',
+    test: 'test/rules/costs.test.ts',
+    foundBy: ['a request counts its cost if unreported throws']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'what was used beyond the grants is held',
+    from: 'return { ...demand, isEstimate: false }',
+    to: 'return demand',
+    test: 'test/rules/held-costs.test.ts',
+    foundBy: ['what is used beyond a grant counts as used, and is never held']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'what was used beyond the grants needs room below the limit',
+    from: 'demandOn(this.#quota, this.caller, unlimited, cost)',
+    to: 'demandOn(this.#quota, this.caller, this.#demand.limit, cost)',
+    test: 'test/rules/costs.test.ts',
+    foundBy: [
+      'an estimate keeps parallel requests within the limit, and a report is not bounded'
+    ]
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'the grants are lowered before what was used beyond them',
+    from: '[this.#beyond, this.#grants]',
+    to: '[this.#grants, this.#beyond]',
+    test: 'test/rules/costs.test.ts',
+    foundBy: ['a request counts less of what it added last, first']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'the first extension is lowered before the last',
+    from: 'for (let part = parts.at(-1); part !== undefined; part = parts.at(-1)) {',
+    to: 'for (let part = parts.at(0); part !== undefined; part = parts.at(0)) {',
+    test: 'test/rules/extensions.test.ts',
+    foundBy: [
+      'an extension counts beside what is reported: in the next window, where the latest is ' +
+        'settled with less first'
+    ]
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'what is used up is held until the end',
+    from: 'return this.#hasEnded || (this.#reported !== null && this.#reported >= this.#granted)',
+    to: 'return this.#hasEnded',
+    test: 'test/rules/held-costs.test.ts',
+    foundBy: ['a grant is no longer held once as much is reported, while the request runs']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'a settlement that failed is asked for again',
+    from: 'this.#holding.delete(part)\n    try {\n' +
+      '      await this.#quota.store.settle?.(part.acquisition, part.counts)',
+    to: 'try {\n' +
+      '      await this.#quota.store.settle?.(part.acquisition, part.counts)\n' +
+      '      this.#holding.delete(part)',
+    test: 'test/rules/costs.test.ts',
+    foundBy: [
+      'a store that fails to count what was used is an error in the log and published, and is ' +
+        'not asked again: settle'
+    ]
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'what the store failed to count is asked for again',
+    from: '    this.#counted += amount\n    try {\n      const [acquisition] =',
+    to: '    try {\n      const [acquisition] =',
+    test: 'test/rules/costs.test.ts',
+    foundBy: [
+      'a store that fails to count what was used is an error in the log and published, and is ' +
+        'not asked again: acquire'
+    ]
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'a settlement is published although nothing has changed',
+    from: '    if (used === this.#published) return\n',
+    to: '',
+    test: 'test/rules/settlements.test.ts',
+    foundBy: ['a message is published when a permit is settled, and when a report changes it']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'a late message does not say what the earlier one did',
+    from: 'const before = this.#published ?? 0',
+    to: 'const before = this.#published === null ? 0 : this.#granted',
+    test: 'test/rules/settlements.test.ts',
+    foundBy: ['a message is published when a permit is settled, and when a report changes it']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'windowEnd is that of the settlement',
+    from: 'windowEnd: this.#windowEnd,',
+    to: 'windowEnd: Math.round(wallClock() + (this.#quota.window ?? 0)),',
+    test: 'test/rules/settlements.test.ts',
+    foundBy: ['windowEnd is the end of the window that counted the admission']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'changes of one permit are applied at the same time',
+    from: 'this.#applying = this.#applying.then(() => this.#applyDue())',
+    to: 'this.#applying = this.#applyDue()',
+    test: 'test/rules/settlements.test.ts',
+    foundBy: ['reports of one request are settled one after another']
+  },
+  {
+    file: 'permit/usage.ts',
+    what: 'acquisitions beyond the grants are kept without end',
+    from: '      if (this.#beyond.length > mostBeyond) this.#beyond.shift()\n',
+    to: '',
+    test: 'test/rules/costs.test.ts',
+    foundBy: [
+      'a permit that reports 10,000 times beyond its grant keeps a bounded number of ' +
+        'acquisitions, and counts exactly what was reported, also after an extension'
+    ]
+  },
+  {
+    file: 'permit/permit.ts',
+    what: 'quotaGranted is the most of several quotas',
+    from: 'Math.min(least, granted)',
+    to: 'Math.max(least, granted)',
+    test: 'test/rules/held-costs.test.ts',
+    foundBy: ['quotaGranted is the least of the enforced quotas that count the unit']
+  },
+  {
+    file: 'permit/permit.ts',
+    what: 'quotaGranted is that of the admission after an extension',
+    from: 'usage === null ? acquisition.granted : usage.granted',
+    to: 'acquisition.granted',
+    test: 'test/rules/held-costs.test.ts',
+    foundBy: ['quotaGranted contains what extensions were granted, whatever is reported']
+  },
+  {
+    file: 'permit/permit.ts',
+    what: 'a report of one unit counts in the quotas of all',
+    from: 'if (quota.unit === unit && usage !== null)',
+    to: 'if (usage !== null)',
+    test: 'test/rules/costs.test.ts',
+    foundBy: ['a request counts nothing of a report in another unit']
+  },
+  {
+    file: 'permit/permit.ts',
+    what: 'a place that was freed is freed again',
+    from: '    this.#settled ??= this.#settle((each) => each.usage?.end() ?? this.#free(each))\n',
+    to: '    this.#settled = this.#settle((each) => each.usage?.end() ?? this.#free(each))\n',
+    test: 'test/rules/permits.test.ts',
+    foundBy: ['a permit that is ended twice frees its place once']
+  },
+  {
+    file: 'permit/permit.ts',
+    what: 'the requests of a permit that is cancelled stay counted',
+    from: "      if (each.quota.unit === 'requests') return this.#takeBack(each)\n",
+    to: '',
+    test: 'test/rules/responded.test.ts',
+    foundBy: [
+      'what a request has counted that a hook has answered while the store is asked is settled ' +
+        'with 0, requests too'
+    ]
+  },
+  {
+    file: 'permit/extend.ts',
+    what: 'the limit of an extension is the one that is configured',
+    from: '    extension.limit = limit\n',
+    to: "    extension.limit = typeof quota.configured === 'number' ? quota.configured : limit\n",
+    test: 'test/rules/extensions.test.ts',
+    foundBy: [
+      'an extension above the limit never has room, and the limit is that of the admission'
+    ]
+  },
+  {
+    file: 'permit/extend.ts',
+    what: 'an extension is granted although the permit has ended meanwhile',
+    from: '  if (hasEndedMeanwhile) throw endedError(permit)\n',
+    to: '',
+    test: 'test/rules/extensions.test.ts',
+    foundBy: [
+      'an extension whose permit ends meanwhile rejects, and what it took is settled with 0'
+    ]
+  },
+  {
+    file: 'permit/extend.ts',
+    what: 'a permit without anything to settle can be extended after the response',
+    from: 'return request !== null && knownStateOf(request)?.hasResponseEnded(request) === true',
+    to: 'return false',
+    test: 'test/rules/extensions.test.ts',
+    foundBy: ['a permit without anything to settle ends with the response, too']
+  },
+  {
+    file: 'permit/decide.ts',
+    what: 'a caller whose window is full of what others have used waits a second',
+    from: 'hasRoom(count - held, demand)',
+    to: 'held > 0',
+    test: 'test/rules/held-costs.test.ts',
+    foundBy: ['a request that is rejected only because of what others hold waits for a second']
+  },
+  {
+    file: 'permit/decide.ts',
+    what: 'the shortest wait of several rejections decides',
+    from: 'wait > longestWait)',
+    to: 'wait < longestWait)',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: [
+      'the response to a request that several quotas refuse: of two windows, the one with the ' +
+        'longest wait'
+    ]
+  },
+  {
+    file: 'permit/decide.ts',
+    what: 'of equal rejections, the last one decides',
+    from: 'wait > longestWait)',
+    to: 'wait >= longestWait)',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: ['the response to a request that several quotas refuse: of equals, the first']
+  },
+  {
+    file: 'permit/decide.ts',
+    what: 'Retry-After is rounded down',
+    from: 'Math.ceil(milliseconds / 1000)',
+    to: 'Math.floor(milliseconds / 1000)',
+    test: 'test/rules/refusal.test.ts',
+    foundBy: [
+      'Retry-After is the time until the window ends, in seconds, rounded up and at least 1'
+    ]
+  },
+  {
+    file: 'permit/decide.ts',
+    what: 'a failed store comes before a rejection',
+    from: "reason === 'store' ? 0 : 3",
+    to: '3',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: [
+      'the response to a request that several quotas refuse: a rejection comes before a failed ' +
+        'store'
+    ]
+  },
+  {
+    file: 'permit/ask.ts',
+    what: 'a shadow quota is asked although an enforced one rejects',
+    from: 'return isRefused ? undefined : askShadows(reached, requester)',
+    to: 'return askShadows(reached, requester)',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: [
+      'a shadow quota is asked after the enforced ones have admitted, on its own, and refuses ' +
+        'nothing'
+    ]
+  },
+  {
+    file: 'permit/prepare.ts',
+    what: 'the cost is determined before the caller is known',
+    from:
+      'if (caller instanceof Unidentified) return each.decideWithout(withoutCaller(caller))\n' +
+      '      each.caller = caller\n' +
+      '      const given = costs?.get(quota.name) ?? quota.cost\n' +
+      "      const cost = typeof given === 'function' ? costIn(given, quota, requester) : given\n",
+    to:
+      'const given = costs?.get(quota.name) ?? quota.cost\n' +
+      "      const cost = typeof given === 'function' ? costIn(given, quota, requester) : given\n" +
+      '      if (caller instanceof Unidentified) {\n' +
+      '        return each.decideWithout(withoutCaller(caller))\n' +
+      '      }\n' +
+      '      each.caller = caller\n',
+    test: 'test/rules/costs.test.ts',
+    foundBy: ['the cost of a request without a caller is not determined']
+  },
+  {
+    file: 'permit/response-end.ts',
+    what: 'over HTTP/2, a place is free when the request has been read',
+    from: '    if (stream.closed) end()\n',
+    to: '    end()\n',
+    test: 'test/rules/concurrent.test.ts',
+    foundBy: [
+      'over HTTP/2, a place is held while the handler reads the body itself, until the response ' +
+        'ends'
+    ]
+  },
+  {
+    file: 'permit/response-end.ts',
+    what: 'what waits behind another response does not end with the connection',
+    from: '    for (const end of waiting) end()\n',
+    to: '    waiting.clear()\n',
+    test: 'test/rules/concurrent.test.ts',
+    foundBy: [
+      'pipelined requests free their places and are charged if the connection ends before their ' +
+        'turn'
+    ]
+  },
+  {
+    file: 'permit/open-permits.ts',
+    what: 'a permit that is decided on while the server closes is never settled',
+    from: 'if (this.#isClosing) this.wait(permit.expire())\n    else this.#permits.add(permit)',
+    to: 'this.#permits.add(permit)',
+    test: 'test/rules/permits.test.ts',
+    foundBy: [
+      'a permit without a request that is decided while the server closes is settled'
+    ]
+  },
+  {
+    file: 'permit/standing.ts',
+    what: 'what is left of a limit can be negative',
+    from: 'Math.max(0, limit - count)',
+    to: 'limit - count',
+    test: 'test/plugin/standing.test.ts',
+    foundBy: ['remaining is never negative, and null if the limit is 0']
+  },
+  {
+    file: 'permit/forget.ts',
+    what: 'a store that fails keeps the others from forgetting the caller',
+    from: 'for (const result of await Promise.allSettled(forgotten)) {\n' +
+      "      if (result.status === 'rejected') throw result.reason\n    }",
+    to: 'await Promise.all(forgotten)',
+    test: 'test/plugin/standing.test.ts',
+    foundBy: [
+      'quotaForget rejects if a store fails or has no forget, after the others have forgotten ' +
+        'the caller'
+    ]
+  }
+]
