@@ -34,8 +34,12 @@ export function amountsOfReport (
   if (amounts == null) return possible
   try {
     for (const [unit, amount] of amountsByUnit(amounts)) {
-      if (isNatural(amount)) possible.push([unit, amount])
-      else log.wrongAmount(unit, amount)
+      if (isNatural(amount)) {
+        possible.push([unit, amount])
+      } else {
+        ignoreRejection(amount)
+        log.wrongAmount(unit, amount)
+      }
     }
   } catch (error) {
     log.wrongReport(error)

@@ -1,5 +1,6 @@
 import { OptionError } from '../errors.js'
 import { isNatural } from '../option-checks.js'
+import { ignoreRejection } from '../promises.js'
 import { amountsByUnit, type Amounts } from './amounts.js'
 import { ask, takeBack } from './ask.js'
 import { decide, publishDecisions, refusalAmong } from './decide.js'
@@ -83,6 +84,7 @@ function checkedAmounts (permit: Permit, amounts: Amounts): ReadonlyMap<string, 
   const checked = new Map<string, number>()
   for (const [unit, amount] of uncheckedAmounts(amounts)) {
     if (!isNatural(amount)) {
+      ignoreRejection(amount)
       throw new OptionError(`amounts.${unit}`, 'must be a safe integer of at least 0', amount)
     }
     const isExtensible = unit !== 'requests' && unit !== 'concurrent-requests'

@@ -55,7 +55,10 @@ function checkedRange (
   if (quota.longestWindow === null) {
     throw new OptionError(option, 'must not be set for a quota of concurrent requests', cost)
   }
-  if (range === null) throw new OptionError(option, costRule, cost)
+  if (range === null) {
+    ignoreRejection(cost)
+    throw new OptionError(option, costRule, cost)
+  }
   if (quota.unit === 'requests' && typeof cost !== 'number') {
     throw new OptionError(option, 'must be a number for a quota of requests', cost)
   }

@@ -472,6 +472,7 @@ t.test('quotaCharge never rejects, whatever it gets for amounts or for a request
   ].map((value) => () => value)
   amounts.push(async () => 5)
   amounts.push(async () => failing())
+  amounts.push(() => ({ tokens: Promise.reject(new Error('of the host')) }))
   for (const [index, amountOf] of amounts.entries()) {
     const { app, begin, counted, log } = await createTokenHost({ cost: 1, unreported: 7 })
     const { request, end } = await begin()

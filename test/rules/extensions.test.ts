@@ -212,6 +212,7 @@ t.test('an extension that is not possible rejects, and nothing is counted', asyn
     ...['5', 5n, true, symbol, null, undefined, () => 5],
     ...[[5], new Map([['tokens', 5]]), Promise.resolve(5), Promise.reject(new Error('gone'))],
     ...[{ tokens: -1 }, { tokens: '5' }, { tokens: 5, dollars: 1.5 }, { tokens: undefined }],
+    { tokens: Promise.reject(new Error('gone')) },
     ...[{ images: 5 }, { tokens: 5, images: 5 }, { requests: 1 }, { 'concurrent-requests': 1 }],
     {
       get tokens (): number {

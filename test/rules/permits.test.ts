@@ -460,11 +460,18 @@ t.test('anything else in place of a request is an error, and nothing is counted'
     })
   }
   t.same(store.list('messages.requests.minute').callers, [])
-  for (const costs of [new Map([['messages', 2]]), [2], Promise.resolve(2)]) {
+  const costs: (() => unknown)[] = [
+    () => new Map([['messages', 2]]),
+    () => [2],
+    async () => 2,
+    async () => fail(),
+    () => ({ messages: Promise.reject(new Error('of the host')) })
+  ]
+  for (const costsOf of costs) {
     const { request } = await createPermitHost()
-    await t.rejects(Reflect.apply(app.quotaAcquire, app, [request, 'messages', costs]), {
+    await t.rejects(Reflect.apply(app.quotaAcquire, app, [request, 'messages', costsOf()]), {
       code: 'FST_ERR_LLM_QUOTA_OPTION',
-      message: /option costs must be a cost/
+      message: /option costs(\.messages)? must be a/
     })
   }
 })
