@@ -32,17 +32,10 @@ const mostStalls = 3
 
 /** A result did not arrive in time. */
 export class TimeLimitError extends Error {
-  readonly #isTimeLimitError = true
-
   /** @param timeout Milliseconds. */
   constructor (timeout: number) {
     super(`no response within ${timeout} ms`)
     this.name = 'TimeLimitError'
-  }
-
-  /** Never throws, whatever the value is. `instanceof` throws for a revoked proxy. */
-  static isTimeLimitError (value: unknown): value is TimeLimitError {
-    return typeof value === 'object' && value !== null && #isTimeLimitError in value
   }
 }
 

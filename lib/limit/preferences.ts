@@ -134,7 +134,7 @@ class Preference {
     try {
       return this.#integerIn(await this.#preferences.inTime(promise), generation)
     } catch (error) {
-      if (TimeLimitError.isTimeLimitError(error)) return this.#timedOut(generation)
+      if (error instanceof TimeLimitError) return this.#timedOut(generation)
       return this.#failed({ err: loggableError(error) }, generation)
     }
   }

@@ -261,16 +261,6 @@ t.test(
   }
 )
 
-t.test('a preference that rejects with what cannot be read is unavailable', async (t) => {
-  const { proxy, revoke } = Proxy.revocable({}, {})
-  revoke()
-  const { log, ask } = await serviceReading(async () => Promise.reject(proxy))
-  t.same([await ask(), await ask()], [configured, configured])
-  matchExactly(t, log.problems(), [
-    { level: 40, preference: key, configured, err: { message: 'an object was thrown' } }
-  ])
-})
-
 t.test('a thenable that is fulfilled with a promise has no more time than a promise', async (t) => {
   const thenable = {
     then: (fulfil: (value: unknown) => void) => {
