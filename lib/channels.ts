@@ -118,10 +118,10 @@ export interface EarlierQuotaDecision {
   readonly operation: {
     /** The HTTP method. */
     readonly method: string
-    /** The application path. */
+    /** The path of the operation, with the deployment context prefix. */
     readonly path: string
   }
-  /** The configured limit. */
+  /** The limit: the preference, or else the configured limit. */
   readonly limit: number
 }
 

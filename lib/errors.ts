@@ -91,12 +91,11 @@ export class DecoratorError extends createError(
 ) {}
 
 /**
- * The store or the authentication failed in `fastify.quotaStanding`. The message omits its error,
- * which could reach the caller.
+ * The store, the authentication, the limit or the time zone failed in `fastify.quotaStanding`. The
+ * message omits the error, which could reach the caller.
  */
 export class StandingError extends createError(
   'FST_ERR_LLM_QUOTA_STANDING',
-  'fastify-llm-quota: the quota store or the authentication failed, so the standing of the ' +
-  'caller is unknown',
+  'fastify-llm-quota: the standing of the caller could not be determined',
   503
 ) {}

@@ -3,18 +3,16 @@ import type { AnyRequest } from './any-request.js'
 import { isAuthentication, type Authentication } from './caller/authentication.js'
 import { OptionError } from './errors.js'
 import { isObject } from './option-checks.js'
-import { costRule, rangeOf, type Cost, type CostRange } from './permit/cost.js'
 import type { Amounts } from './permit/amounts.js'
+import type { Cost } from './permit/cost.js'
 import type { QuotaDecision } from './permit/decision.js'
 import { extendPermit } from './permit/extend.js'
 import type { Permit } from './permit/permit.js'
-import type { GivenCosts } from './permit/prepare.js'
+import { assertNoFunctions, givenCosts } from './permit/given-costs.js'
 import type { QuotaList } from './permit/quota-list.js'
-import type { Quota } from './permit/quota.js'
 import { endWithResponse, knownStateOf } from './permit/request-state.js'
 import { Requester, type PermitServer } from './permit/requester.js'
 import { takePermit } from './permit/take-permit.js'
-import { ignoreRejection, isPromise } from './promises.js'
 import type { AnyReply } from './refusal/refusal.js'
 import type { Responder } from './refusal/responder.js'
 import { operationOf } from './subject/operation.js'
@@ -82,24 +80,24 @@ export interface HandlerPermitParts {
 /** Creates the function for the decorator `fastify.quotaAcquire`. */
 export function createQuotaAcquirer (parts: HandlerPermitParts): QuotaAcquirer {
   const { log, quotas, server, responder } = parts
-  return async function quotaAcquire (subject: FastifyRequest | Authentication, names, costs) {
+  return async function quotaAcquire (source: FastifyRequest | Authentication, names, costs) {
     const named = quotas.allNamed([names].flat(), 'quotaAcquire')
     if (named.length === 0) {
       throw new OptionError('names', 'must contain the name of a quota', names)
     }
     const given = givenCosts(named, costs)
-    if (isAuthentication(subject)) {
+    if (isAuthentication(source)) {
       assertNoFunctions(named, given)
-      const requester = new Requester(server, null, subject, log)
+      const requester = new Requester(server, null, source, log)
       const matches = named.map((quota) => ({ quota, operation: null }))
       return new HandlerPermit(await takePermit(matches, requester, given), responder)
     }
-    assertRequest(subject)
-    const operation = operationOf(subject)
+    assertRequest(source)
+    const operation = operationOf(source)
     const matches = named.map((quota) => ({ quota, operation }))
-    const requester = new Requester(server, subject, null, subject.log)
+    const requester = new Requester(server, source, null, source.log)
     const permit = await takePermit(matches, requester, given)
-    endWithResponse(permit, subject)
+    endWithResponse(permit, source)
     return new HandlerPermit(permit, responder)
   }
 }
@@ -157,72 +155,17 @@ class HandlerPermit implements QuotaPermit {
   }
 }
 
-function assertRequest (subject: unknown): void {
-  if (isRequest(subject)) return
+function assertRequest (value: unknown): void {
+  if (isRequest(value)) return
   const rule = 'must be a request, or an authentication that this package created'
-  throw new OptionError('request', rule, subject)
+  throw new OptionError('request', rule, value)
 }
 
-function isRequest (subject: unknown): boolean {
+function isRequest (value: unknown): boolean {
   try {
-    return isObject(subject) && 'raw' in subject && 'method' in subject
+    return isObject(value) && 'raw' in value && 'method' in value
   } catch {
     // The value is a proxy that throws.
     return false
   }
-}
-
-/** Throws an `OptionError` if a cost is a function, for which there is no request. */
-function assertNoFunctions (quotas: readonly Quota[], given: GivenCosts): void {
-  for (const { name, cost } of quotas) {
-    if (typeof cost !== 'function' || given.has(name)) continue
-    const rule = 'must be given, because the cost of the quota is a function of the request'
-    throw new OptionError(`costs.${name}`, rule, undefined)
-  }
-}
-
-/** Returns the costs that a handler gives, by quota, or throws an `OptionError`. */
-function givenCosts (quotas: readonly Quota[], costs: unknown): GivenCosts {
-  const given = new Map<string, CostRange>()
-  if (costs === undefined) return given
-  const [only] = quotas
-  const range = rangeOf(costs)
-  if (range !== null && only !== undefined) {
-    if (quotas.length > 1) {
-      const rule = 'must be an object with the cost of each quota by name'
-      throw new OptionError('costs', rule, costs)
-    }
-    given.set(only.name, checkedRange(only, costs, range, 'costs'))
-    return given
-  }
-  // The entries of a promise, a Map or another collection are no costs.
-  if (!isObject(costs) || isPromise(costs) || Symbol.iterator in costs) {
-    ignoreRejection(costs)
-    throw new OptionError('costs', 'must be a cost, or an object with costs by quota', costs)
-  }
-  for (const [name, cost] of Object.entries(costs)) {
-    const quota = quotas.find((each) => each.name === name)
-    if (quota === undefined) {
-      throw new OptionError(`costs.${name}`, 'must be for one of the given quotas', cost)
-    }
-    given.set(name, checkedRange(quota, cost, rangeOf(cost), `costs.${name}`))
-  }
-  return given
-}
-
-/** @param range The range of the cost; null if it is none. */
-function checkedRange (
-  quota: Quota,
-  cost: unknown,
-  range: CostRange | null,
-  option: string
-): CostRange {
-  if (quota.longestWindow === null) {
-    throw new OptionError(option, 'must not be set for a quota of concurrent requests', cost)
-  }
-  if (range === null) throw new OptionError(option, costRule, cost)
-  if (quota.unit === 'requests' && typeof cost !== 'number') {
-    throw new OptionError(option, 'must be a number for a quota of requests', cost)
-  }
-  return range
 }

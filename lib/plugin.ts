@@ -104,8 +104,8 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   const quotas = new QuotaList(configured, preferences)
   const named = (name: unknown, where: string) => quotas.named(name, where)
   const open = new OpenPermits()
-  const log = new QuotaLog(fastify.log)
-  const server = { log, channels, open }
+  const quotaLog = new QuotaLog(fastify.log)
+  const server = { quotaLog, channels, open }
   const responder = new Responder(options)
   const handlerPermits = { log: fastify.log, quotas, server, responder }
   const requests = new RequestMatcher(quotas.all, paths, named)
@@ -128,14 +128,14 @@ async function plugin (fastify: FastifyInstance, options: QuotaOptions): Promise
   fastify.decorate('quotas', described)
   channels.quotas.add(described)
   fastify.decorate('quotaAcquire', createQuotaAcquirer(handlerPermits))
-  fastify.decorate('quotaCharge', createQuotaCharger(log))
+  fastify.decorate('quotaCharge', createQuotaCharger(quotaLog))
   fastify.decorate('quotaExtend', quotaExtend)
   fastify.decorate('quotaGranted', quotaGranted)
   fastify.decorate('quotaStanding', createStandingReader(quotas))
   fastify.decorate('quotaForget', createForgetter(quotas))
-  fastify.addHook('onRoute', function quotaRoute (options) {
-    for (const method of [options.method].flat()) {
-      const route = { method, pattern: options.url, options }
+  fastify.addHook('onRoute', function quotaRoute (declared) {
+    for (const method of [declared.method].flat()) {
+      const route = { method, pattern: declared.url, options: declared }
       // What a function returns is checked for each request.
       const mark = markOf(route)
       if (mark !== undefined && typeof mark !== 'function') {

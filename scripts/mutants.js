@@ -115,8 +115,9 @@ function isFound (mutant) {
 try {
   const mutants = await mutantsOf(process.argv.slice(2))
   cpSync('build', join(folder, 'build'), { recursive: true })
-  cpSync('package.json', join(folder, 'package.json'))
-  symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
+  for (const name of readdirSync('.')) {
+    if (name !== 'build') symlinkSync(resolve(name), join(folder, name))
+  }
 
   for (const file of new Set(mutants.map(({ test }) => test))) {
     const names = mutants.filter(({ test }) => test === file).map(({ foundBy }) => foundBy[0])

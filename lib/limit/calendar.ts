@@ -40,7 +40,7 @@ export interface CalendarWindow {
   readonly end: number
 }
 
-/** The days, weeks or months of a time zone (docs/rules.md, "Several quotas"). */
+/** The days, weeks or months of a time zone (docs/rules.md, "Time zones"). */
 export class Calendar {
   readonly #format: Intl.DateTimeFormat
 

@@ -107,11 +107,11 @@ export function variableOf (preference: string): `SERVICE_RATE_LIMIT_${string}` 
 }
 
 /**
- * Returns the effective limit (docs/rules.md, "Limit", steps 2 to 4). A negative limit is a
- * mistake and becomes 1; 0 disables the quota.
+ * Returns the effective limit of a preference or a configured limit (docs/rules.md, "Limit", steps
+ * 2 to 4). A negative limit is a mistake and becomes 1; 0 disables the quota.
  */
-export function effectiveLimit (configured: number): number {
-  return configured < 0 ? 1 : configured
+export function effectiveLimit (integer: number): number {
+  return integer < 0 ? 1 : integer
 }
 
 /**

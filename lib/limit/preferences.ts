@@ -151,7 +151,7 @@ class Preference {
   /** @param reason What is logged about it. */
   #failed (reason: object, generation: number): undefined {
     this.#beginOutage(reason, unavailable)
-    // The reader answered, so that it does not delay the next request.
+    // A reader that fails without a timeout delays no request.
     this.#breaker.succeeded(generation)
   }
 

@@ -183,7 +183,8 @@ export class Recorder {
     this.#startSeries(labels)
     this.decisions.inc({ ...labels, outcome, reason: outcome === 'unavailable' ? reason : '' })
     if (quota === null || failuresOfHost.includes(reason)) return
-    this.#limits.set({ quota, unit }, limit)
+    // A limit of 0 is also that of a quota whose limit was not determined, for lack of a caller.
+    if (limit > 0 || outcome === 'disabled') this.#limits.set({ quota, unit }, limit)
     this.#overflows.inc({ quota, unit }, overflow ? 1 : 0)
   }
 

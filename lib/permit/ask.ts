@@ -75,7 +75,7 @@ function askTogether (
   })
 }
 
-/** Asks one store about all of these quotas in one step. */
+/** Asks one store about all of these quotas in one step. Notes what it returned. */
 function askStore (
   store: QuotaStore,
   asked: readonly QuotaOfRequest[],
@@ -131,7 +131,7 @@ async function askSeveral (
   asked: readonly QuotaOfRequest[],
   requester: Requester
 ): Promise<void> {
-  // At the start, it is not known which quotas meet in one request.
+  // The start does not check the default quota if it seems unused.
   if (asked.some(({ quota }) => quota.store.settle === undefined)) {
     const error = new TypeError('of several stores of a request, each needs the function settle')
     return noteFailure(error, asked, requester)
@@ -145,6 +145,7 @@ async function askSeveral (
     async (store, part) => {
       const askedHere = asked.filter(({ quota }) => quota.store === store)
       await askStore(store, askedHere, part, requester)
+      // All null if the store has failed, so that what the others count is settled with 0.
       return askedHere.map(({ acquisition }) => acquisition)
     },
     (store, acquisition) => {

@@ -6,7 +6,7 @@ import type { QuotaDecision } from './decision.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
 
-// What others hold is settled at a time that nobody knows, which can be soon. In milliseconds.
+// When others settle what they hold is unknown, and can be soon. In milliseconds.
 const waitForHeld = 1000
 
 /** Decides on a request in each of its quotas by what the stores have answered. */
@@ -77,14 +77,14 @@ export function timeLeft (
   return Math.max(1, Math.max(end, demand.end ?? end) - wallClock())
 }
 
-/** Returns a time as seconds of a `Retry-After` header (docs/rules.md, "Refusal"). */
+/** Returns a time as whole seconds, rounded up, as in `Retry-After` (docs/rules.md, "Refusal"). */
 export function secondsOf (milliseconds: number): number {
   return Math.max(1, Math.ceil(milliseconds / 1000))
 }
 
 /**
- * Returns the decision for which a request is refused: that with the highest precedence, of equals
- * that with the longest wait, and of equals the first one. Null if there is none.
+ * Returns the decision that determines the refusal: that with the highest precedence, of equals
+ * that with the longest wait, and of equals the first one. Null if none refuses the request.
  */
 export function refusalAmong (reached: readonly QuotaOfRequest[]): QuotaDecision | null {
   let refusal: QuotaDecision | null = null
@@ -126,6 +126,6 @@ export function publishDecisions (
     }
     const { outcome, overflow } = decision
     const isUsual = (outcome === 'admitted' || outcome === 'disabled') && !overflow
-    if (!isUsual) server.log.decided(decision, request, requester.log)
+    if (!isUsual) server.quotaLog.decided(decision, request, requester.log)
   }
 }

@@ -31,7 +31,7 @@ interface Decision<Outcome, Reason, CallerKey, Count> extends Pick<
   readonly operation: Operation | null
   /** Whether the decision determined the response; false in shadow mode. */
   readonly enforced: boolean
-  /** The effective limit; 0 if the quota is disabled. */
+  /** The effective limit; 0 if the quota is disabled, or if no limit was determined. */
   readonly limit: number
   /**
    * The caller's digest; null if there is no caller, if it was not determined, or if it does not
@@ -85,11 +85,11 @@ export type QuotaDecision =
 
 /** What differs between the decisions of quotas that have counted nothing. */
 export type OutcomeWithoutStore =
-  | Outcome<DisabledDecision>
-  | Outcome<UnauthenticatedDecision>
-  | Outcome<UnavailableDecision>
+  | OutcomeOf<DisabledDecision>
+  | OutcomeOf<UnauthenticatedDecision>
+  | OutcomeOf<UnavailableDecision>
 
-type Outcome<Decision extends QuotaDecision> = Pick<Decision, 'outcome' | 'reason' | 'callerKey'>
+type OutcomeOf<Each extends QuotaDecision> = Pick<Each, 'outcome' | 'reason' | 'callerKey'>
 
 /** Returns the decision of a quota that has counted nothing. Its name is null if it is unknown. */
 export function uncounted (

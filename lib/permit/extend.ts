@@ -21,7 +21,7 @@ export async function extendPermit (
   permit: Permit,
   amounts: Amounts
 ): Promise<QuotaDecision | null> {
-  const asked = amountsOfPermit(permit, amounts)
+  const asked = checkedAmounts(permit, amounts)
   const extensions = extensionsOf(permit, asked)
   const extending = extend(permit, extensions)
   // A server that closes meanwhile waits for it.
@@ -43,14 +43,14 @@ async function extend (
     publishDecisions([refusal], requester)
     return refusal
   }
-  const hasEndedMeanwhile = hasEnded(permit)
+  const isOverMeanwhile = isOver(permit)
   for (const { quota, acquisition, usage } of extensions) {
     // A shadow quota can have no room, and then refuses nothing.
     if (acquisition === null || !acquisition.admitted || usage === null) continue
-    if (hasEndedMeanwhile) open.wait(takeBack(quota.store, acquisition, requester))
+    if (isOverMeanwhile) open.wait(takeBack(quota.store, acquisition, requester))
     else open.wait(usage.extend(acquisition))
   }
-  if (hasEndedMeanwhile) throw endedError(permit)
+  if (isOverMeanwhile) throw endedError(permit)
   return null
 }
 
@@ -74,14 +74,14 @@ function extensionsOf (
 }
 
 /** Returns the amounts by unit, or throws an `OptionError`. */
-function amountsOfPermit (permit: Permit, amounts: Amounts): ReadonlyMap<string, number> {
+function checkedAmounts (permit: Permit, amounts: Amounts): ReadonlyMap<string, number> {
   if (permit.refusal !== null) {
     throw new OptionError('request', 'must have been admitted', permit.refusal.outcome)
   }
-  if (hasEnded(permit)) throw endedError(permit)
+  if (isOver(permit)) throw endedError(permit)
   const units = permit.quotas.map(({ quota }) => quota.unit)
   const checked = new Map<string, number>()
-  for (const [unit, amount] of entriesOf(amounts)) {
+  for (const [unit, amount] of uncheckedAmounts(amounts)) {
     if (!isNatural(amount)) {
       throw new OptionError(`amounts.${unit}`, 'must be a safe integer of at least 0', amount)
     }
@@ -94,14 +94,17 @@ function amountsOfPermit (permit: Permit, amounts: Amounts): ReadonlyMap<string,
   return checked
 }
 
-/** A permit that has nothing to settle is not ended with the response. */
-function hasEnded (permit: Permit): boolean {
+/**
+ * Whether a permit has ended, or the response has with which it ends. A permit that has nothing to
+ * settle is not ended with the response.
+ */
+function isOver (permit: Permit): boolean {
   if (permit.hasEnded) return true
   const { request } = permit.requester
   return request !== null && knownStateOf(request)?.hasResponseEnded(request) === true
 }
 
-function entriesOf (amounts: Amounts): [unit: string, amount: unknown][] {
+function uncheckedAmounts (amounts: Amounts): [unit: string, amount: unknown][] {
   try {
     return amountsByUnit(amounts)
   } catch {

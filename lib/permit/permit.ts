@@ -63,15 +63,15 @@ export class Permit {
   /** Reports what was used, also after the permit has ended. Never rejects. */
   async charge (amounts: Amounts): Promise<void> {
     if (this.refusal !== null) return
-    const { log, open } = this.requester.server
+    const { quotaLog, open } = this.requester.server
     const reports: Promise<void>[] = []
-    for (const [unit, amount] of amountsOfReport(amounts, log)) {
+    for (const [unit, amount] of amountsOfReport(amounts, quotaLog)) {
       for (const { quota, usage } of this.quotas) {
         if (quota.unit === unit && usage !== null) reports.push(usage.report(amount))
       }
     }
     const countsTokens = this.quotas.some(({ quota }) => quota.unit === 'tokens')
-    if (typeof amounts === 'number' && !countsTokens) log.uncountedTokens()
+    if (typeof amounts === 'number' && !countsTokens) quotaLog.uncountedTokens()
     const reported = Promise.all(reports)
     open.wait(reported)
     await reported
@@ -82,7 +82,7 @@ export class Permit {
     if (this.hasEnded) return this.end()
     const { server, log } = this.requester
     for (const { quota, usage } of this.quotas) {
-      if (usage?.isReported === false) server.log.unreported(log, quota.name, quota.unit)
+      if (usage?.isReported === false) server.quotaLog.unreported(log, quota.name, quota.unit)
     }
     return this.end()
   }
@@ -105,14 +105,13 @@ export class Permit {
     return this.#settled
   }
 
-  async #settle (settle: (each: QuotaOfRequest) => Promise<void> | undefined): Promise<void> {
+  async #settle (settle: (each: QuotaOfRequest) => Promise<void>): Promise<void> {
     if (this.refusal !== null) return
     const { open } = this.requester.server
     open.delete(this)
     const settling: Promise<void>[] = []
     for (const each of this.quotas) {
       const settled = settle(each)
-      if (settled === undefined) continue
       // Each by itself, because a server that closes waits as long as a store settles any of them.
       open.wait(settled)
       settling.push(settled)

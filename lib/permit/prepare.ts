@@ -8,6 +8,7 @@ import type { Operation } from '../subject/operation.js'
 import { costRule, rangeOf, type Cost, type CostRange } from './cost.js'
 import type { OutcomeWithoutStore } from './decision.js'
 import { demandOn } from './demand.js'
+import type { GivenCosts } from './given-costs.js'
 import type { Quota } from './quota.js'
 import { QuotaOfRequest } from './quota-of-request.js'
 import { requestFor, type Requester } from './requester.js'
@@ -17,9 +18,6 @@ export interface ReachedQuota {
   readonly quota: Quota
   readonly operation: Operation | null
 }
-
-/** The costs that a handler gives, by the name of the quota. */
-export type GivenCosts = ReadonlyMap<string, CostRange>
 
 /**
  * Determines what the store of each quota is asked for (docs/rules.md, "Decision"), or the decision

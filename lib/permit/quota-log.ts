@@ -52,8 +52,8 @@ export class QuotaLog {
   }
 
   /**
-   * Logs a decision other than an admission at the level debug. Warns of what points to a mistake,
-   * and of the caller cap.
+   * Logs a decision that refuses, or would in enforce mode, at the level debug. Warns of what
+   * points to a mistake, and of the caller cap.
    */
   decided (
     decision: QuotaDecision,

@@ -1,7 +1,7 @@
+import type { Caller } from '../caller/request-caller.js'
 import { unlimited } from '../store/counter.js'
 import type { Acquisition, Demand } from '../store/store.js'
 import type { Operation } from '../subject/operation.js'
-import type { Caller } from '../caller/request-caller.js'
 import { uncounted, type OutcomeWithoutStore, type QuotaDecision } from './decision.js'
 import type { Quota } from './quota.js'
 import type { Usage } from './usage.js'
@@ -17,6 +17,7 @@ export class QuotaOfRequest {
   readonly operation: Operation | null
   /** The effective limit; 0 until it is known, and if there is none. */
   limit = 0
+  /** Null until it is known, and if the quota is decided on without a caller. */
   caller: Caller | null = null
   /** What the store is asked for; null if the quota is decided on without its store. */
   demand: Demand | null = null
@@ -29,10 +30,13 @@ export class QuotaOfRequest {
   refuses = false
   /**
    * How long to wait until there can be room, in milliseconds; `Infinity` if there never will be. 0
-   * unless the decision refuses the request.
+   * unless the store rejects the request.
    */
   wait = 0
-  /** What the request uses in a unit other than requests; null before it is admitted. */
+  /**
+   * What an admitted request uses in a unit other than requests; null in any other quota, and if
+   * this one has counted nothing.
+   */
   usage: Usage | null = null
 
   constructor (quota: Quota, operation: Operation | null) {
@@ -46,7 +50,7 @@ export class QuotaOfRequest {
     this.refuses = this.quota.isEnforced && outcome.outcome !== 'disabled'
   }
 
-  /** Whether the store has counted something for the request, if the request is admitted. */
+  /** Whether the store has room. It has then counted the request, unless another quota refuses. */
   get isCounted (): boolean {
     return this.acquisition?.admitted === true
   }

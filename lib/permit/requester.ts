@@ -10,16 +10,15 @@ import type { QuotaLog } from './quota-log.js'
 
 /** What the permits of a server share. */
 export interface PermitServer {
-  readonly log: QuotaLog
+  readonly quotaLog: QuotaLog
   readonly channels: ServerChannels
   readonly open: OpenPermits
 }
 
-/** What a reader of callers has returned, and what another one returned before it. */
+/** What a reader of callers has returned. */
 interface ReadCaller {
   readonly reader: CallerReader
   readonly caller: Eventual<Caller | Unidentified>
-  readonly earlier: ReadCaller | null
 }
 
 /** Who asks for a permit: a request, or an authentication without one. */
@@ -29,7 +28,7 @@ export class Requester {
   readonly request: FastifyRequest | null
   readonly log: FastifyBaseLogger
   readonly #authentication: Authentication | null
-  #latest: ReadCaller | null = null
+  readonly #callers: ReadCaller[] = []
 
   /** @param authentication Null if the permit is for a request. */
   constructor (
@@ -46,11 +45,11 @@ export class Requester {
 
   /** Returns the caller. Each reader is asked once, whichever quotas share it. */
   callerOf (reader: CallerReader): Eventual<Caller | Unidentified> {
-    for (let read = this.#latest; read !== null; read = read.earlier) {
+    for (const read of this.#callers) {
       if (read.reader === reader) return read.caller
     }
     const caller = this.request === null ? this.#authenticated() : reader.read(this.request)
-    this.#latest = { reader, caller, earlier: this.#latest }
+    this.#callers.push({ reader, caller })
     return caller
   }
 

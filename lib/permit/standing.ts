@@ -102,7 +102,7 @@ async function readCount (
     assertPeeked(counted, demand)
     return { counted, demand }
   } catch (error) {
-    const message = 'the quota store failed; the standing of the caller is unknown'
+    const message = 'the standing of the caller could not be read'
     logFailure(request.log, error, message, { quota: name })
     throw new StandingError()
   }

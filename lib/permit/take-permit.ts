@@ -3,8 +3,9 @@ import type { Operation } from '../subject/operation.js'
 import { ask } from './ask.js'
 import { decide, publishDecisions, refusalAmong } from './decide.js'
 import { uncounted, type QuotaDecision } from './decision.js'
+import type { GivenCosts } from './given-costs.js'
 import { Permit } from './permit.js'
-import { prepare, type GivenCosts, type ReachedQuota } from './prepare.js'
+import { prepare, type ReachedQuota } from './prepare.js'
 import type { Quota } from './quota.js'
 import type { QuotaOfRequest } from './quota-of-request.js'
 import type { Requester } from './requester.js'
@@ -45,16 +46,16 @@ function permitFor (reached: readonly QuotaOfRequest[], requester: Requester): P
   return permit
 }
 
-/** Decides on a request whose mark failed: it is refused, unless all quotas are in shadow mode. */
+/** Decides on a request whose mark failed: refuses it, unless all quotas are in shadow mode. */
 export function refuseUnmatched (
   quotas: readonly Quota[],
   operation: Operation,
   requester: Requester
 ): Permit {
   const isEnforced = quotas.some((quota) => quota.isEnforced)
-  const unknown = { name: null, unit: 'requests', period: null, window: null, isEnforced }
+  const unnamed = { name: null, unit: 'requests', period: null, window: null, isEnforced }
   const outcome = { outcome: 'unavailable', reason: 'mark', callerKey: null } as const
-  const decision = uncounted(unknown, operation, 0, outcome)
+  const decision = uncounted(unnamed, operation, 0, outcome)
   publishDecisions([decision], requester)
   return new Permit(requester, [], isEnforced ? decision : null, [decision])
 }

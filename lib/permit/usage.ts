@@ -7,21 +7,10 @@ import { ignoreRejection } from '../promises.js'
 import { unlimited } from '../store/counter.js'
 import { acquireFrom, type Acquisition, type Demand } from '../store/store.js'
 import { wallClock } from '../wall-clock.js'
+import { CountedParts, type Part } from './counted-parts.js'
 import { demandOn } from './demand.js'
 import type { Quota } from './quota.js'
-import { requestFor, type Requester } from './requester.js'
-
-/**
- * How many acquisitions of what was used beyond the grants can still be lowered. Of a permit that
- * reports more often, the earlier ones stay as they are.
- */
-const mostBeyond = 16
-
-/** An acquisition, and what the store counts for it now. */
-interface Part {
-  readonly acquisition: Acquisition
-  counts: number
-}
+import type { Requester } from './requester.js'
 
 /** What is counted: an admitted demand of a caller in a quota. */
 export interface Admitted {
@@ -34,10 +23,6 @@ export interface Admitted {
 /**
  * What one permit is granted and uses in one quota of a unit other than requests, from its
  * admission until nothing more is reported (docs/rules.md, "Costs").
- *
- * What the store counts is made of the grants, that is the admission and its extensions, and of
- * what was used beyond them, for which acquisitions with the greatest limit are made. If the permit
- * has used less, they are lowered, the latest first.
  */
 export class Usage {
   readonly caller: Caller
@@ -45,13 +30,8 @@ export class Usage {
   readonly #demand: Demand
   readonly #requester: Requester
   readonly #windowEnd: number
-  readonly #grants: Part[] = []
-  /** The grants that still hold what they count. */
-  readonly #holding = new Set<Part>()
-  readonly #beyond: Part[] = []
+  readonly #parts = new CountedParts()
   #granted = 0
-  /** What the store counts for the permit. */
-  #counted = 0
   #reported: number | null = null
   /** What counts once the permit has ended, if nothing was reported. */
   #assumed = 0
@@ -112,19 +92,18 @@ export class Usage {
   }
 
   #addGrant (acquisition: Acquisition): void {
-    const grant = { acquisition, counts: acquisition.granted }
-    this.#grants.push(grant)
-    this.#holding.add(grant)
+    this.#parts.addGrant(acquisition)
     this.#granted = Math.min(this.#granted + acquisition.granted, unlimited)
-    this.#counted += acquisition.granted
   }
 
   #readUnreported (): number {
     const { unreported, name } = this.#quota
     if (unreported === undefined) return this.#granted
     if (typeof unreported === 'number') return unreported
+    // There is no request that the function could read.
+    if (this.#requester.request === null) return this.#granted
     try {
-      const amount: unknown = unreported(requestFor('unreported', this.#requester))
+      const amount: unknown = unreported(this.#requester.request)
       if (isNatural(amount)) return amount
       ignoreRejection(amount)
       const got = format(amount)
@@ -142,7 +121,7 @@ export class Usage {
     return this.#hasEnded ? used : Math.max(this.#granted, used)
   }
 
-  /** Whether nothing of what was granted can be lowered any more, but by a later report. */
+  /** Whether the grants hold nothing any more: only a later report can still lower them. */
   get #isUsedUp (): boolean {
     return this.#hasEnded || (this.#reported !== null && this.#reported >= this.#granted)
   }
@@ -155,40 +134,22 @@ export class Usage {
 
   async #applyDue (): Promise<void> {
     let due = this.#due
-    while (due > this.#counted) {
-      await this.#countBeyond(due - this.#counted)
+    while (due > this.#parts.total) {
+      await this.#countBeyond(due - this.#parts.total)
       // Meanwhile, an extension can have been granted, of which nothing is to be lowered.
       due = this.#due
     }
     const hasEnded = this.#hasEnded
-    const changed = this.#lowerTo(due)
+    const changed = this.#parts.lowerTo(due)
     if (this.#isUsedUp) {
-      for (const grant of this.#holding) changed.add(grant)
+      for (const grant of this.#parts.release()) changed.add(grant)
     }
     await Promise.all([...changed].map((part) => this.#settle(part)))
     if (hasEnded) this.#publish(due)
   }
 
-  /** Lowers what is counted, the latest first, and returns the parts that the store must settle. */
-  #lowerTo (due: number): Set<Part> {
-    const changed = new Set<Part>()
-    for (const parts of [this.#beyond, this.#grants]) {
-      for (let part = parts.at(-1); part !== undefined; part = parts.at(-1)) {
-        const excess = this.#counted - due
-        if (excess <= 0) return changed
-        const less = Math.min(excess, part.counts)
-        part.counts -= less
-        this.#counted -= less
-        changed.add(part)
-        if (part.counts === 0) parts.pop()
-      }
-    }
-    return changed
-  }
-
   /** After a failure, the store may have applied it, so it is not asked again. */
   async #settle (part: Part): Promise<void> {
-    this.#holding.delete(part)
     try {
       await this.#quota.store.settle?.(part.acquisition, part.counts)
     } catch (error) {
@@ -198,12 +159,11 @@ export class Usage {
 
   /** Counts what was used beyond what is counted, in the window that is open now. */
   async #countBeyond (amount: number): Promise<void> {
-    this.#counted += amount
+    this.#parts.expectBeyond(amount)
     try {
       const [acquisition] = await acquireFrom(this.#quota.store, [this.#demandOf(amount)])
       if (acquisition == null) throw new TypeError('the quota store did not count what was used')
-      this.#beyond.push({ acquisition, counts: amount })
-      if (this.#beyond.length > mostBeyond) this.#beyond.shift()
+      this.#parts.addBeyond(acquisition, amount)
     } catch (error) {
       // Whether it was counted is unknown. It is neither counted again nor lowered.
       this.#failed(error)

@@ -27,7 +27,7 @@ export function rateLimitHeaders (permit: Permit): [name: string, value: string]
 
 function policyItem ({ quota, limit, window, unit }: QuotaDecision): string {
   const parameters = [`q=${Math.min(limit, largestInteger)}`]
-  if (window !== null) parameters.push(`w=${window / 1000}`)
+  if (window !== null) parameters.push(`w=${secondsOf(window)}`)
   if (unit !== 'requests') parameters.push(`qu="${unit}"`)
   return `"${quota}";${parameters.join(';')}`
 }

@@ -45,6 +45,7 @@ const statuses = {
   unauthenticated: 401,
   rejected: 429,
   unavailable: 503,
+  // No decision with one of these outcomes refuses a request.
   admitted: 503,
   disabled: 503
 } as const
@@ -112,10 +113,10 @@ function ownBody (status: 401 | 429 | 503, decision: QuotaDecision): RefusalBody
 function messageOf (status: 401 | 429 | 503, decision: QuotaDecision): string {
   if (status === 401) return 'Authentication is required for this LLM operation.'
   if (status === 503) return 'The request quota is unavailable. Please try again.'
-  return `Rate limit exceeded. Maximum ${limitIn(decision)}. Please wait.`
+  return `Rate limit exceeded. Maximum ${maximumIn(decision)}. Please wait.`
 }
 
-function limitIn ({ limit, unit, period, window }: QuotaDecision): string {
+function maximumIn ({ limit, unit, period, window }: QuotaDecision): string {
   if (unit === 'concurrent-requests') return `${limit} concurrent LLM requests`
   const length = window === null ? '' : `${window / 1000} seconds`
   return `${limit} LLM ${unit} per ${period ?? length}`

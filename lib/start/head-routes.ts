@@ -18,7 +18,7 @@ export function warnOfHeadRoutes (
   for (const route of uncounted) {
     const { pattern } = route
     const operation = { method: 'GET', path: pattern }
-    // No public interface of Fastify tells the handler of a route that was declared before.
+    // No public interface of Fastify returns the handler of a route that was declared before.
     const unless = isDeclaredBefore(route) ? ', unless it has its own' : ''
     const message =
       `HEAD ${pattern} is not subject to the quota and runs the handler of the protected GET` +

@@ -68,7 +68,7 @@ function defineQuota (
   const { operations = [], cost, unreported } = definition
   const limitName = limitNameOf(definition)
   const isConcurrent = limitName === 'concurrent'
-  const { unit, limit } = limitIn(definition[limitName] ?? defaultPerMinute, isConcurrent)
+  const { unit, limit } = unitAndLimitOf(definition[limitName] ?? defaultPerMinute, isConcurrent)
   const isEstimated = unit !== 'requests' && !isConcurrent
   return {
     name,
@@ -106,7 +106,7 @@ class CallerReaders {
   }
 }
 
-function limitIn (amount: Amount, isConcurrent: boolean): { unit: string; limit: Limit } {
+function unitAndLimitOf (amount: Amount, isConcurrent: boolean): { unit: string; limit: Limit } {
   if (typeof amount !== 'object') {
     return { unit: isConcurrent ? 'concurrent-requests' : 'requests', limit: amount }
   }

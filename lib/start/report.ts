@@ -72,8 +72,9 @@ function protectionOf (quota: DefinedQuota, routes: Routes): string {
 /** Returns a limit such as `20 requests per minute`. */
 function describeLimit ({ configured, unit, period, window }: DefinedQuota): string {
   const limit = typeof configured === 'number' ? effectiveLimit(configured) : 'for each caller, in'
-  if (period !== null) return `${limit} ${unit} per ${period}`
-  return window === null ? `${limit} ${unit}` : `${limit} ${unit} per ${window / 1000} seconds`
+  const amount = `${limit} ${unit === 'concurrent-requests' ? 'concurrent requests' : unit}`
+  if (period !== null) return `${amount} per ${period}`
+  return window === null ? amount : `${amount} per ${window / 1000} seconds`
 }
 
 function describeRoute (route: KnownRoute): string {

@@ -94,7 +94,8 @@ export class Routes {
 
   /**
    * Whether routes that were declared before the plugin can be outside its scope: it is a scope
-   * without a prefix of its own, by which they could be told. A scope inherits from its parent.
+   * without a prefix of its own, by which its routes could be recognized. A scope inherits from its
+   * parent.
    */
   get canBeOutside (): boolean {
     const parent: unknown = Object.getPrototypeOf(this.fastify)

@@ -36,15 +36,23 @@ class Part<Side> {
  *   rejected.
  * @throws What a side throws, if no other side rejects.
  */
-export async function acquireSideBySide<Side> (
+export function acquireSideBySide<Side> (
   sides: ReadonlyMap<Demand, Side>,
   acquire: Acquire<Side>,
   settle: (side: Side, acquisition: Acquisition) => void
-): Promise<Acquisitions> {
-  const demands = [...sides.keys()]
+): Acquisitions | Promise<Acquisitions> {
   const parts = partsOf(sides)
   const [first] = parts
-  if (first !== undefined && parts.length === 1) return acquire(first.side, demands)
+  if (first !== undefined && parts.length === 1) return acquire(first.side, first.demands)
+  return acquireParts([...sides.keys()], parts, acquire, settle)
+}
+
+async function acquireParts<Side> (
+  demands: readonly Demand[],
+  parts: readonly Part<Side>[],
+  acquire: Acquire<Side>,
+  settle: (side: Side, acquisition: Acquisition) => void
+): Promise<Acquisitions> {
   await Promise.all(parts.map((part) => part.decide(acquire)))
 
   const failed = parts.find(({ acquisitions }) => acquisitions === null)

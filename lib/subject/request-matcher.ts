@@ -93,7 +93,7 @@ export class RequestMatcher<Each extends { readonly operations: readonly Operati
     return (request) => {
       const { url } = request
       const { headers } = request.raw
-      // HTTP/2 has the one instead of the other.
+      // HTTP/2 can have both. Its parser accepts no separator in either, so they can be joined.
       const host = `${headers.host ?? ''}${headers[':authority'] ?? ''}`
       const path = plainPath(url, host, this.paths.options.ignoreTrailingSlash)
       if (path !== null) {

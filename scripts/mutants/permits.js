@@ -68,7 +68,7 @@ export const mutants = [
     ]
   },
   {
-    file: 'permit/usage.ts',
+    file: 'permit/counted-parts.ts',
     what: 'the grants are lowered before what was used beyond them',
     from: '[this.#beyond, this.#grants]',
     to: '[this.#grants, this.#beyond]',
@@ -76,7 +76,7 @@ export const mutants = [
     foundBy: ['a request counts less of what it added last, first']
   },
   {
-    file: 'permit/usage.ts',
+    file: 'permit/counted-parts.ts',
     what: 'the first extension is lowered before the last',
     from: 'for (let part = parts.at(-1); part !== undefined; part = parts.at(-1)) {',
     to: 'for (let part = parts.at(0); part !== undefined; part = parts.at(0)) {',
@@ -95,13 +95,10 @@ export const mutants = [
     foundBy: ['a grant is no longer held once as much is reported, while the request runs']
   },
   {
-    file: 'permit/usage.ts',
+    file: 'permit/counted-parts.ts',
     what: 'a settlement that failed is asked for again',
-    from: 'this.#holding.delete(part)\n    try {\n' +
-      '      await this.#quota.store.settle?.(part.acquisition, part.counts)',
-    to: 'try {\n' +
-      '      await this.#quota.store.settle?.(part.acquisition, part.counts)\n' +
-      '      this.#holding.delete(part)',
+    from: '    this.#holding.clear()\n',
+    to: '',
     test: 'test/rules/costs.test.ts',
     foundBy: [
       'a store that fails to count what was used is an error in the log and published, and is ' +
@@ -110,14 +107,11 @@ export const mutants = [
   },
   {
     file: 'permit/usage.ts',
-    what: 'what the store failed to count is asked for again',
-    from: '    this.#counted += amount\n    try {\n      const [acquisition] =',
-    to: '    try {\n      const [acquisition] =',
-    test: 'test/rules/costs.test.ts',
-    foundBy: [
-      'a store that fails to count what was used is an error in the log and published, and is ' +
-        'not asked again: acquire'
-    ]
+    what: 'what is granted while a report is being counted is lowered at once',
+    from: '      due = this.#due\n    }\n',
+    to: '    }\n',
+    test: 'test/rules/extensions.test.ts',
+    foundBy: ['an extension that is granted while a report is being counted stays held']
   },
   {
     file: 'permit/usage.ts',
@@ -152,9 +146,9 @@ export const mutants = [
     foundBy: ['reports of one request are settled one after another']
   },
   {
-    file: 'permit/usage.ts',
+    file: 'permit/counted-parts.ts',
     what: 'acquisitions beyond the grants are kept without end',
-    from: '      if (this.#beyond.length > mostBeyond) this.#beyond.shift()\n',
+    from: '    if (this.#beyond.length > mostBeyond) this.#beyond.shift()\n',
     to: '',
     test: 'test/rules/costs.test.ts',
     foundBy: [
@@ -218,7 +212,7 @@ export const mutants = [
   {
     file: 'permit/extend.ts',
     what: 'an extension is granted although the permit has ended meanwhile',
-    from: '  if (hasEndedMeanwhile) throw endedError(permit)\n',
+    from: '  if (isOverMeanwhile) throw endedError(permit)\n',
     to: '',
     test: 'test/rules/extensions.test.ts',
     foundBy: [

@@ -283,9 +283,9 @@ export const mutants = [
   },
   {
     file: 'permit/requester.ts',
-    what: 'of three authentications, only the one that was read last is not read again',
-    from: 'this.#latest = { reader, caller, earlier: this.#latest }',
-    to: 'this.#latest = { reader, caller, earlier: null }',
+    what: 'each quota asks for its caller again',
+    from: '    this.#callers.push({ reader, caller })\n',
+    to: '',
     test: 'test/rules/several-quotas.test.ts',
     foundBy: [
       'quotas that share an authentication ask for it once for each request, and others for ' +
@@ -303,7 +303,7 @@ export const mutants = [
   {
     file: 'refusal/rate-limit-headers.ts',
     what: 'w is in milliseconds',
-    from: 'window / 1000}',
+    from: 'secondsOf(window)}',
     to: 'window}',
     test: 'test/plugin/headers.test.ts',
     foundBy: [

@@ -100,9 +100,15 @@ function waitWith (t: Test, clock: VirtualClock): void {
   t.teardown(() => {
     Reflect.set(globalThis, 'setTimeout', real)
   })
-  Reflect.set(globalThis, 'setTimeout', (run: () => void, ms?: number) =>
-    ms === closingTime ? clock.setTimeout(run, ms) : real(run, ms)
-  )
+  Reflect.set(globalThis, 'setTimeout', (run: () => void, ms?: number) => {
+    if (ms !== closingTime) return real(run, ms)
+    let timer = clock.setTimeout(run, ms)
+    const refresh = (): void => {
+      clock.clearTimeout(timer)
+      timer = clock.setTimeout(run, ms)
+    }
+    return { refresh }
+  })
 }
 
 // How many settlements a busy server applies together, and how long that takes in virtual time.
@@ -223,7 +229,7 @@ const permits = 4_000
 const silences: [what: string, most: number, settled: number, longest: number][] = [
   ['it goes on', Infinity, 2 * permits, 2 * permits * (settlingTime / settledTogether) + 500],
   ['it never responds', 0, 0, 1500],
-  ['it stops', 500, 500, 5 * settlingTime + 1900]
+  ['it stops', 500, 500, 5 * settlingTime + 1500]
 ]
 
 for (const [version, create] of versions) {
@@ -319,6 +325,49 @@ for (const [version, create] of versions) {
       await until('a place is taken', () => memory.peek(places)?.count !== streams)
       await app.close()
       t.same(atClose, [[0, 100 * streams], [0, 100 * streams]])
+    }
+  )
+  t.test(
+    'a server closes although workers that the host stops afterwards go on acquiring permits: ' +
+      version,
+    async (t) => {
+      const memory = new MemoryQuotaStore()
+      const store: QuotaStore = {
+        async acquire (demands) {
+          await new Promise(setImmediate)
+          return memory.acquire(demands)
+        },
+        async settle (acquisition, used) {
+          await new Promise(setImmediate)
+          memory.settle(acquisition, used)
+        }
+      }
+      const app: FastifyInstance = create()
+      const workers = { areStopped: false }
+      app.addHook('onClose', async () => {
+        workers.areStopped = true
+      })
+      await app.register(quotaPlugin, {
+        operations: [],
+        store,
+        quotas: { streams: { concurrent: streams } }
+      })
+      await app.ready()
+      const working = Array.from({ length: streams }, async (_, worker) => {
+        // So that at no time all of them have their answers.
+        for (let turn = 0; turn < worker; turn++) await new Promise(setImmediate)
+        for (let job = 0; job < 1000 && !workers.areStopped; job++) {
+          const permit = await app.quotaAcquire(localAuthentication('alice'), 'streams')
+          await permit.end()
+        }
+      })
+      await new Promise(setImmediate)
+      await app.close()
+      const first = await Promise.race([Promise.all(working), 'they were working'])
+      t.equal(first, 'they were working')
+      t.ok(workers.areStopped)
+      await Promise.all(working)
+      t.same(memory.list(places.counters).callers, [])
     }
   )
   for (const [what, most, settled, longest] of silences) {

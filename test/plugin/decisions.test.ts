@@ -263,6 +263,22 @@ t.test(
   }
 )
 
+t.test('the overflow counter of each quota is warned of once', async (t) => {
+  const log = captureLog()
+  const store = new MemoryQuotaStore({ maxTrackedCallers: 1 })
+  const { ask } = await createHost(
+    ['default', 'chat'],
+    { store, quotas: { chat: {} } },
+    { logger: log.logger }
+  )
+  for (const caller of ['alice', 'bob', 'carol']) await ask({ headers: { 'x-caller': caller } })
+  const msg = /maxTrackedCallers.*this warning is not repeated$/
+  matchExactly(t, log.problems(), [
+    { quota: 'default', msg },
+    { quota: 'chat', msg }
+  ])
+})
+
 t.test(
   'a request with credentials that nobody has verified causes one warning, and one without ' +
     'credentials none',

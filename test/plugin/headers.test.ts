@@ -4,7 +4,7 @@ import { get } from 'node:http'
 import { Readable } from 'node:stream'
 import { parseList } from 'structured-headers'
 import t from 'tap'
-import { MemoryQuotaStore, type QuotaOptions } from '../../lib/index.js'
+import { MemoryQuotaStore, protectedOperations, type QuotaOptions } from '../../lib/index.js'
 import { VirtualClock } from '../../lib/testing.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { listen } from '../support/raw-socket.js'
@@ -50,6 +50,16 @@ t.test(
     t.equal(rejected.headers['retry-after'], '1')
   }
 )
+
+t.test('w is a whole number of seconds, rounded up, as the draft requires', async (t) => {
+  const app = await createService({
+    rateLimitHeaders: 'draft-10',
+    operations: [],
+    quotas: { own: { operations: protectedOperations, limit: 5, window: 1_500 } }
+  })
+  const { headers } = await analyze(app, alice)
+  t.equal(headers['ratelimit-policy'], '"own";q=5;w=2')
+})
 
 t.test(
   'r is never negative, and no number exceeds the range of an Integer in structured fields',

@@ -195,6 +195,16 @@ t.test(
   }
 )
 
+t.test('a limit that is not determined for lack of a caller is not shown as 0', async (t) => {
+  const { ask, scrape } = await createServer(t, {
+    quotas: { planned: { operations: [{ method: 'POST', path: '/api/planned' }], perDay: () => 5 } }
+  })
+  const gauge = 'llm_quota_limit{quota="planned",unit="requests"}'
+  t.same(await ask('/api/planned'), [200])
+  t.same(await ask('/api/planned', ''), [401])
+  t.match(await scrape(), { [gauge]: 5 })
+})
+
 t.test('the metrics have a description, a type, labels and buckets', async (t) => {
   const { registry, ask } = await createServer(t, {
     store: new InsuredQuotaStore({ primary: new MemoryQuotaStore() })
@@ -426,6 +436,19 @@ t.test(
   }
 )
 
+t.test('llm_quota_insured_primary is the least of several insured stores', async (t) => {
+  const registry = new Registry()
+  for (const manner of ['promises', 'throws'] as const) {
+    const primary = new ToldStore(new VirtualClock())
+    const store = new InsuredQuotaStore({ primary })
+    const { app } = await createServer(t, { store }, registry)
+    await app.ready()
+    primary.manners.set(2, manner)
+    for (const caller of ['a0', 'a1', 'a2', 'a3']) await store.acquire([demand(caller)])
+  }
+  matchExactly(t, await scrape(registry), { llm_quota_insured_primary: 0.75 })
+})
+
 t.test(
   'what was used, settlements that failed, and concurrent requests are counted by quota and unit',
   async (t) => {
@@ -442,10 +465,6 @@ t.test(
       await until(`${amount} tokens are settled`, async () => (await scrape())[used] === amount)
       t.equal((await scrape())[`llm_quota_failed_settlements_total${ofChat}`], failed)
     }
-    await app.ready()
-    const unused = await scrape()
-    t.equal(unused[used], 0, 'a rate is known from the first request on')
-    t.notMatch(Object.keys(unused).join(), 'llm_quota_used_total{quota="streams"')
     await ask(chat.path)
     await assertSettled(30, 0)
     reported = 4
@@ -463,6 +482,20 @@ t.test(
     t.same(
       [...during, (await scrape())[`llm_quota_concurrent_requests${ofStreams}`]],
       [1, 1, 1, 1, 0]
+    )
+  }
+)
+
+t.test(
+  'what a quota has used is 0 before the first settlement, so that its rate is known from then on',
+  async (t) => {
+    const { app, scrape } = await createServer(t, { quotas })
+    await app.ready()
+    const series = Object.entries(await scrape())
+    t.same(
+      series.filter(([name]) => name.startsWith('llm_quota_used_total')),
+      [[`llm_quota_used_total${ofChat}`, 0]],
+      'none of requests and places'
     )
   }
 )
@@ -491,23 +524,7 @@ t.test(
   }
 )
 
-t.test('permits without a request are counted, and belong to no operation', async (t) => {
-  const { app, decisions, scrape } = await createServer(t, { quotas })
-  await app.ready()
-  const authentication = localAuthentication('alice')
-  const permit = await app.quotaAcquire(authentication, ['chat', 'streams'])
-  const place = `llm_quota_concurrent_requests${ofStreams}`
-  t.equal((await scrape())[place], 1)
-  await permit.charge(25)
-  await permit.end()
-  matchExactly(t, await scrape(), { [place]: 0, [`llm_quota_used_total${ofChat}`]: 25 })
-  t.same(await decisions(), {
-    'chat tokens admitted': 1,
-    'streams concurrent-requests admitted': 1
-  })
-})
-
-t.test('permits without a request are counted by their own server only', async (t) => {
+t.test('permits without a request are counted by their own server, for no operation', async (t) => {
   const own = await createServer(t, { quotas })
   const other = await createServer(t, { quotas })
   await Promise.all([own.app.ready(), other.app.ready()])
@@ -518,6 +535,11 @@ t.test('permits without a request are counted by their own server only', async (
   await permit.end()
   const used = `llm_quota_used_total${ofChat}`
   t.same([(await own.scrape())[used], (await other.scrape())[used]], [25, 0])
+  t.equal((await own.scrape())[place], 0)
+  t.same(await own.decisions(), {
+    'chat tokens admitted': 1,
+    'streams concurrent-requests admitted': 1
+  })
   t.same(await other.decisions(), {})
 })
 
@@ -534,6 +556,26 @@ t.test('quotas of the same name in different units have numbers of their own', a
   matchExactly(t, await scrape(registry), {
     [`llm_quota_tracked_callers${ofChat}`]: 2,
     'llm_quota_tracked_callers{quota="chat",unit="microdollars"}': 1
+  })
+})
+
+t.test('a late report of less in one unit is subtracted from no other', async (t) => {
+  const registry = new Registry()
+  const authentication = localAuthentication('alice')
+  for (const [unit, late] of [
+    ['tokens', 3],
+    ['microdollars', 10]
+  ] as const) {
+    const definition = { perMinute: { [unit]: 70 }, cost: 10 }
+    const { app } = await createServer(t, { quotas: { chat: definition } }, registry)
+    await app.ready()
+    const permit = await app.quotaAcquire(authentication, 'chat')
+    await permit.end()
+    await permit.charge({ [unit]: late })
+  }
+  matchExactly(t, await scrape(registry), {
+    [`llm_quota_used_total${ofChat}`]: 10,
+    'llm_quota_used_total{quota="chat",unit="microdollars"}': 10
   })
 })
 

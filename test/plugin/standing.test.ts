@@ -153,14 +153,12 @@ t.test(
       matchExactly(t, await standing(alice), {
         statusCode: 503,
         code: 'FST_ERR_LLM_QUOTA_STANDING',
-        message:
-          'fastify-llm-quota: the quota store or the authentication failed, so the ' +
-          'standing of the caller is unknown'
+        message: 'fastify-llm-quota: the standing of the caller could not be determined'
       })
       if (options === failing[0]) {
         matchExactly(t, log.problems(), [
           { quota: 'default', err: { message: 'the quota store has no function peek' } },
-          { msg: /^fastify-llm-quota: the quota store or the authentication failed/ }
+          { msg: /^fastify-llm-quota: the standing of the caller could not be determined/ }
         ])
       }
     }

@@ -131,7 +131,7 @@ t.test('one info line lists what each quota protects, with its limit', async (t)
     `the quota "default" (20 requests per minute) protects ${listed}, POST ` +
       `/v1/models/:model, ${asDecided}`,
     `the quota "chat" (60 tokens per day) protects POST /context/api/translate, ${both}`,
-    `the quota "images" (2 concurrent-requests) observes ${both}`,
+    `the quota "images" (2 concurrent requests) observes ${both}`,
     `the quota "off" (0 requests per hour) is disabled, and would protect ${asDecided}`
   ])
 })
@@ -143,7 +143,7 @@ t.test('the info line describes each kind of limit', async (t) => {
     [{ limit: -5, window: 1_500 }, '1 requests per 1.5 seconds'],
     [{ perMonth: { tokens: () => 5 } }, 'for each caller, in tokens per month'],
     [{ limit: () => 5, window: 5_000 }, 'for each caller, in requests per 5 seconds'],
-    [{ concurrent: () => 5 }, 'for each caller, in concurrent-requests']
+    [{ concurrent: () => 5 }, 'for each caller, in concurrent requests']
   ]
   for (const [chat, described] of limits) {
     const options = { operations: [], quotas: { chat } }
@@ -182,7 +182,7 @@ t.test('the info line names only routes that exist, and says what a quota is for
     'quotas that only quotaAcquire uses': [
       { options: { operations: [], quotas: tools } },
       `the quota "tools" (5 tokens per day) is for fastify.quotaAcquire ${unseen}; ` +
-        `the quota "jobs" (2 concurrent-requests) is for fastify.quotaAcquire ${unseen}`
+        `the quota "jobs" (2 concurrent requests) is for fastify.quotaAcquire ${unseen}`
     ]
   }
   for (const [what, [host, msg]] of Object.entries(hosts)) {

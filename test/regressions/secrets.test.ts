@@ -100,8 +100,11 @@ t.test(
     t.notMatch(payload, /WRONGPASS|hunter2/)
     t.notMatch(JSON.stringify(log.lines), secret)
     matchExactly(t, log.problems(), [
-      { msg: /^the quota store failed/, err: { code: 'WRONGPASS', message: /^WRONGPASS/ } },
-      { msg: /^fastify-llm-quota: the quota store or the authentication failed/ }
+      {
+        msg: 'the standing of the caller could not be read',
+        err: { code: 'WRONGPASS', message: /^WRONGPASS/ }
+      },
+      { msg: /^fastify-llm-quota: the standing of the caller could not be determined/ }
     ])
   }
 )

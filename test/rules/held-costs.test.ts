@@ -350,7 +350,7 @@ t.test('quotaGranted is the least of the enforced quotas that count the unit', a
   preferences.set('rate-limit.minute.per-minute', 0)
   preferences.set('rate-limit.hour.per-hour', 0)
   t.equal((await ask()).statusCode, 200)
-  t.same(granted, [1, null, null])
+  t.same(granted, [5, null, null])
   for (const value of [null, undefined, 5, {}, [], Object.freeze({})]) {
     t.equal(Reflect.apply(app.quotaGranted, app, [value, 'tokens']), null)
   }

@@ -86,43 +86,43 @@ t.test(
 const large = Number.MAX_SAFE_INTEGER
 // What a reader returns, and the limit that then applies; undefined if the preference is
 // unavailable, and 7, which is configured, applies.
-const preferred: [value: unknown, limit: number | undefined][] = [
-  ...[undefined, null, '', '  ', '\t\n'].map((value): [unknown, number] => [value, 7]),
-  [5, 5],
-  ['5', 5],
-  ['007', 7],
-  [large, large],
-  [String(large), large],
-  ...[0, -0, '0', '-0', '00'].map((value): [unknown, number] => [value, 0]),
-  ...[-1, '-7', -large].map((value): [unknown, number] => [value, 1]),
-  ...[
+const preferred: Record<string, [value: unknown, limit: number | undefined][]> = {
+  'an integer or a decimal text of one is the limit': [
+    [5, 5],
+    ['5', 5],
+    ['007', 7],
+    [large, large],
+    [String(large), large]
+  ],
+  'the configured limit applies if it is unset: undefined, null or blank': [
+    undefined,
+    null,
+    '',
+    '  ',
+    '\t\n'
+  ].map((value) => [value, 7]),
+  '0 disables the quota': [0, -0, '0', '-0', '00'].map((value) => [value, 0]),
+  'below 0, the limit is 1': [-1, '-7', -large].map((value) => [value, 1]),
+  'a number that is no safe integer is unavailable and never rounded': [
     0.5,
     -0.5,
     1.5,
     NaN,
     Infinity,
     2 ** 53,
-    '9007199254740992',
-    5n,
-    true,
-    [5],
-    {},
-    () => 5,
-    Symbol('5'),
-    new Date(5)
-  ].map((value): [unknown, undefined] => [value, undefined]),
-  ...['0.5', '5.0', '1e1', '0x10', '1_0', '+5', ' 5', '5 ', '--5', '-', 'ten', '\u0665'].map(
-    (value): [unknown, undefined] => [value, undefined]
-  )
-]
+    '9007199254740992'
+  ].map((value) => [value, undefined]),
+  'any other value is unavailable': [
+    ...[5n, true, [5], {}, () => 5, Symbol('5'), new Date(5)],
+    ...['0.5', '5.0', '1e1', '0x10', '1_0', '+5', ' 5', '5 ', '--5', '-', 'ten', '\u0665']
+  ].map((value) => [value, undefined])
+}
 
-t.test(
-  'the limit is the preference, or the configured limit if that is unset or unavailable; 0 ' +
-    'disables, and below 0 it is 1',
-  async (t) => {
+for (const [rule, rows] of Object.entries(preferred)) {
+  t.test(`of a preference, ${rule}`, async (t) => {
     let read: () => unknown = () => undefined
     const app = await createService({ perMinute: 7, preferences: { get: () => read() } })
-    for (const [value, limit] of preferred) {
+    for (const [value, limit] of rows) {
       for (read of [() => value, async () => value]) {
         let failures: unknown[] = []
         const [message] = await published(async () => {
@@ -141,10 +141,13 @@ t.test(
         t.equal(failures.length, limit === undefined ? 1 : 0)
       }
     }
-    t.same(await statuses(await createService({ perMinute: 0 }), null, 1), [200])
-    t.same(await statuses(await createService({ perMinute: -1 }), alice, 2), [200, 429])
-  }
-)
+  })
+}
+
+t.test('a configured limit of 0 disables the quota, and below 0 it is 1', async (t) => {
+  t.same(await statuses(await createService({ perMinute: 0 }), null, 1), [200])
+  t.same(await statuses(await createService({ perMinute: -1 }), alice, 2), [200, 429])
+})
 
 t.test(
   'a preference reader gets the key and the request, can return a promise, and is called ' +

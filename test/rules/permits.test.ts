@@ -264,6 +264,19 @@ t.test(
   }
 )
 
+t.test('refuse throws if the host has hijacked the reply', async (t) => {
+  const { app } = await createHost([], { quotas })
+  app.post('/hijacked', async (request, reply) => {
+    const refused = await app.quotaAcquire(request, 'messages', 4)
+    reply.hijack()
+    t.equal(reply.raw.headersSent, false)
+    t.throws(() => refused.refuse(reply), { name: 'TypeError', message: /response began/ })
+    reply.raw.end('of the host')
+  })
+  const { statusCode, body } = await app.inject({ method: 'POST', url: '/hijacked' })
+  t.same([statusCode, body], [200, 'of the host'])
+})
+
 t.test('charge and end settle the permit alone, once; await using ends it', async (t) => {
   const { app, request, counts } = await createPermitHost({}, ['tokens', 'sockets'])
   const names = ['messages', 'tokens', 'sockets']
@@ -295,10 +308,7 @@ t.test('a permit that is ended twice frees its place once', async (t) => {
     },
     channelsOf(app.server).places.name
   )
-  t.same(
-    changes.map(({ change }) => change),
-    [1, -1]
-  )
+  t.same(changes.map(({ change }) => change), [1, -1])
   t.equal(store.calls, 2, 'one acquires and one settles')
 })
 

@@ -81,6 +81,52 @@ t.test(
   }
 )
 
+t.test('a reader that answers with errors is asked again for each request', async (t) => {
+  const clock = virtualPerformance(t)
+  const { state, ask } = await serviceReading(async () => {
+    throw new Error('gone')
+  })
+  for (let request = 1; request <= 5; request++) {
+    t.equal(await ask(), configured)
+    t.equal(state.asked, request)
+    clock.advance(1)
+  }
+})
+
+t.test('timeouts between which the reader answers do not leave it alone', async (t) => {
+  virtualPerformance(t)
+  const { state, ask } = await serviceReading(never)
+  for (const read of [never, never, good, never, never, good]) {
+    state.read = read
+    t.equal(await ask(), read === good ? 7 : configured)
+  }
+  t.equal(state.asked, 6)
+})
+
+t.test('a reader that fails after a minute in which it worked is warned of again', async (t) => {
+  const clock = virtualPerformance(t)
+  const { log, state, ask } = await serviceReading(bad)
+  await ask()
+  state.read = good
+  await ask()
+  clock.advance(60_000)
+  state.read = bad
+  await ask()
+  t.equal(log.warnings().length, 2)
+})
+
+t.test('each request for which a preference failed is published, and one warned of', async (t) => {
+  virtualPerformance(t)
+  const log = captureLog()
+  const preferences = new Map([[key, 'many']])
+  const app = await createService({ preferences }, { logger: log.logger })
+  const failures = await published(async () => {
+    for (let request = 0; request < 3; request++) await analyze(app, alice)
+  }, channelsOf(app.server).preferenceFailures.name)
+  t.same(failures, [key, key, key])
+  t.equal(log.warnings().length, 1)
+})
+
 t.test('a preference that fails or is left alone does not affect another', async (t) => {
   virtualPerformance(t)
   const asked: string[] = []

@@ -8,6 +8,7 @@ import {
   type QuotaDefinition,
   type QuotaStore
 } from '../../lib/index.js'
+import { Calendars } from '../../lib/limit/calendar.js'
 import { matchExactly } from '../support/match-exactly.js'
 import { createHost, fromOrganisation } from '../support/quota-host.js'
 import {
@@ -63,6 +64,12 @@ const windows: [what: string, definition: QuotaDefinition, begin: string, end: s
     { perDay: 1, timeZone: 'Antarctica/Casey' },
     '2018-03-10T13:00Z',
     '2018-03-11T16:00Z'
+  ],
+  [
+    'a day of a zone 14 hours before UTC',
+    { perDay: 1, timeZone: 'Pacific/Kiritimati' },
+    '2026-11-23T10:00Z',
+    '2026-11-24T10:00Z'
   ],
   [
     'a day of 21 hours',
@@ -127,9 +134,9 @@ function inUtc (time: number | null): string | null {
   return time === null ? null : new Date(time).toISOString()
 }
 
-t.test('a window is the day, week or month of its time zone', async (t) => {
-  const set = setWallClock(t)
-  for (const [what, quota, from, to] of windows) {
+for (const [what, quota, from, to] of windows) {
+  t.test(`a window is ${what}, and the next one begins when it ends`, async (t) => {
+    const set = setWallClock(t)
     const end = set(to)
     const begin = set(from)
     for (const time of [begin, end - 1]) {
@@ -140,16 +147,35 @@ t.test('a window is the day, week or month of its time zone', async (t) => {
         t,
         (await ask()).json(),
         [{ outcome: 'admitted', window: null, windowRemaining: end - time }],
-        `${what}: ${time}`
+        String(time)
       )
       set(end - 1)
-      matchExactly(t, await ask(), { statusCode: 429, headers: { 'retry-after': '1' } }, what)
+      matchExactly(t, await ask(), { statusCode: 429, headers: { 'retry-after': '1' } })
       set(end)
-      t.equal((await ask()).statusCode, 200, what)
+      t.equal((await ask()).statusCode, 200)
       const window = [inUtc(begin), inUtc(end)]
-      t.same(noted.slice(0, 2), [window, window], what)
-      t.equal(noted[2]?.[0], inUtc(end), `what follows ${what} begins when it ends`)
+      t.same(noted.slice(0, 2), [window, window])
+      t.equal(noted[2]?.[0], inUtc(end))
     }
+  })
+}
+
+t.test('no sweep removes the counter of a day of 25 hours before it ends', async (t) => {
+  const set = setWallClock(t)
+  const { ask, clock } = await createHost('quota', {
+    quotas: { quota: { perDay: 1, timeZone: 'Europe/Berlin' } }
+  })
+  const begin = set('2026-10-24T22:00Z')
+  t.equal((await ask()).statusCode, 200)
+  for (const [minutes, caller, status] of [
+    [1, 'bob', 200],
+    [24 * 60 + 2, 'carol', 200],
+    [24 * 60 + 59, 'alice', 429],
+    [25 * 60, 'alice', 200]
+  ] as const) {
+    clock.advance(minutes * 60_000 - clock.now())
+    set(begin + minutes * 60_000)
+    t.equal((await ask({ headers: { 'x-caller': caller } })).statusCode, status, caller)
   }
 })
 
@@ -473,6 +499,17 @@ t.test(
     }
   }
 )
+
+t.test('a quota remembers the calendars of 100 time zones, and forgets the oldest', (t) => {
+  const calendars = new Calendars('day')
+  const [first, ...others] = Intl.supportedValuesOf('timeZone').slice(0, 101)
+  const known = calendars.of(first)
+  for (const zone of others.slice(0, 99)) calendars.of(zone)
+  t.equal(calendars.of(first), known)
+  calendars.of(others[99])
+  t.not(calendars.of(first), known)
+  t.end()
+})
 
 t.test('more time zones than are remembered have the same windows', async (t) => {
   const set = setWallClock(t)

@@ -68,17 +68,17 @@ const calls: Record<string, (store: RedisQuotaStore) => Promise<unknown>> = {
 const unreadable = [null, 5, ['1 2 3 4'], 'OK', '1', 'x 2 3 4', '1 2.5 3 0', '1  3 0', '-1 2 3 0']
 const tooLarge = String(2 ** 53)
 // The period, and what was decided on a demand.
-const decided = '1000 1 1 1 0 60000 7 0'
+const decided = '1000 1 1 0 60000 7 0'
 const invalid: Record<string, unknown[]> = {
   acquire: [
     ...unreadable,
     '',
     '1000',
-    '1000 1 1 1 0 60000 7',
+    '1000 1 1 0 60000 7',
     `${decided} 0`,
-    '1000 2 1 1 0 60000 7 0',
-    '1000 1 1 1 0 60000 7 2',
-    `1000 1 1 ${tooLarge} 0 60000 7 0`
+    '1000 -2 1 0 60000 7 0',
+    '1000 1 1 0 60000 7 2',
+    `1000 1 ${tooLarge} 0 60000 7 0`
   ],
   peek: [...unreadable, '1 2 3 2', `${tooLarge} 2 3 0`],
   inspect: [...unreadable, '', '1 2 3'],
@@ -227,7 +227,7 @@ t.test('a request that waits for five seconds to be sent is rejected', async (t)
   const clock = virtualPerformance(t)
   const full = async () => {
     clock.advance(5_001)
-    return ['1000', ...Array(128).fill('1 1 1 0 60000 7 0')].join(' ')
+    return ['1000', ...Array(128).fill('1 1 0 60000 7 0')].join(' ')
   }
   const store = new RedisQuotaStore({ client: { evaluateDigest: full, evaluateSource: full } })
   const settled = await Promise.allSettled(
@@ -242,7 +242,7 @@ t.test('a request that waits for five seconds to be sent is rejected', async (t)
 t.test('a text is accepted in every form that clients return', async (t) => {
   for (const form of [String, Buffer.from]) {
     const acquired = (reply: string) => acquireOne(storeThatReads(form(reply)), 'alice')
-    matchExactly(t, await acquired(`1000 1 3 5 4 59999 ${2 ** 51} 1`), {
+    matchExactly(t, await acquired(`1000 3 5 4 59999 ${2 ** 51} 1`), {
       admitted: true,
       granted: 3,
       count: 5,
@@ -250,7 +250,7 @@ t.test('a text is accepted in every form that clients return', async (t) => {
       windowRemaining: 59_999,
       overflow: true
     })
-    matchExactly(t, await acquired('1000 0 0 4 0 1 7 0'), {
+    matchExactly(t, await acquired('1000 -1 4 0 1 7 0'), {
       admitted: false,
       granted: 0,
       count: 4,

@@ -94,7 +94,7 @@ export class DecideArguments implements ScriptArguments {
       })
     ]
     this.parameters = [
-      Buffer.from(Float64Array.from([...header, ...numbers]).buffer),
+      Buffer.from(new Float64Array(header.concat(numbers)).buffer),
       ...fields,
       ...quotas.flatMap(({ rows }) => [...rows.keys()]),
       ...holders.map(({ callerKey }) => callerKey),

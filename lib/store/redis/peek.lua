@@ -34,7 +34,7 @@ local text = redis.call('HGET', KEYS[2], caller)
 local isOverflow = not text
 if isOverflow then
   if redis.call('HLEN', KEYS[2]) < cap or makesRoom() then return '' end
-  text = found[3] or NEW_COUNTER
+  text = found[3]
 end
 local counter = readCounter(text, math.floor(now / PERIOD))
 local isZoned = starts >= 0

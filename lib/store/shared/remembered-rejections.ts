@@ -57,7 +57,9 @@ export class RememberedRejections {
       if (this.#rejections.size < this.#capacity && askedAt - rememberedAt < longestMemory) break
       this.#rejections.delete(oldest)
     }
-    this.#rejections.set(nameOf(demand), { acquisition, askedAt })
+    const name = nameOf(demand)
+    this.#rejections.delete(name)
+    this.#rejections.set(name, { acquisition, askedAt })
   }
 
   /**

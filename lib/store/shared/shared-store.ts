@@ -81,9 +81,12 @@ export class SharedStore implements QuotaStore {
   /** Returns the number of the caller's shard, from 0. It is the same in every quota. */
   shardOf (callerKey: string): number {
     if (this.#shards.length === 1) return 0
-    let sum = 0
-    for (let index = 0; index < callerKey.length; index++) sum += callerKey.charCodeAt(index)
-    return sum % this.#shards.length
+    // FNV-1a, so that each shard has about as many callers.
+    let hash = 2_166_136_261
+    for (let index = 0; index < callerKey.length; index++) {
+      hash = Math.imul(hash ^ callerKey.charCodeAt(index), 16_777_619)
+    }
+    return (hash >>> 0) % this.#shards.length
   }
 
   /**
@@ -145,6 +148,10 @@ export class SharedStore implements QuotaStore {
     return { trackedCallers: sumOf('trackedCallers'), sweeps: sumOf('sweeps') }
   }
 
+  /**
+   * As `QuotaStore.clearCounters`. Other processes that hold places take them again with their next
+   * renewal, within 11 s, and a call that is under way can still count.
+   */
   clearCounters (): Promise<void> {
     for (const shard of this.#shards) shard.dropPlaces()
     return this.#relieve(

@@ -1,0 +1,364 @@
+// Mistakes at start-up, in the log and in the metrics.
+
+export const mutants = [
+  {
+    file: 'start/host.ts',
+    what: 'a second registration in a parent is none',
+    from: 'isWithin(scope, fastify) || isWithin(fastify, scope)',
+    to: 'isWithin(scope, fastify)',
+    test: 'test/plugin/registering.test.ts',
+    foundBy: ['a second registration that the same requests would pass through fails']
+  },
+  {
+    file: 'plugin.ts',
+    what: 'a registration that fails is remembered',
+    from:
+      '  // Everything that can fail comes first, so that a registration that failed leaves ' +
+      'nothing behind.\n',
+    to: '  registrations.add(fastify)\n',
+    test: 'test/plugin/registering.test.ts',
+    foundBy: [
+      'a registration that failed on an environment variable has left nothing behind, so the ' +
+        'host can register again'
+    ]
+  },
+  {
+    file: 'plugin.ts',
+    what: 'a mark that names no quota is found by the first request',
+    from: "if (mark !== undefined && typeof mark !== 'function') {",
+    to: "if (mark !== undefined && typeof mark !== 'function' && Array.isArray(mark)) {",
+    test: 'test/rules/marked-routes.test.ts',
+    foundBy: ['start-up fails if a mark names a quota that does not exist']
+  },
+  {
+    file: 'plugin.ts',
+    what: 'changes of stores are logged after the server has closed',
+    from: '    stopLogging()\n',
+    to: '    void stopLogging\n',
+    test: 'test/stores/insured-store-log.test.ts',
+    foundBy: ['a server logs the changes of its own store, until it has closed']
+  },
+  {
+    file: 'start/store-changes.ts',
+    what: 'each scope of a server logs the changes of a store that they share',
+    from: 'stores.filter((store) => !known.includes(store))',
+    to: 'stores',
+    test: 'test/stores/insured-store-log.test.ts',
+    foundBy: [
+      'each change of a shard is logged once, with the shards of the fallback, and the error'
+    ]
+  },
+  {
+    file: 'start/store-changes.ts',
+    what: 'a shard that works again is logged as a failure of all',
+    from: 'if (primary.length === 0) {',
+    to: 'if (fallback.length > 0) {',
+    test: 'test/stores/insured-store-log.test.ts',
+    foundBy: [
+      'each change of a shard is logged once, with the shards of the fallback, and the error'
+    ]
+  },
+  {
+    file: 'start/quotas.ts',
+    what: 'a store without settle is accepted for tokens',
+    from: "if (unit === 'requests' && !areSeveral) continue",
+    to: 'if (!areSeveral) continue',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: ['start-up fails if a store lacks a function that one of its quotas needs']
+  },
+  {
+    file: 'start/quotas.ts',
+    what: 'a method in lower case protects nothing',
+    from: 'method: method.toUpperCase()',
+    to: 'method',
+    test: 'test/plugin/start-up.test.ts',
+    foundBy: ['one info line lists what each quota protects, with its limit']
+  },
+  {
+    file: 'start/quotas.ts',
+    what: 'the mode of a definition does not precede that of the plugin',
+    from: '(definition.mode ?? options.mode)',
+    to: '(options.mode ?? definition.mode)',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: [
+      'a quota without a limit admits 10 requests per minute, and has the mode of the plugin'
+    ]
+  },
+  {
+    file: 'start/quotas.ts',
+    what: 'an unused default quota that a route is marked with is not listed',
+    from: 'described.unshift(describeQuota(quota))',
+    to: 'described.slice().unshift(describeQuota(quota))',
+    test: 'test/plugin/start-up.test.ts',
+    foundBy: ['fastify.quotas has the default quota if anything can use it']
+  },
+  {
+    file: 'start/definition-checks.ts',
+    what: 'a quota with two limits is accepted',
+    from: 'if (names.length > 1)',
+    to: 'if (names.length > 2)',
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: [
+      'start-up fails if the option quotas is invalid, with an error that contains the option ' +
+        'and its value'
+    ]
+  },
+  {
+    file: 'start/definition-checks.ts',
+    what: 'a time zone beside a window of an hour is ignored',
+    from: 'if (timeZone !== undefined && !isCalendarPeriod',
+    to: "if (typeof timeZone === 'function' && !isCalendarPeriod",
+    test: 'test/rules/several-quotas.test.ts',
+    foundBy: [
+      'start-up fails if the option quotas is invalid, with an error that contains the option ' +
+        'and its value'
+    ]
+  },
+  {
+    file: 'start/plugin-checks.ts',
+    what: 'a time limit of the preference reader can be a fraction',
+    from: '  assertInteger(value, option)\n  assertMilliseconds',
+    to: '  assertMilliseconds',
+    test: 'test/plugin/registering.test.ts',
+    foundBy: ['start-up fails with an error that contains the option and its value']
+  },
+  {
+    file: 'start/routes.ts',
+    what: 'the HEAD twin of a GET operation that was declared before is not known',
+    from: "      if (method === 'GET') this.#addBefore('HEAD', path)\n",
+    to: '',
+    test: 'test/plugin/start-up.test.ts',
+    foundBy: ['the warnings name the HEAD route of a protected GET operation, before the plugin']
+  },
+  {
+    file: 'start/routes.ts',
+    what: 'an operation that two quotas list is known twice',
+    from: 'if (isDeclared && !isKnown)',
+    to: 'if (isDeclared)',
+    test: 'test/plugin/start-up.test.ts',
+    foundBy: [
+      'the warnings name the HEAD route of an operation of two quotas, before the plugin, once'
+    ]
+  },
+  {
+    file: 'start/head-routes.ts',
+    what: 'a HEAD route of its own that shares the handler is not known',
+    from: '(isExposed || head.options.handler === handler)',
+    to: 'isExposed',
+    test: 'test/plugin/start-up.test.ts',
+    foundBy: ['the warnings name a HEAD route that is declared together with its GET route']
+  },
+  {
+    file: 'start/report.ts',
+    what: 'a quota in shadow mode is said to protect',
+    from: "isEnforced ? 'protects' : 'observes'",
+    to: "isEnforced || configured !== 0 ? 'protects' : 'observes'",
+    test: 'test/plugin/start-up.test.ts',
+    foundBy: ['one info line lists what each quota protects, with its limit']
+  },
+  {
+    file: 'start/report.ts',
+    what: 'the place of the counters is that of the fallback',
+    from: 'store instanceof InsuredQuotaStore ? store.primary : store',
+    to: 'store',
+    test: 'test/plugin/start-up.test.ts',
+    foundBy: ['the info line tells where a shared store keeps the counters']
+  },
+  {
+    file: 'start/report.ts',
+    what: 'a HEAD route is warned of for its preHandler, too',
+    from: "if (hooks.length === 0 || method === 'HEAD') return",
+    to: 'if (hooks.length === 0) return',
+    test: 'test/plugin/start-up.test.ts',
+    foundBy: [
+      'the warnings name each protected route with its own preHandler, which runs after the quota'
+    ]
+  },
+  {
+    file: 'permit/quota-log.ts',
+    what: 'what a quota in shadow mode would reject is logged at the level info',
+    from: "logLine(log, 'debug', properties,",
+    to: "logLine(log, enforced ? 'debug' : 'info', properties,",
+    test: 'test/plugin/decisions.test.ts',
+    foundBy: [
+      'what the mode shadow refuses or would refuse is logged at debug with a shortened caller key'
+    ]
+  },
+  {
+    file: 'permit/quota-log.ts',
+    what: 'the whole caller key is logged',
+    from: 'decision.callerKey?.slice(0, 8)',
+    to: 'decision.callerKey',
+    test: 'test/plugin/decisions.test.ts',
+    foundBy: [
+      'what the mode enforce refuses or would refuse is logged at debug with a shortened caller key'
+    ]
+  },
+  {
+    file: 'permit/quota-log.ts',
+    what: 'the overflow counter of a second quota is not warned of',
+    from: '`overflow $',
+    to: 'void quota, `overflow` || `$',
+    test: 'test/plugin/decisions.test.ts',
+    foundBy: ['the overflow counter of each quota is warned of once']
+  },
+  {
+    file: 'permit/quota-log.ts',
+    what: 'a request without credentials is warned of',
+    from: "if (reason === 'no-authentication' && !hasCredentials(request)) return",
+    to: "if (reason === 'no-authentication' && request === null) return",
+    test: 'test/plugin/decisions.test.ts',
+    foundBy: [
+      'a request with credentials that nobody has verified causes one warning, and one without ' +
+        'credentials none'
+    ]
+  },
+  {
+    file: 'permit/quota-log.ts',
+    what: 'a warning that is repeated is due a minute after the first time only',
+    from: '    this.#warnedAt.set(warning, now)\n',
+    to: '    if (!this.#warnedAt.has(warning)) this.#warnedAt.set(warning, now)\n',
+    test: 'test/rules/costs.test.ts',
+    foundBy: ['a request that ends without a report is warned of, once a minute']
+  },
+  {
+    file: 'permit/quota-log.ts',
+    what: 'a cost above the limit of one quota keeps that of another from the log',
+    from: '`cost $',
+    to: '`cost` || `$',
+    test: 'test/rules/costs.test.ts',
+    foundBy: ['a cost above the limit is warned of for each quota']
+  },
+  {
+    file: 'log.ts',
+    what: 'an error is logged with all that a client attached to it',
+    from: 'err: loggableError(error), ...properties',
+    to: 'err: error, ...properties',
+    test: 'test/regressions/secrets.test.ts',
+    foundBy: ['an error of the store is logged with its name, code and message only']
+  },
+  {
+    file: 'permit/given-costs.ts',
+    what: 'one cost for two quotas is that of the first',
+    from: 'if (quotas.length > 1) {',
+    to: 'if (quotas.length > 2) {',
+    test: 'test/rules/permits.test.ts',
+    foundBy: [
+      'the promise rejects for names and costs that are not possible, and nothing is counted'
+    ]
+  },
+  {
+    file: 'permit/given-costs.ts',
+    what: 'a cost is accepted for a quota of concurrent requests',
+    from: 'if (quota.longestWindow === null) {',
+    to: 'if (quota.longestWindow === null && range === null) {',
+    test: 'test/rules/permits.test.ts',
+    foundBy: [
+      'the promise rejects for names and costs that are not possible, and nothing is counted'
+    ]
+  },
+  {
+    file: 'permit/given-costs.ts',
+    what: 'a permit for an authentication counts nothing where the cost is a function',
+    from: "if (typeof cost !== 'function' || given.has(name)) continue",
+    to: "if (typeof cost !== 'function' || given.size === 0) continue",
+    test: 'test/rules/permits.test.ts',
+    foundBy: ['an authentication in place of a request is the caller of each of the quotas']
+  },
+  {
+    file: 'handler-permit.ts',
+    what: 'refuse sends a response beside that of the host',
+    from: 'if (reply.sent || reply.raw.headersSent) {',
+    to: 'if (reply.raw.headersSent) {',
+    test: 'test/rules/permits.test.ts',
+    foundBy: ['refuse throws if the host has hijacked the reply']
+  },
+  {
+    file: 'metrics/recorder.ts',
+    what: 'the reason of a rejection is a label',
+    from: "reason: outcome === 'unavailable' ? reason : ''",
+    to: "reason: reason ?? ''",
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: [
+      'each decision is counted by quota, unit, operation and outcome, also of concurrent requests'
+    ]
+  },
+  {
+    file: 'metrics/recorder.ts',
+    what: 'a cost that fails sets the limit to 0',
+    from: "['mark', 'limit', 'cost', 'time-zone']",
+    to: "['mark', 'cost', 'time-zone']",
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: [
+      'what is unavailable is counted with its reason, and a mark, a limit, a cost or a time ' +
+        'zone that fails touches no limit'
+    ]
+  },
+  {
+    file: 'metrics/recorder.ts',
+    what: 'what was used is counted again with each later report',
+    from: 'const due = used - before - (',
+    to: 'const due = used - (',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: [
+      'a late report below what was assumed is subtracted from what is counted next, since a ' +
+        'counter cannot decrease'
+    ]
+  },
+  {
+    file: 'metrics/recorder.ts',
+    what: 'the excess of one unit is subtracted from another',
+    from: ' $' + '{unit}`\n    // A late',
+    to: '`\n    // A late',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: ['a late report of less in one unit is subtracted from no other']
+  },
+  {
+    file: 'metrics/recorder.ts',
+    what: 'a server that has closed is still counted',
+    from: '      this.#servers.delete(server)\n',
+    to: '',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: ['servers are counted in their own registry, or together in one, until they close']
+  },
+  {
+    file: 'metrics/recorder.ts',
+    what: 'what quotas have used has no initial value',
+    from: '      this.#startUsed(recorded)\n',
+    to: '      void recorded\n',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: [
+      'what a quota has used is 0 before the first settlement, so that its rate is known from ' +
+        'then on'
+    ]
+  },
+  {
+    file: 'metrics/store-metrics.ts',
+    what: 'a number of a store that has become unknown stays',
+    from: '        this.reset()\n        for (const { name: quota',
+    to: '        for (const { name: quota',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: [
+      'a store that fails or is invalid, insured or not, has no number of tracked callers; ' +
+        'other metrics are not affected'
+    ]
+  },
+  {
+    file: 'metrics/store-metrics.ts',
+    what: 'the share of the primary is that of the store that is best off',
+    from: 'Math.min(...shares)',
+    to: 'Math.max(...shares)',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: ['llm_quota_insured_primary is the least of several insured stores']
+  },
+  {
+    file: 'permit/ask.ts',
+    what: 'the duration of a store is in milliseconds',
+    from: '(performance.now() - startedAt) / 1000',
+    to: 'performance.now() - startedAt',
+    test: 'test/plugin/metrics.test.ts',
+    foundBy: [
+      'each call of the store is timed: how long a decision waits for it, whatever its result'
+    ]
+  }
+]
