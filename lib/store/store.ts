@@ -333,7 +333,8 @@ export function assertUsed (used: unknown): asserts used is number {
 /** Throws the `TypeError` for an acquisition that the store did not return. */
 export function rejectForeignAcquisition (): never {
   throw new TypeError(
-    'a store settles only the very object that its function acquire returned, not a copy of it'
+    'a store settles only the very object that its function acquire returned, and not a copy of ' +
+      'it or the object of another store'
   )
 }
 

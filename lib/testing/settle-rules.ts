@@ -7,6 +7,7 @@ import {
   request,
   settle,
   settleCopy,
+  settleForeign,
   simultaneous,
   type Steps
 } from './steps.js'
@@ -103,7 +104,9 @@ export const settleRules: Rules = {
     ]
   },
 
-  'settling a copy of what acquire returned is a TypeError, and changes nothing': (quota) => {
+  'settling a copy, or what another store returned, is a TypeError and changes nothing': (
+    quota
+  ) => {
     const estimate = quota.hold(1, 4)
     const rejected = quota.hold(1, 3, 3, 5)
     const place = streams.acquire(1)
@@ -111,13 +114,12 @@ export const settleRules: Rules = {
       estimate,
       rejected,
       place,
-      [estimate, rejected, place].map((each) => settleCopy(each)),
+      [estimate, rejected, place].map((each) => [settleCopy(each), settleForeign(each)]),
       quota.count(1),
       streams.count(1),
       settle(estimate, 1),
       settle(place),
-      settleCopy(estimate),
-      settleCopy(place),
+      [estimate, place].map((each) => [settleCopy(each), settleForeign(each)]),
       quota.count(1),
       streams.count(1)
     ]

@@ -46,6 +46,11 @@ function fieldsOf (result: Partial<Acquisition>) {
 /** The places that each store has given, whether they were settled or not. */
 export const places = new WeakMap<QuotaStore, Acquisition[]>()
 
+/** Whether the plugin asks this of the store: one without `settle` cannot end what is held. */
+function isAskedOf (store: QuotaStore, { window, isEstimate }: Demand): boolean {
+  return store.settle !== undefined || (window !== null && !isEstimate)
+}
+
 /**
  * A request. The other store is not asked about the demands about which the store under test was
  * not asked.
@@ -55,7 +60,10 @@ export function request (...demands: readonly Demand[]): Operation {
     'acquire',
     async (store, tested) => {
       const known = tested && operation.acquired.get(tested)
-      const asked = demands.filter((_, index) => known?.[index] !== null)
+      const asked = demands
+        .filter((demand) => isAskedOf(store, demand))
+        .filter((_, index) => known?.[index] !== null)
+      if (asked.length === 0) return []
       const acquisitions = await store.acquire(asked)
       doesNotThrow(() => {
         assertAcquisitions(acquisitions, asked)
@@ -83,6 +91,7 @@ export function peek (demand: Demand): Operation {
   return new Operation(
     'peek',
     async (store) => {
+      if (!isAskedOf(store, demand)) return null
       const peeked = await store.peek?.(demand)
       return peeked && fieldsOf(peeked)
     },
@@ -112,16 +121,32 @@ export function settleCopy ({ acquired, demands }: Operation): Operation {
     'settle',
     async (store) => {
       const acquisition = acquired.get(store)?.[0]
-      if (acquisition == null) return null
-      try {
-        await store.settle?.({ ...acquisition }, 0)
-        return 'no error'
-      } catch (error) {
-        return error instanceof TypeError ? 'TypeError' : error
-      }
+      return acquisition == null ? null : await settleWrongly(store, { ...acquisition })
     },
     demands
   )
+}
+
+/** Settles what the other store has returned for a request, and returns the name of the error. */
+export function settleForeign ({ acquired, demands }: Operation): Operation {
+  return new Operation(
+    'settle',
+    async (store) => {
+      const [foreign] = [...acquired].filter(([owner]) => owner !== store)
+      const acquisition = foreign?.[1][0]
+      return acquisition == null ? null : await settleWrongly(store, acquisition)
+    },
+    demands
+  )
+}
+
+async function settleWrongly (store: QuotaStore, acquisition: Acquisition): Promise<unknown> {
+  try {
+    await store.settle?.(acquisition, 0)
+    return 'no error'
+  } catch (error) {
+    return error instanceof TypeError ? 'TypeError' : error
+  }
 }
 
 export const clearCounters = new Operation('clearCounters', (store) => store.clearCounters?.())

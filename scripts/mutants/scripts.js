@@ -570,8 +570,8 @@ const sql = [
   {
     file: 'store/postgres/schema.sql',
     what: 'places that have ended go only once',
-    from: 'IF now.moment / 1000 > now.latest / 1000 THEN',
-    to: 'IF now.moment - now.latest > 10000 THEN',
+    from: 'IF clock.moment / 1000 > clock.latest / 1000 THEN',
+    to: 'IF clock.moment - clock.latest > 10000 THEN',
     ...byTest(
       postgresContract.test,
       'places that have ended do not count, and go, 1,000 in a second'

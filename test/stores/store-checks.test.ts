@@ -3,7 +3,14 @@ import t from 'tap'
 import { PostgresQuotaStore } from '../../lib/postgres.js'
 import { InsuredQuotaStore } from '../../lib/store/insured/insured-store.js'
 import { MemoryQuotaStore } from '../../lib/store/memory/memory-store.js'
-import { acquireFrom, assertPeeked, type Acquisition, type Demand } from '../../lib/store/store.js'
+import { required } from '../../lib/required.js'
+import {
+  acquireFrom,
+  assertPeeked,
+  type Acquisition,
+  type Demand,
+  type QuotaStore
+} from '../../lib/store/store.js'
 import { acquireOne, demand, estimate, place } from '../support/told-store.js'
 
 const wrongDemands: [Record<string, unknown>, RegExp][] = [
@@ -81,24 +88,35 @@ t.test('an acquisition is settled with an integer of at least 0 only', async (t)
   t.match(store.peek(demand('a', estimate(3))), { count: 3, held: 3 })
 })
 
-t.test('a memory store settles what a memory store has acquired, and nothing else', async (t) => {
-  const store = new MemoryQuotaStore()
-  const other = new MemoryQuotaStore()
-  for (const more of [estimate(3), place()]) {
-    const acquisition = await acquireOne(other, 'a', more)
-    for (const foreign of [{ ...acquisition }, {}, null, undefined, 'a']) {
-      t.throws(
-        () => {
-          Reflect.apply(store.settle, store, [foreign, 0])
-        },
-        { name: 'TypeError', message: /settles only the very object that its function acquire/ }
-      )
+const insure = () => new InsuredQuotaStore({ primary: new MemoryQuotaStore() })
+const pairs: Record<string, readonly [QuotaStore, QuotaStore]> = {
+  MemoryQuotaStore: [new MemoryQuotaStore(), new MemoryQuotaStore()],
+  InsuredQuotaStore: [insure(), insure()]
+}
+
+for (const [name, [store, other]] of Object.entries(pairs)) {
+  t.test(`${name} settles what it has acquired itself, and nothing else`, async (t) => {
+    for (const more of [estimate(3), place()]) {
+      const own = await acquireOne(store, 'a', more)
+      const ofOther = await acquireOne(other, 'a', more)
+      for (const foreign of [ofOther, { ...own }, {}, null, undefined, 'a']) {
+        const settle = required(store.settle, 'the function settle')
+        await t.rejects(async () => Reflect.apply(settle, store, [foreign, 0]), {
+          name: 'TypeError',
+          message: /settles only the very object that its function acquire/
+        })
+      }
+      const counts = async () => [
+        (await store.peek?.(demand('a', more)))?.count,
+        (await other.peek?.(demand('a', more)))?.count
+      ]
+      const granted = own.granted
+      t.same(await counts(), [granted, granted])
+      await store.settle?.(own, 0)
+      t.same(await counts(), [0, granted])
     }
-    t.not(other.peek(demand('a', more))?.count, 0)
-    store.settle(acquisition, 0)
-    t.equal(other.peek(demand('a', more))?.count, 0)
-  }
-})
+  })
+}
 
 const admitted: Acquisition = {
   admitted: true,

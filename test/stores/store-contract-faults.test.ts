@@ -399,7 +399,14 @@ const faults: Record<string, Record<string, Fault>> = {
       }
     })
   },
-  'settling a copy of what acquire returned is a TypeError, and changes nothing': {
+  'settling a copy, or what another store returned, is a TypeError and changes nothing': {
+    'settles the object of another store': (_, base) => ({
+      settle (acquisition, used) {
+        const settleThere: unknown = Reflect.get(acquisition, 'settle')
+        if (typeof settleThere === 'function') settleThere.call(acquisition, used)
+        else base.settle(acquisition, used)
+      }
+    }),
     'settles a copy': (store, base) => ({
       settle (acquisition, used) {
         if (store.entries.has(acquisition)) base.settle(acquisition, used)

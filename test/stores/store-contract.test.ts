@@ -29,7 +29,20 @@ const subjects: Record<string, (options: QuotaStoreContractOptions) => QuotaStor
       primary: { ...lost, maxTrackedCallers: options.maxTrackedCallers },
       clock: options.clock,
       fallback: new MemoryQuotaStore(options)
-    })
+    }),
+  'a store with only `acquire`, which knows neither estimates nor places,': withAcquireOnly
+}
+
+function withAcquireOnly (options: QuotaStoreContractOptions): QuotaStore {
+  const memory = new MemoryQuotaStore(options)
+  return {
+    acquire (demands) {
+      for (const { window, isEstimate } of demands) {
+        if (window === null || isEstimate) throw new Error('nothing can be held')
+      }
+      return memory.acquire(demands)
+    }
+  }
 }
 
 for (const [name, create] of Object.entries(subjects)) {

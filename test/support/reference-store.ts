@@ -188,7 +188,8 @@ export class ReferenceStore implements Required<QuotaStore> {
       return { count, held: count, windowRemaining: null, overflow: false }
     }
     const left = this.isSweepDue(quota) ? this.kept(quota, window) : quota.counters
-    const own = left.get(callerKey)
+    // The window of a counter that the sweep removes is over.
+    const own = quota.counters.get(callerKey)
     const counter = own ?? (left.size >= this.maxTrackedCallers ? quota.overflow : undefined)
     return counter?.tally !== undefined && this.isOpen(counter.tally, demand.start)
       ? { ...this.stateOf(counter.tally), overflow: own === undefined }

@@ -1,6 +1,6 @@
 import type { Acquisition, QuotaStore } from '../store.js'
 
-/** An acquisition that knows which store made it, and settles there. */
+/** An acquisition of an insured store, which knows which store made it, and settles there. */
 export class InsuredAcquisition implements Acquisition {
   readonly admitted: boolean
   readonly granted: number
@@ -10,15 +10,17 @@ export class InsuredAcquisition implements Acquisition {
   readonly overflow: boolean
   declare readonly end?: number
   declare readonly isRemembered?: true
+  readonly #store: QuotaStore
   readonly #made: Acquisition
   readonly #maker: QuotaStore | null
 
   /**
-   * @param made The acquisition of the store.
-   * @param maker The store; null if there is nothing to settle because another shard rejected the
+   * @param store The insured store.
+   * @param made The acquisition of the store that made it.
+   * @param maker That store; null if there is nothing to settle because another shard rejected the
    *   request.
    */
-  constructor (made: Acquisition, maker: QuotaStore | null) {
+  constructor (store: QuotaStore, made: Acquisition, maker: QuotaStore | null) {
     this.admitted = made.admitted
     this.granted = made.granted
     this.count = made.count
@@ -27,8 +29,14 @@ export class InsuredAcquisition implements Acquisition {
     this.overflow = made.overflow
     if (made.end !== undefined) this.end = made.end
     if (made.isRemembered !== undefined) this.isRemembered = made.isRemembered
+    this.#store = store
     this.#made = made
     this.#maker = maker
+  }
+
+  /** Whether this insured store has returned it. */
+  isOf (store: QuotaStore): boolean {
+    return this.#store === store
   }
 
   settle (used: number): void | Promise<void> {

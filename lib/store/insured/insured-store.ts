@@ -156,7 +156,11 @@ export class InsuredQuotaStore implements QuotaStore {
         if (acquisition instanceof InsuredAcquisition) acquisition.settleUnused()
       }
     )
-    return acquisitions.map(withMaker)
+    return acquisitions.map((acquisition) => {
+      if (acquisition === null || acquisition instanceof InsuredAcquisition) return acquisition
+      // Another shard has rejected the request.
+      return new InsuredAcquisition(this, acquisition, null)
+    })
   }
 
   /**
@@ -165,7 +169,8 @@ export class InsuredQuotaStore implements QuotaStore {
    */
   async settle? (acquisition: Acquisition, used: number): Promise<void> {
     assertUsed(used)
-    if (!(acquisition instanceof InsuredAcquisition)) rejectForeignAcquisition()
+    const isOwn = acquisition instanceof InsuredAcquisition && acquisition.isOf(this)
+    if (!isOwn) rejectForeignAcquisition()
     await this.#inTime(acquisition.settle(used))
   }
 
@@ -275,10 +280,10 @@ export class InsuredQuotaStore implements QuotaStore {
     const store = this[name]
     const acquisitions = await this.#inTime(acquireFrom(store, demands), (late) => {
       if (!haveRoom(late)) return
-      for (const made of late) new InsuredAcquisition(made, store).settleUnused()
+      for (const made of late) new InsuredAcquisition(this, made, store).settleUnused()
     })
     this.decisions[name] += 1
-    return acquisitions.map((made) => made && new InsuredAcquisition(made, store))
+    return acquisitions.map((made) => made && new InsuredAcquisition(this, made, store))
   }
 
   async #page (name: StoreName, counters: string, cursor?: string): Promise<CallerPage> {
@@ -318,12 +323,6 @@ export class InsuredQuotaStore implements QuotaStore {
     const { timeout, clock, timers } = this.#timing
     return withTimeout(timeout, result, { clock, timers, late })
   }
-}
-
-/** An acquisition of a request that another shard rejected is a new object without a maker. */
-function withMaker (acquisition: Acquisition | null): InsuredAcquisition | null {
-  if (acquisition === null || acquisition instanceof InsuredAcquisition) return acquisition
-  return new InsuredAcquisition(acquisition, null)
 }
 
 /** The default fallback. */

@@ -48,8 +48,7 @@ export class MemoryCounters {
    */
   peek ({ callerKey, start }: Demand, length: number, now: number): QuotaCount | null {
     const isSweepDue = this.#isSweepDue(now)
-    let own = this.#byCaller.get(callerKey)
-    if (own !== undefined && isSweepDue && isExpired(own, now, length)) own = undefined
+    const own = this.#byCaller.get(callerKey)
     const overflows =
       own === undefined &&
       this.#byCaller.size >= this.#cap &&

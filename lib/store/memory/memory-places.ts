@@ -1,5 +1,5 @@
 import { hasRoom } from '../counter.js'
-import type { Acquisition, CallerCount, Demand, QuotaCount } from '../store.js'
+import type { Acquisition, CallerCount, Demand, QuotaCount, QuotaStore } from '../store.js'
 
 /** The concurrent requests of one quota, by caller. Callers without any are not kept. */
 export class MemoryPlaces {
@@ -44,11 +44,13 @@ export class PlaceAcquisition implements Acquisition {
   granted = 0
   count = 0
   held = 0
+  readonly #store: QuotaStore
   readonly #places: MemoryPlaces
   readonly #callerKey: string
   #isTaken = false
 
-  constructor (demand: Demand, places: MemoryPlaces) {
+  constructor (store: QuotaStore, demand: Demand, places: MemoryPlaces) {
+    this.#store = store
     this.admitted = hasRoom(places.countOf(demand.callerKey), demand)
     this.#places = places
     this.#callerKey = demand.callerKey
@@ -63,6 +65,11 @@ export class PlaceAcquisition implements Acquisition {
     }
     this.count = this.#places.countOf(this.#callerKey)
     this.held = this.count
+  }
+
+  /** Whether this store has returned it. */
+  isOf (store: QuotaStore): boolean {
+    return this.#store === store
   }
 
   settle (used: number): void {

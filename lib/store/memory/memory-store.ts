@@ -75,12 +75,11 @@ export class MemoryQuotaStore implements QuotaStore {
     return acquisitions
   }
 
-  /** Also settles what another `MemoryQuotaStore` acquired, in that store. */
   settle (acquisition: Acquisition, used: number): void {
     assertUsed(used)
-    const isOwn =
+    const isKnown =
       acquisition instanceof WindowAcquisition || acquisition instanceof PlaceAcquisition
-    if (!isOwn) rejectForeignAcquisition()
+    if (!isKnown || !acquisition.isOf(this)) rejectForeignAcquisition()
     acquisition.settle(used)
   }
 
@@ -115,9 +114,10 @@ export class MemoryQuotaStore implements QuotaStore {
 
   #reach (demand: Demand, now: number): MemoryAcquisition {
     const { counters, window: length } = demand
-    if (length === null) return new PlaceAcquisition(demand, this.#placesOf(counters))
+    if (length === null) return new PlaceAcquisition(this, demand, this.#placesOf(counters))
     const quota = this.#counters.get(counters) ?? this.#addCounters(counters)
-    return new WindowAcquisition(demand, quota.reach(demand, length, now), now, periodOf(now))
+    const reached = quota.reach(demand, length, now)
+    return new WindowAcquisition(this, demand, reached, now, periodOf(now))
   }
 
   #addCounters (name: string): MemoryCounters {

@@ -1,5 +1,5 @@
 import { grantOf, hasRoom, periodOf, unlimited } from '../counter.js'
-import type { Acquisition, Demand, QuotaCount } from '../store.js'
+import type { Acquisition, Demand, QuotaCount, QuotaStore } from '../store.js'
 
 /**
  * A window of a caller's own counter or of the overflow counter (docs/rules.md, "Counter and
@@ -87,6 +87,7 @@ export class WindowAcquisition implements Acquisition {
   count = 0
   held = 0
   declare readonly end?: number
+  readonly #store: QuotaStore
   readonly #demand: Demand
   readonly #window: MemoryWindow
   readonly #period: number
@@ -94,7 +95,14 @@ export class WindowAcquisition implements Acquisition {
   #counted = 0
   #held = 0
 
-  constructor (demand: Demand, window: MemoryWindow, now: number, period: number) {
+  constructor (
+    store: QuotaStore,
+    demand: Demand,
+    window: MemoryWindow,
+    now: number,
+    period: number
+  ) {
+    this.#store = store
     this.admitted = hasRoom(window.count, demand)
     this.windowRemaining = window.remaining(now)
     this.overflow = window.overflow
@@ -116,6 +124,11 @@ export class WindowAcquisition implements Acquisition {
     }
     this.count = window.count
     this.held = window.heldIn(this.#period)
+  }
+
+  /** Whether this store has returned it. */
+  isOf (store: QuotaStore): boolean {
+    return this.#store === store
   }
 
   settle (used: number): void {

@@ -153,22 +153,22 @@ END $function$;
 CREATE OR REPLACE FUNCTION llm_quota_begin(given_time bigint) RETURNS bigint
 LANGUAGE plpgsql AS $function$
 DECLARE
-  now record;
+  clock record;
 BEGIN
   PERFORM llm_quota_lock();
-  now := llm_quota_now(given_time);
-  IF now.moment > now.latest THEN
-    PERFORM setval('llm_quota_latest', now.moment);
+  clock := llm_quota_now(given_time);
+  IF clock.moment > clock.latest THEN
+    PERFORM setval('llm_quota_latest', clock.moment);
   ELSE
-    PERFORM setval('llm_quota_set_back', now.set_back);
+    PERFORM setval('llm_quota_set_back', clock.set_back);
   END IF;
-  IF now.moment / 1000 > now.latest / 1000 THEN
+  IF clock.moment / 1000 > clock.latest / 1000 THEN
     DELETE FROM llm_quota_places AS place WHERE place.ctid = ANY (ARRAY(
-      SELECT ended.ctid FROM llm_quota_places AS ended WHERE ended.ends <= now.moment
+      SELECT ended.ctid FROM llm_quota_places AS ended WHERE ended.ends <= clock.moment
       ORDER BY ended.ends LIMIT 1000
     ));
   END IF;
-  RETURN now.moment;
+  RETURN clock.moment;
 END $function$;
 
 -- Returns which of 1,000 counters, from one caller on, a sweep at this time deletes.

@@ -110,13 +110,17 @@ export type CallFunction = (
 export function functionsOf (pool: PostgresPool, table: string): CallFunction {
   const nameOf = namesOf(table)
   const statements = new Statements(pool)
+  const known = new Map<string, Statement>()
   let isChecked = false
 
   /** Throws an error that names what is missing, unless the schema is there. */
   async function check (): Promise<void> {
-    const found = await statements.run(
+    const statement = statementOf(
       "SELECT CASE WHEN to_regproc($1) IS NOT NULL THEN 'this' " +
-        "WHEN to_regclass($2) IS NOT NULL THEN 'another' END AS reply",
+        "WHEN to_regclass($2) IS NOT NULL THEN 'another' END AS reply"
+    )
+    const found = await statements.run(
+      statement,
       [nameOf(`_version_${schemaVersion}`), nameOf('')]
     )
     if (found === null) {
@@ -133,12 +137,27 @@ export function functionsOf (pool: PostgresPool, table: string): CallFunction {
 
   return async (name, ...parameters) => {
     if (!isChecked) await check()
-    const places = parameters.map((_, index) => `$${index + 1}`)
+    let statement = known.get(name)
+    if (statement === undefined) {
+      const places = parameters.map((_, index) => `$${index + 1}`)
+      statement = statementOf(`SELECT ${nameOf(`_${name}`)}(${places.join()}) AS reply`)
+      known.set(name, statement)
+    }
     return await statements.run(
-      `SELECT ${nameOf(`_${name}`)}(${places.join()}) AS reply`,
+      statement,
       parameters.map((parameter) => (parameter === null ? null : String(parameter)))
     )
   }
+}
+
+/** The name of a statement is that of its text in all processes. */
+interface Statement {
+  readonly name: string
+  readonly text: string
+}
+
+function statementOf (text: string): Statement {
+  return { name: createHash('sha1').update(text).digest('hex'), text }
 }
 
 /** Runs statements of one row and column, by name if the pool can. */
@@ -151,10 +170,9 @@ class Statements {
     this.#namingPool = isNamingPool(pool) ? pool : null
   }
 
-  async run (text: string, values: (string | null)[]): Promise<string | null> {
+  async run ({ name, text }: Statement, values: (string | null)[]): Promise<string | null> {
     const namingPool = this.#namingPool
     if (namingPool === null) return readReply(await this.#pool.query(text, values))
-    const name = createHash('sha1').update(text).digest('hex')
     try {
       return readReply(await namingPool.query({ name, text, values }))
     } catch (error) {

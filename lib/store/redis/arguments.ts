@@ -1,3 +1,4 @@
+import { counterRetention } from '../counter.js'
 import { placeDuration, type Call, type Caller, type NamedPlace } from '../shared/driver.js'
 import type { Demand } from '../store.js'
 
@@ -6,9 +7,6 @@ export interface ScriptArguments {
   readonly keys: readonly string[]
   readonly parameters: readonly (string | Buffer)[]
 }
-
-/** How long a counter is kept after its window, and the time between two sweeps. */
-const minute = 60_000
 
 /**
  * The field of a quota with windows in the shard, and the end of its key.
@@ -150,7 +148,7 @@ export class DecideArguments implements ScriptArguments {
       quota.window = window
       quota.isZoned = end !== null
       numbers.push(quota.position, rowOf(quota, callerKey))
-      this.#keep = Math.max(this.#keep, window + minute)
+      this.#keep = Math.max(this.#keep, counterRetention(window))
     }
     numbers.push(limit, least, most, Number(isEstimate), start ?? 0, end ?? 0)
   }

@@ -6,13 +6,12 @@ import { hasFunction, isObject } from '../../option-checks.js'
  * `redis` and `@valkey/valkey-glide` itself. Implement this interface to use another client.
  *
  * - **Parameters**: send each unchanged. A Buffer holds numbers in binary form.
- * - **Replies**: return the client's replies unchanged. An integer can be a number, a string, a
- *   bigint or a Buffer, so RESP2, RESP3 and a client's own reply options all work. An array can
- *   hold any of these.
+ * - **Replies**: return the client's replies unchanged. The store reads texts and arrays of texts,
+ *   each a string or a Buffer, so RESP2, RESP3 and a client's own reply options all work.
  * - **Errors**: reject the promise. If the server does not know the digest, the message must start
  *   with `NOSCRIPT`. The command was not executed in this case, and the store sends the script's
- *   source. After any other error the command may have been executed, so the store does not send it
- *   again, and an implementation must not do so either.
+ *   source. After other errors the command may have been executed, so an implementation must not
+ *   send it again.
  * - **Keys**: an implementation can add a prefix of its own to keys, if it adds the same prefix in
  *   both functions.
  */

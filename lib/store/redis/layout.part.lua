@@ -1,4 +1,4 @@
--- The layout of a shard (docs/shared-stores.md). This file stands in front of each script.
+-- The layout of a shard (docs/shared-stores.md). All scripts but clear.lua begin with it.
 --
 -- The shard, KEYS[1], is a hash. The field LAYOUT has the clock, `windows:<quota>` the record of a
 -- quota with windows, `windows:<quota> overflow` its overflow counter, `places:<quota>` nothing.

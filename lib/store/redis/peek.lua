@@ -15,8 +15,7 @@ local found = readShard(field, field .. ' overflow')
 if not found[2] then return '' end
 local now = startClock(found[1], time)
 local quota = readQuota(found[2])
-local isDue = quota.cursor < 0 and now - quota.sweptAt >= MINUTE
-if isDue then
+if quota.cursor < 0 and now - quota.sweptAt >= MINUTE then
   quota.sweptAt = now
   quota.cursor = 0
 end
@@ -32,7 +31,6 @@ local function makesRoom ()
 end
 
 local text = redis.call('HGET', KEYS[2], caller)
-if text and isDue and isDead(quota, text) then return '' end
 local isOverflow = not text
 if isOverflow then
   if redis.call('HLEN', KEYS[2]) < cap or makesRoom() then return '' end

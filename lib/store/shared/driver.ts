@@ -113,7 +113,8 @@ export type Reply = readonly (readonly Decided[])[]
 export interface Decided extends Acquisition {
   /**
    * The id of the counter's window, a safe integer of at least 0. No other window of the counter
-   * ever has it, not even after the server has lost its data. Any number for a place.
+   * has it, not even after the server has lost its data: on Redis it is a time that only
+   * grows, and on PostgreSQL a random number. Any number for a place.
    */
   readonly windowId: number
   /** The period of ten minutes in which it was decided: `floor(now / 600,000)`. */

@@ -7,7 +7,8 @@ import {
   assertDemands,
   assertMaxTrackedCallers,
   assertUsed,
-  defaultMaxTrackedCallers
+  defaultMaxTrackedCallers,
+  rejectForeignAcquisition
 } from '../store.js'
 import type {
   Acquisition,
@@ -106,7 +107,7 @@ export class SharedStore implements QuotaStore {
   async settle (acquisition: Acquisition, used: number): Promise<void> {
     assertUsed(used)
     const isOwn = acquisition instanceof SharedAcquisition && this.#hasDecidedOn(acquisition)
-    if (!isOwn) throw new TypeError('only an acquisition that this store has returned is settled')
+    if (!isOwn) rejectForeignAcquisition()
     try {
       await acquisition.settle(used)
     } finally {
